@@ -18,6 +18,7 @@ mod input;
 mod key;
 mod layout;
 mod machine;
+mod orchestration;
 mod output;
 mod reference;
 mod rollout;

@@ -6,6 +6,8 @@
 
 use std::{collections::BTreeSet, fmt};
 
+pub use evenkeel_domain::orchestration::Mode;
+use evenkeel_domain::orchestration::{Orchestration, Scope};
 use evenkeel_domain::policy::ExternalPolicy;
 use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, OrgId, PatternId, PolicyId, ServiceId, ServiceKey};
 use jiff::Timestamp;
@@ -260,18 +262,15 @@ pub struct PolicyOrchestration {
     pub update: UpdateOverrides,
 }
 
-/// The number of instances a policy wants.
-///
-/// # Source
-/// Orchestration B1, A2.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Mode {
-    /// One on every node.
-    #[default]
-    Global,
-    /// One in each HA group.
-    Failover,
+impl PolicyOrchestration {
+    /// Returns the settings that the document of a policy names.
+    pub fn of(policy: &PolicyId, document: &Orchestration) -> Self {
+        Self {
+            mode: document.mode,
+            scope: PolicyScope::of(policy, &document.scope),
+            update: UpdateOverrides::of(&document.update, &document.ha),
+        }
+    }
 }
 
 /// The nodes that belong to a policy, regardless of their properties.
@@ -290,20 +289,17 @@ pub enum PolicyScope {
     HaGroups(BTreeSet<GroupId>),
 }
 
-/// Matches every HA group in the list of a scope.
-const EVERY_GROUP: &str = "*";
-
 impl PolicyScope {
-    /// Parses the scope of a policy from a list of groups: `org/name`, or the name alone in the policy's organization; `*` is every group.
-    pub fn of_groups(policy: &PolicyId, names: &[String]) -> Self {
-        if names.iter().any(|name| name == EVERY_GROUP) {
-            return Self::EveryHaGroup;
+    /// Returns the scope of a policy. Listed nodes are not supported yet: such a scope holds none.
+    pub fn of(policy: &PolicyId, scope: &Scope) -> Self {
+        match scope {
+            Scope::Eligible => Self::Eligible,
+            Scope::Nodes { .. } => Self::HaGroups(BTreeSet::new()),
+            Scope::HaGroups { .. } => match scope.group_ids(policy.org()) {
+                Some(groups) => Self::HaGroups(groups.into_iter().collect()),
+                None => Self::EveryHaGroup,
+            },
         }
-        let id = |name: &String| match name.split_once('/') {
-            Some((org, name)) => GroupId::new(org, name),
-            None => GroupId::new(policy.org(), name),
-        };
-        Self::HaGroups(names.iter().map(id).collect())
     }
 
     /// Returns whether a node is in the scope; `group`: the name of the node's group.

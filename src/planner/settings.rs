@@ -2,67 +2,9 @@
 //!
 //! Modes of the update supervisor are values here, so that there is one engine for all of them (orchestration B11).
 
-use std::str::FromStr;
-
+pub use evenkeel_domain::orchestration::{FailureAction, OfflinePeerPolicy, Order as UpdateOrder};
+use evenkeel_domain::orchestration::{Ha, Update};
 use serde::{Deserialize, Serialize};
-
-/// The order in which a slot's old and new instance are stopped and started.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum UpdateOrder {
-    /// The old instance stops before the new one starts.
-    StopFirst,
-    /// The new instance is seen running before the old one stops. The agreement protocol lets a node hold one agreement of a
-    /// policy only, so on one node this is degraded to stop first, with an event (orchestration 1.9).
-    StartFirst,
-}
-
-/// The effect of a failed step on the remaining rollout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FailureAction {
-    /// Holds the rollout until a client acts.
-    Pause,
-    /// Continues with the next slot.
-    Continue,
-    /// Returns the changed members to their previous version.
-    Rollback,
-}
-
-impl FromStr for UpdateOrder {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Self, Self::Err> {
-        match word {
-            "stop-first" => Ok(Self::StopFirst),
-            "start-first" => Ok(Self::StartFirst),
-            _ => Err("must be stop-first or start-first".to_owned()),
-        }
-    }
-}
-
-impl FromStr for FailureAction {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Self, Self::Err> {
-        match word {
-            "pause" => Ok(Self::Pause),
-            "rollback" => Ok(Self::Rollback),
-            "continue" => Ok(Self::Continue),
-            _ => Err("must be pause, rollback or continue".to_owned()),
-        }
-    }
-}
-
-/// The rule for a member whose intended peers are all down.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum OfflinePeerPolicy {
-    /// The last running instance stays and the reason is reported.
-    Wait,
-    /// Members that are down no longer count as intended.
-    Proceed,
-}
 
 /// The update settings of a group rollout.
 ///
@@ -79,7 +21,8 @@ pub struct UpdateSettings {
     /// Delay between two slots.
     #[serde(rename = "delaySeconds")]
     pub delay_secs: u64,
-    /// Stop or start first.
+    /// Stop or start first. The agreement protocol lets a node hold one agreement of a policy only, so on one node starting first
+    /// is degraded to stopping first, with an event (orchestration 1.9).
     pub order: UpdateOrder,
     /// Time the new instance must be seen running before its step counts.
     #[serde(rename = "monitorSeconds")]
@@ -148,6 +91,21 @@ pub struct UpdateOverrides {
 }
 
 impl UpdateOverrides {
+    /// Returns the overrides that a policy names.
+    pub fn of(update: &Update, ha: &Ha) -> Self {
+        Self {
+            parallelism: update.parallelism,
+            delay_secs: update.delay_seconds,
+            order: update.order,
+            monitor_secs: update.monitor_seconds,
+            max_failure_ratio: update.max_failure_ratio,
+            failure_action: update.failure_action,
+            start_timeout_secs: update.start_timeout_seconds,
+            min_running: ha.min_running,
+            offline_peers: ha.offline_peer_policy,
+        }
+    }
+
     /// Returns the effective settings of the policy.
     pub fn over(&self, hub: &UpdateSettings) -> UpdateSettings {
         UpdateSettings {

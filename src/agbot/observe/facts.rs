@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use evenkeel_domain::orchestration::object::without_nulls;
 use evenkeel_domain::policy::external::PolicyError;
 use evenkeel_domain::policy::internal::Workload;
 use evenkeel_domain::policy::{ExternalPolicy, NodePolicy, Pattern};
@@ -211,6 +212,7 @@ pub fn pattern(
 ) -> Vec<DeploymentPolicyFacts> {
     let id = PatternId::new(org, name);
     let read = serde_json::to_value(pattern)
+        // The exchange returns omitted fields as null.
         .and_then(|document| serde_json::from_value::<Pattern>(without_nulls(&document)))
         .map_err(|error| error.to_string());
     let internal =
@@ -241,18 +243,6 @@ pub fn pattern(
         })
     });
     facts.collect()
-}
-
-/// The exchange returns omitted fields as null; here they are removed.
-fn without_nulls(value: &Value) -> Value {
-    match value {
-        Value::Object(members) => {
-            let given = members.iter().filter(|(_, value)| !value.is_null());
-            Value::Object(given.map(|(name, value)| (name.clone(), without_nulls(value))).collect())
-        }
-        Value::Array(items) => Value::Array(items.iter().map(without_nulls).collect()),
-        other => other.clone(),
-    }
 }
 
 fn choice(workload: &Workload) -> VersionChoice {

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use evenkeel_domain::orchestration::supported::supported_orchestration;
 use evenkeel_domain::policy::compatibility::resolve::MAX_DEPENDENCIES;
 use evenkeel_domain::policy::compatibility::{ServiceCatalog, ServiceDefinition, ServiceDependency};
 use evenkeel_domain::policy::{DeploymentPolicy, ExternalPolicy};
 use evenkeel_ids::{PolicyId, ServiceKey};
 use evenkeel_planner::facts::PolicyScope;
 use evenkeel_wire::RawJson;
-use evenkeel_wire::exchange::orchestration::{Orchestration, Scope};
 
 use super::CheckArguments;
-use super::node_input::understood;
+use super::node_input::{not_understood, understood};
 use crate::context::{Context, Exchange};
 use crate::exchange::deployment::POLICIES;
 use crate::exit::{CliError, Exit, Outcome};
@@ -58,15 +58,18 @@ impl PolicyInput {
         if policy.service.org.is_empty() {
             policy.service.org = crate::context::split_name(&id, "").0;
         }
-        let orchestration = document.as_value().get("orchestration").cloned().map(RawJson::from);
-        let said: Orchestration =
-            understood(orchestration.as_ref(), &format!("the orchestration of deployment policy {id}"))?;
-        let scope = match said.scope {
-            Some(Scope::HaGroups { ha_groups }) => {
-                let (org, name) = crate::context::split_name(&id, "");
-                PolicyScope::of_groups(&PolicyId::new(&org, &name), &ha_groups)
+        let (org, name) = crate::context::split_name(&id, "");
+        let policy_id = PolicyId::new(&org, &name);
+        let orchestration = document.as_value().get("orchestration").filter(|document| !document.is_null());
+        let scope = match orchestration {
+            None => PolicyScope::Eligible,
+            Some(document) => {
+                let read = supported_orchestration(&policy_id, document.clone());
+                let read = read.map_err(|error| {
+                    not_understood(&format!("deployment policy {id}"), &error.to_string())
+                })?;
+                PolicyScope::of(&policy_id, &read.scope)
             }
-            Some(Scope::Eligible) | None => PolicyScope::Eligible,
         };
         Ok(Self { id, policy, scope })
     }

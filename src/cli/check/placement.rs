@@ -24,13 +24,13 @@ pub fn obstacle(node: &NodeInput, policy: &PolicyInput) -> Option<Blocked> {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_ids::PolicyId;
+    use evenkeel_ids::GroupId;
     use evenkeel_planner::facts::PolicyScope;
 
     use super::*;
 
     fn shown(group: Option<&str>, availability: Availability) -> Option<String> {
-        let scope = PolicyScope::of_groups(&PolicyId::new("o", "p"), &["pair".to_owned()]);
+        let scope = PolicyScope::HaGroups([GroupId::new("o", "pair")].into());
         let policy = PolicyInput { scope, ..PolicyInput::default() };
         let ha_group = group.map(str::to_owned);
         let node = NodeInput { id: "o/n".to_owned(), ha_group, availability, ..NodeInput::default() };

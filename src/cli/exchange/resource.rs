@@ -1,6 +1,7 @@
 //! What the nouns of the exchange have in common: reading them by name, listing, replacing and removing them.
 
 use evenkeel_client::{ClientError, Records, Refusal, Resource, Written};
+use evenkeel_ids::PolicyId;
 use evenkeel_wire::RawJson;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
@@ -9,6 +10,7 @@ use crate::confirm::confirm;
 use crate::constraints;
 use crate::context::{Context, Exchange};
 use crate::exit::{CliError, Outcome};
+use crate::orchestration;
 use crate::output::{Column, Table, View, note};
 
 /// A kind of resource of the exchange, in the words of the command line.
@@ -108,7 +110,7 @@ impl Kind {
     /// With status 5 when the exchange refuses both; the reason is that of the first attempt when there is nothing to
     /// replace, because then it was refused for another reason.
     pub async fn put(&self, exchange: &Exchange, name: &str, body: &Value, conflict: StatusCode) -> Outcome {
-        self.check(body)?;
+        self.check(exchange, name, body)?;
         let (org, id) = self.split(exchange, name);
         let server = &exchange.server;
         let doing = format!("creating {} {org}/{id}", self.noun);
@@ -140,7 +142,7 @@ impl Kind {
     /// # Errors
     /// With status 5 when the exchange refuses it.
     pub async fn create(&self, exchange: &Exchange, name: &str, body: &Value, doing: &str) -> Outcome {
-        self.check(body)?;
+        self.check(exchange, name, body)?;
         let (org, id) = self.split(exchange, name);
         let created = exchange.server.client.create_record(self.resource, &org, &id, body);
         exchange.server.call(doing, created).await.map(drop)
@@ -151,16 +153,21 @@ impl Kind {
     /// # Errors
     /// With status 5 when the exchange refuses it.
     pub async fn replace(&self, exchange: &Exchange, name: &str, body: &Value, doing: &str) -> Outcome {
-        self.check(body)?;
+        self.check(exchange, name, body)?;
         let (org, id) = self.split(exchange, name);
         let replaced = exchange.server.client.replace_record(self.resource, &org, &id, body);
         exchange.server.call(doing, replaced).await.map(drop)
     }
 
-    /// Refuses a policy with a constraint that cannot be read.
-    fn check(&self, body: &Value) -> Outcome {
+    /// Refuses a policy with a constraint that cannot be read, or an orchestration that breaks a rule.
+    fn check(&self, exchange: &Exchange, name: &str, body: &Value) -> Outcome {
         match self.resource {
-            Resource::DeploymentPolicy | Resource::ManagementPolicy => constraints::check(body),
+            Resource::DeploymentPolicy => {
+                constraints::check(body)?;
+                let (org, id) = self.split(exchange, name);
+                orchestration::check(&PolicyId::new(&org, &id), body)
+            }
+            Resource::ManagementPolicy => constraints::check(body),
             _ => Ok(()),
         }
     }
@@ -183,7 +190,7 @@ impl Kind {
         }
         for (member, value) in members {
             let change = json!({ member: value });
-            self.check(&change)?;
+            self.check(exchange, name, &change)?;
             self.change_member(exchange, name, member, &change).await?;
         }
         Ok(())

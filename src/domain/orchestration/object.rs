@@ -182,6 +182,18 @@ impl Object {
     }
 }
 
+/// Returns a document without the members that are `null`, at any depth.
+pub fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let given = members.iter().filter(|(_, value)| !value.is_null());
+            Value::Object(given.map(|(name, value)| (name.clone(), without_nulls(value))).collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(without_nulls).collect()),
+        other => other.clone(),
+    }
+}
+
 /// Lists words for a message.
 fn one_of(words: &[&str]) -> String {
     match words {

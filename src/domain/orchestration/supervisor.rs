@@ -1,5 +1,7 @@
 //! What restarts instances that end, and what replaces instances by those of another version.
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 
 use super::Mode;
@@ -107,4 +109,29 @@ pub enum FailureAction {
     Continue,
     /// It is reverted.
     Rollback,
+}
+
+impl FromStr for Order {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        match word {
+            "stop-first" => Ok(Self::StopFirst),
+            "start-first" => Ok(Self::StartFirst),
+            _ => Err("must be stop-first or start-first".to_owned()),
+        }
+    }
+}
+
+impl FromStr for FailureAction {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        match word {
+            "pause" => Ok(Self::Pause),
+            "rollback" => Ok(Self::Rollback),
+            "continue" => Ok(Self::Continue),
+            _ => Err("must be pause, rollback or continue".to_owned()),
+        }
+    }
 }

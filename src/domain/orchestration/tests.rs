@@ -187,7 +187,7 @@ fn modes_and_counts_keep_their_rules() {
     ]);
 }
 
-/// A2-S4, as far as the document decides.
+/// A2-S4.
 #[test]
 fn target_beyond_the_maximum_is_refused_by_its_path() {
     expect_refusals(&[(
@@ -301,7 +301,7 @@ fn placement_keeps_its_rules() {
     assert_eq!(read, BTreeMap::from([(Constraint::NodeCapacity, 1)]));
 }
 
-/// A5-S8 inside the document.
+/// A5-S8.
 #[test]
 fn expression_that_cannot_be_parsed_is_refused_with_its_column() {
     expect_refusals(&[(
@@ -419,7 +419,7 @@ fn loads_restart_updates_and_timers_keep_their_rules() {
     ]);
 }
 
-/// A8-S6.
+/// A8.7.
 #[test]
 fn cycle_of_parents_is_found_and_named() {
     let of = |rows: &[(&str, Value)]| -> BTreeMap<PolicyId, Orchestration> {

@@ -38,7 +38,8 @@ pub struct PostDeploymentPolicy {
     pub constraints: Option<Vec<String>>,
     /// Where the service runs and how it is updated; without it as the hub does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub orchestration: Option<Orchestration>,
+    #[schema(value_type = Option<Orchestration>)]
+    pub orchestration: Option<Value>,
 }
 
 /// Changes one attribute of a deployment policy: the first member present counts.
@@ -69,7 +70,7 @@ pub struct PatchDeploymentPolicy {
     /// Where the service runs and how it is updated; `null` takes it away.
     #[serde(deserialize_with = "lenient::given", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Orchestration>)]
-    pub orchestration: Option<Option<Orchestration>>,
+    pub orchestration: Option<Option<Value>>,
 }
 
 /// The service that a deployment policy deploys.

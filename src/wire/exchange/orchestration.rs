@@ -1,63 +1,21 @@
-//! The optional object `orchestration` of a deployment policy: where its service runs and how it is updated.
+//! The schema of the optional object `orchestration` of a deployment policy: where its service runs and how it is updated.
 //!
-//! Every member may be left out and then is the hub's. Members of the specification that the engine cannot honour are refused by
-//! name: storing and ignoring them would promise something. Source: orchestration 0.3, 0.6, 1.2, 1.3.
+//! Bodies carry the object as it was written; `evenkeel_domain::orchestration` reads it. Only the members that are supported are
+//! documented. Source: orchestration 0.3, 0.6, 1.2, 1.3.
 
-use evenkeel_domain::orchestration::object::{Members, MembersError, Object};
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::Serialize;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{
     AdditionalProperties, ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, Type,
 };
 use utoipa::{PartialSchema, ToSchema};
 
-/// Longest wait that a member may ask for, seconds.
-const MOST_SECONDS: u64 = 604_800;
-/// Largest number of copies that a member may name.
-const MAX_INSTANCES: u64 = 100_000;
-/// Most HA groups of a scope, and the longest name of one.
+/// Most HA groups of a scope.
 const MOST_GROUPS: usize = 1_000;
-const LONGEST_NAME: usize = 512;
-/// Every HA group.
-const EVERY_GROUP: &str = "*";
-
-const ROOT: Members = Members {
-    known: &["version", "mode", "orchestrate", "scope", "update", "ha"],
-    unsupported: &[
-        "replicas",
-        "flex",
-        "maxPerNode",
-        "placement",
-        "parents",
-        "children",
-        "loads",
-        "restart",
-        "rollback",
-        "healthPolicy",
-        "compatGate",
-        "timers",
-        "priority",
-    ],
-};
-const SCOPE: Members = Members { known: &["type", "haGroups"], unsupported: &["nodes"] };
-const UPDATE: Members = Members {
-    known: &[
-        "parallelism",
-        "delaySeconds",
-        "order",
-        "monitorSeconds",
-        "maxFailureRatio",
-        "failureAction",
-        "startTimeoutSeconds",
-    ],
-    unsupported: &[],
-};
-const HA: Members = Members { known: &["minRunning", "offlinePeerPolicy"], unsupported: &[] };
 
 /// Where the service of a deployment policy runs and how it is updated; what is left out is the hub's.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", try_from = "Value", deny_unknown_fields)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(example = json!({
     "version": 1,
     "mode": "global",
@@ -227,137 +185,3 @@ pub enum OfflinePeerPolicy {
     /// Members that are down do not count.
     Proceed,
 }
-
-impl TryFrom<Value> for Orchestration {
-    type Error = MembersError;
-
-    fn try_from(value: Value) -> Result<Self, MembersError> {
-        let mut root = Object::open("orchestration".to_owned(), value, &ROOT)?;
-        let update = root.object("update", &UPDATE)?.map(read_update).transpose()?;
-        let ha = root.object("ha", &HA)?.map(read_ha).transpose()?;
-        let scope = root.object("scope", &SCOPE)?.map(read_scope).transpose()?;
-        let read = Self {
-            version: root.number("version", 1..=1)?,
-            mode: root.word(
-                "mode",
-                &[
-                    ("global", Some(Mode::Global)),
-                    ("replicated", None),
-                    ("failover", Some(Mode::Failover)),
-                    ("flex", None),
-                ],
-            )?,
-            orchestrate: root
-                .word("orchestrate", &[("ha", Some(Orchestrate::Ha)), ("no", None), ("start", None)])?,
-            scope,
-            update,
-            ha,
-        };
-        read.check_failover(&root)?;
-        Ok(read)
-    }
-}
-
-impl Orchestration {
-    /// What a copy that moves asks of the other members.
-    fn check_failover(&self, root: &Object) -> Result<(), MembersError> {
-        if self.mode != Some(Mode::Failover) {
-            return Ok(());
-        }
-        if self.orchestrate.is_none() {
-            return Err(root.broken(
-                "orchestrate",
-                "must be ha with the mode failover: its default, no, is not supported",
-            ));
-        }
-        if !matches!(self.scope, Some(Scope::HaGroups { .. })) {
-            return Err(root.broken("scope", "must be of the type hagroups with the mode failover"));
-        }
-        if self.update.as_ref().is_some_and(|update| update.order == Some(Order::StartFirst)) {
-            return Err(root.broken("update.order", "must be stop-first with the mode failover"));
-        }
-        Ok(())
-    }
-}
-
-fn read_update(mut update: Object) -> Result<Update, MembersError> {
-    let max_failure_ratio = update.take("maxFailureRatio").map(|value| {
-        let ratio = value.as_f64().filter(|ratio| (0.0..=1.0).contains(ratio));
-        ratio.ok_or_else(|| update.broken("maxFailureRatio", "must be a number from 0 to 1"))
-    });
-    Ok(Update {
-        max_failure_ratio: max_failure_ratio.transpose()?,
-        parallelism: update.number("parallelism", 0..=MAX_INSTANCES)?,
-        delay_seconds: update.number("delaySeconds", 0..=MOST_SECONDS)?,
-        order: update.word(
-            "order",
-            &[("stop-first", Some(Order::StopFirst)), ("start-first", Some(Order::StartFirst))],
-        )?,
-        monitor_seconds: update.number("monitorSeconds", 0..=MOST_SECONDS)?,
-        failure_action: update.word(
-            "failureAction",
-            &[
-                ("pause", Some(FailureAction::Pause)),
-                ("continue", Some(FailureAction::Continue)),
-                ("rollback", Some(FailureAction::Rollback)),
-            ],
-        )?,
-        start_timeout_seconds: update.number("startTimeoutSeconds", 1..=MOST_SECONDS)?,
-    })
-}
-
-fn read_ha(mut ha: Object) -> Result<Ha, MembersError> {
-    Ok(Ha {
-        min_running: ha.number("minRunning", 1..=MAX_INSTANCES)?,
-        offline_peer_policy: ha.word(
-            "offlinePeerPolicy",
-            &[("wait", Some(OfflinePeerPolicy::Wait)), ("proceed", Some(OfflinePeerPolicy::Proceed))],
-        )?,
-    })
-}
-
-fn read_scope(mut scope: Object) -> Result<Scope, MembersError> {
-    let groups = scope.take("haGroups");
-    let is_grouped = scope
-        .word("type", &[("eligible", Some(false)), ("hagroups", Some(true)), ("nodes", None)])?
-        .unwrap_or(false);
-    match (is_grouped, groups) {
-        (false, None) => Ok(Scope::Eligible),
-        (false, Some(_)) => Err(scope.broken("haGroups", "needs the type hagroups")),
-        (true, groups) => read_groups(&scope, groups).map(|ha_groups| Scope::HaGroups { ha_groups }),
-    }
-}
-
-fn read_groups(scope: &Object, groups: Option<Value>) -> Result<Vec<String>, MembersError> {
-    let broken = |rule: &str| scope.broken("haGroups", rule);
-    let Some(Value::Array(items)) = groups else {
-        return Err(broken("must be a list of names of HA groups"));
-    };
-    if items.is_empty() || items.len() > MOST_GROUPS {
-        return Err(broken(&format!("must hold 1 to {MOST_GROUPS} names")));
-    }
-    let mut names: Vec<String> = Vec::with_capacity(items.len());
-    for item in items {
-        let Value::String(name) = item else {
-            return Err(broken("must be a list of names of HA groups"));
-        };
-        if name.is_empty() || name.len() > LONGEST_NAME {
-            return Err(broken(&format!("must hold names of 1 to {LONGEST_NAME} bytes")));
-        }
-        names.push(name);
-    }
-    let mut sorted: Vec<&String> = names.iter().collect();
-    sorted.sort();
-    sorted.dedup();
-    if sorted.len() < names.len() {
-        return Err(broken("must not hold a name twice"));
-    }
-    if names.len() > 1 && names.iter().any(|name| name == EVERY_GROUP) {
-        return Err(broken("must hold * alone"));
-    }
-    Ok(names)
-}
-
-#[cfg(test)]
-#[path = "orchestration_tests.rs"]
-mod tests;

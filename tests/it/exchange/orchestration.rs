@@ -71,6 +71,7 @@ async fn settings_of_a_policy_are_kept_and_a_policy_without_them_has_no_such_mem
     }
 }
 
+/// A2-S4, A5-S8.
 #[tokio::test]
 async fn settings_that_cannot_be_honoured_are_refused_by_name_and_change_nothing() {
     let world = World::new().await;
@@ -83,6 +84,22 @@ async fn settings_that_cannot_be_honoured_are_refused_by_name_and_change_nothing
             "orchestration.update.paralelism is not known; parallelism was probably meant",
         ),
         (json!({"ha": {"minRunning": 0}}), "orchestration.ha.minRunning must be"),
+        (
+            json!({"mode": "flex", "flex": {"target": 5, "max": 3}}),
+            "orchestration.flex.target must not be greater than max, 3",
+        ),
+        (
+            json!({"placement": {"expression": "a <"}}),
+            "orchestration.placement.expression is no expression: column 4",
+        ),
+        (json!({"placement": {"expression": "(".repeat(10_000)}}), "must not be longer than 4096 bytes"),
+        (json!({"parents": ["pol"]}), "orchestration.parents has the cycle pol, pol"),
+        (
+            json!({"parents": ["elsewhere/db"]}),
+            "orchestration.parents must name policies of the organization",
+        ),
+        (json!({"healthPolicy": {}}), "orchestration.healthPolicy is not supported"),
+        (json!({"mode": "replicated", "replicas": 2}), "orchestration.mode replicated is not supported"),
         (json!([1]), "orchestration must be an object"),
         (json!("global"), "orchestration must be an object"),
     ] {
@@ -96,4 +113,8 @@ async fn settings_that_cannot_be_honoured_are_refused_by_name_and_change_nothing
         }
     }
     assert_eq!(stored(&world).await, before);
+    let alias = format!("/orgs/{HOME}/deployment/policies/new");
+    let body = with(&before, json!({"mode": "flex"}));
+    assert_eq!(call(&world, Method::POST, &alias, Some(&body)).await.0, 400);
+    assert_eq!(call(&world, Method::GET, &alias, None).await.0, 404);
 }

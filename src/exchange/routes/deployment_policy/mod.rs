@@ -3,6 +3,7 @@
 //! Source: exchange contract 4.8.
 
 mod get;
+mod orchestration;
 mod patch;
 mod write;
 

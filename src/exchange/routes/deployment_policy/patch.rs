@@ -4,11 +4,11 @@ use evenkeel_access::{Permission, right};
 use evenkeel_exchange_store::deployment_policy::{self, DeploymentPolicyRow};
 use evenkeel_store::PgConnection;
 use evenkeel_wire::exchange::deployment_policy::{DeployedService, PatchDeploymentPolicy};
-use evenkeel_wire::exchange::orchestration::Orchestration;
 use evenkeel_wire::exchange::shared::{OneProperty, OneSecretBinding};
 use evenkeel_wire::exchange::user_input::UserInputService;
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::orchestration::stored_orchestration;
 use super::write::{require_deployed_service, validate_service};
 use super::{absent, change};
 use crate::ApiError;
@@ -22,7 +22,7 @@ enum Attribute {
     Constraints(Vec<String>),
     Description(String),
     Label(String),
-    Orchestration(Option<Orchestration>),
+    Orchestration(Option<Value>),
     Properties(Vec<OneProperty>),
     SecretBinding(Vec<OneSecretBinding>),
     Service(DeployedService),
@@ -36,7 +36,7 @@ pub(super) async fn patch_deployment_policy(
 ) -> Result<Warned<Created>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
     let mut warnings = ConstraintWarnings::new(exchange);
-    let (name, attribute) = first_attribute(request, &mut warnings)?;
+    let (name, attribute) = first_attribute(org, id, request, &mut warnings)?;
     op.write(&permission, "deployment_policy.patch", async |mut tx| {
         let mut row = deployment_policy::lock(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
         require_references(&mut tx, &attribute).await?;
@@ -51,6 +51,8 @@ pub(super) async fn patch_deployment_policy(
 
 /// The first attribute present counts, in the order of the contract.
 fn first_attribute(
+    org: &str,
+    id: &str,
     request: PatchDeploymentPolicy,
     warnings: &mut ConstraintWarnings,
 ) -> Result<(&'static str, Attribute), ApiError> {
@@ -71,7 +73,8 @@ fn first_attribute(
     } else if let Some(input) = request.user_input {
         ("userInput", Attribute::UserInput(input))
     } else if let Some(orchestration) = request.orchestration {
-        ("orchestration", Attribute::Orchestration(orchestration))
+        let stored = orchestration.map(|document| stored_orchestration(org, id, &document)).transpose()?;
+        ("orchestration", Attribute::Orchestration(stored))
     } else {
         return Err(ApiError::invalid_input(
             "the body names no attribute of a business policy that can be changed",
@@ -92,7 +95,7 @@ fn apply(row: &mut DeploymentPolicyRow, attribute: &Attribute) {
         Attribute::Constraints(constraints) => row.constraints = json!(constraints),
         Attribute::Description(description) => row.description.clone_from(description),
         Attribute::Label(label) => row.label.clone_from(label),
-        Attribute::Orchestration(one) => row.orchestration = one.as_ref().map(|one| json!(one)),
+        Attribute::Orchestration(document) => row.orchestration.clone_from(document),
         Attribute::Properties(properties) => row.properties = json!(properties),
         Attribute::SecretBinding(binding) => row.secret_binding = json!(binding),
         Attribute::Service(service) => row.service = json!(service),

@@ -12,6 +12,7 @@ use evenkeel_wire::exchange::shared::default_node_health;
 use jiff::Timestamp;
 use serde_json::json;
 
+use super::orchestration::stored_orchestration;
 use super::{absent, change};
 use crate::ApiError;
 use crate::error::{Created, created};
@@ -31,7 +32,7 @@ pub(super) async fn create_deployment_policy(
     validate_service(&request.service)?;
     let mut warnings = ConstraintWarnings::new(exchange);
     warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
-    let row = row(org, id, &caller.account(), &request, exchange.now());
+    let row = row(org, id, &caller.account(), &request, exchange.now())?;
     op.write(&permission, "deployment_policy.create", async |mut tx| {
         require_references(&mut tx, &request).await?;
         lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
@@ -59,7 +60,7 @@ pub(super) async fn replace_deployment_policy(
     validate_service(&request.service)?;
     let mut warnings = ConstraintWarnings::new(exchange);
     warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
-    let row = row(org, id, &caller.account(), &request, exchange.now());
+    let row = row(org, id, &caller.account(), &request, exchange.now())?;
     op.write(&permission, "deployment_policy.replace", async |mut tx| {
         require_references(&mut tx, &request).await?;
         if !deployment_policy::update(&mut tx, &row).await? {
@@ -92,10 +93,11 @@ fn row(
     owner: &UserId,
     request: &PostDeploymentPolicy,
     now: Timestamp,
-) -> DeploymentPolicyRow {
+) -> Result<DeploymentPolicyRow, ApiError> {
+    let orchestration = request.orchestration.as_ref();
     let mut service = request.service.clone();
     service.node_health.get_or_insert_with(default_node_health);
-    DeploymentPolicyRow {
+    Ok(DeploymentPolicyRow {
         org: org.to_owned(),
         policy: id.to_owned(),
         owner_org: owner.org().to_owned(),
@@ -107,10 +109,10 @@ fn row(
         secret_binding: json!(request.secret_binding),
         properties: json!(request.properties),
         constraints: json!(request.constraints),
-        orchestration: request.orchestration.as_ref().map(|one| json!(one)),
+        orchestration: orchestration.map(|document| stored_orchestration(org, id, document)).transpose()?,
         created_at: now,
         updated_at: now,
-    }
+    })
 }
 
 /// The rules of the deployed service that need no look at the store.

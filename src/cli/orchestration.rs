@@ -1,0 +1,52 @@
+//! Orchestration of deployment policies: refused before it is sent when it breaks a rule.
+
+use evenkeel_domain::orchestration::Orchestration;
+use evenkeel_ids::PolicyId;
+use serde_json::Value;
+
+use crate::exit::{CliError, Exit, Outcome};
+
+/// Refuses a deployment policy, or a change of one, whose `orchestration` breaks a rule of its document.
+///
+/// A valid document that the hub cannot carry out is sent: the hub may be of another version, and says so itself.
+///
+/// # Errors
+/// With status 3, naming the member.
+pub fn check(policy: &PolicyId, body: &Value) -> Outcome<()> {
+    let Some(document) = body.get("orchestration").filter(|document| !document.is_null()) else {
+        return Ok(());
+    };
+    match Orchestration::of_policy(policy, document.clone()) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(CliError::new(
+            Exit::Json,
+            format!("deployment policy {policy} was not sent: its orchestration breaks a rule"),
+            error.to_string(),
+            "correct the member that is named",
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn document_that_breaks_a_rule_is_not_sent() {
+        let check = |body: Value| check(&PolicyId::new("o", "p"), &body).map_err(|error| error.to_string());
+        for body in [
+            json!({"label": "l"}),
+            json!({"orchestration": null}),
+            json!({"orchestration": {"mode": "replicated", "replicas": 2}}),
+        ] {
+            assert_eq!(check(body), Ok(()));
+        }
+        let wrong = json!({"orchestration": {"mode": "flex", "flex": {"max": 3, "target": 5}}});
+        let error = check(wrong).unwrap_err();
+        assert!(error.contains("orchestration.flex.target must not be greater than max, 3"), "{error}");
+        let other = json!({"orchestration": {"parents": ["x/db"]}});
+        assert!(check(other).unwrap_err().contains("organization o"));
+    }
+}
