@@ -385,6 +385,7 @@ async fn what_cannot_be_an_upgrade_is_refused_with_its_reason() {
     }
 }
 
+/// HA-18: membership at registration, as an attribute, is no longer supported.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn local_api_registers_shows_cancels_and_unregisters() {
     let hub = TestHub::new();
@@ -407,7 +408,6 @@ async fn local_api_registers_shows_cancels_and_unregisters() {
     }
     assert_eq!(device["configstate"]["state"], "unconfigured");
     assert_eq!(api.get::<Value>(path(&["service"])).await.unwrap_err().status(), Some(424));
-    // HA-18: membership at registration, as an attribute, is no longer supported.
     let attribute = json!({"type": "HAAttributes", "mappings": {"partnerID": ["edge-2"]}});
     assert_eq!(api.post(path(&["attribute"]), &attribute).await.unwrap_err().status(), Some(405));
 

@@ -8,6 +8,7 @@ mod layers;
 mod limits;
 mod migrations;
 mod purity;
+mod scenarios;
 pub(crate) mod source;
 mod words;
 
