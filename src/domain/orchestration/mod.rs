@@ -5,6 +5,7 @@
 //! engine cannot carry out yet. The rules that need other documents are functions of their own: [`relations`].
 //! Source: orchestration 0.3, 0.6, 1.2 to 1.7.
 
+mod ha_group;
 mod placement;
 mod policy;
 mod read;
@@ -18,6 +19,7 @@ pub mod supported;
 #[cfg(test)]
 mod tests;
 
+pub use ha_group::HaGroupOrchestration;
 pub use object::MembersError;
 pub use placement::{Affinity, Constraint, Domains, OnViolation, Placement, PlacementPolicy};
 pub use policy::{CompatGate, Flex, Ha, Mode, OfflinePeerPolicy, Orchestrate, Orchestration, Scope, Timers};
