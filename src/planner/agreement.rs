@@ -7,6 +7,8 @@ use evenkeel_ids::{AgreementId, NodeId, PolicyId, ServiceId, ServiceKey};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::facts::DeploymentOverrides;
+
 /// The reason an agreement ended; the number is the one on the wire.
 ///
 /// # Source
@@ -150,9 +152,9 @@ pub struct Agreement {
     pub best_version: String,
     /// Digest of the terms the node holds.
     pub terms_digest: u64,
-    /// Digest of the deployment overrides that were proposed; 0 when there were none.
-    #[serde(default)]
-    pub overrides_digest: u64,
+    /// The deployment overrides that were proposed. A rollback to the version needs them after the policy has changed.
+    #[serde(default, skip_serializing_if = "DeploymentOverrides::is_empty")]
+    pub overrides: DeploymentOverrides,
     /// Update of the terms in flight.
     pub pending_update: Option<PendingUpdate>,
     /// Group of the node at the time of the proposal: joining or leaving a group later never ends the agreement.
@@ -252,7 +254,7 @@ mod tests {
             priority: 0,
             best_version: "1.0.0".into(),
             terms_digest: 0,
-            overrides_digest: 0,
+            overrides: DeploymentOverrides::default(),
             pending_update: None,
             ha_group: None,
             created_at: Timestamp::UNIX_EPOCH,

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{settings::UpdateOverrides, stable_hash::stable_hash};
+use crate::settings::UpdateOverrides;
 
 /// The type of a node: device or edge cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
@@ -185,21 +185,32 @@ pub struct VersionChoice {
     pub retry_secs: u64,
     /// Passed on to the node; not used here.
     pub verified_secs: u64,
-    /// Text with the environment variables that replace those of the deployment; may be empty.
+    /// Its deployment overrides.
     #[serde(default)]
-    pub deployment_overrides: String,
-    /// Signature of that text.
-    #[serde(default)]
-    pub deployment_overrides_signature: String,
+    pub overrides: DeploymentOverrides,
 }
 
-impl VersionChoice {
-    /// Returns a digest of the overrides; 0 when there are none.
-    pub fn overrides_digest(&self) -> u64 {
-        match (self.deployment_overrides.as_str(), self.deployment_overrides_signature.as_str()) {
-            ("", "") => 0,
-            (text, signature) => stable_hash(&[text, signature]),
-        }
+/// Environment variables that replace those of a deployment, as signed by their author.
+///
+/// # Shape
+/// Both texts are empty when there are none.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeploymentOverrides {
+    /// The variables by service.
+    pub text: String,
+    /// Signature of that text.
+    pub signature: String,
+}
+
+impl DeploymentOverrides {
+    /// Returns whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty() && self.signature.is_empty()
+    }
+
+    /// Returns whether both give a service the same environment: another signature of the same text is no change.
+    pub fn is_same_environment(&self, other: &Self) -> bool {
+        self.text == other.text
     }
 }
 

@@ -6,7 +6,10 @@ use jiff::{SignedDuration, Timestamp};
 use crate::{
     agreement::{Agreement, AgreementState},
     event::Event,
-    facts::{Availability, HaGroupFacts, NodeFacts, NodeStatusFacts, NodeType, ObservedService},
+    facts::{
+        Availability, DeploymentOverrides, HaGroupFacts, NodeFacts, NodeStatusFacts, NodeType,
+        ObservedService,
+    },
     model::Model,
     settings::PlannerSettings,
 };
@@ -28,7 +31,7 @@ pub(crate) fn agreement(node: &str) -> Agreement {
         priority: 0,
         best_version: "1.0.0".into(),
         terms_digest: 0,
-        overrides_digest: 0,
+        overrides: DeploymentOverrides::default(),
         pending_update: None,
         ha_group: None,
         created_at: at(0),

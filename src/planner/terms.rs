@@ -10,12 +10,13 @@ use evenkeel_domain::policy::{
     terms::terms_and_conditions,
     user_input::UserInput,
 };
-use evenkeel_ids::{NodeId, PatternId, PolicyId, ServiceId};
+use evenkeel_ids::{NodeId, PatternId, ServiceId};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
-    facts::{DeploymentPolicyFacts, ServiceFacts},
+    agreement::Agreement,
+    facts::{DeploymentOverrides, DeploymentPolicyFacts, ServiceFacts},
     matching::Consumer,
     model::{Model, NodeRecord},
     report::Blocked,
@@ -35,18 +36,15 @@ pub struct ProposalTerms {
     pub public_key: String,
 }
 
-/// Builds the content for a pair and a service definition.
+/// Builds the content for an agreement: what its policy says now, for the service definition and the deployment overrides of
+/// the agreement.
 ///
 /// Constraints that name the group property are evaluated by the hub alone and left out: an agent does not know its group
 /// and would refuse or cancel.
 /// # Errors
 /// The reason why the pair no longer fits.
-pub fn proposal_terms(
-    model: &Model,
-    node: &NodeId,
-    policy: &PolicyId,
-    service: &ServiceId,
-) -> Result<ProposalTerms, Blocked> {
+pub fn proposal_terms(model: &Model, agreement: &Agreement) -> Result<ProposalTerms, Blocked> {
+    let Agreement { node, policy, service, .. } = agreement;
     let record = model.node(node).ok_or(Blocked::NodeUnknown)?;
     let facts = model.policy(policy).ok_or(Blocked::PolicyUnknown)?;
     let definition = model.service(service).ok_or_else(|| missing(facts, service))?;
@@ -55,7 +53,7 @@ pub fn proposal_terms(
         model.consumer(policy, &definition.version, arch).ok_or_else(|| missing(facts, service))?;
     let consumer = consumer.as_ref().map_err(Clone::clone)?;
     let producer = if facts.pattern.is_none() { producer(node, record)? } else { producer_of_pattern(facts) };
-    let workload = workload(facts, definition);
+    let workload = workload(facts, definition, &agreement.overrides);
     let consumer = consumer_policy(facts, consumer, &workload)?;
     let terms =
         terms_and_conditions(&producer, &consumer, workload, DEFAULT_NO_DATA_SECS).map_err(unreadable)?;
@@ -124,7 +122,11 @@ fn for_the_agent(consumer: &Consumer) -> ConstraintList {
     consumer.constraints.iter().filter(|one| !names_group(one)).map(|one| one.text.as_str()).collect()
 }
 
-fn workload(policy: &DeploymentPolicyFacts, service: &ServiceFacts) -> Workload {
+fn workload(
+    policy: &DeploymentPolicyFacts,
+    service: &ServiceFacts,
+    overrides: &DeploymentOverrides,
+) -> Workload {
     let entry = policy.versions.iter().find(|entry| entry.version == service.version);
     Workload {
         deployment: service.deployment.clone(),
@@ -141,10 +143,8 @@ fn workload(policy: &DeploymentPolicyFacts, service: &ServiceFacts) -> Workload 
             retry_secs: clamp(entry.retry_secs),
             verified_secs: clamp(entry.verified_secs),
         }),
-        deployment_overrides: entry.map(|entry| entry.deployment_overrides.clone()).unwrap_or_default(),
-        deployment_overrides_signature: entry
-            .map(|entry| entry.deployment_overrides_signature.clone())
-            .unwrap_or_default(),
+        deployment_overrides: overrides.text.clone(),
+        deployment_overrides_signature: overrides.signature.clone(),
         ..Workload::default()
     }
 }

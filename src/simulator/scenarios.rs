@@ -15,7 +15,7 @@ use evenkeel_planner::{
     claims::{Claim, ClaimRequest, Purpose, Scope},
     event::Event,
     explain::explain,
-    facts::{NmpStatusFacts, NodePolicyFacts},
+    facts::{DeploymentOverrides, NmpStatusFacts, NodePolicyFacts},
     report::{Blocked, HoldReason},
     rolling::{RolloutState, action::RolloutAction},
     settings::OfflinePeerPolicy,
@@ -49,6 +49,14 @@ pub(super) fn lab_with(members: &[&str], prepare: impl FnOnce(&mut World)) -> Wo
     add_agbots(&mut world, 1);
     world.run_for(40);
     world
+}
+
+/// Gives policy `w` other deployment overrides.
+pub(super) fn give_overrides(world: &mut World, text: &str, signature: &str) {
+    let mut facts = world.exchange.policies[&policy("w")].clone();
+    facts.versions[0].overrides =
+        DeploymentOverrides { text: text.to_owned(), signature: signature.to_owned() };
+    world.exchange.put_policy(facts);
 }
 
 pub(super) fn runs(world: &World, name: &str, policy_name: &str) -> Option<String> {

@@ -81,9 +81,9 @@ fn node_that_leaves_the_pattern_loses_its_services_and_gets_those_of_policies() 
 #[test]
 fn proposal_for_a_pattern_names_it_and_promises_nothing() {
     let world = pattern_lab();
-    let service = evenkeel_ids::ServiceId::new("o", "t_1.0.0_amd64");
     let model = &world.agbots[0].model;
-    let terms = proposal_terms(model, &node("p1"), &policy(OF_P), &service).unwrap();
+    let agreement = model.live_agreement(&node("p1"), &policy(OF_P)).unwrap();
+    let terms = proposal_terms(model, agreement).unwrap();
     assert_eq!(terms.terms.header.name, "p_t_o_amd64 merged with p_t_o_amd64");
     assert_eq!((terms.terms.pattern_id.as_str(), terms.producer_policy.pattern_id.as_str()), ("o/p", "o/p"));
     assert!(terms.terms.constraints.is_empty() && terms.producer_policy.properties.is_empty());

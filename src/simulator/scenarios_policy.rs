@@ -5,13 +5,16 @@
 use super::{
     agent,
     chaos::{add_node, add_service, put_group, put_policy},
-    scenarios::{agreements, hold, lab, lab_with, lowest, node, policy, running_count, runs, why},
+    scenarios::{
+        agreements, give_overrides, hold, lab, lab_with, lowest, node, policy, running_count, runs, why,
+    },
     world::{Quality, World},
 };
 use evenkeel_planner::{
     facts::{PolicyOrchestration, PolicyScope},
     report::Blocked,
     settings::{FailureAction, OfflinePeerPolicy, UpdateOverrides},
+    terms::proposal_terms,
 };
 
 const MEMBERS: [&str; 3] = ["n1", "n2", "n3"];
@@ -39,10 +42,7 @@ fn changed_overrides_are_rolled_through_the_group() {
     let members = ["n1", "n2", "n3"];
     let mut world = lab(&members);
     let before: Vec<_> = members.iter().map(|member| agreements(&world, member)).collect();
-    let mut facts = world.exchange.policies[&policy("w")].clone();
-    facts.versions[0].deployment_overrides = "{}".into();
-    facts.versions[0].deployment_overrides_signature = "signature".into();
-    world.exchange.put_policy(facts);
+    give_overrides(&mut world, "{}", "signature");
     assert_eq!(lowest(&mut world, 180, &members, "w"), 2);
     let after: Vec<_> = members.iter().map(|member| agreements(&world, member)).collect();
     assert!(before.iter().zip(&after).all(|(before, after)| before != after && after.len() == 1));
@@ -51,9 +51,11 @@ fn changed_overrides_are_rolled_through_the_group() {
     assert_eq!(agreements(&world, "n1"), settled, "once");
     let model = &world.agbots[0].model;
     let agreement = model.live_agreement(&node("n1"), &policy("w")).unwrap();
-    let terms = evenkeel_planner::terms::proposal_terms(model, &node("n1"), &policy("w"), &agreement.service)
-        .unwrap();
+    let terms = proposal_terms(model, agreement).unwrap();
     assert!(terms.terms.to_text().contains(r#""deployment_overrides_signature":"signature""#));
+    give_overrides(&mut world, "{}", "another signature");
+    world.run_for(60);
+    assert_eq!(agreements(&world, "n1"), settled, "the environment is the same");
 }
 
 /// E4-S3 with the minimum available of one policy: one at a time with 2 of 3, and clamped with 5 of 3; the hub's stays 1 for others.

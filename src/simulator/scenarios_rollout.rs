@@ -6,8 +6,8 @@ use super::{
     agbot, agent, chaos,
     chaos::{add_node, add_service, put_group, put_policy},
     scenarios::{
-        agreements, claims, hold, hold_agent_claim, lab, lab_with, lowest, node, policy, running_count, runs,
-        why,
+        agreements, claims, give_overrides, hold, hold_agent_claim, lab, lab_with, lowest, node, policy,
+        running_count, runs, why,
     },
     world::{Quality, World},
 };
@@ -16,6 +16,7 @@ use evenkeel_planner::{
     report::HoldReason,
     rolling::{Rollout, RolloutState, action::RolloutAction},
     settings::{FailureAction, UpdateOrder},
+    terms::proposal_terms,
 };
 
 fn rollout(world: &World, name: &str) -> Rollout {
@@ -140,6 +141,52 @@ fn member_that_joins_after_a_rollback_gets_the_groups_version() {
     put_group(&mut world, "g", &["n1", "n2", "n3"]);
     assert!(lowest(&mut world, 100, &["n1", "n2"], "w") >= 1);
     assert_eq!(runs(&world, "n3", "w").as_deref(), Some("1.0.0"));
+}
+
+/// Returns the overrides in the terms that the members have.
+fn overrides_in_terms(world: &World) -> Vec<String> {
+    let model = &world.agbots[0].model;
+    let terms = ["n1", "n2"].map(|member| {
+        let agreement = model.live_agreement(&node(member), &policy("w")).unwrap();
+        proposal_terms(model, agreement).unwrap().terms.workloads[0].deployment_overrides.clone()
+    });
+    terms.into()
+}
+
+/// B11.7: the version ran with its overrides, and the policy no longer names them.
+#[test]
+fn version_is_rolled_back_to_with_the_overrides_it_had() {
+    let mut world = going_back(&["n1", "n2"], Quality::NeverStarts);
+    give_overrides(&mut world, "first", "signed");
+    world.run_for(150);
+    assert_eq!(overrides_in_terms(&world), ["first", "first"]);
+    put_policy(&mut world, "w", "s", "2.0.0", "site == north");
+    world.run_for(150);
+    assert!(rollout(&world, "w").remembers_failure() && all_run(&world, "1.0.0"));
+    assert_eq!(overrides_in_terms(&world), ["first", "first"]);
+    // An agbot that starts again knows them.
+    agbot::kill(&mut world, 0);
+    agbot::start(&mut world, 0);
+    world.run_for(60);
+    assert_eq!(overrides_in_terms(&world), ["first", "first"]);
+}
+
+/// Overrides that were changed are rolled back like a version; other ones are a new rollout.
+#[test]
+fn changed_overrides_are_rolled_back_and_other_ones_are_tried() {
+    let mut world = going_back(&["n1", "n2"], Quality::Good);
+    for text in ["first", "second"] {
+        give_overrides(&mut world, text, "signed");
+        world.run_for(150);
+        assert_eq!(overrides_in_terms(&world), [text, text]);
+    }
+    chaos::request_action(&mut world, &policy("w"), RolloutAction::Rollback);
+    assert!(lowest(&mut world, 150, &["n1", "n2"], "w") >= 1);
+    assert_eq!(overrides_in_terms(&world), ["first", "first"]);
+    assert!(matches!(rollout(&world, "w").state, RolloutState::Completed { .. }));
+    give_overrides(&mut world, "third", "signed");
+    world.run_for(150);
+    assert_eq!(overrides_in_terms(&world), ["third", "third"]);
 }
 
 /// B11-S5: a rollback is never rolled back; it is held with the reason.

@@ -12,8 +12,7 @@ use crate::context::Context;
 
 fn built(context: &Context, agreement: &Agreement) -> Result<ProposalTerms, AgbotError> {
     let model = context.model();
-    proposal_terms(&model, &agreement.node, &agreement.policy, &agreement.service)
-        .map_err(|blocked| AgbotError::Refused(blocked.to_string()))
+    proposal_terms(&model, agreement).map_err(|blocked| AgbotError::Refused(blocked.to_string()))
 }
 
 /// Builds the proposal of an agreement.

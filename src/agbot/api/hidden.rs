@@ -225,6 +225,7 @@ mod tests {
             last_step_at: None,
             last_node: Some(id("a")),
             previous_version: None,
+            previous_overrides: evenkeel_planner::facts::DeploymentOverrides::default(),
             rollback: None,
             revision: 7,
             state: RolloutState::Updating,

@@ -8,9 +8,9 @@ use evenkeel_domain::policy::internal::Workload;
 use evenkeel_domain::policy::{ExternalPolicy, NodePolicy, Pattern};
 use evenkeel_ids::{AgreementId, GroupId, NodeId, OrgId, PatternId, PolicyId, ServiceId, ServiceKey};
 use evenkeel_planner::facts::{
-    Availability, DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, NodeStatusFacts, NodeType,
-    ObservedFailure, ObservedService, PolicyOrchestration, RegisteredService, ServiceFacts,
-    ServicePolicyFacts, VersionChoice,
+    Availability, DeploymentOverrides, DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts,
+    NodeStatusFacts, NodeType, ObservedFailure, ObservedService, PolicyOrchestration, RegisteredService,
+    ServiceFacts, ServicePolicyFacts, VersionChoice,
 };
 use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
 use evenkeel_wire::exchange::ha_group::HaGroupResponse;
@@ -253,8 +253,10 @@ fn choice(workload: &Workload) -> VersionChoice {
         retries: priority.retries.try_into().unwrap_or(0),
         retry_secs: priority.retry_secs.try_into().unwrap_or(0),
         verified_secs: priority.verified_secs.try_into().unwrap_or(0),
-        deployment_overrides: workload.deployment_overrides.clone(),
-        deployment_overrides_signature: workload.deployment_overrides_signature.clone(),
+        overrides: DeploymentOverrides {
+            text: workload.deployment_overrides.clone(),
+            signature: workload.deployment_overrides_signature.clone(),
+        },
     }
 }
 
@@ -268,8 +270,10 @@ fn version(entry: &Value) -> VersionChoice {
         retries: u32::try_from(number("retries")).unwrap_or(u32::MAX),
         retry_secs: number("retry_durations"),
         verified_secs: number("verified_durations"),
-        deployment_overrides: text("deployment_overrides"),
-        deployment_overrides_signature: text("deployment_overrides_signature"),
+        overrides: DeploymentOverrides {
+            text: text("deployment_overrides"),
+            signature: text("deployment_overrides_signature"),
+        },
     }
 }
 
@@ -308,18 +312,14 @@ mod tests {
         let entry =
             json!({"version": "1.0.0", "deployment_overrides": "{}", "deployment_overrides_signature": "s"});
         let choice = version(&entry);
-        assert_eq!(
-            (choice.deployment_overrides.as_str(), choice.deployment_overrides_signature.as_str()),
-            ("{}", "s")
-        );
-        assert_ne!(choice.overrides_digest(), 0);
-        assert_eq!(version(&json!({"version": "1.0.0"})).overrides_digest(), 0);
+        assert_eq!((choice.overrides.text.as_str(), choice.overrides.signature.as_str()), ("{}", "s"));
+        assert!(version(&json!({"version": "1.0.0"})).overrides.is_empty());
         let document = json!({"services": [{
             "serviceUrl": "s", "serviceOrgid": "o", "serviceArch": "amd64", "serviceVersions": [entry],
         }]});
         let document = serde_json::from_value(document).unwrap();
         let found = pattern("o", "p", &document, &BTreeSet::from(["o".parse().unwrap()]));
-        assert_eq!(found[0].versions[0].overrides_digest(), choice.overrides_digest());
+        assert_eq!(found[0].versions[0].overrides, choice.overrides);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::{Consumer, evaluate};
 use crate::{
     agreement::Agreement,
-    facts::{Availability, DeploymentPolicyFacts, NodeType, VersionChoice},
+    facts::{Availability, DeploymentOverrides, DeploymentPolicyFacts, NodeType, VersionChoice},
     failover,
     model::{Model, NodeRecord},
     report::{Blocked, Side},
@@ -30,8 +30,8 @@ pub struct Choice {
     pub best_version: String,
     /// Digest of the terms.
     pub terms_digest: u64,
-    /// Digest of the deployment overrides.
-    pub overrides_digest: u64,
+    /// The deployment overrides.
+    pub overrides: DeploymentOverrides,
 }
 
 /// Chooses the version for a pair by priority and rollback state, and tests everything but liveness.
@@ -123,12 +123,8 @@ fn fit_of_policies(model: &Model, agreement: &Agreement, now: Timestamp) -> Fit 
     let wanted = Wanted { policy, versions: &versions };
     let entry = versions.iter().find(|entry| entry.version == agreement.version);
     let best = best_version(&versions).map(|best| best.version.as_str());
-    // A version that is only rolled back to has no entry in the policy, and so no overrides to compare.
-    let is_listed = policy.versions.iter().any(|entry| entry.version == agreement.version);
-    let has_overrides_of =
-        |entry: &VersionChoice| !is_listed || entry.overrides_digest() == agreement.overrides_digest;
     let is_current = policy.service == agreement.service_key
-        && entry.is_none_or(has_overrides_of)
+        && entry.is_none_or(|entry| entry.overrides.is_same_environment(&agreement.overrides))
         && (best == Some(&agreement.version) || best == Some(&agreement.best_version));
     let own =
         entry.filter(|_| is_current).map(|entry| test_agreement(model, record, wanted, agreement, entry));
@@ -142,7 +138,7 @@ fn fit_of_policies(model: &Model, agreement: &Agreement, now: Timestamp) -> Fit 
         Ok(choice)
             if choice.version != agreement.version
                 || choice.key != agreement.service_key
-                || is_listed && choice.overrides_digest != agreement.overrides_digest =>
+                || !choice.overrides.is_same_environment(&agreement.overrides) =>
         {
             Fit::Outdated(choice)
         }
@@ -223,7 +219,7 @@ fn test_version(
         priority: entry.priority,
         best_version: best_version(versions).map(|best| best.version.clone()).unwrap_or_default(),
         terms_digest: consumer.terms_digest,
-        overrides_digest: entry.overrides_digest(),
+        overrides: entry.overrides.clone(),
     })
 }
 

@@ -2,7 +2,7 @@ use super::*;
 use crate::{
     agreement::CancelReason,
     claims::ReleaseReason,
-    facts::HaGroupFacts,
+    facts::{DeploymentOverrides, HaGroupFacts},
     fixture::{self, at},
     rolling::RolloutState,
     settings::PlannerSettings,
@@ -25,6 +25,7 @@ fn rollout(state: RolloutState) -> Rollout {
         last_step_at: None,
         last_node: None,
         previous_version: None,
+        previous_overrides: DeploymentOverrides::default(),
         rollback: None,
         revision: 1,
         state,

@@ -4,6 +4,7 @@ use evenkeel_ids::{GroupId, NodeId, PolicyId};
 
 use super::*;
 use crate::claims::ReleaseReason;
+use crate::facts::DeploymentOverrides;
 use crate::rolling::Rollback;
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
@@ -11,6 +12,7 @@ const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 fn rollout(state: RolloutState, goes_back: bool) -> Rollout {
     let back = Rollback {
         version: "1.0.0".into(),
+        overrides: DeploymentOverrides::default(),
         why: HoldReason::RollbackRequested { actor: "o/bob".into() },
         since: NOW,
         slots: 2,
@@ -27,6 +29,7 @@ fn rollout(state: RolloutState, goes_back: bool) -> Rollout {
         last_step_at: None,
         last_node: None,
         previous_version: Some("1.0.0".into()),
+        previous_overrides: DeploymentOverrides::default(),
         rollback: goes_back.then_some(back),
         revision: 7,
         state,

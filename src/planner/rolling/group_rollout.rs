@@ -12,7 +12,7 @@ use crate::{
     agreement::Agreement,
     claims::{self, Purpose, Scope},
     command::{Action, Lease},
-    facts::{DeploymentPolicyFacts, HaGroupFacts},
+    facts::{DeploymentPolicyFacts, HaGroupFacts, VersionChoice},
     focus::Focus,
     matching::{self, Choice, Fit},
     model::Observed,
@@ -94,10 +94,13 @@ fn wait_for(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, first: &NodeI
     }
 }
 
-/// Returns a digest of a rollout's target: service and version list.
+/// Returns a digest of a rollout's target: service and version list with its deployment overrides.
 pub(crate) fn target_digest(policy: &DeploymentPolicyFacts) -> u64 {
-    let versions: Vec<String> =
-        policy.versions.iter().map(|entry| format!("{} {}", entry.version, entry.priority)).collect();
+    let text = |entry: &VersionChoice| match entry.overrides.text.as_str() {
+        "" => format!("{} {}", entry.version, entry.priority),
+        overrides => format!("{} {} {}", entry.version, entry.priority, stable_hash(&[overrides])),
+    };
+    let versions: Vec<String> = policy.versions.iter().map(text).collect();
     stable_hash(&[policy.service.as_str(), &versions.join(",")])
 }
 

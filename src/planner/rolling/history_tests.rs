@@ -2,7 +2,7 @@ use evenkeel_ids::{GroupId, PolicyId};
 use jiff::Timestamp;
 
 use super::*;
-use crate::{agreement::CancelReason, claims::ReleaseReason, rolling::Rollback};
+use crate::{agreement::CancelReason, claims::ReleaseReason, facts::DeploymentOverrides, rolling::Rollback};
 
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -19,6 +19,7 @@ fn started() -> Rollout {
         last_step_at: None,
         last_node: None,
         previous_version: Some("1.0.0".into()),
+        previous_overrides: DeploymentOverrides::default(),
         rollback: None,
         revision: 1,
         state: RolloutState::Updating,

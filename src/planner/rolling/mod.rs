@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     claims::{Purpose, ReleaseReason, Scope},
+    facts::DeploymentOverrides,
     model::Model,
     report::HoldReason,
 };
@@ -72,6 +73,9 @@ pub enum RolloutState {
 pub struct Rollback {
     /// The version to return to.
     pub version: String,
+    /// The deployment overrides with which it ran.
+    #[serde(default, skip_serializing_if = "DeploymentOverrides::is_empty")]
+    pub overrides: DeploymentOverrides,
     /// The failure or the user that caused it.
     pub why: HoldReason,
     /// When it was decided.
@@ -112,6 +116,9 @@ pub struct Rollout {
     /// Version that all slots had before; none when they had several, or another service.
     #[serde(default)]
     pub previous_version: Option<String>,
+    /// The deployment overrides of that version.
+    #[serde(default, skip_serializing_if = "DeploymentOverrides::is_empty")]
+    pub previous_overrides: DeploymentOverrides,
     /// The rollback, if one was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollback: Option<Rollback>,
@@ -153,7 +160,13 @@ impl Rollout {
         let failed = u32::try_from(self.failed.len()).unwrap_or(u32::MAX);
         Self {
             state: RolloutState::Updating,
-            rollback: Some(Rollback { version: version.to_owned(), why, since: now, slots: self.total }),
+            rollback: Some(Rollback {
+                version: version.to_owned(),
+                overrides: self.previous_overrides.clone(),
+                why,
+                since: now,
+                slots: self.total,
+            }),
             total: self.done.saturating_add(failed).clamp(1, self.total.max(1)),
             done: 0,
             ..self

@@ -41,6 +41,8 @@ fn new_rollout(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, stored: Op
     let members = group_rollout.group.members.iter();
     let agreements = members.filter_map(|member| model.live_agreement(member, &group_rollout.policy.id));
     let agreements = agreements.filter(|agreement| agreement.finalized_at().is_some());
+    let previous = rollback::previous_version(group_rollout.policy, agreements, stored);
+    let (previous_version, previous_overrides) = previous.unzip();
     Rollout {
         group: group_rollout.group.id.clone(),
         policy: group_rollout.policy.id.clone(),
@@ -52,7 +54,8 @@ fn new_rollout(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, stored: Op
         failed: Vec::new(),
         last_step_at: None,
         last_node: None,
-        previous_version: rollback::previous_version(group_rollout.policy, agreements, stored),
+        previous_version,
+        previous_overrides: previous_overrides.unwrap_or_default(),
         rollback: None,
         // The revision continues across rollouts of the same row.
         revision: stored.map_or(0, |stored| stored.revision),

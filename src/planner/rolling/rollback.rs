@@ -12,7 +12,7 @@ use super::{Rollout, group_rollout::target_digest};
 use crate::{
     agreement::Agreement,
     claims::ReleaseReason,
-    facts::{DeploymentPolicyFacts, VersionChoice},
+    facts::{DeploymentOverrides, DeploymentPolicyFacts, VersionChoice},
     matching::{self, Fit},
     model::{Liveness, Model, Observed},
     report::{Blocked, HoldReason},
@@ -36,27 +36,34 @@ pub(crate) fn wanted_versions<'a>(
             priority: 0,
             retries: 0,
             retry_secs: 0,
+            overrides: rollback.overrides.clone(),
             ..VersionChoice::default()
         }]),
         _ => Cow::Borrowed(&policy.versions),
     }
 }
 
-/// Returns the version that all instances of a group rollout have, if it is one of the policy's service; if they differ because
-/// an older rollout was not finished, the version from which that rollout began.
+/// Returns the version that all instances of a group rollout have, with its deployment overrides, if it is one of the policy's
+/// service; if they differ because an older rollout was not finished, the version from which that rollout began.
 pub(super) fn previous_version<'a>(
     policy: &DeploymentPolicyFacts,
     mut agreements: impl Iterator<Item = &'a Agreement>,
     stored: Option<&Rollout>,
-) -> Option<String> {
+) -> Option<(String, DeploymentOverrides)> {
     let first = agreements.next()?;
     if first.service_key != policy.service {
         return None;
     }
-    if agreements.all(|one| one.service_key == first.service_key && one.version == first.version) {
-        return Some(first.version.clone());
+    let is_same = |one: &Agreement| {
+        one.service_key == first.service_key
+            && one.version == first.version
+            && one.overrides.is_same_environment(&first.overrides)
+    };
+    if agreements.all(is_same) {
+        return Some((first.version.clone(), first.overrides.clone()));
     }
-    stored.filter(|rollout| rollout.is_open())?.previous_version.clone()
+    let stored = stored.filter(|rollout| rollout.is_open())?;
+    Some((stored.previous_version.clone()?, stored.previous_overrides.clone()))
 }
 
 /// Returns the rollout turned into a rollback after a failure, if there is a previous version and the failure counts against
