@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use evenkeel_wire::agreement::keys::PrivateKey;
 use evenkeel_wire::signature;
 use serde_json::{Value, json};
@@ -61,6 +61,25 @@ pub enum KeyCommand {
         /// Key to remove
         name: String,
     },
+}
+
+/// Options that name the keys for signing.
+#[derive(Debug, Args)]
+pub struct SigningKeys {
+    /// Private key that signs [default: HZN_PRIVATE_KEY_FILE, else ~/.hzn/keys/service.private.key]
+    #[arg(short = 'k', long = "private-key-file", value_name = "FILE")]
+    private_key: Option<PathBuf>,
+    /// Public key that is stored with what is signed, under its file name [default: HZN_PUBLIC_KEY_FILE, else
+    /// ~/.hzn/keys/service.public.pem, else made of the private key]
+    #[arg(short = 'K', long = "public-key-file", value_name = "FILE")]
+    public_key: Option<PathBuf>,
+}
+
+impl SigningKeys {
+    /// Returns where the keys are.
+    pub fn paths(&self, settings: &Settings) -> KeyPaths {
+        KeyPaths::choose(self.private_key.as_deref(), self.public_key.as_deref(), settings)
+    }
 }
 
 /// Where the keys for signing are.

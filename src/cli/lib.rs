@@ -25,6 +25,7 @@ mod rollout;
 mod server;
 mod settings;
 mod sign;
+mod signer;
 mod time;
 mod usage;
 mod wait;

@@ -21,6 +21,7 @@ use crate::exchange::resource::Kind;
 use crate::exchange::service::SERVICES;
 use crate::exit::Outcome;
 use crate::output::{Table, View};
+use crate::signer::{normalize_overrides, sign_policy};
 use crate::wait::{self, Wait};
 
 /// What only the exchange sets.
@@ -120,6 +121,10 @@ async fn plan(document: Document, exchange: &Exchange) -> Outcome<Step> {
         (publish::id_of(&service, &exchange.org), Value::Object(service))
     } else {
         without(&mut spec, &EXCHANGE_ONLY);
+        if kind == DocumentKind::Policy {
+            // Signed when it is sent: every signature is another one, and none is a change.
+            normalize_overrides(&mut spec);
+        }
         let (org, id) = exchange.split(&name);
         (format!("{org}/{id}"), spec)
     };
@@ -187,9 +192,18 @@ async fn carry_out(step: &Step, context: &Context, exchange: &Exchange) -> Outco
         Action::Create | Action::Update if step.kind == DocumentKind::Service => {
             publish::publish_document(&step.wanted, context, exchange).await
         }
-        Action::Create => kind.create(exchange, &step.name, &step.wanted, &doing).await,
-        Action::Update => kind.replace(exchange, &step.name, &step.wanted, &doing).await,
+        Action::Create => kind.create(exchange, &step.name, &signed(step, context)?, &doing).await,
+        Action::Update => kind.replace(exchange, &step.name, &signed(step, context)?, &doing).await,
     }
+}
+
+/// Returns what a resource shall be, with signatures.
+fn signed(step: &Step, context: &Context) -> Outcome<Value> {
+    let mut document = step.wanted.clone();
+    if step.kind == DocumentKind::Policy {
+        sign_policy(&mut document, context)?;
+    }
+    Ok(document)
 }
 
 fn view(steps: &[Step]) -> View {

@@ -16,6 +16,7 @@ use crate::context::{Context, Exchange};
 use crate::exchange::deployment::POLICIES;
 use crate::exit::{CliError, Exit, Outcome};
 use crate::input::read_json;
+use crate::signer::normalize_overrides;
 
 /// The deployment policy.
 #[derive(Debug, Clone, Default)]
@@ -37,7 +38,8 @@ impl PolicyInput {
         match (&arguments.policy_id, &arguments.policy_file) {
             (Some(name), _) => Self::from_exchange(exchange, name).await,
             (None, Some(file)) => {
-                let document = read_json(file, &context.settings)?;
+                let mut document = read_json(file, &context.settings)?;
+                normalize_overrides(&mut document);
                 Self::of(format!("{}/file", exchange.org), &document.into())
             }
             (None, None) => Ok(Self::default()),

@@ -12,6 +12,7 @@ use crate::context::{Context, Exchange, Watch};
 use crate::exit::Outcome;
 use crate::input::{read_json, template};
 use crate::output::View;
+use crate::signer::sign_policy;
 use crate::wait::{self, Wait};
 
 /// Deployment policies.
@@ -96,12 +97,14 @@ pub async fn run(command: DeploymentCommand, context: &Context, exchange: &Excha
         DeploymentCommand::Add { policy, file, wait } => {
             let mut body = read_json(&file, &context.settings)?;
             without(&mut body, &EXCHANGE_ONLY);
+            sign_policy(&mut body, context)?;
             POLICIES.put(exchange, &policy, &body, StatusCode::FORBIDDEN).await?;
             wait::policy::follow(&wait, context, exchange, &policy).await
         }
         DeploymentCommand::Update { policy, file, wait } => {
             let mut changes = read_json(&file, &context.settings)?;
             without(&mut changes, &EXCHANGE_ONLY);
+            sign_policy(&mut changes, context)?;
             update(exchange, &policy, changes).await?;
             wait::policy::follow(&wait, context, exchange, &policy).await
         }

@@ -10,6 +10,8 @@ use super::resource::Kind;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
 use crate::input::read_json;
+use crate::key::SigningKeys;
+use crate::signer::{PublicKey, sign_overrides};
 
 /// Patterns.
 pub const PATTERNS: Kind = Kind {
@@ -32,7 +34,7 @@ pub enum PatternCommand {
         #[command(flatten)]
         watch: Watch,
     },
-    /// Creates or replaces a pattern
+    /// Creates or replaces a pattern, and signs deployment overrides that are not signed
     Publish {
         /// JSON or YAML file with the pattern, - for standard input
         #[arg(short = 'f', long = "json-file", value_name = "FILE")]
@@ -40,6 +42,8 @@ pub enum PatternCommand {
         /// Name of the pattern [default: the member name of the file]
         #[arg(short = 'p', long = "pattern-name", value_name = "NAME")]
         name: Option<String>,
+        #[command(flatten)]
+        keys: SigningKeys,
     },
     /// Removes a pattern
     #[command(visible_alias = "delete")]
@@ -63,7 +67,7 @@ pub async fn run(command: PatternCommand, context: &Context, exchange: &Exchange
                 .show_watched(&watch, async || PATTERNS.list(exchange, pattern.as_deref(), long).await)
                 .await
         }
-        PatternCommand::Publish { file, name } => {
+        PatternCommand::Publish { file, name, keys } => {
             let mut body = read_json(&file, &context.settings)?;
             let in_file = body.as_object_mut().and_then(|members| {
                 members.remove("org");
@@ -72,8 +76,22 @@ pub async fn run(command: PatternCommand, context: &Context, exchange: &Exchange
             let name = name.or(in_file).ok_or_else(|| {
                 CliError::input("the pattern has no name", "neither -p nor the file names it", "give -p NAME")
             })?;
-            PATTERNS.put(exchange, &name, &body, StatusCode::FORBIDDEN).await
+            let key = sign_overrides(&mut body, &keys.paths(&context.settings))?;
+            PATTERNS.put(exchange, &name, &body, StatusCode::FORBIDDEN).await?;
+            match key {
+                Some(key) => put_key(exchange, &name, &key).await,
+                None => Ok(()),
+            }
         }
         PatternCommand::Remove { pattern, force } => PATTERNS.remove(exchange, &pattern, force).await,
     }
+}
+
+/// Stores the public key of the signatures with a pattern.
+async fn put_key(exchange: &Exchange, pattern: &str, PublicKey { name, pem }: &PublicKey) -> Outcome {
+    let (org, id) = exchange.split(pattern);
+    let doing = format!("storing key {name} with pattern {org}/{id}");
+    exchange.server.call(&doing, exchange.server.client.put_pattern_key(&org, &id, name, pem)).await?;
+    exchange.server.report_done(&format!("key {name} is stored with pattern {org}/{id}"));
+    Ok(())
 }

@@ -1,13 +1,11 @@
 //! `hzn exchange service publish` and `verify`: signs the deployment and hands the service over.
 //!
-//! The signature covers the exact text that is sent (agreement protocol 4.3); a deployment that is given as an object
-//! becomes text once, here. Images are published as they are named.
+//! Images are published as they are named. For the signatures see [`crate::signer`].
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use evenkeel_domain::policy::compatibility::service::service_id;
-use evenkeel_wire::agreement::keys::PrivateKey;
 use evenkeel_wire::signature;
 use serde_json::{Map, Value};
 
@@ -16,8 +14,9 @@ use crate::confirm::confirm_by;
 use crate::context::{Context, Exchange};
 use crate::exit::{CliError, Exit, Outcome};
 use crate::input::{read_json, read_text};
-use crate::key::{KeyPaths, now_secs, sign_text};
+use crate::key::{KeyPaths, SigningKeys, now_secs};
 use crate::output::{View, note};
+use crate::signer::{DEPLOYMENTS, PublicKey, Signer};
 
 /// What the exchange takes of a service.
 const MEMBERS: [&str; 16] = [
@@ -45,13 +44,8 @@ pub struct PublishArguments {
     /// JSON or YAML file with the service, - for standard input
     #[arg(short = 'f', long = "json-file", value_name = "FILE")]
     file: PathBuf,
-    /// Private key that signs [default: HZN_PRIVATE_KEY_FILE, else ~/.hzn/keys/service.private.key]
-    #[arg(short = 'k', long = "private-key-file", value_name = "FILE")]
-    private_key: Option<PathBuf>,
-    /// Public key that is stored with the service, under its file name [default: HZN_PUBLIC_KEY_FILE, else
-    /// ~/.hzn/keys/service.public.pem, else made of the private key]
-    #[arg(short = 'K', long = "public-key-file", value_name = "FILE")]
-    public_key: Option<PathBuf>,
+    #[command(flatten)]
+    keys: SigningKeys,
     /// Replace an existing service without asking
     #[arg(short = 'O', long)]
     overwrite: bool,
@@ -80,19 +74,15 @@ pub async fn publish(arguments: &PublishArguments, context: &Context, exchange: 
     }
     let logins = arguments.logins.iter().map(|login| parse_login(login)).collect::<Outcome<Vec<_>>>()?;
     let policy = arguments.policy.as_deref().map(|file| read_json(file, &context.settings)).transpose()?;
-    let keys = KeyPaths::choose(
-        arguments.private_key.as_deref(),
-        arguments.public_key.as_deref(),
-        &context.settings,
-    );
+    let keys = arguments.keys.paths(&context.settings);
     let key = sign(&mut body, &keys)?;
     let id = id_of(&body, &exchange.org);
     if !store(exchange, &id, &Value::Object(body), arguments.overwrite).await? {
         note("nothing was published");
         return Ok(());
     }
-    if let Some((name, pem)) = key {
-        put_key(exchange, &id, &name, &pem).await?;
+    if let Some(key) = key {
+        put_key(exchange, &id, &key).await?;
     }
     for (registry, user, token) in &logins {
         add_auth(exchange, &id, registry, user, token).await?;
@@ -144,76 +134,20 @@ pub fn body_of(file: Value, org: &str) -> Outcome<Map<String, Value>> {
         let name = members.get("url").cloned().unwrap_or_default();
         members.insert("label".to_owned(), name);
     }
-    for member in ["deployment", "clusterDeployment"] {
-        if let Some(value) = members.get_mut(member) {
-            let text = match value.take() {
-                Value::Null => String::new(),
-                Value::String(text) => text,
-                Value::Object(object) if object.is_empty() => String::new(),
-                object => object.to_string(),
-            };
-            *value = Value::String(text);
-        }
-    }
+    DEPLOYMENTS.iter().for_each(|member| member.normalize(&mut members));
     Ok(members)
 }
 
-/// Signs what is not signed yet; returns the public key to store, with its name.
-fn sign(body: &mut Map<String, Value>, keys: &KeyPaths) -> Outcome<Option<(String, String)>> {
-    let mut private: Option<PrivateKey> = None;
-    for (member, signature) in
-        [("deployment", "deploymentSignature"), ("clusterDeployment", "clusterDeploymentSignature")]
-    {
-        let text = body.get(member).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let is_signed = body.get(signature).and_then(Value::as_str).is_some_and(|given| !given.is_empty());
-        if text.is_empty() {
-            body.insert(signature.to_owned(), Value::from(""));
-            continue;
+/// Signs the deployments; returns the public key to store.
+fn sign(body: &mut Map<String, Value>, keys: &KeyPaths) -> Outcome<Option<PublicKey>> {
+    let mut signer = Signer::new(keys);
+    for member in DEPLOYMENTS {
+        if body.get(member.text).and_then(Value::as_str).is_none_or(str::is_empty) {
+            body.insert(member.signature.to_owned(), Value::from(""));
         }
-        if is_signed && !keys.is_explicit {
-            continue;
-        }
-        let key = match private.take() {
-            Some(key) => key,
-            None => keys.read_private()?,
-        };
-        body.insert(signature.to_owned(), Value::from(sign_text(&text, &key)?));
-        private = Some(key);
+        signer.sign(body, member)?;
     }
-    match private {
-        None => Ok(None),
-        Some(private) => {
-            let (name, pem) = keys.read_public(&private)?;
-            check_pair(body, &pem, &name)?;
-            Ok(Some((name, pem)))
-        }
-    }
-}
-
-/// A public key that does not verify the new signature would make the service unusable on every node.
-fn check_pair(body: &Map<String, Value>, pem: &str, name: &str) -> Outcome {
-    for (member, signature) in
-        [("deployment", "deploymentSignature"), ("clusterDeployment", "clusterDeploymentSignature")]
-    {
-        let text = |member: &str| body.get(member).and_then(Value::as_str).unwrap_or_default();
-        if text(member).is_empty() {
-            continue;
-        }
-        let verified = signature::verify_with_key(text(member), text(signature), pem, now_secs());
-        if verified != Ok(true) {
-            let why = verified.err().map_or_else(
-                || "it does not belong to the private key".to_owned(),
-                |error| error.to_string(),
-            );
-            return Err(CliError::new(
-                Exit::SignatureInvalid,
-                format!("the public key {name} does not verify the signature"),
-                why,
-                "give the public key that belongs to the private key with -K",
-            ));
-        }
-    }
-    Ok(())
+    signer.public_key()
 }
 
 /// Signs and stores a service whose members [`body_of`] has chosen, replacing one that is there.
@@ -226,7 +160,7 @@ pub async fn publish_document(document: &Value, context: &Context, exchange: &Ex
     let id = id_of(&body, &exchange.org);
     store(exchange, &id, &Value::Object(body), true).await?;
     match key {
-        Some((name, pem)) => put_key(exchange, &id, &name, &pem).await,
+        Some(key) => put_key(exchange, &id, &key).await,
         None => Ok(()),
     }
 }
@@ -264,7 +198,7 @@ async fn store(exchange: &Exchange, id: &str, body: &Value, overwrites: bool) ->
     Ok(true)
 }
 
-async fn put_key(exchange: &Exchange, id: &str, name: &str, pem: &str) -> Outcome {
+async fn put_key(exchange: &Exchange, id: &str, PublicKey { name, pem }: &PublicKey) -> Outcome {
     let doing = format!("storing key {name} with service {id}");
     let (org, service) = exchange.split(id);
     exchange.server.call(&doing, exchange.server.client.put_service_key(&org, &service, name, pem)).await?;
@@ -346,6 +280,7 @@ pub async fn show_verification(
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_wire::agreement::keys::PrivateKey;
     use serde_json::json;
 
     use super::*;
@@ -383,15 +318,12 @@ mod tests {
         let keys = KeyPaths::choose(Some(&path), None, &crate::settings::Settings::default());
         let file = json!({"url": "u", "version": "1.0.0", "arch": "a", "deployment": {"services": {}}});
         let mut body = body_of(file, "o").expect("complete");
-        let (name, pem) = sign(&mut body, &keys).expect("signed").expect("a key");
+        let PublicKey { name, pem } = sign(&mut body, &keys).expect("signed").expect("a key");
         assert_eq!(name, "private.public.pem");
         let text = body["deployment"].as_str().expect("text");
         let given = body["deploymentSignature"].as_str().expect("text");
         assert_eq!(signature::verify_with_key(text, given, &pem, now_secs()), Ok(true));
         assert_eq!(body["clusterDeploymentSignature"], json!(""));
-        let other = PrivateKey::generate(&mut rand::rng(), 2048).expect("a key");
-        let other = other.public_key().expect("a public key").to_pem();
-        assert_eq!(check_pair(&body, &other, "x").map_err(|error| error.exit), Err(Exit::SignatureInvalid));
     }
 
     #[test]

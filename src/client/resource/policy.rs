@@ -82,4 +82,15 @@ impl Client {
     ) -> Result<Option<String>, ClientError> {
         self.get_text(Path::org(org, &["patterns", pattern, "keys", key])).await
     }
+
+    /// Publishes a signing key of a pattern.
+    pub async fn put_pattern_key(
+        &self,
+        org: &str,
+        pattern: &str,
+        key: &str,
+        pem: &str,
+    ) -> Result<ApiResponse, ClientError> {
+        self.put_key(&Path::org(org, &["patterns", pattern, "keys", key]), pem).await
+    }
 }

@@ -112,11 +112,15 @@ impl Client {
         key: &str,
         pem: &str,
     ) -> Result<ApiResponse, ClientError> {
+        self.put_key(&service_path(org, service, &["keys", key]), pem).await
+    }
+
+    /// Publishes a signing key, as PEM text.
+    pub(super) async fn put_key(&self, path: &Path, pem: &str) -> Result<ApiResponse, ClientError> {
         let mut headers = HeaderMap::new();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
-        let path = service_path(org, service, &["keys", key]);
         let body = Bytes::copy_from_slice(pem.as_bytes());
-        self.send_with(Method::PUT, &path, Some(body), headers, None).await?.accepted()
+        self.send_with(Method::PUT, path, Some(body), headers, None).await?.accepted()
     }
 
     /// Removes a signing key of a service; false when it was not there.

@@ -59,6 +59,7 @@ async fn administrator_works_with_groups_services_and_policies() {
     set_up(&mut hzn);
     lists_and_forms(&hzn);
     signatures(&hzn);
+    signed_overrides(&hzn);
     groups(&hzn);
     settings_of_policies(&hzn);
     emptying_a_node(&hzn);
@@ -99,6 +100,37 @@ fn signatures(hzn: &Hzn) {
     let verify = format!("util verify -s {signature}");
     assert_eq!(hzn.run_with(&verify, "a text").status, 0);
     assert_eq!(hzn.run_with(&verify, "another text").status, 9);
+}
+
+/// Overrides that are given as an object are sent as text with a signature.
+fn signed_overrides(hzn: &Hzn) {
+    let overrides = json!({"services": {"cam": {"environment": ["MODE=fast"]}}});
+    let versions = json!([{"version": "1.0.0", "deployment_overrides": overrides}]);
+    let is_signed = |version: &Value| {
+        assert_eq!(version["deployment_overrides"], overrides.to_string());
+        let signature = version["deployment_overrides_signature"].as_str().unwrap_or_default();
+        assert_eq!(hzn.run_with(&format!("util verify -s {signature}"), &overrides.to_string()).status, 0);
+    };
+    let service = json!({
+        "serviceUrl": "cam", "serviceOrgid": "acme", "serviceArch": "amd64", "serviceVersions": versions,
+    });
+    hzn.write("pattern.json", &json!({"label": "fast", "public": false, "services": [service]}));
+    hzn.done("exchange pattern publish -p fast -f pattern.json");
+    let key = "service.public.pem is stored with pattern acme/fast";
+    let again = hzn.run("exchange pattern publish -p fast -f pattern.json");
+    assert!(again.status == 0 && again.errors.contains(key), "{}", again.errors);
+    is_signed(&hzn.data("exchange pattern list fast")["acme/fast"]["services"][0]["serviceVersions"][0]);
+    hzn.done("exchange pattern remove fast -f");
+    let mut deployment = policy("fast");
+    deployment["service"]["serviceVersions"] = versions;
+    hzn.write("fast.json", &deployment);
+    hzn.done("exchange deployment addpolicy fast -f fast.json");
+    let stored = |hzn: &Hzn| hzn.data("exchange deployment listpolicy fast")["acme/fast"].clone();
+    is_signed(&stored(hzn)["service"]["serviceVersions"][0]);
+    hzn.write("fast.json", &json!({"service": deployment["service"]}));
+    hzn.done("exchange deployment updatepolicy fast -f fast.json");
+    is_signed(&stored(hzn)["service"]["serviceVersions"][0]);
+    hzn.done("exchange deployment removepolicy fast -f");
 }
 
 fn groups(hzn: &Hzn) {

@@ -19,13 +19,15 @@ spec:
     )
 }
 
+const OVERRIDES: &str = "{services: {cam: {environment: [MODE=fast]}}}";
+
 fn policy(version: &str) -> String {
     format!(
         "kind: policy
 name: cameras
 spec:
   label: line1
-  service: {{name: cam, org: $HZN_ORG_ID, arch: '*', serviceVersions: [{{version: {version}}}]}}
+  service: {{name: cam, org: $HZN_ORG_ID, arch: '*', serviceVersions: [{{version: {version}, deployment_overrides: {OVERRIDES}}}]}}
   constraints: [openhorizon.hagroup == line]
 "
     )
