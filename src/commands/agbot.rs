@@ -180,6 +180,9 @@ fn apply(options: &AgbotOptions, settings: &mut AgbotSettings) {
     if let Some(seconds) = options.upgrade_grace_secs {
         settings.planner.rejoin_grace_secs = seconds;
     }
+    if let Some(seconds) = options.node_down_after_secs {
+        settings.planner.node_down_after_secs = seconds;
+    }
     if let Some(days) = options.rollout_history_days {
         settings.rollout_history = Duration::from_secs(u64::from(days) * 24 * 3600);
     }

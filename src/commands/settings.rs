@@ -186,6 +186,8 @@ settings! {
         upgrade_start_timeout_secs: u64 = "upgrade-start-timeout-secs", "EVENKEEL_UPGRADE_START_TIMEOUT_SECS";
         /// Seconds after its start in which the agbot takes no member down [default: 15].
         upgrade_grace_secs: u64 = "upgrade-grace-secs", "EVENKEEL_UPGRADE_GRACE_SECS";
+        /// Seconds without a heartbeat after which a node counts as down [default: 180].
+        node_down_after_secs: u64 = "node-down-after-secs", "EVENKEEL_NODE_DOWN_AFTER_SECS";
         /// When the new version fails on a member: pause (hold the rollout), rollback (take back what changed), or continue
         /// [default: pause].
         upgrade_failure_action: FailureAction = "upgrade-failure-action", "EVENKEEL_UPGRADE_FAILURE_ACTION";

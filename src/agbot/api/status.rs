@@ -43,6 +43,7 @@ pub(super) async fn get_agbot_status(
         agbot: context.name(),
         loaded: context.is_loaded(),
         dropped_messages: context.dropped_messages(),
+        node_down_after_secs: context.settings.planner.node_down_after_secs,
         nodes: None,
         policies: None,
         agreements: None,

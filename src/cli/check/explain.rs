@@ -12,6 +12,7 @@ use evenkeel_domain::policy::terms::{self, PolicyMismatch, failed_clauses};
 use evenkeel_domain::policy::{ConstraintList, NodePolicy};
 use evenkeel_planner::report::{FailedClause, Side};
 use evenkeel_wire::agbot::reason::Reason;
+use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::json;
 
@@ -21,6 +22,7 @@ use super::node_input::NodeInput;
 use super::verdict::{GENERAL, Verdict, evaluate};
 use crate::agbot;
 use crate::context::{Context, Exchange, UserOptions, Watch};
+use crate::exchange::node_state::{DownAfter, NodeHealth};
 use crate::exit::{CliError, Outcome};
 use crate::output::{Table, View, note};
 
@@ -66,6 +68,8 @@ async fn explain(context: &Context, exchange: &Exchange, node: &str, policy: &st
     let node = NodeInput::from_exchange(exchange, node).await?;
     let definitions = Definitions::of_exchange(exchange, &policy.policy).await?;
     let compared = evaluate(Scope::All, true, &node, &policy, &definitions);
+    let down_after = DownAfter::read(context, exchange).await?;
+    let health = node.record.as_ref().map(|record| NodeHealth::of(record, Timestamp::now(), down_after));
     let reason = match agbot::reason_for(context, exchange, &node.id, &policy.id).await {
         Ok(found) => found,
         Err(error) => {
@@ -73,14 +77,20 @@ async fn explain(context: &Context, exchange: &Exchange, node: &str, policy: &st
             None
         }
     };
-    Ok(view(&node, &policy, &compared, reason))
+    Ok(view(&node, health, &policy, &compared, reason))
 }
 
-fn view(node: &NodeInput, policy: &PolicyInput, compared: &Outcome<Verdict>, reason: Option<Reason>) -> View {
+fn view(
+    node: &NodeInput,
+    health: Option<NodeHealth>,
+    policy: &PolicyInput,
+    compared: &Outcome<Verdict>,
+    reason: Option<Reason>,
+) -> View {
     let obstacles = obstacles(node, policy, compared);
     let is_compatible = compared.as_ref().is_ok_and(|verdict| verdict.is_compatible);
     let mut table = Table::new(&["service", "how it stands"]).keeping(&["how it stands"]);
-    if let Some(health) = &node.health {
+    if let Some(health) = health {
         table.push(["(node)".to_owned(), health.text()]);
     }
     if let Ok(verdict) = compared {
@@ -98,7 +108,7 @@ fn view(node: &NodeInput, policy: &PolicyInput, compared: &Outcome<Verdict>, rea
     let json = json!({
         "node": node.id,
         "policy": policy.id,
-        "nodeState": node.health.map(|health| health.json()),
+        "nodeState": health.map(|health| health.json()),
         "haGroup": node.ha_group,
         "compatible": is_compatible,
         "failing": obstacles,
@@ -200,7 +210,7 @@ mod tests {
 
     fn explained(node: &NodeInput, reason: Option<Reason>) -> View {
         let compared = evaluate(Scope::All, true, node, &policy(), &definitions());
-        view(node, &policy(), &compared, reason)
+        view(node, None, &policy(), &compared, reason)
     }
 
     #[test]

@@ -4,6 +4,7 @@ use evenkeel_domain::policy::NodePolicy;
 use evenkeel_domain::policy::reference_json::from_value;
 use evenkeel_domain::policy::user_input::UserInput;
 use evenkeel_wire::RawJson;
+use evenkeel_wire::exchange::node::NodeResponse;
 use evenkeel_wire::exchange::node_orchestration::Availability;
 use evenkeel_wire::exchange::node_part::NodePolicyResponse;
 use serde::de::DeserializeOwned;
@@ -12,13 +13,12 @@ use serde_json::Value;
 use super::CheckArguments;
 use crate::context::{Context, Exchange};
 use crate::exchange::node::read_node;
-use crate::exchange::node_state::NodeHealth;
 use crate::exit::{CliError, Exit, Outcome};
 use crate::input::read_json;
 use crate::server::Server;
 
 /// A node.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct NodeInput {
     /// `org/node`.
     pub id: String,
@@ -34,8 +34,8 @@ pub struct NodeInput {
     pub ha_group: Option<String>,
     /// Whether services are placed on it.
     pub availability: Availability,
-    /// State and age of the last heartbeat; only of a node at the exchange.
-    pub health: Option<NodeHealth>,
+    /// Its record, when it was read from the exchange.
+    pub record: Option<NodeResponse>,
     /// The node's policy.
     pub policy: Option<NodePolicy>,
     /// The node's values for variables.
@@ -57,7 +57,7 @@ impl NodeInput {
             .map_err(|error| not_understood(&format!("the user input of node {name}"), &error.to_string()))?;
         Ok(Self {
             id: id.to_string(),
-            health: Some(NodeHealth::of(&node, jiff::Timestamp::now())),
+            record: Some(node.clone()),
             availability: node.orchestration.unwrap_or_default().availability,
             arch: node.arch,
             // The hub keeps the word as it was sent; case does not count.
@@ -111,7 +111,7 @@ impl NodeInput {
             is_namespace_scoped: arguments.is_namespace_scoped,
             ha_group: None,
             availability: Availability::Active,
-            health: None,
+            record: None,
             policy: policy.map(|policy| understood(Some(&policy), "the node's policy")).transpose()?,
             user_input: understood(input.as_ref(), "the node's user input")?,
         })

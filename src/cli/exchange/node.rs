@@ -8,7 +8,7 @@ use serde_json::{Map, json};
 
 use super::node_orch::{self, NodeOrchCommand};
 use super::node_part::{self, NodePartCommand};
-use super::node_state::{NodeHealth, with_health};
+use super::node_state::{DownAfter, NodeHealth, with_health};
 use super::resource::Kind;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
@@ -112,7 +112,7 @@ pub async fn run(
 ) -> Outcome {
     match command {
         NodeCommand::List { node, long, watch } => {
-            context.show_watched(&watch, async || list(exchange, node.as_deref(), long).await).await
+            context.show_watched(&watch, async || list(context, exchange, node.as_deref(), long).await).await
         }
         NodeCommand::Create(node) => create(&node, context, exchange, node_auth).await,
         NodeCommand::Update { node, file } => {
@@ -185,13 +185,13 @@ pub struct NewNode<'a> {
 }
 
 /// The list of nodes; its table shows their states, which no member of their records is.
-async fn list(exchange: &Exchange, node: Option<&str>, is_long: bool) -> Outcome<View> {
+async fn list(context: &Context, exchange: &Exchange, node: Option<&str>, is_long: bool) -> Outcome<View> {
     let records = NODES.read(exchange, node).await?;
-    let now = Timestamp::now();
+    let (now, down_after) = (Timestamp::now(), DownAfter::read(context, exchange).await?);
     let mut shown = Records::new();
     for (name, record) in &records {
         let known: NodeResponse = exchange.server.read(&format!("reading node {name}"), record)?;
-        let record = with_health(record.as_value().clone(), NodeHealth::of(&known, now));
+        let record = with_health(record.as_value().clone(), NodeHealth::of(&known, now, down_after));
         shown.push((name.clone(), record.into()));
     }
     let table = NODES.view(shown, true).table;

@@ -6,6 +6,8 @@ use evenkeel_wire::exchange::node_orchestration::Availability;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::context::{Context, Exchange};
+use crate::exit::Outcome;
 use crate::time::seconds_of;
 
 /// The state of a node.
@@ -36,6 +38,28 @@ impl NodeState {
     }
 }
 
+/// The silence after which a node is down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DownAfter {
+    secs: i64,
+}
+
+impl DownAfter {
+    /// Reads the limit of the agbot, so that both call the same nodes down. Where no agbot responds that has one, it is the
+    /// limit of an agbot without settings.
+    pub async fn read(context: &Context, exchange: &Exchange) -> Outcome<Self> {
+        let secs = match context.agbot(exchange)?.client.agbot_status().await {
+            Ok(status) => status.node_down_after_secs,
+            Err(_) => PlannerSettings::default().node_down_after_secs,
+        };
+        Ok(Self::of_secs(secs))
+    }
+
+    fn of_secs(secs: u64) -> Self {
+        Self { secs: i64::try_from(secs).unwrap_or(i64::MAX) }
+    }
+}
+
 /// State and age of the last heartbeat of a node, from its record at the exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NodeHealth {
@@ -46,16 +70,15 @@ pub struct NodeHealth {
 }
 
 impl NodeHealth {
-    /// Judges a record. A node is down when it is silent for longer than a hub waits unless its settings say otherwise.
-    pub fn of(node: &NodeResponse, now: Timestamp) -> Self {
+    /// Judges a record. A node is down when it is silent for longer than `down_after`.
+    pub fn of(node: &NodeResponse, now: Timestamp, down_after: DownAfter) -> Self {
         let seen = seconds_of(node.last_heartbeat.as_deref().unwrap_or_default().trim_end_matches("[UTC]"));
         let heartbeat_age = (seen != 0).then(|| now.as_second().saturating_sub(seen).max(0));
-        let limit = i64::try_from(PlannerSettings::default().node_down_after_secs).unwrap_or(i64::MAX);
         let is_draining = node.orchestration.is_some_and(|asked| asked.availability == Availability::Drain);
         let state = match heartbeat_age {
             _ if node.agent_state == Some(AgentState::Stopped) => NodeState::Stopped,
             None => NodeState::New,
-            Some(age) if age > limit => NodeState::Down,
+            Some(age) if age > down_after.secs => NodeState::Down,
             Some(_) if is_draining => NodeState::Draining,
             Some(_) => NodeState::Up,
         };
@@ -117,7 +140,8 @@ mod tests {
                 json!({"lastHeartbeat": seen(12), "orchestration": {"availability": "drain"}}),
                 "DRAINING, last heartbeat 12s ago",
             ),
-            (json!({"lastHeartbeat": seen(600)}), "DOWN, last heartbeat 10m ago"),
+            (json!({"lastHeartbeat": seen(60)}), "UP, last heartbeat 60s ago"),
+            (json!({"lastHeartbeat": seen(61)}), "DOWN, last heartbeat 61s ago"),
             (json!({"lastHeartbeat": seen(3), "agentState": "stopped"}), "STOPPED, last heartbeat 3s ago"),
             (
                 json!({"lastHeartbeat": seen(400_000), "agentState": "stopped"}),
@@ -125,13 +149,14 @@ mod tests {
             ),
         ] {
             let node: NodeResponse = serde_json::from_value(record).expect("a node");
-            assert_eq!(NodeHealth::of(&node, now).text(), expected);
+            assert_eq!(NodeHealth::of(&node, now, DownAfter::of_secs(60)).text(), expected);
         }
     }
 
     #[test]
     fn table_gets_state_and_age() {
-        let health = NodeHealth::of(&NodeResponse::default(), at("2026-03-01T12:00:00Z"));
+        let health =
+            NodeHealth::of(&NodeResponse::default(), at("2026-03-01T12:00:00Z"), DownAfter::of_secs(60));
         let shown = with_health(json!({"lastHeartbeat": null}), health);
         assert_eq!(shown, json!({"lastHeartbeat": null, "state": "NEW", "heartbeatAge": null}));
     }

@@ -5,6 +5,7 @@ use evenkeel_wire::agbot::agreement::{Agreements, AgreementsResponse};
 use evenkeel_wire::agbot::event::EventsQuery;
 use evenkeel_wire::agbot::reason::{InertPolicy, ReasonsResponse};
 use evenkeel_wire::agbot::rollout::RolloutsResponse;
+use evenkeel_wire::agbot::status::AgbotStatus;
 use evenkeel_wire::agbot::upgrade::UpgradesResponse;
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::{Method, StatusCode};
@@ -48,6 +49,11 @@ fn upgrades_path(org: &str, group: &str) -> Path {
 }
 
 impl Client {
+    /// Health of the agbot.
+    pub async fn agbot_status(&self) -> Result<AgbotStatus, ClientError> {
+        self.get_existing(Path::new(&["agbot", "status"])).await
+    }
+
     /// Health of the agbot, as it sent it.
     pub async fn agbot_status_record(&self) -> Result<RawJson, ClientError> {
         self.get_existing(Path::new(&["agbot", "status"])).await

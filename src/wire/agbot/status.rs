@@ -13,6 +13,8 @@ pub struct AgbotStatus {
     pub loaded: bool,
     /// Messages that were not what the protocol allows.
     pub dropped_messages: u64,
+    /// Seconds without a heartbeat after which it counts a node as down.
+    pub node_down_after_secs: u64,
     /// Nodes it knows; only for people to whom the exchange shows its own counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<usize>,
