@@ -1,3 +1,5 @@
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::*;
 use crate::{
     agreement::CancelReason,
@@ -78,6 +80,29 @@ fn records_whose_rows_are_gone_are_forgotten() {
     assert!(model.live_agreement(&agreement.node, &agreement.policy).is_none());
 }
 
+/// Leases of all partitions.
+fn own_all() -> BTreeMap<u32, u64> {
+    (0..PlannerSettings::default().partition_count).map(|partition| (partition, 1)).collect()
+}
+
+#[test]
+fn only_nodes_of_own_partitions_are_awaited() {
+    let mut model = model();
+    let nodes = ["o/n1", "o/n2", "o/n3", "o/n4"].map(NodeId::from_text);
+    for (number, node) in nodes.iter().enumerate() {
+        let id = AgreementId::from_text(&format!("a{number}"));
+        model.apply(&recorded(&Agreement { id, node: node.clone(), ..agreement() }), at(0));
+    }
+    assert_eq!(model.awaited_nodes(at(1)), BTreeSet::new(), "no partition is owned");
+    let first = model.partition_of(&nodes[0]);
+    let of_first: BTreeSet<NodeId> =
+        nodes.iter().filter(|node| model.partition_of(node) == first).cloned().collect();
+    model.apply(&Event::PartitionsChanged { leases: [(first, 1)].into() }, at(1));
+    assert_eq!(model.awaited_nodes(at(1)), of_first);
+    model.apply(&Event::PartitionsChanged { leases: own_all() }, at(2));
+    assert_eq!(model.awaited_nodes(at(2)), BTreeSet::from(nodes));
+}
+
 #[test]
 fn members_of_abandoned_rollouts_are_not_awaited() {
     let mut model = model();
@@ -88,6 +113,7 @@ fn members_of_abandoned_rollouts_are_not_awaited() {
         (RolloutState::Abandoned { at: at(1), why: ReleaseReason::Superseded }, 0),
         (RolloutState::Completed { at: at(1) }, 0),
     ];
+    model.apply(&Event::PartitionsChanged { leases: own_all() }, at(0));
     for (state, awaited) in states {
         model.apply(&Event::RolloutRecorded { rollout: Box::new(rollout(state)) }, at(1));
         assert_eq!(model.awaited_nodes(at(2)).len(), awaited);

@@ -56,7 +56,8 @@ impl Model {
     }
 
     /// Returns the nodes whose status a decision may be waiting for: members of groups with a claim or an open rollout, nodes
-    /// with an agreement that was not seen running, and nodes that have not confirmed the stop of an instance.
+    /// with an agreement that was not seen running, and nodes that have not confirmed the stop of an instance. Only nodes of the
+    /// partitions this agbot owns: others decide about the rest.
     pub fn awaited_nodes(&self, now: Timestamp) -> BTreeSet<NodeId> {
         let mut groups: BTreeSet<&GroupId> = self.claims.keys().map(|(group, _)| group).collect();
         groups
@@ -77,6 +78,7 @@ impl Model {
         let stopping = ended.filter(|agreement| self.stopping_since(agreement, now).is_some());
         nodes.extend(stopping.map(|agreement| agreement.node.clone()));
         nodes.extend(self.awaiting_stop().map(|agreement| agreement.node.clone()));
+        nodes.retain(|node| self.lease_for(node).is_some());
         nodes
     }
 }
