@@ -7,14 +7,14 @@ use serde_json::json;
 use crate::support::fleet::Fleet;
 use crate::support::{Hub, Scratch, eventually};
 
-async fn set(hub: &Hub, node: &str, availability: &str) {
+pub(super) async fn set(hub: &Hub, node: &str, availability: &str) {
     let path = format!("/orgs/o/nodes/{node}/orchestration/spec");
     let (status, body) = hub.call("PUT", &path, Some(json!({"availability": availability}))).await;
     assert_eq!(status, 201, "{body}");
 }
 
 /// What the agbot says about the policy on a node.
-async fn reason(hub: &Hub, node: &str) -> String {
+pub(super) async fn reason(hub: &Hub, node: &str) -> String {
     let (_, body) = hub.call("GET", "/orgs/o/agbot/reasons", None).await;
     let reasons = body["reasons"].as_array().cloned().unwrap_or_default();
     let of_node = reasons.iter().find(|reason| reason["node"] == format!("o/{node}"));

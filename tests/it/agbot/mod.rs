@@ -5,6 +5,7 @@ mod claim_batch;
 mod crash;
 mod drain;
 mod events;
+mod failover;
 mod in_process;
 mod inert_policy;
 mod other_agbot;
