@@ -7,6 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use evenkeel_runtime::files::FileLock;
+
 /// An error of a file operation.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot {action} {}: {source}", path.display())]
@@ -77,7 +79,7 @@ pub fn remove(path: &Path) -> Result<(), FileError> {
 ///
 /// # Errors
 /// [`FileError`] when the lock file cannot be created.
-pub fn lock_directory(directory: &Path) -> Result<Option<File>, FileError> {
+pub fn lock_directory(directory: &Path) -> Result<Option<FileLock>, FileError> {
     let path = directory.join("lock");
     let file = OpenOptions::new()
         .create(true)
@@ -86,8 +88,8 @@ pub fn lock_directory(directory: &Path) -> Result<Option<File>, FileError> {
         .mode(0o600)
         .open(&path)
         .map_err(at("open", &path))?;
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
+    match FileLock::acquire(&file) {
+        Ok(lock) => Ok(Some(lock)),
         Err(fs::TryLockError::WouldBlock) => Ok(None),
         Err(fs::TryLockError::Error(error)) => Err(at("lock", &path)(error)),
     }

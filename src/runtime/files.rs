@@ -73,8 +73,8 @@ impl DataDirectoryError {
 #[derive(Debug)]
 pub struct DataDirectory {
     path: PathBuf,
-    // The advisory lock ends with this handle, whatever way the process ends.
-    _lock: File,
+    // It ends with the process too, whatever way that ends.
+    _lock: FileLock,
 }
 
 impl DataDirectory {
@@ -122,7 +122,7 @@ fn let_others_pass(directory: &Path) -> Result<(), FileError> {
     fs::set_permissions(directory, mode).map_err(FileError::at("open a way through", directory))
 }
 
-fn lock(directory: &Path) -> Result<File, DataDirectoryError> {
+fn lock(directory: &Path) -> Result<FileLock, DataDirectoryError> {
     let path = directory.join("lock");
     let mut file = OpenOptions::new()
         .read(true)
@@ -132,8 +132,8 @@ fn lock(directory: &Path) -> Result<File, DataDirectoryError> {
         .mode(0o600)
         .open(&path)
         .map_err(FileError::at("open", &path))?;
-    match file.try_lock() {
-        Ok(()) => {}
+    let lock = match FileLock::acquire(&file) {
+        Ok(lock) => lock,
         Err(TryLockError::WouldBlock) => {
             let mut process = String::new();
             // Only for the message: an unreadable lock file still means that another process holds it.
@@ -142,12 +142,37 @@ fn lock(directory: &Path) -> Result<File, DataDirectoryError> {
             return Err(DataDirectoryError::Locked { path: directory.to_owned(), process });
         }
         Err(TryLockError::Error(error)) => return Err(FileError::new("lock", &path, error).into()),
-    }
+    };
     file.set_len(0)
         .and_then(|()| file.rewind())
         .and_then(|()| writeln!(file, "{}", std::process::id()))
         .map_err(FileError::at("write", &path))?;
-    Ok(file)
+    Ok(lock)
+}
+
+/// The lock of a file, held until it is dropped.
+///
+/// Closing the file would not be enough: until a child process that is being started executes its program, it has copies of
+/// all open files, and the file would stay locked.
+#[derive(Debug)]
+pub struct FileLock(File);
+
+impl FileLock {
+    /// Locks a file without waiting.
+    ///
+    /// # Errors
+    /// [`TryLockError::WouldBlock`] when another process or another lock of this one holds it.
+    pub fn acquire(file: &File) -> Result<Self, TryLockError> {
+        file.try_lock()?;
+        file.try_clone().map(Self).map_err(TryLockError::Error)
+    }
+}
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        // If this fails, the last copy of the file releases the lock.
+        let _ = self.0.unlock();
+    }
 }
 
 /// Creates a directory of mode 0700 with its parents; an existing one is kept.
@@ -311,5 +336,19 @@ mod tests {
             Some("/h/.local/state/evenkeel")
         );
         assert_eq!(directory(false, None, None), None);
+    }
+
+    /// As a child process that is being started has one.
+    #[test]
+    fn lock_ends_when_it_is_dropped_although_the_file_is_open_elsewhere() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("lock");
+        let open = || OpenOptions::new().create(true).truncate(false).write(true).open(&path).unwrap();
+        let copy = open();
+        let lock = FileLock::acquire(&copy).unwrap();
+        assert!(matches!(FileLock::acquire(&open()), Err(TryLockError::WouldBlock)));
+        drop(lock);
+        assert!(FileLock::acquire(&open()).is_ok());
+        drop(copy);
     }
 }
