@@ -1,5 +1,9 @@
 //! Whole agents with real processes and real envelopes, against a small test exchange.
 
+#[path = "tests/container.rs"]
+mod container;
+#[path = "tests/engine.rs"]
+pub(crate) mod engine;
 #[path = "tests/hub.rs"]
 mod hub;
 
@@ -70,7 +74,7 @@ async fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
 /// Drives an agreement to the running service and returns the process id that the service recorded.
 async fn agree(hub: &TestHub, id: &str, directory: &Path) -> i32 {
     let pid_file = directory.join(format!("{id}.pid"));
-    hub.propose(id, &format!("echo $$ > {}; exec sleep 1000", pid_file.display()));
+    hub.propose(id, &format!("echo $$ > {}; exec sleep 100", pid_file.display()));
     hub.expect(id, Body::Reply { decision: true, device_id: format!("{ORG}/{NODE}") }).await;
     hub.send(&Message::new(id, Body::ReplyAck { decision: true }));
     hub.expect(id, Body::Verification).await;
@@ -168,7 +172,7 @@ async fn proposal_that_cannot_be_judged_yet_is_retried_and_delays_no_other_messa
     let agent = Agent::start(settings(&hub, directory.path()));
     agree(&hub, "a1", directory.path()).await;
     hub.state().failing_lookups = 3;
-    hub.propose("a2", "exec sleep 1000");
+    hub.propose("a2", "exec sleep 100");
     // Another message does not wait for it.
     hub.send(&Message::new("a1", Body::Verification));
     hub.expect("a1", Body::VerificationReply { exists: true }).await;
@@ -235,19 +239,24 @@ async fn node_that_was_deleted_at_the_hub_stops_everything_and_registers_anew_wh
     agent.end().await;
 }
 
+/// Drives the proposed agreement `a1` until its service has exited twice, and returns what the hub was told.
+async fn failure_of_proposed(hub: &TestHub) -> Value {
+    hub.expect("a1", Body::Reply { decision: true, device_id: format!("{ORG}/{NODE}") }).await;
+    hub.send(&Message::new("a1", Body::ReplyAck { decision: true }));
+    until("the failure is reported", || {
+        let status = hub.state().status.clone();
+        status["failures"].as_array()?.iter().find(|one| one["exits"].as_i64() >= Some(2)).cloned()
+    })
+    .await
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn crash_reaches_the_hub_with_its_code_and_its_last_output() {
     let hub = TestHub::new();
     let directory = tempfile::tempdir().unwrap();
     let agent = Agent::start(settings(&hub, directory.path()));
     hub.propose("a1", "echo no such table; exit 3");
-    hub.expect("a1", Body::Reply { decision: true, device_id: format!("{ORG}/{NODE}") }).await;
-    hub.send(&Message::new("a1", Body::ReplyAck { decision: true }));
-    let failure = until("the failure is reported", || {
-        let status = hub.state().status.clone();
-        status["failures"].as_array()?.iter().find(|one| one["exits"].as_i64() >= Some(2)).cloned()
-    })
-    .await;
+    let failure = failure_of_proposed(&hub).await;
     assert_eq!((&failure["agreementId"], &failure["exitCode"]), (&json!("a1"), &json!(3)));
     assert_eq!(failure["output"], json!(["no such table", "no such table"]));
     // A third-party exchange refuses unknown members: it gets the rest of the status.
@@ -288,7 +297,7 @@ async fn node_is_unregistered_while_its_container_engine_is_dead() {
     api.post(path(&["node", "userinput"]), &input).await.unwrap();
     assert_eq!(hub.state().node["userInput"], input);
     api.put(path(&["node", "configstate"]), &json!({"state": "configured"})).await.unwrap();
-    hub.propose("a1", "exec sleep 1000");
+    hub.propose("a1", "exec sleep 100");
     hub.expect("a1", Body::Reply { decision: true, device_id: format!("{ORG}/{NODE}") }).await;
     hub.send(&Message::new("a1", Body::ReplyAck { decision: true }));
     let error = until("the driver's error is reported", || {

@@ -162,7 +162,12 @@ impl TestHub {
 
     /// Proposes service `web`, which runs a shell script.
     pub fn propose(&self, id: &str, script: &str) {
-        let deployment = json!({"services": {"web": {"command": ["/bin/sh", "-c", script]}}}).to_string();
+        self.propose_container(id, &json!({"command": ["/bin/sh", "-c", script]}));
+    }
+
+    /// Proposes service `web` with one container.
+    pub fn propose_container(&self, id: &str, container: &Value) {
+        let deployment = json!({"services": {"web": container}}).to_string();
         let signature = signature::sign(&deployment, publisher_key(), &mut rand::rng()).unwrap();
         let name = format!("Policy for {ORG}/{NODE}");
         let terms = json!({

@@ -321,7 +321,7 @@ impl Driver for DockerDriver {
     }
 }
 
-fn connect(endpoint: &str) -> Result<Docker, Error> {
+pub(crate) fn connect(endpoint: &str) -> Result<Docker, Error> {
     match endpoint {
         "" => Docker::connect_with_defaults(),
         socket if socket.starts_with("unix://") => {

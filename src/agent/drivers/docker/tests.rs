@@ -1,94 +1,14 @@
 //! The container driver with a real engine, which the test starts when it runs as root and one is installed.
 
-use std::{
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-};
+use std::path::PathBuf;
 
 use tokio::time::{sleep, timeout};
 
 use super::*;
-use crate::deployment::Deployment;
-
-const IMAGE: &str = "evenkeel-test:1";
-
-/// A separate engine that ends with the test. It has its own network namespace, so that the bridges of networks that a test
-/// does not remove end with it too: left on the machine, each would take one of the engine's few address ranges, until a
-/// later run finds none.
-struct Engine {
-    daemon: Child,
-    directory: tempfile::TempDir,
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        if let Ok(pid) = i32::try_from(self.daemon.id()) {
-            // It may have ended already.
-            let _ended =
-                nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGTERM);
-        }
-        let _status = self.daemon.wait();
-    }
-}
-
-fn quiet(program: &str) -> Command {
-    let mut command = Command::new(program);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command
-}
-
-impl Engine {
-    fn endpoint(&self) -> String {
-        format!("unix://{}", self.directory.path().join("engine.sock").display())
-    }
-
-    /// `None` where no engine can be started: without root, without the program, or inside a narrow sandbox.
-    async fn start() -> Option<Self> {
-        if !nix::unistd::Uid::effective().is_root() {
-            return None;
-        }
-        let program =
-            ["/usr/bin/dockerd", "/usr/sbin/dockerd"].into_iter().find(|path| Path::new(path).exists())?;
-        let directory = tempfile::Builder::new().prefix("ek-engine").tempdir().unwrap();
-        let at = |name: &str| directory.path().join(name).display().to_string();
-        let daemon = quiet("unshare")
-            .args(["--net", program])
-            .args([
-                "--iptables=false",
-                "--ip6tables=false",
-                "--data-root",
-                &at("data"),
-                "--exec-root",
-                &at("exec"),
-            ])
-            .args(["--pidfile", &at("pid"), "-H", &format!("unix://{}", at("engine.sock"))])
-            .spawn()
-            .ok()?;
-        let engine = Self { daemon, directory };
-        for _ in 0..600 {
-            if let Ok(docker) = connect(&engine.endpoint())
-                && docker.ping().await.is_ok()
-            {
-                engine.make_image();
-                return Some(engine);
-            }
-            sleep(Duration::from_millis(50)).await;
-        }
-        None
-    }
-
-    /// Creates an image with one static program that waits forever.
-    fn make_image(&self) {
-        let directory = self.directory.path();
-        std::fs::write(directory.join("wait.c"), "#include <unistd.h>\nint main(void){for(;;)pause();}\n")
-            .unwrap();
-        let run = |command: &mut Command| assert!(command.current_dir(directory).status().unwrap().success());
-        run(Command::new("cc").args(["-static", "-O1", "-o", "wait", "wait.c"]));
-        run(Command::new("tar").args(["cf", "image.tar", "wait"]));
-        let entry = r#"ENTRYPOINT ["/wait"]"#;
-        run(Command::new("docker").args(["-H", &self.endpoint(), "import", "-c", entry, "image.tar", IMAGE]));
-    }
-}
+use crate::{
+    deployment::Deployment,
+    tests::engine::{Engine, IMAGE},
+};
 
 fn service(key: &str) -> ServiceSpec {
     let text = format!(r#"{{"services":{{"web":{{"image":"{IMAGE}","environment":["A=b"]}}}}}}"#);
@@ -116,10 +36,7 @@ async fn ids(driver: &DockerDriver, key: &str) -> Vec<Option<String>> {
 
 #[tokio::test]
 async fn containers_start_are_adopted_and_go_without_a_trace() {
-    let Some(engine) = Engine::start().await else {
-        println!("no container engine can be started here: nothing was tested");
-        return;
-    };
+    let Some(engine) = Engine::start().await else { return };
     let driver = driver_for(&engine, "agent-1");
     let other = driver_for(&engine, "agent-2");
     driver.start(&service("a1")).await.unwrap();
@@ -155,10 +72,7 @@ async fn containers_start_are_adopted_and_go_without_a_trace() {
 
 #[tokio::test]
 async fn service_joins_the_networks_of_what_it_needs_and_these_carry_their_labels() {
-    let Some(engine) = Engine::start().await else {
-        println!("no container engine can be started here: nothing was tested");
-        return;
-    };
+    let Some(engine) = Engine::start().await else { return };
     let driver = driver_for(&engine, "agent-1");
     let store = ServiceSpec { role: Role::Shared, ..service("store-1") };
     driver.start(&store).await.unwrap();
@@ -175,6 +89,32 @@ async fn service_joins_the_networks_of_what_it_needs_and_these_carry_their_label
     driver.stop("a1").await.unwrap();
     driver.stop("store-1").await.unwrap();
     assert!(driver.containers(None).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn exit_of_a_container_is_observed_with_code_restarts_and_last_output() {
+    let Some(engine) = Engine::start().await else { return };
+    let driver = driver_for(&engine, "agent-1");
+    let text = format!(r#"{{"services":{{"web":{{"image":"{IMAGE}","command":["no such table"]}}}}}}"#);
+    let crashing = ServiceSpec { deployment: Deployment::parse(&text, "").unwrap(), ..service("a1") };
+    driver.start(&crashing).await.unwrap();
+    let failures = timeout(Duration::from_secs(60), async {
+        loop {
+            driver.changed().await;
+            let seen = driver.observe("a1").await.containers.remove(0).failures;
+            if seen.exits >= 3 {
+                return seen;
+            }
+        }
+    })
+    .await
+    .expect("three exits");
+    assert_eq!((failures.code, failures.signal, failures.error), (Some(7), None, None));
+    assert_eq!((failures.exits, failures.recent.len()), (3, 3));
+    assert_eq!(failures.output.last().map(String::as_str), Some("no such table"));
+    assert!(failures.output.len() <= 5 && failures.output.contains(&"starting".to_owned()));
+    driver.stop("a1").await.unwrap();
+    assert!(driver.observe("a1").await.containers.is_empty());
 }
 
 #[tokio::test]

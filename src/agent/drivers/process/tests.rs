@@ -57,7 +57,7 @@ async fn stopping_ends_the_whole_group_even_those_that_do_not_listen() {
     let directory = tempfile::tempdir().unwrap();
     let driver = ProcessDriver::open(settings(directory.path())).unwrap();
     driver
-        .start(&service("trap '' TERM; (trap '' TERM; sleep 1000) & setsid sleep 1000 & wait"))
+        .start(&service("trap '' TERM; (trap '' TERM; sleep 100) & setsid sleep 100 & wait"))
         .await
         .unwrap();
     until(&driver, RunState::Running).await;
@@ -102,7 +102,7 @@ async fn process_that_ends_is_started_again() {
     let directory = tempfile::tempdir().unwrap();
     let driver = ProcessDriver::open(settings(directory.path())).unwrap();
     let script = format!(
-        "echo run >> {0}/count; [ $(wc -l < {0}/count) -ge 3 ] && exec sleep 1000",
+        "echo run >> {0}/count; [ $(wc -l < {0}/count) -ge 3 ] && exec sleep 100",
         directory.path().display()
     );
     driver.start(&service(&script)).await.unwrap();
@@ -138,7 +138,7 @@ async fn what_cannot_be_started_never_counts_as_running() {
 async fn output_goes_to_the_log_and_the_environment_is_the_contracts() {
     let directory = tempfile::tempdir().unwrap();
     let driver = ProcessDriver::open(settings(directory.path())).unwrap();
-    driver.start(&service("env; exec sleep 1000")).await.unwrap();
+    driver.start(&service("env; exec sleep 100")).await.unwrap();
     until(&driver, RunState::Running).await;
     let log = std::fs::read_to_string(log_file::path(directory.path(), KEY, "main")).unwrap();
     assert!(log.contains("HZN_AGREEMENTID=a1b2"), "{log}");
@@ -152,7 +152,7 @@ async fn output_is_read_in_parts_by_position() {
     let driver = ProcessDriver::open(settings(directory.path())).unwrap();
     let go = directory.path().join("go");
     let script = format!(
-        "echo one; echo two; while [ ! -e {0} ]; do sleep 0.02; done; echo three; exec sleep 1000",
+        "echo one; echo two; while [ ! -e {0} ]; do sleep 0.02; done; echo three; exec sleep 100",
         go.display()
     );
     driver.start(&service(&script)).await.unwrap();
@@ -202,7 +202,7 @@ async fn processes_of_an_agent_that_was_killed_are_adopted() {
 
     let driver = ProcessDriver::open(settings(directory.path())).unwrap();
     let before = leader(&driver);
-    driver.adopt(&[service("exec sleep 1000")]).await.unwrap();
+    driver.adopt(&[service("exec sleep 100")]).await.unwrap();
     until(&driver, RunState::Running).await;
     assert_eq!(leader(&driver), before, "the process continues under its new agent");
     assert_eq!(pids(&driver), [before]);
@@ -227,7 +227,7 @@ fn helper_agent() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let driver = ProcessDriver::open(settings(&directory)).unwrap();
-        driver.start(&service("exec sleep 1000")).await.unwrap();
+        driver.start(&service("exec sleep 100")).await.unwrap();
         until(&driver, RunState::Running).await;
         std::fs::write(directory.join("ready"), "").unwrap();
         sleep(Duration::from_secs(60)).await;
@@ -238,13 +238,13 @@ fn helper_agent() {
 async fn without_its_record_a_process_is_found_by_its_mark() {
     let directory = tempfile::tempdir().unwrap();
     let driver = ProcessDriver::open(settings(directory.path())).unwrap();
-    driver.start(&service("exec sleep 1000")).await.unwrap();
+    driver.start(&service("exec sleep 100")).await.unwrap();
     until(&driver, RunState::Running).await;
     let before = pids(&driver);
     std::fs::write(directory.path().join("processes.json"), "damaged").unwrap();
 
     let next = ProcessDriver::open(settings(directory.path())).unwrap();
-    next.adopt(&[service("exec sleep 1000")]).await.unwrap();
+    next.adopt(&[service("exec sleep 100")]).await.unwrap();
     until(&next, RunState::Running).await;
     assert_eq!(pids(&next), before);
     driver.stop(KEY).await.unwrap();
@@ -257,8 +257,8 @@ async fn processes_without_agreement_are_ended_and_foreign_ones_left_alone() {
     let other = tempfile::tempdir().unwrap();
     let first = ProcessDriver::open(settings(directory.path())).unwrap();
     let second = ProcessDriver::open(settings(other.path())).unwrap();
-    first.start(&service("exec sleep 1000")).await.unwrap();
-    second.start(&service("exec sleep 1000")).await.unwrap();
+    first.start(&service("exec sleep 100")).await.unwrap();
+    second.start(&service("exec sleep 100")).await.unwrap();
     until(&first, RunState::Running).await;
     until(&second, RunState::Running).await;
 
