@@ -185,6 +185,39 @@ async fn shutdown_lets_a_request_finish_and_cuts_one_that_never_does() {
     assert!(TcpStream::connect(running.address).await.is_err(), "the listener is closed");
 }
 
+/// A parked poll must not outlive its client: it would keep its slot until its own timeout.
+#[tokio::test]
+async fn request_ends_as_soon_as_its_client_has_gone() {
+    struct Ended(Arc<Notify>);
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            self.0.notify_one();
+        }
+    }
+    let (entered, ended) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (enter, end) = (entered.clone(), ended.clone());
+    let parked = move |_body: String| {
+        let (enter, ended) = (enter.clone(), Ended(end.clone()));
+        async move {
+            let _ended = ended;
+            enter.notify_one();
+            std::future::pending::<&'static str>().await
+        }
+    };
+    let running = start(Router::new().route("/", post(parked)), HttpLimits::default()).await;
+    for is_reset in [false, true] {
+        let mut stream = TcpStream::connect(running.address).await.unwrap();
+        stream.write_all(b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}").await.unwrap();
+        entered.notified().await;
+        if is_reset {
+            stream.set_zero_linger().unwrap();
+        }
+        drop(stream);
+        let ended = tokio::time::timeout(Duration::from_secs(1), ended.notified()).await;
+        assert!(ended.is_ok(), "reset: {is_reset}");
+    }
+}
+
 /// More than the default backlog of 128 connections.
 #[tokio::test]
 async fn concurrent_connections_get_slots() {

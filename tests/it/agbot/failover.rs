@@ -32,6 +32,8 @@ async fn second_instance_waits_for_an_unconfirmed_stop_until_the_node_is_down() 
     let options =
         ["--node-down-after-secs", &down_after, "--upgrade-monitor-secs", "1", "--upgrade-grace-secs", "1"];
     let hub = Hub::start(&scratch, &options).await;
+    let (_, status) = hub.call("GET", "/agbot/status", None).await;
+    assert_eq!(status["nodeDownAfterSecs"], DOWN_AFTER.as_secs());
     let mut fleet = Fleet::start(&scratch, &hub, 2).await;
     fleet.publish(&hub, "1.0.0").await;
     let orchestration = json!({

@@ -8,7 +8,7 @@ use crate::support::{Hub, Scratch, eventually};
 /// A service that writes its name down when it starts and then waits.
 fn writes(scratch: &Scratch, name: &str) -> String {
     let log = scratch.join("started");
-    let script = format!("echo {name} >> {}; exec sleep 1000", log.display());
+    let script = format!("echo {name} >> {}; exec sleep 100", log.display());
     json!({"services": {"main": {"command": ["/bin/sh", "-c", script]}}}).to_string()
 }
 

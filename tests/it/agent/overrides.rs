@@ -13,7 +13,7 @@ async fn overrides_reach_the_environment_and_a_change_of_them_too() {
     let hub = Hub::start(&scratch, &["--upgrade-monitor-secs", "1", "--upgrade-grace-secs", "1"]).await;
     let fleet = Fleet::start(&scratch, &hub, 1).await;
     let file = scratch.join("mode");
-    let script = format!("echo \"$MODE $LEVEL\" > {}; exec sleep 1000", file.display());
+    let script = format!("echo \"$MODE $LEVEL\" > {}; exec sleep 100", file.display());
     let deployment = json!({"services": {"watch": {
         "command": ["/bin/sh", "-c", script], "environment": ["MODE=base", "LEVEL=1"],
     }}});
