@@ -96,6 +96,7 @@ async fn state_is_read_after_the_lock_was_awaited() {
     let mut first = database.connection().await;
     let mut second = database.connection().await;
     first.execute(ROWS).await.unwrap();
+    let waiting: i32 = sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut second).await.unwrap();
     let group =
         AuditedResource { kind: Subject::HaGroup, org: "o".into(), id: "g".into(), part: String::new() };
     let node = AuditedResource { kind: Subject::Node, id: "n".into(), ..group.clone() };
@@ -109,8 +110,8 @@ async fn state_is_read_after_the_lock_was_awaited() {
         let after = recorded_after(&mut first, Some(&resource)).await;
         assert_ne!(before, after);
         let commit = async {
-            let waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
-            while sqlx::query(waits).fetch_optional(&mut first).await.unwrap().is_none() {}
+            let waits = "SELECT 1 FROM pg_locks WHERE pid = $1 AND NOT granted";
+            while sqlx::query(waits).bind(waiting).fetch_optional(&mut first).await.unwrap().is_none() {}
             first.execute("COMMIT").await.unwrap();
         };
         let (found, ()) = tokio::join!(lock(&mut second, &resource), commit);
