@@ -6,7 +6,7 @@ use sqlx::postgres::{PgArgumentBuffer, PgHasArrayType, PgTypeInfo, PgValueRef};
 use sqlx::{Decode, Encode, Postgres, Type};
 
 use crate::{
-    AgbotId, AgreementId, GroupId, NmpId, NodeId, OrgId, PatternId, PolicyId, ServiceId, ServiceKey,
+    AgbotId, AgreementId, GroupId, NmpId, NodeId, OrgId, PatternId, PolicyId, ServiceId, ServiceKey, TaskId,
 };
 
 macro_rules! column {
@@ -53,4 +53,5 @@ column! {
     PolicyId: |text| Ok(Self::from_text(text)),
     ServiceId: |text| Ok(Self::from_text(text)),
     ServiceKey: |text| Ok(Self::from_text(text)),
+    TaskId: |text| Ok(Self::from_text(text)),
 }

@@ -10,6 +10,7 @@ mod error;
 mod org;
 mod policy;
 mod qualified;
+mod task;
 mod text;
 mod user;
 
@@ -17,4 +18,5 @@ pub use agreement::AgreementId;
 pub use error::IdError;
 pub use org::OrgId;
 pub use qualified::{AgbotId, GroupId, NmpId, NodeId, PatternId, PolicyId, ServiceId, ServiceKey};
+pub use task::TaskId;
 pub use user::UserId;

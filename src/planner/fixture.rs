@@ -1,5 +1,6 @@
 //! A small model for tests: an HA group whose members each run one service.
 
+use evenkeel_domain::policy::ExternalPolicy;
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey};
 use jiff::{SignedDuration, Timestamp};
 
@@ -7,8 +8,8 @@ use crate::{
     agreement::{Agreement, AgreementState},
     event::Event,
     facts::{
-        Availability, DeploymentOverrides, HaGroupFacts, NodeFacts, NodeStatusFacts, NodeType,
-        ObservedService,
+        Availability, DeploymentOverrides, DeploymentPolicyFacts, HaGroupFacts, NodeFacts,
+        NodeStatusFacts, NodeType, ObservedService, PolicyOrchestration, VersionChoice,
     },
     model::Model,
     settings::PlannerSettings,
@@ -85,5 +86,26 @@ fn node(id: &NodeId, last_heartbeat: Timestamp) -> NodeFacts {
         availability: Availability::Active,
         is_stopped: false,
         last_heartbeat: Some(last_heartbeat),
+    }
+}
+
+/// Returns deployment policy `o/p`, which deploys service `o/s` 1.0.0 to all nodes of organization `o`.
+pub(crate) fn deployment_policy() -> DeploymentPolicyFacts {
+    DeploymentPolicyFacts {
+        id: PolicyId::from_text("o/p"),
+        pattern: None,
+        label: String::new(),
+        service: ServiceKey::from_text("o/s"),
+        arch: String::new(),
+        cluster_namespace: String::new(),
+        versions: vec![VersionChoice { version: "1.0.0".into(), ..VersionChoice::default() }],
+        missing_heartbeat_secs: 0,
+        agreement_check_secs: 0,
+        policy: ExternalPolicy::default(),
+        user_input: Vec::new(),
+        secret_binding: Vec::new(),
+        node_orgs: ["o".parse().expect("an organization")].into(),
+        orchestration: PolicyOrchestration::default(),
+        last_updated: None,
     }
 }

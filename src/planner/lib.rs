@@ -7,6 +7,7 @@
 
 pub mod agent_upgrade;
 pub mod agreement;
+pub mod change;
 pub mod claims;
 pub mod command;
 pub mod decide;
@@ -15,19 +16,24 @@ pub mod explain;
 pub mod facts;
 mod failover;
 mod focus;
+pub mod goal;
 pub mod matching;
 mod messages;
 pub mod model;
 pub mod other_agbots;
 mod pair;
 mod pass;
+pub mod place;
+pub mod reconcile;
 pub mod report;
 mod report_text;
 pub mod rolling;
 pub mod settings;
 mod stable_hash;
+pub mod supervise;
 pub mod terms;
 pub mod usage;
+pub mod workload;
 
 #[cfg(test)]
 mod fixture;

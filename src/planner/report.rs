@@ -5,7 +5,9 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use evenkeel_ids::{AgbotId, AgreementId, GroupId, NodeId, PatternId, PolicyId, ServiceId, ServiceKey};
+use evenkeel_ids::{
+    AgbotId, AgreementId, GroupId, NodeId, PatternId, PolicyId, ServiceId, ServiceKey, TaskId,
+};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -407,6 +409,64 @@ pub enum Blocked {
         /// The reason.
         why: ReleaseReason,
     },
+    /// A user froze the instance, the workload or the node.
+    Frozen {
+        /// What is frozen: `instance`, `workload` or `node`.
+        level: FrozenLevel,
+    },
+    /// Another task must have stopped first, and its node has not confirmed that.
+    TaskStopping {
+        /// The task.
+        task: TaskId,
+        /// Its node.
+        node: NodeId,
+        /// When the stop was requested.
+        since: Timestamp,
+    },
+    /// There are fewer suitable nodes than wanted.
+    Unplaced {
+        /// Wanted instances.
+        wanted: u32,
+        /// Placed instances.
+        placed: u32,
+        /// Which constraints removed how many nodes.
+        summary: String,
+    },
+    /// As many slots as allowed are being updated.
+    UpdateBudget {
+        /// The limit.
+        limit: u32,
+    },
+    /// The update is paused.
+    UpdatePaused {
+        /// Why.
+        message: String,
+    },
+    /// The start is delayed.
+    StartDelayed {
+        /// End of the delay.
+        until: Timestamp,
+    },
+    /// A task is no longer what the decision was based on.
+    TaskChanged {
+        /// The task.
+        task: TaskId,
+    },
+}
+
+/// The object that a user froze.
+///
+/// # Source
+/// Orchestration A12.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FrozenLevel {
+    /// The workload on one node.
+    Instance,
+    /// The workload.
+    Workload,
+    /// The node.
+    Node,
 }
 
 impl Blocked {

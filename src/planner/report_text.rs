@@ -6,7 +6,10 @@ use std::fmt;
 use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 
-use crate::{claims, report::Blocked};
+use crate::{
+    claims,
+    report::{Blocked, FrozenLevel},
+};
 
 /// Writes the sentence for a reason.
 pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -96,6 +99,23 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
             write!(out, "{node} requested its upgrade earlier and is preferred until {until}")
         }
         Blocked::ClaimReleased { why } => write!(out, "the claim was released: {why}"),
+        Blocked::Frozen { level } => out.write_str(match level {
+            FrozenLevel::Instance => "the instance is frozen",
+            FrozenLevel::Workload => "the workload is frozen",
+            FrozenLevel::Node => "the node is frozen",
+        }),
+        Blocked::TaskStopping { task, node, since } => {
+            write!(out, "task {task} was stopped at {since}, and {node} has not confirmed it")
+        }
+        Blocked::Unplaced { wanted, placed, summary } => {
+            write!(out, "{placed} of {wanted} instances can be placed: {summary}")
+        }
+        Blocked::UpdateBudget { limit } => {
+            write!(out, "other slots are being updated; update.parallelism is {limit}")
+        }
+        Blocked::UpdatePaused { message } => write!(out, "the update is paused: {message}"),
+        Blocked::StartDelayed { until } => write!(out, "the start is delayed until {until}"),
+        Blocked::TaskChanged { task } => write!(out, "task {task} has changed meanwhile"),
     }
 }
 

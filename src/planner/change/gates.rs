@@ -1,0 +1,135 @@
+//! The gate table: which conditions a step with a given cause must meet.
+//!
+//! Source: orchestration P; engine 3.
+
+use jiff::Timestamp;
+
+use super::{CauseKind, GroupState, Permit, Step, group};
+use crate::report::Blocked;
+use evenkeel_ids::NodeId;
+
+/// A condition that a step must meet.
+///
+/// # Shape
+/// In order of precedence: a step that several gates block shows the first one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Gate {
+    /// Neither instance, workload nor node is frozen (P0).
+    Frozen,
+    /// Neither the update nor the node is paused (P0).
+    Paused,
+    /// Instances that must have stopped are confirmed to have (P1).
+    Confirmed,
+    /// Enough other members of the HA group run the service (P3).
+    Minimum,
+    /// No other member of the HA group is being disrupted (P3).
+    Exclusive,
+    /// What is known is not out of date after a start (P6).
+    Grace,
+    /// The update parallelism leaves room (P8).
+    Budget,
+    /// The delay before the step is over (P8).
+    Delay,
+}
+
+/// The gates of a change that could as well happen later.
+const PLANNED: &[Gate] =
+    &[Gate::Frozen, Gate::Confirmed, Gate::Minimum, Gate::Exclusive, Gate::Grace, Gate::Delay];
+
+/// The gates of a change of version.
+const OF_UPDATE: &[Gate] = &[
+    Gate::Frozen,
+    Gate::Paused,
+    Gate::Confirmed,
+    Gate::Minimum,
+    Gate::Exclusive,
+    Gate::Grace,
+    Gate::Budget,
+    Gate::Delay,
+];
+
+/// The gates of each cause.
+///
+/// # Shape
+/// One row for each cause; the gates of a row are in order of precedence.
+pub const GATES: &[(CauseKind, &[Gate])] = &[
+    (CauseKind::User, &[Gate::Confirmed, Gate::Minimum, Gate::Exclusive, Gate::Delay]),
+    (CauseKind::NodeLost, &[Gate::Frozen, Gate::Confirmed, Gate::Grace, Gate::Delay]),
+    (CauseKind::TaskFailed, &[Gate::Frozen, Gate::Confirmed, Gate::Delay]),
+    (CauseKind::Incompatible, &[Gate::Frozen, Gate::Confirmed, Gate::Delay]),
+    (CauseKind::Drain, PLANNED),
+    (CauseKind::Update, OF_UPDATE),
+    (CauseKind::Rollback, OF_UPDATE),
+    (CauseKind::Cure, PLANNED),
+    (CauseKind::Scale, PLANNED),
+];
+
+/// The gates that a user may lift.
+pub const FORCED: &[Gate] = &[Gate::Confirmed, Gate::Minimum, Gate::Exclusive, Gate::Delay];
+
+/// Returns the gates of a cause.
+pub fn gates_of(kind: CauseKind) -> &'static [Gate] {
+    GATES.iter().find(|(one, _)| *one == kind).map_or(&[], |(_, gates)| gates)
+}
+
+/// What the gates must know.
+pub trait GateFacts {
+    /// Returns why a frozen object blocks the step.
+    fn frozen(&self, step: &Step) -> Option<Blocked>;
+    /// Returns why a paused update or node blocks the step.
+    fn paused(&self, step: &Step) -> Option<Blocked>;
+    /// Returns the instance whose stop must be confirmed before the step.
+    fn unconfirmed_stop(&self, step: &Step) -> Option<Blocked>;
+    /// Returns the HA group of a node, as to the service of the workload.
+    fn group_of(&self, node: &NodeId) -> Option<&GroupState>;
+    /// Returns how many instances must stay up in a group; before it is limited to the other intended members.
+    fn min_running(&self) -> u32;
+    /// Returns until when nothing is stopped after a start.
+    fn grace_until(&self) -> Option<Timestamp>;
+    /// Returns the update parallelism, if it is used up.
+    fn exhausted_budget(&self, step: &Step) -> Option<Blocked>;
+    /// Returns until when the step is delayed.
+    fn delayed_until(&self, step: &Step) -> Option<Timestamp>;
+}
+
+/// Returns the permit for a step.
+///
+/// The facts are those of now; who carries the step out tests the permit again, in the transaction that changes the tasks.
+/// # Errors
+/// The reason of the first gate that blocks the step.
+pub fn permit(facts: &dyn GateFacts, step: &Step) -> Result<Permit, Blocked> {
+    let mut permit = Permit::new(step);
+    for gate in gates_of(step.cause.kind()) {
+        if step.cause.is_forced() && FORCED.contains(gate) {
+            continue;
+        }
+        test(facts, *gate, step, &mut permit)?;
+    }
+    Ok(permit)
+}
+
+fn test(facts: &dyn GateFacts, gate: Gate, step: &Step, permit: &mut Permit) -> Result<(), Blocked> {
+    let group = || step.disrupted_node().and_then(|node| Some((node, facts.group_of(node)?)));
+    let blocked = match gate {
+        Gate::Frozen => facts.frozen(step),
+        Gate::Paused => facts.paused(step),
+        Gate::Confirmed => facts.unconfirmed_stop(step),
+        Gate::Minimum => {
+            if let Some((node, group)) = group() {
+                permit.counted_on = group::may_stop(group, node, facts.min_running())?;
+            }
+            None
+        }
+        Gate::Exclusive => {
+            if let Some((node, group)) = group() {
+                group::may_disrupt(group, node)?;
+                permit.take_claim(&group.facts, node);
+            }
+            None
+        }
+        Gate::Grace => facts.grace_until().map(|until| Blocked::JustStarted { until }),
+        Gate::Budget => facts.exhausted_budget(step),
+        Gate::Delay => facts.delayed_until(step).map(|until| Blocked::StartDelayed { until }),
+    };
+    blocked.map_or(Ok(()), Err)
+}

@@ -1,0 +1,16 @@
+//! Changes: every step has a cause, and passes the gates of that cause.
+//!
+//! Rolling updates, drains, moves and restarts differ only in the causes of their steps. Sources: engine 1 and 3, orchestration P.
+
+mod gates;
+mod group;
+mod permit;
+mod step;
+
+pub use gates::{FORCED, GATES, Gate, GateFacts, gates_of, permit};
+pub use group::GroupState;
+pub use permit::{CommittedRows, GroupClaim, Permit};
+pub use step::{Cause, CauseKind, Change, Step};
+
+#[cfg(test)]
+mod tests;

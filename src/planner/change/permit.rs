@@ -1,0 +1,79 @@
+//! Permits: what must still be true when a step is carried out.
+//!
+//! Source: engine 3 and 6.
+
+use std::collections::BTreeSet;
+
+use evenkeel_ids::{NodeId, TaskId};
+
+use super::{Step, group};
+use crate::{claims::Claim, facts::HaGroupFacts, report::Blocked, workload::Slot};
+
+/// The claim that a step needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupClaim {
+    /// The group, as it was when the step was permitted.
+    pub group: HaGroupFacts,
+    /// The member that is disrupted.
+    pub node: NodeId,
+}
+
+/// The right to take a step, as long as what it rests on is true.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Permit {
+    /// The step.
+    pub step: Step,
+    /// The claim to take, if an instance in an HA group is disrupted.
+    pub claim: Option<GroupClaim>,
+    /// The other members that keep the service up meanwhile.
+    pub counted_on: Vec<NodeId>,
+    /// The update parallelism to keep, if the step takes a ticket of the update.
+    pub ticket_limit: Option<u32>,
+    /// Tasks that the step changes; each must still be wanted.
+    pub tasks: BTreeSet<TaskId>,
+}
+
+/// The rows that a transaction reads, with locks, before it carries a step out.
+#[derive(Debug, Clone, Default)]
+pub struct CommittedRows {
+    /// The claims of the step's group.
+    pub claims: Vec<Claim>,
+    /// The tickets of the workload's update that the same transaction does not free.
+    pub tickets: BTreeSet<Slot>,
+    /// Wanted tasks of the slot.
+    pub tasks: BTreeSet<TaskId>,
+}
+
+impl Permit {
+    pub(super) fn new(step: &Step) -> Self {
+        Self {
+            step: step.clone(),
+            claim: None,
+            counted_on: Vec::new(),
+            ticket_limit: None,
+            tasks: BTreeSet::new(),
+        }
+    }
+
+    pub(super) fn take_claim(&mut self, group: &HaGroupFacts, node: &NodeId) {
+        self.claim = Some(GroupClaim { group: group.clone(), node: node.clone() });
+    }
+
+    /// Tests the permit again against committed rows.
+    ///
+    /// # Errors
+    /// The reason why the step may no longer be taken.
+    pub fn check(&self, rows: &CommittedRows) -> Result<(), Blocked> {
+        if let Some(claim) = &self.claim {
+            group::may_claim(&claim.group, &rows.claims, &claim.node)?;
+        }
+        let others = rows.tickets.iter().filter(|slot| **slot != self.step.slot).count();
+        if let Some(limit) = self.ticket_limit.filter(|limit| *limit > 0 && others >= *limit as usize) {
+            return Err(Blocked::UpdateBudget { limit });
+        }
+        match self.tasks.iter().find(|task| !rows.tasks.contains(*task)) {
+            Some(task) => Err(Blocked::TaskChanged { task: task.clone() }),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Steps: changes of one slot, each with its cause.
+
+use evenkeel_ids::NodeId;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    settings::UpdateOrder,
+    workload::{Slot, UnitId},
+};
+
+/// Why a step is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "cause")]
+pub enum Cause {
+    /// A user requested it.
+    User {
+        /// Whether the gates that a user may lift are lifted.
+        force: bool,
+    },
+    /// The node is down, or does not exist any more.
+    NodeLost,
+    /// The task ended by itself.
+    TaskFailed,
+    /// The policy no longer selects the node.
+    Incompatible,
+    /// The node is being drained.
+    Drain,
+    /// Another version is wanted.
+    Update,
+    /// An earlier version is wanted back.
+    Rollback,
+    /// The instance runs where the placement does not want it.
+    Cure,
+    /// More or fewer instances are wanted.
+    Scale,
+}
+
+/// The kind of a cause: the row of the gate table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CauseKind {
+    /// See [`Cause::User`].
+    User,
+    /// See [`Cause::NodeLost`].
+    NodeLost,
+    /// See [`Cause::TaskFailed`].
+    TaskFailed,
+    /// See [`Cause::Incompatible`].
+    Incompatible,
+    /// See [`Cause::Drain`].
+    Drain,
+    /// See [`Cause::Update`].
+    Update,
+    /// See [`Cause::Rollback`].
+    Rollback,
+    /// See [`Cause::Cure`].
+    Cure,
+    /// See [`Cause::Scale`].
+    Scale,
+}
+
+impl Cause {
+    /// Returns the kind.
+    pub fn kind(self) -> CauseKind {
+        match self {
+            Self::User { .. } => CauseKind::User,
+            Self::NodeLost => CauseKind::NodeLost,
+            Self::TaskFailed => CauseKind::TaskFailed,
+            Self::Incompatible => CauseKind::Incompatible,
+            Self::Drain => CauseKind::Drain,
+            Self::Update => CauseKind::Update,
+            Self::Rollback => CauseKind::Rollback,
+            Self::Cure => CauseKind::Cure,
+            Self::Scale => CauseKind::Scale,
+        }
+    }
+
+    /// Returns whether a user lifted the gates that may be lifted.
+    pub fn is_forced(self) -> bool {
+        self == Self::User { force: true }
+    }
+
+    /// Returns whether the step belongs to an update or a rollback.
+    pub fn is_update(self) -> bool {
+        matches!(self, Self::Update | Self::Rollback)
+    }
+}
+
+/// What a step does.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "change")]
+pub enum Change {
+    /// Starts an instance.
+    Start {
+        /// Where.
+        node: NodeId,
+    },
+    /// Stops an instance.
+    Stop {
+        /// Where.
+        node: NodeId,
+    },
+    /// Replaces an instance by one of another version.
+    Replace {
+        /// Where the old one is; none when no node has it.
+        node: Option<NodeId>,
+        /// Which of the two comes first.
+        order: UpdateOrder,
+    },
+    /// Moves an instance.
+    Relocate {
+        /// From where.
+        node: NodeId,
+        /// Which of the two comes first.
+        order: UpdateOrder,
+    },
+}
+
+/// A change of one slot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// The workload unit.
+    pub unit_id: UnitId,
+    /// The slot.
+    pub slot: Slot,
+    /// What it does.
+    pub change: Change,
+    /// Why.
+    pub cause: Cause,
+}
+
+impl Step {
+    /// Returns the node that it concerns.
+    pub fn node(&self) -> Option<&NodeId> {
+        match &self.change {
+            Change::Start { node } | Change::Stop { node } | Change::Relocate { node, .. } => Some(node),
+            Change::Replace { node, .. } => node.as_ref(),
+        }
+    }
+
+    /// Returns the node on which an instance stops before another one is seen running.
+    pub fn disrupted_node(&self) -> Option<&NodeId> {
+        match &self.change {
+            Change::Start { .. } => None,
+            Change::Stop { node } => Some(node),
+            Change::Replace { order: UpdateOrder::StartFirst, .. }
+            | Change::Relocate { order: UpdateOrder::StartFirst, .. } => None,
+            Change::Replace { node, .. } => node.as_ref(),
+            Change::Relocate { node, .. } => Some(node),
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! The gate table, permits, and HA groups: E4, E5, P.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_ids::{GroupId, NodeId, PolicyId, ServiceKey, TaskId};
+use jiff::Timestamp;
+
+use super::*;
+use crate::{
+    claims::{Claim, Phase, Purpose, Scope},
+    facts::HaGroupFacts,
+    fixture::at,
+    report::{Blocked, FrozenLevel},
+    settings::UpdateOrder,
+    workload::{Slot, UnitId},
+};
+
+/// Facts of which every gate can be closed.
+#[derive(Default)]
+struct Facts {
+    closed: BTreeSet<Gate>,
+    group: Option<GroupState>,
+    min_running: u32,
+}
+
+impl Facts {
+    fn blocked(&self, gate: Gate, blocked: Blocked) -> Option<Blocked> {
+        self.closed.contains(&gate).then_some(blocked)
+    }
+}
+
+impl GateFacts for Facts {
+    fn frozen(&self, _: &Step) -> Option<Blocked> {
+        self.blocked(Gate::Frozen, Blocked::Frozen { level: FrozenLevel::Node })
+    }
+    fn paused(&self, _: &Step) -> Option<Blocked> {
+        self.blocked(Gate::Paused, Blocked::NodePaused)
+    }
+    fn unconfirmed_stop(&self, _: &Step) -> Option<Blocked> {
+        self.blocked(Gate::Confirmed, Blocked::InstanceElsewhere { node: node("n9") })
+    }
+    fn group_of(&self, _: &NodeId) -> Option<&GroupState> {
+        self.group.as_ref()
+    }
+    fn min_running(&self) -> u32 {
+        self.min_running
+    }
+    fn grace_until(&self) -> Option<Timestamp> {
+        self.closed.contains(&Gate::Grace).then_some(at(9))
+    }
+    fn exhausted_budget(&self, _: &Step) -> Option<Blocked> {
+        self.blocked(Gate::Budget, Blocked::UpdateBudget { limit: 1 })
+    }
+    fn delayed_until(&self, _: &Step) -> Option<Timestamp> {
+        self.closed.contains(&Gate::Delay).then_some(at(9))
+    }
+}
+
+fn node(name: &str) -> NodeId {
+    NodeId::new("o", name)
+}
+
+fn step(change: Change, cause: Cause) -> Step {
+    let unit_id = UnitId::all(PolicyId::new("o", "w"));
+    Step { unit_id, slot: Slot::Number(1), change, cause }
+}
+
+fn replace(name: &str) -> Step {
+    let change = Change::Replace { node: Some(node(name)), order: UpdateOrder::StopFirst };
+    step(change, Cause::Update)
+}
+
+fn group(running: &[&str], missing: &[&str]) -> GroupState {
+    let members = running.iter().chain(missing).map(|name| node(name));
+    GroupState {
+        facts: HaGroupFacts::new(GroupId::new("o", "g"), members),
+        service: ServiceKey::new("o", "s"),
+        running: running.iter().map(|name| node(name)).collect(),
+        missing: missing.iter().map(|name| (node(name), "down".to_owned())).collect(),
+        claims: Vec::new(),
+    }
+}
+
+fn claim(name: &str, policy: &str) -> Claim {
+    Claim {
+        group: GroupId::new("o", "g"),
+        scope: Scope::Policy(PolicyId::new("o", policy)),
+        node: node(name),
+        purpose: Purpose::ServiceUpgrade,
+        version: String::new(),
+        fencing: 1,
+        phase: Phase::Stopping,
+        since: at(0),
+        phase_since: at(0),
+        deadline: at(600),
+    }
+}
+
+const CAUSES: [Cause; 10] = [
+    Cause::User { force: false },
+    Cause::User { force: true },
+    Cause::NodeLost,
+    Cause::TaskFailed,
+    Cause::Incompatible,
+    Cause::Drain,
+    Cause::Update,
+    Cause::Rollback,
+    Cause::Cure,
+    Cause::Scale,
+];
+
+#[test]
+fn p_every_cause_has_one_row_in_order_of_precedence() {
+    let kinds: BTreeSet<CauseKind> = CAUSES.into_iter().map(Cause::kind).collect();
+    assert_eq!(kinds.len(), GATES.len());
+    for kind in kinds {
+        assert_eq!(GATES.iter().filter(|(one, _)| *one == kind).count(), 1, "{kind:?}");
+        let gates = gates_of(kind);
+        assert!(gates.is_sorted() && !gates.is_empty(), "{kind:?}: {gates:?}");
+    }
+}
+
+#[test]
+fn p_closed_gate_blocks_exactly_the_causes_that_have_it() {
+    let gates = [Gate::Frozen, Gate::Paused, Gate::Confirmed, Gate::Grace, Gate::Budget, Gate::Delay];
+    for cause in CAUSES {
+        for gate in gates {
+            let facts = Facts { closed: [gate].into(), ..Facts::default() };
+            let is_lifted = cause.is_forced() && FORCED.contains(&gate);
+            let is_blocked = gates_of(cause.kind()).contains(&gate) && !is_lifted;
+            let step = Step { cause, ..replace("n1") };
+            assert_eq!(permit(&facts, &step).is_err(), is_blocked, "{cause:?} {gate:?}");
+        }
+    }
+}
+
+#[test]
+fn p_first_closed_gate_is_the_reason() {
+    let facts = Facts { closed: [Gate::Delay, Gate::Budget, Gate::Frozen].into(), ..Facts::default() };
+    let frozen = Blocked::Frozen { level: FrozenLevel::Node };
+    assert_eq!(permit(&facts, &replace("n1")).unwrap_err(), frozen);
+}
+
+#[test]
+fn e4_s3_minimum_is_limited_to_the_other_intended_members() {
+    let facts = |min_running, group| Facts { min_running, group: Some(group), ..Facts::default() };
+    let all = || group(&["n1", "n2", "n3"], &[]);
+    assert!(permit(&facts(2, all()), &replace("n1")).is_ok());
+    assert!(permit(&facts(5, all()), &replace("n1")).is_ok());
+    let blocked = permit(&facts(2, group(&["n1", "n2"], &["n3"])), &replace("n1")).unwrap_err();
+    assert!(matches!(blocked, Blocked::HaMinimum { wanted: 2, .. }));
+    assert!(permit(&facts(1, group(&["n1"], &[])), &replace("n1")).is_ok(), "a single member loses nothing");
+}
+
+#[test]
+fn e4_1_instance_that_does_not_run_may_be_replaced() {
+    let facts = Facts { min_running: 1, group: Some(group(&[], &["n1", "n2"])), ..Facts::default() };
+    assert!(permit(&facts, &replace("n1")).is_ok());
+}
+
+#[test]
+fn e4_5_user_may_lift_the_minimum() {
+    let facts = Facts { min_running: 1, group: Some(group(&["n1"], &["n2"])), ..Facts::default() };
+    let stop = |force| step(Change::Stop { node: node("n1") }, Cause::User { force });
+    assert!(permit(&facts, &stop(false)).is_err());
+    assert!(permit(&facts, &stop(true)).is_ok());
+}
+
+#[test]
+fn e4_7_unplanned_steps_are_not_held_back() {
+    let facts = Facts { min_running: 1, group: Some(group(&["n1"], &["n2"])), ..Facts::default() };
+    for cause in [Cause::NodeLost, Cause::Incompatible, Cause::TaskFailed] {
+        assert!(permit(&facts, &step(Change::Stop { node: node("n1") }, cause)).is_ok());
+    }
+}
+
+#[test]
+fn e5_s1_claim_of_another_member_blocks_and_one_on_the_same_node_does_not() {
+    let mut state = group(&["n1", "n2", "n3"], &[]);
+    state.claims = vec![claim("n2", "other")];
+    let facts = Facts { group: Some(state.clone()), ..Facts::default() };
+    assert!(
+        matches!(permit(&facts, &replace("n1")), Err(Blocked::HaLock { holder, .. }) if holder == node("n2"))
+    );
+    assert!(permit(&facts, &replace("n2")).is_ok());
+    (state.facts.is_exclusive, state.facts.max_unavailable) = (false, 2);
+    let facts = Facts { group: Some(state), ..Facts::default() };
+    assert!(permit(&facts, &replace("n1")).is_ok());
+}
+
+#[test]
+fn e4_6_start_first_disrupts_nothing() {
+    let facts = Facts { min_running: 1, group: Some(group(&["n1"], &["n2"])), ..Facts::default() };
+    let change = Change::Replace { node: Some(node("n1")), order: UpdateOrder::StartFirst };
+    let permit = permit(&facts, &step(change, Cause::Update)).unwrap();
+    assert_eq!(permit.claim, None);
+}
+
+#[test]
+fn permit_is_tested_again_against_committed_rows() {
+    let facts = Facts { min_running: 1, group: Some(group(&["n1", "n2"], &[])), ..Facts::default() };
+    let mut permit = permit(&facts, &replace("n1")).unwrap();
+    assert_eq!(
+        (permit.counted_on.clone(), permit.claim.clone().map(|one| one.node)),
+        (vec![node("n2")], Some(node("n1")))
+    );
+    permit.ticket_limit = Some(1);
+    permit.tasks = [TaskId::from_text("t")].into();
+    let rows = CommittedRows { tasks: permit.tasks.clone(), ..CommittedRows::default() };
+    assert_eq!(permit.check(&rows), Ok(()));
+    let other = CommittedRows { claims: vec![claim("n2", "other")], ..rows.clone() };
+    assert!(matches!(permit.check(&other), Err(Blocked::HaLock { .. })));
+    let other = CommittedRows { tickets: [Slot::Number(2)].into(), ..rows.clone() };
+    assert_eq!(permit.check(&other), Err(Blocked::UpdateBudget { limit: 1 }));
+    let other = CommittedRows { tickets: [Slot::Number(1)].into(), ..rows.clone() };
+    assert_eq!(permit.check(&other), Ok(()));
+    let other = CommittedRows { tasks: BTreeSet::new(), ..rows };
+    assert!(matches!(permit.check(&other), Err(Blocked::TaskChanged { .. })));
+}
+
+#[test]
+fn disrupted_members_do_not_count_toward_the_minimum() {
+    let mut state = group(&["n1", "n2", "n3"], &[]);
+    (state.facts.is_exclusive, state.facts.max_unavailable) = (false, 3);
+    state.claims = vec![claim("n2", "w"), claim("n3", "w")];
+    let facts = Facts { min_running: 1, group: Some(state), ..Facts::default() };
+    let blocked = permit(&facts, &replace("n1")).unwrap_err();
+    let missing: BTreeMap<NodeId, String> =
+        [(node("n2"), "being disrupted".to_owned()), (node("n3"), "being disrupted".to_owned())].into();
+    assert!(matches!(blocked, Blocked::HaMinimum { missing: found, .. } if found == missing));
+}

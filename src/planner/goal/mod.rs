@@ -1,0 +1,158 @@
+//! Goals: how many instances a workload unit is to have, and which slots are missing or surplus.
+//!
+//! The only place that knows the modes; everything else works with [`Goal`]. Sources: engine 1 and 3; orchestration A1, A2, B1,
+//! B2, B6, B7.
+
+mod avail;
+mod leaders;
+mod mode;
+mod slots;
+mod surplus;
+
+pub use avail::{Avail, InstanceState, PlacementState, avail_of, placement_state, workload_avail};
+pub use leaders::{Leaders, leaders};
+pub use slots::{SlotCondition, condition, new_numbers};
+pub use surplus::removal_order;
+
+/// How many instances a workload unit is to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Count {
+    /// One on every node that is selected.
+    PerNode,
+    /// This number.
+    Exactly(u32),
+    /// A number within limits.
+    Between {
+        /// Fewer are a warning.
+        min: u32,
+        /// More are a warning; none means no limit.
+        max: Option<u32>,
+        /// The number that the engine works toward.
+        target: u32,
+    },
+}
+
+/// What is started without a user's request.
+///
+/// # Source
+/// Orchestration A1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StartMode {
+    /// Nothing.
+    Never,
+    /// Instances on natural leaders.
+    NaturalLeader,
+    /// Instances on the best nodes available.
+    BestAvailable,
+}
+
+/// Which of two instances comes first when one moves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MoveOrder {
+    /// The old one is confirmed stopped before the new one starts: there is never a second instance.
+    StopFirst,
+    /// The new one is seen running before the old one stops.
+    StartFirst,
+}
+
+/// What happens to instances beyond the wanted number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Surplus {
+    /// They stay, and are a warning; a user decides.
+    Keep,
+    /// Those on the nodes with the most instances stop.
+    Balance,
+    /// Those on the nodes of the lowest rank stop.
+    LowestRank,
+}
+
+/// How many instances a workload unit is to have, and how they are started and moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Goal {
+    /// How many.
+    pub count: Count,
+    /// What is started.
+    pub start: StartMode,
+    /// How they move.
+    pub move_order: MoveOrder,
+    /// What happens to those beyond the number.
+    pub surplus: Surplus,
+    /// Whether a restart stays on its node.
+    pub is_sticky: bool,
+    /// Seconds between the choice of another node and the start on it.
+    pub ready_secs: u64,
+}
+
+impl Goal {
+    /// Returns the goal of mode `global`: one instance on every node that is selected.
+    pub fn global() -> Self {
+        Self {
+            count: Count::PerNode,
+            start: StartMode::BestAvailable,
+            move_order: MoveOrder::StartFirst,
+            surplus: Surplus::Keep,
+            is_sticky: true,
+            ready_secs: 0,
+        }
+    }
+
+    /// Returns the goal of mode `replicated`.
+    pub fn replicated(count: u32) -> Self {
+        Self { count: Count::Exactly(count), surplus: Surplus::Balance, is_sticky: false, ..Self::global() }
+    }
+
+    /// Returns the goal of mode `failover`.
+    pub fn failover(start: StartMode, ready_secs: u64) -> Self {
+        Self {
+            count: Count::Exactly(1),
+            start,
+            move_order: MoveOrder::StopFirst,
+            ready_secs,
+            ..Self::global()
+        }
+    }
+
+    /// Returns the goal of mode `flex`; `max` 0 means no limit.
+    pub fn flex((min, max, target): (u32, u32, u32), start: StartMode, ready_secs: u64) -> Self {
+        let max = (max > 0).then_some(max);
+        let count = Count::Between { min, max, target };
+        Self { count, start, surplus: Surplus::LowestRank, ready_secs, ..Self::global() }
+    }
+
+    /// Returns whether there is one instance on every selected node.
+    pub fn is_per_node(&self) -> bool {
+        self.count == Count::PerNode
+    }
+
+    /// Returns whether there must never be a second instance.
+    pub fn is_exclusive(&self) -> bool {
+        self.move_order == MoveOrder::StopFirst
+    }
+
+    /// Returns whether an instance whose node fails it is placed on another node.
+    pub fn moves_by_itself(&self) -> bool {
+        self.start == StartMode::BestAvailable && !self.is_per_node()
+    }
+
+    /// Returns the wanted number of instances; `selected`: the number of nodes that are selected.
+    pub fn wanted(&self, selected: u32) -> u32 {
+        match self.count {
+            Count::PerNode => selected,
+            Count::Exactly(count) => count,
+            Count::Between { target, .. } => target,
+        }
+    }
+
+    /// Returns the number of natural leaders; none when every node is one.
+    pub fn leader_count(&self) -> Option<u32> {
+        (!self.is_per_node()).then(|| self.wanted(0))
+    }
+
+    /// Returns whether instances beyond the wanted number are stopped.
+    pub fn removes_surplus(&self) -> bool {
+        self.surplus != Surplus::Keep && self.start == StartMode::BestAvailable
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+//! The constraints that remove nodes, in their order.
+//!
+//! Source: orchestration D3.
+
+use serde::{Deserialize, Serialize};
+
+/// A reason for which nodes are no candidates.
+///
+/// # Shape
+/// In the order in which they are tested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Constraint {
+    /// The policy does not select the node.
+    Eligibility,
+    /// The node is down, was never heard of, is paused or is being drained.
+    NodeState,
+    /// Node or instance is frozen.
+    Frozen,
+    /// The placement expression is not true.
+    PlacementConstraint,
+    /// The node runs as many instances of the workload unit as it may.
+    #[serde(rename = "ReplicaExclusionStatic")]
+    MaxPerNode,
+    /// The last start or stop on the node failed.
+    StartFailed,
+    /// The node was chosen for other instances of the same decision.
+    #[serde(rename = "ReplicaExclusionDynamic")]
+    AlreadyChosen,
+}
+
+impl Constraint {
+    /// The constraints that depend on the node alone, in their order.
+    pub const OF_NODES: [Self; 6] = [
+        Self::Eligibility,
+        Self::NodeState,
+        Self::Frozen,
+        Self::PlacementConstraint,
+        Self::MaxPerNode,
+        Self::StartFailed,
+    ];
+
+    /// Returns the name that the API shows.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Eligibility => "Eligibility",
+            Self::NodeState => "NodeState",
+            Self::Frozen => "Frozen",
+            Self::PlacementConstraint => "PlacementConstraint",
+            Self::MaxPerNode => "ReplicaExclusionStatic",
+            Self::StartFailed => "StartFailed",
+            Self::AlreadyChosen => "ReplicaExclusionDynamic",
+        }
+    }
+
+    /// Returns whether the constraint removes a node only for a while.
+    pub fn is_transient(self) -> bool {
+        matches!(self, Self::NodeState | Self::Frozen | Self::StartFailed)
+    }
+}

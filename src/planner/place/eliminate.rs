@@ -1,0 +1,73 @@
+//! The elimination: constraint by constraint, the nodes that remain.
+//!
+//! Source: orchestration D3.
+
+use roaring::RoaringBitmap;
+
+use super::{Constraint, NodeTable};
+
+/// The nodes that one constraint removed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stage {
+    /// The constraint.
+    pub constraint: Constraint,
+    /// The nodes that it removed, of those that were left.
+    pub removed: RoaringBitmap,
+}
+
+/// What each constraint removed, and what remains.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Elimination {
+    /// Number of nodes of the workload unit.
+    pub candidate_count: u64,
+    /// The constraints that removed nodes, in their order.
+    pub stages: Vec<Stage>,
+    /// The nodes that remain.
+    pub remaining: RoaringBitmap,
+}
+
+impl Elimination {
+    /// Tests the nodes of a workload unit against every constraint that depends on them alone.
+    pub fn of(table: &NodeTable) -> Self {
+        let remaining = table.members().clone();
+        let mut elimination = Self { candidate_count: remaining.len(), stages: Vec::new(), remaining };
+        for constraint in Constraint::OF_NODES {
+            if let Some(nodes) = table.removed_by(constraint) {
+                elimination.remove(constraint, nodes);
+            }
+        }
+        elimination
+    }
+
+    /// Tests against eligibility alone: the nodes among which the natural leaders are.
+    pub fn of_eligibility(table: &NodeTable) -> RoaringBitmap {
+        match table.removed_by(Constraint::Eligibility) {
+            Some(nodes) => table.members() - nodes,
+            None => table.members().clone(),
+        }
+    }
+
+    /// Removes nodes; those of a constraint that removed some before are added to them.
+    pub fn remove(&mut self, constraint: Constraint, nodes: &RoaringBitmap) {
+        let removed = &self.remaining & nodes;
+        if removed.is_empty() {
+            return;
+        }
+        self.remaining -= &removed;
+        match self.stages.iter_mut().find(|stage| stage.constraint == constraint) {
+            Some(stage) => stage.removed |= removed,
+            None => self.stages.push(Stage { constraint, removed }),
+        }
+    }
+
+    /// Returns the constraint that removed a node.
+    pub fn removed_by(&self, node: u32) -> Option<Constraint> {
+        self.stages.iter().find(|stage| stage.removed.contains(node)).map(|stage| stage.constraint)
+    }
+
+    /// Returns how many nodes were removed by conditions that pass.
+    pub fn transient_count(&self) -> u64 {
+        let transient = self.stages.iter().filter(|stage| stage.constraint.is_transient());
+        transient.map(|stage| stage.removed.len()).sum()
+    }
+}

@@ -1,0 +1,136 @@
+//! Why nodes are not chosen, in words.
+//!
+//! Source: orchestration D3.
+
+use evenkeel_ids::NodeId;
+use serde::{Deserialize, Serialize};
+
+use super::{Constraint, Elimination, NodeTable, Placed};
+use crate::report::Blocked;
+
+/// Nodes that are listed for one constraint.
+const EXAMPLE_COUNT: usize = 100;
+
+/// A node that a constraint removed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EliminatedNode {
+    /// The node.
+    pub node: NodeId,
+    /// Why.
+    pub reason: String,
+}
+
+/// What one constraint removed.
+///
+/// # Shape
+/// `eliminated` holds at most 100 nodes, by scope order; `count` counts all.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExplainedStage {
+    /// The constraint.
+    pub constraint: Constraint,
+    /// Number of removed nodes.
+    pub count: u64,
+    /// Some of them.
+    pub eliminated: Vec<EliminatedNode>,
+    /// Number of nodes left after that.
+    pub remaining: u64,
+}
+
+/// Whether waiting may help.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UnplacedCause {
+    /// There are enough nodes, and some are not available now.
+    Transient,
+    /// There are too few nodes.
+    Unsatisfiable,
+}
+
+/// The record of a placement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EliminationReport {
+    /// Wanted instances.
+    pub requested: u32,
+    /// Placed instances.
+    pub placed: u32,
+    /// Number of nodes of the workload unit.
+    pub candidates: u64,
+    /// What each constraint removed, in order.
+    pub sequence: Vec<ExplainedStage>,
+    /// The chosen nodes, at most 100.
+    pub chosen: Vec<NodeId>,
+    /// Whether waiting may help; none when everything was placed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<UnplacedCause>,
+    /// The numbers in words.
+    pub summary: String,
+}
+
+/// Returns the record of a placement.
+pub fn report(table: &NodeTable, placed: &Placed) -> EliminationReport {
+    let (requested, count) = (placed.nodes.len() as u32, placed.count());
+    let elimination = &placed.elimination;
+    let mut remaining = elimination.candidate_count;
+    let explain = |stage: &super::Stage| {
+        remaining -= stage.removed.len();
+        let nodes = stage.removed.iter().take(EXAMPLE_COUNT);
+        let eliminated = nodes.map(|node| EliminatedNode {
+            node: table.node(node).id.clone(),
+            reason: reason(table, stage.constraint, node),
+        });
+        ExplainedStage {
+            constraint: stage.constraint,
+            count: stage.removed.len(),
+            eliminated: eliminated.collect(),
+            remaining,
+        }
+    };
+    let sequence: Vec<ExplainedStage> = elimination.stages.iter().map(explain).collect();
+    let chosen = placed.nodes.iter().flatten().take(EXAMPLE_COUNT);
+    EliminationReport {
+        requested,
+        placed: count,
+        candidates: elimination.candidate_count,
+        chosen: chosen.map(|node| table.node(*node).id.clone()).collect(),
+        cause: (count < requested).then(|| cause(table, elimination, requested - count)),
+        summary: summary(count, requested, &sequence),
+        sequence,
+    }
+}
+
+/// Returns the first constraint that removes a node, with the reason; none when nothing does.
+///
+/// # Errors
+/// [`Blocked::NodeUnknown`] when the node does not belong to the workload unit.
+pub fn explain_node(table: &NodeTable, node: &NodeId) -> Result<Option<(Constraint, String)>, Blocked> {
+    let number = table.number(node).filter(|number| table.members().contains(*number));
+    let number = number.ok_or(Blocked::NodeUnknown)?;
+    let found = Constraint::OF_NODES
+        .into_iter()
+        .find(|one| table.removed_by(*one).is_some_and(|nodes| nodes.contains(number)));
+    Ok(found.map(|constraint| (constraint, reason(table, constraint, number))))
+}
+
+fn reason(table: &NodeTable, constraint: Constraint, node: u32) -> String {
+    let found = table.node(node).removed_by(constraint, table.own(node), table.max_per_node());
+    found.unwrap_or_else(|| "chosen for other instances of this decision".to_owned())
+}
+
+/// `missing`: how many instances were not placed, so that no node is left.
+fn cause(table: &NodeTable, elimination: &Elimination, missing: u32) -> UnplacedCause {
+    let room = elimination.transient_count() * u64::from(table.max_per_node());
+    if room < u64::from(missing) { UnplacedCause::Unsatisfiable } else { UnplacedCause::Transient }
+}
+
+fn summary(placed: u32, requested: u32, sequence: &[ExplainedStage]) -> String {
+    let removed: Vec<String> = sequence
+        .iter()
+        .enumerate()
+        .map(|(number, stage)| {
+            let verb = if number == 0 { " removed" } else { "" };
+            format!("{}{verb} {}", stage.constraint.name(), stage.count)
+        })
+        .collect();
+    let removed = if removed.is_empty() { "no node was removed".to_owned() } else { removed.join(", ") };
+    format!("{placed} of {requested} placed: {removed}")
+}

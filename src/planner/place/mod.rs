@@ -1,0 +1,21 @@
+//! Placement: which nodes instances go to, and why not to the others.
+//!
+//! Nodes are removed by constraints in a fixed order, as sets; those that remain are ranked. Sources: orchestration A3, D3;
+//! engine 2 and 3.
+
+mod constraint;
+mod eliminate;
+mod explain;
+mod plan;
+mod rank;
+mod table;
+
+pub use constraint::Constraint;
+pub use eliminate::{Elimination, Stage};
+pub use explain::{EliminatedNode, EliminationReport, ExplainedStage, UnplacedCause, explain_node, report};
+pub use plan::{Placed, Want, place};
+pub use rank::Ranking;
+pub use table::{NodeState, NodeTable, UnitNode, Verdict};
+
+#[cfg(test)]
+mod tests;

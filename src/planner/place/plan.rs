@@ -1,0 +1,185 @@
+//! One evaluation that places any number of tasks of one workload unit.
+//!
+//! Source: orchestration B3 (the scheduler places a group of tasks at once), A3, D3.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BinaryHeap},
+};
+
+use roaring::RoaringBitmap;
+
+use super::{Constraint, Elimination, NodeTable, Ranking, rank::Key};
+
+/// A task that waits for a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Want {
+    /// The node that it is to get if that remains.
+    pub preferred: Option<u32>,
+    /// The node that it must not get.
+    pub avoided: Option<u32>,
+}
+
+/// The outcome of a placement.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Placed {
+    /// A node for each task, in the order of the tasks; none when no node is left.
+    pub nodes: Vec<Option<u32>>,
+    /// Which constraint removed which nodes.
+    pub elimination: Elimination,
+}
+
+impl Placed {
+    /// Returns how many tasks got a node.
+    pub fn count(&self) -> u32 {
+        self.nodes.iter().flatten().count() as u32
+    }
+}
+
+/// Places tasks.
+///
+/// Each gets the best node that is left, in the order of the tasks; those with a preferred node come first.
+/// # Shape
+/// `elimination`: what remains before this decision. `added`: instances that the decision has added to nodes or removed from them,
+/// beyond those that the table counts.
+pub fn place(
+    table: &NodeTable,
+    ranking: &Ranking<'_>,
+    elimination: Elimination,
+    added: &BTreeMap<u32, i64>,
+    wants: &[Want],
+) -> Placed {
+    let mut search = Search::new(table, ranking, elimination, added);
+    let mut nodes = vec![None; wants.len()];
+    for (node, want) in nodes.iter_mut().zip(wants) {
+        *node = want.preferred.filter(|preferred| search.take(*preferred));
+    }
+    let open = nodes.iter_mut().zip(wants).filter(|(node, _)| node.is_none());
+    for (node, want) in open {
+        *node = search.best(want.avoided);
+    }
+    Placed { nodes, elimination: search.finish() }
+}
+
+/// The nodes that are left, the best on top.
+struct Search<'a> {
+    table: &'a NodeTable,
+    elimination: Elimination,
+    added: BTreeMap<u32, i64>,
+    counts_matter: bool,
+    heap: BinaryHeap<Reverse<Key>>,
+    chosen: RoaringBitmap,
+    full: RoaringBitmap,
+}
+
+impl<'a> Search<'a> {
+    fn new(
+        table: &'a NodeTable,
+        ranking: &Ranking<'_>,
+        mut elimination: Elimination,
+        added: &BTreeMap<u32, i64>,
+    ) -> Self {
+        restore(table, &mut elimination, added);
+        let counts_matter = ranking.depends_on_counts();
+        let mut keys = ranking.keys(&elimination.remaining);
+        if counts_matter {
+            for ((key, node), change) in
+                keys.iter_mut().filter_map(|one| added.get(&one.1).map(|by| (one, by)))
+            {
+                shift(key, *change);
+                debug_assert!(elimination.remaining.contains(*node));
+            }
+        }
+        Self {
+            table,
+            elimination,
+            added: added.clone(),
+            counts_matter,
+            heap: keys.into_iter().map(Reverse).collect(),
+            chosen: RoaringBitmap::new(),
+            full: RoaringBitmap::new(),
+        }
+    }
+
+    /// Instances of the workload unit on a node, with those of this decision.
+    fn own(&self, node: u32) -> i64 {
+        i64::from(self.table.own(node)) + self.added.get(&node).copied().unwrap_or(0)
+    }
+
+    /// Takes room on a node, if it remains.
+    fn take(&mut self, node: u32) -> bool {
+        if !self.elimination.remaining.contains(node) || self.full.contains(node) {
+            return false;
+        }
+        *self.added.entry(node).or_default() += 1;
+        self.chosen.insert(node);
+        if self.own(node) >= i64::from(self.table.max_per_node()) {
+            self.full.insert(node);
+        }
+        true
+    }
+
+    /// Takes room on the best node.
+    fn best(&mut self, avoided: Option<u32>) -> Option<u32> {
+        let mut passed_over = None;
+        let found = loop {
+            let Some(Reverse((mut key, node))) = self.heap.pop() else { break None };
+            if self.full.contains(node) {
+                continue;
+            }
+            if Some(node) == avoided {
+                passed_over = Some(Reverse((key, node)));
+                continue;
+            }
+            // Preferred nodes were taken without their keys being changed.
+            let own = self.own(node).max(0) as u64;
+            if self.counts_matter && key[0] < own {
+                let missing = own - key[0];
+                shift(&mut key, missing as i64);
+                self.heap.push(Reverse((key, node)));
+                continue;
+            }
+            self.take(node);
+            if !self.full.contains(node) {
+                if self.counts_matter {
+                    shift(&mut key, 1);
+                }
+                self.heap.push(Reverse((key, node)));
+            }
+            break Some(node);
+        };
+        self.heap.extend(passed_over);
+        found
+    }
+
+    fn finish(mut self) -> Elimination {
+        self.elimination.remove(Constraint::AlreadyChosen, &self.full);
+        self.elimination
+    }
+}
+
+/// Corrects the elimination by what the decision has changed so far.
+fn restore(table: &NodeTable, elimination: &mut Elimination, added: &BTreeMap<u32, i64>) {
+    let maximum = i64::from(table.max_per_node());
+    let is_full = |node: u32, by: i64| i64::from(table.own(node)) + by >= maximum;
+    let filled = added.iter().filter(|(node, by)| **by > 0 && is_full(**node, **by));
+    let filled: RoaringBitmap = filled.map(|(node, _)| *node).collect();
+    elimination.remove(Constraint::AlreadyChosen, &filled);
+    let freed = added.iter().filter(|(node, by)| **by < 0 && !is_full(**node, **by));
+    let freed: RoaringBitmap = freed.map(|(node, _)| *node).collect();
+    let failed = table.removed_by(Constraint::StartFailed);
+    if let Some(stage) = elimination.stages.iter_mut().find(|one| one.constraint == Constraint::MaxPerNode) {
+        let mut back = &stage.removed & &freed;
+        if let Some(failed) = failed {
+            back -= failed;
+        }
+        stage.removed -= &back;
+        elimination.remaining |= back;
+    }
+    elimination.stages.retain(|stage| !stage.removed.is_empty());
+}
+
+fn shift(key: &mut [u64; 4], by: i64) {
+    key[0] = key[0].saturating_add_signed(by);
+    key[1] = key[1].saturating_add_signed(by);
+}

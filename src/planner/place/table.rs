@@ -1,0 +1,256 @@
+//! The nodes of a workload unit as sets, one for each constraint.
+//!
+//! The sets follow every change of a node or a task, so that a decision starts from a few set operations and not from the nodes.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use evenkeel_ids::{GroupId, NodeId};
+use jiff::Timestamp;
+use roaring::RoaringBitmap;
+
+use super::Constraint;
+use crate::{
+    facts::Availability,
+    report::{Blocked, FrozenLevel},
+};
+
+/// The outcome of a test outside of the engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Passed.
+    Passed,
+    /// Failed, with the reason in words.
+    Failed(Arc<str>),
+}
+
+impl Verdict {
+    /// Returns whether the test passed.
+    pub fn is_passed(&self) -> bool {
+        *self == Self::Passed
+    }
+}
+
+/// Whether a node is alive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeState {
+    /// Its heartbeats arrive.
+    Ready,
+    /// No heartbeat was ever seen.
+    NeverHeard,
+    /// Its heartbeats stopped.
+    Down {
+        /// Last heartbeat.
+        since: Timestamp,
+    },
+}
+
+/// A node as to one workload unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnitNode {
+    /// Its id.
+    pub id: NodeId,
+    /// Whether it belongs to the workload unit; an instance may still run on a node that left.
+    pub is_member: bool,
+    /// Whether the policy selects it.
+    pub eligibility: Verdict,
+    /// Whether the placement expression is true on it.
+    pub expression: Verdict,
+    /// Whether it is alive.
+    pub state: NodeState,
+    /// What its operator allows.
+    pub availability: Availability,
+    /// What is frozen, apart from the workload.
+    pub frozen: Option<FrozenLevel>,
+    /// Why the last start or stop of the workload failed on it.
+    pub start_failed: Option<Arc<str>>,
+    /// Whether a user placed the instance.
+    pub is_pinned: bool,
+    /// Whether its agent can hold two instances of one workload, and a prepared one.
+    pub is_capable: bool,
+    /// Its HA group.
+    pub group: Option<GroupId>,
+    /// When a user last cleared its failures: earlier restarts do not count.
+    pub cleared_at: Option<Timestamp>,
+    /// When the workload last started on it.
+    pub last_start_at: Option<Timestamp>,
+    /// Instances of all workloads on it.
+    pub instance_count: u32,
+}
+
+impl UnitNode {
+    /// Returns a node on which nothing prevents a start.
+    pub fn new(id: NodeId) -> Self {
+        Self {
+            id,
+            is_member: true,
+            eligibility: Verdict::Passed,
+            expression: Verdict::Passed,
+            state: NodeState::Ready,
+            availability: Availability::Active,
+            frozen: None,
+            start_failed: None,
+            is_pinned: false,
+            is_capable: true,
+            group: None,
+            cleared_at: None,
+            last_start_at: None,
+            instance_count: 0,
+        }
+    }
+
+    /// Returns since when the node is down.
+    pub fn down_since(&self) -> Option<Timestamp> {
+        match self.state {
+            NodeState::Down { since } => Some(since),
+            NodeState::Ready | NodeState::NeverHeard => None,
+        }
+    }
+
+    /// Returns why the constraint removes the node; `own`: instances of the workload unit on it.
+    pub fn removed_by(&self, constraint: Constraint, own: u32, max_per_node: u32) -> Option<String> {
+        match constraint {
+            Constraint::Eligibility => self.eligibility.failure(),
+            Constraint::NodeState => self.unavailable().map(|blocked| blocked.to_string()),
+            Constraint::Frozen => self.frozen.map(|level| Blocked::Frozen { level }.to_string()),
+            Constraint::PlacementConstraint => self.expression.failure(),
+            Constraint::MaxPerNode => {
+                (own >= max_per_node).then(|| format!("runs {own} of at most {max_per_node} instances"))
+            }
+            Constraint::StartFailed => self.start_failed.as_deref().map(str::to_owned),
+            Constraint::AlreadyChosen => None,
+        }
+    }
+
+    fn unavailable(&self) -> Option<Blocked> {
+        match (self.state, self.availability) {
+            (NodeState::NeverHeard, _) => Some(Blocked::NeverHeard),
+            (NodeState::Down { since }, _) => Some(Blocked::NodeDown { since }),
+            (NodeState::Ready, Availability::Pause) => Some(Blocked::NodePaused),
+            (NodeState::Ready, Availability::Drain) => Some(Blocked::NodeDraining),
+            (NodeState::Ready, Availability::Active) => None,
+        }
+    }
+
+    fn is_removed_by(&self, constraint: Constraint) -> bool {
+        match constraint {
+            Constraint::Eligibility => !self.eligibility.is_passed(),
+            Constraint::NodeState => self.unavailable().is_some(),
+            Constraint::Frozen => self.frozen.is_some(),
+            Constraint::PlacementConstraint => !self.expression.is_passed(),
+            Constraint::StartFailed => self.start_failed.is_some(),
+            Constraint::MaxPerNode | Constraint::AlreadyChosen => false,
+        }
+    }
+}
+
+impl Verdict {
+    fn failure(&self) -> Option<String> {
+        match self {
+            Self::Passed => None,
+            Self::Failed(reason) => Some(reason.as_ref().to_owned()),
+        }
+    }
+}
+
+/// The nodes of a workload unit.
+///
+/// # Shape
+/// Nodes are numbered in scope order, those that left after the others.
+#[derive(Debug, Clone, Default)]
+pub struct NodeTable {
+    nodes: Vec<UnitNode>,
+    numbers: BTreeMap<NodeId, u32>,
+    members: RoaringBitmap,
+    removed: BTreeMap<Constraint, RoaringBitmap>,
+    own: Vec<u32>,
+    max_per_node: u32,
+}
+
+impl NodeTable {
+    /// Numbers nodes, given in scope order.
+    pub fn new(nodes: Vec<UnitNode>, max_per_node: u32) -> Self {
+        let numbers = (0..).zip(&nodes).map(|(number, node)| (node.id.clone(), number)).collect();
+        let mut table =
+            Self { own: vec![0; nodes.len()], numbers, max_per_node: max_per_node.max(1), ..Self::default() };
+        for node in nodes {
+            table.nodes.push(node);
+            table.index(table.nodes.len() - 1);
+        }
+        table
+    }
+
+    /// Replaces a node by what it is now; ignored if it is not in the table.
+    pub fn replace(&mut self, node: UnitNode) {
+        if let Some(number) = self.number(&node.id) {
+            let number = number as usize;
+            self.nodes[number] = node;
+            self.index(number);
+        }
+    }
+
+    fn index(&mut self, number: usize) {
+        let node = &self.nodes[number];
+        set(&mut self.members, number, node.is_member);
+        for constraint in Constraint::OF_NODES.into_iter().filter(|one| *one != Constraint::MaxPerNode) {
+            set(self.removed.entry(constraint).or_default(), number, node.is_removed_by(constraint));
+        }
+    }
+
+    /// Counts an instance of the workload unit on a node, or one less.
+    pub fn count_instance(&mut self, node: &NodeId, is_added: bool) {
+        let Some(number) = self.number(node) else { return };
+        let own = &mut self.own[number as usize];
+        *own = if is_added { *own + 1 } else { own.saturating_sub(1) };
+        let is_full = *own >= self.max_per_node;
+        set(self.removed.entry(Constraint::MaxPerNode).or_default(), number as usize, is_full);
+    }
+
+    /// Returns a node by its number.
+    pub fn node(&self, number: u32) -> &UnitNode {
+        &self.nodes[number as usize]
+    }
+
+    /// Returns the number of a node.
+    pub fn number(&self, node: &NodeId) -> Option<u32> {
+        self.numbers.get(node).copied()
+    }
+
+    /// Returns a node by its id.
+    pub fn find(&self, node: &NodeId) -> Option<&UnitNode> {
+        self.number(node).map(|number| self.node(number))
+    }
+
+    /// Returns all nodes in their order.
+    pub fn nodes(&self) -> impl Iterator<Item = &UnitNode> {
+        self.nodes.iter()
+    }
+
+    /// Returns the nodes that belong to the workload unit.
+    pub fn members(&self) -> &RoaringBitmap {
+        &self.members
+    }
+
+    /// Returns the nodes that a constraint removes.
+    pub fn removed_by(&self, constraint: Constraint) -> Option<&RoaringBitmap> {
+        self.removed.get(&constraint)
+    }
+
+    /// Returns how many instances of the workload unit are on a node.
+    pub fn own(&self, number: u32) -> u32 {
+        self.own[number as usize]
+    }
+
+    /// Returns how many instances of the workload unit a node may run.
+    pub fn max_per_node(&self) -> u32 {
+        self.max_per_node
+    }
+}
+
+fn set(nodes: &mut RoaringBitmap, number: usize, is_in: bool) {
+    let number = u32::try_from(number).expect("a workload unit has fewer than 2^32 nodes");
+    if is_in {
+        nodes.insert(number);
+    } else {
+        nodes.remove(number);
+    }
+}

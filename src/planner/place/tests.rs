@@ -1,0 +1,197 @@
+//! Rankings and eliminations: A3, D3.
+
+use std::collections::BTreeMap;
+
+use evenkeel_ids::{NodeId, PolicyId};
+use roaring::RoaringBitmap;
+
+use super::*;
+use crate::{
+    facts::Availability,
+    fixture::at,
+    report::{Blocked, FrozenLevel},
+    workload::{NodeOrder, PlacementRules, UnitId, Workload},
+};
+
+fn nodes(count: usize) -> Vec<UnitNode> {
+    (1..=count).map(|number| UnitNode::new(NodeId::new("o", &format!("n{number}")))).collect()
+}
+
+fn placement(order: NodeOrder) -> PlacementRules {
+    PlacementRules { order, ..Workload::new(PolicyId::new("o", "w"), 1).placement }
+}
+
+fn unit_id(policy: &str) -> UnitId {
+    UnitId::all(PolicyId::new("o", policy))
+}
+
+/// Returns the names of the nodes in their order.
+fn order(placement: &PlacementRules, policy: &str, table: &NodeTable) -> Vec<String> {
+    let unit_id = unit_id(policy);
+    let order = Ranking::new(placement, &unit_id, table).order(table.members());
+    order.into_iter().map(|number| table.node(number).id.name().to_owned()).collect()
+}
+
+fn put(table: &NodeTable, placement: &PlacementRules, wants: &[Want]) -> Placed {
+    let unit_id = unit_id("w");
+    let ranking = Ranking::new(placement, &unit_id, table);
+    place(table, &ranking, Elimination::of(table), &BTreeMap::new(), wants)
+}
+
+#[test]
+fn a3_s1_listed_nodes_come_first_and_the_others_in_scope_order() {
+    let table = NodeTable::new(nodes(4), 1);
+    let mut placement = placement(NodeOrder::Listed);
+    placement.listed = vec![NodeId::new("o", "n3"), NodeId::new("o", "n2")];
+    assert_eq!(order(&placement, "w", &table), ["n3", "n2", "n1", "n4"]);
+}
+
+#[test]
+fn a3_s3_spread_levels_workloads_out_and_is_always_the_same() {
+    let table = NodeTable::new(nodes(3), 1);
+    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+    for number in 0..300 {
+        let found = order(&placement(NodeOrder::Spread), &format!("w{number}"), &table);
+        assert_eq!(found, order(&placement(NodeOrder::Spread), &format!("w{number}"), &table));
+        *counts.entry(found[0].clone()).or_default() += 1;
+    }
+    assert!(counts.len() == 3 && counts.values().all(|count| (75..=125).contains(count)), "{counts:?}");
+}
+
+#[test]
+fn a3_s5_shift_rotates_the_order() {
+    let table = NodeTable::new(nodes(3), 1);
+    let leader = |shift| order(&placement(NodeOrder::Shifted(shift)), "w", &table)[0].clone();
+    assert_eq!([leader(0), leader(1), leader(2), leader(3)], ["n1", "n2", "n3", "n1"]);
+}
+
+#[test]
+fn a3_5_last_start_prefers_where_the_workload_was_last() {
+    let mut nodes = nodes(3);
+    nodes[1].last_start_at = Some(at(10));
+    nodes[2].last_start_at = Some(at(20));
+    let table = NodeTable::new(nodes, 1);
+    assert_eq!(order(&placement(NodeOrder::LastStart), "w", &table), ["n3", "n2", "n1"]);
+}
+
+#[test]
+fn a3_s6_explicit_destinations_have_no_order() {
+    let table = NodeTable::new(nodes(3), 1);
+    assert!(order(&placement(NodeOrder::Unranked), "w", &table).is_empty());
+    assert_eq!(put(&table, &placement(NodeOrder::Unranked), &[Want::default()]).count(), 0);
+}
+
+#[test]
+fn a3_s7_scope_order_decides_between_equal_nodes() {
+    let table = NodeTable::new(nodes(5), 1);
+    for _ in 0..20 {
+        let found = order(&placement(NodeOrder::LeastInstances), "w", &table);
+        assert_eq!(found, ["n1", "n2", "n3", "n4", "n5"]);
+    }
+}
+
+#[test]
+fn a3_7_instances_spread_over_the_emptiest_nodes() {
+    let mut nodes = nodes(3);
+    nodes[0].instance_count = 5;
+    let mut table = NodeTable::new(nodes, 3);
+    table.count_instance(&NodeId::new("o", "n2"), true);
+    let placed = put(&table, &placement(NodeOrder::LeastInstances), &[Want::default(); 5]);
+    assert_eq!(placed.nodes, [Some(2), Some(0), Some(1), Some(2), Some(0)]);
+}
+
+#[test]
+fn preferred_node_is_taken_if_it_remains_and_an_avoided_one_never() {
+    let mut nodes = nodes(3);
+    nodes[1].frozen = Some(FrozenLevel::Node);
+    let table = NodeTable::new(nodes, 1);
+    let want = |preferred, avoided| Want { preferred, avoided };
+    let wants = [want(None, Some(0)), want(Some(1), None), want(Some(0), None)];
+    let placed = put(&table, &placement(NodeOrder::Listed), &wants);
+    assert_eq!(placed.nodes, [Some(2), None, Some(0)]);
+}
+
+#[test]
+fn d3_constraints_remove_nodes_in_their_order() {
+    let mut nodes = nodes(7);
+    let failed = |text: &str| Verdict::Failed(text.into());
+    nodes[0].eligibility = failed("wrong architecture");
+    nodes[1].state = NodeState::Down { since: at(5) };
+    nodes[1].expression = failed("false");
+    nodes[2].availability = Availability::Drain;
+    nodes[3].frozen = Some(FrozenLevel::Instance);
+    nodes[4].expression = failed("{node.env}=PRD, expression false");
+    nodes[5].start_failed = Some("2 restarts were not enough".into());
+    let table = NodeTable::new(nodes, 1);
+    let placed = put(&table, &placement(NodeOrder::Listed), &[Want::default(); 2]);
+    let report = report(&table, &placed);
+    let sequence: Vec<_> =
+        report.sequence.iter().map(|stage| (stage.constraint.name(), stage.count, stage.remaining)).collect();
+    let expected = [
+        ("Eligibility", 1, 6),
+        ("NodeState", 2, 4),
+        ("Frozen", 1, 3),
+        ("PlacementConstraint", 1, 2),
+        ("StartFailed", 1, 1),
+        ("ReplicaExclusionDynamic", 1, 0),
+    ];
+    assert_eq!(sequence, expected);
+    assert_eq!(report.chosen, [NodeId::new("o", "n7")]);
+    assert_eq!(report.cause, Some(UnplacedCause::Transient));
+    assert_eq!(report.sequence[3].eliminated[0].reason, "{node.env}=PRD, expression false");
+}
+
+#[test]
+fn d3_s2_expression_that_matches_no_node_is_unsatisfiable() {
+    let mut nodes = nodes(2);
+    nodes.iter_mut().for_each(|node| node.expression = Verdict::Failed("\"a\" == \"b\" is false".into()));
+    let table = NodeTable::new(nodes, 1);
+    let placed = put(&table, &placement(NodeOrder::Listed), &[Want::default()]);
+    let report = report(&table, &placed);
+    assert_eq!(report.cause, Some(UnplacedCause::Unsatisfiable));
+    assert_eq!(report.sequence[0].constraint, Constraint::PlacementConstraint);
+    assert!(report.sequence[0].eliminated[0].reason.contains("\"a\" == \"b\""));
+    assert_eq!(report.summary, "0 of 1 placed: PlacementConstraint removed 2");
+}
+
+#[test]
+fn d3_s4_node_without_objection_is_explained_by_nothing() {
+    let table = NodeTable::new(nodes(1), 1);
+    assert_eq!(explain_node(&table, &NodeId::new("o", "n1")), Ok(None));
+}
+
+#[test]
+fn d3_s5_node_outside_of_the_workload_unit_is_unknown() {
+    let mut nodes = nodes(2);
+    nodes[1].is_member = false;
+    let table = NodeTable::new(nodes, 1);
+    for name in ["n2", "n3"] {
+        assert_eq!(explain_node(&table, &NodeId::new("o", name)), Err(Blocked::NodeUnknown));
+    }
+}
+
+#[test]
+fn sets_of_a_table_follow_its_nodes_and_instances() {
+    let mut table = NodeTable::new(nodes(3), 2);
+    let id = NodeId::new("o", "n2");
+    table.replace(UnitNode { frozen: Some(FrozenLevel::Node), ..UnitNode::new(id.clone()) });
+    let removed = Elimination::of(&table).removed_by(1);
+    assert_eq!(removed, Some(Constraint::Frozen));
+    table.replace(UnitNode::new(id.clone()));
+    table.count_instance(&id, true);
+    assert_eq!(Elimination::of(&table).removed_by(1), None);
+    table.count_instance(&id, true);
+    assert_eq!(Elimination::of(&table).removed_by(1), Some(Constraint::MaxPerNode));
+    table.count_instance(&id, false);
+    assert_eq!(Elimination::of(&table).remaining, RoaringBitmap::from_iter([0, 1, 2]));
+}
+
+#[test]
+fn at_most_a_hundred_examples_are_listed() {
+    let mut nodes = nodes(500);
+    nodes.iter_mut().for_each(|node| node.frozen = Some(FrozenLevel::Node));
+    let table = NodeTable::new(nodes, 1);
+    let placed = put(&table, &placement(NodeOrder::Listed), &[Want::default()]);
+    let report = report(&table, &placed);
+    assert_eq!((report.sequence[0].count, report.sequence[0].eliminated.len()), (500, 100));
+}

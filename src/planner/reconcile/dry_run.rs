@@ -1,0 +1,268 @@
+//! What would happen: plans one after the other, as if every task did at once what is wanted of it.
+//!
+//! Nothing is carried out. Source: orchestration D3 (`plan`).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_ids::{GroupId, NodeId, TaskId};
+use jiff::Timestamp;
+
+use super::{TaskChange, UnitFacts, UnitPlan, plan_unit};
+use crate::{
+    change::{Cause, GroupState, Step},
+    place::{EliminationReport, NodeTable},
+    report::Blocked,
+    supervise::UpdateStatus,
+    workload::{DesiredState, Ending, Slot, Slots, Task, TaskState, Workload},
+};
+
+/// Plans after which a dry run ends even if more would happen.
+const MOST_PLANS: usize = 500;
+
+/// The kind of an expected change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExpectedKind {
+    /// A slot is filled.
+    Create,
+    /// A slot gets another version.
+    Replace,
+    /// A slot goes to another node.
+    Move,
+    /// A slot is started again.
+    Restart,
+    /// A slot is emptied.
+    Stop,
+}
+
+/// An expected change of one slot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExpectedChange {
+    /// What happens.
+    pub kind: ExpectedKind,
+    /// The slot.
+    pub slot: Slot,
+    /// Where the slot is now.
+    pub from: Option<NodeId>,
+    /// Where it will be.
+    pub to: Option<NodeId>,
+    /// Why; none for a slot that is emptied.
+    pub cause: Option<Cause>,
+}
+
+/// The outcome of a dry run.
+///
+/// # Shape
+/// `changes` in the order in which they happen. `blocked`: what still waits at the end. `is_complete`: false when more changes would
+/// follow than a dry run shows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DryRun {
+    /// The changes.
+    pub changes: Vec<ExpectedChange>,
+    /// What waits, and for what.
+    pub blocked: Vec<(Step, Blocked)>,
+    /// Why not everything is placed.
+    pub unplaced: Option<EliminationReport>,
+    /// Whether nothing follows.
+    pub is_complete: bool,
+}
+
+/// Returns what would happen to a workload unit from now on.
+pub fn dry_run(facts: &UnitFacts<'_>, now: Timestamp) -> DryRun {
+    let mut world = Imagined::new(facts, now);
+    let mut outcome = DryRun { changes: Vec::new(), blocked: Vec::new(), unplaced: None, is_complete: false };
+    for number in 0..MOST_PLANS {
+        // Seeds that no decision uses, so that new ids differ from those of the rows.
+        let plan = world.plan(facts, u64::MAX - number as u64);
+        let is_idle = plan.changes.is_empty() && plan.update.is_none() && plan.versions.is_none();
+        outcome.changes.extend(world.expected(&plan));
+        outcome.blocked.clone_from(&plan.blocked);
+        if plan.unplaced.is_some() {
+            outcome.unplaced.clone_from(&plan.unplaced);
+        }
+        match plan.wake_at.filter(|_| is_idle) {
+            Some(at) => world.now = at,
+            None if is_idle => {
+                outcome.is_complete = true;
+                break;
+            }
+            None => world.apply(plan),
+        }
+    }
+    outcome
+}
+
+/// The rows as they would be.
+struct Imagined {
+    workload: Workload,
+    table: NodeTable,
+    slots: Slots,
+    groups: BTreeMap<GroupId, GroupState>,
+    update: UpdateStatus,
+    slot_of: BTreeMap<TaskId, Slot>,
+    now: Timestamp,
+}
+
+impl Imagined {
+    fn new(facts: &UnitFacts<'_>, now: Timestamp) -> Self {
+        let tasks = facts.slots.values().flat_map(|tasks| tasks.iter());
+        Self {
+            slot_of: tasks.map(|task| (task.id.clone(), task.slot.clone())).collect(),
+            workload: facts.workload.clone(),
+            table: facts.table.clone(),
+            slots: facts.slots.clone(),
+            groups: facts.groups.clone(),
+            update: facts.update.clone(),
+            now,
+        }
+    }
+
+    fn plan(&self, facts: &UnitFacts<'_>, seed: u64) -> UnitPlan {
+        let facts = UnitFacts {
+            workload: &self.workload,
+            table: &self.table,
+            slots: &self.slots,
+            groups: &self.groups,
+            update: &self.update,
+            ..*facts
+        };
+        plan_unit(&facts, self.now, seed)
+    }
+
+    fn find(&self, id: &TaskId) -> Option<&Task> {
+        self.slots.get(self.slot_of.get(id)?)?.iter().find(|task| task.id == *id)
+    }
+
+    /// Returns what a plan does, slot by slot.
+    fn expected(&self, plan: &UnitPlan) -> Vec<ExpectedChange> {
+        let created = plan.changes.iter().filter_map(|change| match change {
+            TaskChange::Create(task) => Some(task),
+            _ => None,
+        });
+        let mut expected: Vec<ExpectedChange> = created.map(|task| self.of_new_task(task)).collect();
+        let filled: BTreeSet<Slot> = expected.iter().map(|change| change.slot.clone()).collect();
+        let ended = plan.changes.iter().filter_map(|change| match change {
+            TaskChange::Raise { task, desired } if *desired > DesiredState::Running => self.find(task),
+            _ => None,
+        });
+        for task in ended.filter(|task| task.is_wanted() && !filled.contains(&task.slot)) {
+            // The older one of two tasks has been replaced before.
+            let is_newest = self.slots[&task.slot].wanted().next().is_some_and(|newest| newest.id == task.id);
+            if is_newest {
+                let (slot, from) = (task.slot.clone(), task.node.clone());
+                expected.push(ExpectedChange { kind: ExpectedKind::Stop, slot, from, to: None, cause: None });
+            }
+        }
+        expected
+    }
+
+    fn of_new_task(&self, task: &Task) -> ExpectedChange {
+        let before = self.slots.get(&task.slot).and_then(|tasks| tasks.wanted().next());
+        let kind = match task.cause {
+            Cause::Update | Cause::Rollback => ExpectedKind::Replace,
+            Cause::TaskFailed => ExpectedKind::Restart,
+            Cause::NodeLost | Cause::Incompatible | Cause::Drain | Cause::Cure => ExpectedKind::Move,
+            Cause::User { .. } | Cause::Scale => ExpectedKind::Create,
+        };
+        ExpectedChange {
+            kind,
+            slot: task.slot.clone(),
+            from: before.and_then(|before| before.node.clone()),
+            to: task.node.clone(),
+            cause: Some(task.cause),
+        }
+    }
+
+    fn apply(&mut self, plan: UnitPlan) {
+        for change in plan.changes {
+            match change {
+                TaskChange::Create(task) => self.put(*task),
+                TaskChange::Assign { task, node, start_at } => self.change(&task, |task, now| {
+                    let is_assigned = task.assign(&node, now).is_ok();
+                    debug_assert!(is_assigned, "a task is assigned once");
+                    task.start_at = start_at;
+                }),
+                TaskChange::Raise { task, desired } => self.change(&task, |task, now| {
+                    task.raise_desired(desired, now);
+                }),
+                TaskChange::Orphan { task } => self.change(&task, |task, now| {
+                    let is_given_up = task.orphan(now).is_ok();
+                    debug_assert!(is_given_up, "an ended task is not given up");
+                }),
+                TaskChange::Delete { task } => self.delete(&task),
+            }
+        }
+        self.update = plan.update.unwrap_or_else(|| std::mem::take(&mut self.update));
+        self.workload.versions = plan.versions.unwrap_or(self.workload.versions);
+        self.settle();
+    }
+
+    fn put(&mut self, task: Task) {
+        if let Some(node) = task.node.as_ref().filter(|_| task.is_live()) {
+            self.table.count_instance(node, true);
+        }
+        self.slot_of.insert(task.id.clone(), task.slot.clone());
+        self.slots.entry(task.slot.clone()).or_default().put(task);
+    }
+
+    fn change(&mut self, id: &TaskId, change: impl FnOnce(&mut Task, Timestamp)) {
+        let Some(mut task) = self.find(id).cloned() else { return };
+        self.uncount(&task);
+        change(&mut task, self.now);
+        self.put(task);
+    }
+
+    fn uncount(&mut self, task: &Task) {
+        if let Some(node) = task.node.as_ref().filter(|_| task.is_live()) {
+            self.table.count_instance(node, false);
+        }
+    }
+
+    fn delete(&mut self, id: &TaskId) {
+        let Some(task) = self.find(id).cloned() else { return };
+        self.uncount(&task);
+        self.slot_of.remove(id);
+        let left = self.slots[&task.slot].iter().filter(|one| one.id != *id).cloned().collect::<Vec<_>>();
+        if left.is_empty() {
+            self.slots.remove(&task.slot);
+        } else {
+            self.slots.insert(task.slot, crate::workload::SlotTasks::new(left));
+        }
+    }
+
+    /// Every task on a node that is there becomes what it is wanted to be.
+    fn settle(&mut self) {
+        let now = self.now;
+        let tasks: Vec<Task> = self.slots.values().flat_map(|tasks| tasks.iter()).cloned().collect();
+        for task in tasks {
+            let Some(node) = &task.node else { continue };
+            let is_there = self.table.find(node).is_some_and(|node| node.down_since().is_none());
+            let state = match task.desired {
+                DesiredState::Ready => continue,
+                DesiredState::Running => TaskState::RUNNING,
+                DesiredState::Shutdown | DesiredState::Remove => TaskState::Ended(Ending::Shutdown),
+            };
+            let is_running = state.is_running();
+            if is_there && task.state.may_become(&state) && task.state.rank() < state.rank() {
+                let node = node.clone();
+                self.note(&node, is_running);
+                self.change(&task.id, |task, _| {
+                    (task.state, task.state_at) = (state, now);
+                    let seen_at = if is_running { &mut task.running_at } else { &mut task.ended_at };
+                    *seen_at = Some(now);
+                });
+            }
+        }
+    }
+
+    /// Counts a member of an HA group as running, or not.
+    fn note(&mut self, node: &NodeId, is_running: bool) {
+        let group = self.table.find(node).and_then(|node| node.group.clone());
+        let Some(group) = group.and_then(|group| self.groups.get_mut(&group)) else { return };
+        if is_running {
+            group.missing.remove(node);
+            group.running.insert(node.clone());
+        } else if group.running.remove(node) {
+            group.missing.insert(node.clone(), "stopped".to_owned());
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What the gates must know, from the decision under construction.
+
+use evenkeel_ids::{GroupId, NodeId};
+use jiff::Timestamp;
+
+use super::UnitPass;
+use crate::{
+    change::{Change, GateFacts, GroupState, Step},
+    facts::Availability,
+    report::{Blocked, FrozenLevel},
+    usage::later,
+    workload::{DesiredState, Part, Slot, Task},
+};
+
+impl GateFacts for UnitPass<'_> {
+    fn frozen(&self, step: &Step) -> Option<Blocked> {
+        let of_node = || step.node().and_then(|node| self.facts.table.find(node)?.frozen);
+        let level = if self.facts.workload.is_frozen { Some(FrozenLevel::Workload) } else { of_node() };
+        level.map(|level| Blocked::Frozen { level })
+    }
+
+    fn paused(&self, step: &Step) -> Option<Blocked> {
+        let Change::Replace { node, .. } = &step.change else { return None };
+        if self.update.is_paused() {
+            return Some(Blocked::UpdatePaused { message: self.update.message.clone() });
+        }
+        let node = node.as_ref().and_then(|node| self.facts.table.find(node))?;
+        (node.availability == Availability::Pause).then_some(Blocked::NodePaused)
+    }
+
+    fn unconfirmed_stop(&self, step: &Step) -> Option<Blocked> {
+        let Change::Start { .. } = &step.change else { return None };
+        let is_exclusive = self.facts.workload.goal.is_exclusive();
+        let others = self.others(&step.slot, is_exclusive);
+        others.into_iter().find_map(|task| self.waits_for(task, &step.slot, is_exclusive))
+    }
+
+    fn group_of(&self, node: &NodeId) -> Option<&GroupState> {
+        let group: &GroupId = self.facts.table.find(node)?.group.as_ref()?;
+        self.group(group)
+    }
+
+    fn min_running(&self) -> u32 {
+        // The only instance of a group stops before the next one starts.
+        let workload = self.facts.workload;
+        if workload.goal.is_exclusive() { 0 } else { workload.update.min_running }
+    }
+
+    fn grace_until(&self) -> Option<Timestamp> {
+        self.facts.grace_until.filter(|until| *until > self.now)
+    }
+
+    fn exhausted_budget(&self, step: &Step) -> Option<Blocked> {
+        if !matches!(step.change, Change::Replace { .. }) {
+            return None;
+        }
+        let limit = self.update_settings().parallelism;
+        let is_other = |slot: &Slot, part: &Part| *part != self.facts.unit_id.part || *slot != step.slot;
+        let others = self.update.tickets().filter(|(part, slot, _)| is_other(slot, part)).count();
+        (limit > 0 && others >= limit as usize).then_some(Blocked::UpdateBudget { limit })
+    }
+
+    fn delayed_until(&self, step: &Step) -> Option<Timestamp> {
+        let Change::Start { .. } = &step.change else { return None };
+        let task = self.tasks(&step.slot).wanted().next()?;
+        // A clock that was set back never makes the wait longer than the delay.
+        Some(task.start_at).filter(|until| *until > self.now)
+    }
+}
+
+impl UnitPass<'_> {
+    /// Returns the tasks that may have to stop before one starts in a slot.
+    fn others(&self, slot: &Slot, is_exclusive: bool) -> Vec<&Task> {
+        if !is_exclusive {
+            return self.tasks(slot).iter().collect();
+        }
+        self.facts.slots.keys().flat_map(|slot| self.tasks(slot).iter()).collect()
+    }
+
+    /// Returns why a start has to wait for another task of the workload unit.
+    fn waits_for(&self, task: &Task, slot: &Slot, is_exclusive: bool) -> Option<Blocked> {
+        let node = task.node.clone().filter(|_| !task.state.is_ended())?;
+        if task.is_wanted() {
+            let is_second = is_exclusive && task.slot != *slot && task.desired == DesiredState::Running;
+            return is_second.then_some(Blocked::InstanceElsewhere { node });
+        }
+        let since = task.desired_at.unwrap_or(task.created_at);
+        let until = later(since, self.facts.settings.old_task_timeout_secs);
+        let is_over = !is_exclusive && self.now >= until;
+        if is_over || self.is_node_lost(task) {
+            return None;
+        }
+        Some(Blocked::TaskStopping { task: task.id.clone(), node, since })
+    }
+
+    /// Returns the settings of the update, or of the rollback.
+    pub fn update_settings(&self) -> &crate::settings::UpdateSettings {
+        let workload = self.facts.workload;
+        if self.update.is_rollback() { &workload.rollback } else { &workload.update }
+    }
+}

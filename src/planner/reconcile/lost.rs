@@ -1,0 +1,35 @@
+//! Tasks that will never report again.
+//!
+//! Source: orchestration B9.3, B8 (deleted nodes).
+
+use evenkeel_ids::TaskId;
+
+use super::UnitPass;
+use crate::{
+    usage::later,
+    workload::{Slot, Task},
+};
+
+/// Gives up the tasks of a slot whose node is deleted, or has been down for too long, and that are no longer wanted.
+pub(super) fn give_up_orphans(pass: &mut UnitPass<'_>, slot: &Slot) {
+    let open = |task: &&Task| !task.is_wanted() && !task.state.is_ended() && task.node.is_some();
+    let found: Vec<Task> = pass.tasks(slot).iter().filter(open).cloned().collect();
+    let mut lost: Vec<TaskId> = Vec::new();
+    for task in found {
+        match pass.node_of(&task).map(|node| node.down_since()) {
+            None => lost.push(task.id),
+            Some(None) => {}
+            Some(Some(since)) => {
+                let until = later(since, pass.facts.settings.orphan_after_secs);
+                if pass.now >= until {
+                    lost.push(task.id);
+                } else {
+                    pass.wake(until);
+                }
+            }
+        }
+    }
+    for id in lost {
+        pass.orphan(slot, &id);
+    }
+}

@@ -1,0 +1,111 @@
+//! Reconciles one workload unit: compares goal and slots, and yields the changes of tasks that may be made now.
+//!
+//! [`plan_unit`] reads everything; [`plan_slot`] reads one slot and is what a task's event needs. Both are functions of their
+//! arguments: the rows that are true now, the time, and a seed for new ids. Sources: engine 4; orchestration B4 to B9.
+
+mod dry_run;
+mod gate_facts;
+mod lost;
+mod pass;
+mod placing;
+mod plan;
+mod scale;
+mod slot;
+mod unit_nodes;
+
+use std::collections::BTreeMap;
+
+use evenkeel_ids::GroupId;
+use jiff::Timestamp;
+
+use crate::{
+    change::GroupState,
+    place::NodeTable,
+    supervise::UpdateStatus,
+    workload::{Slots, UnitId, Workload},
+};
+
+pub use dry_run::{DryRun, ExpectedChange, ExpectedKind, dry_run};
+pub(crate) use pass::UnitPass;
+pub use plan::{InstanceFailure, TaskChange, UnitEvent, UnitPlan};
+pub use unit_nodes::{NodeExtras, unit_nodes};
+
+/// The times and limits of an organization.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UnitSettings {
+    /// Time after which a task that was to stop no longer keeps its successor waiting.
+    pub old_task_timeout_secs: u64,
+    /// Silence of a node after which its tasks are given up.
+    pub orphan_after_secs: u64,
+    /// Tasks kept for each slot; negative keeps all.
+    pub task_history_limit: i32,
+}
+
+impl Default for UnitSettings {
+    fn default() -> Self {
+        Self { old_task_timeout_secs: 60, orphan_after_secs: 86_400, task_history_limit: 5 }
+    }
+}
+
+/// What is known of a workload unit.
+#[derive(Debug, Clone, Copy)]
+pub struct UnitFacts<'a> {
+    /// The workload.
+    pub workload: &'a Workload,
+    /// The workload unit.
+    pub unit_id: &'a UnitId,
+    /// Its nodes.
+    pub table: &'a NodeTable,
+    /// Its tasks.
+    pub slots: &'a Slots,
+    /// The HA groups of its nodes.
+    pub groups: &'a BTreeMap<GroupId, GroupState>,
+    /// The status of the workload's update.
+    pub update: &'a UpdateStatus,
+    /// Number of workload units of the workload.
+    pub part_count: usize,
+    /// Until when nothing is stopped after a start.
+    pub grace_until: Option<Timestamp>,
+    /// Times and limits.
+    pub settings: UnitSettings,
+}
+
+/// Reconciles a workload unit as a whole.
+///
+/// # Shape
+/// `seed` must differ from call to call; the same seed gives the same ids.
+pub fn plan_unit(facts: &UnitFacts<'_>, now: Timestamp, seed: u64) -> UnitPlan {
+    let mut pass = UnitPass::new(facts, now, seed);
+    let slots: Vec<_> = facts.slots.keys().collect();
+    for slot in &slots {
+        slot::settle(&mut pass, slot);
+    }
+    scale::plan(&mut pass);
+    crate::supervise::update::plan(&mut pass);
+    pass.finish_all()
+}
+
+/// Reconciles one slot; no other one is read, except where there must never be a second instance.
+pub fn plan_slot(facts: &UnitFacts<'_>, slot: &crate::workload::Slot, now: Timestamp, seed: u64) -> UnitPlan {
+    let mut pass = UnitPass::new(facts, now, seed);
+    slot::settle(&mut pass, slot);
+    pass.finish_slot(slot)
+}
+
+/// Removes all tasks of a workload unit that no longer exists.
+///
+/// # Source
+/// Orchestration B1-S4, 1.3.
+pub fn plan_removal(facts: &UnitFacts<'_>, now: Timestamp) -> UnitPlan {
+    let mut pass = UnitPass::new(facts, now, 0);
+    let slots: Vec<_> = facts.slots.keys().collect();
+    for slot in slots {
+        pass.remove_slot(slot);
+        lost::give_up_orphans(&mut pass, slot);
+        slot::reap(&mut pass, slot);
+    }
+    pass.finish()
+}
+
+#[cfg(test)]
+mod tests;

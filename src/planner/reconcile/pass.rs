@@ -1,0 +1,353 @@
+//! A decision about a workload unit under construction: the tasks as they will be, and what has been found so far.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_ids::{GroupId, NodeId, TaskId};
+use jiff::Timestamp;
+
+use super::{InstanceFailure, TaskChange, UnitEvent, UnitFacts, UnitPlan, placing, slot as slot_rules};
+use crate::{
+    change::{self, Cause, GroupState, Permit, Step},
+    claims::{Claim, Phase, Purpose, Scope},
+    goal::{self, SlotCondition},
+    place::{Elimination, UnitNode},
+    report::Blocked,
+    stable_hash::stable_hash,
+    supervise::{RestartVerdict, UpdateStatus, judge_restart},
+    usage::later,
+    workload::{DesiredState, Slot, SlotTasks, SpecVersion, Task, TaskState, Versions},
+};
+
+/// A decision under construction.
+pub(crate) struct UnitPass<'a> {
+    pub facts: &'a UnitFacts<'a>,
+    pub now: Timestamp,
+    pub plan: UnitPlan,
+    /// The status of the update as it will be.
+    pub update: UpdateStatus,
+    /// The versions as they will be.
+    pub versions: Versions,
+    /// Instances added to nodes by this decision, or removed.
+    pub added: BTreeMap<u32, i64>,
+    /// Nodes that this decision marks as failed.
+    pub failed_nodes: roaring::RoaringBitmap,
+    /// Tasks without a node, in the order in which they are placed.
+    pub pending: Vec<(Slot, TaskId)>,
+    pub(super) elimination: Option<Elimination>,
+    /// Slots that differ from the facts.
+    changed: BTreeMap<Slot, SlotTasks>,
+    /// Slots with something to start.
+    pub(super) starting: BTreeSet<Slot>,
+    groups: BTreeMap<GroupId, GroupState>,
+    seed: u64,
+    created: u32,
+}
+
+static NO_TASKS: SlotTasks = SlotTasks::EMPTY;
+
+impl<'a> UnitPass<'a> {
+    pub fn new(facts: &'a UnitFacts<'a>, now: Timestamp, seed: u64) -> Self {
+        Self {
+            facts,
+            now,
+            plan: UnitPlan::default(),
+            update: facts.update.clone(),
+            versions: facts.workload.versions,
+            added: BTreeMap::new(),
+            failed_nodes: roaring::RoaringBitmap::new(),
+            pending: Vec::new(),
+            elimination: None,
+            changed: BTreeMap::new(),
+            starting: BTreeSet::new(),
+            groups: BTreeMap::new(),
+            seed,
+            created: 0,
+        }
+    }
+
+    /// Returns the tasks of a slot as they will be.
+    pub fn tasks(&self, slot: &Slot) -> &SlotTasks {
+        self.changed.get(slot).or_else(|| self.facts.slots.get(slot)).unwrap_or(&NO_TASKS)
+    }
+
+    /// Returns all slots that have, or will have, tasks.
+    pub fn all_slots(&self) -> Vec<Slot> {
+        let new = self.changed.keys().filter(|slot| !self.facts.slots.contains_key(*slot));
+        self.facts.slots.keys().chain(new).cloned().collect()
+    }
+
+    /// Returns the node of a task, if the workload unit knows it.
+    pub fn node_of(&self, task: &Task) -> Option<&'a UnitNode> {
+        self.facts.table.find(task.node.as_ref()?)
+    }
+
+    /// Returns whether the node of a task is deleted or down.
+    pub fn is_node_lost(&self, task: &Task) -> bool {
+        task.node.is_some() && self.node_of(task).is_none_or(|node| node.down_since().is_some())
+    }
+
+    fn change(&mut self, slot: &Slot, id: &TaskId, change: impl FnOnce(&mut Task)) {
+        let Some(task) = self.tasks(slot).iter().find(|task| task.id == *id) else { return };
+        let (mut task, was_live) = (task.clone(), task.is_live());
+        change(&mut task);
+        if let Some(number) = task.node.as_ref().and_then(|node| self.facts.table.number(node)) {
+            let by = i64::from(task.is_live()) - i64::from(was_live);
+            if by != 0 {
+                *self.added.entry(number).or_default() += by;
+            }
+        }
+        self.put(slot, task);
+    }
+
+    fn put(&mut self, slot: &Slot, task: Task) {
+        let base = self.facts.slots.get(slot);
+        self.changed.entry(slot.clone()).or_insert_with(|| base.cloned().unwrap_or_default()).put(task);
+    }
+
+    /// Raises the desired state of a task.
+    pub fn raise(&mut self, slot: &Slot, id: &TaskId, desired: DesiredState) {
+        let now = self.now;
+        self.change(slot, id, |task| {
+            task.raise_desired(desired, now);
+        });
+    }
+
+    /// Gives a task up.
+    pub fn orphan(&mut self, slot: &Slot, id: &TaskId) {
+        let now = self.now;
+        self.change(slot, id, |task| {
+            // An ended task stays as it is.
+            let _ = task.orphan(now);
+        });
+    }
+
+    /// Assigns a task to a node, to be started at the given time at the earliest.
+    pub fn assign(&mut self, slot: &Slot, id: &TaskId, node: &NodeId, start_at: Timestamp) {
+        let now = self.now;
+        self.change(slot, id, |task| {
+            if task.assign(node, now).is_ok() {
+                task.start_at = start_at;
+            }
+        });
+        // A task without a node is live, too.
+        if let Some(number) = self.facts.table.number(node) {
+            *self.added.entry(number).or_default() += 1;
+        }
+        self.starting.insert(slot.clone());
+    }
+
+    /// Creates a task that waits for its node, or for its start on the given one.
+    pub fn create(&mut self, slot: &Slot, spec: SpecVersion, cause: Cause, node: Option<&NodeId>) -> TaskId {
+        self.create_at(slot, spec, cause, node, self.now)
+    }
+
+    /// See [`UnitPass::create`]; the task starts at the given time at the earliest.
+    pub fn create_at(
+        &mut self,
+        slot: &Slot,
+        spec: SpecVersion,
+        cause: Cause,
+        node: Option<&NodeId>,
+        start_at: Timestamp,
+    ) -> TaskId {
+        let id = self.new_task_id(slot);
+        let task = Task {
+            id: id.clone(),
+            unit_id: self.facts.unit_id.clone(),
+            slot: slot.clone(),
+            spec,
+            node: None,
+            agreement: None,
+            desired: DesiredState::Ready,
+            state: TaskState::Pending,
+            seq: 0,
+            cause,
+            created_at: self.now,
+            start_at,
+            desired_at: None,
+            state_at: self.now,
+            running_at: None,
+            ended_at: None,
+        };
+        self.put(slot, task);
+        match node {
+            Some(node) => self.assign(slot, &id, node, start_at),
+            None => self.pending.push((slot.clone(), id.clone())),
+        }
+        id
+    }
+
+    fn new_task_id(&mut self, slot: &Slot) -> TaskId {
+        self.created += 1;
+        let unit_id = self.facts.unit_id;
+        let high = self.seed ^ stable_hash(&[unit_id.policy.as_str(), unit_id.name()]);
+        let low = stable_hash(&[&slot.to_string()]) & 0xffff_ffff;
+        // Ordered by creation, so that of two tasks created at once the later one is the newer one.
+        TaskId::from_text(&format!("{high:016x}{:08x}{low:08x}", self.created))
+    }
+
+    /// Stops all tasks of a slot, to be deleted after that.
+    pub fn remove_slot(&mut self, slot: &Slot) {
+        let ids: Vec<TaskId> = self.tasks(slot).iter().map(|task| task.id.clone()).collect();
+        for id in ids {
+            self.raise(slot, &id, DesiredState::Remove);
+        }
+    }
+
+    /// Returns whether a slot counts toward the goal.
+    pub fn condition(&self, slot: &Slot) -> SlotCondition {
+        goal::condition(self.tasks(slot), |tasks| {
+            tasks.newest().is_none_or(|newest| {
+                matches!(
+                    self.judge(slot, newest),
+                    RestartVerdict::Restart { .. } | RestartVerdict::Wait { .. }
+                )
+            })
+        })
+    }
+
+    /// Returns the restart supervisor's verdict on an ended task.
+    pub fn judge(&self, slot: &Slot, ended: &Task) -> RestartVerdict {
+        let cleared_at = self.node_of(ended).and_then(|node| node.cleared_at);
+        judge_restart(&self.facts.workload.restart, self.tasks(slot), ended, cleared_at, self.now)
+    }
+
+    /// Returns the version for a task that replaces another one outside of the update: an unfinished update is not spread by it.
+    pub fn spec_of_replacement(&self, task: &Task) -> SpecVersion {
+        let versions = &self.versions;
+        let is_unfinished = self.update.is_rolling() || self.update.is_paused();
+        let is_known = versions.previous == Some(task.spec) || versions.rolled_back_from == Some(task.spec);
+        if is_unfinished && is_known { task.spec } else { versions.current }
+    }
+
+    /// Returns a permit for the step, or records what blocks it.
+    pub fn permit(&mut self, step: &Step) -> Option<Permit> {
+        match change::permit(self, step) {
+            Ok(permit) => {
+                if let Some(claim) = &permit.claim {
+                    self.claim(&claim.group.id, &claim.node);
+                }
+                Some(permit)
+            }
+            Err(blocked) => {
+                self.block(step, blocked);
+                None
+            }
+        }
+    }
+
+    /// Records a permit that is used.
+    pub fn keep(&mut self, permit: Permit) {
+        self.plan.permits.push(permit);
+    }
+
+    /// Records what blocks a step.
+    pub fn block(&mut self, step: &Step, blocked: Blocked) {
+        match &blocked {
+            Blocked::StartDelayed { until } | Blocked::JustStarted { until } => self.wake(*until),
+            Blocked::TaskStopping { since, .. } => {
+                self.wake(later(*since, self.facts.settings.old_task_timeout_secs));
+            }
+            _ => {}
+        }
+        self.plan.blocked.push((step.clone(), blocked));
+    }
+
+    /// Counts a member as disrupted for the rest of this decision.
+    fn claim(&mut self, group: &GroupId, node: &NodeId) {
+        let policy = self.facts.unit_id.policy.clone();
+        let claim = Claim {
+            group: group.clone(),
+            scope: Scope::Policy(policy),
+            node: node.clone(),
+            purpose: Purpose::ServiceUpgrade,
+            version: String::new(),
+            fencing: 0,
+            phase: Phase::Stopping,
+            since: self.now,
+            phase_since: self.now,
+            deadline: later(self.now, self.facts.workload.update.start_timeout_secs),
+        };
+        if let Some(state) = self.facts.groups.get(group) {
+            self.groups.entry(group.clone()).or_insert_with(|| state.clone()).claims.push(claim);
+        }
+    }
+
+    pub(super) fn group(&self, id: &GroupId) -> Option<&GroupState> {
+        self.groups.get(id).or_else(|| self.facts.groups.get(id))
+    }
+
+    /// Plans again at this time, if nothing happens before.
+    pub fn wake(&mut self, at: Timestamp) {
+        if at > self.now {
+            self.plan.wake_at = Some(self.plan.wake_at.map_or(at, |earlier| earlier.min(at)));
+        }
+    }
+
+    pub fn emit(&mut self, kind: &'static str, slot: Option<&Slot>, node: Option<&NodeId>, text: String) {
+        self.plan.events.push(UnitEvent { kind, slot: slot.cloned(), node: node.cloned(), text });
+    }
+
+    pub fn fail_node(&mut self, node: &NodeId, message: String) {
+        if let Some(number) = self.facts.table.number(node) {
+            self.failed_nodes.insert(number);
+            self.elimination = None;
+        }
+        self.plan.failures.push(InstanceFailure { node: node.clone(), message });
+    }
+
+    /// Places what waits, starts what may start, and deletes what is over, in one slot.
+    pub fn finish_slot(mut self, slot: &Slot) -> UnitPlan {
+        placing::place_pending(&mut self);
+        slot_rules::start(&mut self, slot);
+        slot_rules::reap(&mut self, slot);
+        self.finish()
+    }
+
+    /// See [`UnitPass::finish_slot`]; in all slots.
+    pub fn finish_all(mut self) -> UnitPlan {
+        placing::place_pending(&mut self);
+        for slot in std::mem::take(&mut self.starting) {
+            slot_rules::start(&mut self, &slot);
+        }
+        for slot in self.all_slots() {
+            slot_rules::reap(&mut self, &slot);
+        }
+        self.finish()
+    }
+
+    pub fn finish(mut self) -> UnitPlan {
+        let mut changes = Vec::new();
+        for (slot, tasks) in &self.changed {
+            let before = self.facts.slots.get(slot).unwrap_or(&NO_TASKS);
+            for task in tasks.iter().rev() {
+                let old = before.iter().find(|one| one.id == task.id);
+                push_changes(old, task, &mut changes);
+            }
+        }
+        changes.append(&mut self.plan.changes);
+        if self.update != *self.facts.update {
+            self.plan.update = Some(self.update);
+        }
+        if self.versions != self.facts.workload.versions {
+            self.plan.versions = Some(self.versions);
+        }
+        UnitPlan { changes, ..self.plan }
+    }
+}
+
+fn push_changes(old: Option<&Task>, task: &Task, changes: &mut Vec<TaskChange>) {
+    let Some(old) = old else {
+        return changes.push(TaskChange::Create(Box::new(task.clone())));
+    };
+    let id = || task.id.clone();
+    if let Some(node) = task.node.as_ref().filter(|_| old.node.is_none()) {
+        changes.push(TaskChange::Assign { task: id(), node: node.clone(), start_at: task.start_at });
+    }
+    if task.desired != old.desired {
+        changes.push(TaskChange::Raise { task: id(), desired: task.desired });
+    }
+    if task.state.is_ended() && !old.state.is_ended() {
+        changes.push(TaskChange::Orphan { task: id() });
+    }
+}

@@ -1,0 +1,140 @@
+//! Chooses nodes for the tasks of a decision, all in one evaluation.
+//!
+//! Source: orchestration B3 (scheduler), A1, A9.5 (ready period).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_ids::NodeId;
+use jiff::Timestamp;
+
+use super::UnitPass;
+use crate::{
+    change::{Cause, Change, Step},
+    goal::{self, Leaders, StartMode},
+    place::{self, Constraint, Elimination, Placed, Ranking, Want},
+    report::Blocked,
+    settings::UpdateOrder,
+    usage::later,
+    workload::Task,
+};
+
+impl<'a> UnitPass<'a> {
+    /// Returns the ranking of the workload unit's nodes.
+    pub fn ranking(&self) -> Ranking<'a> {
+        Ranking::new(&self.facts.workload.placement, self.facts.unit_id, self.facts.table)
+    }
+
+    /// Returns what each constraint removes now.
+    pub fn elimination(&mut self) -> Elimination {
+        if let Some(known) = &self.elimination {
+            return known.clone();
+        }
+        let mut elimination = Elimination::of(self.facts.table);
+        elimination.remove(Constraint::StartFailed, &self.failed_nodes);
+        if self.facts.workload.goal.start == StartMode::NaturalLeader {
+            let natural = self.leaders().natural.into_iter().collect::<roaring::RoaringBitmap>();
+            elimination.remaining &= natural;
+        }
+        self.elimination = Some(elimination.clone());
+        elimination
+    }
+
+    /// Returns the leaders.
+    pub fn leaders(&self) -> Leaders {
+        let ranking = self.ranking();
+        let selected = ranking.order(&Elimination::of_eligibility(self.facts.table));
+        let available = ranking.order(&Elimination::of(self.facts.table).remaining);
+        goal::leaders(&self.facts.workload.goal, &selected, &available)
+    }
+
+    /// Places tasks on top of what this decision has changed so far.
+    pub fn place(&mut self, wants: &[Want]) -> Placed {
+        let elimination = self.elimination();
+        let added: BTreeMap<u32, i64> =
+            self.added.iter().filter(|(_, by)| **by != 0).map(|(node, by)| (*node, *by)).collect();
+        place::place(self.facts.table, &self.ranking(), elimination, &added, wants)
+    }
+
+    /// Returns the best node for one more task, other than `avoided`.
+    pub fn candidate(&mut self, avoided: Option<&NodeId>) -> Option<NodeId> {
+        let avoided = avoided.and_then(|node| self.facts.table.number(node));
+        let placed = self.place(&[Want { preferred: None, avoided }]);
+        let node = placed.nodes.into_iter().flatten().next()?;
+        Some(self.facts.table.node(node).id.clone())
+    }
+
+    /// Returns that no node is left, with the elimination of now.
+    pub fn unplaced(&mut self, wanted: u32) -> Blocked {
+        let placed = self.place(&vec![Want::default(); wanted as usize]);
+        self.unplaced_by(&placed)
+    }
+
+    fn unplaced_by(&mut self, placed: &Placed) -> Blocked {
+        let report = place::report(self.facts.table, placed);
+        let blocked = Blocked::Unplaced {
+            wanted: report.requested,
+            placed: report.placed,
+            summary: report.summary.clone(),
+        };
+        self.plan.unplaced = Some(report);
+        blocked
+    }
+}
+
+/// Places every task of the decision that waits for a node.
+pub(super) fn place_pending(pass: &mut UnitPass<'_>) {
+    let mut seen = BTreeSet::new();
+    let waiting: Vec<Task> = std::mem::take(&mut pass.pending)
+        .iter()
+        .filter(|(_, id)| seen.insert(id.clone()))
+        .filter_map(|(slot, id)| pass.tasks(slot).iter().find(|task| task.id == *id))
+        .filter(|task| task.is_live() && task.node.is_none())
+        .cloned()
+        .collect();
+    if waiting.is_empty() {
+        return;
+    }
+    let wants: Vec<Want> = waiting.iter().map(|task| want(pass, task)).collect();
+    let placed = pass.place(&wants);
+    for (task, node) in waiting.iter().zip(&placed.nodes) {
+        if let Some(number) = node {
+            let node = pass.facts.table.node(*number).id.clone();
+            let start_at = start_of(pass, task, &node);
+            pass.assign(&task.slot, &task.id, &node, start_at);
+        }
+    }
+    if placed.count() < wants.len() as u32 {
+        let blocked = pass.unplaced_by(&placed);
+        let left = waiting.iter().zip(&placed.nodes).filter(|(_, node)| node.is_none());
+        for (task, _) in left {
+            let change = Change::Replace { node: None, order: UpdateOrder::StopFirst };
+            let unit_id = pass.facts.unit_id.clone();
+            let step = Step { unit_id, slot: task.slot.clone(), change, cause: task.cause };
+            pass.block(&step, blocked.clone());
+        }
+    }
+}
+
+/// An updated task stays on the node of its slot if it can; so does a restarted one, if the goal wants that.
+fn want(pass: &UnitPass<'_>, task: &Task) -> Want {
+    let earlier = || pass.tasks(&task.slot).iter().filter(|one| one.id != task.id);
+    let number = |node: &NodeId| pass.facts.table.number(node);
+    let live = earlier().find(|one| one.is_live()).and_then(|one| one.node.as_ref());
+    let stays =
+        task.cause.is_update() || task.cause == Cause::TaskFailed && pass.facts.workload.goal.is_sticky;
+    let last = earlier().find_map(|one| one.node.as_ref()).filter(|_| stays);
+    Want { preferred: last.and_then(number), avoided: live.and_then(number) }
+}
+
+/// Another node than before waits for the ready period, in which a better one may appear.
+fn start_of(pass: &UnitPass<'_>, task: &Task, node: &NodeId) -> Timestamp {
+    let ready_secs = pass.facts.workload.goal.ready_secs;
+    let is_contested =
+        matches!(task.cause, Cause::Scale | Cause::NodeLost | Cause::TaskFailed | Cause::Incompatible);
+    let earlier = pass.tasks(&task.slot).iter().filter(|one| one.id != task.id);
+    let stayed = earlier.into_iter().find_map(|one| one.node.as_ref()) == Some(node);
+    if !is_contested || stayed || pass.facts.table.members().len() < 2 {
+        return task.start_at;
+    }
+    task.start_at.max(later(pass.now, ready_secs))
+}

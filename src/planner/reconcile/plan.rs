@@ -1,0 +1,94 @@
+//! The outcome of a decision about a workload unit.
+
+use evenkeel_ids::{NodeId, TaskId};
+use jiff::Timestamp;
+
+use crate::{
+    change::{Permit, Step},
+    place::EliminationReport,
+    report::Blocked,
+    supervise::UpdateStatus,
+    workload::{DesiredState, Slot, Task, Versions},
+};
+
+/// A change of one task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TaskChange {
+    /// Creates it.
+    Create(Box<Task>),
+    /// Assigns it to a node.
+    Assign {
+        /// The task.
+        task: TaskId,
+        /// The node.
+        node: NodeId,
+        /// When it may start at the earliest.
+        start_at: Timestamp,
+    },
+    /// Raises its desired state.
+    Raise {
+        /// The task.
+        task: TaskId,
+        /// The state.
+        desired: DesiredState,
+    },
+    /// Gives it up, because its node is lost for good.
+    Orphan {
+        /// The task.
+        task: TaskId,
+    },
+    /// Deletes its record.
+    Delete {
+        /// The task.
+        task: TaskId,
+    },
+}
+
+/// A node on which the workload failed for good: another one is tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstanceFailure {
+    /// The node.
+    pub node: NodeId,
+    /// Why, in words.
+    pub message: String,
+}
+
+/// An event of a workload unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnitEvent {
+    /// Kind, for instance `restart.exhausted`.
+    pub kind: &'static str,
+    /// The slot, if it is about one.
+    pub slot: Option<Slot>,
+    /// The node, if it is about one.
+    pub node: Option<NodeId>,
+    /// What happened, in words.
+    pub text: String,
+}
+
+/// The changes to make, all in one transaction, and what has to wait.
+///
+/// # Shape
+/// `update` and `versions`: the workload's row as it is to be; none when it does not change. `unplaced`: the last elimination, if
+/// fewer instances than wanted were placed. `wake_at`: when time alone changes the plan.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct UnitPlan {
+    /// The tasks.
+    pub changes: Vec<TaskChange>,
+    /// Nodes to be marked as failed.
+    pub failures: Vec<InstanceFailure>,
+    /// The update's status.
+    pub update: Option<UpdateStatus>,
+    /// The versions, after a rollback.
+    pub versions: Option<Versions>,
+    /// What must still be true when the changes are made.
+    pub permits: Vec<Permit>,
+    /// Steps that have to wait.
+    pub blocked: Vec<(Step, Blocked)>,
+    /// Events.
+    pub events: Vec<UnitEvent>,
+    /// Why not everything was placed.
+    pub unplaced: Option<EliminationReport>,
+    /// When to plan again without an event.
+    pub wake_at: Option<Timestamp>,
+}

@@ -1,0 +1,173 @@
+//! Brings the number of slots to the goal.
+//!
+//! Source: orchestration B6 to B8, A1, A2.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::UnitPass;
+use crate::{
+    change::{Cause, Change, GateFacts, Step},
+    goal::{self, SlotCondition, StartMode},
+    place::{Constraint, Elimination, Want},
+    report::{Blocked, FrozenLevel},
+    settings::UpdateOrder,
+    workload::Slot,
+};
+
+/// Creates missing slots, removes surplus ones, and clears dead ones.
+pub(super) fn plan(pass: &mut UnitPass<'_>) {
+    let slots = pass.all_slots();
+    let conditions: BTreeMap<Slot, SlotCondition> =
+        slots.into_iter().map(|slot| (slot.clone(), pass.condition(&slot))).collect();
+    let used: Vec<Slot> = conditions
+        .iter()
+        .filter(|(slot, condition)| is_used(pass, slot, **condition))
+        .map(|(slot, _)| slot.clone())
+        .collect();
+    if pass.facts.workload.goal.is_per_node() {
+        return fill_nodes(pass, &used);
+    }
+    let new = scale(pass, &used);
+    for (slot, condition) in &conditions {
+        if *condition == SlotCondition::Dead && !new.contains(slot) {
+            pass.remove_slot(slot);
+        }
+    }
+}
+
+/// Returns whether a slot counts toward the wanted number.
+fn is_used(pass: &UnitPass<'_>, slot: &Slot, condition: SlotCondition) -> bool {
+    match condition {
+        SlotCondition::Runnable => true,
+        // What was given up with a version that is being rolled back starts anew with the version before it.
+        SlotCondition::GivenUp => {
+            let is_rolling_back = pass.update.is_rollback() && pass.update.is_rolling();
+            let newest = pass.tasks(slot).newest();
+            !is_rolling_back || newest.is_none_or(|newest| newest.spec == pass.versions.current)
+        }
+        SlotCondition::Dead => false,
+    }
+}
+
+fn may_start(pass: &UnitPass<'_>) -> bool {
+    let workload = pass.facts.workload;
+    workload.goal.start != StartMode::Never && !workload.is_frozen
+}
+
+/// Creates a task on every selected node without one.
+fn fill_nodes(pass: &mut UnitPass<'_>, used: &[Slot]) {
+    if !may_start(pass) {
+        return;
+    }
+    let table = pass.facts.table;
+    let mut nodes = table.members().clone();
+    let constraints = Constraint::OF_NODES.into_iter().filter(|one| *one != Constraint::MaxPerNode);
+    for removed in constraints.filter_map(|constraint| table.removed_by(constraint)) {
+        nodes -= removed;
+    }
+    let spec = pass.versions.current;
+    for number in nodes {
+        let node = &table.node(number).id;
+        let slot = Slot::Node(node.clone());
+        if used.binary_search(&slot).is_err() {
+            pass.create(&slot, spec, Cause::Scale, Some(node));
+        }
+    }
+}
+
+/// Returns the slots that are created or used again.
+fn scale(pass: &mut UnitPass<'_>, used: &[Slot]) -> BTreeSet<Slot> {
+    let goal = pass.facts.workload.goal;
+    let (wanted, count) = (goal.wanted(0), used.len() as u32);
+    if count < wanted {
+        return add(pass, used, wanted - count);
+    }
+    if count > wanted && goal.removes_surplus() {
+        remove(pass, used, count - wanted, wanted == 0);
+    }
+    BTreeSet::new()
+}
+
+fn add(pass: &mut UnitPass<'_>, used: &[Slot], missing: u32) -> BTreeSet<Slot> {
+    if !may_start(pass) || !pass.ranking().has_order() {
+        return BTreeSet::new();
+    }
+    // Without a free leader there is nothing to wait with: no task is created.
+    let count = match pass.facts.workload.goal.start {
+        StartMode::BestAvailable => missing,
+        StartMode::Never | StartMode::NaturalLeader => {
+            pass.place(&vec![Want::default(); missing as usize]).count()
+        }
+    };
+    let numbers = goal::new_numbers(used, count);
+    let slots: BTreeSet<Slot> = numbers.into_iter().map(Slot::Number).collect();
+    let spec = pass.versions.current;
+    for slot in &slots {
+        pass.create(slot, spec, Cause::Scale, None);
+    }
+    slots
+}
+
+/// Removes slots; those that a gate keeps are passed over.
+fn remove(pass: &mut UnitPass<'_>, used: &[Slot], surplus: u32, is_to_nothing: bool) {
+    let ranking = pass.ranking().order(&Elimination::of_eligibility(pass.facts.table));
+    let positions: BTreeMap<u32, usize> = ranking.into_iter().zip(0..).collect();
+    let table = pass.facts.table;
+    let rank = |node: &evenkeel_ids::NodeId| {
+        let number = table.number(node);
+        number.and_then(|number| positions.get(&number).copied()).unwrap_or(usize::MAX - 1)
+    };
+    let candidates = used.iter().map(|slot| (slot, pass.tasks(slot)));
+    let order = goal::removal_order(pass.facts.workload.goal.surplus, candidates, rank);
+    // That nothing is wanted any more is a user's explicit request.
+    let cause = if is_to_nothing { Cause::User { force: true } } else { Cause::Scale };
+    let mut left = surplus;
+    for slot in order {
+        if left == 0 {
+            break;
+        }
+        if may_remove(pass, &slot, cause) {
+            pass.remove_slot(&slot);
+            left -= 1;
+        }
+    }
+}
+
+fn may_remove(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause) -> bool {
+    let live = pass.tasks(slot).wanted().filter(|task| !task.state.is_ended());
+    let nodes: Vec<_> = live.filter_map(|task| task.node.clone()).collect();
+    let unit_id = pass.facts.unit_id;
+    let step = |change| Step { unit_id: unit_id.clone(), slot: slot.clone(), change, cause };
+    if pass.facts.workload.is_frozen {
+        let order = UpdateOrder::StopFirst;
+        let step = step(Change::Replace { node: None, order });
+        pass.block(&step, Blocked::Frozen { level: FrozenLevel::Workload });
+        return false;
+    }
+    let steps: Vec<Step> = nodes.into_iter().map(|node| step(Change::Stop { node })).collect();
+    for step in steps {
+        if let Some(blocked) = last_member(pass, &step).filter(|_| !cause.is_forced()) {
+            pass.block(&step, blocked);
+            return false;
+        }
+        match pass.permit(&step) {
+            Some(permit) => pass.keep(permit),
+            None => return false,
+        }
+    }
+    true
+}
+
+/// Returns that the only running instance of an HA group would be removed; another one goes instead.
+fn last_member(pass: &UnitPass<'_>, step: &Step) -> Option<Blocked> {
+    let node = step.node()?;
+    let group = pass.group_of(node)?;
+    let is_last = group.running.contains(node) && group.running.len() == 1 && group.facts.members.len() > 1;
+    is_last.then(|| Blocked::HaMinimum {
+        group: group.facts.id.clone(),
+        service: group.service.clone(),
+        wanted: 1,
+        running: Vec::new(),
+        missing: group.missing.clone(),
+    })
+}

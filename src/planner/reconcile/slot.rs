@@ -1,0 +1,267 @@
+//! One slot: what ended is restarted or given up, what runs where it should not is moved, duplicates are stopped.
+//!
+//! Source: orchestration B2.4, B8 to B10, B13.
+
+use evenkeel_domain::orchestration::{OnExhausted, OnViolation, RestartCondition};
+use evenkeel_ids::NodeId;
+use jiff::Timestamp;
+
+use super::{UnitPass, lost};
+use crate::{
+    change::{Cause, Change, Step},
+    facts::Availability,
+    place::UnitNode,
+    settings::UpdateOrder,
+    supervise::{RestartVerdict, tasks_to_delete},
+    workload::{DesiredState, Slot, Task},
+};
+
+/// What is wrong with a wanted task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trouble {
+    /// It ended by itself.
+    Ended,
+    /// Its node is deleted or down.
+    NodeLost,
+    /// Its node must not have it.
+    Incompatible,
+    /// Its node is being drained.
+    Drained,
+    /// Its node should not have it.
+    Misplaced,
+}
+
+/// Plans what a slot's tasks need, apart from the update.
+pub(super) fn settle(pass: &mut UnitPass<'_>, slot: &Slot) {
+    if is_quiet(pass, slot) {
+        return;
+    }
+    stop_duplicates(pass, slot);
+    let newest = pass.tasks(slot).wanted().next().cloned();
+    if let Some(task) = newest {
+        match trouble(pass, &task) {
+            None => {}
+            Some(Trouble::Ended) => restart(pass, slot, &task),
+            Some(Trouble::NodeLost) => give_up(pass, slot, &task, Cause::NodeLost),
+            Some(Trouble::Incompatible) => give_up(pass, slot, &task, Cause::Incompatible),
+            Some(Trouble::Drained) => relocate(pass, slot, &task, Cause::Drain),
+            Some(Trouble::Misplaced) => relocate(pass, slot, &task, Cause::Cure),
+        }
+    }
+    lost::give_up_orphans(pass, slot);
+    note_pending(pass, slot);
+}
+
+/// Returns whether a slot has one task, which runs where it should.
+fn is_quiet(pass: &UnitPass<'_>, slot: &Slot) -> bool {
+    let tasks = pass.tasks(slot);
+    let mut all = tasks.iter();
+    matches!((all.next(), all.next()), (Some(only), None)
+        if only.desired == DesiredState::Running && only.is_running() && trouble(pass, only).is_none())
+}
+
+fn trouble(pass: &UnitPass<'_>, task: &Task) -> Option<Trouble> {
+    let goal = &pass.facts.workload.goal;
+    let is_moving = pass.facts.workload.placement.on_violation == OnViolation::Move;
+    if pass.is_node_lost(task) {
+        return Some(Trouble::NodeLost);
+    }
+    let node = pass.node_of(task);
+    // A node that must not have the task gets no restart of it either.
+    let is_unfit = node.is_some_and(|node| {
+        !node.eligibility.is_passed()
+            || goal.is_per_node() && !(node.is_member && (node.expression.is_passed() || !is_moving))
+    });
+    if is_unfit {
+        return Some(Trouble::Incompatible);
+    }
+    if task.state.is_ended() {
+        return Some(Trouble::Ended);
+    }
+    let node = node?;
+    if node.availability == Availability::Drain {
+        return Some(Trouble::Drained);
+    }
+    let is_violating = is_moving && !node.expression.is_passed() && !node.is_pinned;
+    (!node.is_member || is_violating).then_some(Trouble::Misplaced)
+}
+
+/// Stops what a newer task of the slot has replaced.
+fn stop_duplicates(pass: &mut UnitPass<'_>, slot: &Slot) {
+    let wanted: Vec<Task> = pass.tasks(slot).wanted().cloned().collect();
+    let Some((newest, older)) = wanted.split_first() else { return };
+    for task in older {
+        let is_over = task.state.is_ended() || pass.is_node_lost(task) || task.node.is_none();
+        let is_replaced = newest.is_running();
+        if !is_over && !is_replaced {
+            continue;
+        }
+        let may_stop = match &task.node {
+            Some(node) if !is_over && task.node != newest.node => {
+                permits_stop(pass, slot, node, newest.cause)
+            }
+            _ => true,
+        };
+        if may_stop {
+            pass.raise(slot, &task.id, DesiredState::Shutdown);
+        }
+    }
+}
+
+fn permits_stop(pass: &mut UnitPass<'_>, slot: &Slot, node: &NodeId, cause: Cause) -> bool {
+    let step = step(pass, slot, Change::Stop { node: node.clone() }, cause);
+    let permit = pass.permit(&step);
+    permit.map(|permit| pass.keep(permit)).is_some()
+}
+
+fn step(pass: &UnitPass<'_>, slot: &Slot, change: Change, cause: Cause) -> Step {
+    Step { unit_id: pass.facts.unit_id.clone(), slot: slot.clone(), change, cause }
+}
+
+/// Ends a task whose node is lost or must not have it, and lets another node take over.
+fn give_up(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, cause: Cause) {
+    let Some(node) = &task.node else { return };
+    if !permits_stop(pass, slot, node, cause) {
+        return;
+    }
+    pass.raise(slot, &task.id, DesiredState::Shutdown);
+    replace_elsewhere(pass, slot, task, cause, pass.now);
+}
+
+/// Creates a successor on whatever node is best, if the goal starts instances by itself.
+fn replace_elsewhere(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, cause: Cause, start_at: Timestamp) {
+    let workload = pass.facts.workload;
+    if workload.goal.moves_by_itself() && workload.restart.condition != RestartCondition::None {
+        let spec = pass.spec_of_replacement(task);
+        pass.create_at(slot, spec, cause, None, start_at);
+    }
+}
+
+/// Lets the restart supervisor decide about a task that ended.
+fn restart(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task) {
+    let Some(node) = task.node.clone() else { return };
+    let step = step(pass, slot, Change::Start { node: node.clone() }, Cause::TaskFailed);
+    if let Some(blocked) = crate::change::GateFacts::frozen(pass, &step) {
+        return pass.block(&step, blocked);
+    }
+    let goal = pass.facts.workload.goal;
+    let availability = pass.node_of(task).map_or(Availability::Active, |node| node.availability);
+    match pass.judge(slot, task) {
+        RestartVerdict::Wait { until } => pass.wake(until),
+        RestartVerdict::Unwanted => pass.raise(slot, &task.id, DesiredState::Shutdown),
+        RestartVerdict::Exhausted { attempts } => exhaust(pass, slot, task, &node, attempts),
+        RestartVerdict::Restart { start_at } => {
+            pass.raise(slot, &task.id, DesiredState::Shutdown);
+            if goal.is_per_node() {
+                // A paused or drained node gets no task; it gets one when it is active again.
+                if availability != Availability::Active {
+                    return;
+                }
+                restart_on(pass, slot, task, &node, start_at);
+            } else if goal.is_sticky && !goal.moves_by_itself() {
+                restart_on(pass, slot, task, &node, start_at);
+            } else {
+                let start_at = if availability == Availability::Drain { pass.now } else { start_at };
+                replace_elsewhere(pass, slot, task, Cause::TaskFailed, start_at);
+            }
+        }
+    }
+}
+
+fn restart_on(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, node: &NodeId, start_at: Timestamp) {
+    let spec = pass.spec_of_replacement(task);
+    pass.create_at(slot, spec, Cause::TaskFailed, Some(node), start_at);
+}
+
+fn exhaust(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, node: &NodeId, attempts: u32) {
+    let workload = pass.facts.workload;
+    let text = format!("{attempts} restarts were not enough");
+    pass.emit("restart.exhausted", Some(slot), Some(node), text.clone());
+    pass.raise(slot, &task.id, DesiredState::Shutdown);
+    if workload.restart.on_exhausted == OnExhausted::Switch && !workload.goal.is_per_node() {
+        pass.fail_node(node, text);
+        replace_elsewhere(pass, slot, task, Cause::TaskFailed, pass.now);
+    }
+}
+
+/// Moves a task off its node.
+///
+/// The successor starts first where two instances may exist. If no node can take it, a drained instance stops all the same where the
+/// gates allow that, and a misplaced one stays.
+fn relocate(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, cause: Cause) {
+    let (Some(node), Some(own)) = (task.node.clone(), pass.node_of(task)) else { return };
+    let goal = pass.facts.workload.goal;
+    if goal.is_per_node() {
+        if permits_stop(pass, slot, &node, cause) {
+            pass.raise(slot, &task.id, DesiredState::Shutdown);
+        }
+        return;
+    }
+    let found = if goal.moves_by_itself() { pass.candidate(Some(&node)) } else { None };
+    let order = if goal.is_exclusive() { UpdateOrder::StopFirst } else { UpdateOrder::StartFirst };
+    let change = Change::Relocate { node: node.clone(), order };
+    match found {
+        Some(candidate) => {
+            let step = step(pass, slot, change, cause);
+            let Some(permit) = pass.permit(&step) else { return };
+            pass.keep(permit);
+            if order == UpdateOrder::StopFirst {
+                pass.raise(slot, &task.id, DesiredState::Shutdown);
+            }
+            let spec = pass.spec_of_replacement(task);
+            pass.create(slot, spec, cause, Some(&candidate));
+        }
+        None if cause == Cause::Drain && !goal.is_exclusive() => {
+            if permits_stop(pass, slot, &node, cause) {
+                pass.raise(slot, &task.id, DesiredState::Shutdown);
+                replace_elsewhere(pass, slot, task, cause, pass.now);
+            }
+        }
+        None => {
+            let step = step(pass, slot, change, cause);
+            let blocked = no_candidate(pass, own);
+            pass.block(&step, blocked);
+        }
+    }
+}
+
+fn no_candidate(pass: &mut UnitPass<'_>, own: &UnitNode) -> crate::report::Blocked {
+    match &own.group {
+        Some(group) => crate::report::Blocked::NoCandidate { group: group.clone() },
+        None => pass.unplaced(1),
+    }
+}
+
+/// Remembers tasks without a node, to be placed together with others.
+fn note_pending(pass: &mut UnitPass<'_>, slot: &Slot) {
+    let waits = |task: &&Task| task.node.is_none() && task.is_live();
+    let found: Vec<_> = pass.tasks(slot).iter().filter(waits).map(|task| task.id.clone()).collect();
+    pass.pending.extend(found.into_iter().map(|id| (slot.clone(), id)));
+    pass.starting.insert(slot.clone());
+}
+
+/// Starts the newest task of a slot, if it may.
+pub(super) fn start(pass: &mut UnitPass<'_>, slot: &Slot) {
+    let Some(task) = pass.tasks(slot).wanted().next().cloned() else { return };
+    let Some(node) = task.node.clone() else { return };
+    if task.desired != DesiredState::Ready || task.state.is_ended() {
+        return;
+    }
+    let step = step(pass, slot, Change::Start { node }, task.cause);
+    if let Some(mut permit) = pass.permit(&step) {
+        permit.tasks.insert(task.id.clone());
+        pass.keep(permit);
+        pass.raise(slot, &task.id, DesiredState::Running);
+    }
+}
+
+/// Deletes the records of a slot that are no longer needed.
+pub(super) fn reap(pass: &mut UnitPass<'_>, slot: &Slot) {
+    let limit = pass.facts.settings.task_history_limit;
+    let tasks = pass.tasks(slot);
+    if tasks.len() <= 1 && tasks.newest().is_none_or(Task::is_wanted) {
+        return;
+    }
+    let deleted = tasks_to_delete(tasks, limit, pass.facts.workload.restart.max_attempts);
+    pass.plan.changes.extend(deleted.into_iter().map(|task| super::TaskChange::Delete { task }));
+}

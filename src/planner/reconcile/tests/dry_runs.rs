@@ -1,0 +1,74 @@
+//! What would happen: D3.
+
+use super::simulated::*;
+use crate::{
+    change::Cause,
+    facts::Availability,
+    goal::Goal,
+    reconcile::{
+        DryRun,
+        ExpectedKind::{self, Create, Move, Replace, Stop},
+        dry_run,
+    },
+    report::Blocked,
+};
+
+fn expected(world: &World) -> DryRun {
+    let outcome = std::cell::RefCell::new(None);
+    world.planned(|facts, now| {
+        *outcome.borrow_mut() = Some(dry_run(facts, now));
+        crate::reconcile::UnitPlan::default()
+    });
+    outcome.into_inner().expect("it was computed")
+}
+
+fn kinds(found: &DryRun) -> Vec<(ExpectedKind, String)> {
+    found.changes.iter().map(|change| (change.kind, change.slot.to_string())).collect()
+}
+
+#[test]
+fn d3_plan_of_a_new_workload_creates_its_slots() {
+    let found = expected(&World::new(Goal::replicated(2), 3));
+    assert_eq!(kinds(&found), [(Create, "1".into()), (Create, "2".into())]);
+    assert_eq!(found.changes[0].to, Some(node("n1")));
+    assert!(found.is_complete && found.blocked.is_empty());
+}
+
+#[test]
+fn d3_plan_of_an_update_replaces_slot_after_slot_and_scales() {
+    let mut world = World::new(Goal::replicated(3), 3);
+    world.run(5);
+    world.edit(|workload| workload.update.parallelism = 1);
+    world.edit(|workload| workload.goal = Goal::replicated(2));
+    world.write(2);
+    let before = world.tasks.clone();
+    let found = expected(&world);
+    assert_eq!(kinds(&found), [(Replace, "1".into()), (Stop, "3".into()), (Replace, "2".into())]);
+    assert!(found.is_complete);
+    assert_eq!(world.tasks, before, "nothing is carried out");
+}
+
+#[test]
+fn d3_plan_of_a_drain_names_both_nodes() {
+    let mut world = World::new(Goal::replicated(1), 2);
+    world.run(5);
+    world.set_availability("n1", Availability::Drain);
+    let found = expected(&world);
+    assert_eq!(kinds(&found), [(Move, "1".into())]);
+    let change = &found.changes[0];
+    assert_eq!((change.from.clone(), change.to.clone()), (Some(node("n1")), Some(node("n2"))));
+    assert_eq!(change.cause, Some(Cause::Drain));
+}
+
+#[test]
+fn d3_plan_shows_what_blocks_at_the_end() {
+    let mut world = World::new(Goal::global(), 2);
+    world.group(&["n1", "n2"]);
+    world.run(5);
+    world.take_down("n2");
+    world.run(1);
+    world.write(2);
+    let found = expected(&world);
+    assert!(found.changes.is_empty());
+    assert!(matches!(found.blocked[0].1, Blocked::HaMinimum { .. }));
+}

@@ -1,0 +1,168 @@
+//! Failover and flex: A1, A2, A3, B9.
+
+use super::{simulated::*, wanted_slots};
+use crate::{
+    facts::Availability,
+    goal::{Goal, StartMode},
+    report::{Blocked, FrozenLevel},
+    workload::{NodeOrder, Slot},
+};
+
+fn failover(start: StartMode) -> World {
+    let mut world = World::new(Goal::failover(start, 16), 2);
+    world.edit(|workload| workload.placement.order = NodeOrder::Listed);
+    world
+}
+
+fn flex(target: u32) -> World {
+    let mut world = World::new(Goal::flex((1, 3, target), StartMode::BestAvailable, 0), 3);
+    world.edit(|workload| workload.placement.order = NodeOrder::Listed);
+    world
+}
+
+#[test]
+fn a1_s1_nothing_starts_by_itself_under_start_mode_never() {
+    let mut world = failover(StartMode::Never);
+    world.run(120);
+    assert!(world.tasks.is_empty());
+}
+
+#[test]
+fn a1_s2_only_the_natural_leader_starts_by_itself() {
+    let mut world = failover(StartMode::NaturalLeader);
+    world.take_down("n1");
+    world.run(120);
+    assert!(world.tasks.is_empty(), "{:#?}", world.summary());
+    world.bring_back("n1");
+    let passed = world.run_until(30, |world| world.running_nodes() == ["n1"]);
+    assert!((16..=20).contains(&passed), "{passed} s");
+}
+
+#[test]
+fn a1_s3_best_available_node_starts_after_the_ready_period() {
+    let mut world = failover(StartMode::BestAvailable);
+    world.take_down("n1");
+    let passed = world.run_until(30, |world| world.running_nodes() == ["n2"]);
+    assert!((16..=20).contains(&passed), "{passed} s");
+}
+
+#[test]
+fn a1_s4_instance_on_another_node_than_the_leader_stays() {
+    let mut world = failover(StartMode::BestAvailable);
+    world.take_down("n1");
+    world.run(30);
+    world.bring_back("n1");
+    world.edit(|workload| workload.goal.start = StartMode::NaturalLeader);
+    world.run(120);
+    assert_eq!(world.running_nodes(), ["n2"]);
+}
+
+#[test]
+fn a1_s5_flex_starts_only_the_natural_leaders_that_are_there() {
+    let mut world = World::new(Goal::flex((2, 3, 2), StartMode::NaturalLeader, 0), 3);
+    world.edit(|workload| workload.placement.order = NodeOrder::Listed);
+    world.take_down("n2");
+    world.run(30);
+    assert_eq!(world.running_nodes(), ["n1"]);
+}
+
+#[test]
+fn a2_s1_flex_runs_the_target_on_the_best_nodes_and_grows_without_restarts() {
+    let mut world = flex(2);
+    world.run(10);
+    assert_eq!(world.running_nodes(), ["n1", "n2"]);
+    let before: Vec<_> = world.running().into_iter().map(|task| task.id.clone()).collect();
+    world.edit(|workload| workload.goal = Goal::flex((1, 3, 3), StartMode::BestAvailable, 0));
+    world.run(10);
+    assert_eq!(world.running_nodes(), ["n1", "n2", "n3"]);
+    assert!(before.iter().all(|id| world.running().iter().any(|task| task.id == *id)));
+}
+
+#[test]
+fn a2_s2_flex_stops_the_lowest_ranked_instances() {
+    let mut world = flex(3);
+    world.run(10);
+    let survivor = world.running().into_iter().find(|task| task.node == Some(node("n1"))).unwrap().id.clone();
+    world.edit(|workload| workload.goal = Goal::flex((1, 3, 1), StartMode::BestAvailable, 0));
+    world.run(10);
+    assert_eq!(world.running_nodes(), ["n1"]);
+    assert_eq!(world.running()[0].id, survivor);
+}
+
+#[test]
+fn a2_surplus_of_failover_is_left_to_a_user() {
+    let mut world = World::new(Goal::flex((0, 2, 2), StartMode::BestAvailable, 0), 2);
+    world.run(10);
+    world.edit(|workload| workload.goal = Goal::failover(StartMode::BestAvailable, 0));
+    world.run(30);
+    assert_eq!(world.running_nodes(), ["n1", "n2"]);
+}
+
+#[test]
+fn a3_s1_nodes_order_leads_to_the_next_node_when_the_first_is_frozen() {
+    let mut world = failover(StartMode::BestAvailable);
+    world.edit(|workload| workload.placement.listed = vec![node("n2"), node("n1")]);
+    world.change_node("n2", |node| node.frozen = Some(FrozenLevel::Node));
+    world.run(30);
+    assert_eq!(world.running_nodes(), ["n1"]);
+    let mut world = failover(StartMode::BestAvailable);
+    world.edit(|workload| workload.placement.listed = vec![node("n2"), node("n1")]);
+    world.run(30);
+    assert_eq!(world.running_nodes(), ["n2"]);
+}
+
+#[test]
+fn a3_s6_nothing_starts_without_a_ranking() {
+    let mut world = failover(StartMode::BestAvailable);
+    world.edit(|workload| workload.placement.order = NodeOrder::Unranked);
+    world.run(60);
+    assert!(world.tasks.is_empty());
+}
+
+#[test]
+fn b9_s4_drain_of_the_active_node_stops_and_confirms_before_it_starts_the_other() {
+    let mut world = failover(StartMode::BestAvailable);
+    world.group(&["n1", "n2"]);
+    world.run(30);
+    assert_eq!(world.running_nodes(), ["n1"]);
+    world.stop_secs = 7;
+    world.set_availability("n1", Availability::Drain);
+    let passed = world.run_until(30, |world| {
+        let alive = world.tasks.values().filter(|task| task.state.is_running()).count();
+        assert!(alive <= 1, "{:#?}", world.summary());
+        world.running_nodes() == ["n2"]
+    });
+    assert!((8..=12).contains(&passed), "{passed} s");
+}
+
+#[test]
+fn p1_failover_waits_without_limit_for_a_stop_that_is_not_confirmed() {
+    let mut world = failover(StartMode::BestAvailable);
+    world.run(30);
+    world.stuck.insert(node("n1"));
+    world.set_availability("n1", Availability::Drain);
+    world.run(600);
+    assert_eq!(world.running_nodes(), Vec::<&str>::new());
+    let blocked = world.plan(Some(&Slot::Number(1))).blocked;
+    assert!(matches!(&blocked[0].1, Blocked::TaskStopping { node: on, .. } if *on == node("n1")));
+    // A node that is down does not keep the other one waiting.
+    world.take_down("n1");
+    world.run(5);
+    assert_eq!(world.running_nodes(), ["n2"]);
+}
+
+#[test]
+fn e4_drain_of_a_failover_instance_waits_for_a_candidate() {
+    let mut world = failover(StartMode::BestAvailable);
+    world.group(&["n1", "n2"]);
+    world.run(30);
+    world.take_down("n2");
+    world.set_availability("n1", Availability::Drain);
+    world.run(60);
+    assert_eq!(world.running_nodes(), ["n1"]);
+    assert!(matches!(world.plan(None).blocked[0].1, Blocked::NoCandidate { .. }));
+    world.bring_back("n2");
+    world.run(10);
+    assert_eq!(world.running_nodes(), ["n2"]);
+    assert_eq!(wanted_slots(&world), ["1"]);
+}

@@ -1,0 +1,117 @@
+//! HA groups: D11, E4, E5, P.
+
+use super::simulated::*;
+use crate::{facts::Availability, goal::Goal, report::Blocked, supervise::UpdateState, workload::Slot};
+
+fn pair() -> World {
+    let mut world = World::new(Goal::global(), 2);
+    world.group(&["n1", "n2"]);
+    world.edit(|workload| workload.update.parallelism = 0);
+    world.run(5);
+    world
+}
+
+#[test]
+fn e4_s1_one_member_runs_at_every_instant_of_an_update() {
+    let mut world = pair();
+    world.write(2);
+    world.run_until(60, |world| {
+        assert!(!world.running().is_empty(), "{:#?}", world.summary());
+        world.update.state == UpdateState::Completed
+    });
+    assert_eq!(world.running_versions(), [2, 2]);
+}
+
+#[test]
+fn e4_s2_d11_s1_update_waits_while_the_peer_is_down() {
+    let mut world = pair();
+    world.take_down("n2");
+    world.write(2);
+    world.run(60);
+    assert_eq!(world.running_versions(), [1]);
+    let blocked = world.update.blocked.clone().expect("the update is blocked");
+    assert!(blocked.is_shown(world.now()));
+    assert!(
+        matches!(&blocked.slots[0], (slot, Blocked::HaMinimum { .. }) if *slot == Slot::Node(node("n1")))
+    );
+    world.bring_back("n2");
+    world.run(60);
+    assert_eq!((world.running_versions(), world.update.blocked.clone()), (vec![2, 2], None));
+}
+
+#[test]
+fn e4_s3_minimum_is_limited_to_the_other_members() {
+    for (min_running, expected) in [(2, 2), (5, 2)] {
+        let mut world = World::new(Goal::global(), 3);
+        world.group(&["n1", "n2", "n3"]);
+        world.edit(|workload| {
+            workload.update.parallelism = 0;
+            workload.update.min_running = min_running;
+        });
+        world.run(5);
+        world.write(2);
+        world.run_until(60, |world| {
+            assert!(world.running().len() >= expected, "{:#?}", world.summary());
+            world.update.state == UpdateState::Completed
+        });
+    }
+}
+
+#[test]
+fn e4_s4_peer_keeps_the_old_version_when_the_new_one_crashes() {
+    let mut world = pair();
+    world.behaviors.insert(2, Behavior::Exits(1, 1));
+    world.write(2);
+    world.run(60);
+    assert_eq!(world.update.state, UpdateState::Paused);
+    assert!(world.running_versions().contains(&1));
+}
+
+#[test]
+fn e4_drain_of_the_last_running_member_waits() {
+    let mut world = pair();
+    world.take_down("n2");
+    world.set_availability("n1", Availability::Drain);
+    world.run(30);
+    assert_eq!(world.running_nodes(), ["n1"]);
+    world.bring_back("n2");
+    world.run(30);
+    assert_eq!(world.running_nodes(), ["n2"]);
+}
+
+#[test]
+fn p_s3_parallelism_gives_way_to_the_group() {
+    let mut world = pair();
+    world.edit(|workload| workload.update.parallelism = 4);
+    world.write(2);
+    world.run_until(60, |world| {
+        assert!(world.running().len() + 1 >= 2, "{:#?}", world.summary());
+        world.update.state == UpdateState::Completed
+    });
+}
+
+#[test]
+fn p_s5_rollback_waits_when_the_new_version_is_the_only_one_that_runs() {
+    let mut world = pair();
+    world.write(2);
+    // The old version no longer runs anywhere, and does not start again on n2.
+    world.run_until(60, |world| world.update.state == UpdateState::Completed);
+    world.take_down("n2");
+    world.workload.versions = world.workload.versions.roll_back().expect("there is a previous version");
+    world.request(crate::supervise::UpdateEvent::RollbackRequested);
+    world.run(60);
+    assert_eq!(world.running_versions(), [2]);
+    assert_eq!(world.update.state, UpdateState::RollbackStarted);
+    assert!(world.update.blocked.is_some());
+}
+
+#[test]
+fn p_s16_scale_down_keeps_the_last_member_of_a_group() {
+    let mut world = World::new(Goal::replicated(3), 3);
+    // By balance alone slot 3 would go.
+    world.group(&["n3", "n9"]);
+    world.run(5);
+    world.edit(|workload| workload.goal = Goal::replicated(2));
+    world.run(10);
+    assert_eq!(world.running_nodes(), ["n1", "n3"]);
+}

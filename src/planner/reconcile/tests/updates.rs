@@ -1,0 +1,288 @@
+//! Updates and rollbacks: B5, B11, B12, P.
+
+use super::{history_of, simulated::*};
+use crate::{
+    goal::Goal,
+    settings::{FailureAction, UpdateOrder},
+    supervise::{UpdateEvent, UpdateState},
+    usage::secs_since,
+    workload::{Slot, Workload},
+};
+
+fn running(count: u32, nodes: usize, change: impl FnOnce(&mut Workload)) -> World {
+    let mut world = World::new(Goal::replicated(count), nodes);
+    world.edit(|workload| workload.update.parallelism = 1);
+    world.edit(change);
+    world.run(5);
+    assert_eq!(world.running().len(), count as usize);
+    world
+}
+
+fn ends(world: &mut World, state: UpdateState) -> u64 {
+    world.run_until(300, |world| world.update.state == state)
+}
+
+#[test]
+fn b11_s1_two_at_a_time_with_a_delay_between_the_slots_of_a_worker() {
+    let mut world = running(6, 6, |workload| {
+        workload.update.parallelism = 2;
+        workload.update.delay_secs = 10;
+    });
+    world.write(2);
+    world.run_until(120, |world| {
+        assert!(world.running().len() >= 4, "{:#?}", world.summary());
+        assert!(world.update.tickets().count() <= 2);
+        world.update.state == UpdateState::Completed
+    });
+    let mut starts: Vec<_> =
+        world.history.values().filter(|task| task.spec.digest == 2).map(|task| task.created_at).collect();
+    starts.sort();
+    assert_eq!(starts.len(), 6);
+    assert!(starts.windows(3).all(|three| secs_since(three[0], three[2]) >= 10), "{starts:?}");
+}
+
+#[test]
+fn b11_s2_start_first_stops_the_old_task_after_the_new_one_runs() {
+    for is_capable in [true, false] {
+        let mut world = running(1, 2, |workload| workload.update.order = UpdateOrder::StartFirst);
+        for name in ["n1", "n2"] {
+            world.change_node(name, |node| node.is_capable = is_capable);
+        }
+        world.write(2);
+        world.run_until(60, |world| {
+            assert!(!world.running().is_empty());
+            world.update.state == UpdateState::Completed
+        });
+        assert_eq!(world.running_versions(), [2]);
+        assert_eq!(world.running_nodes(), [if is_capable { "n1" } else { "n2" }]);
+    }
+}
+
+#[test]
+fn b11_start_first_that_no_node_allows_is_degraded() {
+    let mut world = running(1, 1, |workload| workload.update.order = UpdateOrder::StartFirst);
+    world.change_node("n1", |node| node.is_capable = false);
+    world.write(2);
+    ends(&mut world, UpdateState::Completed);
+    assert!(world.has_event("update.order-degraded"));
+    assert_eq!(world.running_versions(), [2]);
+}
+
+#[test]
+fn p_s2_start_first_exceeds_the_maximum_by_no_more_than_the_parallelism() {
+    let mut world = World::new(Goal::flex((1, 3, 3), crate::goal::StartMode::BestAvailable, 0), 3);
+    world.edit(|workload| {
+        workload.update.parallelism = 1;
+        workload.update.order = UpdateOrder::StartFirst;
+    });
+    world.run(5);
+    world.write(2);
+    world.run_until(60, |world| {
+        let unstopped = world.tasks.values().filter(|task| task.is_live()).count();
+        assert!((3..=4).contains(&unstopped), "{:#?}", world.summary());
+        world.update.state == UpdateState::Completed
+    });
+}
+
+#[test]
+fn b11_s3_failures_within_the_ratio_are_tolerated_and_more_roll_back() {
+    for (failing, expected) in [(1, UpdateState::Completed), (2, UpdateState::RollbackCompleted)] {
+        let mut world = running(4, 4, |workload| {
+            workload.update.max_failure_ratio = 0.25;
+            workload.update.failure_action = FailureAction::Rollback;
+            workload.restart.max_attempts = 1;
+        });
+        world.write(2);
+        for number in 1..=failing {
+            world.run_until(60, |world| {
+                let slot = Slot::Number(number);
+                world.running().iter().any(|task| task.slot == slot && task.spec.digest == 2)
+            });
+            world.fail_slot(number, 1);
+        }
+        ends(&mut world, expected);
+        assert!(world.update.state == expected);
+    }
+}
+
+#[test]
+fn b11_s4_last_slot_is_monitored_before_the_update_completes() {
+    for (after, expected) in [(3, UpdateState::RollbackCompleted), (8, UpdateState::Completed)] {
+        let mut world = running(1, 1, |workload| {
+            workload.update.failure_action = FailureAction::Rollback;
+            workload.update.monitor_secs = 5;
+        });
+        world.behaviors.insert(2, Behavior::Exits(after, 1));
+        world.write(2);
+        ends(&mut world, expected);
+        assert_eq!(world.has_event("update.rollback-started"), after == 3);
+        if after == 3 {
+            assert_eq!(world.running_versions(), [1]);
+        }
+    }
+}
+
+#[test]
+fn b11_s5_rollback_that_fails_pauses_and_is_tried_again_on_resume() {
+    let mut world = running(1, 1, |workload| {
+        workload.update.failure_action = FailureAction::Rollback;
+        workload.rollback.failure_action = FailureAction::Pause;
+        workload.restart.max_attempts = 1;
+    });
+    world.behaviors.insert(1, Behavior::Exits(1, 1));
+    world.behaviors.insert(2, Behavior::Exits(1, 1));
+    world.write(2);
+    ends(&mut world, UpdateState::RollbackPaused);
+    let message = world.update.message.clone();
+    world.run(120);
+    assert_eq!((world.update.state, world.update.message.clone()), (UpdateState::RollbackPaused, message));
+    world.behaviors.clear();
+    world.request(UpdateEvent::Resume);
+    ends(&mut world, UpdateState::RollbackCompleted);
+    assert_eq!(world.running_versions(), [1]);
+}
+
+#[test]
+fn b11_s6_new_version_takes_over_from_a_paused_update() {
+    let mut world = running(2, 2, |_| ());
+    world.behaviors.insert(2, Behavior::Exits(1, 1));
+    world.write(2);
+    ends(&mut world, UpdateState::Paused);
+    world.write(3);
+    ends(&mut world, UpdateState::Completed);
+    assert_eq!(world.running_versions(), [3, 3]);
+}
+
+#[test]
+fn b11_s7_new_version_interrupts_an_update_and_is_counted_anew() {
+    let mut world = running(6, 6, |_| ());
+    world.write(2);
+    world.run_until(60, |world| world.running_versions().iter().filter(|one| **one == 2).count() == 2);
+    world.write(3);
+    world.run(1);
+    assert_eq!(world.update.total(), 6);
+    world.run_until(120, |world| {
+        assert!(world.update.tickets().count() <= 1);
+        assert!(world.running().len() >= 4, "{:#?}", world.summary());
+        world.update.state == UpdateState::Completed
+    });
+    assert_eq!(world.running_versions(), [3; 6]);
+}
+
+#[test]
+fn b11_s8_change_of_the_placement_alone_updates_nothing() {
+    let mut world = running(2, 2, |_| ());
+    world.edit(|workload| workload.placement.listed = vec![node("n2")]);
+    world.run(10);
+    assert_eq!(world.update.state, UpdateState::None);
+    assert_eq!(world.history.len(), 2);
+}
+
+#[test]
+fn b5_s4_half_done_update_is_continued_and_no_slot_is_updated_twice() {
+    let mut world = running(6, 6, |_| ());
+    world.write(2);
+    world.run_until(60, |world| world.update.done() == 2);
+    // Another process reads the rows.
+    world.plan_count += 1_000_000;
+    ends(&mut world, UpdateState::Completed);
+    assert!((1..=6).all(|slot| history_of(&world, slot).len() == 2));
+}
+
+#[test]
+fn b12_s2_pause_names_the_task_and_its_error() {
+    let mut world = running(2, 2, |_| ());
+    world.behaviors.insert(2, Behavior::Exits(1, 7));
+    world.write(2);
+    ends(&mut world, UpdateState::Paused);
+    let new = world.history.values().filter(|task| task.spec.digest == 2);
+    let failed = new.min_by_key(|task| task.created_at).expect("a slot was updated");
+    assert!(world.update.message.contains(failed.id.as_str()), "{}", world.update.message);
+    assert!(world.update.message.contains("exited with code 7"));
+    assert_eq!(world.update.completed_at, None);
+}
+
+#[test]
+fn b12_s3_done_counts_up_to_the_total_at_the_start() {
+    let mut world = running(4, 4, |_| ());
+    world.write(2);
+    let mut counts = vec![0];
+    world.run_until(60, |world| {
+        if world.update.state == UpdateState::Updating {
+            assert_eq!(world.update.total(), 4);
+        }
+        let done = world.update.done();
+        if counts.last() != Some(&done) {
+            counts.push(done);
+        }
+        world.update.state == UpdateState::Completed
+    });
+    assert_eq!(counts, [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn b12_pause_of_a_user_lets_slots_in_work_finish_and_resume_continues() {
+    let mut world = running(4, 4, |_| ());
+    world.write(2);
+    world.run(1);
+    world.request(UpdateEvent::Pause);
+    world.run(30);
+    assert_eq!(world.running_versions(), [1, 1, 1, 2]);
+    world.request(UpdateEvent::Resume);
+    ends(&mut world, UpdateState::Completed);
+    assert_eq!(world.running_versions(), [2; 4]);
+}
+
+#[test]
+fn b11_9_rollback_of_a_user_brings_the_previous_version_back() {
+    let mut world = running(2, 2, |_| ());
+    world.write(2);
+    ends(&mut world, UpdateState::Completed);
+    world.workload.versions = world.workload.versions.roll_back().expect("there is a previous version");
+    world.request(UpdateEvent::RollbackRequested);
+    ends(&mut world, UpdateState::RollbackCompleted);
+    assert_eq!(world.running_versions(), [1, 1]);
+}
+
+#[test]
+fn b11_7_rollback_without_a_previous_version_pauses_with_the_reason() {
+    let mut world = running(1, 1, |workload| workload.update.failure_action = FailureAction::Rollback);
+    world.behaviors.insert(2, Behavior::Exits(1, 1));
+    world.write(2);
+    world.workload.versions.previous = None;
+    ends(&mut world, UpdateState::Paused);
+    assert!(world.update.message.contains("no previous version"));
+}
+
+#[test]
+fn b11_6_version_that_does_not_run_in_time_fails() {
+    let mut world = running(2, 2, |workload| workload.update.start_timeout_secs = 20);
+    world.behaviors.insert(2, Behavior::Hangs);
+    world.write(2);
+    let passed = ends(&mut world, UpdateState::Paused);
+    assert!((20..=24).contains(&passed), "{passed} s");
+    assert_eq!(world.running_versions(), [1]);
+}
+
+#[test]
+fn p_s14_update_takes_over_a_slot_that_waits_for_its_restart() {
+    let mut world = running(1, 1, |workload| workload.restart.delay_seconds = 60);
+    world.fail_slot(1, 1);
+    world.run(2);
+    world.write(2);
+    let passed = world.run_until(30, |world| world.running_versions() == [2]);
+    assert!(passed < 10, "{passed} s");
+}
+
+#[test]
+fn paused_update_is_not_spread_by_restarts() {
+    let mut world = running(3, 3, |workload| workload.update.delay_secs = 10);
+    world.behaviors.insert(2, Behavior::Exits(1, 1));
+    world.write(2);
+    ends(&mut world, UpdateState::Paused);
+    let slot = world.running().into_iter().find(|task| task.spec.digest == 1).unwrap().slot.clone();
+    let Slot::Number(number) = slot else { panic!("slots are numbered") };
+    world.fail_slot(number, 1);
+    world.run(20);
+    assert_eq!(world.running_versions().iter().filter(|one| **one == 1).count(), 2);
+}

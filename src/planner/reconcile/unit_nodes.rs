@@ -1,0 +1,224 @@
+//! The nodes of a workload unit, from the model.
+//!
+//! Source: orchestration 1.3, A5.3, A5.4, B9, D3.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_domain::policy::{
+    PropertyList,
+    expression::{Expression, Reference, References, Value},
+};
+use evenkeel_ids::{GroupId, NodeId};
+use jiff::Timestamp;
+
+use crate::{
+    facts::{DeploymentPolicyFacts, NodeType},
+    matching,
+    model::{Liveness, Model, NodeRecord},
+    place::{NodeState, UnitNode, Verdict},
+    report::FrozenLevel,
+    workload::{Instance, UnitId, Workload, WorkloadUnit},
+};
+
+/// What is known of nodes beyond the model.
+#[derive(Debug, Clone, Copy)]
+pub struct NodeExtras<'a> {
+    /// The workload's instance rows.
+    pub instances: &'a BTreeMap<NodeId, Instance>,
+    /// Nodes that a user froze.
+    pub frozen: &'a BTreeSet<NodeId>,
+    /// Nodes whose agents read tasks.
+    pub capable: &'a BTreeSet<NodeId>,
+}
+
+/// Returns the nodes of a workload unit, in scope order; nodes that the model does not know are left out.
+///
+/// `others`: nodes that left the workload unit and still have tasks of it.
+pub fn unit_nodes(
+    model: &Model,
+    workload: &Workload,
+    workload_unit: &WorkloadUnit,
+    others: &BTreeSet<NodeId>,
+    extras: NodeExtras<'_>,
+    now: Timestamp,
+) -> Vec<UnitNode> {
+    let members: BTreeSet<&NodeId> = workload_unit.nodes.iter().collect();
+    let left = others.iter().filter(|node| !members.contains(node));
+    let all = workload_unit.nodes.iter().map(|node| (node, true)).chain(left.map(|node| (node, false)));
+    let one = |(node, is_member)| {
+        let record = model.node(node)?;
+        let found = unit_node(model, workload, &workload_unit.id, record, extras, now);
+        Some(UnitNode { is_member, ..found })
+    };
+    all.filter_map(one).collect()
+}
+
+fn unit_node(
+    model: &Model,
+    workload: &Workload,
+    unit_id: &UnitId,
+    record: &NodeRecord,
+    extras: NodeExtras<'_>,
+    now: Timestamp,
+) -> UnitNode {
+    let id = &record.facts.id;
+    let row = extras.instances.get(id).cloned().unwrap_or_default();
+    let frozen = match (extras.frozen.contains(id), row.is_frozen) {
+        (true, _) => Some(FrozenLevel::Node),
+        (false, true) => Some(FrozenLevel::Instance),
+        (false, false) => None,
+    };
+    UnitNode {
+        id: id.clone(),
+        is_member: true,
+        eligibility: eligibility(model, workload, id, now),
+        expression: expression(model, workload, unit_id, record),
+        state: match model.liveness(id, now) {
+            Liveness::Alive => NodeState::Ready,
+            Liveness::NeverHeard => NodeState::NeverHeard,
+            Liveness::Down { since } => NodeState::Down { since },
+        },
+        availability: record.facts.availability,
+        frozen,
+        start_failed: row.failed,
+        is_pinned: row.is_pinned,
+        is_capable: extras.capable.contains(id),
+        group: record.group().map(|group| GroupId::new(id.org(), group)),
+        cleared_at: row.cleared_at,
+        last_start_at: row.last_start_at,
+        instance_count: u32::try_from(model.live_on(id).count()).unwrap_or(u32::MAX),
+    }
+}
+
+/// Edge clusters are no candidates of workloads with tasks.
+fn eligibility(model: &Model, workload: &Workload, node: &NodeId, now: Timestamp) -> Verdict {
+    if model.node(node).is_some_and(|record| record.facts.node_type == NodeType::Cluster) {
+        return Verdict::Failed("the node is an edge cluster".into());
+    }
+    match matching::select(model, node, &workload.policy, now) {
+        Ok(_) => Verdict::Passed,
+        Err(blocked) => Verdict::Failed(blocked.to_string().into()),
+    }
+}
+
+fn expression(model: &Model, workload: &Workload, unit_id: &UnitId, record: &NodeRecord) -> Verdict {
+    let expression = &workload.placement.expression;
+    let Some(policy) = model.policy(&workload.policy).filter(|_| !expression.is_empty()) else {
+        return Verdict::Passed;
+    };
+    match expression.evaluate(&OfNode { record, policy, unit_id }) {
+        Ok(true) => Verdict::Passed,
+        Ok(false) => Verdict::Failed(explained(expression, &OfNode { record, policy, unit_id }).into()),
+        Err(error) => Verdict::Failed(error.to_string().into()),
+    }
+}
+
+/// Returns the values of an expression that is false, and its text.
+fn explained(expression: &Expression, node: &OfNode<'_>) -> String {
+    let value = |reference: &&Reference| Some(format!("{reference}={}", text_of(&node.resolve(reference)?)));
+    let values: Vec<String> = expression.references().iter().filter_map(value).collect();
+    let separator = if values.is_empty() { "" } else { "; " };
+    format!("{}{separator}{} is false", values.join(", "), expression.as_str())
+}
+
+fn text_of(value: &Value<'_>) -> String {
+    match value {
+        Value::Number(number) => number.to_string(),
+        Value::Text(text) => text.to_string(),
+        Value::Boolean(truth) => truth.to_string(),
+        Value::List(items) => items.iter().map(text_of).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// Resolves the references of an expression on a node.
+struct OfNode<'a> {
+    record: &'a NodeRecord,
+    policy: &'a DeploymentPolicyFacts,
+    unit_id: &'a UnitId,
+}
+
+impl References for OfNode<'_> {
+    fn resolve(&self, reference: &Reference) -> Option<Value<'_>> {
+        let facts = &self.record.facts;
+        match reference {
+            Reference::NodeId => Some(Value::text(facts.id.name())),
+            Reference::Organization => Some(Value::text(facts.id.org())),
+            Reference::Arch => Some(Value::text(facts.arch.as_str())),
+            Reference::NodeType => Some(Value::text(match facts.node_type {
+                NodeType::Device => "device",
+                NodeType::Cluster => "cluster",
+            })),
+            Reference::HaGroup => self.record.group().map(Value::text),
+            Reference::WorkloadUnit => Some(Value::text(self.unit_id.name())),
+            Reference::FaultDomain => Some(Value::text(format!("fd:/{}", facts.id.name()))),
+            Reference::UpgradeDomain => Some(Value::text(facts.id.name())),
+            Reference::PolicyName => Some(Value::text(self.policy.id.name())),
+            Reference::Node(name) => property(self.record.properties()?, name),
+            Reference::Environment(name) => property(&self.policy.policy.properties, name),
+            Reference::Label(_) | Reference::Unknown(_) => None,
+        }
+    }
+}
+
+fn property<'a>(properties: &'a PropertyList, name: &str) -> Option<Value<'a>> {
+    properties.iter().find(|property| property.name == name).and_then(Value::of_property)
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_domain::policy::{ExternalPolicy, Property};
+    use evenkeel_ids::PolicyId;
+
+    use super::*;
+    use crate::{
+        event::Event,
+        facts::NodePolicyFacts,
+        fixture::{deployment_policy, running_group},
+    };
+
+    fn nodes(expression: &str) -> Vec<UnitNode> {
+        let (mut model, now) = running_group(&["a", "b"]);
+        let policy = PolicyId::new("o", "p");
+        model.apply(&Event::DeploymentPolicyChanged { policy: Box::new(deployment_policy()) }, now);
+        let properties = [Property::new("tier", "QA")].into_iter().collect();
+        let facts = NodePolicyFacts {
+            policy: ExternalPolicy { properties, ..ExternalPolicy::default() },
+            last_updated: None,
+        };
+        let node = NodeId::new("o", "a");
+        model.apply(&Event::NodePolicyChanged { node, policy: Some(Box::new(facts)) }, now);
+        let mut workload = Workload::new(policy.clone(), 1);
+        workload.placement.expression = Expression::parse(expression).expect("the expression is valid");
+        let ids = ["a", "b", "c"].map(|name| NodeId::new("o", name)).to_vec();
+        let workload_unit = WorkloadUnit { id: UnitId::all(policy), nodes: ids };
+        let rows = BTreeMap::from([(
+            NodeId::new("o", "b"),
+            Instance { is_frozen: true, failed: Some("failed".into()), ..Instance::default() },
+        )]);
+        let none = BTreeSet::new();
+        let extras = NodeExtras { instances: &rows, frozen: &none, capable: &none };
+        unit_nodes(&model, &workload, &workload_unit, &none, extras, now)
+    }
+
+    #[test]
+    fn nodes_of_the_model_are_found_with_their_rows() {
+        let found = nodes("");
+        assert_eq!(found.iter().map(|node| node.id.name()).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(found[0].group, Some(GroupId::new("o", "g")));
+        assert_eq!((found[0].frozen, found[1].frozen), (None, Some(FrozenLevel::Instance)));
+        assert_eq!(found[1].start_failed.as_deref(), Some("failed"));
+        assert_eq!((found[0].state, found[0].instance_count), (NodeState::Ready, 1));
+        assert!(!found[0].eligibility.is_passed(), "the model has no such service");
+    }
+
+    #[test]
+    fn a5_s2_expression_is_evaluated_on_each_node_and_explained() {
+        let found = nodes("\"{node.tier}\" in (LAB, QA) and {hagroup} == g");
+        assert!(found[0].expression.is_passed());
+        // Node b has no property of that name.
+        let Verdict::Failed(reason) = &found[1].expression else { panic!("it has no value on b") };
+        assert!(reason.contains("unresolved {node.tier}"), "{reason}");
+        let Verdict::Failed(reason) = &nodes("{nodename} == c")[0].expression else { panic!("it is false") };
+        assert_eq!(&**reason, "{nodename}=a; {nodename} == c is false");
+    }
+}

@@ -1,0 +1,18 @@
+//! Supervisors: what drives a workload unit toward its goal over time.
+//!
+//! They keep no state of their own: restarts are counted in the task records, an update's progress is a row of its workload.
+//! Sources: orchestration B10 to B13.
+
+mod reaper;
+mod restart;
+pub(crate) mod update;
+mod update_status;
+
+pub use reaper::tasks_to_delete;
+pub use restart::{Verdict as RestartVerdict, judge as judge_restart};
+pub use update_status::{
+    Ticket, UnitProgress, UpdateBlocked, UpdateConflict, UpdateEvent, UpdateState, UpdateStatus, next_state,
+};
+
+#[cfg(test)]
+mod tests;

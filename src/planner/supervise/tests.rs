@@ -1,0 +1,292 @@
+//! The supervisors by themselves: B10, B12, B13.
+
+use evenkeel_domain::orchestration::{OnExhausted, Orchestration, Restart, RestartCondition};
+use evenkeel_ids::{NodeId, PolicyId, TaskId};
+use jiff::Timestamp;
+
+use super::*;
+use crate::{
+    change::Cause,
+    fixture::at,
+    settings::FailureAction,
+    workload::{DesiredState, Ending, Part, Slot, SlotTasks, SpecVersion, Task, TaskState, UnitId},
+};
+
+fn ended(number: u32, created: i64, end: i64, exit_code: i32) -> Task {
+    let ending = match exit_code {
+        0 => Ending::Complete,
+        code => Ending::Failed { exit_code: Some(code), error: String::new() },
+    };
+    Task {
+        id: TaskId::from_text(&format!("{number:04}")),
+        unit_id: UnitId::all(PolicyId::new("o", "w")),
+        slot: Slot::Number(1),
+        spec: SpecVersion { number: 1, digest: 1 },
+        node: Some(NodeId::new("o", "n1")),
+        agreement: None,
+        desired: DesiredState::Running,
+        state: TaskState::Ended(ending),
+        seq: 0,
+        cause: if number == 0 { Cause::Scale } else { Cause::TaskFailed },
+        created_at: at(created),
+        start_at: at(created),
+        desired_at: Some(at(created)),
+        state_at: at(end),
+        running_at: Some(at(created)),
+        ended_at: Some(at(end)),
+    }
+}
+
+fn restart() -> Restart {
+    Orchestration::default().restart
+}
+
+fn judge(policy: &Restart, tasks: &[Task], now: i64) -> RestartVerdict {
+    let history = SlotTasks::new(tasks.to_vec());
+    judge_restart(policy, &history, history.newest().unwrap(), None, at(now))
+}
+
+#[test]
+fn b10_s2_condition_decides_which_ends_lead_to_a_restart() {
+    let table = [
+        (RestartCondition::None, 1, false),
+        (RestartCondition::OnFailure, 0, false),
+        (RestartCondition::OnFailure, 1, true),
+        (RestartCondition::Any, 0, true),
+    ];
+    for (condition, exit_code, restarts) in table {
+        let policy = Restart { condition, ..restart() };
+        let expected =
+            if restarts { RestartVerdict::Restart { start_at: at(15) } } else { RestartVerdict::Unwanted };
+        assert_eq!(judge(&policy, &[ended(0, 0, 10, exit_code)], 10), expected);
+    }
+}
+
+#[test]
+fn b10_s3_restarts_are_limited() {
+    let policy = Restart { max_attempts: 2, ..restart() };
+    let tasks: Vec<Task> =
+        (0..3).map(|number| ended(number, i64::from(number) * 10, i64::from(number) * 10 + 5, 1)).collect();
+    assert!(matches!(judge(&policy, &tasks[..2], 20), RestartVerdict::Restart { .. }));
+    assert_eq!(judge(&policy, &tasks, 30), RestartVerdict::Exhausted { attempts: 2 });
+    let history = SlotTasks::new(tasks);
+    let newest = history.newest().unwrap();
+    let verdict = judge_restart(&policy, &history, newest, Some(at(29)), at(30));
+    assert!(matches!(verdict, RestartVerdict::Restart { .. }), "a cleared node counts from zero");
+}
+
+#[test]
+fn b10_s4_only_restarts_within_the_window_count() {
+    let policy = Restart { max_attempts: 1, window_seconds: 60, ..restart() };
+    let first = ended(0, -100, 0, 1);
+    assert!(matches!(
+        judge(&policy, &[first.clone(), ended(1, 0, 100, 1)], 100),
+        RestartVerdict::Restart { .. }
+    ));
+    let verdict = judge(&policy, &[first, ended(1, 0, 30, 1)], 30);
+    assert_eq!(verdict, RestartVerdict::Exhausted { attempts: 1 });
+}
+
+#[test]
+fn b10_s8_restarts_of_another_version_do_not_count() {
+    let policy = Restart { max_attempts: 1, ..restart() };
+    let mut new = ended(2, 50, 60, 1);
+    (new.spec, new.cause) = (SpecVersion { number: 2, digest: 2 }, Cause::Update);
+    let tasks = [ended(0, 0, 10, 1), ended(1, 20, 30, 1), new];
+    assert_eq!(judge(&policy, &tasks, 60), RestartVerdict::Restart { start_at: at(65) });
+}
+
+#[test]
+fn b10_task_that_fails_before_its_delay_is_over_waits_for_it() {
+    let mut task = ended(1, 0, 2, 1);
+    task.start_at = at(10);
+    assert_eq!(judge(&restart(), &[task.clone()], 2), RestartVerdict::Wait { until: at(10) });
+    assert_eq!(judge(&restart(), &[task], 10), RestartVerdict::Restart { start_at: at(15) });
+}
+
+#[test]
+fn b10_each_node_counts_by_itself_when_another_one_is_tried() {
+    let policy = Restart { max_attempts: 1, on_exhausted: OnExhausted::Switch, ..restart() };
+    let mut moved = ended(2, 40, 50, 1);
+    moved.node = Some(NodeId::new("o", "n2"));
+    let tasks = [ended(0, 0, 10, 1), ended(1, 20, 30, 1), moved];
+    assert_eq!(judge(&policy, &tasks[..2], 30), RestartVerdict::Exhausted { attempts: 1 });
+    assert!(matches!(judge(&policy, &tasks, 50), RestartVerdict::Restart { .. }));
+}
+
+#[test]
+fn b12_s1_every_cell_of_the_table_of_states() {
+    use UpdateState::*;
+    let pause = UpdateEvent::Failed(FailureAction::Pause);
+    let back = UpdateEvent::Failed(FailureAction::Rollback);
+    let columns = [
+        UpdateEvent::Dirty,
+        pause,
+        back,
+        UpdateEvent::AllDone,
+        UpdateEvent::Written,
+        UpdateEvent::RollbackRequested,
+        UpdateEvent::Pause,
+        UpdateEvent::Resume,
+    ];
+    let same = |state| Some(state);
+    let rows = [
+        (
+            None,
+            [
+                Some(Updating),
+                same(None),
+                same(None),
+                same(None),
+                Some(None),
+                Some(RollbackStarted),
+                Option::None,
+                Option::None,
+            ],
+        ),
+        (
+            Completed,
+            [
+                Some(Updating),
+                same(Completed),
+                same(Completed),
+                same(Completed),
+                Some(None),
+                Some(RollbackStarted),
+                Option::None,
+                Option::None,
+            ],
+        ),
+        (
+            RollbackCompleted,
+            [
+                Some(Updating),
+                same(RollbackCompleted),
+                same(RollbackCompleted),
+                same(RollbackCompleted),
+                Some(None),
+                Some(RollbackStarted),
+                Option::None,
+                Option::None,
+            ],
+        ),
+        (
+            Updating,
+            [
+                same(Updating),
+                Some(Paused),
+                Some(RollbackStarted),
+                Some(Completed),
+                Some(None),
+                Some(RollbackStarted),
+                Some(Paused),
+                Option::None,
+            ],
+        ),
+        (
+            Paused,
+            [
+                same(Paused),
+                same(Paused),
+                same(Paused),
+                same(Paused),
+                Some(None),
+                Some(RollbackStarted),
+                Option::None,
+                Some(Updating),
+            ],
+        ),
+        (
+            RollbackStarted,
+            [
+                same(RollbackStarted),
+                Some(RollbackPaused),
+                Some(RollbackPaused),
+                Some(RollbackCompleted),
+                Some(None),
+                Option::None,
+                Some(RollbackPaused),
+                Option::None,
+            ],
+        ),
+        (
+            RollbackPaused,
+            [
+                same(RollbackPaused),
+                same(RollbackPaused),
+                same(RollbackPaused),
+                same(RollbackPaused),
+                Some(None),
+                Option::None,
+                Option::None,
+                Some(RollbackStarted),
+            ],
+        ),
+    ];
+    for (state, cells) in rows {
+        for (event, expected) in columns.into_iter().zip(cells) {
+            assert_eq!(next_state(state, event).ok(), expected, "{state:?} {event:?}");
+        }
+    }
+}
+
+#[test]
+fn b12_failures_that_are_to_be_ignored_change_no_state() {
+    let event = UpdateEvent::Failed(FailureAction::Continue);
+    for state in [UpdateState::Updating, UpdateState::RollbackStarted] {
+        assert_eq!(next_state(state, event), Ok(state));
+    }
+}
+
+#[test]
+fn b11_6_written_policy_keeps_slots_in_work_and_forgets_the_rest() {
+    let mut status = UpdateStatus { state: UpdateState::Paused, ..UpdateStatus::default() };
+    let part = status.part_mut(&Part::All);
+    part.total = 4;
+    let ticket = |done_at: Option<Timestamp>| Ticket { since: at(0), task: None, done_at };
+    part.tickets.insert(Slot::Number(1), ticket(None));
+    part.tickets.insert(Slot::Number(2), ticket(Some(at(1))));
+    status.request(UpdateEvent::Written, "", at(5)).unwrap();
+    assert_eq!((status.state, status.total(), status.tickets().count()), (UpdateState::None, 0, 1));
+    assert!(status.request(UpdateEvent::Resume, "", at(6)).is_err());
+}
+
+fn history(count: u32) -> SlotTasks {
+    let mut tasks: Vec<Task> =
+        (0..count).map(|number| ended(number, i64::from(number), i64::from(number) + 1, 1)).collect();
+    for task in &mut tasks {
+        task.desired = DesiredState::Shutdown;
+    }
+    if let Some(last) = tasks.last_mut() {
+        (last.desired, last.state) = (DesiredState::Running, TaskState::RUNNING);
+    }
+    SlotTasks::new(tasks)
+}
+
+#[test]
+fn b13_s1_newest_records_are_kept() {
+    let deleted = tasks_to_delete(&history(21), 5, 0);
+    assert_eq!((deleted.len(), deleted[0].as_str(), deleted[15].as_str()), (16, "0000", "0015"));
+    assert_eq!(tasks_to_delete(&history(21), 2, 0).len(), 19);
+}
+
+#[test]
+fn b13_s2_as_many_records_are_kept_as_restarts_are_counted() {
+    assert_eq!(tasks_to_delete(&history(21), 2, 6).len(), 14);
+}
+
+#[test]
+fn b13_s3_negative_limit_keeps_everything() {
+    assert!(tasks_to_delete(&history(21), -1, 0).is_empty());
+}
+
+#[test]
+fn b13_removed_task_is_deleted_only_after_it_stopped() {
+    let mut task = ended(0, 0, 1, 1);
+    task.desired = DesiredState::Remove;
+    assert_eq!(tasks_to_delete(&SlotTasks::new(vec![task.clone()]), 5, 0).len(), 1);
+    task.state = TaskState::RUNNING;
+    assert!(tasks_to_delete(&SlotTasks::new(vec![task.clone()]), 5, 0).is_empty());
+    (task.state, task.node) = (TaskState::Pending, None);
+    assert_eq!(tasks_to_delete(&SlotTasks::new(vec![task]), -1, 0).len(), 1);
+}

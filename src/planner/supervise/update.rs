@@ -1,0 +1,399 @@
+//! The update supervisor: replaces the slots that run another version than the workload's, some at a time.
+//!
+//! Its progress is the status row; it holds nothing else, so that any agbot continues where another one stopped. Sources:
+//! orchestration B11, B12, P8.
+
+use std::collections::BTreeSet;
+
+use evenkeel_ids::TaskId;
+use jiff::Timestamp;
+
+use super::update_status::{Ticket, UpdateBlocked, UpdateEvent, UpdateState, next_state};
+use crate::{
+    change::{Cause, Change, Permit, Step},
+    facts::Availability,
+    goal::SlotCondition,
+    place::Constraint,
+    reconcile::UnitPass,
+    report::Blocked,
+    settings::{FailureAction, UpdateOrder},
+    usage::later,
+    workload::{DesiredState, Ending, Slot, SpecVersion, Task, TaskState},
+};
+
+/// Slots that are listed when all of them wait.
+const BLOCKED_SLOTS: usize = 20;
+
+/// Continues the update of a workload in one workload unit.
+pub(crate) fn plan(pass: &mut UnitPass<'_>) {
+    let dirty = dirty_slots(pass);
+    if !begin(pass, &dirty) {
+        return;
+    }
+    if matches!(pass.update.state, UpdateState::Completed | UpdateState::RollbackCompleted) {
+        return replace_stragglers(pass, &dirty);
+    }
+    finish_tickets(pass);
+    if pass.update.is_rolling() && react_to_failures(pass) {
+        return;
+    }
+    if pass.update.is_rolling() {
+        take(pass, &dirty);
+    } else {
+        pass.update.blocked = None;
+    }
+    count(pass);
+    complete(pass);
+}
+
+fn target(pass: &UnitPass<'_>) -> SpecVersion {
+    pass.versions.current
+}
+
+/// Returns the slots that run another version, in the order in which they are replaced: those not running first.
+///
+/// A paused node keeps what it runs until it is active again.
+fn dirty_slots(pass: &UnitPass<'_>) -> Vec<Slot> {
+    let mut dirty: Vec<(bool, Slot)> = pass
+        .all_slots()
+        .into_iter()
+        .filter(|slot| is_dirty(pass, slot))
+        .map(|slot| (pass.tasks(&slot).is_running(), slot))
+        .collect();
+    dirty.sort();
+    dirty.into_iter().map(|(_, slot)| slot).collect()
+}
+
+fn is_dirty(pass: &UnitPass<'_>, slot: &Slot) -> bool {
+    let (tasks, target) = (pass.tasks(slot), target(pass));
+    let is_paused =
+        |task: &Task| pass.node_of(task).is_some_and(|node| node.availability == Availability::Pause);
+    if tasks.wanted().any(|task| task.spec == target || is_paused(task)) {
+        return false;
+    }
+    let is_tried = |task: &Task| {
+        task.spec == target
+            && task.ended_by_itself()
+            && pass.update.counts_from.is_none_or(|from| task.created_at >= from)
+    };
+    if tasks.iter().any(is_tried) {
+        return false;
+    }
+    match pass.condition(slot) {
+        SlotCondition::Runnable => true,
+        // One that was given up with this version is tried again only after a user resumed the update.
+        SlotCondition::GivenUp => {
+            let newest = tasks.newest();
+            let failed = newest.is_some_and(|one| one.state != TaskState::Ended(Ending::Complete));
+            let is_older = newest.is_some_and(|one| one.spec != target);
+            is_older && !pass.update.is_rollback() || !is_older && failed && pass.update.is_rolling()
+        }
+        SlotCondition::Dead => false,
+    }
+}
+
+/// Starts an update if slots are dirty and none works toward the version. Returns whether there is one.
+fn begin(pass: &mut UnitPass<'_>, dirty: &[Slot]) -> bool {
+    let (now, target) = (pass.now, target(pass));
+    let part = pass.facts.unit_id.part.clone();
+    let is_known = pass.update.target == Some(target) && pass.update.state != UpdateState::None;
+    if !is_known {
+        let is_rollback = pass.update.target.is_none() && pass.update.state == UpdateState::RollbackStarted;
+        if dirty.is_empty() && !pass.update.is_rolling() {
+            return false;
+        }
+        if !is_rollback {
+            pass.update.start(now);
+            pass.update.state = UpdateState::Updating;
+            "update in progress".clone_into(&mut pass.update.message);
+            let text = format!("{} slots run another version", dirty.len());
+            pass.emit("update.started", None, None, text);
+        }
+        pass.update.target = Some(target);
+    }
+    if pass.update.is_rolling() && pass.update.part(&part).is_none_or(|part| part.total == 0) {
+        pass.update.part_mut(&part).total = dirty.len() as u32;
+    }
+    true
+}
+
+/// Replaces slots that were left out of the update because their nodes were paused or away; the status stays as it is.
+fn replace_stragglers(pass: &mut UnitPass<'_>, dirty: &[Slot]) {
+    let cause = cause(pass);
+    for slot in dirty {
+        replace(pass, slot, cause);
+    }
+}
+
+fn cause(pass: &UnitPass<'_>) -> Cause {
+    if pass.update.is_rollback() { Cause::Rollback } else { Cause::Update }
+}
+
+/// Marks slots in work as finished, and frees those whose delay is over.
+fn finish_tickets(pass: &mut UnitPass<'_>) {
+    let (now, settings) = (pass.now, *pass.update_settings());
+    let part = pass.facts.unit_id.part.clone();
+    let tickets: Vec<(Slot, Ticket)> = pass
+        .update
+        .part(&part)
+        .into_iter()
+        .flat_map(|part| &part.tickets)
+        .map(|(slot, ticket)| (slot.clone(), ticket.clone()))
+        .collect();
+    for (slot, mut ticket) in tickets {
+        if ticket.done_at.is_none() && is_finished(pass, &slot, &ticket, settings.start_timeout_secs) {
+            ticket.done_at = Some(now);
+            pass.update.last_step_at = Some(now);
+            pass.emit("update.slot", Some(&slot), None, "finished".to_owned());
+        }
+        let free_at = ticket.done_at.map(|at| later(at, settings.delay_secs));
+        let tickets = &mut pass.update.part_mut(&part).tickets;
+        match free_at {
+            Some(at) if at <= now => {
+                tickets.remove(&slot);
+            }
+            _ => {
+                tickets.insert(slot, ticket);
+            }
+        }
+        free_at.into_iter().for_each(|at| pass.wake(at));
+    }
+}
+
+fn is_finished(pass: &mut UnitPass<'_>, slot: &Slot, ticket: &Ticket, timeout_secs: u64) -> bool {
+    // The task that was created for an update before this one does not count.
+    let Some(id) = &ticket.task else { return !is_dirty(pass, slot) };
+    let deadline = later(ticket.since, timeout_secs);
+    let task = pass.tasks(slot).iter().find(|task| task.id == *id);
+    let is_finished = pass.now >= deadline
+        || task.is_none_or(|task| task.is_running() || task.state.is_ended() || !task.is_wanted());
+    if !is_finished {
+        pass.wake(deadline);
+    }
+    is_finished
+}
+
+/// Counts tasks of the update that failed, and pauses it or rolls it back when there are too many. Returns whether it did.
+fn react_to_failures(pass: &mut UnitPass<'_>) -> bool {
+    let settings = *pass.update_settings();
+    let part = pass.facts.unit_id.part.clone();
+    let known = pass.update.part(&part).map(|part| part.failed.clone()).unwrap_or_default();
+    let new: Vec<Task> = failed_tasks(pass, settings.monitor_secs, settings.start_timeout_secs)
+        .into_iter()
+        .filter(|task| !known.contains(&task.id))
+        .collect();
+    let Some(last) = new.last() else { return false };
+    pass.update.part_mut(&part).failed.extend(new.iter().map(|task| task.id.clone()));
+    let ratio = f64::from(pass.update.failed()) / f64::from(pass.update.total().max(1));
+    if ratio <= settings.max_failure_ratio || settings.failure_action == FailureAction::Continue {
+        return false;
+    }
+    let event = UpdateEvent::Failed(settings.failure_action);
+    let state = next_state(pass.update.state, event).unwrap_or(pass.update.state);
+    let message = failure_message(last);
+    match (state, pass.versions.roll_back()) {
+        (UpdateState::RollbackStarted, Some(versions)) => {
+            pass.versions = versions;
+            pass.update.start(pass.now);
+            pass.update.target = Some(versions.current);
+            pass.emit("update.rollback-started", Some(&last.slot), last.node.as_ref(), message.clone());
+            pass.update.state = state;
+            pass.update.message = message;
+        }
+        (UpdateState::RollbackStarted, None) => {
+            pass.update.state = UpdateState::Paused;
+            pass.update.message = format!("{message}; there is no previous version to roll back to");
+            pass.emit("update.paused", Some(&last.slot), last.node.as_ref(), pass.update.message.clone());
+        }
+        _ => {
+            let kind =
+                if state == UpdateState::RollbackPaused { "update.rollback-paused" } else { "update.paused" };
+            pass.emit(kind, Some(&last.slot), last.node.as_ref(), message.clone());
+            pass.update.state = state;
+            pass.update.message = message;
+        }
+    }
+    true
+}
+
+fn failure_message(task: &Task) -> String {
+    let node = task.node.as_ref().map_or_else(|| "no node".to_owned(), ToString::to_string);
+    let why = match &task.state {
+        TaskState::Ended(Ending::Failed { error, .. } | Ending::Rejected { error }) => error.clone(),
+        TaskState::Ended(Ending::Complete) => "exited".to_owned(),
+        TaskState::Ended(_) => "stopped".to_owned(),
+        _ => "was not seen running in time".to_owned(),
+    };
+    format!("task {} failed on {node}: {why}", task.id)
+}
+
+fn failed_tasks(pass: &UnitPass<'_>, monitor_secs: u64, timeout_secs: u64) -> Vec<Task> {
+    let Some(from) = pass.update.counts_from else { return Vec::new() };
+    let target = target(pass);
+    let is_of_update =
+        |task: &&Task| task.cause.is_update() && task.spec == target && task.created_at >= from;
+    let slots = pass.all_slots();
+    let tasks = slots.iter().flat_map(|slot| pass.tasks(slot).iter());
+    tasks
+        .filter(is_of_update)
+        .filter(|task| has_failed(task, monitor_secs, timeout_secs, pass.now))
+        .cloned()
+        .collect()
+}
+
+/// A task fails an update when it ends before it runs, or soon after, or does not run in time.
+fn has_failed(task: &Task, monitor_secs: u64, timeout_secs: u64, now: Timestamp) -> bool {
+    if !task.state.is_ended() {
+        return task.running_at.is_none() && task.is_wanted() && now >= later(task.created_at, timeout_secs);
+    }
+    let is_requested = match &task.state {
+        TaskState::Ended(Ending::Orphaned) => true,
+        TaskState::Ended(Ending::Shutdown) => {
+            task.desired_at.is_some_and(|at| task.desired > DesiredState::Running && at < task.state_at)
+        }
+        _ => !task.ended_by_itself(),
+    };
+    let soon = match (task.running_at, task.ended_at) {
+        (Some(running), Some(ended)) => ended <= later(running, monitor_secs),
+        _ => true,
+    };
+    !is_requested && soon
+}
+
+/// Replaces dirty slots as far as the gates allow.
+fn take(pass: &mut UnitPass<'_>, dirty: &[Slot]) {
+    let part = pass.facts.unit_id.part.clone();
+    let in_work: BTreeSet<Slot> = pass
+        .update
+        .part(&part)
+        .into_iter()
+        .flat_map(|part| &part.tickets)
+        .filter(|(_, ticket)| ticket.task.is_some())
+        .map(|(slot, _)| slot.clone())
+        .collect();
+    let (cause, first) = (cause(pass), pass.plan.blocked.len());
+    let mut taken = 0;
+    for slot in dirty.iter().filter(|slot| !in_work.contains(*slot)) {
+        if let Some(task) = replace(pass, slot, cause) {
+            taken += 1;
+            let ticket = Ticket { since: pass.now, task: Some(task), done_at: None };
+            pass.update.part_mut(&part).tickets.insert(slot.clone(), ticket);
+            let deadline = later(pass.now, pass.update_settings().start_timeout_secs);
+            pass.wake(deadline);
+        }
+    }
+    let is_in_work = pass.update.tickets().any(|(.., ticket)| ticket.task.is_some());
+    note_blocked(pass, first, taken > 0 || is_in_work);
+}
+
+/// Records what all slots wait for, if none proceeds.
+fn note_blocked(pass: &mut UnitPass<'_>, first: usize, is_proceeding: bool) {
+    let waiting = pass.plan.blocked[first..].iter().take(BLOCKED_SLOTS);
+    let slots: Vec<(Slot, Blocked)> =
+        waiting.map(|(step, blocked)| (step.slot.clone(), blocked.clone())).collect();
+    if is_proceeding || slots.is_empty() {
+        pass.update.blocked = None;
+        return;
+    }
+    let since = pass.update.blocked.as_ref().map_or(pass.now, |blocked| blocked.since);
+    pass.update.blocked = Some(UpdateBlocked { since, slots });
+}
+
+/// Replaces the tasks of one slot by one of the workload's version; returns it, or none when a gate blocks.
+fn replace(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause) -> Option<TaskId> {
+    let old: Vec<Task> = pass.tasks(slot).wanted().cloned().collect();
+    let live = old.iter().find(|task| !task.state.is_ended() && task.node.is_some());
+    let node = live.and_then(|task| task.node.clone());
+    let (order, destination) = match live {
+        Some(task) if wants_start_first(pass) => start_first(pass, slot, task),
+        _ => (UpdateOrder::StopFirst, None),
+    };
+    let change = Change::Replace { node, order };
+    let step = Step { unit_id: pass.facts.unit_id.clone(), slot: slot.clone(), change, cause };
+    let permit = pass.permit(&step)?;
+    let limit = pass.update_settings().parallelism;
+    let tasks = old.iter().map(|task| task.id.clone()).collect();
+    pass.keep(Permit { ticket_limit: Some(limit), tasks, ..permit });
+    if order == UpdateOrder::StopFirst {
+        for task in &old {
+            pass.raise(slot, &task.id, DesiredState::Shutdown);
+        }
+    }
+    let on_node = match slot {
+        Slot::Node(node) => Some(node.clone()),
+        Slot::Number(_) => destination,
+    };
+    Some(pass.create(slot, target(pass), cause, on_node.as_ref()))
+}
+
+fn wants_start_first(pass: &UnitPass<'_>) -> bool {
+    pass.update_settings().order == UpdateOrder::StartFirst && !pass.facts.workload.goal.is_exclusive()
+}
+
+/// Finds where the new instance starts before the old one stops: on the same node if its agent can hold both, else on another one, else
+/// nowhere, so that the old one stops first.
+fn start_first(
+    pass: &mut UnitPass<'_>,
+    slot: &Slot,
+    old: &Task,
+) -> (UpdateOrder, Option<evenkeel_ids::NodeId>) {
+    let table = pass.facts.table;
+    if let Some(node) = pass.node_of(old).filter(|node| node.is_capable) {
+        let fits = table.number(&node.id).is_some_and(|number| {
+            let constraints = Constraint::OF_NODES.into_iter().filter(|one| *one != Constraint::MaxPerNode);
+            let mut removed = constraints.filter_map(|constraint| table.removed_by(constraint));
+            !removed.any(|nodes| nodes.contains(number))
+        });
+        if fits {
+            return (UpdateOrder::StartFirst, Some(node.id.clone()));
+        }
+    }
+    let other = match slot {
+        Slot::Node(_) => None,
+        Slot::Number(_) => pass.candidate(old.node.as_ref()),
+    };
+    if other.is_none() {
+        let text = "no node can run both instances; the old one stops first".to_owned();
+        pass.emit("update.order-degraded", Some(slot), old.node.as_ref(), text);
+        return (UpdateOrder::StopFirst, None);
+    }
+    (UpdateOrder::StartFirst, other)
+}
+
+/// Counts the slots that are done; the number never goes back.
+fn count(pass: &mut UnitPass<'_>) {
+    let left = dirty_slots(pass).len() as u32;
+    let part = pass.facts.unit_id.part.clone();
+    let progress = pass.update.part_mut(&part);
+    let open = progress.tickets.values().filter(|ticket| ticket.done_at.is_none()).count() as u32;
+    progress.done = progress.done.max(progress.total.saturating_sub(left + open));
+}
+
+/// Completes the update when every slot of every workload unit is done and the monitoring time is over.
+fn complete(pass: &mut UnitPass<'_>) {
+    let is_done = pass.update.parts.len() >= pass.facts.part_count
+        && pass.update.parts.iter().all(|(_, part)| part.is_done());
+    if !pass.update.is_rolling() || !is_done {
+        return;
+    }
+    let settings = *pass.update_settings();
+    // The last slot's delay is waited for, so that its failure is still noticed.
+    let watched = if settings.delay_secs >= settings.monitor_secs {
+        settings.delay_secs + 1
+    } else {
+        settings.monitor_secs
+    };
+    let until = pass.update.last_step_at.map_or(pass.now, |at| later(at, watched));
+    if pass.now < until {
+        return pass.wake(until);
+    }
+    let state = next_state(pass.update.state, UpdateEvent::AllDone).unwrap_or(pass.update.state);
+    let (kind, message) = match state {
+        UpdateState::RollbackCompleted => ("update.rollback-completed", "rollback completed"),
+        _ => ("update.completed", "update completed"),
+    };
+    pass.update.state = state;
+    pass.update.completed_at = Some(pass.now);
+    message.clone_into(&mut pass.update.message);
+    pass.emit(kind, None, None, message.to_owned());
+}

@@ -1,0 +1,285 @@
+//! The status of a workload's update: one row for all of its workload units and all agbots.
+//!
+//! Source: orchestration B11, B12; engine 6.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_ids::TaskId;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    report::Blocked,
+    settings::FailureAction,
+    usage::secs_since,
+    workload::{Part, Slot, SpecVersion},
+};
+
+/// The state of an update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UpdateState {
+    /// There was none since a client last wrote the policy.
+    #[default]
+    None,
+    /// Slots are being replaced.
+    Updating,
+    /// No further slot is replaced.
+    Paused,
+    /// Every slot runs the version.
+    Completed,
+    /// Slots are being returned to the previous version.
+    RollbackStarted,
+    /// No further slot is returned.
+    RollbackPaused,
+    /// Every slot runs the previous version again.
+    RollbackCompleted,
+}
+
+/// What changes the state of an update.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UpdateEvent {
+    /// Slots run another version than the workload's.
+    Dirty,
+    /// Every slot runs the workload's version and the monitoring time is over.
+    AllDone,
+    /// More tasks failed than tolerated.
+    Failed(FailureAction),
+    /// A client wrote the policy.
+    Written,
+    /// A user requested a rollback.
+    RollbackRequested,
+    /// A user paused it.
+    Pause,
+    /// A user resumed it.
+    Resume,
+}
+
+/// A user's action that the state of the update does not allow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the update is {state:?}, so that {event:?} is not possible")]
+pub struct UpdateConflict {
+    /// The state.
+    pub state: UpdateState,
+    /// The action.
+    pub event: UpdateEvent,
+}
+
+/// Returns the state after an event; the same when the event changes nothing.
+///
+/// A rollback is never rolled back. What a client writes starts from [`UpdateState::None`]; dirty slots then start the update.
+/// # Errors
+/// [`UpdateConflict`] for a user's action that the state does not allow.
+pub fn next_state(state: UpdateState, event: UpdateEvent) -> Result<UpdateState, UpdateConflict> {
+    use UpdateEvent as Event;
+    use UpdateState as State;
+    Ok(match (state, event) {
+        (_, Event::Written) => State::None,
+        (State::None | State::Completed | State::RollbackCompleted, Event::Dirty) => State::Updating,
+        (State::None | State::Completed | State::RollbackCompleted, Event::RollbackRequested) => {
+            State::RollbackStarted
+        }
+        (State::Updating | State::Paused, Event::RollbackRequested) => State::RollbackStarted,
+        (State::Updating, Event::AllDone) => State::Completed,
+        (State::Updating, Event::Failed(FailureAction::Pause) | Event::Pause) => State::Paused,
+        (State::Updating, Event::Failed(FailureAction::Rollback)) => State::RollbackStarted,
+        (State::Paused, Event::Resume) => State::Updating,
+        (State::RollbackStarted, Event::AllDone) => State::RollbackCompleted,
+        (
+            State::RollbackStarted,
+            Event::Failed(FailureAction::Pause | FailureAction::Rollback) | Event::Pause,
+        ) => State::RollbackPaused,
+        (State::RollbackPaused, Event::Resume) => State::RollbackStarted,
+        (_, Event::Pause | Event::Resume | Event::RollbackRequested) => {
+            return Err(UpdateConflict { state, event });
+        }
+        (_, Event::Dirty | Event::AllDone | Event::Failed(_)) => state,
+    })
+}
+
+/// A slot that is being updated. As long as it exists, the slot counts toward the update parallelism.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ticket {
+    /// When the slot was taken.
+    pub since: Timestamp,
+    /// The task that replaces the one before; none until it is created.
+    pub task: Option<TaskId>,
+    /// When the slot was finished; the ticket stays until the delay after it is over.
+    pub done_at: Option<Timestamp>,
+}
+
+/// The share of one workload unit in an update.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct UnitProgress {
+    /// Slots to be replaced at the start.
+    pub total: u32,
+    /// Slots that are done.
+    pub done: u32,
+    /// The slots in work.
+    pub tickets: BTreeMap<Slot, Ticket>,
+    /// Tasks of the update that failed.
+    pub failed: BTreeSet<TaskId>,
+}
+
+impl UnitProgress {
+    /// Returns whether every slot is done.
+    pub fn is_done(&self) -> bool {
+        self.done >= self.total && self.tickets.is_empty()
+    }
+}
+
+/// What all remaining slots of an update wait for.
+///
+/// # Source
+/// Orchestration D11.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UpdateBlocked {
+    /// Since when no slot could proceed.
+    pub since: Timestamp,
+    /// Some of the slots, each with its reason.
+    pub slots: Vec<(Slot, Blocked)>,
+}
+
+impl UpdateBlocked {
+    /// Returns whether it lasts long enough to be shown.
+    pub fn is_shown(&self, now: Timestamp) -> bool {
+        secs_since(self.since, now) >= BLOCKED_AFTER_SECS
+    }
+}
+
+/// An update counts as blocked when no slot could proceed for this time.
+const BLOCKED_AFTER_SECS: u64 = 10;
+
+/// The status of a workload's update.
+///
+/// # Shape
+/// `target` is the version that the update works toward; an update with another target is none.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct UpdateStatus {
+    /// Its state.
+    pub state: UpdateState,
+    /// Why, in words.
+    pub message: String,
+    /// When it started.
+    pub started_at: Option<Timestamp>,
+    /// When it completed.
+    pub completed_at: Option<Timestamp>,
+    /// The version.
+    pub target: Option<SpecVersion>,
+    /// Tasks created before do not count: when it started, or was last resumed.
+    pub counts_from: Option<Timestamp>,
+    /// When the last slot was finished.
+    pub last_step_at: Option<Timestamp>,
+    /// What every remaining slot waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked: Option<UpdateBlocked>,
+    /// The workload units.
+    pub parts: Vec<(Part, UnitProgress)>,
+}
+
+impl UpdateStatus {
+    /// Returns slots to be replaced at the start.
+    pub fn total(&self) -> u32 {
+        self.parts.iter().map(|(_, part)| part.total).sum()
+    }
+
+    /// Returns slots that are done.
+    pub fn done(&self) -> u32 {
+        self.parts.iter().map(|(_, part)| part.done.min(part.total)).sum()
+    }
+
+    /// Returns tasks that failed.
+    pub fn failed(&self) -> u32 {
+        self.parts.iter().map(|(_, part)| part.failed.len() as u32).sum()
+    }
+
+    /// Returns the slots in work of all workload units.
+    pub fn tickets(&self) -> impl Iterator<Item = (&Part, &Slot, &Ticket)> {
+        self.parts
+            .iter()
+            .flat_map(|(name, part)| part.tickets.iter().map(move |(slot, one)| (name, slot, one)))
+    }
+
+    /// Returns the share of a workload unit.
+    pub fn part(&self, name: &Part) -> Option<&UnitProgress> {
+        self.parts.iter().find(|(one, _)| one == name).map(|(_, part)| part)
+    }
+
+    /// Returns the share of a workload unit to be changed; an empty one is added.
+    pub fn part_mut(&mut self, name: &Part) -> &mut UnitProgress {
+        let position = self.parts.iter().position(|(one, _)| one == name).unwrap_or_else(|| {
+            self.parts.push((name.clone(), UnitProgress::default()));
+            self.parts.len() - 1
+        });
+        &mut self.parts[position].1
+    }
+
+    /// Returns whether slots are being replaced.
+    pub fn is_rolling(&self) -> bool {
+        matches!(self.state, UpdateState::Updating | UpdateState::RollbackStarted)
+    }
+
+    /// Returns whether a user or a failure paused it.
+    pub fn is_paused(&self) -> bool {
+        matches!(self.state, UpdateState::Paused | UpdateState::RollbackPaused)
+    }
+
+    /// Returns whether slots are being, or were being, returned to the previous version.
+    pub fn is_rollback(&self) -> bool {
+        matches!(
+            self.state,
+            UpdateState::RollbackStarted | UpdateState::RollbackPaused | UpdateState::RollbackCompleted
+        )
+    }
+
+    /// Applies a user's action, or what a client wrote.
+    ///
+    /// # Errors
+    /// [`UpdateConflict`] when the state does not allow the action.
+    pub fn request(
+        &mut self,
+        event: UpdateEvent,
+        message: &str,
+        now: Timestamp,
+    ) -> Result<(), UpdateConflict> {
+        let state = next_state(self.state, event)?;
+        match event {
+            UpdateEvent::Written => {
+                // Slots in work are still down, and count until they are finished.
+                let mut parts = std::mem::take(&mut self.parts);
+                parts.iter_mut().for_each(|(_, part)| part.restart(0));
+                *self = Self { parts, ..Self::default() };
+            }
+            UpdateEvent::Resume => {
+                // What failed before does not count again.
+                self.parts.iter_mut().for_each(|(_, part)| part.failed.clear());
+                self.counts_from = Some(now);
+            }
+            UpdateEvent::RollbackRequested => self.start(now),
+            _ => {}
+        }
+        self.state = state;
+        message.clone_into(&mut self.message);
+        Ok(())
+    }
+
+    /// Begins anew; slots in work stay in work.
+    pub(crate) fn start(&mut self, now: Timestamp) {
+        self.started_at = Some(now);
+        self.counts_from = Some(now);
+        self.completed_at = None;
+        self.target = None;
+        self.blocked = None;
+        self.last_step_at = None;
+        self.parts.iter_mut().for_each(|(_, part)| part.restart(0));
+        self.parts.retain(|(_, part)| !part.tickets.is_empty());
+    }
+}
+
+impl UnitProgress {
+    fn restart(&mut self, total: u32) {
+        self.tickets.retain(|_, ticket| ticket.done_at.is_none());
+        self.tickets.values_mut().for_each(|ticket| ticket.task = None);
+        *self = Self { total, tickets: std::mem::take(&mut self.tickets), ..Self::default() };
+    }
+}

@@ -1,0 +1,171 @@
+//! The workload that a deployment policy's `orchestration` describes.
+//!
+//! Source: orchestration 1.2, 1.3, A3.
+
+use evenkeel_domain::orchestration::{self as document, Orchestration, PlacementPolicy, Scope};
+use evenkeel_ids::{NodeId, PolicyId};
+
+use super::{NodeOrder, NodeScope, PlacementRules, Versions, Workload};
+use crate::{
+    goal::Goal,
+    settings::{FailureAction, OfflinePeerPolicy, UpdateOrder, UpdateOverrides, UpdateSettings},
+};
+
+/// What holds where a policy says nothing.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HubDefaults {
+    /// Updates and rollbacks.
+    pub update: UpdateSettings,
+    /// Seconds that a node must stay ready before an instance starts there.
+    pub ready_secs: u64,
+}
+
+impl Default for HubDefaults {
+    fn default() -> Self {
+        Self { update: UpdateSettings::default(), ready_secs: 16 }
+    }
+}
+
+impl Workload {
+    /// Returns the workload of a policy with this document.
+    pub fn of_document(
+        policy: &PolicyId,
+        document: &Orchestration,
+        versions: Versions,
+        hub: &HubDefaults,
+    ) -> Self {
+        let ready_secs = document.timers.ready_period_seconds.unwrap_or(hub.ready_secs);
+        Self {
+            policy: policy.clone(),
+            goal: Goal::of(document, ready_secs),
+            scope: scope(policy, &document.scope),
+            versions,
+            placement: placement(policy, document),
+            restart: document.restart,
+            update: UpdateOverrides::of(&document.update, document.ha).over(&hub.update),
+            rollback: UpdateOverrides::of(&document.rollback, document.ha).over(&hub.update),
+            is_frozen: false,
+        }
+    }
+}
+
+fn scope(policy: &PolicyId, scope: &Scope) -> NodeScope {
+    match (scope, scope.node_ids(policy.org()), scope.group_ids(policy.org())) {
+        (_, Some(nodes), _) => NodeScope::Nodes(nodes),
+        (_, _, Some(groups)) => NodeScope::Groups(groups),
+        (Scope::HaGroups { .. }, ..) => NodeScope::EveryGroup,
+        _ => NodeScope::Eligible,
+    }
+}
+
+fn placement(policy: &PolicyId, document: &Orchestration) -> PlacementRules {
+    let placement = &document.placement;
+    let order = match placement.policy {
+        // No statistics are known: all nodes are equal, and scope order decides.
+        Some(PlacementPolicy::NodesOrder | PlacementPolicy::LoadAvg | PlacementPolicy::Score) => {
+            NodeOrder::Listed
+        }
+        Some(PlacementPolicy::Spread) => NodeOrder::Spread,
+        Some(PlacementPolicy::LastStart) => NodeOrder::LastStart,
+        Some(PlacementPolicy::Shift) => {
+            NodeOrder::Shifted(placement.shift.unwrap_or_else(|| leading_number(policy.name())))
+        }
+        Some(PlacementPolicy::LeastInstances) | None => NodeOrder::LeastInstances,
+        Some(PlacementPolicy::None) => NodeOrder::Unranked,
+    };
+    let qualified = |name: &String| match name.contains('/') {
+        true => NodeId::from_text(name),
+        false => NodeId::new(policy.org(), name),
+    };
+    PlacementRules {
+        order,
+        listed: placement.nodes_order.iter().map(qualified).collect(),
+        expression: placement.expression.clone(),
+        on_violation: placement.on_violation,
+        max_per_node: document.max_per_node,
+    }
+}
+
+/// Returns the number that a name begins with, else 0.
+fn leading_number(name: &str) -> u32 {
+    let end = name.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(name.len());
+    name[..end].parse().unwrap_or(0)
+}
+
+impl UpdateOverrides {
+    /// Returns the settings that a document overrides.
+    pub fn of(update: &document::Update, ha: document::Ha) -> Self {
+        Self {
+            parallelism: update.parallelism,
+            delay_secs: update.delay_seconds,
+            order: update.order.map(|order| match order {
+                document::Order::StopFirst => UpdateOrder::StopFirst,
+                document::Order::StartFirst => UpdateOrder::StartFirst,
+            }),
+            monitor_secs: update.monitor_seconds,
+            max_failure_ratio: update.max_failure_ratio,
+            failure_action: update.failure_action.map(|action| match action {
+                document::FailureAction::Pause => FailureAction::Pause,
+                document::FailureAction::Continue => FailureAction::Continue,
+                document::FailureAction::Rollback => FailureAction::Rollback,
+            }),
+            start_timeout_secs: update.start_timeout_seconds,
+            min_running: ha.min_running,
+            offline_peers: ha.offline_peer_policy.map(|policy| match policy {
+                document::OfflinePeerPolicy::Wait => OfflinePeerPolicy::Wait,
+                document::OfflinePeerPolicy::Proceed => OfflinePeerPolicy::Proceed,
+            }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::goal::{Count, StartMode};
+
+    fn workload(name: &str, document: Value) -> Workload {
+        let policy = PolicyId::new("o", name);
+        let document = Orchestration::of_policy(&policy, document).expect("the document is valid");
+        Workload::of_document(&policy, &document, Versions::new(1), &HubDefaults::default())
+    }
+
+    #[test]
+    fn a3_s5_shift_comes_from_the_name_unless_it_is_given() {
+        let shift = |name, shift: Value| {
+            let placement = json!({"policy": "shift", "shift": shift});
+            workload(name, json!({"mode": "flex", "placement": placement})).placement.order
+        };
+        assert_eq!(shift("2.web", Value::Null), NodeOrder::Shifted(2));
+        assert_eq!(shift("web", Value::Null), NodeOrder::Shifted(0));
+        assert_eq!(shift("2.web", json!(5)), NodeOrder::Shifted(5));
+    }
+
+    #[test]
+    fn document_decides_goal_scope_and_supervisors() {
+        let found = workload(
+            "w",
+            json!({
+                "mode": "flex", "orchestrate": "ha", "flex": {"min": 1, "max": 0, "target": 2},
+                "scope": {"type": "nodes", "nodes": ["n2", "o/n1"]},
+                "update": {"parallelism": 3, "order": "start-first"},
+                "ha": {"minRunning": 2}
+            }),
+        );
+        assert_eq!(found.goal.count, Count::Between { min: 1, max: None, target: 2 });
+        assert_eq!((found.goal.start, found.goal.ready_secs), (StartMode::BestAvailable, 16));
+        assert_eq!(found.scope, NodeScope::Nodes(vec![NodeId::new("o", "n2"), NodeId::new("o", "n1")]));
+        assert_eq!((found.update.parallelism, found.update.order), (3, UpdateOrder::StartFirst));
+        assert_eq!((found.update.min_running, found.rollback.parallelism), (2, 0));
+        assert_eq!(found.placement.order, NodeOrder::Listed);
+    }
+
+    #[test]
+    fn policy_without_document_wants_one_instance_on_every_selected_node() {
+        let found = Workload::new(PolicyId::new("o", "w"), 7);
+        assert_eq!((found.goal, found.scope), (Goal::global(), NodeScope::Eligible));
+        assert_eq!((found.versions.current.digest, found.update), (7, UpdateSettings::default()));
+    }
+}

@@ -1,0 +1,23 @@
+//! Instances: what is remembered of a workload on one node beyond its tasks.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+/// The row of a workload on one node; there is one only if something differs from the default.
+///
+/// # Source
+/// Orchestration 1.10, A5.6, A11, A12, B10; engine 5.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Instance {
+    /// Whether a user froze it.
+    pub is_frozen: bool,
+    /// Whether a user chose its node.
+    pub is_pinned: bool,
+    /// Why the last start or stop failed for good.
+    pub failed: Option<Arc<str>>,
+    /// When a user last cleared its failures.
+    pub cleared_at: Option<Timestamp>,
+    /// When it last started.
+    pub last_start_at: Option<Timestamp>,
+}

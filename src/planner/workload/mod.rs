@@ -1,0 +1,28 @@
+//! Workloads, their workload units, slots and tasks: data and state machines.
+//!
+//! Nothing here decides. A *workload* is one deployment policy; a *workload unit* is a part of it that is counted and placed by
+//! itself; a *slot* is a stable position in it; a *task* is one attempt to run an instance in a slot. Sources: orchestration 0.2,
+//! 1.2, 1.3, B2, B3.
+
+mod adoption;
+mod document;
+mod instance;
+mod slot;
+mod spec;
+mod task;
+mod task_state;
+mod versions;
+mod workload_unit;
+
+pub use adoption::{LiveAgreement, adopt};
+pub use document::HubDefaults;
+pub use instance::Instance;
+pub use slot::{Slot, SlotTasks, Slots, by_slot};
+pub use spec::{NodeOrder, PlacementRules, Workload};
+pub use task::{RefusedReport, Task, TaskReport};
+pub use task_state::{DesiredState, Ending, Impairment, TaskState, Writer};
+pub use versions::{SpecVersion, Versions};
+pub use workload_unit::{NodeScope, Part, UnitId, WorkloadUnit, workload_units};
+
+#[cfg(test)]
+mod tests;

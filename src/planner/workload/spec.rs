@@ -1,0 +1,77 @@
+//! A workload as the engine sees it: every default is applied, every reference is an id.
+//!
+//! Source: orchestration 1.2; engine 3.
+
+use evenkeel_domain::{
+    orchestration::{OnViolation, Orchestration, Restart},
+    policy::expression::Expression,
+};
+use evenkeel_ids::{NodeId, PolicyId};
+
+use super::{HubDefaults, NodeScope, Versions};
+use crate::{goal::Goal, settings::UpdateSettings};
+
+/// A workload: one deployment policy.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Workload {
+    /// The policy.
+    pub policy: PolicyId,
+    /// How many instances, and how they are started and moved.
+    pub goal: Goal,
+    /// The nodes that belong to it.
+    pub scope: NodeScope,
+    /// The versions of its task spec.
+    pub versions: Versions,
+    /// Where instances go.
+    pub placement: PlacementRules,
+    /// What happens when a task ends.
+    pub restart: Restart,
+    /// How a new version is brought to the slots.
+    pub update: UpdateSettings,
+    /// How an earlier version is brought back.
+    pub rollback: UpdateSettings,
+    /// Whether a user froze the workload.
+    pub is_frozen: bool,
+}
+
+impl Workload {
+    /// Returns the workload of a policy without `orchestration`: one instance on every node that the policy selects.
+    pub fn new(policy: PolicyId, digest: u64) -> Self {
+        Self::of_document(&policy, &Orchestration::default(), Versions::new(digest), &HubDefaults::default())
+    }
+}
+
+/// Which nodes of a workload unit get instances, and which of them first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlacementRules {
+    /// The order in which nodes are preferred.
+    pub order: NodeOrder,
+    /// Nodes that come first under [`NodeOrder::Listed`] and [`NodeOrder::Shifted`]; the others follow in scope order.
+    pub listed: Vec<NodeId>,
+    /// True on the nodes that may run an instance.
+    pub expression: Expression,
+    /// What happens to an instance on a node on which the expression is not true.
+    pub on_violation: OnViolation,
+    /// Instances of one workload unit that a node may run.
+    pub max_per_node: u32,
+}
+
+/// The order in which nodes are preferred.
+///
+/// # Source
+/// Orchestration A3, the policies that need no statistics of nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeOrder {
+    /// By the order of the document.
+    Listed,
+    /// By a static, pseudo-random rank for each workload unit.
+    Spread,
+    /// Where the workload was started last.
+    LastStart,
+    /// By the order of the document, rotated left.
+    Shifted(u32),
+    /// Where the fewest instances of the workload run, then the fewest at all.
+    LeastInstances,
+    /// Not at all, so that no node is chosen by itself; only explicit destinations work.
+    Unranked,
+}

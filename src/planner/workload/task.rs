@@ -1,0 +1,198 @@
+//! Tasks: attempts to run an instance in a slot.
+//!
+//! Source: orchestration B3.
+
+use evenkeel_ids::{AgreementId, NodeId, TaskId};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{DesiredState, Ending, Slot, SpecVersion, TaskState, UnitId, Writer};
+use crate::change::Cause;
+
+/// A task.
+///
+/// # Shape
+/// Workload unit, slot, version and cause never change; the node is set once.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    /// Its id.
+    pub id: TaskId,
+    /// Its workload unit.
+    pub unit_id: UnitId,
+    /// Its slot.
+    pub slot: Slot,
+    /// The version of the task spec that it runs.
+    pub spec: SpecVersion,
+    /// The node; none until one is chosen.
+    pub node: Option<NodeId>,
+    /// The agreement with the node, once there is one.
+    pub agreement: Option<AgreementId>,
+    /// What it is to become.
+    pub desired: DesiredState,
+    /// What it was seen to be.
+    #[serde(flatten)]
+    pub state: TaskState,
+    /// Sequence number of the last report.
+    pub seq: u64,
+    /// Why it was created.
+    pub cause: Cause,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When it may become desired running at the earliest.
+    pub start_at: Timestamp,
+    /// When its desired state was raised to running or above; none before.
+    pub desired_at: Option<Timestamp>,
+    /// When its state changed last, by the hub's clock.
+    pub state_at: Timestamp,
+    /// When it was first seen running, by the node's clock.
+    pub running_at: Option<Timestamp>,
+    /// When it ended, by the node's clock.
+    pub ended_at: Option<Timestamp>,
+}
+
+/// A node's report about a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskReport {
+    /// The node that reports.
+    pub node: NodeId,
+    /// The state.
+    #[serde(flatten)]
+    pub state: TaskState,
+    /// Sequence number; grows with every report of a task.
+    pub seq: u64,
+    /// Time of the change, by the node's clock.
+    pub at: Timestamp,
+}
+
+/// A report or transition that a task does not allow.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RefusedReport {
+    /// The report comes from a node that the task is not assigned to.
+    #[error("task {task} does not belong to node {node}")]
+    ForeignTask {
+        /// The task.
+        task: TaskId,
+        /// The node that reported.
+        node: NodeId,
+    },
+    /// The report was sent before one that has arrived already.
+    #[error("report {seq} of task {task} is not newer than report {stored}")]
+    OldReport {
+        /// The task.
+        task: TaskId,
+        /// Its sequence number.
+        seq: u64,
+        /// That of the last report.
+        stored: u64,
+    },
+    /// The state would go back, or is not the reporter's to write.
+    #[error("task {task} cannot go from {stored} to {reported}")]
+    Backwards {
+        /// The task.
+        task: TaskId,
+        /// Its state.
+        stored: &'static str,
+        /// The reported state.
+        reported: &'static str,
+    },
+}
+
+impl Task {
+    /// Returns whether the engine wants the task to run, now or later.
+    pub fn is_wanted(&self) -> bool {
+        self.desired <= DesiredState::Running
+    }
+
+    /// Returns whether the task is wanted and has not ended.
+    pub fn is_live(&self) -> bool {
+        self.is_wanted() && !self.state.is_ended()
+    }
+
+    /// Returns whether nothing of the task can run any more: it ended, or no node ever got it.
+    pub fn is_stopped(&self) -> bool {
+        self.state.is_ended() || self.node.is_none()
+    }
+
+    /// Returns whether the task ended although nobody had requested it.
+    pub fn ended_by_itself(&self) -> bool {
+        let is_requested = matches!(self.state, TaskState::Ended(Ending::Shutdown | Ending::Orphaned));
+        self.state.is_ended()
+            && !is_requested
+            && (self.is_wanted() || self.desired_at.is_none_or(|at| at >= self.state_at))
+    }
+
+    /// Returns whether the task is seen running.
+    pub fn is_running(&self) -> bool {
+        self.state.is_running()
+    }
+
+    /// Records what the node reported; `now`: the hub's clock.
+    ///
+    /// # Errors
+    /// [`RefusedReport`] when the report is of another node, old, or would take the state back. Nothing changes then.
+    pub fn report(&mut self, report: TaskReport, now: Timestamp) -> Result<(), RefusedReport> {
+        let task = || self.id.clone();
+        if self.node.as_ref() != Some(&report.node) {
+            return Err(RefusedReport::ForeignTask { task: task(), node: report.node });
+        }
+        if report.state.writer() != Writer::Agent {
+            return Err(self.backwards(&report.state));
+        }
+        if report.seq <= self.seq {
+            return Err(RefusedReport::OldReport { task: task(), seq: report.seq, stored: self.seq });
+        }
+        self.change_state(report.state, now)?;
+        self.seq = report.seq;
+        if self.is_running() {
+            self.running_at.get_or_insert(report.at);
+        }
+        if self.state.is_ended() {
+            self.ended_at = Some(report.at);
+        }
+        Ok(())
+    }
+
+    /// Assigns the task to a node. The node of a task never changes.
+    ///
+    /// # Errors
+    /// [`RefusedReport::Backwards`] when it has a node already.
+    pub fn assign(&mut self, node: &NodeId, now: Timestamp) -> Result<(), RefusedReport> {
+        if self.node.as_ref().is_some_and(|own| own != node) {
+            return Err(self.backwards(&TaskState::Assigned));
+        }
+        self.change_state(TaskState::Assigned, now)?;
+        self.node = Some(node.clone());
+        Ok(())
+    }
+
+    /// Gives the task up because its node is lost for good.
+    ///
+    /// # Errors
+    /// [`RefusedReport::Backwards`] when it ended.
+    pub fn orphan(&mut self, now: Timestamp) -> Result<(), RefusedReport> {
+        self.change_state(TaskState::Ended(Ending::Orphaned), now)
+    }
+
+    /// Raises the desired state; a lower one is ignored. Returns whether it changed.
+    pub fn raise_desired(&mut self, desired: DesiredState, now: Timestamp) -> bool {
+        let is_raised = desired > self.desired;
+        if is_raised {
+            self.desired = desired;
+            self.desired_at = Some(now);
+        }
+        is_raised
+    }
+
+    fn change_state(&mut self, state: TaskState, now: Timestamp) -> Result<(), RefusedReport> {
+        if !self.state.may_become(&state) {
+            return Err(self.backwards(&state));
+        }
+        self.state = state;
+        self.state_at = now;
+        Ok(())
+    }
+
+    fn backwards(&self, state: &TaskState) -> RefusedReport {
+        RefusedReport::Backwards { task: self.id.clone(), stored: self.state.name(), reported: state.name() }
+    }
+}

@@ -1,0 +1,162 @@
+//! States and reports of tasks, adoption: B3, 2-S5.
+
+use evenkeel_ids::{AgreementId, NodeId, PolicyId, TaskId};
+use proptest::prelude::*;
+
+use super::*;
+use crate::{change::Cause, fixture::at, goal::Goal};
+
+fn node(name: &str) -> NodeId {
+    NodeId::new("o", name)
+}
+
+fn task() -> Task {
+    Task {
+        id: TaskId::from_text("t"),
+        unit_id: UnitId::all(PolicyId::new("o", "w")),
+        slot: Slot::Number(1),
+        spec: SpecVersion { number: 1, digest: 1 },
+        node: Some(node("n1")),
+        agreement: None,
+        desired: DesiredState::Running,
+        state: TaskState::Assigned,
+        seq: 0,
+        cause: Cause::Scale,
+        created_at: at(0),
+        start_at: at(0),
+        desired_at: Some(at(0)),
+        state_at: at(0),
+        running_at: None,
+        ended_at: None,
+    }
+}
+
+fn report(state: TaskState, seq: u64) -> TaskReport {
+    TaskReport { node: node("n1"), state, seq, at: at(10) }
+}
+
+fn failed() -> TaskState {
+    TaskState::Ended(Ending::Failed { exit_code: Some(1), error: "exit 1".into() })
+}
+
+#[test]
+fn b3_s1_late_report_with_an_old_number_is_refused() {
+    let mut task = task();
+    task.report(report(TaskState::RUNNING, 5), at(1)).unwrap();
+    let refused = task.report(report(TaskState::Preparing, 4), at(2)).unwrap_err();
+    assert_eq!(refused, RefusedReport::OldReport { task: task.id.clone(), seq: 4, stored: 5 });
+    assert_eq!((task.state, task.seq, task.running_at), (TaskState::RUNNING, 5, Some(at(10))));
+}
+
+#[test]
+fn b3_s2_ended_task_does_not_run_again() {
+    let mut task = task();
+    task.report(report(failed(), 1), at(1)).unwrap();
+    let refused = task.report(report(TaskState::RUNNING, 2), at(2)).unwrap_err();
+    let expected = RefusedReport::Backwards { task: task.id.clone(), stored: "failed", reported: "running" };
+    assert_eq!((refused, task.state), (expected, failed()));
+}
+
+#[test]
+fn report_of_another_node_is_refused() {
+    let mut task = task();
+    let foreign = TaskReport { node: node("n2"), ..report(TaskState::RUNNING, 1) };
+    assert!(matches!(task.report(foreign, at(1)), Err(RefusedReport::ForeignTask { .. })));
+}
+
+#[test]
+fn node_does_not_report_what_the_engine_writes() {
+    let mut task = Task { state: TaskState::New, ..task() };
+    for state in [TaskState::Pending, TaskState::Assigned, TaskState::Ended(Ending::Orphaned)] {
+        assert!(matches!(task.report(report(state, 1), at(1)), Err(RefusedReport::Backwards { .. })));
+    }
+}
+
+#[test]
+fn running_instance_may_be_impaired_and_recover() {
+    let mut task = task();
+    task.report(report(TaskState::RUNNING, 1), at(1)).unwrap();
+    let impaired = TaskState::Running { impaired: Some(Impairment::Unhealthy) };
+    task.report(report(impaired, 2), at(2)).unwrap();
+    task.report(report(TaskState::RUNNING, 3), at(3)).unwrap();
+    assert_eq!((task.state.clone(), task.state_at), (TaskState::RUNNING, at(3)));
+}
+
+#[test]
+fn task_is_assigned_once() {
+    let mut task = Task { node: None, state: TaskState::Pending, ..task() };
+    task.assign(&node("n1"), at(1)).unwrap();
+    assert!(task.assign(&node("n2"), at(2)).is_err());
+    assert_eq!(task.node, Some(node("n1")));
+}
+
+#[test]
+fn desired_state_never_decreases() {
+    let mut task = task();
+    assert!(task.raise_desired(DesiredState::Remove, at(1)));
+    assert!(!task.raise_desired(DesiredState::Shutdown, at(2)));
+    assert_eq!((task.desired, task.desired_at), (DesiredState::Remove, Some(at(1))));
+}
+
+#[test]
+fn s2_s5_live_agreements_become_tasks_in_scope_order() {
+    let unit_id = UnitId::all(PolicyId::new("o", "w"));
+    let workload_unit = WorkloadUnit { id: unit_id, nodes: vec![node("n2"), node("n1")] };
+    let agreement = |id: &str, name: &str| LiveAgreement {
+        id: AgreementId::from_text(id),
+        node: node(name),
+        running_since: Some(at(1)),
+    };
+    let agreements = [agreement("a1", "n1"), agreement("a2", "n2")];
+    let spec = SpecVersion { number: 1, digest: 1 };
+    let tasks = adopt(&workload_unit, &Goal::replicated(2), spec, &agreements, at(9));
+    let found: Vec<_> =
+        tasks.iter().map(|task| (task.slot.clone(), task.agreement.clone().unwrap())).collect();
+    let expected =
+        [(Slot::Number(1), AgreementId::from_text("a2")), (Slot::Number(2), AgreementId::from_text("a1"))];
+    assert_eq!(found, expected);
+    assert!(tasks.iter().all(|task| task.is_running() && task.desired == DesiredState::Running));
+    let tasks = adopt(&workload_unit, &Goal::global(), spec, &agreements, at(9));
+    assert_eq!(tasks[0].slot, Slot::Node(node("n2")));
+}
+
+fn any_state() -> impl Strategy<Value = TaskState> {
+    prop_oneof![
+        Just(TaskState::Pending),
+        Just(TaskState::Assigned),
+        Just(TaskState::Accepted),
+        Just(TaskState::Preparing),
+        Just(TaskState::Ready),
+        Just(TaskState::Starting),
+        Just(TaskState::RUNNING),
+        Just(TaskState::Running { impaired: Some(Impairment::PartlyRunning) }),
+        Just(TaskState::Ended(Ending::Complete)),
+        Just(TaskState::Ended(Ending::Shutdown)),
+        Just(failed()),
+        Just(TaskState::Ended(Ending::Rejected { error: "refused".into() })),
+        Just(TaskState::Ended(Ending::Orphaned)),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn b3_s4_random_reports_never_take_a_task_back(
+        reports in proptest::collection::vec((any_state(), 0_u64..40, any::<bool>()), 0..60)
+    ) {
+        let mut task = task();
+        for (state, seq, is_own) in reports {
+            let before = task.clone();
+            let node = node(if is_own { "n1" } else { "n2" });
+            let outcome = task.report(TaskReport { node, state, seq, at: at(seq as i64) }, at(seq as i64));
+            match outcome {
+                Ok(()) => {
+                    prop_assert!(is_own && seq > before.seq && before.state.may_become(&task.state));
+                    prop_assert!(task.state.rank() >= before.state.rank());
+                    prop_assert_eq!(task.state.writer(), Writer::Agent);
+                }
+                Err(_) => prop_assert_eq!(&task, &before),
+            }
+            prop_assert_eq!((&task.node, task.spec, &task.slot), (&before.node, before.spec, &before.slot));
+        }
+    }
+}
