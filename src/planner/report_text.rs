@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use evenkeel_ids::NodeId;
+use evenkeel_ids::{GroupId, NodeId};
 use jiff::Timestamp;
 
 use crate::{
@@ -64,10 +64,7 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
             write!(out, "the node still reports the ended agreement; waiting until {until}")
         }
         Blocked::WaitingForReply { until, .. } => write!(out, "waiting for the node's reply until {until}"),
-        Blocked::NotSeenRunning { since, why, .. } => {
-            let why: String = why.iter().map(|why| format!(": {why}")).collect();
-            write!(out, "the agreement is final since {since}, the service has not been seen running{why}")
-        }
+        Blocked::NotSeenRunning { since, why, .. } => write_not_seen_running(since, why.as_deref(), out),
         Blocked::UpdateUnanswered { since } => {
             write!(out, "the node has not replied to the update of the terms sent {since}")
         }
@@ -87,10 +84,7 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         }
         Blocked::InstanceElsewhere { node } => write!(out, "the single instance of the group is on {node}"),
         Blocked::PeerFirst { node } => write!(out, "{node} is first"),
-        Blocked::UpdateParallelism { limit, groups } => {
-            write!(out, "other groups are being updated; update.parallelism is {limit}")?;
-            if groups.is_empty() { Ok(()) } else { write!(out, "; in work: {}", list(groups)) }
-        }
+        Blocked::UpdateParallelism { limit, groups } => write_parallelism(*limit, groups, out),
         Blocked::Delay { until } => write!(out, "pause between two members until {until}"),
         Blocked::RolloutHeld { hold, since } => write!(out, "the rollout is held since {since}: {hold}"),
         Blocked::NotAMember { group } => write!(out, "the node is not a member of {group}"),
@@ -99,6 +93,19 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
             write!(out, "{node} requested its upgrade earlier and is preferred until {until}")
         }
         Blocked::ClaimReleased { why } => write!(out, "the claim was released: {why}"),
+        Blocked::Frozen { .. }
+        | Blocked::TaskStopping { .. }
+        | Blocked::Unplaced { .. }
+        | Blocked::UpdateBudget { .. }
+        | Blocked::UpdatePaused { .. }
+        | Blocked::StartDelayed { .. }
+        | Blocked::TaskChanged { .. } => write_step_blocked(blocked, out),
+    }
+}
+
+/// Writes the sentence for a reason that blocks a step of the engine.
+fn write_step_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match blocked {
         Blocked::Frozen { level } => out.write_str(match level {
             FrozenLevel::Instance => "the instance is frozen",
             FrozenLevel::Workload => "the workload is frozen",
@@ -116,7 +123,18 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         Blocked::UpdatePaused { message } => write!(out, "the update is paused: {message}"),
         Blocked::StartDelayed { until } => write!(out, "the start is delayed until {until}"),
         Blocked::TaskChanged { task } => write!(out, "task {task} has changed meanwhile"),
+        _ => Ok(()),
     }
+}
+
+fn write_not_seen_running(since: &Timestamp, why: Option<&str>, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let why: String = why.iter().map(|why| format!(": {why}")).collect();
+    write!(out, "the agreement is final since {since}, the service has not been seen running{why}")
+}
+
+fn write_parallelism(limit: u32, groups: &[GroupId], out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(out, "other groups are being updated; update.parallelism is {limit}")?;
+    if groups.is_empty() { Ok(()) } else { write!(out, "; in work: {}", list(groups)) }
 }
 
 fn write_clauses(clauses: &[crate::report::FailedClause], out: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -86,20 +86,16 @@ fn trouble(pass: &UnitPass<'_>, task: &Task) -> Option<Trouble> {
     (!node.is_member || is_violating).then_some(Trouble::Misplaced)
 }
 
-/// Stops what a newer task of the slot has replaced.
+/// Stops what a newer task of the slot has replaced, and what does not run beside it.
 fn stop_duplicates(pass: &mut UnitPass<'_>, slot: &Slot) {
     let wanted: Vec<Task> = pass.tasks(slot).wanted().cloned().collect();
     let Some((newest, older)) = wanted.split_first() else { return };
     for task in older {
-        let is_over = task.state.is_ended() || pass.is_node_lost(task) || task.node.is_none();
-        let is_replaced = newest.is_running();
-        if !is_over && !is_replaced {
-            continue;
-        }
+        let loses_nothing = !task.is_running() || pass.is_node_lost(task);
         let may_stop = match &task.node {
-            Some(node) if !is_over && task.node != newest.node => {
-                permits_stop(pass, slot, node, newest.cause)
-            }
+            _ if loses_nothing => true,
+            _ if !newest.is_running() => false,
+            Some(node) if task.node != newest.node => permits_stop(pass, slot, node, newest.cause),
             _ => true,
         };
         if may_stop {

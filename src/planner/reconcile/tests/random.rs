@@ -18,7 +18,7 @@ use crate::{
     workload::{DesiredState, Task, TaskState},
 };
 
-const SEEDS: u64 = 150;
+const SEEDS: u64 = 3_000;
 const FAULTY_SECS: u64 = 120;
 const CALM_SECS: u64 = 400;
 

@@ -59,6 +59,8 @@ pub(crate) struct World {
     pub plan_count: u64,
     is_changed: bool,
     changed_slots: BTreeSet<Slot>,
+    /// Whether the last plan of the whole had to leave something waiting.
+    has_blocked: bool,
     wake_at: Option<Timestamp>,
     /// Slots are planned one by one after events of their tasks.
     pub plans_slots: bool,
@@ -95,6 +97,7 @@ impl World {
             plan_count: 0,
             is_changed: true,
             changed_slots: BTreeSet::new(),
+            has_blocked: false,
             wake_at: None,
             plans_slots: false,
         }
@@ -229,7 +232,8 @@ impl World {
             if self.plans_slots && !self.is_changed {
                 let Some(slot) = self.changed_slots.pop_first() else { return };
                 self.plan_once(Some(&slot));
-                self.is_changed |= self.update.tickets().any(|(_, one, _)| *one == slot);
+                // What waits for another task, or is an update's next step, concerns the whole workload unit.
+                self.is_changed |= self.has_blocked || self.update.is_rolling();
                 continue;
             }
             if !std::mem::take(&mut self.is_changed) && self.changed_slots.is_empty() {
@@ -238,6 +242,7 @@ impl World {
             self.changed_slots.clear();
             self.wake_at = None;
             self.plan_once(None);
+            self.has_blocked = !self.last.blocked.is_empty();
         }
         panic!("plans do not come to an end: {:#?}\n{:#?}", self.summary(), self.last);
     }
