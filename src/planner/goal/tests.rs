@@ -14,6 +14,7 @@ fn task(slot: u32, node: Option<&str>, is_running: bool) -> Task {
         id: TaskId::from_text(&format!("{slot} {node:?}")),
         unit_id: UnitId::all(PolicyId::new("o", "w")),
         slot: Slot::Number(slot),
+        generation: 1,
         spec: SpecVersion { number: 1, digest: 1 },
         node: node.map(|name| NodeId::new("o", name)),
         agreement: None,

@@ -155,6 +155,7 @@ impl<'a> UnitPass<'a> {
             id: id.clone(),
             unit_id: self.facts.unit_id.clone(),
             slot: slot.clone(),
+            generation: self.tasks(slot).next_generation(),
             spec,
             node: None,
             agreement: None,
@@ -182,7 +183,6 @@ impl<'a> UnitPass<'a> {
         let unit_id = self.facts.unit_id;
         let high = self.seed ^ stable_hash(&[unit_id.policy.as_str(), unit_id.name()]);
         let low = stable_hash(&[&slot.to_string()]) & 0xffff_ffff;
-        // Ordered by creation, so that of two tasks created at once the later one is the newer one.
         TaskId::from_text(&format!("{high:016x}{:08x}{low:08x}", self.created))
     }
 

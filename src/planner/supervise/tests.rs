@@ -21,6 +21,7 @@ fn ended(number: u32, created: i64, end: i64, exit_code: i32) -> Task {
         id: TaskId::from_text(&format!("{number:04}")),
         unit_id: UnitId::all(PolicyId::new("o", "w")),
         slot: Slot::Number(1),
+        generation: u64::from(number),
         spec: SpecVersion { number: 1, digest: 1 },
         node: Some(NodeId::new("o", "n1")),
         agreement: None,

@@ -44,6 +44,7 @@ pub fn adopt(
             id: TaskId::from_text(agreement.id.as_str()),
             unit_id: workload_unit.id.clone(),
             slot: goal.slot_of(number, &agreement.node),
+            generation: 1,
             spec,
             node: Some(agreement.node.clone()),
             agreement: Some(agreement.id.clone()),

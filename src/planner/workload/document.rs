@@ -2,13 +2,13 @@
 //!
 //! Source: orchestration 1.2, 1.3, A3.
 
-use evenkeel_domain::orchestration::{self as document, Orchestration, PlacementPolicy, Scope};
+use evenkeel_domain::orchestration::{Orchestration, PlacementPolicy, Scope};
 use evenkeel_ids::{NodeId, PolicyId};
 
 use super::{NodeOrder, NodeScope, PlacementRules, Versions, Workload};
 use crate::{
     goal::Goal,
-    settings::{FailureAction, OfflinePeerPolicy, UpdateOrder, UpdateOverrides, UpdateSettings},
+    settings::{UpdateOverrides, UpdateSettings},
 };
 
 /// What holds where a policy says nothing.
@@ -42,8 +42,8 @@ impl Workload {
             versions,
             placement: placement(policy, document),
             restart: document.restart,
-            update: UpdateOverrides::of(&document.update, document.ha).over(&hub.update),
-            rollback: UpdateOverrides::of(&document.rollback, document.ha).over(&hub.update),
+            update: UpdateOverrides::of(&document.update, &document.ha).over(&hub.update),
+            rollback: UpdateOverrides::of(&document.rollback, &document.ha).over(&hub.update),
             is_frozen: false,
         }
     }
@@ -92,39 +92,15 @@ fn leading_number(name: &str) -> u32 {
     name[..end].parse().unwrap_or(0)
 }
 
-impl UpdateOverrides {
-    /// Returns the settings that a document overrides.
-    pub fn of(update: &document::Update, ha: document::Ha) -> Self {
-        Self {
-            parallelism: update.parallelism,
-            delay_secs: update.delay_seconds,
-            order: update.order.map(|order| match order {
-                document::Order::StopFirst => UpdateOrder::StopFirst,
-                document::Order::StartFirst => UpdateOrder::StartFirst,
-            }),
-            monitor_secs: update.monitor_seconds,
-            max_failure_ratio: update.max_failure_ratio,
-            failure_action: update.failure_action.map(|action| match action {
-                document::FailureAction::Pause => FailureAction::Pause,
-                document::FailureAction::Continue => FailureAction::Continue,
-                document::FailureAction::Rollback => FailureAction::Rollback,
-            }),
-            start_timeout_secs: update.start_timeout_seconds,
-            min_running: ha.min_running,
-            offline_peers: ha.offline_peer_policy.map(|policy| match policy {
-                document::OfflinePeerPolicy::Wait => OfflinePeerPolicy::Wait,
-                document::OfflinePeerPolicy::Proceed => OfflinePeerPolicy::Proceed,
-            }),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::goal::{Count, StartMode};
+    use crate::{
+        goal::{Count, StartMode},
+        settings::UpdateOrder,
+    };
 
     fn workload(name: &str, document: Value) -> Workload {
         let policy = PolicyId::new("o", name);

@@ -31,7 +31,7 @@ impl fmt::Display for Slot {
 /// The tasks of one slot.
 ///
 /// # Shape
-/// Newest first: by time of creation, then by id.
+/// Newest first, by generation.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SlotTasks(Vec<Task>);
 
@@ -41,14 +41,14 @@ impl SlotTasks {
 
     /// Orders the tasks of one slot.
     pub fn new(mut tasks: Vec<Task>) -> Self {
-        tasks.sort_by_cached_key(|task| Reverse((task.created_at, task.id.clone())));
+        tasks.sort_by_cached_key(|task| Reverse((task.generation, task.id.clone())));
         Self(tasks)
     }
 
     /// Adds a task, or replaces the one with the same id.
     pub fn put(&mut self, task: Task) {
         self.0.retain(|one| one.id != task.id);
-        let is_newer = |one: &Task| (one.created_at, &one.id) > (task.created_at, &task.id);
+        let is_newer = |one: &Task| (one.generation, &one.id) > (task.generation, &task.id);
         let position = self.0.iter().take_while(|one| is_newer(one)).count();
         self.0.insert(position, task);
     }
@@ -71,6 +71,11 @@ impl SlotTasks {
     /// Returns whether one of the wanted tasks is seen running.
     pub fn is_running(&self) -> bool {
         self.wanted().any(Task::is_running)
+    }
+
+    /// Returns the generation of the next task.
+    pub fn next_generation(&self) -> u64 {
+        self.newest().map_or(1, |newest| newest.generation + 1)
     }
 
     /// Returns how many tasks there are.

@@ -21,6 +21,8 @@ pub struct Task {
     pub unit_id: UnitId,
     /// Its slot.
     pub slot: Slot,
+    /// Its number in the slot: the newest task of a slot has the largest, whatever the clocks say.
+    pub generation: u64,
     /// The version of the task spec that it runs.
     pub spec: SpecVersion,
     /// The node; none until one is chosen.

@@ -15,6 +15,7 @@ fn task() -> Task {
         id: TaskId::from_text("t"),
         unit_id: UnitId::all(PolicyId::new("o", "w")),
         slot: Slot::Number(1),
+        generation: 1,
         spec: SpecVersion { number: 1, digest: 1 },
         node: Some(node("n1")),
         agreement: None,

@@ -26,6 +26,6 @@ fn wanted_slots(world: &World) -> Vec<String> {
 fn history_of(world: &World, slot: u32) -> Vec<Task> {
     let slot = Slot::Number(slot);
     let mut tasks: Vec<Task> = world.history.values().filter(|task| task.slot == slot).cloned().collect();
-    tasks.sort_by_key(|task| (task.created_at, task.id.clone()));
+    tasks.sort_by_key(|task| task.generation);
     tasks
 }

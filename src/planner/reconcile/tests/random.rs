@@ -18,7 +18,7 @@ use crate::{
     workload::{DesiredState, Task, TaskState},
 };
 
-const SEEDS: u64 = 3_000;
+const SEEDS: u64 = 40_000;
 const FAULTY_SECS: u64 = 120;
 const CALM_SECS: u64 = 400;
 
@@ -83,9 +83,13 @@ impl Schedule {
             self.check();
         }
         self.repair();
-        for _ in 0..CALM_SECS {
+        for second in 0..CALM_SECS {
             self.world.run(1);
             self.check();
+            // A slot without a node may use up the time of an update; the operator resumes it.
+            if second % 60 == 59 && self.world.update.is_paused() {
+                self.world.request(UpdateEvent::Resume);
+            }
         }
         self.check_converged();
     }
@@ -146,6 +150,7 @@ impl Schedule {
             self.world.bring_back(&name);
             self.world.set_availability(&name, Availability::Active);
         }
+        self.world.edit(|workload| workload.update.failure_action = FailureAction::Pause);
         self.world.write(1_000);
     }
 
