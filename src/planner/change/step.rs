@@ -103,6 +103,8 @@ pub enum Change {
     Replace {
         /// Where the old one is; none when no node has it.
         node: Option<NodeId>,
+        /// Whether the old one may be running, so that something is lost when it stops.
+        may_run: bool,
         /// Which of the two comes first.
         order: UpdateOrder,
     },
@@ -142,7 +144,8 @@ impl Step {
         match &self.change {
             Change::Start { .. } => None,
             Change::Stop { node } => Some(node),
-            Change::Replace { order: UpdateOrder::StartFirst, .. }
+            Change::Replace { may_run: false, .. }
+            | Change::Replace { order: UpdateOrder::StartFirst, .. }
             | Change::Relocate { order: UpdateOrder::StartFirst, .. } => None,
             Change::Replace { node, .. } => node.as_ref(),
             Change::Relocate { node, .. } => Some(node),

@@ -66,7 +66,7 @@ fn step(change: Change, cause: Cause) -> Step {
 }
 
 fn replace(name: &str) -> Step {
-    let change = Change::Replace { node: Some(node(name)), order: UpdateOrder::StopFirst };
+    let change = Change::Replace { node: Some(node(name)), may_run: true, order: UpdateOrder::StopFirst };
     step(change, Cause::Update)
 }
 
@@ -191,7 +191,7 @@ fn e5_s1_claim_of_another_member_blocks_and_one_on_the_same_node_does_not() {
 #[test]
 fn e4_6_start_first_disrupts_nothing() {
     let facts = Facts { min_running: 1, group: Some(group(&["n1"], &["n2"])), ..Facts::default() };
-    let change = Change::Replace { node: Some(node("n1")), order: UpdateOrder::StartFirst };
+    let change = Change::Replace { node: Some(node("n1")), may_run: true, order: UpdateOrder::StartFirst };
     let permit = permit(&facts, &step(change, Cause::Update)).unwrap();
     assert_eq!(permit.claim, None);
 }
@@ -216,6 +216,15 @@ fn permit_is_tested_again_against_committed_rows() {
     assert_eq!(permit.check(&other), Ok(()));
     let other = CommittedRows { tasks: BTreeSet::new(), ..rows };
     assert!(matches!(permit.check(&other), Err(Blocked::TaskChanged { .. })));
+}
+
+#[test]
+fn replacing_what_does_not_run_disrupts_nothing() {
+    let mut state = group(&["n1", "n2"], &[]);
+    state.claims = vec![claim("n2", "other")];
+    let facts = Facts { min_running: 1, group: Some(state), ..Facts::default() };
+    let change = Change::Replace { node: Some(node("n1")), may_run: false, order: UpdateOrder::StopFirst };
+    assert_eq!(permit(&facts, &step(change, Cause::Update)).unwrap().claim, None);
 }
 
 #[test]

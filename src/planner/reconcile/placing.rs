@@ -107,7 +107,7 @@ pub(super) fn place_pending(pass: &mut UnitPass<'_>) {
         let blocked = pass.unplaced_by(&placed);
         let left = waiting.iter().zip(&placed.nodes).filter(|(_, node)| node.is_none());
         for (task, _) in left {
-            let change = Change::Replace { node: None, order: UpdateOrder::StopFirst };
+            let change = Change::Replace { node: None, may_run: false, order: UpdateOrder::StopFirst };
             let unit_id = pass.facts.unit_id.clone();
             let step = Step { unit_id, slot: task.slot.clone(), change, cause: task.cause };
             pass.block(&step, blocked.clone());

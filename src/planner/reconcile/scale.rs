@@ -140,7 +140,7 @@ fn may_remove(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause) -> bool {
     let step = |change| Step { unit_id: unit_id.clone(), slot: slot.clone(), change, cause };
     if pass.facts.workload.is_frozen {
         let order = UpdateOrder::StopFirst;
-        let step = step(Change::Replace { node: None, order });
+        let step = step(Change::Replace { node: None, may_run: false, order });
         pass.block(&step, Blocked::Frozen { level: FrozenLevel::Workload });
         return false;
     }

@@ -308,7 +308,9 @@ fn replace(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause) -> Option<TaskId>
         Some(task) if wants_start_first(pass) => start_first(pass, slot, task),
         _ => (UpdateOrder::StopFirst, None),
     };
-    let change = Change::Replace { node, order };
+    let may_run =
+        old.iter().any(|task| task.state.rank() >= TaskState::Starting.rank() && !task.state.is_ended());
+    let change = Change::Replace { node, may_run, order };
     let step = Step { unit_id: pass.facts.unit_id.clone(), slot: slot.clone(), change, cause };
     let permit = pass.permit(&step)?;
     let limit = pass.update_settings().parallelism;
