@@ -13,7 +13,7 @@ use crate::{
     place::{EliminationReport, NodeTable},
     report::Blocked,
     supervise::UpdateStatus,
-    workload::{DesiredState, Ending, Slot, Slots, Task, TaskState, Workload},
+    workload::{DesiredState, Ending, Slot, SlotTasks, Slots, Task, TaskState, Workload},
 };
 
 /// Plans after which a dry run ends even if more would happen.
@@ -104,7 +104,7 @@ struct Imagined {
 
 impl Imagined {
     fn new(facts: &UnitFacts<'_>, now: Timestamp) -> Self {
-        let tasks = facts.slots.values().flat_map(|tasks| tasks.iter());
+        let tasks = facts.slots.values().flat_map(SlotTasks::iter);
         Self {
             slot_of: tasks.map(|task| (task.id.clone(), task.slot.clone())).collect(),
             workload: facts.workload.clone(),
@@ -225,14 +225,14 @@ impl Imagined {
         if left.is_empty() {
             self.slots.remove(&task.slot);
         } else {
-            self.slots.insert(task.slot, crate::workload::SlotTasks::new(left));
+            self.slots.insert(task.slot, SlotTasks::new(left));
         }
     }
 
     /// Every task on a node that is there becomes what it is wanted to be.
     fn settle(&mut self) {
         let now = self.now;
-        let tasks: Vec<Task> = self.slots.values().flat_map(|tasks| tasks.iter()).cloned().collect();
+        let tasks: Vec<Task> = self.slots.values().flat_map(SlotTasks::iter).cloned().collect();
         for task in tasks {
             let Some(node) = &task.node else { continue };
             let is_there = self.table.find(node).is_some_and(|node| node.down_since().is_none());

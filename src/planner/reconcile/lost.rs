@@ -6,6 +6,7 @@ use evenkeel_ids::TaskId;
 
 use super::UnitPass;
 use crate::{
+    place::UnitNode,
     usage::later,
     workload::{Slot, Task},
 };
@@ -16,7 +17,7 @@ pub(super) fn give_up_orphans(pass: &mut UnitPass<'_>, slot: &Slot) {
     let found: Vec<Task> = pass.tasks(slot).iter().filter(open).cloned().collect();
     let mut lost: Vec<TaskId> = Vec::new();
     for task in found {
-        match pass.node_of(&task).map(|node| node.down_since()) {
+        match pass.node_of(&task).map(UnitNode::down_since) {
             None => lost.push(task.id),
             Some(None) => {}
             Some(Some(since)) => {
