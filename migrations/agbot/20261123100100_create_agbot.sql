@@ -101,6 +101,46 @@ CREATE TABLE rollout (
     CONSTRAINT rollout_ha_group_policy_key PRIMARY KEY (ha_group, policy)
 );
 
+-- Policies with tasks. The row of a workload is shared by all of its parts; its lock serializes what they write.
+CREATE TABLE workload (
+    policy text  NOT NULL,
+    record jsonb NOT NULL,
+    CONSTRAINT workload_policy_key PRIMARY KEY (policy)
+);
+COMMENT ON TABLE workload IS 'versions and update status of each deployment policy with tasks';
+COMMENT ON COLUMN workload.policy IS 'org/policy';
+
+CREATE TABLE task_spec (
+    policy      text   NOT NULL,
+    spec_number bigint NOT NULL,
+    document    jsonb  NOT NULL,
+    CONSTRAINT task_spec_policy_spec_number_key PRIMARY KEY (policy, spec_number)
+);
+COMMENT ON TABLE task_spec IS 'what each version of a workload runs: a copy, because the policy may say something else by now';
+
+CREATE TABLE task (
+    task        text    NOT NULL,
+    policy      text    NOT NULL,
+    part        text    NOT NULL,
+    slot        text    NOT NULL,
+    spec_number bigint  NOT NULL,
+    record      jsonb   NOT NULL,
+    CONSTRAINT task_task_key PRIMARY KEY (task)
+);
+COMMENT ON TABLE task IS 'attempts to run an instance in a slot, with the history that restarts are counted from';
+COMMENT ON COLUMN task.part IS 'org/group, or all';
+COMMENT ON COLUMN task.slot IS 'a number, or org/node';
+-- task.lock_slots; task.delete_of_policy and workload.delete_task_specs by the policy alone.
+CREATE INDEX task_policy_part_slot_index ON task (policy, part, slot);
+
+CREATE TABLE instance (
+    policy text  NOT NULL,
+    node   text  NOT NULL,
+    record jsonb NOT NULL,
+    CONSTRAINT instance_policy_node_key PRIMARY KEY (policy, node)
+);
+COMMENT ON TABLE instance IS 'what is exceptional about a workload on a node: frozen, pinned, failed, cleared';
+
 CREATE TABLE agbot_event (
     event_id    bigint      GENERATED ALWAYS AS IDENTITY,
     happened_at timestamptz NOT NULL,
@@ -157,12 +197,12 @@ CREATE TABLE agbot_change (
     changed_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
     -- The order of the columns serves agbot_change.list_after.
     CONSTRAINT agbot_change_transaction_change_id_key PRIMARY KEY (transaction, change_id),
-    CONSTRAINT agbot_change_kind_check CHECK (kind IN ('agreement', 'usage', 'claim', 'rollout'))
+    CONSTRAINT agbot_change_kind_check CHECK (kind IN ('agreement', 'usage', 'claim', 'rollout', 'workload', 'task', 'instance'))
 );
 COMMENT ON TABLE agbot_change IS 'changed records of the agbots, in no order: a reader asks for what its last snapshot did not show';
-COMMENT ON COLUMN agbot_change.kind IS 'table of the record: agreement, usage, claim or rollout';
-COMMENT ON COLUMN agbot_change.first_key IS 'agreement id, org/node of a usage, or org/group of a claim or rollout';
-COMMENT ON COLUMN agbot_change.second_key IS 'empty for an agreement, org/policy of a usage or rollout, scope of a claim';
+COMMENT ON COLUMN agbot_change.kind IS 'table of the record: agreement, usage, claim, rollout, workload, task or instance';
+COMMENT ON COLUMN agbot_change.first_key IS 'agreement or task id, org/node of a usage, org/group of a claim or rollout, or org/policy of a workload or instance';
+COMMENT ON COLUMN agbot_change.second_key IS 'empty for an agreement, workload or task, org/policy of a usage or rollout, scope of a claim, org/node of an instance';
 
 -- Each round removes the rows that the snapshot of the round before showed. A reader that has seen round n has seen all that round n + 1 removes.
 CREATE TABLE agbot_change_retention (
@@ -207,6 +247,24 @@ BEGIN
     RETURN NULL;
 END
 $$;
+CREATE FUNCTION log_workload_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO agbot_change (kind, first_key, second_key) SELECT 'workload', policy, '' FROM changed;
+    RETURN NULL;
+END
+$$;
+CREATE FUNCTION log_task_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO agbot_change (kind, first_key, second_key) SELECT 'task', task, '' FROM changed;
+    RETURN NULL;
+END
+$$;
+CREATE FUNCTION log_instance_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO agbot_change (kind, first_key, second_key) SELECT 'instance', policy, node FROM changed;
+    RETURN NULL;
+END
+$$;
 
 -- One trigger a statement and event: batches of claims cost one insert.
 CREATE TRIGGER agreement_inserted AFTER INSERT ON agreement
@@ -233,3 +291,21 @@ CREATE TRIGGER rollout_updated AFTER UPDATE ON rollout
     REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION log_rollout_change();
 CREATE TRIGGER rollout_deleted AFTER DELETE ON rollout
     REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION log_rollout_change();
+CREATE TRIGGER workload_inserted AFTER INSERT ON workload
+    REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION log_workload_change();
+CREATE TRIGGER workload_updated AFTER UPDATE ON workload
+    REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION log_workload_change();
+CREATE TRIGGER workload_deleted AFTER DELETE ON workload
+    REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION log_workload_change();
+CREATE TRIGGER task_inserted AFTER INSERT ON task
+    REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION log_task_change();
+CREATE TRIGGER task_updated AFTER UPDATE ON task
+    REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION log_task_change();
+CREATE TRIGGER task_deleted AFTER DELETE ON task
+    REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION log_task_change();
+CREATE TRIGGER instance_inserted AFTER INSERT ON instance
+    REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION log_instance_change();
+CREATE TRIGGER instance_updated AFTER UPDATE ON instance
+    REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION log_instance_change();
+CREATE TRIGGER instance_deleted AFTER DELETE ON instance
+    REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION log_instance_change();

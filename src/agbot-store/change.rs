@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId};
+use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, TaskId};
 use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -13,6 +13,8 @@ use sqlx::PgConnection;
 use super::agreement::{self, UsageRow};
 use super::claim::{self, ClaimRow};
 use super::rollout;
+use super::task;
+use super::workload::{self, InstanceRow, WorkloadRow};
 use evenkeel_store::{StoreError, from_sql};
 
 /// Key of a record that agbots share.
@@ -26,6 +28,12 @@ pub enum RecordKey {
     Claim(GroupId, String),
     /// A rollout, by group and policy.
     Rollout(GroupId, PolicyId),
+    /// A workload, by policy.
+    Workload(PolicyId),
+    /// A task, by id.
+    Task(TaskId),
+    /// The row of a workload on a node, by policy and node.
+    Instance(PolicyId, NodeId),
 }
 
 impl RecordKey {
@@ -35,6 +43,9 @@ impl RecordKey {
             "usage" => Ok(RecordKey::Usage(NodeId::from_text(first), PolicyId::from_text(second))),
             "claim" => Ok(RecordKey::Claim(GroupId::from_text(first), second.to_owned())),
             "rollout" => Ok(RecordKey::Rollout(GroupId::from_text(first), PolicyId::from_text(second))),
+            "workload" => Ok(RecordKey::Workload(PolicyId::from_text(first))),
+            "task" => Ok(RecordKey::Task(TaskId::from_text(first))),
+            "instance" => Ok(RecordKey::Instance(PolicyId::from_text(first), NodeId::from_text(second))),
             _ => Err(StoreError::Corrupt { table: "agbot_change", column: "kind" }),
         }
     }
@@ -60,6 +71,12 @@ pub struct Records {
     pub claims: Vec<ClaimRow>,
     /// Rollouts.
     pub rollouts: Vec<Value>,
+    /// Workloads.
+    pub workloads: Vec<WorkloadRow>,
+    /// Tasks.
+    pub tasks: Vec<Value>,
+    /// Rows of workloads on nodes.
+    pub instances: Vec<InstanceRow>,
 }
 
 /// Returns the end of the log: every change that is not visible to statements before this one comes after it.
@@ -110,12 +127,16 @@ pub async fn read_records(
 ) -> Result<Records, StoreError> {
     let mut agreements: Vec<&str> = Vec::new();
     let (mut usage, mut claims, mut rollouts) = (Pairs::default(), Pairs::default(), Pairs::default());
+    let (mut workloads, mut tasks, mut instances) = (Vec::new(), Vec::new(), Pairs::default());
     for key in keys {
         match key {
             RecordKey::Agreement(id) => agreements.push(id.as_str()),
             RecordKey::Usage(node, policy) => usage.push(node.as_str(), policy.as_str()),
             RecordKey::Claim(group, scope) => claims.push(group.as_str(), scope),
             RecordKey::Rollout(group, policy) => rollouts.push(group.as_str(), policy.as_str()),
+            RecordKey::Workload(policy) => workloads.push(policy.as_str()),
+            RecordKey::Task(task) => tasks.push(task.as_str()),
+            RecordKey::Instance(policy, node) => instances.push(policy.as_str(), node.as_str()),
         }
     }
     let mut records = Records::default();
@@ -130,6 +151,15 @@ pub async fn read_records(
     }
     if !rollouts.is_empty() {
         records.rollouts = read_rollouts(conn, &rollouts).await?;
+    }
+    if !workloads.is_empty() {
+        records.workloads = workload::read_workloads(conn, &workloads).await?;
+    }
+    if !tasks.is_empty() {
+        records.tasks = task::read_tasks(conn, &tasks).await?;
+    }
+    if !instances.is_empty() {
+        records.instances = workload::read_instances(conn, &instances.first, &instances.second).await?;
     }
     Ok(records)
 }
@@ -228,6 +258,9 @@ pub async fn read_all(conn: &mut PgConnection, ended_since: Timestamp) -> Result
         usage: agreement::list_usage(conn).await?,
         claims: claim::list_all(conn).await?,
         rollouts: rollout::list_rollouts(conn).await?,
+        workloads: workload::list_workloads(conn).await?,
+        tasks: task::list_tasks(conn).await?,
+        instances: workload::list_instances(conn).await?,
     })
 }
 

@@ -10,6 +10,8 @@ pub mod offered;
 pub mod outbox;
 pub mod partition;
 pub mod rollout;
+pub mod task;
+pub mod workload;
 
 /// Migrations of the agbot's tables.
 pub static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("../../migrations/agbot");

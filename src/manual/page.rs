@@ -89,6 +89,7 @@ const ATTACHMENTS: &[Page] = pages![
     "adr/0019-supply-chain-checks-are-tests.md",
     "adr/0020-log-lines-name-their-request-without-a-span.md",
     "adr/0021-yaml-is-written-by-hand.md",
+    "adr/0022-agreements-follow-tasks.md",
     "monitoring/alerts.yml",
     "monitoring/dashboard.json",
 ];

@@ -3,7 +3,7 @@
 //! Source: agreement protocol 2.4 and 2.7. A state carries its data; a transition consumes the state and returns the next one
 //! or an error.
 
-use evenkeel_ids::{AgreementId, NodeId, PolicyId, ServiceId, ServiceKey};
+use evenkeel_ids::{AgreementId, NodeId, PolicyId, ServiceId, ServiceKey, TaskId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -165,6 +165,9 @@ pub struct Agreement {
     pub reply_by: Timestamp,
     /// When the node last confirmed that it has the agreement.
     pub verified_at: Option<Timestamp>,
+    /// The task that it carries out, if its policy has tasks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskId>,
     /// Whether the service may run once in the group of the node.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_single: bool,
@@ -260,6 +263,7 @@ mod tests {
             created_at: Timestamp::UNIX_EPOCH,
             reply_by: Timestamp::UNIX_EPOCH,
             verified_at: None,
+            task: None,
             is_single: false,
             awaits_stop: false,
             state: AgreementState::Proposed,

@@ -4,16 +4,22 @@
 //! always, and that of the claim where it takes a member down. The executor checks both in its own transaction and reports
 //! [`crate::event::Event::CommandOutcome`]. Sources: design "The agbot", style 4, agreement protocol 2.4.
 
+use std::collections::BTreeSet;
+
 use evenkeel_ids::{AgreementId, NodeId, PolicyId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     agreement::{Agreement, CancelReason},
+    change::Step,
     claims::{ClaimRef, ClaimRequest, Phase, ReleaseReason},
-    report::Report,
+    engine::StoredPlan,
+    place::EliminationReport,
+    report::{Blocked, Report},
     rolling::Rollout,
     usage::{Backoff, WorkloadUsage},
+    workload::{Part, Slot, Task, UnitId, WorkloadRecord},
 };
 
 /// The right to act on a partition: the executor refuses when the lease row has another fencing number.
@@ -182,6 +188,26 @@ pub enum Action {
         /// The state.
         rollout: Box<Rollout>,
     },
+    /// Changes the tasks of a workload unit in one transaction: locks the workload's row, reads the tasks and claims again, checks
+    /// [`StoredPlan::check`], takes the claims, writes the rows and the events.
+    ApplyPlan {
+        /// The workload unit.
+        unit_id: UnitId,
+        /// The changes.
+        plan: Box<StoredPlan>,
+    },
+    /// Stores a workload's row after a client wrote its policy; refused when the row has changed meanwhile.
+    RecordWorkload {
+        /// The row.
+        workload: Box<WorkloadRecord>,
+        /// Tasks for agreements that the policy has already; only with its first row.
+        adopted: Vec<Task>,
+    },
+    /// Deletes the rows of a workload; its agreements stay.
+    RemoveWorkload {
+        /// The policy.
+        policy: PolicyId,
+    },
     /// Stores usage and back-off of a pair; none removes.
     UpdateUsage {
         /// The node.
@@ -208,6 +234,14 @@ impl CommandKey {
     /// Returns the key of a proposal to a node.
     pub(crate) fn propose(node: &NodeId, policy: &PolicyId) -> Self {
         Self(format!("propose {node} {policy}"))
+    }
+
+    /// Returns the key of a plan for a workload unit.
+    pub(crate) fn plan(unit_id: &UnitId) -> Self {
+        Self(match &unit_id.part {
+            Part::All => format!("plan {}", unit_id.policy),
+            Part::Group(group) => format!("plan {} in {group}", unit_id.policy),
+        })
     }
 
     /// Returns the key of the end of an agreement.
@@ -243,6 +277,9 @@ impl Action {
                 format!("release {} {} {}", claim.group, claim.scope.text(), claim.fencing)
             }
             Self::RecordRollout { rollout } => format!("rollout {} {}", rollout.group, rollout.policy),
+            Self::ApplyPlan { unit_id, .. } => return CommandKey::plan(unit_id),
+            Self::RecordWorkload { workload, .. } => format!("workload {}", workload.policy),
+            Self::RemoveWorkload { policy } => format!("remove workload {policy}"),
             Self::UpdateUsage { node, policy, .. } => format!("usage {node} {policy}"),
         })
     }
@@ -269,6 +306,31 @@ pub struct Watch {
     pub at: Timestamp,
 }
 
+/// The time to plan a workload unit again without an event.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct UnitWatch {
+    /// The earliest time.
+    pub at: Timestamp,
+    /// The workload unit.
+    pub unit_id: UnitId,
+    /// The slot; none for all of it.
+    pub slot: Option<Slot>,
+}
+
+/// What waits in a workload unit.
+///
+/// # Shape
+/// `slots`: those that were looked at; none for all.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct UnitReport {
+    /// The slots.
+    pub slots: Option<BTreeSet<Slot>>,
+    /// Steps that wait, each with its reason.
+    pub blocked: Vec<(Step, Blocked)>,
+    /// Why not everything was placed.
+    pub unplaced: Option<EliminationReport>,
+}
+
 /// The result of one decision.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Decision {
@@ -280,6 +342,12 @@ pub struct Decision {
     pub message_commands: usize,
     /// Pairs to plan again, earliest first, by a tick at or after that instant.
     pub watches: Vec<Watch>,
+    /// Workload units to plan again, earliest first.
+    pub unit_watches: Vec<UnitWatch>,
+    /// Workload units, or slots of them, to plan again when the plan in flight is carried out.
+    pub deferred: Vec<(UnitId, Option<Slot>)>,
+    /// What waits in the workload units that were planned.
+    pub unit_reports: Vec<(UnitId, UnitReport)>,
     /// The reasons for acting and not acting.
     pub report: Report,
 }

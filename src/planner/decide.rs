@@ -6,7 +6,9 @@
 
 use jiff::Timestamp;
 
-use crate::{command::Decision, event::Event, focus, messages, model::Model, pair, pass::Pass, rolling};
+use crate::{
+    command::Decision, engine, event::Event, focus, messages, model::Model, pair, pass::Pass, rolling,
+};
 
 /// Decides what to do after an event.
 ///
@@ -25,6 +27,7 @@ pub fn decide(model: &Model, event: &Event, now: Timestamp, seed: u64) -> Decisi
     let focus = focus::of(model, event, now);
     pair::plan_all(&mut pass, &focus);
     rolling::group_rollout::plan_all(&mut pass, &focus);
+    engine::plan_all(&mut pass, &focus);
     rolling::claim_expiry::plan_all(&mut pass, &focus);
     pass.rule_out(focus.ruled_out);
     pass.finish()

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, OrgId, PolicyId, ServiceId};
+use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, OrgId, PolicyId, ServiceId, TaskId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +20,7 @@ use crate::{
     other_agbots::OtherAgbots,
     rolling::Rollout,
     usage::{Backoff, WorkloadUsage},
+    workload::{Instance, Task, WorkloadRecord},
 };
 
 /// The body of a node's message.
@@ -78,6 +79,11 @@ pub enum Outcome {
     ClaimTaken {
         /// The row.
         claim: Box<Claim>,
+    },
+    /// The plan was carried out; the claims that were taken for it.
+    PlanApplied {
+        /// The rows.
+        claims: Vec<Claim>,
     },
     /// A precondition did not hold: the lease or claim has another fencing number, another row has the key, the state does not
     /// allow it. Nothing was changed; the current state follows in other events.
@@ -234,6 +240,35 @@ pub enum Event {
     RolloutRecorded {
         /// The row.
         rollout: Box<Rollout>,
+    },
+    /// A workload row was read.
+    WorkloadRecorded {
+        /// The row.
+        workload: Box<WorkloadRecord>,
+    },
+    /// A workload row was deleted, with all rows that belong to it.
+    WorkloadRemoved {
+        /// The policy.
+        policy: PolicyId,
+    },
+    /// A task row was read.
+    TaskRecorded {
+        /// The row.
+        task: Box<Task>,
+    },
+    /// A task row was deleted.
+    TaskRemoved {
+        /// Its id.
+        task: TaskId,
+    },
+    /// The row of a workload on a node was read; none when it was deleted.
+    InstanceRecorded {
+        /// The policy.
+        policy: PolicyId,
+        /// The node.
+        node: NodeId,
+        /// The row.
+        instance: Option<Box<Instance>>,
     },
     /// An agreement row was deleted, although the agreement had not ended.
     AgreementRemoved {

@@ -271,6 +271,9 @@ pub struct PolicyOrchestration {
     pub scope: PolicyScope,
     /// Its update settings.
     pub update: UpdateOverrides,
+    /// The document, if the policy is carried out by tasks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document: Option<Box<Orchestration>>,
 }
 
 impl PolicyOrchestration {
@@ -280,6 +283,7 @@ impl PolicyOrchestration {
             mode: document.mode,
             scope: PolicyScope::of(policy, &document.scope),
             update: UpdateOverrides::of(&document.update, &document.ha),
+            document: document.needs_tasks().then(|| Box::new(document.clone())),
         }
     }
 }
@@ -289,7 +293,7 @@ impl PolicyOrchestration {
 /// # Source
 /// Orchestration 1.3.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "type", content = "groups")]
+#[serde(rename_all = "kebab-case", tag = "type", content = "members")]
 pub enum PolicyScope {
     /// All nodes.
     #[default]
@@ -298,14 +302,16 @@ pub enum PolicyScope {
     EveryHaGroup,
     /// Members of these HA groups.
     HaGroups(BTreeSet<GroupId>),
+    /// These nodes.
+    Nodes(BTreeSet<NodeId>),
 }
 
 impl PolicyScope {
-    /// Returns the scope of a policy. Listed nodes are not supported yet: such a scope holds none.
+    /// Returns the scope of a policy.
     pub fn of(policy: &PolicyId, scope: &Scope) -> Self {
         match scope {
             Scope::Eligible => Self::Eligible,
-            Scope::Nodes { .. } => Self::HaGroups(BTreeSet::new()),
+            Scope::Nodes { .. } => Self::Nodes(scope.node_ids(policy.org()).into_iter().flatten().collect()),
             Scope::HaGroups { .. } => match scope.group_ids(policy.org()) {
                 Some(groups) => Self::HaGroups(groups.into_iter().collect()),
                 None => Self::EveryHaGroup,
@@ -321,6 +327,7 @@ impl PolicyScope {
             Self::HaGroups(groups) => {
                 group.is_some_and(|group| groups.contains(&GroupId::new(node.org(), group)))
             }
+            Self::Nodes(nodes) => nodes.contains(node),
         }
     }
 }
@@ -333,6 +340,10 @@ impl fmt::Display for PolicyScope {
             Self::HaGroups(groups) => {
                 let names: Vec<&str> = groups.iter().map(GroupId::as_str).collect();
                 write!(formatter, "members of {}", names.join(", "))
+            }
+            Self::Nodes(nodes) => {
+                let names: Vec<&str> = nodes.iter().map(NodeId::as_str).collect();
+                formatter.write_str(&names.join(", "))
             }
         }
     }

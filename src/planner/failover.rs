@@ -27,7 +27,10 @@ const FAILURES_TO_MOVE: u32 = 5;
 
 /// Returns whether a policy wants one instance in each group.
 pub(crate) fn is_failover(model: &Model, policy: &PolicyId) -> bool {
-    model.policies.get(policy).is_some_and(|facts| facts.orchestration.mode == Mode::Failover)
+    model.policies.get(policy).is_some_and(|facts| {
+        // The tasks of a policy decide by themselves.
+        facts.orchestration.mode == Mode::Failover && facts.orchestration.document.is_none()
+    })
 }
 
 /// Returns whether another member of the node's group has the single instance of a failover policy.

@@ -8,8 +8,8 @@ use crate::{
     agreement::{Agreement, AgreementState},
     event::Event,
     facts::{
-        Availability, DeploymentOverrides, DeploymentPolicyFacts, HaGroupFacts, NodeFacts,
-        NodeStatusFacts, NodeType, ObservedService, PolicyOrchestration, VersionChoice,
+        Availability, DeploymentOverrides, DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodeStatusFacts,
+        NodeType, ObservedService, PolicyOrchestration, VersionChoice,
     },
     model::Model,
     settings::PlannerSettings,
@@ -38,6 +38,7 @@ pub(crate) fn agreement(node: &str) -> Agreement {
         created_at: at(0),
         reply_by: at(0),
         verified_at: None,
+        task: None,
         is_single: false,
         awaits_stop: false,
         state: AgreementState::Proposed,

@@ -8,11 +8,15 @@ use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey
 use jiff::Timestamp;
 
 use crate::{
+    change::Step,
     claims::Scope,
     command::{Action, Command},
+    engine::StoredPlan,
     event::Event,
     failover,
-    model::Model,
+    model::{Model, UnitRecord},
+    report::Blocked,
+    workload::{Slot, Task, UnitId},
 };
 
 /// The scope of a decision.
@@ -24,6 +28,12 @@ pub(crate) struct Focus {
     pub group_rollouts: BTreeSet<(GroupId, PolicyId)>,
     /// Groups whose claims are checked for expiry.
     pub groups: BTreeSet<GroupId>,
+    /// Workloads whose rows are compared with their policies.
+    pub workloads: BTreeSet<PolicyId>,
+    /// Workload units to reconcile as a whole.
+    pub workload_units: BTreeSet<UnitId>,
+    /// Slots to reconcile.
+    pub slots: BTreeSet<(UnitId, Slot)>,
     /// Whether the claims of all groups are checked for expiry.
     pub expires_all_claims: bool,
     /// Nodes per policy that its index excluded.
@@ -42,6 +52,8 @@ pub(crate) fn of(model: &Model, event: &Event, now: Timestamp) -> Focus {
     }
     focus.add_peers_of_failover(model);
     focus.add_units_of_pairs(model);
+    focus.add_due_workloads(model, now);
+    focus.add_slots_of_pairs(model);
     focus
 }
 
@@ -74,6 +86,7 @@ impl Focus {
             Event::UsageRecorded { node, policy, .. } => self.add_pair(model, node, policy),
             Event::ClaimRecorded { claim } => self.add_active_group_rollouts_of(model, &claim.group),
             Event::ClaimRemoved { key } => {
+                self.add_blocked_units(model, &key.0);
                 self.add_active_group_rollouts_of(model, &key.0);
                 self.add_queued_group_rollouts(model, &key.1);
             }
@@ -82,6 +95,13 @@ impl Focus {
             }
             // An administrator's configuration, which changes rarely and may concern every pair.
             Event::OtherAgbotsChanged { .. } => self.add_everything(model),
+            Event::WorkloadRecorded { workload } => self.add_workload(model, &workload.policy),
+            Event::WorkloadRemoved { policy } => {
+                self.add_workload(model, policy);
+                self.add_policy(model, policy);
+            }
+            Event::TaskRecorded { task } => self.add_task(model, task),
+            Event::InstanceRecorded { .. } | Event::TaskRemoved { .. } => {}
             Event::AgreementRemoved { .. } => {}
             Event::RolloutRemoved { group, policy } => self.add_group_rollout(model, group, policy),
             Event::PartitionsChanged { .. } | Event::FullReconcile => self.add_everything(model),
@@ -102,6 +122,10 @@ impl Focus {
         let remembered = model.rollouts.iter().filter(|(_, rollout)| rollout.remembers_failure());
         self.group_rollouts.extend(remembered.map(|(group_rollout, _)| group_rollout.clone()));
         self.add_all_active_units(model);
+        let with_tasks = model.policies().filter(|facts| facts.orchestration.document.is_some());
+        self.workloads.extend(with_tasks.map(|facts| facts.id.clone()));
+        self.workloads.extend(model.engine.workloads.keys().cloned());
+        self.workload_units.extend(model.engine.workload_units.keys().cloned());
     }
 
     fn add_node(&mut self, model: &Model, node: &NodeId) {
@@ -124,6 +148,75 @@ impl Focus {
         for agreement in model.lately_ended_on(node) {
             self.pairs.insert((node.clone(), agreement.policy.clone()));
         }
+        self.pairs.extend(model.engine.pairs_of(node).cloned());
+    }
+
+    /// Adds a workload with its workload units.
+    fn add_workload(&mut self, model: &Model, policy: &PolicyId) {
+        self.workloads.insert(policy.clone());
+        self.workload_units.extend(model.engine.units_of(policy).map(|(unit_id, _)| unit_id.clone()));
+    }
+
+    fn add_task(&mut self, model: &Model, task: &Task) {
+        self.slots.insert((task.unit_id.clone(), task.slot.clone()));
+        if let Some(node) = &task.node {
+            self.add_pair(model, node, &task.unit_id.policy);
+        }
+    }
+
+    /// Adds what a plan has changed, and all of the workload unit if something in it waits for such a change.
+    fn add_plan(&mut self, model: &Model, unit_id: &UnitId, plan: &StoredPlan) {
+        for node in plan.tasks.iter().filter_map(|task| task.node.as_ref()) {
+            self.add_pair(model, node, &unit_id.policy);
+        }
+        let is_waiting = model.workload_unit(unit_id).is_some_and(UnitRecord::is_waiting);
+        if is_waiting || model.workload(&unit_id.policy).is_some_and(|record| record.update.is_rolling()) {
+            self.workload_units.insert(unit_id.clone());
+        }
+        self.workloads.insert(unit_id.policy.clone());
+        if plan.workload.is_some() {
+            // The row is shared by all workload units.
+            self.add_workload(model, &unit_id.policy);
+        }
+    }
+
+    /// Adds the workload units that wait for something in a group.
+    fn add_blocked_units(&mut self, model: &Model, group: &GroupId) {
+        let is_in_group = |(step, _): &(Step, Blocked)| {
+            step.node().is_some_and(|node| model.group_of.get(node) == Some(group))
+        };
+        let blocked =
+            model.engine.workload_units.iter().filter(|(_, unit)| unit.blocked.iter().any(is_in_group));
+        self.workload_units.extend(blocked.map(|(unit_id, _)| unit_id.clone()));
+    }
+
+    /// Adds what is due, and what an event touched although it does not name it.
+    fn add_due_workloads(&mut self, model: &Model, now: Timestamp) {
+        let due = model.engine.watches.iter().take_while(|(at, ..)| *at <= now);
+        let due = due.map(|(_, unit_id, slot)| (unit_id.clone(), slot.clone()));
+        for (unit_id, slot) in due.chain(model.engine.touched.iter().cloned()) {
+            match slot {
+                Some(slot) => {
+                    self.slots.insert((unit_id, slot));
+                }
+                None => {
+                    self.workloads.insert(unit_id.policy.clone());
+                    self.workload_units.insert(unit_id);
+                }
+            }
+        }
+    }
+
+    /// Adds the slots of the tasks of the pairs: their agreements and nodes are what is seen of them.
+    fn add_slots_of_pairs(&mut self, model: &Model) {
+        if model.engine.is_unused() {
+            return;
+        }
+        for (node, policy) in &self.pairs {
+            for task in model.engine.tasks_on(node, policy).filter(|task| !task.is_stopped()) {
+                self.slots.insert((task.unit_id.clone(), task.slot.clone()));
+            }
+        }
     }
 
     fn add_policy(&mut self, model: &Model, policy: &PolicyId) {
@@ -135,6 +228,9 @@ impl Focus {
         }
         let rollouts = model.rollouts.keys().filter(|(_, one)| one == policy);
         self.group_rollouts.extend(rollouts.cloned());
+        if model.is_orchestrated(policy) || model.workload(policy).is_some() {
+            self.add_workload(model, policy);
+        }
     }
 
     fn add_service(&mut self, model: &Model, service: &ServiceId, key: &ServiceKey) {
@@ -170,12 +266,16 @@ impl Focus {
             }
             Action::AdvanceClaim { claim, .. } => self.add_active_group_rollouts_of(model, &claim.group),
             Action::ReleaseClaim { claim, .. } => {
+                self.add_blocked_units(model, &claim.group);
                 self.add_active_group_rollouts_of(model, &claim.group);
                 self.add_queued_group_rollouts(model, &claim.scope);
             }
             Action::RecordRollout { rollout } => {
                 self.add_group_rollout(model, &rollout.group, &rollout.policy);
             }
+            Action::ApplyPlan { unit_id, plan } => self.add_plan(model, unit_id, plan),
+            Action::RecordWorkload { workload, .. } => self.add_policy(model, &workload.policy),
+            Action::RemoveWorkload { policy } => self.add_policy(model, policy),
             Action::AcknowledgeReply { agreement, .. }
             | Action::SendVerification { agreement, .. }
             | Action::SendVerificationReply { agreement, .. }

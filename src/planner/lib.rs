@@ -11,6 +11,7 @@ pub mod change;
 pub mod claims;
 pub mod command;
 pub mod decide;
+pub mod engine;
 pub mod event;
 pub mod explain;
 pub mod facts;

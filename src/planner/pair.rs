@@ -3,13 +3,14 @@
 //! Replacing the agreement of a group member is not decided here but by the rollout ([`crate::rolling`]); decided here for a
 //! member are only the changes that nothing may block. Sources: agbot 1.5, 1.7, 2.1 to 2.5; orchestration E4.7.
 
-use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_ids::{NodeId, PolicyId, TaskId};
 use jiff::Timestamp;
 
 use crate::{
     agreement::{Agreement, AgreementState, CancelReason},
     claims::{ClaimRef, Scope},
     command::{Action, Lease},
+    engine,
     facts::Availability,
     failover,
     focus::Focus,
@@ -46,18 +47,24 @@ fn plan(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) {
     match model.live_agreement(node, policy) {
         Some(agreement) => plan_present(pass, lease, agreement),
         None => match may_propose(pass, node, policy) {
-            Ok(choice) => propose(pass, lease, node, policy, choice),
+            Ok(offer) => propose(pass, lease, node, policy, offer),
             Err(blocked) => pass.set_placement(node, policy, Placement::NotPlaced { blocked }),
         },
     }
 }
 
 /// Returns what to propose, or why nothing is proposed now.
-fn may_propose(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) -> Result<Choice, Blocked> {
+fn may_propose(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) -> Result<Offer, Blocked> {
     let (model, now) = (pass.model, pass.now);
-    let choice = matching::select(model, node, policy, now)?;
+    let wanted = engine::startable(model, node, policy).transpose()?;
+    let choice = match &wanted {
+        Some(wanted) => engine::choose(model, node, policy, wanted.task.spec.number, now)?,
+        None => matching::select(model, node, policy, now)?,
+    };
     let record = model.node(node).ok_or(Blocked::NodeUnknown)?;
     match record.facts.availability {
+        // A task is there because the node was open when it was chosen.
+        _ if wanted.is_some() => {}
         Availability::Drain => return Err(Blocked::NodeDraining),
         // An instance that was stopped to be replaced is started again.
         Availability::Pause if !rolling::holds_claim(model, node, policy) => return Err(Blocked::NodePaused),
@@ -74,7 +81,10 @@ fn may_propose(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) -> Result<
     if let Some(agbot) = model.other_agbot_of(node, policy) {
         return Err(Blocked::LeftToAgbot { agbot: agbot.clone() });
     }
-    check_backoff(pass, node, policy, &choice)?;
+    // The restart supervisor delays tasks.
+    if wanted.is_none() {
+        check_backoff(pass, node, policy, &choice)?;
+    }
     // A node that ended the agreement itself may be about to leave: it gets no proposal before it has reported what it stopped.
     if let Some((ended, _)) = model.lingering(node, policy)
         && !model.ended_reason(ended).is_some_and(CancelReason::is_of_agbot)
@@ -83,7 +93,20 @@ fn may_propose(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) -> Result<
         return Err(blocked);
     }
     failover::may_start(pass, node, policy)?;
-    Ok(choice)
+    let is_single = match &wanted {
+        Some(wanted) => wanted.is_single,
+        None => model.group_of.contains_key(node) && failover::is_failover(model, policy),
+    };
+    Ok(Offer { choice, task: wanted.map(|wanted| wanted.task.id.clone()), is_single })
+}
+
+/// What is proposed.
+struct Offer {
+    choice: Choice,
+    /// The task that the agreement carries out, if the policy has tasks.
+    task: Option<TaskId>,
+    /// Whether there must never be a second instance.
+    is_single: bool,
 }
 
 fn check_backoff(
@@ -135,8 +158,9 @@ pub(crate) fn old_instance(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId
     Some(Blocked::OldInstanceStopping { agreement: ended.id.clone(), until })
 }
 
-fn propose(pass: &mut Pass<'_>, lease: Lease, node: &NodeId, policy: &PolicyId, choice: Choice) {
+fn propose(pass: &mut Pass<'_>, lease: Lease, node: &NodeId, policy: &PolicyId, offer: Offer) {
     let (model, now) = (pass.model, pass.now);
+    let Offer { choice, task, is_single } = offer;
     let group = model.group_of.get(node);
     let claim = group.and_then(|group| model.claims.get(&(group.clone(), Scope::Policy(policy.clone()))));
     let claim = claim.filter(|claim| claim.node == *node).map(crate::claims::Claim::reference);
@@ -157,7 +181,8 @@ fn propose(pass: &mut Pass<'_>, lease: Lease, node: &NodeId, policy: &PolicyId, 
         created_at: now,
         reply_by: later(now, model.settings.protocol_timeout_secs),
         verified_at: None,
-        is_single: group.is_some() && failover::is_failover(model, policy),
+        task,
+        is_single,
         awaits_stop: false,
         state: AgreementState::Proposed,
     };
@@ -180,6 +205,10 @@ fn plan_present(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
         return plan_proposed(pass, lease, agreement, &fit);
     }
     match fit {
+        Fit::Lost(_) if model.is_orchestrated(&agreement.policy) => {
+            let reason = engine::cancel_reason(model, agreement, now);
+            cancel(pass, lease, agreement, reason, None, true);
+        }
         Fit::Lost(blocked) => retire(pass, lease, agreement, blocked),
         Fit::Outdated(choice) if model.group_of(&agreement.node).is_none() => {
             let text = format!("replacing {} by {}", agreement.version, choice.version);

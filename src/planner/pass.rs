@@ -10,11 +10,13 @@ use rand_chacha::ChaCha20Rng;
 use crate::{
     agreement::Agreement,
     claims::Scope,
-    command::{Action, Command, CommandKey, Decision, Lease, MessageFate, Watch},
+    command::{Action, Command, CommandKey, Decision, Lease, MessageFate, UnitReport, UnitWatch, Watch},
     model::Model,
+    reconcile::UnitPlan,
     report::{Blocked, Placement, PlannerEvent, Report},
     stable_hash::stable_hash,
     usage::later,
+    workload::{Slot, UnitId},
 };
 
 /// Placeholder lease of a pass whose commands are discarded.
@@ -39,7 +41,15 @@ pub(crate) struct Pass<'a> {
     keys: BTreeSet<CommandKey>,
     stopping: BTreeSet<AgreementId>,
     watches: BTreeSet<Watch>,
+    unit_watches: BTreeSet<UnitWatch>,
+    deferred: BTreeSet<(UnitId, Option<Slot>)>,
+    unit_reports: BTreeMap<UnitId, UnitReport>,
     report: Report,
+}
+
+/// Returns each of some slots, or none for all of them.
+fn due_slots(slots: Option<&BTreeSet<Slot>>) -> Vec<Option<Slot>> {
+    slots.map_or_else(|| vec![None], |slots| slots.iter().cloned().map(Some).collect())
 }
 
 impl<'a> Pass<'a> {
@@ -56,6 +66,9 @@ impl<'a> Pass<'a> {
             keys: BTreeSet::new(),
             stopping: BTreeSet::new(),
             watches: BTreeSet::new(),
+            unit_watches: BTreeSet::new(),
+            deferred: BTreeSet::new(),
+            unit_reports: BTreeMap::new(),
             report: Report::default(),
         }
     }
@@ -128,6 +141,45 @@ impl<'a> Pass<'a> {
         self.watches.insert(Watch { at, node: node.clone(), policy: policy.clone() });
     }
 
+    /// Returns the lease to act for a workload unit, if this agbot may.
+    pub fn lease_for_unit(&self, unit_id: &UnitId) -> Option<Lease> {
+        self.model.lease_for_unit(unit_id).or(self.explains_only.then_some(NO_LEASE))
+    }
+
+    /// Returns the lease to act for a workload, if this agbot may.
+    pub fn lease_for_workload(&self, policy: &PolicyId) -> Option<Lease> {
+        self.model.lease_for_workload(policy).or(self.explains_only.then_some(NO_LEASE))
+    }
+
+    /// Returns the seed of new ids.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Schedules a workload unit, or some of its slots, to be planned again.
+    pub fn watch_unit(&mut self, unit_id: &UnitId, slots: Option<&BTreeSet<Slot>>, at: Timestamp) {
+        let at = at.max(self.now);
+        for slot in due_slots(slots) {
+            self.unit_watches.insert(UnitWatch { at, unit_id: unit_id.clone(), slot });
+        }
+    }
+
+    /// Plans a workload unit, or some of its slots, again when the plan in flight is carried out, or at `until`.
+    pub fn defer(&mut self, unit_id: &UnitId, slots: Option<&BTreeSet<Slot>>, until: Timestamp) {
+        self.watch_unit(unit_id, slots, until);
+        self.deferred.extend(due_slots(slots).into_iter().map(|slot| (unit_id.clone(), slot)));
+    }
+
+    /// Records what waits in a workload unit.
+    pub fn report_unit(&mut self, unit_id: &UnitId, slots: Option<&BTreeSet<Slot>>, plan: &UnitPlan) {
+        let report = UnitReport {
+            slots: slots.cloned(),
+            blocked: plan.blocked.clone(),
+            unplaced: plan.unplaced.clone(),
+        };
+        self.unit_reports.insert(unit_id.clone(), report);
+    }
+
     /// Records the placement of a pair; the last call wins.
     pub fn set_placement(&mut self, node: &NodeId, policy: &PolicyId, placement: Placement) {
         self.report.pairs.insert((node.clone(), policy.clone()), placement);
@@ -182,6 +234,9 @@ impl<'a> Pass<'a> {
             message: self.message,
             message_commands: self.message_commands,
             watches,
+            unit_watches: self.unit_watches.into_iter().collect(),
+            deferred: self.deferred.into_iter().collect(),
+            unit_reports: self.unit_reports.into_iter().collect(),
             report: self.report,
         }
     }

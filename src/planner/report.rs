@@ -447,6 +447,8 @@ pub enum Blocked {
         /// End of the delay.
         until: Timestamp,
     },
+    /// No task of the policy is to run on the node.
+    NoTask,
     /// A task is no longer what the decision was based on.
     TaskChanged {
         /// The task.

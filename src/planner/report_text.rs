@@ -99,6 +99,7 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         | Blocked::UpdateBudget { .. }
         | Blocked::UpdatePaused { .. }
         | Blocked::StartDelayed { .. }
+        | Blocked::NoTask
         | Blocked::TaskChanged { .. } => write_step_blocked(blocked, out),
     }
 }
@@ -122,6 +123,7 @@ fn write_step_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::R
         }
         Blocked::UpdatePaused { message } => write!(out, "the update is paused: {message}"),
         Blocked::StartDelayed { until } => write!(out, "the start is delayed until {until}"),
+        Blocked::NoTask => out.write_str("no task of the policy is to run on the node"),
         Blocked::TaskChanged { task } => write!(out, "task {task} has changed meanwhile"),
         _ => Ok(()),
     }

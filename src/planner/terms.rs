@@ -46,11 +46,16 @@ pub struct ProposalTerms {
 pub fn proposal_terms(model: &Model, agreement: &Agreement) -> Result<ProposalTerms, Blocked> {
     let Agreement { node, policy, service, .. } = agreement;
     let record = model.node(node).ok_or(Blocked::NodeUnknown)?;
-    let facts = model.policy(policy).ok_or(Blocked::PolicyUnknown)?;
+    let policy_facts = model.policy(policy).ok_or(Blocked::PolicyUnknown)?;
+    let spec = model.spec_of(agreement);
+    let facts = spec.map_or(policy_facts, |spec| &spec.policy);
     let definition = model.service(service).ok_or_else(|| missing(facts, service))?;
     let arch = crate::matching::canonical_arch(&definition.arch);
-    let consumer =
-        model.consumer(policy, &definition.version, arch).ok_or_else(|| missing(facts, service))?;
+    let consumer = match spec {
+        Some(spec) => spec.consumers.get(&(definition.version.clone(), arch.to_owned())),
+        None => model.consumer(policy, &definition.version, arch),
+    };
+    let consumer = consumer.ok_or_else(|| missing(facts, service))?;
     let consumer = consumer.as_ref().map_err(Clone::clone)?;
     let producer = if facts.pattern.is_none() { producer(node, record)? } else { producer_of_pattern(facts) };
     let workload = workload(facts, definition, &agreement.overrides);

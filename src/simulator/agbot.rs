@@ -315,6 +315,7 @@ fn cancelled(action: &Action) -> Option<&AgreementId> {
 fn outcome_text(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Done => "done".to_owned(),
+        Outcome::PlanApplied { claims } => format!("applied, {} claims taken", claims.len()),
         Outcome::ClaimTaken { claim } => format!("taken, number {}", claim.fencing),
         Outcome::Refused { why } => format!("refused: {why}"),
         Outcome::Failed { why } => format!("failed: {why}"),

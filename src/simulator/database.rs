@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::agent::ToAgent;
-use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId};
+use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, TaskId};
 use evenkeel_planner::{
     agreement::{Agreement, AgreementState, PendingUpdate},
     claims::{self, Claim, ClaimKey, ClaimRef, ClaimRequest, Grant},
@@ -21,6 +21,7 @@ use evenkeel_planner::{
         action::{Asker, RolloutAction, act},
     },
     usage::{Backoff, WorkloadUsage, later, secs_since},
+    workload::{Instance, Task, WorkloadRecord},
 };
 
 /// A lease row.
@@ -38,6 +39,9 @@ pub(crate) enum Row {
     Usage(NodeId, PolicyId),
     Claim(ClaimKey),
     Rollout(GroupId, PolicyId),
+    Workload(PolicyId),
+    Task(TaskId),
+    Instance(PolicyId, NodeId),
 }
 
 /// A message that is not delivered yet.
@@ -57,8 +61,11 @@ pub(crate) struct Database {
     pub usage: BTreeMap<(NodeId, PolicyId), (Option<WorkloadUsage>, Option<Backoff>)>,
     pub claims: BTreeMap<ClaimKey, Claim>,
     pub rollouts: BTreeMap<(GroupId, PolicyId), Rollout>,
+    pub workloads: BTreeMap<PolicyId, WorkloadRecord>,
+    pub tasks: BTreeMap<TaskId, Task>,
+    pub instances: BTreeMap<(PolicyId, NodeId), Instance>,
     pub log: Vec<Row>,
-    fencing: u64,
+    pub(super) fencing: u64,
 }
 
 impl Database {
@@ -94,6 +101,7 @@ impl Database {
         match &command.action {
             Action::Propose { agreement, claim } => {
                 self.check_claim(claim.as_ref())?;
+                self.check_task(agreement.task.as_ref())?;
                 self.insert_agreement(agreement)?;
             }
             Action::AcknowledgeReply { agreement, decision: true, node, policy: Some(policy), usage } => {
@@ -146,6 +154,9 @@ impl Database {
             Action::UpdateUsage { node, policy, usage, backoff } => {
                 self.put_usage(node, policy, usage.clone(), backoff.clone());
             }
+            Action::ApplyPlan { unit_id, plan } => return self.apply_plan(unit_id, plan, now),
+            Action::RecordWorkload { workload, adopted } => self.record_workload(workload, adopted)?,
+            Action::RemoveWorkload { policy } => self.remove_workload(policy),
             // These only send a message.
             Action::AcknowledgeReply { .. }
             | Action::RepeatCancel { .. }
@@ -317,6 +328,18 @@ impl Database {
                 Some(claim) => Event::ClaimRecorded { claim: Box::new(claim.clone()) },
                 None => Event::ClaimRemoved { key: key.clone() },
             }),
+            Row::Workload(policy) => Some(match self.workloads.get(policy) {
+                Some(workload) => Event::WorkloadRecorded { workload: Box::new(workload.clone()) },
+                None => Event::WorkloadRemoved { policy: policy.clone() },
+            }),
+            Row::Task(id) => Some(match self.tasks.get(id) {
+                Some(task) => Event::TaskRecorded { task: Box::new(task.clone()) },
+                None => Event::TaskRemoved { task: id.clone() },
+            }),
+            Row::Instance(policy, node) => {
+                let instance = self.instances.get(&(policy.clone(), node.clone())).cloned().map(Box::new);
+                Some(Event::InstanceRecorded { policy: policy.clone(), node: node.clone(), instance })
+            }
             Row::Rollout(group, policy) => self
                 .rollouts
                 .get(&(group.clone(), policy.clone()))
@@ -337,7 +360,11 @@ impl Database {
         let usage = self.usage.keys().cloned().map(|(node, policy)| Row::Usage(node, policy));
         let claims = self.claims.keys().cloned().map(Row::Claim);
         let rollouts = self.rollouts.keys().cloned().map(|(group, policy)| Row::Rollout(group, policy));
-        agreements.chain(usage).chain(claims).chain(rollouts).collect()
+        let workloads = self.workloads.keys().cloned().map(Row::Workload);
+        let tasks = self.tasks.keys().cloned().map(Row::Task);
+        let instances = self.instances.keys().cloned().map(|(policy, node)| Row::Instance(policy, node));
+        let of_workloads = workloads.chain(tasks).chain(instances);
+        agreements.chain(usage).chain(claims).chain(rollouts).chain(of_workloads).collect()
     }
 
     /// Reads everything, as a starting agbot does.

@@ -9,6 +9,7 @@ pub(crate) mod agbot;
 pub(crate) mod agent;
 pub(crate) mod chaos;
 pub(crate) mod database;
+mod database_tasks;
 mod deliberate;
 pub(crate) mod exchange;
 pub(crate) mod invariants;
@@ -64,5 +65,7 @@ mod scenarios_policy;
 mod scenarios_proposal;
 #[cfg(test)]
 mod scenarios_rollout;
+#[cfg(test)]
+mod scenarios_workload;
 #[cfg(test)]
 mod tests;

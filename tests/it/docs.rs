@@ -244,7 +244,7 @@ const LOGGED_KINDS: [&str; 2] = ["rollout.going-back", "rollout.updating"];
 /// Returns the kinds of events that `code` names, as literals of Rust or SQL; names of transactions look the same.
 fn event_kinds(code: &str) -> BTreeSet<String> {
     let mut kinds = BTreeSet::new();
-    for area in ["rollout.", "agreement.", "node.", "hagroup."] {
+    for area in ["rollout.", "agreement.", "node.", "hagroup.", "update.", "restart."] {
         for (start, _) in code.match_indices(area) {
             let before = code[..start].trim_end_matches(['"', '\'']);
             let name = &code[start..];

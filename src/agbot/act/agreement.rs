@@ -14,7 +14,7 @@ use evenkeel_store::{PgConnection, StoreError, retry};
 use evenkeel_wire::agreement::Body;
 use serde_json::{Value, json};
 
-use super::{check_lease, message, terms};
+use super::{check_lease, message, plan, terms};
 use crate::AgbotError;
 use crate::context::Context;
 use crate::outbox::{Effect, Subject, enqueue, supersede};
@@ -57,6 +57,7 @@ pub(super) async fn propose(
         let mut tx = context.database.begin().await?;
         check_lease(context, &mut tx, lease).await?;
         check_claim(&mut tx, claim).await?;
+        plan::check_task(&mut tx, agreement.task.as_ref()).await?;
         let inserted = table::insert_agreement(
             &mut tx,
             &agreement.id,

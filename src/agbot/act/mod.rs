@@ -6,6 +6,7 @@ mod agreement;
 mod claim;
 mod claim_batch;
 mod message;
+mod plan;
 mod terms;
 
 pub use claim_batch::{AgentUpgradeRequest, ClaimBatches, ClaimEnd};
@@ -97,6 +98,11 @@ async fn act(context: &Context, command: &Command) -> Result<Outcome, AgbotError
             context.claims.release(end).await?;
         }
         Action::RecordRollout { rollout } => claim::record_rollout(context, lease, rollout).await?,
+        Action::ApplyPlan { unit_id, plan } => return plan::apply(context, lease, unit_id, plan).await,
+        Action::RecordWorkload { workload, adopted } => {
+            plan::record_workload(context, lease, workload, adopted).await?;
+        }
+        Action::RemoveWorkload { policy } => plan::remove_workload(context, lease, policy).await?,
         Action::UpdateUsage { node, policy, usage, backoff } => {
             agreement::update_usage(context, lease, node, policy, usage.as_ref(), backoff.as_ref()).await?;
         }

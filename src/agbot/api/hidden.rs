@@ -50,6 +50,14 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
         Blocked::AgentPeer { node: peer, state } => Blocked::AgentPeer { node: node(peer, seen), state },
         Blocked::AgentTurn { node: peer, until } => Blocked::AgentTurn { node: node(peer, seen), until },
         Blocked::RolloutHeld { hold: why, since } => Blocked::RolloutHeld { hold: hold(why, seen), since },
+        Blocked::TaskStopping { task, node: peer, since } => {
+            Blocked::TaskStopping { task, node: node(peer, seen), since }
+        }
+        Blocked::UpdatePaused { message } => {
+            // The message names the node that failed.
+            let message = if matches!(seen, SeenNodes::All) { message } else { String::new() };
+            Blocked::UpdatePaused { message }
+        }
         Blocked::NodeUnknown
         | Blocked::PolicyUnknown
         | Blocked::OrgNotServed { .. }
@@ -86,6 +94,12 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
         | Blocked::ClaimRequested
         | Blocked::Delay { .. }
         | Blocked::NotAMember { .. }
+        | Blocked::Frozen { .. }
+        | Blocked::Unplaced { .. }
+        | Blocked::UpdateBudget { .. }
+        | Blocked::StartDelayed { .. }
+        | Blocked::NoTask
+        | Blocked::TaskChanged { .. }
         | Blocked::ClaimReleased { .. } => blocked,
     }
 }

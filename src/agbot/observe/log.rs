@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use super::records::claim_of;
+use super::records::{claim_of, workload_of};
 use crate::AgbotError;
 use crate::context::Context;
 
@@ -163,6 +163,17 @@ fn recorded(records: Records) -> Result<Vec<Event>, AgbotError> {
     for row in records.claims {
         events.push(Event::ClaimRecorded { claim: Box::new(claim_of(row)?) });
     }
+    for row in records.workloads {
+        events.push(Event::WorkloadRecorded { workload: Box::new(workload_of(row)?) });
+    }
+    for record in records.tasks {
+        events.push(Event::TaskRecorded { task: Box::new(decoded("task", record, &["id"])?) });
+    }
+    for row in records.instances {
+        let instance = decoded("instance", row.record, &[])?;
+        let instance = Some(Box::new(instance));
+        events.push(Event::InstanceRecorded { policy: row.policy, node: row.node, instance });
+    }
     Ok(events)
 }
 
@@ -206,6 +217,9 @@ fn removal(key: RecordKey) -> Event {
         RecordKey::Usage(node, policy) => Event::UsageRecorded { node, policy, usage: None, backoff: None },
         RecordKey::Claim(group, scope) => Event::ClaimRemoved { key: (group, Scope::from_text(&scope)) },
         RecordKey::Rollout(group, policy) => Event::RolloutRemoved { group, policy },
+        RecordKey::Workload(policy) => Event::WorkloadRemoved { policy },
+        RecordKey::Task(task) => Event::TaskRemoved { task },
+        RecordKey::Instance(policy, node) => Event::InstanceRecorded { policy, node, instance: None },
     }
 }
 
@@ -219,6 +233,11 @@ fn key_of(event: &Event) -> Option<RecordKey> {
         Event::RolloutRecorded { rollout } => {
             Some(RecordKey::Rollout(rollout.group.clone(), rollout.policy.clone()))
         }
+        Event::WorkloadRecorded { workload } => Some(RecordKey::Workload(workload.policy.clone())),
+        Event::TaskRecorded { task } => Some(RecordKey::Task(task.id.clone())),
+        Event::InstanceRecorded { policy, node, .. } => {
+            Some(RecordKey::Instance(policy.clone(), node.clone()))
+        }
         _ => None,
     }
 }
@@ -229,7 +248,12 @@ fn keys_of(held: RecordKeys) -> BTreeSet<RecordKey> {
     let claims = held.claims.into_iter();
     let claims = claims.map(|(group, scope)| RecordKey::Claim(group, scope.text().to_owned()));
     let rollouts = held.rollouts.into_iter().map(|(group, policy)| RecordKey::Rollout(group, policy));
-    agreements.chain(usage).chain(claims).chain(rollouts).collect()
+    let workloads = held.workloads.into_iter().map(RecordKey::Workload);
+    let tasks = held.tasks.into_iter().map(RecordKey::Task);
+    let instances = held.instances.into_iter();
+    let instances = instances.map(|(policy, node)| RecordKey::Instance(policy, node));
+    let of_workloads = workloads.chain(tasks).chain(instances);
+    agreements.chain(usage).chain(claims).chain(rollouts).chain(of_workloads).collect()
 }
 
 #[cfg(test)]

@@ -1,8 +1,11 @@
-//! Converts claims from and to rows of the database.
+//! Converts claims, workloads and tasks from and to rows of the database.
 
 use evenkeel_agbot_store::claim::{ClaimRow, EndedClaim, NewClaim};
 use evenkeel_agbot_store::partition::LeaseRow;
+use evenkeel_agbot_store::task::TaskRow;
+use evenkeel_agbot_store::workload::WorkloadRow;
 use evenkeel_planner::claims::{Claim, ClaimRef, ClaimRequest, Scope};
+use evenkeel_planner::workload::{Part, Task, TaskSpec, WorkloadRecord};
 use jiff::Timestamp;
 
 use crate::AgbotError;
@@ -30,6 +33,44 @@ pub(crate) fn claim_of(row: ClaimRow) -> Result<Claim, AgbotError> {
         phase_since: row.phase_at,
         deadline: row.deadline,
     })
+}
+
+/// Converts a stored row into a workload.
+///
+/// # Errors
+/// When the row, or what one of its versions runs, cannot be read.
+pub(crate) fn workload_of(row: WorkloadRow) -> Result<WorkloadRecord, AgbotError> {
+    let unreadable =
+        |source| AgbotError::UnreadableRecord { record: format!("workload {}", row.policy), source };
+    let record: WorkloadRecord = serde_json::from_value(row.record).map_err(unreadable)?;
+    let specs = row.specs.into_iter().map(|(number, document)| {
+        serde_json::from_value::<TaskSpec>(document).map(|spec| (number.unsigned_abs(), spec))
+    });
+    let specs = specs.collect::<Result<_, _>>().map_err(unreadable)?;
+    Ok(WorkloadRecord { specs, ..record })
+}
+
+/// Converts a task into its row.
+///
+/// # Errors
+/// Never in practice: a task is plain data.
+pub(crate) fn task_row(task: &Task) -> Result<TaskRow, AgbotError> {
+    Ok(TaskRow {
+        task: task.id.clone(),
+        policy: task.unit_id.policy.clone(),
+        part: part_text(&task.unit_id.part).to_owned(),
+        slot: task.slot.to_string(),
+        spec_number: task.spec.number.cast_signed(),
+        record: serde_json::to_value(task)?,
+    })
+}
+
+/// Returns the stored form of a part of a workload.
+pub(crate) fn part_text(part: &Part) -> &str {
+    match part {
+        Part::All => "all",
+        Part::Group(group) => group.as_str(),
+    }
 }
 
 /// Converts a claim request into a row to insert if its group still has this revision. `waits_end_before`: for agent claims.

@@ -102,6 +102,24 @@ impl Orchestration {
         }
     }
 
+    /// Returns whether instances are counted, placed or supervised in a way that needs a record of each task.
+    pub fn needs_tasks(&self) -> bool {
+        let is_counted = match self.mode {
+            Mode::Global => false,
+            Mode::Failover => !matches!(self.scope, Scope::HaGroups { .. }),
+            Mode::Replicated | Mode::Flex => true,
+        };
+        let usual = Self::of_mode(self.mode);
+        is_counted
+            || self.orchestrate != Orchestrate::Ha
+            || matches!(self.scope, Scope::Nodes { .. })
+            || self.max_per_node != usual.max_per_node
+            || self.placement != usual.placement
+            || self.restart != usual.restart
+            || self.rollback != usual.rollback
+            || self.timers != usual.timers
+    }
+
     /// Returns the policies that its parents name.
     pub fn parent_policies(&self, policy: &PolicyId) -> BTreeSet<PolicyId> {
         policies_of(&self.parents, policy)

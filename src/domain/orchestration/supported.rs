@@ -5,21 +5,20 @@
 use evenkeel_ids::PolicyId;
 use serde_json::Value;
 
-use super::{MembersError, Mode, Orchestrate, Orchestration, Scope};
+use super::{MembersError, Mode, Orchestrate, Orchestration, PlacementPolicy};
 
 /// Members of a policy's document without effect.
-const WITHOUT_EFFECT: [&str; 12] = [
-    "replicas",
-    "flex",
-    "maxPerNode",
-    "placement",
+const WITHOUT_EFFECT: [&str; 11] = [
+    "placement.affinity",
+    "placement.domains",
+    "placement.constraintPriorities",
+    "placement.rebalance",
     "parents",
     "children",
     "loads",
-    "restart",
-    "rollback",
     "compatGate",
-    "timers",
+    "timers.stopTimeoutSeconds",
+    "timers.affinityWaitSeconds",
     "priority",
 ];
 
@@ -28,35 +27,29 @@ const WITHOUT_EFFECT: [&str; 12] = [
 /// # Errors
 /// The first member that breaks a rule or is not supported, with its path.
 pub fn supported_orchestration(policy: &PolicyId, document: Value) -> Result<Orchestration, MembersError> {
-    let given = |member: &&str| document.get(*member).is_some_and(|value| !value.is_null());
+    let find = |path: &str| path.split('.').try_fold(&document, |value, member| value.get(member));
+    let given = |path: &&str| find(path).is_some_and(|value| !value.is_null());
     let without_effect = WITHOUT_EFFECT.into_iter().find(given);
     let names_orchestrate = given(&"orchestrate");
     let read = Orchestration::of_policy(policy, document)?;
     let refuse = |member: &str, rule: &str| {
         Err(MembersError { path: format!("orchestration.{member}"), rule: rule.to_owned() })
     };
-    match read.mode {
-        Mode::Global | Mode::Failover => {}
-        Mode::Replicated => return refuse("mode", "replicated is not supported"),
-        Mode::Flex => return refuse("mode", "flex is not supported"),
-    }
     if let Some(member) = without_effect {
         return refuse(member, "is not supported");
     }
-    match read.orchestrate {
-        Orchestrate::Ha => {}
-        Orchestrate::No if !names_orchestrate => {
-            let rule = "must be ha with the mode failover: its default, no, is not supported";
-            return refuse("orchestrate", rule);
-        }
-        Orchestrate::No => return refuse("orchestrate", "no is not supported"),
-        Orchestrate::Start => return refuse("orchestrate", "start is not supported"),
+    match read.placement.policy {
+        Some(PlacementPolicy::LoadAvg) => return refuse("placement.policy", "load-avg is not supported"),
+        Some(PlacementPolicy::Score) => return refuse("placement.policy", "score is not supported"),
+        _ => {}
     }
-    match (&read.scope, read.mode) {
-        (Scope::Nodes { .. }, _) => refuse("scope.type", "nodes is not supported"),
-        (Scope::Eligible, Mode::Failover) => {
-            refuse("scope", "must be of the type hagroups with the mode failover")
+    match read.orchestrate {
+        Orchestrate::Ha | Orchestrate::Start => Ok(read),
+        Orchestrate::No if !names_orchestrate => {
+            let mode = if read.mode == Mode::Flex { "flex" } else { "failover" };
+            let rule = format!("must be ha or start with the mode {mode}: its default, no, is not supported");
+            refuse("orchestrate", &rule)
         }
-        _ => Ok(read),
+        Orchestrate::No => refuse("orchestrate", "no is not supported"),
     }
 }

@@ -471,21 +471,18 @@ fn what_the_engine_cannot_carry_out_is_refused_by_name() {
         document
     };
     for (document, expected) in [
-        (json!({"mode": "replicated"}), "mode replicated is not supported"),
-        (json!({"mode": "flex", "orchestrate": "ha"}), "mode flex is not supported"),
-        (json!({"placement": {"policy": "spread"}}), "placement is not supported"),
-        (json!({"restart": {}}), "restart is not supported"),
+        (json!({"placement": {"affinity": {}}}), "placement.affinity is not supported"),
+        (
+            json!({"mode": "replicated", "placement": {"policy": "score"}}),
+            "placement.policy score is not supported",
+        ),
+        (json!({"timers": {"stopTimeoutSeconds": 1}}), "timers.stopTimeoutSeconds is not supported"),
+        (json!({"parents": ["p"]}), "parents is not supported"),
         (json!({"orchestrate": "no"}), "orchestrate no is not supported"),
-        (failover(json!({"orchestrate": "start"})), "orchestrate start is not supported"),
         (
             failover(json!({})),
-            "orchestrate must be ha with the mode failover: its default, no, is not supported",
+            "orchestrate must be ha or start with the mode failover: its default, no, is not supported",
         ),
-        (
-            json!({"mode": "failover", "orchestrate": "ha"}),
-            "scope must be of the type hagroups with the mode failover",
-        ),
-        (json!({"scope": {"type": "nodes", "nodes": ["n"]}}), "scope.type nodes is not supported"),
         (json!({"priority": 101}), "priority must be an integer from 0 to 100"),
     ] {
         let error = supported_orchestration(&policy(), document.clone()).unwrap_err();
@@ -495,7 +492,31 @@ fn what_the_engine_cannot_carry_out_is_refused_by_name() {
         json!({}),
         json!({"placement": null, "update": {"parallelism": 0, "order": "start-first"}}),
         failover(json!({"orchestrate": "ha", "ha": {"minRunning": 1}})),
+        failover(json!({"orchestrate": "start"})),
+        json!({"mode": "replicated", "replicas": 2, "maxPerNode": 2, "restart": {"maxAttempts": 1}}),
+        json!({"mode": "flex", "orchestrate": "ha", "placement": {"policy": "spread", "affinity": null}}),
+        json!({"scope": {"type": "nodes", "nodes": ["n"]}, "timers": {"readyPeriodSeconds": 1}}),
     ] {
         assert_eq!(supported_orchestration(&policy(), document.clone()).unwrap(), read(document));
+    }
+}
+
+#[test]
+fn documents_that_count_place_or_supervise_instances_need_tasks() {
+    let groups = json!({"type": "hagroups", "haGroups": ["g"]});
+    for (document, expected) in [
+        (json!({}), false),
+        (json!({"update": {"parallelism": 2}, "ha": {"minRunning": 2}}), false),
+        (json!({"mode": "failover", "orchestrate": "ha", "scope": groups}), false),
+        (json!({"mode": "failover", "orchestrate": "ha"}), true),
+        (json!({"mode": "failover", "orchestrate": "start", "scope": groups}), true),
+        (json!({"mode": "replicated"}), true),
+        (json!({"mode": "flex", "orchestrate": "ha"}), true),
+        (json!({"restart": {"delaySeconds": 1}}), true),
+        (json!({"rollback": {"parallelism": 1}}), true),
+        (json!({"placement": {"expression": "{nodename} == a"}}), true),
+        (json!({"scope": {"type": "nodes", "nodes": ["n"]}}), true),
+    ] {
+        assert_eq!(read(document.clone()).needs_tasks(), expected, "{document}");
     }
 }

@@ -122,7 +122,7 @@ fn test(facts: &dyn GateFacts, gate: Gate, step: &Step, permit: &mut Permit) -> 
         }
         Gate::Exclusive => {
             if let Some((node, group)) = group() {
-                group::may_disrupt(group, node)?;
+                group::may_disrupt(group, node, &step.unit_id.policy)?;
                 permit.take_claim(&group.facts, node);
             }
             None

@@ -4,10 +4,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_ids::{NodeId, ServiceKey};
+use evenkeel_ids::{NodeId, PolicyId, ServiceKey};
 
 use crate::{
-    claims::{Claim, lock_of},
+    claims::{Claim, Scope, lock_of},
     facts::HaGroupFacts,
     report::Blocked,
 };
@@ -58,16 +58,26 @@ pub(super) fn may_stop(group: &GroupState, node: &NodeId, min_running: u32) -> R
     })
 }
 
-/// Checks that no more members are disrupted than the group allows; claims on the same node do not conflict.
+/// Checks that no more members are disrupted than the group allows. Claims on the same node do not conflict; a policy has one
+/// claim in a group.
 ///
 /// # Errors
 /// [`Blocked::HaLock`] with the claim of another member.
-pub(super) fn may_disrupt(group: &GroupState, node: &NodeId) -> Result<(), Blocked> {
-    may_claim(&group.facts, &group.claims, node)
+pub(super) fn may_disrupt(group: &GroupState, node: &NodeId, policy: &PolicyId) -> Result<(), Blocked> {
+    may_claim(&group.facts, &group.claims, node, policy)
 }
 
 /// See [`may_disrupt`]; by the rows of the group alone.
-pub(super) fn may_claim(facts: &HaGroupFacts, claims: &[Claim], node: &NodeId) -> Result<(), Blocked> {
+pub(super) fn may_claim(
+    facts: &HaGroupFacts,
+    claims: &[Claim],
+    node: &NodeId,
+    policy: &PolicyId,
+) -> Result<(), Blocked> {
+    let is_own = |claim: &&Claim| matches!(&claim.scope, Scope::Policy(one) if one == policy);
+    if let Some(claim) = claims.iter().filter(is_own).find(|claim| claim.node != *node) {
+        return Err(lock_of(claim));
+    }
     let others: BTreeMap<&NodeId, &Claim> =
         claims.iter().filter(|claim| claim.node != *node).map(|claim| (&claim.node, claim)).collect();
     let allowed = if facts.is_exclusive { 0 } else { facts.max_unavailable.max(1) as usize - 1 };

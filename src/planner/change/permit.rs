@@ -5,12 +5,13 @@
 use std::collections::BTreeSet;
 
 use evenkeel_ids::{NodeId, TaskId};
+use serde::{Deserialize, Serialize};
 
 use super::{Step, group};
 use crate::{claims::Claim, facts::HaGroupFacts, report::Blocked, workload::Slot};
 
 /// The claim that a step needs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupClaim {
     /// The group, as it was when the step was permitted.
     pub group: HaGroupFacts,
@@ -19,7 +20,7 @@ pub struct GroupClaim {
 }
 
 /// The right to take a step, as long as what it rests on is true.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Permit {
     /// The step.
     pub step: Step,
@@ -65,7 +66,7 @@ impl Permit {
     /// The reason why the step may no longer be taken.
     pub fn check(&self, rows: &CommittedRows) -> Result<(), Blocked> {
         if let Some(claim) = &self.claim {
-            group::may_claim(&claim.group, &rows.claims, &claim.node)?;
+            group::may_claim(&claim.group, &rows.claims, &claim.node, &self.step.unit_id.policy)?;
         }
         let others = rows.tickets.iter().filter(|slot| **slot != self.step.slot).count();
         if let Some(limit) = self.ticket_limit.filter(|limit| *limit > 0 && others >= *limit as usize) {

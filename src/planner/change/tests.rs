@@ -141,6 +141,7 @@ fn p_first_closed_gate_is_the_reason() {
     assert_eq!(permit(&facts, &replace("n1")).unwrap_err(), frozen);
 }
 
+/// E4-S3.
 #[test]
 fn e4_s3_minimum_is_limited_to_the_other_intended_members() {
     let facts = |min_running, group| Facts { min_running, group: Some(group), ..Facts::default() };
@@ -174,6 +175,7 @@ fn e4_7_unplanned_steps_are_not_held_back() {
     }
 }
 
+/// E5-S1.
 #[test]
 fn e5_s1_claim_of_another_member_blocks_and_one_on_the_same_node_does_not() {
     let mut state = group(&["n1", "n2", "n3"], &[]);

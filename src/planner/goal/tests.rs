@@ -44,22 +44,26 @@ fn removed(surplus: Surplus, slots: &Slots, count: usize) -> Vec<String> {
     order.iter().take(count).map(ToString::to_string).collect()
 }
 
+/// B7-S1.
 #[test]
 fn b7_s1_slots_on_the_fullest_nodes_go_first() {
     assert_eq!(removed(Surplus::Balance, &six(None), 2), ["3", "5"]);
 }
 
+/// B7-S2.
 #[test]
 fn b7_s2_slot_that_does_not_run_goes_first_on_its_node() {
     assert_eq!(removed(Surplus::Balance, &six(Some(2)), 1), ["2"]);
 }
 
+/// B7-S3.
 #[test]
 fn b7_s3_highest_slot_goes_first_when_nodes_are_even() {
     let slots = by_slot((1..=3).map(|slot| task(slot, Some(&format!("n{slot}")), true)));
     assert_eq!(removed(Surplus::Balance, &slots, 1), ["3"]);
 }
 
+/// B7-S4.
 #[test]
 fn b7_s4_slot_without_a_node_goes_before_all_others() {
     let mut tasks: Vec<Task> = (1..=3).map(|slot| task(slot, Some(&format!("n{slot}")), true)).collect();
@@ -86,6 +90,7 @@ fn a2_surplus_of_flex_goes_from_the_lowest_rank_and_stopped_ones_first() {
     assert_eq!(removed(Surplus::LowestRank, &by_slot(tasks), 3), ["3", "1", "2"]);
 }
 
+/// B2-S3.
 #[test]
 fn b2_s3_new_slot_takes_the_smallest_free_number() {
     let used = [Slot::Number(1), Slot::Number(3)];
@@ -122,6 +127,7 @@ fn instance(avail: Avail, is_leader: bool) -> InstanceState {
     InstanceState { avail, is_leader, is_frozen: false }
 }
 
+/// A9-S41.
 #[test]
 fn a9_s41_availability_of_a_workload_unit() {
     let (up, down) = (instance(Avail::Up, false), instance(Avail::Down, false));

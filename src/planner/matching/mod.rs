@@ -10,5 +10,5 @@ mod inputs;
 mod select;
 
 pub use consumer::Consumer;
-pub(crate) use select::canonical_arch;
 pub use select::{Choice, Fit, fit, is_intended, select};
+pub(crate) use select::{canonical_arch, select_spec};

@@ -7,9 +7,10 @@ use jiff::Timestamp;
 use super::{Consumer, evaluate};
 use crate::{
     agreement::Agreement,
+    engine,
     facts::{Availability, DeploymentOverrides, DeploymentPolicyFacts, NodeType, VersionChoice},
     failover,
-    model::{Model, NodeRecord},
+    model::{Consumers, Model, NodeRecord},
     report::{Blocked, Side},
     rolling::wanted_versions,
     usage::{WorkloadUsage, best_version, choose_version},
@@ -45,7 +46,24 @@ pub fn select(model: &Model, node: &NodeId, policy: &PolicyId, now: Timestamp) -
     let (record, policy) = both(model, node, policy)?;
     let usage = model.usage.get(&(node.clone(), policy.id.clone()));
     let versions = wanted_versions(model, policy, model.group_of.get(node));
-    choose(model, record, Wanted { policy, versions: &versions }, usage, now)
+    choose(record, Wanted::new(model, policy, &versions), usage, now)
+}
+
+/// Chooses the version of one task spec for a node, as [`select`] does.
+///
+/// # Shape
+/// `policy`: as if it said what the task spec runs; `consumers`: prepared for that.
+/// # Errors
+/// The reason why the best candidate does not fit.
+pub(crate) fn select_spec(
+    model: &Model,
+    node: &NodeId,
+    policy: &DeploymentPolicyFacts,
+    consumers: &Consumers,
+    now: Timestamp,
+) -> Result<Choice, Blocked> {
+    let (record, _) = both(model, node, &policy.id)?;
+    choose(record, Wanted { policy, versions: &policy.versions, consumers }, None, now)
 }
 
 /// A policy with the versions that it wants on a node.
@@ -53,10 +71,17 @@ pub fn select(model: &Model, node: &NodeId, policy: &PolicyId, now: Timestamp) -
 struct Wanted<'a> {
     policy: &'a DeploymentPolicyFacts,
     versions: &'a [VersionChoice],
+    consumers: &'a Consumers,
+}
+
+impl<'a> Wanted<'a> {
+    fn new(model: &'a Model, policy: &'a DeploymentPolicyFacts, versions: &'a [VersionChoice]) -> Self {
+        static NONE: Consumers = Consumers::new();
+        Self { policy, versions, consumers: model.consumers.get(&policy.id).unwrap_or(&NONE) }
+    }
 }
 
 fn choose(
-    model: &Model,
     record: &NodeRecord,
     wanted: Wanted<'_>,
     usage: Option<&WorkloadUsage>,
@@ -64,14 +89,14 @@ fn choose(
 ) -> Result<Choice, Blocked> {
     let first = choose_version(wanted.versions, usage, now)
         .ok_or_else(|| Blocked::Unreadable { detail: "the version list is empty".to_owned() })?;
-    let blocked = match test_version(model, record, wanted, first) {
+    let blocked = match test_version(record, wanted, first) {
         Ok(choice) => return Ok(choice),
         Err(blocked) => blocked,
     };
     let mut lower: Vec<&VersionChoice> =
         wanted.versions.iter().filter(|entry| entry.priority > first.priority).collect();
     lower.sort_by_key(|entry| entry.priority);
-    lower.into_iter().find_map(|entry| test_version(model, record, wanted, entry).ok()).ok_or(blocked)
+    lower.into_iter().find_map(|entry| test_version(record, wanted, entry).ok()).ok_or(blocked)
 }
 
 /// The relation of an existing agreement to its policy.
@@ -94,6 +119,9 @@ pub enum Fit {
 /// # Source
 /// Orchestration B9.
 pub fn fit(model: &Model, agreement: &Agreement, now: Timestamp) -> Fit {
+    if let Some(fit) = engine::fit(model, agreement, now) {
+        return fit;
+    }
     let fit = fit_of_policies(model, agreement, now);
     let is_left_to_another = model.other_agbot_of(&agreement.node, &agreement.policy).is_some();
     match (model.availability(&agreement.node), fit) {
@@ -120,21 +148,20 @@ fn fit_of_policies(model: &Model, agreement: &Agreement, now: Timestamp) -> Fit 
         return Fit::Unclear(Blocked::BuiltInsMissing { names: missing });
     }
     let versions = wanted_versions(model, policy, model.group_of.get(&agreement.node));
-    let wanted = Wanted { policy, versions: &versions };
+    let wanted = Wanted::new(model, policy, &versions);
     let entry = versions.iter().find(|entry| entry.version == agreement.version);
     let best = best_version(&versions).map(|best| best.version.as_str());
     let is_current = policy.service == agreement.service_key
         && entry.is_none_or(|entry| entry.overrides.is_same_environment(&agreement.overrides))
         && (best == Some(&agreement.version) || best == Some(&agreement.best_version));
-    let own =
-        entry.filter(|_| is_current).map(|entry| test_agreement(model, record, wanted, agreement, entry));
+    let own = entry.filter(|_| is_current).map(|entry| test_agreement(record, wanted, agreement, entry));
     let blocked = match own {
         Some(Ok(choice)) => return Fit::Clean(choice),
         Some(Err(blocked)) if !blocked.is_incompatibility() => return Fit::Unclear(blocked),
         Some(Err(blocked)) => Some(blocked),
         None => None,
     };
-    match choose(model, record, wanted, None, now) {
+    match choose(record, wanted, None, now) {
         Ok(choice)
             if choice.version != agreement.version
                 || choice.key != agreement.service_key
@@ -152,18 +179,17 @@ fn lost_or_unclear(blocked: Blocked) -> Fit {
 }
 
 fn test_agreement(
-    model: &Model,
     record: &NodeRecord,
     wanted: Wanted<'_>,
     agreement: &Agreement,
     entry: &VersionChoice,
 ) -> Result<Choice, Blocked> {
-    test_version(model, record, wanted, entry).or_else(|blocked| {
+    test_version(record, wanted, entry).or_else(|blocked| {
         if record.group() == agreement.ha_group.as_deref() {
             return Err(blocked);
         }
         let then = record.with_group(agreement.ha_group.as_deref());
-        test_version(model, &then, wanted, entry).map_err(|_| blocked)
+        test_version(&then, wanted, entry).map_err(|_| blocked)
     })
 }
 
@@ -172,7 +198,9 @@ fn test_agreement(
 /// # Source
 /// Orchestration E3.
 pub fn is_intended(model: &Model, node: &NodeId, policy: &PolicyId, now: Timestamp) -> bool {
-    !failover::is_elsewhere(model, node, policy) && select(model, node, policy, now).is_ok()
+    engine::is_intended(model, node, policy).unwrap_or_else(|| {
+        !failover::is_elsewhere(model, node, policy) && select(model, node, policy, now).is_ok()
+    })
 }
 
 fn both<'a>(
@@ -194,9 +222,8 @@ fn both<'a>(
 }
 
 fn test_version(
-    model: &Model,
     record: &NodeRecord,
-    Wanted { policy, versions }: Wanted<'_>,
+    Wanted { policy, versions, consumers }: Wanted<'_>,
     entry: &VersionChoice,
 ) -> Result<Choice, Blocked> {
     let arch = node_arch(record);
@@ -204,12 +231,12 @@ fn test_version(
     if !wanted.is_empty() && wanted != "*" && !arch.is_empty() && wanted != arch {
         return Err(Blocked::WrongArch { wanted: wanted.to_owned(), actual: arch.to_owned() });
     }
-    let consumer =
-        model.consumer(&policy.id, &entry.version, arch).ok_or_else(|| Blocked::ServiceMissing {
-            service: policy.service.clone(),
-            version: entry.version.clone(),
-            arch: arch.to_owned(),
-        })?;
+    let key = (entry.version.clone(), arch.to_owned());
+    let consumer = consumers.get(&key).ok_or_else(|| Blocked::ServiceMissing {
+        service: policy.service.clone(),
+        version: entry.version.clone(),
+        arch: arch.to_owned(),
+    })?;
     let consumer = consumer.as_ref().map_err(Clone::clone)?;
     test_node(record, policy, consumer)?;
     Ok(Choice {

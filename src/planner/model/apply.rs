@@ -69,6 +69,7 @@ impl Model {
             Event::FullReconcile => {}
             _ => self.apply_record(event, now),
         }
+        self.follow_workloads(event, now);
     }
 
     fn apply_record(&mut self, event: &Event, now: Timestamp) {
@@ -85,6 +86,13 @@ impl Model {
             }
             Event::RolloutRecorded { rollout } => self.put_rollout(rollout),
             Event::RolloutRemoved { group, policy } => self.remove_rollout(group, policy),
+            Event::WorkloadRecorded { workload } => self.put_workload(workload),
+            Event::WorkloadRemoved { policy } => self.engine.remove_workload(policy),
+            Event::TaskRecorded { task } => self.put_task(task),
+            Event::TaskRemoved { task } => self.engine.remove_task(task),
+            Event::InstanceRecorded { policy, node, instance } => {
+                self.engine.put_instance(policy, node, instance.as_deref());
+            }
             Event::PartitionsChanged { leases } => {
                 let is_same = *leases == self.leases;
                 self.leases.clone_from(leases);

@@ -39,6 +39,12 @@ impl Model {
         self.failures(node).filter(is_meant).last().map(|one| one.text.clone())
     }
 
+    /// Returns whether the node of an agreement reports that its instance exited.
+    pub(crate) fn has_exited(&self, agreement: &Agreement) -> bool {
+        let own = self.failures(&agreement.node).filter(|one| one.agreement.as_ref() == Some(&agreement.id));
+        own.into_iter().any(|one| !one.recent_exits.is_empty())
+    }
+
     /// Returns whether the instance of an agreement keeps exiting: three times within `window_secs` by the clock of its node, or
     /// within a minute when that is longer.
     pub fn is_crash_looping(&self, agreement: &Agreement, window_secs: u64) -> bool {

@@ -17,6 +17,8 @@ mod record;
 mod reported;
 mod stop;
 mod view;
+mod workload_records;
+mod workloads;
 
 pub use apply::ENDED_MEMORY_SECS;
 use candidates::Indexes;
@@ -27,6 +29,8 @@ pub use query::{Liveness, Observed};
 pub use record::RecordKeys;
 use reported::Repetition;
 pub use view::Known;
+pub use workload_records::UnitRecord;
+use workload_records::WorkloadRecords;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,6 +49,7 @@ use crate::{
     settings::{PlannerSettings, UpdateSettings},
     stable_hash::stable_hash,
     usage::{Backoff, WorkloadUsage, later},
+    workload::{Part, UnitId},
 };
 
 /// Prepared consumer sides of one policy, by version and architecture.
@@ -107,6 +112,7 @@ pub struct Model {
     pub(crate) watches: BTreeSet<(Timestamp, NodeId, PolicyId)>,
     /// Nodes that an event changed although it does not name them: alive again, moved between groups.
     pub(crate) touched: BTreeSet<NodeId>,
+    pub(crate) engine: WorkloadRecords,
 }
 
 impl Model {
@@ -219,6 +225,19 @@ impl Model {
         self.lease_of(partition_of_group(group, self.settings.partition_count))
     }
 
+    /// Returns the lease under which this agbot may act for a workload unit, if it holds the partition. Groups are never split.
+    pub fn lease_for_unit(&self, unit_id: &UnitId) -> Option<Lease> {
+        match &unit_id.part {
+            Part::All => self.lease_for_workload(&unit_id.policy),
+            Part::Group(group) => self.lease_for_group(group),
+        }
+    }
+
+    /// Returns the lease under which this agbot may act for a workload as a whole, if it holds the partition.
+    pub fn lease_for_workload(&self, policy: &PolicyId) -> Option<Lease> {
+        self.lease_of(partition(&["workload", policy.as_str()], self.settings.partition_count))
+    }
+
     /// Returns the number of partitions this agbot owns.
     pub fn lease_count(&self) -> usize {
         self.leases.len()
@@ -230,7 +249,8 @@ impl Model {
 
     /// Returns when the next watch is due, which is the latest time for the next tick.
     pub fn next_watch_at(&self) -> Option<Timestamp> {
-        self.watches.first().map(|(at, ..)| *at)
+        let of_units = self.engine.watches.first().map(|(at, ..)| *at);
+        self.watches.first().map(|(at, ..)| *at).into_iter().chain(of_units).min()
     }
 
     /// Records a decision: the commands in flight, so that they are not issued again meanwhile, and the watches.
@@ -238,6 +258,7 @@ impl Model {
     /// Losing it (a crash) only means that a command may be issued twice, which executors must allow for.
     pub fn note(&mut self, decision: &Decision, now: Timestamp) {
         self.touched.clear();
+        self.engine.note(decision, now);
         while self.watches.first().is_some_and(|(at, ..)| *at <= now) {
             self.watches.pop_first();
         }

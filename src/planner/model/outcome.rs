@@ -8,6 +8,7 @@ use crate::{
     command::{Action, Command},
     event::Outcome,
     usage::later,
+    workload::UnitId,
 };
 
 /// A refused command is retried after this time: the executor's view and the model differ for a moment.
@@ -22,22 +23,39 @@ impl Model {
         if !matches!(outcome, Outcome::Failed { .. }) {
             self.failures.remove(&command.action.key());
         }
+        if let Action::ApplyPlan { unit_id, .. } = &command.action {
+            self.engine.resume(unit_id);
+        }
         match outcome {
             Outcome::Done => self.apply_done(&command.action, now),
+            Outcome::PlanApplied { claims } => {
+                claims.iter().for_each(|claim| self.record_claim(claim));
+                self.apply_done(&command.action, now);
+            }
             Outcome::ClaimTaken { claim } => {
                 self.claims.insert(claim.key(), (**claim).clone());
             }
             // The event that the executor saw and this model does not know yet will arrive.
-            Outcome::Refused { .. } => {
-                self.pending.insert(command.action.key(), later(now, REFUSED_SECS));
-            }
+            Outcome::Refused { .. } => self.retry_at(&command.action, later(now, REFUSED_SECS)),
             Outcome::Failed { .. } => {
                 let count = self.failures.entry(command.action.key()).or_default();
                 let pause = (1_u64 << (*count).min(20)).min(self.settings.command_timeout_secs);
                 *count = count.saturating_add(1);
-                self.pending.insert(command.action.key(), later(now, pause));
+                self.retry_at(&command.action, later(now, pause));
             }
         }
+    }
+
+    /// Lets a command wait until it may be issued again.
+    fn retry_at(&mut self, action: &Action, at: Timestamp) {
+        self.pending.insert(action.key(), at);
+        let unit_id = match action {
+            Action::ApplyPlan { unit_id, .. } => unit_id.clone(),
+            Action::RecordWorkload { workload, .. } => UnitId::all(workload.policy.clone()),
+            Action::RemoveWorkload { policy } => UnitId::all(policy.clone()),
+            _ => return,
+        };
+        self.engine.watches.insert((at, unit_id, None));
     }
 
     fn apply_done(&mut self, action: &Action, now: Timestamp) {
@@ -101,6 +119,12 @@ impl Model {
                 }
             }
             Action::RecordRollout { rollout } => self.put_rollout(rollout),
+            Action::ApplyPlan { unit_id, plan } => self.apply_plan(unit_id, plan),
+            Action::RecordWorkload { workload, adopted } => {
+                self.put_workload(workload);
+                adopted.iter().for_each(|task| self.put_task(task));
+            }
+            Action::RemoveWorkload { policy } => self.engine.remove_workload(policy),
             _ => {}
         }
     }

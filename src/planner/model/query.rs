@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey};
 use jiff::Timestamp;
 
-use super::Model;
+use super::{Consumers, Model};
 use crate::{
     agreement::{Agreement, AgreementState, CancelReason},
     claims::{Claim, Scope},
     command::CommandKey,
-    facts::{Availability, HaGroupFacts, NodeStatusFacts, ServiceFacts},
+    facts::{Availability, DeploymentPolicyFacts, HaGroupFacts, NodeStatusFacts, ServiceFacts},
     matching::{Consumer, consumer},
     pair::STOP_CONFIRMATION_SECS,
     report::Blocked,
@@ -178,6 +178,7 @@ impl Model {
 
     /// Prepares the consumers of a policy again.
     pub(super) fn prepare_consumers(&mut self, policy: &PolicyId) {
+        self.engine.stale.insert(policy.clone());
         let Some(facts) = self.policies.get(policy) else {
             self.consumers.remove(policy);
             return self.index_policy(policy);
@@ -187,16 +188,20 @@ impl Model {
         let groups = self.rollbacks.get(policy).into_iter().flatten();
         let rollouts = groups.filter_map(|group| self.rollouts.get(&(group.clone(), policy.clone())));
         versions.extend(rollouts.filter_map(|rollout| Some(rollout.rollback.as_ref()?.version.as_str())));
-        let prepared = self
-            .services_of(&facts.service)
-            .filter(|service| versions.contains(service.version.as_str()))
-            .map(|service| {
-                let arch = crate::matching::canonical_arch(&service.arch).to_owned();
-                ((service.version.clone(), arch), consumer::prepare(self, facts, service))
-            })
-            .collect();
+        let prepared = self.consumers_of(facts, &versions);
         self.consumers.insert(policy.clone(), prepared);
         self.index_policy(policy);
+    }
+
+    /// Prepares the consumers of some versions of a policy.
+    pub(super) fn consumers_of(&self, facts: &DeploymentPolicyFacts, versions: &BTreeSet<&str>) -> Consumers {
+        let services = self.services_of(&facts.service);
+        let services = services.filter(|service| versions.contains(service.version.as_str()));
+        let prepared = services.map(|service| {
+            let arch = crate::matching::canonical_arch(&service.arch).to_owned();
+            ((service.version.clone(), arch), consumer::prepare(self, facts, service))
+        });
+        prepared.collect()
     }
 
     /// Prepares the consumers of all policies whose service is this one or depends on it.
@@ -237,6 +242,12 @@ impl Model {
     pub fn claims_of<'a>(&'a self, group: &'a GroupId) -> impl Iterator<Item = &'a Claim> {
         let from = (group.clone(), Scope::Agent);
         self.claims.range(from..).take_while(move |((one, _), _)| one == group).map(|(_, claim)| claim)
+    }
+
+    /// Returns the live agreements of a policy, by node.
+    pub(crate) fn agreements_of<'a>(&'a self, policy: &'a PolicyId) -> impl Iterator<Item = &'a Agreement> {
+        let nodes = self.live_nodes.get(policy).into_iter().flatten();
+        nodes.filter_map(move |node| self.live_agreement(node, policy))
     }
 
     /// Returns the live agreements of a node.

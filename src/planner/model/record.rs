@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId};
+use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, TaskId};
 
 use super::Model;
 use crate::{
@@ -26,6 +26,12 @@ pub struct RecordKeys {
     pub claims: BTreeSet<ClaimKey>,
     /// Rollouts.
     pub rollouts: BTreeSet<(GroupId, PolicyId)>,
+    /// Workloads.
+    pub workloads: BTreeSet<PolicyId>,
+    /// Tasks.
+    pub tasks: BTreeSet<TaskId>,
+    /// Rows of workloads on nodes.
+    pub instances: BTreeSet<(PolicyId, NodeId)>,
 }
 
 impl Model {
@@ -36,6 +42,9 @@ impl Model {
             usage: self.usage.keys().chain(self.backoff.keys()).cloned().collect(),
             claims: self.claims.keys().cloned().collect(),
             rollouts: self.rollouts.keys().cloned().collect(),
+            workloads: self.engine.workloads.keys().cloned().collect(),
+            tasks: self.engine.task_ids().cloned().collect(),
+            instances: self.engine.instance_keys().collect(),
         }
     }
 
@@ -64,6 +73,24 @@ impl Model {
             }
             Event::RolloutRemoved { group, policy } => {
                 !self.rollouts.contains_key(&(group.clone(), policy.clone()))
+            }
+            _ => self.is_recorded_task(event),
+        }
+    }
+
+    fn is_recorded_task(&self, event: &Event) -> bool {
+        let engine = &self.engine;
+        match event {
+            Event::WorkloadRecorded { workload } => {
+                self.workload(&workload.policy).is_some_and(|known| known.revision >= workload.revision)
+            }
+            Event::WorkloadRemoved { policy } => self.workload(policy).is_none(),
+            Event::TaskRecorded { task } => {
+                engine.task(&task.id).is_some_and(|known| known.is_newer_than(task) || *known == **task)
+            }
+            Event::TaskRemoved { task } => engine.task(task).is_none(),
+            Event::InstanceRecorded { policy, node, instance } => {
+                self.instance(policy, node) == instance.as_deref()
             }
             _ => false,
         }

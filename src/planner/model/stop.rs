@@ -26,14 +26,20 @@ impl Model {
             return None;
         }
         let status = record.status.as_ref();
-        let is_listed = status.is_some_and(|status| {
-            status.services.iter().any(|one| one.agreement.as_ref() == Some(&agreement.id))
-        });
+        let is_listed = self.is_listed(agreement);
         let is_reported = status.is_some_and(|status| status.reported_at >= Some(at));
         let had_time = secs_since(at, now) >= STOP_CONFIRMATION_SECS;
         let is_confirmed =
             !is_listed && (is_reported || had_time && (!was_final || self.denied.contains(&agreement.id)));
         (!is_confirmed).then_some(at)
+    }
+
+    /// Returns whether the status of its node lists the instance of an agreement.
+    pub(crate) fn is_listed(&self, agreement: &Agreement) -> bool {
+        let status = self.node(&agreement.node).and_then(|record| record.status.as_ref());
+        status.is_some_and(|status| {
+            status.services.iter().any(|one| one.agreement.as_ref() == Some(&agreement.id))
+        })
     }
 
     /// Returns the ended agreements of a pair, with when each ended, whose instances may still run.

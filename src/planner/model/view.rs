@@ -77,6 +77,7 @@ impl Model {
         let ended = self.ended.values().flatten().filter_map(|id| self.agreements.get(id));
         let stopping = ended.filter(|agreement| self.stopping_since(agreement, now).is_some());
         nodes.extend(stopping.map(|agreement| agreement.node.clone()));
+        nodes.extend(self.engine.monitored_nodes(now));
         nodes.extend(self.awaiting_stop().map(|agreement| agreement.node.clone()));
         nodes.retain(|node| self.lease_for(node).is_some());
         nodes

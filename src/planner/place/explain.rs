@@ -112,13 +112,13 @@ pub fn explain_node(table: &NodeTable, node: &NodeId) -> Result<Option<(Constrai
 }
 
 fn reason(table: &NodeTable, constraint: Constraint, node: u32) -> String {
-    let found = table.node(node).removed_by(constraint, table.own(node), table.max_per_node());
+    let found = table.node(node).removed_by(constraint, table.own(node), table.max_per_node(node));
     found.unwrap_or_else(|| "chosen for other instances of this decision".to_owned())
 }
 
 /// `missing`: how many instances were not placed, so that no node is left.
 fn cause(table: &NodeTable, elimination: &Elimination, missing: u32) -> UnplacedCause {
-    let room = elimination.transient_count() * u64::from(table.max_per_node());
+    let room = elimination.transient_count() * u64::from(table.limit());
     if room < u64::from(missing) { UnplacedCause::Unsatisfiable } else { UnplacedCause::Transient }
 }
 

@@ -113,7 +113,7 @@ impl<'a> Search<'a> {
         }
         *self.added.entry(node).or_default() += 1;
         self.chosen.insert(node);
-        if self.own(node) >= i64::from(self.table.max_per_node()) {
+        if self.own(node) >= i64::from(self.table.max_per_node(node)) {
             self.full.insert(node);
         }
         true
@@ -160,8 +160,7 @@ impl<'a> Search<'a> {
 
 /// Corrects the elimination by what the decision has changed so far.
 fn restore(table: &NodeTable, elimination: &mut Elimination, added: &BTreeMap<u32, i64>) {
-    let maximum = i64::from(table.max_per_node());
-    let is_full = |node: u32, by: i64| i64::from(table.own(node)) + by >= maximum;
+    let is_full = |node: u32, by: i64| i64::from(table.own(node)) + by >= i64::from(table.max_per_node(node));
     let filled = added.iter().filter(|(node, by)| **by > 0 && is_full(**node, **by));
     let filled: RoaringBitmap = filled.map(|(node, _)| *node).collect();
     elimination.remove(Constraint::AlreadyChosen, &filled);

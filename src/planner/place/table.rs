@@ -21,12 +21,19 @@ pub enum Verdict {
     Passed,
     /// Failed, with the reason in words.
     Failed(Arc<str>),
+    /// Cannot be decided now, with the reason in words: nothing starts, and what runs goes on.
+    Unclear(Arc<str>),
 }
 
 impl Verdict {
     /// Returns whether the test passed.
     pub fn is_passed(&self) -> bool {
         *self == Self::Passed
+    }
+
+    /// Returns whether the test failed for good.
+    pub fn is_failed(&self) -> bool {
+        matches!(self, Self::Failed(_))
     }
 }
 
@@ -147,7 +154,7 @@ impl Verdict {
     fn failure(&self) -> Option<String> {
         match self {
             Self::Passed => None,
-            Self::Failed(reason) => Some(reason.as_ref().to_owned()),
+            Self::Failed(reason) | Self::Unclear(reason) => Some(reason.as_ref().to_owned()),
         }
     }
 }
@@ -182,9 +189,9 @@ impl NodeTable {
     /// Replaces a node by what it is now; ignored if it is not in the table.
     pub fn replace(&mut self, node: UnitNode) {
         if let Some(number) = self.number(&node.id) {
-            let number = number as usize;
-            self.nodes[number] = node;
-            self.index(number);
+            self.nodes[number as usize] = node;
+            self.index(number as usize);
+            self.index_room(number);
         }
     }
 
@@ -201,7 +208,11 @@ impl NodeTable {
         let Some(number) = self.number(node) else { return };
         let own = &mut self.own[number as usize];
         *own = if is_added { *own + 1 } else { own.saturating_sub(1) };
-        let is_full = *own >= self.max_per_node;
+        self.index_room(number);
+    }
+
+    fn index_room(&mut self, number: u32) {
+        let is_full = self.own(number) >= self.max_per_node(number);
         set(self.removed.entry(Constraint::MaxPerNode).or_default(), number as usize, is_full);
     }
 
@@ -240,9 +251,14 @@ impl NodeTable {
         self.own[number as usize]
     }
 
-    /// Returns how many instances of the workload unit a node may run.
-    pub fn max_per_node(&self) -> u32 {
+    /// Returns how many instances of the workload unit a node with a capable agent may run.
+    pub(super) fn limit(&self) -> u32 {
         self.max_per_node
+    }
+
+    /// Returns how many instances of the workload unit a node may run. Only agents that read tasks tell two of them apart.
+    pub fn max_per_node(&self, number: u32) -> u32 {
+        if self.node(number).is_capable { self.max_per_node } else { 1 }
     }
 }
 

@@ -38,6 +38,7 @@ fn put(table: &NodeTable, placement: &PlacementRules, wants: &[Want]) -> Placed 
     place(table, &ranking, Elimination::of(table), &BTreeMap::new(), wants)
 }
 
+/// A3-S1.
 #[test]
 fn a3_s1_listed_nodes_come_first_and_the_others_in_scope_order() {
     let table = NodeTable::new(nodes(4), 1);
@@ -46,6 +47,7 @@ fn a3_s1_listed_nodes_come_first_and_the_others_in_scope_order() {
     assert_eq!(order(&placement, "w", &table), ["n3", "n2", "n1", "n4"]);
 }
 
+/// A3-S3.
 #[test]
 fn a3_s3_spread_levels_workloads_out_and_is_always_the_same() {
     let table = NodeTable::new(nodes(3), 1);
@@ -58,6 +60,7 @@ fn a3_s3_spread_levels_workloads_out_and_is_always_the_same() {
     assert!(counts.len() == 3 && counts.values().all(|count| (75..=125).contains(count)), "{counts:?}");
 }
 
+/// A3-S5.
 #[test]
 fn a3_s5_shift_rotates_the_order() {
     let table = NodeTable::new(nodes(3), 1);
@@ -74,6 +77,7 @@ fn a3_5_last_start_prefers_where_the_workload_was_last() {
     assert_eq!(order(&placement(NodeOrder::LastStart), "w", &table), ["n3", "n2", "n1"]);
 }
 
+/// A3-S6.
 #[test]
 fn a3_s6_explicit_destinations_have_no_order() {
     let table = NodeTable::new(nodes(3), 1);
@@ -81,6 +85,7 @@ fn a3_s6_explicit_destinations_have_no_order() {
     assert_eq!(put(&table, &placement(NodeOrder::Unranked), &[Want::default()]).count(), 0);
 }
 
+/// A3-S7.
 #[test]
 fn a3_s7_scope_order_decides_between_equal_nodes() {
     let table = NodeTable::new(nodes(5), 1);
@@ -141,6 +146,7 @@ fn d3_constraints_remove_nodes_in_their_order() {
     assert_eq!(report.sequence[3].eliminated[0].reason, "{node.env}=PRD, expression false");
 }
 
+/// D3-S2.
 #[test]
 fn d3_s2_expression_that_matches_no_node_is_unsatisfiable() {
     let mut nodes = nodes(2);
@@ -154,12 +160,14 @@ fn d3_s2_expression_that_matches_no_node_is_unsatisfiable() {
     assert_eq!(report.summary, "0 of 1 placed: PlacementConstraint removed 2");
 }
 
+/// D3-S4.
 #[test]
 fn d3_s4_node_without_objection_is_explained_by_nothing() {
     let table = NodeTable::new(nodes(1), 1);
     assert_eq!(explain_node(&table, &NodeId::new("o", "n1")), Ok(None));
 }
 
+/// D3-S5.
 #[test]
 fn d3_s5_node_outside_of_the_workload_unit_is_unknown() {
     let mut nodes = nodes(2);

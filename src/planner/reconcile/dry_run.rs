@@ -102,6 +102,17 @@ struct Imagined {
     now: Timestamp,
 }
 
+static NO_SLOTS: Slots = Slots::new();
+
+/// Returns the slots with what was seen of them.
+fn seen_slots(facts: &UnitFacts<'_>) -> Slots {
+    let mut slots = facts.slots.clone();
+    for (slot, tasks) in facts.observed {
+        tasks.iter().for_each(|task| slots.entry(slot.clone()).or_default().put(task.clone()));
+    }
+    slots
+}
+
 impl Imagined {
     fn new(facts: &UnitFacts<'_>, now: Timestamp) -> Self {
         let tasks = facts.slots.values().flat_map(SlotTasks::iter);
@@ -109,7 +120,7 @@ impl Imagined {
             slot_of: tasks.map(|task| (task.id.clone(), task.slot.clone())).collect(),
             workload: facts.workload.clone(),
             table: facts.table.clone(),
-            slots: facts.slots.clone(),
+            slots: seen_slots(facts),
             groups: facts.groups.clone(),
             update: facts.update.clone(),
             now,
@@ -121,6 +132,7 @@ impl Imagined {
             workload: &self.workload,
             table: &self.table,
             slots: &self.slots,
+            observed: &NO_SLOTS,
             groups: &self.groups,
             update: &self.update,
             ..*facts

@@ -13,7 +13,7 @@ mod scale;
 mod slot;
 mod unit_nodes;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::GroupId;
 use jiff::Timestamp;
@@ -22,13 +22,13 @@ use crate::{
     change::GroupState,
     place::NodeTable,
     supervise::UpdateStatus,
-    workload::{Slots, UnitId, Workload},
+    workload::{Slot, Slots, UnitId, Workload},
 };
 
 pub use dry_run::{DryRun, ExpectedChange, ExpectedKind, dry_run};
 pub(crate) use pass::UnitPass;
 pub use plan::{InstanceFailure, TaskChange, UnitEvent, UnitPlan};
-pub use unit_nodes::{NodeExtras, unit_nodes};
+pub use unit_nodes::{NodeExtras, unit_node, unit_nodes};
 
 /// The times and limits of an organization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,8 +56,10 @@ pub struct UnitFacts<'a> {
     pub unit_id: &'a UnitId,
     /// Its nodes.
     pub table: &'a NodeTable,
-    /// Its tasks.
+    /// Its tasks, as they are stored.
     pub slots: &'a Slots,
+    /// The slots with tasks that were seen in other states since.
+    pub observed: &'a Slots,
     /// The HA groups of its nodes.
     pub groups: &'a BTreeMap<GroupId, GroupState>,
     /// The status of the workload's update.
@@ -86,10 +88,17 @@ pub fn plan_unit(facts: &UnitFacts<'_>, now: Timestamp, seed: u64) -> UnitPlan {
 }
 
 /// Reconciles one slot; no other one is read, except where there must never be a second instance.
-pub fn plan_slot(facts: &UnitFacts<'_>, slot: &crate::workload::Slot, now: Timestamp, seed: u64) -> UnitPlan {
+pub fn plan_slot(facts: &UnitFacts<'_>, slot: &Slot, now: Timestamp, seed: u64) -> UnitPlan {
+    plan_slots(facts, &BTreeSet::from([slot.clone()]), now, seed)
+}
+
+/// Reconciles some slots; see [`plan_slot`].
+pub fn plan_slots(facts: &UnitFacts<'_>, slots: &BTreeSet<Slot>, now: Timestamp, seed: u64) -> UnitPlan {
     let mut pass = UnitPass::new(facts, now, seed);
-    slot::settle(&mut pass, slot);
-    pass.finish_slot(slot)
+    for slot in slots {
+        slot::settle(&mut pass, slot);
+    }
+    pass.finish_slots(slots)
 }
 
 /// Removes all tasks of a workload unit that no longer exists.

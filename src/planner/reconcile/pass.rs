@@ -15,7 +15,7 @@ use crate::{
     stable_hash::stable_hash,
     supervise::{RestartVerdict, UpdateStatus, judge_restart},
     usage::later,
-    workload::{DesiredState, Slot, SlotTasks, SpecVersion, Task, TaskState, Versions},
+    workload::{DesiredState, Ending, Slot, SlotTasks, SpecVersion, Task, TaskState, Versions},
 };
 
 /// A decision under construction.
@@ -47,7 +47,7 @@ static NO_TASKS: SlotTasks = SlotTasks::EMPTY;
 
 impl<'a> UnitPass<'a> {
     pub fn new(facts: &'a UnitFacts<'a>, now: Timestamp, seed: u64) -> Self {
-        Self {
+        let mut pass = Self {
             facts,
             now,
             plan: UnitPlan::default(),
@@ -62,7 +62,17 @@ impl<'a> UnitPass<'a> {
             groups: BTreeMap::new(),
             seed,
             created: 0,
+        };
+        for (slot, tasks) in facts.observed {
+            tasks.iter().for_each(|task| pass.observe(slot, task));
         }
+        pass
+    }
+
+    /// Takes over a task as it was seen.
+    fn observe(&mut self, slot: &Slot, task: &Task) {
+        let seen = task.clone();
+        self.change(slot, &task.id, |task| *task = seen);
     }
 
     /// Returns the tasks of a slot as they will be.
@@ -285,7 +295,12 @@ impl<'a> UnitPass<'a> {
     }
 
     pub fn emit(&mut self, kind: &'static str, slot: Option<&Slot>, node: Option<&NodeId>, text: String) {
-        self.plan.events.push(UnitEvent { kind, slot: slot.cloned(), node: node.cloned(), text });
+        self.plan.events.push(UnitEvent {
+            kind: kind.into(),
+            slot: slot.cloned(),
+            node: node.cloned(),
+            text,
+        });
     }
 
     pub fn fail_node(&mut self, node: &NodeId, message: String) {
@@ -296,15 +311,17 @@ impl<'a> UnitPass<'a> {
         self.plan.failures.push(InstanceFailure { node: node.clone(), message });
     }
 
-    /// Places what waits, starts what may start, and deletes what is over, in one slot.
-    pub fn finish_slot(mut self, slot: &Slot) -> UnitPlan {
+    /// Places what waits, starts what may start, and deletes what is over, in these slots.
+    pub fn finish_slots(mut self, slots: &BTreeSet<Slot>) -> UnitPlan {
         placing::place_pending(&mut self);
-        slot_rules::start(&mut self, slot);
-        slot_rules::reap(&mut self, slot);
+        for slot in slots {
+            slot_rules::start(&mut self, slot);
+            slot_rules::reap(&mut self, slot);
+        }
         self.finish()
     }
 
-    /// See [`UnitPass::finish_slot`]; in all slots.
+    /// See [`UnitPass::finish_slots`]; in all slots.
     pub fn finish_all(mut self) -> UnitPlan {
         placing::place_pending(&mut self);
         for slot in std::mem::take(&mut self.starting) {
@@ -317,12 +334,15 @@ impl<'a> UnitPass<'a> {
     }
 
     pub fn finish(mut self) -> UnitPlan {
-        let mut changes = Vec::new();
+        let (mut changes, mut records) = (Vec::new(), Vec::new());
         for (slot, tasks) in &self.changed {
             let before = self.facts.slots.get(slot).unwrap_or(&NO_TASKS);
             for task in tasks.iter().rev() {
                 let old = before.iter().find(|one| one.id == task.id);
                 push_changes(old, task, &mut changes);
+                if old != Some(task) {
+                    records.push(task.clone());
+                }
             }
         }
         changes.append(&mut self.plan.changes);
@@ -332,7 +352,7 @@ impl<'a> UnitPass<'a> {
         if self.versions != self.facts.workload.versions {
             self.plan.versions = Some(self.versions);
         }
-        UnitPlan { changes, ..self.plan }
+        UnitPlan { changes, records, ..self.plan }
     }
 }
 
@@ -347,7 +367,7 @@ fn push_changes(old: Option<&Task>, task: &Task, changes: &mut Vec<TaskChange>) 
     if task.desired != old.desired {
         changes.push(TaskChange::Raise { task: id(), desired: task.desired });
     }
-    if task.state.is_ended() && !old.state.is_ended() {
+    if task.state == TaskState::Ended(Ending::Orphaned) && task.state != old.state {
         changes.push(TaskChange::Orphan { task: id() });
     }
 }

@@ -1,7 +1,10 @@
 //! The outcome of a decision about a workload unit.
 
+use std::borrow::Cow;
+
 use evenkeel_ids::{NodeId, TaskId};
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     change::{Permit, Step},
@@ -54,10 +57,10 @@ pub struct InstanceFailure {
 }
 
 /// An event of a workload unit.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnitEvent {
     /// Kind, for instance `restart.exhausted`.
-    pub kind: &'static str,
+    pub kind: Cow<'static, str>,
     /// The slot, if it is about one.
     pub slot: Option<Slot>,
     /// The node, if it is about one.
@@ -73,8 +76,10 @@ pub struct UnitEvent {
 /// fewer instances than wanted were placed. `wake_at`: when time alone changes the plan.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct UnitPlan {
-    /// The tasks.
+    /// The changes of tasks.
     pub changes: Vec<TaskChange>,
+    /// The changed tasks as they will be, with what was seen of them.
+    pub records: Vec<Task>,
     /// Nodes to be marked as failed.
     pub failures: Vec<InstanceFailure>,
     /// The update's status.

@@ -69,7 +69,7 @@ fn trouble(pass: &UnitPass<'_>, task: &Task) -> Option<Trouble> {
     let node = pass.node_of(task);
     // A node that must not have the task gets no restart of it either.
     let is_unfit = node.is_some_and(|node| {
-        !node.eligibility.is_passed()
+        node.eligibility.is_failed()
             || goal.is_per_node() && !(node.is_member && (node.expression.is_passed() || !is_moving))
     });
     if is_unfit {

@@ -53,7 +53,8 @@ pub fn unit_nodes(
     all.filter_map(one).collect()
 }
 
-fn unit_node(
+/// Returns a node of the model as a workload unit sees it.
+pub fn unit_node(
     model: &Model,
     workload: &Workload,
     unit_id: &UnitId,
@@ -95,9 +96,15 @@ fn eligibility(model: &Model, workload: &Workload, node: &NodeId, now: Timestamp
     if model.node(node).is_some_and(|record| record.facts.node_type == NodeType::Cluster) {
         return Verdict::Failed("the node is an edge cluster".into());
     }
-    match matching::select(model, node, &workload.policy, now) {
+    let current = workload.versions.current.number;
+    let choice = match model.known_spec(&workload.policy, current) {
+        Some(spec) => matching::select_spec(model, node, &spec.policy, &spec.consumers, now),
+        None => matching::select(model, node, &workload.policy, now),
+    };
+    match choice {
         Ok(_) => Verdict::Passed,
-        Err(blocked) => Verdict::Failed(blocked.to_string().into()),
+        Err(blocked) if blocked.is_incompatibility() => Verdict::Failed(blocked.to_string().into()),
+        Err(blocked) => Verdict::Unclear(blocked.to_string().into()),
     }
 }
 
@@ -211,6 +218,7 @@ mod tests {
         assert!(!found[0].eligibility.is_passed(), "the model has no such service");
     }
 
+    /// A5-S2.
     #[test]
     fn a5_s2_expression_is_evaluated_on_each_node_and_explained() {
         let found = nodes("\"{node.tier}\" in (LAB, QA) and {hagroup} == g");

@@ -7,6 +7,7 @@ use crate::{
     agent_upgrade::is_active,
     claims::{Claim, Phase, Purpose, ReleaseReason, Scope},
     command::{Action, Lease},
+    engine,
     focus::Focus,
     model::Liveness,
     pass::Pass,
@@ -51,7 +52,8 @@ fn reason_to_release(pass: &Pass<'_>, claim: &Claim) -> Option<ReleaseReason> {
         return Some(ReleaseReason::NodeSilent);
     }
     match &claim.scope {
-        Scope::Policy(policy) => model.policy(policy).is_none().then_some(ReleaseReason::PolicyRemoved),
+        Scope::Policy(policy) if model.policy(policy).is_none() => Some(ReleaseReason::PolicyRemoved),
+        Scope::Policy(_) => engine::reason_to_release(model, claim, pass.now),
         Scope::Agent => agent_reason(pass, claim),
     }
 }

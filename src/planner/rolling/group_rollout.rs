@@ -55,7 +55,8 @@ fn plan(pass: &mut Pass<'_>, group: &GroupId, policy: &PolicyId) {
     let model = pass.model;
     let Some(lease) = pass.lease_for_group(group) else { return };
     let stored = model.rollouts.get(&(group.clone(), policy.clone()));
-    let (Some(group), Some(policy)) = (model.group(group), model.policy(policy)) else {
+    let is_of_tasks = model.is_orchestrated(policy);
+    let (Some(group), Some(policy), false) = (model.group(group), model.policy(policy), is_of_tasks) else {
         if let Some(rollout) = stored {
             progress::abandon(pass, lease, rollout);
         }

@@ -4,11 +4,12 @@
 //! each other, and members that the service is not intended for do not count. Only an instance that is *seen* running
 //! counts. Source: orchestration E3, E4.
 
-use evenkeel_ids::{NodeId, ServiceKey};
+use evenkeel_ids::{NodeId, PolicyId, ServiceKey};
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     agreement::Agreement,
+    change::GroupState,
     claims::Phase,
     facts::{Availability, HaGroupFacts},
     failover, matching,
@@ -139,6 +140,39 @@ fn is_left_to_another(model: &Model, member: &NodeId, keys: &BTreeSet<&ServiceKe
     policies.into_iter().any(|policy| model.other_agbot_of(member, policy).is_some())
 }
 
+/// Returns a group as to the service of a policy: which of the intended members run it.
+///
+/// Members that are being disrupted count here; their claims are part of the state.
+pub(crate) fn state_of(
+    pass: &Pass<'_>,
+    group: &HaGroupFacts,
+    policy: &PolicyId,
+    service: &ServiceKey,
+) -> GroupState {
+    let keys = BTreeSet::from([service]);
+    let offline = pass.model.update_settings(policy).offline_peers;
+    let mut state = GroupState {
+        facts: group.clone(),
+        service: service.clone(),
+        running: BTreeSet::new(),
+        missing: BTreeMap::new(),
+        claims: pass.model.claims_of(&group.id).cloned().collect(),
+    };
+    for member in &group.members {
+        if is_intended(pass, member, &keys, offline) {
+            match runs(pass, member, &keys) {
+                Ok(()) => {
+                    state.running.insert(member.clone());
+                }
+                Err(why) => {
+                    state.missing.insert(member.clone(), why);
+                }
+            }
+        }
+    }
+    state
+}
+
 /// A member counts when it is alive, holds a final agreement for the service that is not being stopped, is seen running it,
 /// and is not itself being disrupted.
 fn counts(
@@ -147,18 +181,24 @@ fn counts(
     member: &NodeId,
     keys: &BTreeSet<&ServiceKey>,
 ) -> Result<(), String> {
-    let (model, now) = (pass.model, pass.now);
-    match model.liveness(member, now) {
-        Liveness::Alive => {}
-        Liveness::NeverHeard => return Err("never heard of".to_owned()),
-        Liveness::Down { since } => return Err(format!("down; last heard {since}")),
-    }
-    if let Some(claim) = model.claims_of(&group.id).find(|claim| claim.node == *member) {
+    let claim = pass.model.claims_of(&group.id).find(|claim| claim.node == *member);
+    if let Some(claim) = claim.filter(|_| pass.model.liveness(member, pass.now) == Liveness::Alive) {
         let doing = match claim.phase {
             Phase::Stopping | Phase::Starting => "being disrupted by the",
             Phase::Verifying => "not yet verified in the",
         };
         return Err(format!("{doing} {}", claim.task()));
+    }
+    runs(pass, member, keys)
+}
+
+/// Returns why a member is not seen running one of the services.
+fn runs(pass: &Pass<'_>, member: &NodeId, keys: &BTreeSet<&ServiceKey>) -> Result<(), String> {
+    let (model, now) = (pass.model, pass.now);
+    match model.liveness(member, now) {
+        Liveness::Alive => {}
+        Liveness::NeverHeard => return Err("never heard of".to_owned()),
+        Liveness::Down { since } => return Err(format!("down; last heard {since}")),
     }
     let mut why = match model.availability(member) {
         Availability::Active if is_left_to_another(model, member, keys) => {

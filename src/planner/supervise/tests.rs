@@ -47,6 +47,7 @@ fn judge(policy: &Restart, tasks: &[Task], now: i64) -> RestartVerdict {
     judge_restart(policy, &history, history.newest().unwrap(), None, at(now))
 }
 
+/// B10-S2.
 #[test]
 fn b10_s2_condition_decides_which_ends_lead_to_a_restart() {
     let table = [
@@ -63,6 +64,7 @@ fn b10_s2_condition_decides_which_ends_lead_to_a_restart() {
     }
 }
 
+/// B10-S3.
 #[test]
 fn b10_s3_restarts_are_limited() {
     let policy = Restart { max_attempts: 2, ..restart() };
@@ -76,6 +78,7 @@ fn b10_s3_restarts_are_limited() {
     assert!(matches!(verdict, RestartVerdict::Restart { .. }), "a cleared node counts from zero");
 }
 
+/// B10-S4.
 #[test]
 fn b10_s4_only_restarts_within_the_window_count() {
     let policy = Restart { max_attempts: 1, window_seconds: 60, ..restart() };
@@ -88,6 +91,7 @@ fn b10_s4_only_restarts_within_the_window_count() {
     assert_eq!(verdict, RestartVerdict::Exhausted { attempts: 1 });
 }
 
+/// B10-S8.
 #[test]
 fn b10_s8_restarts_of_another_version_do_not_count() {
     let policy = Restart { max_attempts: 1, ..restart() };
@@ -129,6 +133,7 @@ fn state_of(letter: char) -> Option<UpdateState> {
     })
 }
 
+/// B12-S1.
 #[test]
 fn b12_s1_every_cell_of_the_table_of_states() {
     let columns = [
@@ -186,6 +191,7 @@ fn history(count: u32) -> SlotTasks {
     SlotTasks::new(tasks)
 }
 
+/// B13-S1.
 #[test]
 fn b13_s1_newest_records_are_kept() {
     let deleted = tasks_to_delete(&history(21), 5, 0);
@@ -193,11 +199,13 @@ fn b13_s1_newest_records_are_kept() {
     assert_eq!(tasks_to_delete(&history(21), 2, 0).len(), 19);
 }
 
+/// B13-S2.
 #[test]
 fn b13_s2_as_many_records_are_kept_as_restarts_are_counted() {
     assert_eq!(tasks_to_delete(&history(21), 2, 6).len(), 14);
 }
 
+/// B13-S3.
 #[test]
 fn b13_s3_negative_limit_keeps_everything() {
     assert!(tasks_to_delete(&history(21), -1, 0).is_empty());

@@ -132,7 +132,7 @@ impl UnitProgress {
 ///
 /// # Source
 /// Orchestration D11.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpdateBlocked {
     /// Since when no slot could proceed.
     pub since: Timestamp,
@@ -154,7 +154,7 @@ const BLOCKED_AFTER_SECS: u64 = 10;
 ///
 /// # Shape
 /// `target` is the version that the update works toward; an update with another target is none.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct UpdateStatus {
     /// Its state.
     pub state: UpdateState,

@@ -108,6 +108,7 @@ mod tests {
         Workload::of_document(&policy, &document, Versions::new(1), &HubDefaults::default())
     }
 
+    /// A3-S5.
     #[test]
     fn a3_s5_shift_comes_from_the_name_unless_it_is_given() {
         let shift = |name, shift: Value| {

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
 
 /// The row of a workload on one node; there is one only if something differs from the default.
 ///
 /// # Source
 /// Orchestration 1.10, A5.6, A11, A12, B10; engine 5.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Instance {
     /// Whether a user froze it.
     pub is_frozen: bool,

@@ -7,6 +7,7 @@
 mod adoption;
 mod document;
 mod instance;
+mod record;
 mod slot;
 mod spec;
 mod task;
@@ -17,6 +18,7 @@ mod workload_unit;
 pub use adoption::{LiveAgreement, adopt};
 pub use document::HubDefaults;
 pub use instance::Instance;
+pub use record::{TaskSpec, WorkloadRecord};
 pub use slot::{Slot, SlotTasks, Slots, by_slot};
 pub use spec::{NodeOrder, PlacementRules, Workload};
 pub use task::{RefusedReport, Task, TaskReport};

@@ -4,14 +4,16 @@
 
 use std::{cmp::Reverse, collections::BTreeMap, fmt};
 
-use evenkeel_ids::NodeId;
-use serde::{Deserialize, Serialize};
+use evenkeel_ids::{NodeId, TaskId};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Task;
 
 /// A slot: the node, if there is one instance on every node; else a number.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+///
+/// # Shape
+/// Written as text, `3` or `org/node`, so that it can be a key.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Slot {
     /// A positive number; replacements keep it.
     Number(u32),
@@ -25,6 +27,26 @@ impl fmt::Display for Slot {
             Self::Number(number) => write!(formatter, "{number}"),
             Self::Node(node) => write!(formatter, "{node}"),
         }
+    }
+}
+
+impl Slot {
+    /// Reads the text of a slot.
+    pub fn from_text(text: &str) -> Self {
+        // A node's id holds a slash, so that it is no number.
+        text.parse().map_or_else(|_| Self::Node(NodeId::from_text(text)), Self::Number)
+    }
+}
+
+impl Serialize for Slot {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Slot {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self::from_text(&String::deserialize(deserializer)?))
     }
 }
 
@@ -51,6 +73,12 @@ impl SlotTasks {
         let is_newer = |one: &Task| (one.generation, &one.id) > (task.generation, &task.id);
         let position = self.0.iter().take_while(|one| is_newer(one)).count();
         self.0.insert(position, task);
+    }
+
+    /// Removes a task.
+    pub fn remove(&mut self, id: &TaskId) -> Option<Task> {
+        let position = self.0.iter().position(|task| task.id == *id)?;
+        Some(self.0.remove(position))
     }
 
     /// Returns all tasks, newest first.

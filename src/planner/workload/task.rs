@@ -128,6 +128,11 @@ impl Task {
         self.state.is_running()
     }
 
+    /// Returns whether this record of a task was written after another one: neither state goes back.
+    pub fn is_newer_than(&self, other: &Self) -> bool {
+        self.state.rank() > other.state.rank() || self.desired > other.desired || self.seq > other.seq
+    }
+
     /// Records what the node reported; `now`: the hub's clock.
     ///
     /// # Errors

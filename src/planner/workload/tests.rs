@@ -40,6 +40,7 @@ fn failed() -> TaskState {
     TaskState::Ended(Ending::Failed { exit_code: Some(1), error: "exit 1".into() })
 }
 
+/// B3-S1.
 #[test]
 fn b3_s1_late_report_with_an_old_number_is_refused() {
     let mut task = task();
@@ -49,6 +50,7 @@ fn b3_s1_late_report_with_an_old_number_is_refused() {
     assert_eq!((task.state, task.seq, task.running_at), (TaskState::RUNNING, 5, Some(at(10))));
 }
 
+/// B3-S2.
 #[test]
 fn b3_s2_ended_task_does_not_run_again() {
     let mut task = task();
@@ -99,6 +101,7 @@ fn desired_state_never_decreases() {
     assert_eq!((task.desired, task.desired_at), (DesiredState::Remove, Some(at(1))));
 }
 
+/// 2-S5.
 #[test]
 fn s2_s5_live_agreements_become_tasks_in_scope_order() {
     let unit_id = UnitId::all(PolicyId::new("o", "w"));
@@ -140,6 +143,7 @@ fn any_state() -> impl Strategy<Value = TaskState> {
 }
 
 proptest! {
+    /// B3-S4.
     #[test]
     fn b3_s4_random_reports_never_take_a_task_back(
         reports in proptest::collection::vec((any_state(), 0_u64..40, any::<bool>()), 0..60)

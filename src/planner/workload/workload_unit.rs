@@ -131,6 +131,7 @@ mod tests {
         assert_eq!(units_of(&scope), expected);
     }
 
+    /// E3-S4.
     #[test]
     fn e3_s4_scope_of_every_group_holds_no_node_outside_of_groups() {
         assert_eq!(units_of(&NodeScope::EveryGroup), [("g1".into(), vec![node("n1"), node("n2")])]);

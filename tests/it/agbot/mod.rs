@@ -15,3 +15,4 @@ mod records;
 mod rolling;
 mod served_policies;
 mod upgrade;
+mod workload;

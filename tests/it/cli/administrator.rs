@@ -168,7 +168,7 @@ fn settings_of_policies(hzn: &Hzn) {
     assert_eq!(listed()["orchestration"], own);
     hzn.write("own.json", &json!({"orchestration": {"mode": "flex"}}));
     let why = hzn.refused(5, "exchange deployment updatepolicy orchestrated -f own.json");
-    assert!(why.contains("orchestration.mode flex is not supported"), "{why}");
+    assert!(why.contains("orchestration.orchestrate must be ha or start with the mode flex"), "{why}");
     assert_eq!(listed()["orchestration"], own);
     hzn.write("own.json", &json!({"orchestration": null}));
     hzn.done("exchange deployment updatepolicy orchestrated -f own.json");

@@ -77,8 +77,11 @@ async fn settings_that_cannot_be_honoured_are_refused_by_name_and_change_nothing
     let world = World::new().await;
     let before = stored(&world).await;
     for (orchestration, expected) in [
-        (json!({"mode": "flex"}), "orchestration.mode flex is not supported"),
-        (json!({"placement": {"policy": "spread"}}), "orchestration.placement is not supported"),
+        (json!({"mode": "flex"}), "orchestration.orchestrate must be ha or start with the mode flex"),
+        (
+            json!({"mode": "replicated", "placement": {"policy": "score"}}),
+            "orchestration.placement.policy score is not supported",
+        ),
         (
             json!({"update": {"paralelism": 1}}),
             "orchestration.update.paralelism is not known; parallelism was probably meant",
@@ -99,7 +102,7 @@ async fn settings_that_cannot_be_honoured_are_refused_by_name_and_change_nothing
             "orchestration.parents must name policies of the organization",
         ),
         (json!({"healthPolicy": {}}), "orchestration.healthPolicy is not supported"),
-        (json!({"mode": "replicated", "replicas": 2}), "orchestration.mode replicated is not supported"),
+        (json!({"mode": "replicated", "loads": {"memoryMb": 1}}), "orchestration.loads is not supported"),
         (json!([1]), "orchestration must be an object"),
         (json!("global"), "orchestration must be an object"),
     ] {

@@ -20,6 +20,7 @@ fn flex(target: u32) -> World {
     world
 }
 
+/// A1-S1.
 #[test]
 fn a1_s1_nothing_starts_by_itself_under_start_mode_never() {
     let mut world = failover(StartMode::Never);
@@ -27,6 +28,7 @@ fn a1_s1_nothing_starts_by_itself_under_start_mode_never() {
     assert!(world.tasks.is_empty());
 }
 
+/// A1-S2.
 #[test]
 fn a1_s2_only_the_natural_leader_starts_by_itself() {
     let mut world = failover(StartMode::NaturalLeader);
@@ -38,6 +40,7 @@ fn a1_s2_only_the_natural_leader_starts_by_itself() {
     assert!((16..=20).contains(&passed), "{passed} s");
 }
 
+/// A1-S3.
 #[test]
 fn a1_s3_best_available_node_starts_after_the_ready_period() {
     let mut world = failover(StartMode::BestAvailable);
@@ -46,6 +49,7 @@ fn a1_s3_best_available_node_starts_after_the_ready_period() {
     assert!((16..=20).contains(&passed), "{passed} s");
 }
 
+/// A1-S4.
 #[test]
 fn a1_s4_instance_on_another_node_than_the_leader_stays() {
     let mut world = failover(StartMode::BestAvailable);
@@ -57,6 +61,7 @@ fn a1_s4_instance_on_another_node_than_the_leader_stays() {
     assert_eq!(world.running_nodes(), ["n2"]);
 }
 
+/// A1-S5.
 #[test]
 fn a1_s5_flex_starts_only_the_natural_leaders_that_are_there() {
     let mut world = World::new(Goal::flex((2, 3, 2), StartMode::NaturalLeader, 0), 3);
@@ -66,6 +71,7 @@ fn a1_s5_flex_starts_only_the_natural_leaders_that_are_there() {
     assert_eq!(world.running_nodes(), ["n1"]);
 }
 
+/// A2-S1.
 #[test]
 fn a2_s1_flex_runs_the_target_on_the_best_nodes_and_grows_without_restarts() {
     let mut world = flex(2);
@@ -78,6 +84,7 @@ fn a2_s1_flex_runs_the_target_on_the_best_nodes_and_grows_without_restarts() {
     assert!(before.iter().all(|id| world.running().iter().any(|task| task.id == *id)));
 }
 
+/// A2-S2.
 #[test]
 fn a2_s2_flex_stops_the_lowest_ranked_instances() {
     let mut world = flex(3);
@@ -98,6 +105,7 @@ fn a2_surplus_of_failover_is_left_to_a_user() {
     assert_eq!(world.running_nodes(), ["n1", "n2"]);
 }
 
+/// A3-S1.
 #[test]
 fn a3_s1_nodes_order_leads_to_the_next_node_when_the_first_is_frozen() {
     let mut world = failover(StartMode::BestAvailable);
@@ -111,6 +119,7 @@ fn a3_s1_nodes_order_leads_to_the_next_node_when_the_first_is_frozen() {
     assert_eq!(world.running_nodes(), ["n2"]);
 }
 
+/// A3-S6.
 #[test]
 fn a3_s6_nothing_starts_without_a_ranking() {
     let mut world = failover(StartMode::BestAvailable);
@@ -119,6 +128,7 @@ fn a3_s6_nothing_starts_without_a_ranking() {
     assert!(world.tasks.is_empty());
 }
 
+/// B9-S4.
 #[test]
 fn b9_s4_drain_of_the_active_node_stops_and_confirms_before_it_starts_the_other() {
     let mut world = failover(StartMode::BestAvailable);

@@ -11,6 +11,7 @@ fn pair() -> World {
     world
 }
 
+/// E4-S1.
 #[test]
 fn e4_s1_one_member_runs_at_every_instant_of_an_update() {
     let mut world = pair();
@@ -22,6 +23,7 @@ fn e4_s1_one_member_runs_at_every_instant_of_an_update() {
     assert_eq!(world.running_versions(), [2, 2]);
 }
 
+/// E4-S2, D11-S1.
 #[test]
 fn e4_s2_d11_s1_update_waits_while_the_peer_is_down() {
     let mut world = pair();
@@ -39,6 +41,7 @@ fn e4_s2_d11_s1_update_waits_while_the_peer_is_down() {
     assert_eq!((world.running_versions(), world.update.blocked.clone()), (vec![2, 2], None));
 }
 
+/// E4-S3.
 #[test]
 fn e4_s3_minimum_is_limited_to_the_other_members() {
     for (min_running, expected) in [(2, 2), (5, 2)] {
@@ -57,6 +60,7 @@ fn e4_s3_minimum_is_limited_to_the_other_members() {
     }
 }
 
+/// E4-S4.
 #[test]
 fn e4_s4_peer_keeps_the_old_version_when_the_new_one_crashes() {
     let mut world = pair();
@@ -79,6 +83,7 @@ fn e4_drain_of_the_last_running_member_waits() {
     assert_eq!(world.running_nodes(), ["n2"]);
 }
 
+/// P-S3.
 #[test]
 fn p_s3_parallelism_gives_way_to_the_group() {
     let mut world = pair();
@@ -90,6 +95,7 @@ fn p_s3_parallelism_gives_way_to_the_group() {
     });
 }
 
+/// P-S5.
 #[test]
 fn p_s5_rollback_waits_when_the_new_version_is_the_only_one_that_runs() {
     let mut world = pair();
@@ -105,6 +111,7 @@ fn p_s5_rollback_waits_when_the_new_version_is_the_only_one_that_runs() {
     assert!(world.update.blocked.is_some());
 }
 
+/// P-S16.
 #[test]
 fn p_s16_scale_down_keeps_the_last_member_of_a_group() {
     let mut world = World::new(Goal::replicated(3), 3);

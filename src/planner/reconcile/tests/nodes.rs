@@ -12,6 +12,7 @@ use crate::{
     workload::{DesiredState, Slot, TaskState},
 };
 
+/// B9-S1.
 #[test]
 fn b9_s1_drained_instance_starts_elsewhere_without_delay_before_it_stops() {
     let mut world = World::new(Goal::replicated(4), 5);
@@ -38,6 +39,7 @@ fn b9_drained_instance_that_nothing_can_take_over_stops_and_waits_for_a_node() {
     assert_eq!(world.running_nodes(), ["n1", "n2"]);
 }
 
+/// B9-S2.
 #[test]
 fn b9_s2_task_that_fails_on_a_paused_node_is_replaced_elsewhere() {
     let mut world = World::new(Goal::replicated(2), 3);
@@ -50,6 +52,7 @@ fn b9_s2_task_that_fails_on_a_paused_node_is_replaced_elsewhere() {
     assert_eq!(world.running_nodes(), ["n1", "n3"]);
 }
 
+/// B9-S3.
 #[test]
 fn b9_s3_instance_that_survived_a_partition_is_stopped_and_one_remains() {
     let mut world = World::new(Goal::replicated(3), 4);
@@ -85,6 +88,7 @@ fn b8_tasks_of_a_deleted_node_are_given_up_and_replaced() {
     assert!(world.tasks.values().all(|task| !task.state.is_running() || task.is_wanted()));
 }
 
+/// P-S18.
 #[test]
 fn p_s18_update_leaves_a_paused_instance_as_it_is() {
     let mut world = World::new(Goal::replicated(2), 3);
@@ -95,6 +99,7 @@ fn p_s18_update_leaves_a_paused_instance_as_it_is() {
     assert_eq!(world.running_versions(), [1, 2]);
 }
 
+/// A12-S1.
 #[test]
 fn a12_s1_frozen_workload_is_not_restarted_until_it_is_thawed() {
     let mut world = World::new(Goal::replicated(1), 2);
@@ -110,6 +115,7 @@ fn a12_s1_frozen_workload_is_not_restarted_until_it_is_thawed() {
     assert_eq!(world.running().len(), 1);
 }
 
+/// A12-S2.
 #[test]
 fn a12_s2_frozen_node_gets_nothing_and_keeps_what_it_has() {
     let mut world = World::new(Goal::replicated(1), 2);
@@ -122,6 +128,7 @@ fn a12_s2_frozen_node_gets_nothing_and_keeps_what_it_has() {
     assert_eq!(world.running_nodes(), ["n2"]);
 }
 
+/// A12-S3.
 #[test]
 fn a12_s3_nothing_starts_while_all_nodes_are_frozen() {
     let mut world = World::new(Goal::global(), 2);
@@ -173,6 +180,7 @@ fn a5_violating_instance_stays_when_it_is_only_reported_or_pinned() {
     }
 }
 
+/// P-S6.
 #[test]
 fn p_s6_nothing_stops_when_no_node_satisfies_the_expression() {
     let mut world = World::new(Goal::replicated(2), 3);
@@ -197,6 +205,7 @@ fn s1_3_instance_on_a_node_that_left_stops_after_its_replacement_runs() {
     assert_eq!(history_of(&world, 1).last().map(|task| task.cause), Some(Cause::Cure));
 }
 
+/// E3-S3.
 #[test]
 fn e3_s3_lost_compatibility_stops_the_instance_at_once() {
     let mut world = World::new(Goal::global(), 2);

@@ -22,6 +22,7 @@ const SEEDS: u64 = 1_000;
 const FAULTY_SECS: u64 = 120;
 const CALM_SECS: u64 = 400;
 
+/// B3-S4.
 #[test]
 fn b3_s4_random_schedules_keep_every_invariant_and_converge() {
     for seed in 0..SEEDS {

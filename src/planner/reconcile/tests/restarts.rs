@@ -10,6 +10,7 @@ use crate::{
     workload::DesiredState,
 };
 
+/// B10-S1.
 #[test]
 fn b10_s1_task_is_never_restarted_under_condition_never() {
     let mut world = World::new(Goal::replicated(1), 1);
@@ -21,6 +22,7 @@ fn b10_s1_task_is_never_restarted_under_condition_never() {
     assert_eq!((tasks.len(), tasks[0].desired), (1, DesiredState::Shutdown));
 }
 
+/// B10-S2.
 #[test]
 fn b10_s2_only_failures_are_restarted_under_condition_on_failure() {
     let mut world = World::new(Goal::replicated(2), 2);
@@ -34,6 +36,7 @@ fn b10_s2_only_failures_are_restarted_under_condition_on_failure() {
     assert_eq!((history_of(&world, 1).len(), history_of(&world, 2).len()), (1, 2));
 }
 
+/// B10-S3.
 #[test]
 fn b10_s3_slot_is_given_up_after_the_allowed_restarts() {
     let mut world = World::new(Goal::replicated(1), 1);
@@ -44,6 +47,7 @@ fn b10_s3_slot_is_given_up_after_the_allowed_restarts() {
     assert!(world.has_event("restart.exhausted"));
 }
 
+/// B5-S3.
 #[test]
 fn b5_s3_restarts_are_counted_from_the_records_after_the_agbot_restarts() {
     let mut world = World::new(Goal::replicated(1), 1);
@@ -57,6 +61,7 @@ fn b5_s3_restarts_are_counted_from_the_records_after_the_agbot_restarts() {
     assert_eq!(history_of(&world, 1).len(), 4);
 }
 
+/// B10-S5.
 #[test]
 fn b10_s5_image_that_cannot_be_fetched_is_tried_once_in_each_delay() {
     let mut world = World::new(Goal::replicated(1), 1);
@@ -69,6 +74,7 @@ fn b10_s5_image_that_cannot_be_fetched_is_tried_once_in_each_delay() {
     assert!(ends.windows(2).skip(1).all(|two| secs_since(two[0].state_at, two[1].state_at) >= 10));
 }
 
+/// B10-S6.
 #[test]
 fn b10_s6_new_task_waits_until_the_old_one_has_stopped_for_a_limited_time() {
     for (stop_secs, expected) in [(20, 20), (1_000, 60)] {
@@ -85,6 +91,7 @@ fn b10_s6_new_task_waits_until_the_old_one_has_stopped_for_a_limited_time() {
     }
 }
 
+/// B10-S7.
 #[test]
 fn b10_s7_exhausted_failover_instance_switches_to_another_node() {
     let mut world = World::new(Goal::failover(StartMode::BestAvailable, 0), 2);
@@ -99,6 +106,7 @@ fn b10_s7_exhausted_failover_instance_switches_to_another_node() {
     assert_eq!(history_of(&world, 1).iter().filter(|task| task.node == Some(node("n1"))).count(), 2);
 }
 
+/// P-S12.
 #[test]
 fn p_s12_instance_that_failed_on_every_node_stays_down_until_it_is_cleared() {
     let mut world = World::new(Goal::failover(StartMode::BestAvailable, 0), 2);
@@ -119,6 +127,7 @@ fn p_s12_instance_that_failed_on_every_node_stays_down_until_it_is_cleared() {
     assert_eq!(world.running_nodes(), ["n2"]);
 }
 
+/// B10-S8.
 #[test]
 fn b10_s8_new_version_starts_a_slot_that_was_given_up() {
     let mut world = World::new(Goal::replicated(1), 1);
@@ -144,6 +153,7 @@ fn b10_cleared_slot_that_was_given_up_starts_again() {
     assert_eq!(world.running().len(), 1);
 }
 
+/// B5-S2.
 #[test]
 fn b5_s2_rest_of_a_delay_is_waited_for_after_the_agbot_restarts() {
     let mut world = World::new(Goal::replicated(1), 1);
@@ -157,6 +167,7 @@ fn b5_s2_rest_of_a_delay_is_waited_for_after_the_agbot_restarts() {
     assert!((9..=13).contains(&passed), "{passed} s");
 }
 
+/// B5-S1.
 #[test]
 fn b5_s1_failure_and_scaling_during_an_outage_are_handled_by_one_pass() {
     let mut world = World::new(Goal::replicated(3), 5);
@@ -169,6 +180,7 @@ fn b5_s1_failure_and_scaling_during_an_outage_are_handled_by_one_pass() {
     assert_eq!(history_of(&world, 2).len(), 2);
 }
 
+/// A1-S6.
 #[test]
 fn a1_s6_instance_of_a_user_is_restarted_where_it_was() {
     let mut world = World::new(Goal::failover(StartMode::BestAvailable, 0), 2);

@@ -9,6 +9,7 @@ use crate::{
     workload::Slot,
 };
 
+/// B1-S1.
 #[test]
 fn b1_s1_three_replicas_over_five_nodes_take_three_nodes() {
     let mut world = World::new(Goal::replicated(3), 5);
@@ -17,6 +18,7 @@ fn b1_s1_three_replicas_over_five_nodes_take_three_nodes() {
     assert_eq!(world.running_nodes(), ["n1", "n2", "n3"]);
 }
 
+/// B1-S2.
 #[test]
 fn b1_s2_global_workload_runs_where_the_expression_is_true() {
     let mut world = World::new(Goal::global(), 4);
@@ -25,6 +27,7 @@ fn b1_s2_global_workload_runs_where_the_expression_is_true() {
     assert_eq!(world.running_nodes(), ["n1", "n2", "n3"]);
 }
 
+/// B1-S4.
 #[test]
 fn b1_s4_tasks_of_a_deleted_workload_disappear_after_they_stopped() {
     let mut world = World::new(Goal::replicated(3), 3);
@@ -37,6 +40,7 @@ fn b1_s4_tasks_of_a_deleted_workload_disappear_after_they_stopped() {
     assert!(world.tasks.is_empty(), "{:#?}", world.summary());
 }
 
+/// B2-S1.
 #[test]
 fn b2_s1_replacement_keeps_the_slot_and_the_history() {
     let mut world = World::new(Goal::replicated(3), 3);
@@ -49,6 +53,7 @@ fn b2_s1_replacement_keeps_the_slot_and_the_history() {
     assert!(ids.iter().all(|id| world.tasks.contains_key(id)));
 }
 
+/// B2-S2.
 #[test]
 fn b2_s2_numbers_that_became_free_are_used_again() {
     let mut world = World::new(Goal::replicated(3), 6);
@@ -64,6 +69,7 @@ fn b2_s2_numbers_that_became_free_are_used_again() {
     assert_eq!(wanted_slots(&world), ["1", "2", "3", "4"]);
 }
 
+/// B4-S1.
 #[test]
 fn b4_s1_failure_of_one_task_is_planned_from_its_slot_alone() {
     let mut world = World::new(Goal::replicated(50), 50);
@@ -78,6 +84,7 @@ fn b4_s1_failure_of_one_task_is_planned_from_its_slot_alone() {
     assert_eq!(touched.collect::<Vec<_>>(), [Slot::Number(7), Slot::Number(7)]);
 }
 
+/// B4-S3.
 #[test]
 fn b4_s3_a_hundred_failures_are_repaired_without_a_full_reconcile() {
     let mut world = World::new(Goal::replicated(100), 100);
@@ -94,6 +101,7 @@ fn b4_s3_a_hundred_failures_are_repaired_without_a_full_reconcile() {
     assert_eq!(world.running().len(), 100);
 }
 
+/// B6-S1.
 #[test]
 fn b6_s1_new_slots_run_the_new_version_at_once_and_the_others_roll() {
     let mut world = World::new(Goal::replicated(3), 9);
@@ -109,6 +117,7 @@ fn b6_s1_new_slots_run_the_new_version_at_once_and_the_others_roll() {
     assert_eq!(world.running_versions(), [2; 6]);
 }
 
+/// B6-S2.
 #[test]
 fn b6_s2_no_replicas_leave_no_tasks() {
     let mut world = World::new(Goal::replicated(3), 3);
@@ -119,6 +128,7 @@ fn b6_s2_no_replicas_leave_no_tasks() {
     assert!(world.tasks.is_empty(), "{:#?}", world.summary());
 }
 
+/// B6-S3.
 #[test]
 fn b6_s3_edit_of_a_label_changes_nothing() {
     let mut world = World::new(Goal::replicated(3), 3);
@@ -128,6 +138,7 @@ fn b6_s3_edit_of_a_label_changes_nothing() {
     assert_eq!((plan.changes, plan.update), (vec![], None));
 }
 
+/// B8-S1.
 #[test]
 fn b8_s1_new_node_gets_a_global_task() {
     let mut world = World::new(Goal::global(), 4);
@@ -138,6 +149,7 @@ fn b8_s1_new_node_gets_a_global_task() {
     assert_eq!(world.running_nodes(), ["n1", "n2", "n3", "n4", "n5"]);
 }
 
+/// B8-S2.
 #[test]
 fn b8_s2_update_leaves_a_node_that_is_down_out_and_it_follows_when_it_returns() {
     let mut world = World::new(Goal::global(), 4);
@@ -154,6 +166,7 @@ fn b8_s2_update_leaves_a_node_that_is_down_out_and_it_follows_when_it_returns() 
     assert_eq!(world.update.state, crate::supervise::UpdateState::Completed);
 }
 
+/// B8-S3.
 #[test]
 fn b8_s3_paused_node_keeps_its_version_and_is_replaced_outside_of_the_update() {
     let mut world = World::new(Goal::global(), 3);
@@ -170,6 +183,7 @@ fn b8_s3_paused_node_keeps_its_version_and_is_replaced_outside_of_the_update() {
     assert_eq!(world.update, status);
 }
 
+/// B8-S4.
 #[test]
 fn b8_s4_node_that_no_longer_fits_loses_its_global_task() {
     let mut world = World::new(Goal::global(), 3);
@@ -180,6 +194,7 @@ fn b8_s4_node_that_no_longer_fits_loses_its_global_task() {
     assert_eq!(wanted_slots(&world), ["o/n2", "o/n3"]);
 }
 
+/// B13-S4.
 #[test]
 fn b13_s4_records_of_removed_slots_are_gone_after_the_stop() {
     let mut world = World::new(Goal::replicated(3), 3);
@@ -189,6 +204,7 @@ fn b13_s4_records_of_removed_slots_are_gone_after_the_stop() {
     assert_eq!(world.tasks.len(), 1);
 }
 
+/// D3-S3.
 #[test]
 fn d3_s3_third_instance_on_two_nodes_waits_and_says_why() {
     let mut world = World::new(Goal::replicated(3), 2);

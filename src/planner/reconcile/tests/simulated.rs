@@ -269,6 +269,7 @@ impl World {
             unit_id: &self.unit_id,
             table: &table,
             slots: &slots,
+            observed: &crate::workload::Slots::new(),
             groups: &groups,
             update: &self.update,
             part_count: 1,

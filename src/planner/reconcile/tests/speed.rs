@@ -68,6 +68,7 @@ fn full_reconcile_and_one_failure_of_ten_thousand_slots_are_quick() {
         unit_id: &world.unit_id,
         table: &table,
         slots: &slots,
+        observed: &crate::workload::Slots::new(),
         groups: &groups,
         update: &world.update,
         part_count: 1,

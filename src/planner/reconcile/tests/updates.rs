@@ -22,6 +22,7 @@ fn ends(world: &mut World, state: UpdateState) -> u64 {
     world.run_until(300, |world| world.update.state == state)
 }
 
+/// B11-S1.
 #[test]
 fn b11_s1_two_at_a_time_with_a_delay_between_the_slots_of_a_worker() {
     let mut world = running(6, 6, |workload| {
@@ -41,6 +42,7 @@ fn b11_s1_two_at_a_time_with_a_delay_between_the_slots_of_a_worker() {
     assert!(starts.windows(3).all(|three| secs_since(three[0], three[2]) >= 10), "{starts:?}");
 }
 
+/// B11-S2.
 #[test]
 fn b11_s2_start_first_stops_the_old_task_after_the_new_one_runs() {
     for is_capable in [true, false] {
@@ -68,6 +70,7 @@ fn b11_start_first_that_no_node_allows_is_degraded() {
     assert_eq!(world.running_versions(), [2]);
 }
 
+/// P-S2.
 #[test]
 fn p_s2_start_first_exceeds_the_maximum_by_no_more_than_the_parallelism() {
     let mut world = World::new(Goal::flex((1, 3, 3), crate::goal::StartMode::BestAvailable, 0), 3);
@@ -84,6 +87,7 @@ fn p_s2_start_first_exceeds_the_maximum_by_no_more_than_the_parallelism() {
     });
 }
 
+/// B11-S3.
 #[test]
 fn b11_s3_failures_within_the_ratio_are_tolerated_and_more_roll_back() {
     for (failing, expected) in [(1, UpdateState::Completed), (2, UpdateState::RollbackCompleted)] {
@@ -105,6 +109,7 @@ fn b11_s3_failures_within_the_ratio_are_tolerated_and_more_roll_back() {
     }
 }
 
+/// B11-S4.
 #[test]
 fn b11_s4_last_slot_is_monitored_before_the_update_completes() {
     for (after, expected) in [(3, UpdateState::RollbackCompleted), (8, UpdateState::Completed)] {
@@ -122,6 +127,7 @@ fn b11_s4_last_slot_is_monitored_before_the_update_completes() {
     }
 }
 
+/// B11-S5.
 #[test]
 fn b11_s5_rollback_that_fails_pauses_and_is_tried_again_on_resume() {
     let mut world = running(1, 1, |workload| {
@@ -142,6 +148,7 @@ fn b11_s5_rollback_that_fails_pauses_and_is_tried_again_on_resume() {
     assert_eq!(world.running_versions(), [1]);
 }
 
+/// B11-S6.
 #[test]
 fn b11_s6_new_version_takes_over_from_a_paused_update() {
     let mut world = running(2, 2, |_| ());
@@ -153,6 +160,7 @@ fn b11_s6_new_version_takes_over_from_a_paused_update() {
     assert_eq!(world.running_versions(), [3, 3]);
 }
 
+/// B11-S7.
 #[test]
 fn b11_s7_new_version_interrupts_an_update_and_is_counted_anew() {
     let mut world = running(6, 6, |_| ());
@@ -169,6 +177,7 @@ fn b11_s7_new_version_interrupts_an_update_and_is_counted_anew() {
     assert_eq!(world.running_versions(), [3; 6]);
 }
 
+/// B11-S8.
 #[test]
 fn b11_s8_change_of_the_placement_alone_updates_nothing() {
     let mut world = running(2, 2, |_| ());
@@ -178,6 +187,7 @@ fn b11_s8_change_of_the_placement_alone_updates_nothing() {
     assert_eq!(world.history.len(), 2);
 }
 
+/// B5-S4.
 #[test]
 fn b5_s4_half_done_update_is_continued_and_no_slot_is_updated_twice() {
     let mut world = running(6, 6, |_| ());
@@ -189,6 +199,7 @@ fn b5_s4_half_done_update_is_continued_and_no_slot_is_updated_twice() {
     assert!((1..=6).all(|slot| history_of(&world, slot).len() == 2));
 }
 
+/// B12-S2.
 #[test]
 fn b12_s2_pause_names_the_task_and_its_error() {
     let mut world = running(2, 2, |_| ());
@@ -202,6 +213,7 @@ fn b12_s2_pause_names_the_task_and_its_error() {
     assert_eq!(world.update.completed_at, None);
 }
 
+/// B12-S3.
 #[test]
 fn b12_s3_done_counts_up_to_the_total_at_the_start() {
     let mut world = running(4, 4, |_| ());
@@ -264,6 +276,7 @@ fn b11_6_version_that_does_not_run_in_time_fails() {
     assert_eq!(world.running_versions(), [1]);
 }
 
+/// P-S14.
 #[test]
 fn p_s14_update_takes_over_a_slot_that_waits_for_its_restart() {
     let mut world = running(1, 1, |workload| workload.restart.delay_seconds = 60);

@@ -1,0 +1,140 @@
+//! Tasks: attempts to run an instance in a slot of a workload unit.
+
+use evenkeel_ids::{NodeId, PolicyId, TaskId};
+use serde_json::Value;
+use sqlx::PgConnection;
+
+use evenkeel_store::StoreError;
+
+/// A task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskRow {
+    /// Its id.
+    pub task: TaskId,
+    /// Its policy.
+    pub policy: PolicyId,
+    /// Its part of the workload: `org/group`, or `all`.
+    pub part: String,
+    /// Its slot.
+    pub slot: String,
+    /// The version that it runs.
+    pub spec_number: i64,
+    /// The row.
+    pub record: Value,
+}
+
+/// Stores tasks, new or changed.
+pub async fn upsert_tasks(tx: &mut PgConnection, tasks: &[TaskRow]) -> Result<(), StoreError> {
+    let text = |of: fn(&TaskRow) -> &str| tasks.iter().map(of).collect::<Vec<&str>>();
+    let numbers: Vec<i64> = tasks.iter().map(|task| task.spec_number).collect();
+    let records: Vec<&Value> = tasks.iter().map(|task| &task.record).collect();
+    sqlx::query!(
+        "-- task.upsert_tasks
+        INSERT INTO task (task, policy, part, slot, spec_number, record)
+        SELECT * FROM UNNEST($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::jsonb[])
+            AS row (task, policy, part, slot, spec_number, record)
+        ORDER BY task
+        ON CONFLICT (task) DO UPDATE SET record = excluded.record",
+        &text(|task| task.task.as_str()) as &[&str],
+        &text(|task| task.policy.as_str()) as &[&str],
+        &text(|task| &task.part) as &[&str],
+        &text(|task| &task.slot) as &[&str],
+        &numbers,
+        &records as &[&Value],
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Deletes tasks.
+pub async fn delete_tasks(tx: &mut PgConnection, tasks: &[&str]) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- task.delete_tasks
+        DELETE FROM task WHERE task = ANY ($1)",
+        tasks as &[&str],
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Reads all tasks of some slots and locks them.
+pub async fn lock_slots(
+    tx: &mut PgConnection,
+    policy: &PolicyId,
+    part: &str,
+    slots: &[String],
+) -> Result<Vec<Value>, StoreError> {
+    let rows = sqlx::query!(
+        "-- task.lock_slots
+        SELECT record FROM task WHERE policy = $1 AND part = $2 AND slot = ANY ($3) ORDER BY task FOR UPDATE",
+        policy.as_str(),
+        part,
+        slots,
+    )
+    .fetch_all(tx)
+    .await?;
+    Ok(rows.into_iter().map(|row| row.record).collect())
+}
+
+/// Reads a task and keeps it as it is until the transaction ends.
+pub async fn share_task(tx: &mut PgConnection, task: &TaskId) -> Result<Option<Value>, StoreError> {
+    let row = sqlx::query!(
+        "-- task.share_task
+        SELECT record FROM task WHERE task = $1 FOR SHARE",
+        task.as_str(),
+    )
+    .fetch_optional(tx)
+    .await?;
+    Ok(row.map(|row| row.record))
+}
+
+/// Returns those of the tasks for which their nodes have a live agreement of the policy.
+pub async fn list_with_agreement(
+    tx: &mut PgConnection,
+    policy: &PolicyId,
+    tasks: &[(&TaskId, &NodeId)],
+) -> Result<Vec<TaskId>, StoreError> {
+    let ids: Vec<&str> = tasks.iter().map(|(task, _)| task.as_str()).collect();
+    let orgs: Vec<&str> = tasks.iter().map(|(_, node)| node.org()).collect();
+    let nodes: Vec<&str> = tasks.iter().map(|(_, node)| node.as_str()).collect();
+    let found = sqlx::query_scalar!(
+        r#"-- task.list_with_agreement
+        SELECT key.task AS "task!: TaskId"
+        FROM UNNEST($2::text[], $3::text[], $4::text[]) AS key (task, org, node)
+        JOIN agreement
+            ON agreement.org = key.org AND agreement.node = key.node AND agreement.policy = $1
+           AND agreement.ended_at IS NULL AND agreement.record ->> 'task' = key.task"#,
+        policy.as_str(),
+        &ids as &[&str],
+        &orgs as &[&str],
+        &nodes as &[&str],
+    )
+    .fetch_all(tx)
+    .await?;
+    Ok(found)
+}
+
+/// Lists all tasks.
+pub async fn list_tasks(conn: &mut PgConnection) -> Result<Vec<Value>, StoreError> {
+    let rows = sqlx::query!(
+        "-- task.list_tasks
+        SELECT record FROM task ORDER BY task"
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| row.record).collect())
+}
+
+/// Reads some tasks.
+pub async fn read_tasks(conn: &mut PgConnection, tasks: &[&str]) -> Result<Vec<Value>, StoreError> {
+    let rows = sqlx::query!(
+        "-- task.read_tasks
+        SELECT record FROM task WHERE task = ANY ($1)",
+        tasks as &[&str],
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| row.record).collect())
+}

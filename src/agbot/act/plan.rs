@@ -1,0 +1,229 @@
+//! Writes the changes of workload units: everything that a plan rests on is tested again in the one transaction that writes it.
+//!
+//! Locks are taken in this order: lease, workload, tasks, groups. Source: engine 3 to 6; orchestration 1.10, E5.1.
+
+use std::collections::BTreeSet;
+
+use evenkeel_agbot_store::event::{EventRow, insert_event};
+use evenkeel_agbot_store::{claim as claims, task as tasks, workload as workloads};
+use evenkeel_ids::{GroupId, PolicyId, TaskId};
+use evenkeel_planner::claims::{Claim, Grant, may_take};
+use evenkeel_planner::command::Lease;
+use evenkeel_planner::engine::StoredPlan;
+use evenkeel_planner::event::Outcome;
+use evenkeel_planner::report::Blocked;
+use evenkeel_planner::workload::{DesiredState, Part, Task, UnitId, WorkloadRecord};
+use evenkeel_store::{PgConnection, retry};
+use serde_json::{Value, json};
+
+use super::check_lease;
+use super::claim_batch::read_groups;
+use crate::AgbotError;
+use crate::context::Context;
+use crate::observe::records::{new_claim, part_text, task_row};
+
+/// Writes a plan, or nothing of it.
+pub(super) async fn apply(
+    context: &Context,
+    lease: Lease,
+    unit_id: &UnitId,
+    plan: &StoredPlan,
+) -> Result<Outcome, AgbotError> {
+    retry("plan.apply", || async {
+        let mut tx = context.database.begin().await?;
+        check_lease(context, &mut tx, lease).await?;
+        let workload = locked_workload(&mut tx, &unit_id.policy, plan).await?;
+        let stored = locked_tasks(&mut tx, unit_id, plan).await?;
+        let names: BTreeSet<&GroupId> = plan.claims.iter().map(|request| &request.group).collect();
+        let groups = read_groups(&mut tx, &names).await?;
+        let held: Vec<Claim> = groups.values().flat_map(|group| group.claims.clone()).collect();
+        plan.check(unit_id, &workload, &stored, &held).map_err(refused)?;
+        check_agreements(&mut tx, unit_id, plan).await?;
+        let mut taken = Vec::new();
+        for request in &plan.claims {
+            taken.extend(take_claim(context, &mut tx, request, &held).await?);
+        }
+        write(&mut tx, unit_id, plan).await?;
+        tx.commit().await?;
+        Ok(Outcome::PlanApplied { claims: taken })
+    })
+    .await
+}
+
+fn refused(blocked: Blocked) -> AgbotError {
+    AgbotError::Refused(blocked.to_string())
+}
+
+/// Locks the workload's row: alone if the plan changes it or counts the slots in work, else together with other plans.
+async fn locked_workload(
+    tx: &mut PgConnection,
+    policy: &PolicyId,
+    plan: &StoredPlan,
+) -> Result<WorkloadRecord, AgbotError> {
+    let counts = plan.permits.iter().any(|permit| permit.ticket_limit.is_some());
+    let stored = if plan.workload.is_some() || counts {
+        workloads::lock_workload(tx, policy).await?
+    } else {
+        workloads::share_workload(tx, policy).await?
+    };
+    let stored = stored.ok_or_else(|| AgbotError::Refused(format!("the workload {policy} is gone")))?;
+    let stored: WorkloadRecord = serde_json::from_value(stored)?;
+    match &plan.workload {
+        Some(next) if !next.may_replace(Some(&stored)) => {
+            Err(AgbotError::Refused(format!("the workload {policy} was changed meanwhile")))
+        }
+        _ => Ok(stored),
+    }
+}
+
+async fn locked_tasks(
+    tx: &mut PgConnection,
+    unit_id: &UnitId,
+    plan: &StoredPlan,
+) -> Result<Vec<Task>, AgbotError> {
+    let slots: Vec<String> = plan.slots().iter().map(ToString::to_string).collect();
+    let records = tasks::lock_slots(tx, &unit_id.policy, part_text(&unit_id.part), &slots).await?;
+    records.into_iter().map(|record| Ok(serde_json::from_value(record)?)).collect()
+}
+
+/// A task that never had an agreement ends at once, unless one was made for it just before it was to stop.
+async fn check_agreements(
+    tx: &mut PgConnection,
+    unit_id: &UnitId,
+    plan: &StoredPlan,
+) -> Result<(), AgbotError> {
+    let never_proposed = plan.tasks.iter().filter(|task| task.state.is_ended() && task.agreement.is_none());
+    let pairs: Vec<_> = never_proposed.filter_map(|task| Some((&task.id, task.node.as_ref()?))).collect();
+    if pairs.is_empty() {
+        return Ok(());
+    }
+    match tasks::list_with_agreement(tx, &unit_id.policy, &pairs).await?.into_iter().next() {
+        Some(task) => Err(refused(Blocked::TaskChanged { task })),
+        None => Ok(()),
+    }
+}
+
+async fn take_claim(
+    context: &Context,
+    tx: &mut PgConnection,
+    request: &evenkeel_planner::claims::ClaimRequest,
+    held: &[Claim],
+) -> Result<Option<Claim>, AgbotError> {
+    let group = context.model().group(&request.group).cloned();
+    let group = group.ok_or_else(|| AgbotError::Refused(format!("the group {} is gone", request.group)))?;
+    if may_take(held, request, &group).map_err(refused)? == Grant::Held {
+        return Ok(held.iter().find(|claim| claim.scope == request.scope).cloned());
+    }
+    // Read again: an earlier claim of this plan may have changed the group.
+    let groups = read_groups(tx, &BTreeSet::from([&request.group])).await?;
+    let changed = || AgbotError::Refused(format!("claims of {} were taken meanwhile", request.group));
+    let revision = groups.values().next().ok_or_else(changed)?.revision;
+    let now = context.now();
+    let row = new_claim(request, revision, now, None)?;
+    let number = claims::insert_claims(tx, &[row]).await?.pop().flatten().ok_or_else(changed)?;
+    Ok(Some(request.clone().into_claim(number.unsigned_abs(), now)))
+}
+
+async fn write(tx: &mut PgConnection, unit_id: &UnitId, plan: &StoredPlan) -> Result<(), AgbotError> {
+    let policy = &unit_id.policy;
+    if let Some(workload) = &plan.workload {
+        workloads::upsert_workload(tx, policy, &serde_json::to_value(workload.without_specs())?).await?;
+    }
+    if !plan.tasks.is_empty() {
+        let rows = plan.tasks.iter().map(task_row).collect::<Result<Vec<_>, _>>()?;
+        tasks::upsert_tasks(tx, &rows).await?;
+    }
+    if !plan.deleted.is_empty() {
+        let ids: Vec<&str> = plan.deleted.iter().map(TaskId::as_str).collect();
+        tasks::delete_tasks(tx, &ids).await?;
+    }
+    if !plan.instances.is_empty() {
+        let rows = plan.instances.iter().map(|(node, row)| Ok((node.clone(), serde_json::to_value(row)?)));
+        workloads::upsert_instances(tx, policy, &rows.collect::<Result<Vec<_>, AgbotError>>()?).await?;
+    }
+    for event in &plan.events {
+        let detail = json!({
+            "workloadUnit": unit_id.name(),
+            "slot": event.slot.as_ref().map(ToString::to_string),
+            "text": event.text,
+        });
+        let ha_group = match &unit_id.part {
+            Part::All => None,
+            Part::Group(group) => Some(group.clone()),
+        };
+        let row = EventRow {
+            happened_at: plan.at,
+            kind: event.kind.to_string(),
+            ha_group,
+            node: event.node.clone(),
+            policy: Some(policy.clone()),
+            detail,
+        };
+        insert_event(tx, &row).await?;
+    }
+    Ok(())
+}
+
+/// Stores a workload's row after a client wrote its policy, and the tasks of agreements that it has already.
+pub(super) async fn record_workload(
+    context: &Context,
+    lease: Lease,
+    workload: &WorkloadRecord,
+    adopted: &[Task],
+) -> Result<(), AgbotError> {
+    let policy = &workload.policy;
+    let record = serde_json::to_value(workload.without_specs())?;
+    let specs = workload.specs.iter();
+    let specs = specs.map(|(number, spec)| Ok((number.cast_signed(), serde_json::to_value(spec)?)));
+    let specs: Vec<(i64, Value)> = specs.collect::<Result<_, AgbotError>>()?;
+    let rows = adopted.iter().map(task_row).collect::<Result<Vec<_>, _>>()?;
+    let versions = workload.versions;
+    let kept = [Some(versions.current), versions.previous, versions.rolled_back_from];
+    let kept: Vec<i64> = kept.into_iter().flatten().map(|version| version.number.cast_signed()).collect();
+    retry("workload.record", || async {
+        let mut tx = context.database.begin().await?;
+        check_lease(context, &mut tx, lease).await?;
+        let stored = workloads::lock_workload(&mut tx, policy).await?;
+        let stored: Option<WorkloadRecord> = stored.map(serde_json::from_value).transpose()?;
+        if !workload.may_replace(stored.as_ref()) {
+            return Err(AgbotError::Refused(format!("the workload {policy} was changed meanwhile")));
+        }
+        workloads::upsert_workload(&mut tx, policy, &record).await?;
+        workloads::insert_task_specs(&mut tx, policy, &specs).await?;
+        if stored.is_none() && !rows.is_empty() {
+            tasks::upsert_tasks(&mut tx, &rows).await?;
+        }
+        workloads::delete_task_specs(&mut tx, policy, &kept).await?;
+        tx.commit().await?;
+        Ok(())
+    })
+    .await
+}
+
+/// Deletes the rows of a workload.
+pub(super) async fn remove_workload(
+    context: &Context,
+    lease: Lease,
+    policy: &PolicyId,
+) -> Result<(), AgbotError> {
+    retry("workload.remove", || async {
+        let mut tx = context.database.begin().await?;
+        check_lease(context, &mut tx, lease).await?;
+        workloads::lock_workload(&mut tx, policy).await?;
+        workloads::delete_workload(&mut tx, policy).await?;
+        tx.commit().await?;
+        Ok(())
+    })
+    .await
+}
+
+/// Holds a task until the transaction ends; refuses when it is not to run any more.
+pub(super) async fn check_task(tx: &mut PgConnection, task: Option<&TaskId>) -> Result<(), AgbotError> {
+    let Some(id) = task else { return Ok(()) };
+    let stored = tasks::share_task(tx, id).await?;
+    let stored: Option<Task> = stored.map(serde_json::from_value).transpose()?;
+    match stored.filter(|task| task.desired == DesiredState::Running && !task.state.is_ended()) {
+        Some(_) => Ok(()),
+        None => Err(refused(Blocked::TaskChanged { task: id.clone() })),
+    }
+}

@@ -1,0 +1,33 @@
+//! The end of claims under which tasks were changed.
+//!
+//! Source: orchestration E5.2.
+
+use jiff::Timestamp;
+
+use crate::{
+    claims::{Claim, ReleaseReason, Scope},
+    model::Model,
+    usage::later,
+    workload::Task,
+};
+
+/// Returns why a claim of a policy with tasks is no longer needed: its node runs what it is to run for as long as it is monitored, or has
+/// nothing of the policy left.
+pub(crate) fn reason_to_release(model: &Model, claim: &Claim, now: Timestamp) -> Option<ReleaseReason> {
+    let Scope::Policy(policy) = &claim.scope else { return None };
+    let workload = model.workload_of(policy)?;
+    if now >= claim.deadline {
+        return Some(ReleaseReason::DeadlinePassed);
+    }
+    let open = || model.engine.tasks_on(&claim.node, policy).filter(|task| !task.state.is_ended());
+    let monitor_secs = workload.update.monitor_secs;
+    let is_settled = |task: &Task| {
+        task.is_wanted()
+            && task.is_running()
+            && task.running_at.is_some_and(|at| now >= later(at, monitor_secs))
+    };
+    if open().next().is_none() {
+        return Some(ReleaseReason::NotWanted);
+    }
+    open().all(is_settled).then_some(ReleaseReason::Done)
+}

@@ -1,0 +1,104 @@
+//! The facts of a decision about a workload unit, from the model: only those of the slots that it concerns.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_ids::{GroupId, NodeId, PolicyId, ServiceKey};
+use jiff::Timestamp;
+
+use super::observe;
+use crate::{
+    change::GroupState,
+    model::{Model, UnitRecord},
+    pass::Pass,
+    reconcile::{UnitFacts, UnitSettings},
+    rolling::minimum_available,
+    usage::later,
+    workload::{Slot, SlotTasks, Slots, Task, UnitId, Workload, WorkloadRecord},
+};
+
+/// What [`UnitFacts`] borrows.
+pub(crate) struct UnitInputs<'a> {
+    workload: &'a Workload,
+    unit_id: &'a UnitId,
+    unit: &'a UnitRecord,
+    observed: Slots,
+    groups: BTreeMap<GroupId, GroupState>,
+    part_count: usize,
+    grace_until: Option<Timestamp>,
+    /// When time alone changes what was seen.
+    pub wake_at: Option<Timestamp>,
+}
+
+impl<'a> UnitInputs<'a> {
+    /// Collects the facts about some slots, or about all.
+    pub fn new(
+        pass: &Pass<'a>,
+        workload: &'a Workload,
+        unit_id: &'a UnitId,
+        unit: &'a UnitRecord,
+        slots: Option<&BTreeSet<Slot>>,
+    ) -> Self {
+        let model = pass.model;
+        let found: Vec<(&Slot, &SlotTasks)> = match slots {
+            Some(slots) => slots.iter().map(|slot| (slot, unit.tasks(slot))).collect(),
+            None => unit.slots.iter().collect(),
+        };
+        let (mut observed, mut wake_at) = (Slots::new(), None);
+        for (slot, tasks) in &found {
+            for task in tasks.iter().filter(|task| !task.state.is_ended()) {
+                let seen = observe(model, task, workload, pass.now);
+                wake_at = [wake_at, seen.wake_at].into_iter().flatten().min();
+                if let Some(task) = seen.task {
+                    observed.entry((*slot).clone()).or_default().put(task);
+                }
+            }
+        }
+        let tasks = found.iter().flat_map(|(_, tasks)| tasks.iter());
+        let nodes = tasks.filter(|task| !task.state.is_ended()).filter_map(|task: &Task| task.node.as_ref());
+        let groups = groups_of(pass, &unit_id.policy, nodes);
+        let part_count = model.workload_units_of(&unit_id.policy).filter(|(_, unit)| unit.is_wanted).count();
+        let grace_until = model.began_at.map(|at| later(at, model.settings.rejoin_grace_secs));
+        let grace_until = grace_until.filter(|until| pass.now < *until);
+        Self { workload, unit_id, unit, observed, groups, part_count, grace_until, wake_at }
+    }
+
+    /// Returns the facts.
+    pub fn facts<'f>(&'f self, record: &'f WorkloadRecord) -> UnitFacts<'f> {
+        UnitFacts {
+            workload: self.workload,
+            unit_id: self.unit_id,
+            table: &self.unit.table,
+            slots: &self.unit.slots,
+            observed: &self.observed,
+            groups: &self.groups,
+            update: &record.update,
+            part_count: self.part_count,
+            grace_until: self.grace_until,
+            settings: UnitSettings::default(),
+        }
+    }
+}
+
+/// Returns the HA groups of nodes, as to the service of a policy.
+fn groups_of<'n>(
+    pass: &Pass<'_>,
+    policy: &PolicyId,
+    nodes: impl Iterator<Item = &'n NodeId>,
+) -> BTreeMap<GroupId, GroupState> {
+    let mut groups = BTreeMap::new();
+    let Some(service) = service_of(pass.model, policy) else { return groups };
+    for group in nodes.filter_map(|node| pass.model.group_of(node)) {
+        if !groups.contains_key(&group.id) {
+            let state = minimum_available::state_of(pass, group, policy, &service);
+            groups.insert(group.id.clone(), state);
+        }
+    }
+    groups
+}
+
+/// Returns the service that the current version of a workload runs.
+fn service_of(model: &Model, policy: &PolicyId) -> Option<ServiceKey> {
+    let current = model.workload(policy)?.versions.current.number;
+    let spec = model.known_spec(policy, current).map(|spec| spec.policy.service.clone());
+    spec.or_else(|| model.policy(policy).map(|facts| facts.service.clone()))
+}

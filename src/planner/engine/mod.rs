@@ -1,0 +1,213 @@
+//! The engine at work: which workload units are reconciled after an event, and what is written of it.
+//!
+//! The rows are the only memory. A plan is one command; a workload unit has one in flight at most, so that nothing is decided on rows that
+//! are about to change. Agreements follow the tasks ([`crate::pair`]). Sources: engine 4 and 5; orchestration 1.1-6, 1.10, B3 to B5.
+
+mod claim_end;
+mod facts;
+mod observe;
+mod stored_plan;
+mod task_fit;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_ids::{NodeId, PolicyId};
+
+use crate::{
+    command::{Action, CommandKey, Lease},
+    facts::DeploymentPolicyFacts,
+    focus::Focus,
+    model::{Model, Observed},
+    pass::Pass,
+    reconcile::{self, UnitPlan},
+    usage::later,
+    workload::{
+        LiveAgreement, NodeScope, Part, Slot, SpecVersion, Task, UnitId, Workload, WorkloadRecord, adopt,
+    },
+};
+
+pub(crate) use claim_end::reason_to_release;
+pub(crate) use facts::UnitInputs;
+pub(crate) use observe::observe;
+pub use stored_plan::StoredPlan;
+pub(crate) use task_fit::{cancel_reason, choose, fit, is_intended, startable};
+
+/// Something that waits in a workload unit is looked at again after this interval, even if no event came.
+const RECHECK_SECS: u64 = 10;
+
+/// Plans the workloads, workload units and slots in focus.
+pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
+    for policy in &focus.workloads {
+        follow_policy(pass, policy);
+    }
+    for unit_id in &focus.workload_units {
+        plan(pass, unit_id, None);
+    }
+    let mut slots: BTreeMap<&UnitId, BTreeSet<Slot>> = BTreeMap::new();
+    for (unit_id, slot) in focus.slots.iter().filter(|(unit_id, _)| !focus.workload_units.contains(unit_id)) {
+        slots.entry(unit_id).or_default().insert(slot.clone());
+    }
+    for (unit_id, slots) in slots {
+        plan(pass, unit_id, Some(slots));
+    }
+}
+
+/// Brings the row of a workload in line with its policy.
+fn follow_policy(pass: &mut Pass<'_>, policy: &PolicyId) {
+    let model = pass.model;
+    let Some(lease) = pass.lease_for_workload(policy) else { return };
+    let facts = model.policy(policy);
+    let action = match (model.workload(policy), facts.filter(|facts| facts.orchestration.document.is_some()))
+    {
+        (None, None) => return,
+        (None, Some(facts)) => {
+            let workload = Box::new(WorkloadRecord::new(facts));
+            let adopted = adopted_tasks(pass, &workload);
+            Action::RecordWorkload { workload, adopted }
+        }
+        // The instances are adopted again by the next row, in slots of the other form.
+        (Some(known), Some(facts)) if has_other_form(model, known, facts) => {
+            Action::RemoveWorkload { policy: policy.clone() }
+        }
+        (Some(known), Some(facts)) => match known.written(facts, pass.now) {
+            Some(next) => Action::RecordWorkload { workload: Box::new(next), adopted: Vec::new() },
+            None => return,
+        },
+        // The tasks of a deleted policy stop first; those of one that has no tasks any more are given up, and its agreements stay.
+        (Some(_), None) => {
+            let is_idle = model.workload_units_of(policy).all(|(_, unit)| unit.slots.is_empty());
+            if facts.is_none() && !is_idle {
+                return;
+            }
+            Action::RemoveWorkload { policy: policy.clone() }
+        }
+    };
+    pass.issue_for_group(lease, action);
+}
+
+/// Returns whether a workload's slots are nodes and are to be numbers, or the other way round, or whether groups now count by themselves.
+fn has_other_form(model: &Model, known: &WorkloadRecord, facts: &DeploymentPolicyFacts) -> bool {
+    let Some(wanted) = known.workload(facts, &model.hub_defaults()) else { return false };
+    let has_groups = matches!(wanted.scope, NodeScope::EveryGroup | NodeScope::Groups(_));
+    let is_other = |slot: &Slot| matches!(slot, Slot::Node(_)) != wanted.goal.is_per_node();
+    model.workload_units_of(&known.policy).any(|(unit_id, unit)| {
+        let is_of_group = unit_id.part != Part::All;
+        !unit.slots.is_empty() && (is_of_group != has_groups || unit.slots.keys().any(is_other))
+    })
+}
+
+/// Returns tasks for the agreements that a policy has already.
+fn adopted_tasks(pass: &Pass<'_>, record: &WorkloadRecord) -> Vec<Task> {
+    let (model, policy) = (pass.model, &record.policy);
+    let facts = model.policy(policy);
+    let Some(workload) = facts.and_then(|facts| record.workload(facts, &model.hub_defaults())) else {
+        return Vec::new();
+    };
+    let best = facts.and_then(|facts| crate::usage::best_version(&facts.versions));
+    let mut open: Vec<_> =
+        model.agreements_of(policy).filter(|agreement| !pass.is_stopping(agreement)).collect();
+    let mut tasks = Vec::new();
+    for workload_unit in model.shape(&workload) {
+        let holds_all = workload_unit.id == UnitId::all(policy.clone());
+        let is_of_it = |node: &NodeId| holds_all || workload_unit.nodes.contains(node);
+        let (own, others): (Vec<_>, Vec<_>) = open.into_iter().partition(|one| is_of_it(&one.node));
+        open = others;
+        let live: Vec<LiveAgreement> = own
+            .iter()
+            .map(|one| LiveAgreement {
+                id: one.id.clone(),
+                node: one.node.clone(),
+                running_since: one
+                    .finalized_at()
+                    .filter(|_| model.observed(one, pass.now) == Observed::Running),
+            })
+            .collect();
+        let current = record.versions.current;
+        let adopted = adopt(&workload_unit, &workload.goal, current, &live, pass.now);
+        tasks.extend(adopted.into_iter().map(|task| {
+            let agreement = own.iter().find(|one| Some(&one.id) == task.agreement.as_ref());
+            let is_best = agreement.map(|one| one.version.as_str()) == best.map(|one| one.version.as_str());
+            // An older version is replaced like any other.
+            let spec = if is_best { current } else { SpecVersion { number: 0, digest: 0 } };
+            Task { spec, ..task }
+        }));
+    }
+    tasks
+}
+
+/// Reconciles a workload unit, or some of its slots, and issues what is to be written.
+fn plan(pass: &mut Pass<'_>, unit_id: &UnitId, slots: Option<BTreeSet<Slot>>) {
+    let model = pass.model;
+    let Some(lease) = pass.lease_for_unit(unit_id) else { return };
+    if let Some(until) = model.pending_until(&CommandKey::plan(unit_id), pass.now) {
+        return pass.defer(unit_id, slots.as_ref(), until);
+    }
+    let (Some(record), Some(unit)) = (model.workload(&unit_id.policy), model.workload_unit(unit_id)) else {
+        return;
+    };
+    let facts = model.policy(&unit_id.policy);
+    // The row is written first, and then all of the workload is planned.
+    let is_behind = facts.is_some_and(|facts| {
+        facts.orchestration.document.is_none() || record.written_at != facts.last_updated
+    });
+    if is_behind {
+        return;
+    }
+    let is_removed = !unit.is_wanted;
+    let slots = slots.filter(|_| !is_removed);
+    let gone = Workload::new(unit_id.policy.clone(), 0);
+    let workload = model.workload_of(&unit_id.policy).unwrap_or(&gone);
+    let inputs = UnitInputs::new(pass, workload, unit_id, unit, slots.as_ref());
+    let facts = inputs.facts(record);
+    let plan = match &slots {
+        _ if is_removed => reconcile::plan_removal(&facts, pass.now),
+        Some(slots) => reconcile::plan_slots(&facts, slots, pass.now, pass.seed()),
+        None => reconcile::plan_unit(&facts, pass.now, pass.seed()),
+    };
+    let stored = StoredPlan::new(&plan, &facts, record, pass.now);
+    note(pass, unit_id, slots.as_ref(), &plan, inputs.wake_at);
+    carry_out(pass, lease, unit_id, stored, slots.as_ref());
+    if is_removed {
+        follow_policy(pass, &unit_id.policy);
+    }
+}
+
+fn carry_out(
+    pass: &mut Pass<'_>,
+    lease: Lease,
+    unit_id: &UnitId,
+    plan: StoredPlan,
+    slots: Option<&BTreeSet<Slot>>,
+) {
+    if plan.is_empty() {
+        return;
+    }
+    let until = later(pass.now, pass.model.settings.command_timeout_secs);
+    pass.issue_for_group(lease, Action::ApplyPlan { unit_id: unit_id.clone(), plan: Box::new(plan) });
+    pass.watch_unit(unit_id, slots, until);
+}
+
+/// Records what waits and when time alone changes that.
+fn note(
+    pass: &mut Pass<'_>,
+    unit_id: &UnitId,
+    slots: Option<&BTreeSet<Slot>>,
+    plan: &UnitPlan,
+    seen_at: Option<jiff::Timestamp>,
+) {
+    for at in plan.wake_at.into_iter().chain(seen_at) {
+        pass.watch_unit(unit_id, slots, at);
+    }
+    if !plan.blocked.is_empty() {
+        let at = later(pass.now, RECHECK_SECS);
+        pass.watch_unit(unit_id, None, at);
+    }
+    pass.report_unit(unit_id, slots, plan);
+}
+
+impl Model {
+    /// Returns what holds for workloads where their policies say nothing.
+    pub(crate) fn hub_defaults(&self) -> crate::workload::HubDefaults {
+        crate::workload::HubDefaults { update: self.settings.update, ..Default::default() }
+    }
+}

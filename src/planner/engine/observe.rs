@@ -1,0 +1,138 @@
+//! What is seen of a task whose node does not report tasks: its agreement, and the instance in the node's status.
+//!
+//! Source: orchestration 1.9, B3.
+
+use jiff::Timestamp;
+
+use crate::{
+    agreement::{Agreement, AgreementState},
+    model::{Model, Observed},
+    pair::STOP_CONFIRMATION_SECS,
+    usage::later,
+    workload::{Ending, Task, TaskReport, TaskState, Workload},
+};
+
+/// A task as it is seen now.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// The task; none when it is as it is stored.
+    pub task: Option<Task>,
+    /// When time alone changes it.
+    pub wake_at: Option<Timestamp>,
+}
+
+/// Returns what is seen of a task that has not ended.
+pub(crate) fn observe(model: &Model, task: &Task, workload: &Workload, now: Timestamp) -> Seen {
+    let Some(node) = &task.node else { return Seen::default() };
+    let agreement = agreement_of(model, task);
+    let mut wake_at = None;
+    let state = match agreement {
+        Some(agreement) => state_by(model, task, agreement, workload, now, &mut wake_at),
+        None => without_agreement(task),
+    };
+    let mut seen = task.clone();
+    if let Some(agreement) = agreement {
+        seen.agreement.get_or_insert_with(|| agreement.id.clone());
+    }
+    if let Some((state, at)) = state {
+        let report = TaskReport { node: node.clone(), state, seq: task.seq + 1, at: at.unwrap_or(now) };
+        // A state that would go back is no news.
+        let _ = seen.report(report, now);
+    }
+    Seen { task: (seen != *task).then_some(seen), wake_at }
+}
+
+/// Returns the agreement that carries a task out, live or lately ended.
+fn agreement_of<'m>(model: &'m Model, task: &Task) -> Option<&'m Agreement> {
+    if let Some(id) = &task.agreement {
+        return model.agreement(id);
+    }
+    let (node, policy) = (task.node.as_ref()?, &task.unit_id.policy);
+    let live = model.live_agreement(node, policy).into_iter();
+    let ended = model.lately_ended_on(node).filter(|one| one.policy == *policy);
+    live.chain(ended).find(|one| one.task.as_ref() == Some(&task.id))
+}
+
+type At = Option<Timestamp>;
+
+/// A task without agreement never had one, or its end was forgotten.
+fn without_agreement(task: &Task) -> Option<(TaskState, At)> {
+    match (task.is_wanted(), &task.agreement) {
+        (false, _) => Some((TaskState::Ended(Ending::Shutdown), None)),
+        (true, Some(_)) => Some((failed("the agreement is gone"), None)),
+        (true, None) => None,
+    }
+}
+
+fn failed(error: &str) -> TaskState {
+    TaskState::Ended(Ending::Failed { exit_code: None, error: error.to_owned() })
+}
+
+fn state_by(
+    model: &Model,
+    task: &Task,
+    agreement: &Agreement,
+    workload: &Workload,
+    now: Timestamp,
+    wake_at: &mut At,
+) -> Option<(TaskState, At)> {
+    match agreement.state {
+        AgreementState::Proposed => {
+            model.proposal_status(agreement).is_accepted.then_some((TaskState::Accepted, None))
+        }
+        AgreementState::Finalized { .. } => {
+            // Where there must never be a second instance, a failed one has ended when its stop is confirmed.
+            if !workload.goal.is_exclusive()
+                && let Some(error) = failure(model, task, agreement, workload, now)
+            {
+                return Some((failed(&error), None));
+            }
+            let is_running = model.observed(agreement, now) == Observed::Running;
+            Some((if is_running { TaskState::RUNNING } else { TaskState::Starting }, None))
+        }
+        AgreementState::Ended { at, reason, was_final } => {
+            let is_stopping = if workload.goal.is_exclusive() {
+                model.unconfirmed_stop(agreement, now).is_some()
+            } else {
+                // What the node ended by itself had stopped before, and its last report may be older than the message.
+                model.stopping_since(agreement, now).is_some()
+                    && (reason.is_of_agbot() || model.is_listed(agreement))
+            };
+            if is_stopping {
+                *wake_at = Some(later(at, STOP_CONFIRMATION_SECS)).filter(|until| *until > now);
+                return None;
+            }
+            if !task.is_wanted() {
+                return Some((TaskState::Ended(Ending::Shutdown), Some(at)));
+            }
+            let known = model.failure_text(&agreement.node, &agreement.service_key, &agreement.version);
+            let error = known.unwrap_or_else(|| reason.text().to_owned());
+            let ending = if was_final || task.is_running() {
+                Ending::Failed { exit_code: None, error }
+            } else {
+                Ending::Rejected { error }
+            };
+            Some((TaskState::Ended(ending), Some(at)))
+        }
+    }
+}
+
+/// Returns why the instance of a wanted task is not worth waiting for: it exited, or stays away after it ran.
+pub(super) fn failure(
+    model: &Model,
+    task: &Task,
+    agreement: &Agreement,
+    workload: &Workload,
+    now: Timestamp,
+) -> Option<String> {
+    if !task.is_wanted() {
+        return None;
+    }
+    let is_absent = model.observed(agreement, now) == Observed::Absent;
+    let has_failed = model.is_crash_looping(agreement, workload.update.monitor_secs)
+        || is_absent && (model.has_exited(agreement) || task.is_running() && model.is_broken(agreement, now));
+    has_failed.then(|| {
+        let why = model.why_not_running(agreement, now);
+        why.unwrap_or_else(|| "the node reports that it does not run".to_owned())
+    })
+}

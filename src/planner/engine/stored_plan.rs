@@ -1,0 +1,187 @@
+//! A plan in the form in which one transaction writes it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_ids::{NodeId, TaskId};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    change::{CommittedRows, Permit},
+    claims::{Claim, ClaimRequest, Purpose, Scope},
+    reconcile::{UnitEvent, UnitFacts, UnitPlan},
+    report::Blocked,
+    usage::later,
+    workload::{Instance, NodeOrder, Part, Slot, Task, TaskState, UnitId, WorkloadRecord},
+};
+
+/// The changes of a workload unit, all in one transaction.
+///
+/// # Shape
+/// Rows as they will be. `workload`: only when the row changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredPlan {
+    /// When it was decided.
+    pub at: Timestamp,
+    /// Tasks that are new or changed.
+    pub tasks: Vec<Task>,
+    /// Tasks to delete.
+    pub deleted: Vec<TaskId>,
+    /// Rows of the workload on nodes.
+    pub instances: Vec<(NodeId, Instance)>,
+    /// The workload's row.
+    pub workload: Option<Box<WorkloadRecord>>,
+    /// What must still be true.
+    pub permits: Vec<Permit>,
+    /// Claims to take.
+    pub claims: Vec<ClaimRequest>,
+    /// Events.
+    pub events: Vec<UnitEvent>,
+}
+
+impl StoredPlan {
+    /// Returns the stored form of a plan.
+    pub fn new(plan: &UnitPlan, facts: &UnitFacts<'_>, record: &WorkloadRecord, now: Timestamp) -> Self {
+        let deleted = plan.changes.iter().filter_map(|change| match change {
+            crate::reconcile::TaskChange::Delete { task } => Some(task.clone()),
+            _ => None,
+        });
+        let deleted: Vec<TaskId> = deleted.collect();
+        let is_kept = |task: &&Task| !deleted.contains(&task.id);
+        let tasks: Vec<Task> = plan.records.iter().filter(is_kept).cloned().collect();
+        let is_changed = plan.update.is_some() || plan.versions.is_some();
+        let workload = is_changed.then(|| {
+            Box::new(WorkloadRecord {
+                update: plan.update.clone().unwrap_or_else(|| record.update.clone()),
+                versions: plan.versions.unwrap_or(record.versions),
+                revision: record.revision + 1,
+                ..record.clone()
+            })
+        });
+        Self {
+            at: now,
+            instances: instances(plan, facts, &tasks, now),
+            tasks,
+            deleted,
+            workload,
+            claims: plan.permits.iter().filter_map(|permit| request(permit, facts, now)).collect(),
+            permits: plan.permits.clone(),
+            events: plan.events.clone(),
+        }
+    }
+
+    /// Returns whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.tasks.is_empty()
+            && self.deleted.is_empty()
+            && self.instances.is_empty()
+            && self.workload.is_none()
+    }
+
+    /// Returns the slots that it reads or changes.
+    pub fn slots(&self) -> BTreeSet<Slot> {
+        let tasks = self.tasks.iter().map(|task| task.slot.clone());
+        tasks.chain(self.permits.iter().map(|permit| permit.step.slot.clone())).collect()
+    }
+
+    /// Tests the plan against the rows that its transaction has locked.
+    ///
+    /// # Shape
+    /// `stored`: all tasks of [`StoredPlan::slots`]. `workload`: the workload's row. `claims`: those of the groups that the permits name.
+    /// # Errors
+    /// The reason why the plan may no longer be carried out.
+    pub fn check(
+        &self,
+        unit_id: &UnitId,
+        workload: &WorkloadRecord,
+        stored: &[Task],
+        claims: &[Claim],
+    ) -> Result<(), Blocked> {
+        let stored_by_id: BTreeMap<&TaskId, &Task> = stored.iter().map(|task| (&task.id, task)).collect();
+        for task in &self.tasks {
+            let is_changed = match stored_by_id.get(&task.id) {
+                Some(known) => known.is_newer_than(task),
+                None => stored.iter().any(|one| one.slot == task.slot && one.generation >= task.generation),
+            };
+            if is_changed {
+                return Err(Blocked::TaskChanged { task: task.id.clone() });
+            }
+        }
+        for permit in &self.permits {
+            let group = permit.claim.as_ref().map(|claim| &claim.group.id);
+            let rows = CommittedRows {
+                claims: claims.iter().filter(|claim| Some(&claim.group) == group).cloned().collect(),
+                tickets: self.kept_tickets(unit_id, workload),
+                tasks: self.wanted_tasks(&permit.step.slot, stored),
+            };
+            permit.check(&rows)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the tickets of the workload unit that are stored and stay.
+    fn kept_tickets(&self, unit_id: &UnitId, workload: &WorkloadRecord) -> BTreeSet<Slot> {
+        let of = |record: &WorkloadRecord, part: &Part| -> BTreeSet<Slot> {
+            record.update.part(part).into_iter().flat_map(|part| part.tickets.keys().cloned()).collect()
+        };
+        let stored = of(workload, &unit_id.part);
+        match &self.workload {
+            Some(next) => &stored & &of(next, &unit_id.part),
+            None => stored,
+        }
+    }
+
+    fn wanted_tasks(&self, slot: &Slot, stored: &[Task]) -> BTreeSet<TaskId> {
+        let is_of_slot = |task: &&Task| task.slot == *slot && task.is_wanted();
+        let known: BTreeSet<&TaskId> = stored.iter().map(|task| &task.id).collect();
+        let new = self.tasks.iter().filter(|task| !known.contains(&task.id));
+        stored.iter().chain(new).filter(is_of_slot).map(|task| task.id.clone()).collect()
+    }
+}
+
+/// Returns the rows of nodes that failed, and of those on which something started, where that decides about the next placement.
+fn instances(
+    plan: &UnitPlan,
+    facts: &UnitFacts<'_>,
+    tasks: &[Task],
+    now: Timestamp,
+) -> Vec<(NodeId, Instance)> {
+    let mut rows: BTreeMap<NodeId, Instance> = BTreeMap::new();
+    let known = |node: &NodeId| {
+        let row = facts.table.find(node);
+        row.map(|row| Instance {
+            is_frozen: row.frozen == Some(crate::report::FrozenLevel::Instance),
+            is_pinned: row.is_pinned,
+            failed: row.start_failed.clone(),
+            cleared_at: row.cleared_at,
+            last_start_at: row.last_start_at,
+        })
+        .unwrap_or_default()
+    };
+    for failure in &plan.failures {
+        let row = rows.entry(failure.node.clone()).or_insert_with(|| known(&failure.node));
+        row.failed = Some(failure.message.as_str().into());
+    }
+    if facts.workload.placement.order == NodeOrder::LastStart {
+        let started = tasks.iter().filter(|task| task.state == TaskState::RUNNING && task.state_at == now);
+        for node in started.filter_map(|task| task.node.as_ref()) {
+            rows.entry(node.clone()).or_insert_with(|| known(node)).last_start_at = Some(now);
+        }
+    }
+    rows.into_iter().collect()
+}
+
+/// Returns the claim that a permit needs.
+fn request(permit: &Permit, facts: &UnitFacts<'_>, now: Timestamp) -> Option<ClaimRequest> {
+    let claim = permit.claim.as_ref()?;
+    Some(ClaimRequest {
+        group: claim.group.id.clone(),
+        scope: Scope::Policy(facts.unit_id.policy.clone()),
+        node: claim.node.clone(),
+        purpose: Purpose::ServiceUpgrade,
+        version: String::new(),
+        deadline: later(now, facts.workload.update.start_timeout_secs),
+        seen_running: permit.counted_on.clone(),
+        parallelism: 0,
+    })
+}

@@ -1,0 +1,129 @@
+//! The relation of agreements to tasks: which agreement a task needs, and which one no task needs any more.
+//!
+//! Source: engine 1 (the tasks of a policy are its agreements); orchestration 1.9, E3.
+
+use evenkeel_ids::{NodeId, PolicyId};
+use jiff::Timestamp;
+
+use super::observe;
+use crate::{
+    agreement::{Agreement, CancelReason},
+    facts::DeploymentPolicyFacts,
+    matching::{self, Choice, Fit},
+    model::{Consumers, Liveness, Model},
+    report::Blocked,
+    workload::{DesiredState, Task},
+};
+
+/// What a task's node is to run, and for which task.
+pub(crate) struct Wanted<'a> {
+    /// The task.
+    pub task: &'a Task,
+    /// Whether there must never be a second instance.
+    pub is_single: bool,
+}
+
+/// Returns the task that a node is to get an agreement for; none for policies without tasks.
+///
+/// # Errors
+/// Why there is no such task now.
+pub(crate) fn startable<'a>(
+    model: &'a Model,
+    node: &NodeId,
+    policy: &PolicyId,
+) -> Option<Result<Wanted<'a>, Blocked>> {
+    if !model.is_orchestrated(policy) {
+        return None;
+    }
+    let is_tried = |task: &Task| {
+        task.agreement.is_some()
+            || model
+                .lately_ended_on(node)
+                .any(|one| one.policy == *policy && one.task.as_ref() == Some(&task.id))
+    };
+    let wanted = model
+        .engine
+        .tasks_on(node, policy)
+        .find(|task| task.desired == DesiredState::Running && !task.state.is_ended() && !is_tried(task));
+    let workload = model.workload_of(policy);
+    Some(match (wanted, workload) {
+        (Some(task), Some(workload)) => Ok(Wanted { task, is_single: workload.goal.is_exclusive() }),
+        _ => Err(Blocked::NoTask),
+    })
+}
+
+/// Returns the choice for a task, by the version of the task spec that it runs.
+///
+/// # Errors
+/// Why the node does not fit.
+pub(crate) fn choose(
+    model: &Model,
+    node: &NodeId,
+    policy: &PolicyId,
+    number: u64,
+    now: Timestamp,
+) -> Result<Choice, Blocked> {
+    let (facts, consumers) = spec(model, policy, number)?;
+    matching::select_spec(model, node, facts, consumers, now)
+}
+
+fn spec<'m>(
+    model: &'m Model,
+    policy: &PolicyId,
+    number: u64,
+) -> Result<(&'m DeploymentPolicyFacts, &'m Consumers), Blocked> {
+    let known = model.known_spec(policy, number);
+    known.map(|known| (&known.policy, &known.consumers)).ok_or(Blocked::NoTask)
+}
+
+/// Returns the relation of an agreement to the task that it carries out; none for policies without tasks.
+pub(crate) fn fit(model: &Model, agreement: &Agreement, now: Timestamp) -> Option<Fit> {
+    let policy = &agreement.policy;
+    if !model.is_orchestrated(policy) {
+        return None;
+    }
+    // Before the workload has its row, nothing is known of its tasks.
+    let Some(record) = model.workload(policy) else { return Some(Fit::Unclear(Blocked::NoTask)) };
+    let Some(task) = model.task_of(agreement) else { return Some(Fit::Lost(Blocked::NoTask)) };
+    if !task.is_wanted() || task.state.is_ended() {
+        return Some(Fit::Lost(Blocked::NoTask));
+    }
+    let is_failed = model
+        .workload_of(policy)
+        .is_some_and(|workload| observe::failure(model, task, agreement, workload, now).is_some());
+    if is_failed {
+        return Some(Fit::Lost(Blocked::NoTask));
+    }
+    let number = if task.spec.number == 0 { record.versions.current.number } else { task.spec.number };
+    Some(match choose(model, &agreement.node, policy, number, now) {
+        Ok(choice) if choice.version == agreement.version && choice.key == agreement.service_key => {
+            Fit::Clean(choice)
+        }
+        // The update replaces it; a node that must not have it is the engine's to leave.
+        Ok(_) => Fit::Unclear(Blocked::NoTask),
+        Err(blocked) => Fit::Unclear(blocked),
+    })
+}
+
+/// Returns the number under which the agreement of a task that is no longer wanted ends.
+pub(crate) fn cancel_reason(model: &Model, agreement: &Agreement, now: Timestamp) -> CancelReason {
+    if matches!(model.liveness(&agreement.node, now), Liveness::Down { .. }) {
+        return CancelReason::HEARTBEAT_MISSING;
+    }
+    let Some(task) = model.task_of(agreement) else { return CancelReason::POLICY_CHANGED };
+    let unit = model.workload_unit(&task.unit_id);
+    let newest = unit.and_then(|unit| unit.tasks(&task.slot).newest());
+    match newest {
+        Some(newest) if newest.id != task.id && newest.cause.is_update() => CancelReason::POLICY_CHANGED,
+        _ => CancelReason::USER_REQUESTED,
+    }
+}
+
+/// Returns whether an instance of a policy with tasks is intended for a node; none for policies without tasks.
+///
+/// # Source
+/// Orchestration E3.
+pub(crate) fn is_intended(model: &Model, node: &NodeId, policy: &PolicyId) -> Option<bool> {
+    let is_wanted = |task: &Task| task.is_live();
+    model.is_orchestrated(policy).then(|| model.engine.tasks_on(node, policy).any(is_wanted))
+}

@@ -1,0 +1,307 @@
+//! The records of workloads in the model: workloads, tasks, instances, and the workload units with their nodes.
+//!
+//! Everything is kept by workload unit and slot, so that the event of one task costs one slot. Sources: engine 3 to 5.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_ids::{NodeId, PolicyId, TaskId};
+use jiff::Timestamp;
+
+use crate::{
+    change::Step,
+    command::{Decision, UnitReport},
+    facts::DeploymentPolicyFacts,
+    place::{EliminationReport, NodeTable},
+    report::Blocked,
+    usage::later,
+    workload::{Instance, NodeScope, Slot, SlotTasks, Slots, Task, UnitId, Workload, WorkloadRecord},
+};
+
+use super::Consumers;
+
+/// A workload.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct KnownWorkload {
+    /// Its row.
+    pub record: WorkloadRecord,
+    /// The workload; none when its policy is gone or is no longer carried out by tasks.
+    pub workload: Option<Workload>,
+    /// The versions of its task spec, by number.
+    pub specs: BTreeMap<u64, KnownSpec>,
+}
+
+/// A version of a workload's task spec.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct KnownSpec {
+    /// The policy as if it said what this version runs.
+    pub policy: DeploymentPolicyFacts,
+    /// Its prepared consumer sides.
+    pub consumers: Consumers,
+}
+
+/// A workload unit.
+#[derive(Debug, Clone, Default)]
+pub struct UnitRecord {
+    /// Its nodes.
+    pub table: NodeTable,
+    /// Its tasks.
+    pub slots: Slots,
+    /// Whether its policy has such a workload unit; if not, its tasks are removed.
+    pub is_wanted: bool,
+    /// What waits since the last decision about all of it or about some slots.
+    pub blocked: Vec<(Step, Blocked)>,
+    /// Why not everything was placed; none when it was.
+    pub unplaced: Option<EliminationReport>,
+    /// When all of it was reconciled last.
+    pub reconciled_at: Option<Timestamp>,
+    /// Nodes that came to it and are not in the table yet.
+    pub(crate) new_nodes: BTreeSet<NodeId>,
+}
+
+impl UnitRecord {
+    /// Returns whether the change of a node may let something proceed.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.blocked.is_empty() || self.unplaced.is_some()
+    }
+
+    fn note(&mut self, report: &UnitReport, now: Timestamp) {
+        match &report.slots {
+            None => {
+                self.blocked.clone_from(&report.blocked);
+                self.unplaced.clone_from(&report.unplaced);
+                self.reconciled_at = Some(now);
+            }
+            Some(slots) => {
+                self.blocked.retain(|(step, _)| !slots.contains(&step.slot));
+                self.blocked.extend(report.blocked.iter().cloned());
+                let is_unplaced = |blocked: &Blocked| matches!(blocked, Blocked::Unplaced { .. });
+                if report.unplaced.is_some() || !self.blocked.iter().any(|(_, one)| is_unplaced(one)) {
+                    self.unplaced.clone_from(&report.unplaced);
+                }
+            }
+        }
+    }
+
+    /// Returns the tasks of a slot.
+    pub fn tasks(&self, slot: &Slot) -> &SlotTasks {
+        static NONE: SlotTasks = SlotTasks::EMPTY;
+        self.slots.get(slot).unwrap_or(&NONE)
+    }
+}
+
+/// A workload unit, or one of its slots, to be reconciled.
+pub(crate) type Due = (UnitId, Option<Slot>);
+
+/// The records of workloads.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct WorkloadRecords {
+    pub workloads: BTreeMap<PolicyId, KnownWorkload>,
+    pub instances: BTreeMap<PolicyId, BTreeMap<NodeId, Instance>>,
+    pub workload_units: BTreeMap<UnitId, UnitRecord>,
+    slots_of: BTreeMap<TaskId, (UnitId, Slot)>,
+    tasks_on: BTreeMap<(NodeId, PolicyId), BTreeSet<TaskId>>,
+    /// What is planned again at a time.
+    pub watches: BTreeSet<(Timestamp, UnitId, Option<Slot>)>,
+    /// What is planned again when the plan in flight is carried out.
+    pub deferred: BTreeSet<Due>,
+    /// What an event changed although it does not name it.
+    pub touched: BTreeSet<Due>,
+    /// When each living node will have been silent for too long.
+    pub silence: BTreeSet<(Timestamp, NodeId)>,
+    /// Rows of workloads on nodes that changed.
+    pub changed_instances: BTreeSet<(PolicyId, NodeId)>,
+    /// Workloads to be prepared again.
+    pub stale: BTreeSet<PolicyId>,
+    /// Workload units whose nodes are not those of their tables.
+    pub incomplete: BTreeSet<UnitId>,
+}
+
+impl WorkloadRecords {
+    /// Returns whether there is neither a workload nor a task.
+    pub fn is_unused(&self) -> bool {
+        self.workloads.is_empty() && self.workload_units.is_empty()
+    }
+
+    /// Returns the policies whose workload units follow HA groups.
+    pub fn policies_of_groups(&self) -> Vec<PolicyId> {
+        let follows = |known: &&KnownWorkload| {
+            let scope = known.workload.as_ref().map(|workload| &workload.scope);
+            matches!(scope, Some(NodeScope::EveryGroup | NodeScope::Groups(_)))
+        };
+        self.workloads.values().filter(follows).map(|known| known.record.policy.clone()).collect()
+    }
+
+    /// Returns a task.
+    pub fn task(&self, id: &TaskId) -> Option<&Task> {
+        let (unit_id, slot) = self.slots_of.get(id)?;
+        self.workload_units.get(unit_id)?.tasks(slot).iter().find(|task| task.id == *id)
+    }
+
+    /// Returns the tasks of a workload that a node has or had.
+    pub fn tasks_on(&self, node: &NodeId, policy: &PolicyId) -> impl Iterator<Item = &Task> {
+        let ids = self.tasks_on.get(&(node.clone(), policy.clone())).into_iter().flatten();
+        ids.filter_map(|id| self.task(id))
+    }
+
+    /// Returns the pairs of a node that have tasks.
+    pub fn pairs_of<'a>(&'a self, node: &'a NodeId) -> impl Iterator<Item = &'a (NodeId, PolicyId)> {
+        let from = (node.clone(), PolicyId::from_text("/"));
+        self.tasks_on.range(from..).map(|(pair, _)| pair).take_while(move |pair| pair.0 == *node)
+    }
+
+    /// Returns the ids of all tasks.
+    pub fn task_ids(&self) -> impl Iterator<Item = &TaskId> {
+        self.slots_of.keys()
+    }
+
+    /// Returns the workload units of a policy.
+    pub fn units_of<'a>(
+        &'a self,
+        policy: &'a PolicyId,
+    ) -> impl Iterator<Item = (&'a UnitId, &'a UnitRecord)> {
+        let from = UnitId::all(policy.clone());
+        self.workload_units.range(from..).take_while(move |(unit_id, _)| unit_id.policy == *policy)
+    }
+
+    /// Takes over a task, new or changed.
+    pub fn put_task(&mut self, task: Task) {
+        self.count(&task.id, false);
+        self.slots_of.insert(task.id.clone(), (task.unit_id.clone(), task.slot.clone()));
+        if let Some(node) = &task.node {
+            let pair = (node.clone(), task.unit_id.policy.clone());
+            self.tasks_on.entry(pair).or_default().insert(task.id.clone());
+        }
+        let id = task.id.clone();
+        let unit = self.workload_units.entry(task.unit_id.clone()).or_default();
+        unit.slots.entry(task.slot.clone()).or_default().put(task);
+        self.count(&id, true);
+    }
+
+    /// Drops a task.
+    pub fn remove_task(&mut self, id: &TaskId) {
+        self.count(id, false);
+        let Some((unit_id, slot)) = self.slots_of.remove(id) else { return };
+        let Some(unit) = self.workload_units.get_mut(&unit_id) else { return };
+        let Some(tasks) = unit.slots.get_mut(&slot) else { return };
+        let removed = tasks.remove(id);
+        if tasks.is_empty() {
+            unit.slots.remove(&slot);
+        }
+        let node = removed.and_then(|task| task.node);
+        if let Some(pair) = node.map(|node| (node, unit_id.policy.clone()))
+            && let Some(ids) = self.tasks_on.get_mut(&pair)
+        {
+            ids.remove(id);
+            if ids.is_empty() {
+                self.tasks_on.remove(&pair);
+            }
+        }
+        if unit.slots.is_empty() && !unit.is_wanted {
+            self.workload_units.remove(&unit_id);
+        }
+    }
+
+    /// Counts the instance of a task on its node, or no longer.
+    fn count(&mut self, id: &TaskId, is_added: bool) {
+        let Some(node) = self.task(id).filter(|task| task.is_live()).and_then(|task| task.node.clone())
+        else {
+            return;
+        };
+        let unit_id = self.slots_of.get(id).map(|(unit_id, _)| unit_id);
+        if let Some(unit) = unit_id.and_then(|unit_id| self.workload_units.get_mut(unit_id)) {
+            unit.table.count_instance(&node, is_added);
+        }
+    }
+
+    /// Replaces the nodes of a workload unit.
+    pub fn put_table(&mut self, unit_id: &UnitId, mut table: NodeTable) {
+        let unit = self.workload_units.entry(unit_id.clone()).or_default();
+        let tasks = unit.slots.values().flat_map(SlotTasks::iter);
+        let nodes = tasks.filter(|task| task.is_live()).filter_map(|task| task.node.as_ref());
+        nodes.for_each(|node| table.count_instance(node, true));
+        unit.table = table;
+        unit.new_nodes.clear();
+    }
+
+    /// Drops everything that is known of a workload.
+    pub fn remove_workload(&mut self, policy: &PolicyId) {
+        let tasks: Vec<TaskId> = self
+            .units_of(policy)
+            .flat_map(|(_, unit)| unit.slots.values().flat_map(SlotTasks::iter))
+            .map(|task| task.id.clone())
+            .collect();
+        tasks.iter().for_each(|id| self.remove_task(id));
+        let removed: Vec<UnitId> = self.units_of(policy).map(|(unit_id, _)| unit_id.clone()).collect();
+        removed.iter().for_each(|unit_id| {
+            self.workload_units.remove(unit_id);
+        });
+        self.instances.remove(policy);
+        self.workloads.remove(policy);
+    }
+
+    /// Takes over an instance row; none deletes it.
+    pub fn put_instance(&mut self, policy: &PolicyId, node: &NodeId, instance: Option<&Instance>) {
+        let rows = self.instances.entry(policy.clone()).or_default();
+        match instance {
+            Some(instance) => rows.insert(node.clone(), instance.clone()),
+            None => rows.remove(node),
+        };
+        if rows.is_empty() {
+            self.instances.remove(policy);
+        }
+    }
+
+    /// Returns the nodes on which tasks of an update have just started: whether they go on running decides about the update.
+    pub fn monitored_nodes(&self, now: Timestamp) -> impl Iterator<Item = NodeId> {
+        let rolling = self.workloads.values().filter(|known| known.record.update.is_rolling());
+        rolling.filter_map(|known| known.workload.as_ref()).flat_map(move |workload| {
+            let monitor_secs = workload.update.monitor_secs.max(workload.rollback.monitor_secs);
+            let is_monitored = move |task: &&Task| {
+                let until = task.running_at.map(|at| later(at, monitor_secs + 1));
+                task.cause.is_update() && task.is_live() && until.is_none_or(|until| now < until)
+            };
+            let of_workload = self.units_of(&workload.policy);
+            let tasks = of_workload.flat_map(|(_, unit)| unit.slots.values().flat_map(SlotTasks::iter));
+            tasks.filter(is_monitored).filter_map(|task| task.node.clone())
+        })
+    }
+
+    /// Records a decision: what waits, and what is planned again.
+    pub fn note(&mut self, decision: &Decision, now: Timestamp) {
+        self.touched.clear();
+        while self.watches.first().is_some_and(|(at, ..)| *at <= now) {
+            self.watches.pop_first();
+        }
+        for watch in &decision.unit_watches {
+            self.watches.insert((watch.at, watch.unit_id.clone(), watch.slot.clone()));
+        }
+        self.deferred.extend(decision.deferred.iter().cloned());
+        for (unit_id, report) in &decision.unit_reports {
+            if let Some(unit) = self.workload_units.get_mut(unit_id) {
+                unit.note(report, now);
+            }
+        }
+    }
+
+    /// Plans everything again that waited for the plan of a workload unit in flight.
+    pub fn resume(&mut self, unit_id: &UnitId) {
+        let of_unit: Vec<Due> = self.deferred.iter().filter(|(one, _)| one == unit_id).cloned().collect();
+        for due in of_unit {
+            self.deferred.remove(&due);
+            self.touched.insert(due);
+        }
+    }
+
+    /// Returns the keys of all instance rows.
+    pub fn instance_keys(&self) -> impl Iterator<Item = (PolicyId, NodeId)> {
+        self.instances
+            .iter()
+            .flat_map(|(policy, rows)| rows.keys().map(|node| (policy.clone(), node.clone())))
+    }
+
+    /// Returns the instance rows of a workload.
+    pub fn instances_of(&self, policy: &PolicyId) -> &BTreeMap<NodeId, Instance> {
+        static NONE: BTreeMap<NodeId, Instance> = BTreeMap::new();
+        self.instances.get(policy).unwrap_or(&NONE)
+    }
+}

@@ -1,0 +1,386 @@
+//! Keeps workloads, their workload units and the tables of their nodes consistent with the model.
+//!
+//! A change of one node costs one row in each workload unit that has it; new nodes join at the next tick, all at once. Only a full
+//! reconcile, and a change of the policy itself, look at all nodes. Sources: engine 4 and 7; orchestration 1.3, B4.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_ids::{NodeId, PolicyId, TaskId};
+use jiff::Timestamp;
+
+use super::{
+    Consumers, Liveness, Model,
+    workload_records::{KnownSpec, KnownWorkload, UnitRecord},
+};
+use crate::{
+    agreement::Agreement,
+    engine::StoredPlan,
+    event::Event,
+    facts::DeploymentPolicyFacts,
+    place::{NodeTable, UnitNode},
+    reconcile::{NodeExtras, unit_node, unit_nodes},
+    usage::later,
+    workload::{
+        Instance, NodeScope, Part, SlotTasks, Task, UnitId, Workload, WorkloadRecord, WorkloadUnit,
+        workload_units,
+    },
+};
+
+static NO_NODES: BTreeSet<NodeId> = BTreeSet::new();
+
+impl Model {
+    /// Returns the row of a workload.
+    pub fn workload(&self, policy: &PolicyId) -> Option<&WorkloadRecord> {
+        self.engine.workloads.get(policy).map(|known| &known.record)
+    }
+
+    /// Returns the rows of all workloads, by policy.
+    pub fn workloads(&self) -> impl Iterator<Item = &WorkloadRecord> {
+        self.engine.workloads.values().map(|known| &known.record)
+    }
+
+    /// Returns the workload of a policy as the engine sees it; none when the policy is not carried out by tasks.
+    pub fn workload_of(&self, policy: &PolicyId) -> Option<&Workload> {
+        self.engine.workloads.get(policy)?.workload.as_ref()
+    }
+
+    /// Returns a workload unit.
+    pub fn workload_unit(&self, unit_id: &UnitId) -> Option<&UnitRecord> {
+        self.engine.workload_units.get(unit_id)
+    }
+
+    /// Returns the workload units of a policy, by name.
+    pub fn workload_units_of<'a>(
+        &'a self,
+        policy: &'a PolicyId,
+    ) -> impl Iterator<Item = (&'a UnitId, &'a UnitRecord)> {
+        self.engine.units_of(policy)
+    }
+
+    /// Returns a task.
+    pub fn task(&self, id: &TaskId) -> Option<&Task> {
+        self.engine.task(id)
+    }
+
+    /// Returns the row of a workload on a node.
+    pub fn instance(&self, policy: &PolicyId, node: &NodeId) -> Option<&Instance> {
+        self.engine.instances_of(policy).get(node)
+    }
+
+    /// Returns whether tasks carry a policy out, or did until it was deleted.
+    pub(crate) fn is_orchestrated(&self, policy: &PolicyId) -> bool {
+        match self.policies.get(policy) {
+            Some(facts) => facts.orchestration.document.is_some(),
+            None => self.engine.workloads.contains_key(policy),
+        }
+    }
+
+    /// Returns the task that an agreement carries out.
+    pub(crate) fn task_of(&self, agreement: &Agreement) -> Option<&Task> {
+        self.engine.tasks_on(&agreement.node, &agreement.policy).find(|task| {
+            task.agreement.as_ref() == Some(&agreement.id) || agreement.task.as_ref() == Some(&task.id)
+        })
+    }
+
+    /// Returns what a version of a workload's task spec runs, with what its nodes are sent.
+    pub(crate) fn known_spec(&self, policy: &PolicyId, number: u64) -> Option<&KnownSpec> {
+        self.engine.workloads.get(policy)?.specs.get(&number)
+    }
+
+    /// Returns the version of the task spec that an agreement carries out; none for policies without tasks.
+    pub(crate) fn spec_of(&self, agreement: &Agreement) -> Option<&KnownSpec> {
+        let task = self.task_of(agreement).filter(|_| self.is_orchestrated(&agreement.policy))?;
+        self.known_spec(&agreement.policy, task.spec.number)
+    }
+
+    /// Takes over a workload's row, unless the model's is newer.
+    pub(super) fn put_workload(&mut self, record: &WorkloadRecord) {
+        let known = self.engine.workloads.get(&record.policy);
+        if known.is_some_and(|known| known.record.revision > record.revision) {
+            return;
+        }
+        let is_other = known.is_none_or(|known| {
+            let (old, new) = (&known.record, record);
+            (old.versions, old.is_frozen, old.written_at) != (new.versions, new.is_frozen, new.written_at)
+        });
+        match self.engine.workloads.get_mut(&record.policy) {
+            Some(known) if !is_other => known.record = record.clone(),
+            _ => {
+                let known = KnownWorkload { record: record.clone(), workload: None, specs: BTreeMap::new() };
+                self.engine.workloads.insert(record.policy.clone(), known);
+                self.engine.stale.insert(record.policy.clone());
+            }
+        }
+    }
+
+    /// Takes over a task, unless the model's is newer.
+    pub(super) fn put_task(&mut self, task: &Task) {
+        if self.engine.task(&task.id).is_some_and(|known| known.is_newer_than(task)) {
+            return;
+        }
+        self.engine.put_task(task.clone());
+        let is_missing = |node: &&NodeId| {
+            self.engine
+                .workload_units
+                .get(&task.unit_id)
+                .is_some_and(|unit| unit.table.number(node).is_none())
+        };
+        if task.node.as_ref().filter(is_missing).is_some_and(|node| self.nodes.contains_key(node)) {
+            self.engine.incomplete.insert(task.unit_id.clone());
+        }
+    }
+
+    /// Takes over what a plan has written.
+    pub(super) fn apply_plan(&mut self, unit_id: &UnitId, plan: &StoredPlan) {
+        plan.tasks.iter().for_each(|task| self.put_task(task));
+        plan.deleted.iter().for_each(|task| self.engine.remove_task(task));
+        for (node, instance) in &plan.instances {
+            self.engine.put_instance(&unit_id.policy, node, Some(instance));
+            self.engine.changed_instances.insert((unit_id.policy.clone(), node.clone()));
+        }
+        if let Some(workload) = &plan.workload {
+            self.put_workload(workload);
+        }
+    }
+
+    /// Follows an event that was applied: workloads that changed, nodes that changed, and the time.
+    pub(super) fn follow_workloads(&mut self, event: &Event, now: Timestamp) {
+        if self.engine.is_unused() {
+            return self.engine.stale.clear();
+        }
+        match event {
+            Event::FullReconcile | Event::PartitionsChanged { .. } => {
+                self.engine.silence.clear();
+                self.engine.stale.extend(self.engine.workloads.keys().cloned());
+                self.engine
+                    .stale
+                    .extend(self.engine.workload_units.keys().map(|unit_id| unit_id.policy.clone()));
+            }
+            Event::Tick => {
+                self.note_silence(now);
+                let joined = self.engine.workload_units.iter().filter(|(_, unit)| !unit.new_nodes.is_empty());
+                self.engine.incomplete.extend(joined.map(|(unit_id, _)| unit_id.clone()));
+            }
+            Event::NodeChanged { node } => {
+                self.expect_heartbeat(&node.id, now);
+                self.refresh_node(&node.id, now);
+            }
+            Event::NodePolicyChanged { node, .. } => self.refresh_node(node, now),
+            Event::NodeRemoved { node } => {
+                let of_node = |unit: &UnitRecord| unit.table.number(node).is_some();
+                let holders = self.engine.workload_units.iter().filter(|(_, unit)| of_node(unit));
+                self.engine.incomplete.extend(holders.map(|(unit_id, _)| unit_id.clone()));
+            }
+            Event::HeartbeatsSeen { .. } | Event::HaGroupChanged { .. } | Event::HaGroupRemoved { .. } => {
+                for node in self.touched.clone() {
+                    self.expect_heartbeat(&node, now);
+                    self.refresh_node(&node, now);
+                }
+                if !matches!(event, Event::HeartbeatsSeen { .. }) {
+                    self.engine.stale.extend(self.engine.policies_of_groups());
+                }
+            }
+            Event::InstanceRecorded { policy, node, .. } => {
+                self.engine.changed_instances.insert((policy.clone(), node.clone()));
+            }
+            _ => {}
+        }
+        for (policy, node) in std::mem::take(&mut self.engine.changed_instances) {
+            self.refresh_instance(&policy, &node, now);
+        }
+        for policy in std::mem::take(&mut self.engine.stale) {
+            self.refresh_workload(&policy, now);
+        }
+        for unit_id in std::mem::take(&mut self.engine.incomplete) {
+            self.complete_table(&unit_id, now);
+        }
+    }
+
+    /// Prepares a workload and its workload units again.
+    fn refresh_workload(&mut self, policy: &PolicyId, now: Timestamp) {
+        let Some(known) = self.engine.workloads.get(policy) else { return };
+        let facts = self.policies.get(policy);
+        let workload = facts.and_then(|facts| known.record.workload(facts, &self.hub_defaults()));
+        let specs = facts.map(|facts| self.prepare_specs(&known.record, facts)).unwrap_or_default();
+        if let Some(known) = self.engine.workloads.get_mut(policy) {
+            known.workload.clone_from(&workload);
+            known.specs = specs;
+        }
+        let wanted = workload.as_ref().map(|workload| self.shape(workload)).unwrap_or_default();
+        let workload = workload.unwrap_or_else(|| Workload::new(policy.clone(), 0));
+        let gone = self.engine.units_of(policy).map(|(unit_id, _)| unit_id);
+        let gone = gone.filter(|unit_id| wanted.iter().all(|one| one.id != **unit_id));
+        let gone = gone.map(|unit_id| WorkloadUnit { id: unit_id.clone(), nodes: Vec::new() });
+        let gone: Vec<WorkloadUnit> = gone.collect();
+        for (workload_unit, is_wanted) in
+            wanted.into_iter().map(|one| (one, true)).chain(gone.into_iter().map(|one| (one, false)))
+        {
+            let others = self.nodes_with_tasks(&workload_unit.id);
+            let instances = self.engine.instances_of(policy);
+            let extras = NodeExtras { instances, frozen: &NO_NODES, capable: &NO_NODES };
+            let nodes = unit_nodes(self, &workload, &workload_unit, &others, extras, now);
+            let table = NodeTable::new(nodes, workload.placement.max_per_node);
+            let unit_id = workload_unit.id;
+            self.engine.put_table(&unit_id, table);
+            if let Some(unit) = self.engine.workload_units.get_mut(&unit_id) {
+                unit.is_wanted = is_wanted;
+            }
+            self.engine.touched.insert((unit_id, None));
+        }
+        self.engine.workload_units.retain(|_, unit| unit.is_wanted || !unit.slots.is_empty());
+    }
+
+    /// Returns the workload units that a workload has now.
+    pub(crate) fn shape(&self, workload: &Workload) -> Vec<WorkloadUnit> {
+        let selected = match workload.scope {
+            NodeScope::Eligible => self.nodes_for(&workload.policy),
+            _ => BTreeSet::new(),
+        };
+        workload_units(&workload.policy, &workload.scope, &selected, &self.groups)
+    }
+
+    fn prepare_specs(
+        &self,
+        record: &WorkloadRecord,
+        facts: &DeploymentPolicyFacts,
+    ) -> BTreeMap<u64, KnownSpec> {
+        let prepare = |(number, spec): &(u64, crate::workload::TaskSpec)| {
+            let policy = spec.of_policy(facts);
+            let versions = policy.versions.iter().map(|entry| entry.version.as_str()).collect();
+            let consumers: Consumers = self.consumers_of(&policy, &versions);
+            (*number, KnownSpec { policy, consumers })
+        };
+        record.specs.iter().map(prepare).collect()
+    }
+
+    fn nodes_with_tasks(&self, unit_id: &UnitId) -> BTreeSet<NodeId> {
+        let slots = self.engine.workload_units.get(unit_id).map(|unit| &unit.slots);
+        let tasks = slots.into_iter().flatten().flat_map(|(_, tasks)| SlotTasks::iter(tasks));
+        tasks.filter(|task| !task.state.is_ended()).filter_map(|task| task.node.clone()).collect()
+    }
+
+    /// Brings the rows of a workload unit in line with its nodes; rows that exist stay as they are.
+    fn complete_table(&mut self, unit_id: &UnitId, now: Timestamp) {
+        let policy = &unit_id.policy;
+        let workload = self.workload_of(policy).cloned();
+        let wanted = workload.as_ref().map(|workload| self.shape(workload)).unwrap_or_default();
+        let workload = workload.unwrap_or_else(|| Workload::new(policy.clone(), 0));
+        let Some(unit) = self.engine.workload_units.get(unit_id) else { return };
+        let members = wanted.into_iter().find(|one| one.id == *unit_id).map(|one| one.nodes);
+        let members = members.unwrap_or_default();
+        let member_ids: BTreeSet<&NodeId> = members.iter().collect();
+        let others = self.nodes_with_tasks(unit_id);
+        let others = others.iter().filter(|node| !member_ids.contains(node)).map(|node| (node, false));
+        let all = members.iter().map(|node| (node, true)).chain(others);
+        let row = |(node, is_member): (&NodeId, bool)| {
+            let record = self.nodes.get(node)?;
+            let found = unit.table.find(node).cloned().unwrap_or_else(|| {
+                let instances = self.engine.instances_of(policy);
+                let extras = NodeExtras { instances, frozen: &NO_NODES, capable: &NO_NODES };
+                unit_node(self, &workload, unit_id, record, extras, now)
+            });
+            Some(UnitNode { is_member, ..found })
+        };
+        let nodes = all.filter_map(row).collect();
+        let is_due = unit.is_waiting() || workload.goal.is_per_node();
+        self.engine.put_table(unit_id, NodeTable::new(nodes, workload.placement.max_per_node));
+        if is_due {
+            self.engine.touched.insert((unit_id.clone(), None));
+        }
+    }
+
+    /// Brings the rows of one node up to date.
+    fn refresh_node(&mut self, node: &NodeId, now: Timestamp) {
+        let Some(record) = self.nodes.get(node) else { return };
+        let selecting = self.policies_for(node);
+        let (mut changed, mut joined) = (Vec::new(), Vec::new());
+        for (unit_id, unit) in &self.engine.workload_units {
+            let Some(workload) = self.workload_of(&unit_id.policy) else { continue };
+            let Some(old) = unit.table.find(node) else {
+                if unit.is_wanted && belongs(workload, unit_id, record, selecting.contains(&unit_id.policy)) {
+                    joined.push(unit_id.clone());
+                }
+                continue;
+            };
+            let instances = self.engine.instances_of(&unit_id.policy);
+            let extras = NodeExtras { instances, frozen: &NO_NODES, capable: &NO_NODES };
+            let found = unit_node(self, workload, unit_id, record, extras, now);
+            let found = UnitNode { is_member: old.is_member, ..found };
+            if found != *old {
+                let is_due = unit.is_waiting() || workload.goal.is_per_node();
+                changed.push((unit_id.clone(), found, is_due));
+            }
+        }
+        for (unit_id, row, is_due) in changed {
+            if let Some(unit) = self.engine.workload_units.get_mut(&unit_id) {
+                unit.table.replace(row);
+            }
+            if is_due {
+                self.engine.touched.insert((unit_id, None));
+            }
+        }
+        for unit_id in joined {
+            if let Some(unit) = self.engine.workload_units.get_mut(&unit_id) {
+                unit.new_nodes.insert(node.clone());
+            }
+        }
+    }
+
+    fn refresh_instance(&mut self, policy: &PolicyId, node: &NodeId, now: Timestamp) {
+        self.refresh_node(node, now);
+        let holders: Vec<UnitId> = self
+            .engine
+            .units_of(policy)
+            .filter(|(_, unit)| unit.table.number(node).is_some())
+            .map(|(unit_id, _)| unit_id.clone())
+            .collect();
+        self.engine.touched.extend(holders.into_iter().map(|unit_id| (unit_id, None)));
+    }
+
+    /// Remembers when a living node will have been silent for too long.
+    fn expect_heartbeat(&mut self, node: &NodeId, now: Timestamp) {
+        if self.liveness(node, now) != Liveness::Alive {
+            return;
+        }
+        let seen = self.nodes.get(node).and_then(|record| record.facts.last_heartbeat);
+        if let Some(seen) = seen {
+            let at = later(seen, self.settings.node_down_after_secs + 1);
+            self.engine.silence.insert((at, node.clone()));
+        }
+    }
+
+    /// Finds nodes that have been silent for too long.
+    fn note_silence(&mut self, now: Timestamp) {
+        if self.engine.silence.is_empty() {
+            for node in self.nodes.keys().cloned().collect::<Vec<_>>() {
+                self.expect_heartbeat(&node, now);
+            }
+        }
+        let mut due = Vec::new();
+        while let Some((at, node)) = self.engine.silence.pop_first() {
+            if at > now {
+                self.engine.silence.insert((at, node));
+                break;
+            }
+            due.push(node);
+        }
+        for node in due {
+            if matches!(self.liveness(&node, now), Liveness::Down { .. }) {
+                self.touched.insert(node.clone());
+                self.refresh_node(&node, now);
+            } else {
+                self.expect_heartbeat(&node, now);
+            }
+        }
+    }
+}
+
+/// Returns whether a node that is not in the table yet belongs to a workload unit.
+fn belongs(workload: &Workload, unit_id: &UnitId, record: &super::NodeRecord, is_selected: bool) -> bool {
+    let node = &record.facts.id;
+    match (&unit_id.part, &workload.scope) {
+        (Part::Group(group), _) => node.org() == group.org() && record.group() == Some(group.name()),
+        (Part::All, NodeScope::Nodes(nodes)) => nodes.contains(node),
+        (Part::All, _) => is_selected,
+    }
+}

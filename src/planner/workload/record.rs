@@ -1,0 +1,194 @@
+//! The stored form of a workload: its versions, what each of them runs, and the status of its update.
+//!
+//! Source: orchestration 1.10; engine 5 and 6.
+
+use evenkeel_ids::{PolicyId, ServiceKey};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{HubDefaults, Versions, Workload};
+use crate::{
+    facts::{DeploymentPolicyFacts, VersionChoice},
+    stable_hash::stable_hash,
+    supervise::{UpdateEvent, UpdateStatus},
+};
+
+/// What the tasks of one version run: a copy of the policy as it was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskSpec {
+    /// The service.
+    pub service: ServiceKey,
+    /// Architecture; empty or `*` means the node's.
+    pub arch: String,
+    /// Versions in the order of the document.
+    pub versions: Vec<VersionChoice>,
+    /// `userInput`, as in the exchange.
+    pub user_input: Vec<Value>,
+    /// `secretBinding`, as in the exchange.
+    pub secret_binding: Vec<Value>,
+}
+
+impl TaskSpec {
+    /// Returns what a policy says now.
+    pub fn of(policy: &DeploymentPolicyFacts) -> Self {
+        Self {
+            service: policy.service.clone(),
+            arch: policy.arch.clone(),
+            versions: policy.versions.clone(),
+            user_input: policy.user_input.clone(),
+            secret_binding: policy.secret_binding.clone(),
+        }
+    }
+
+    /// Returns a digest of what runs; a signature is no part of it.
+    pub fn digest(&self) -> u64 {
+        let text = |entry: &VersionChoice| {
+            format!("{} {} {}", entry.version, entry.priority, stable_hash(&[&entry.overrides.text]))
+        };
+        let versions: Vec<String> = self.versions.iter().map(text).collect();
+        let json = |values: &[Value]| Value::Array(values.to_vec()).to_string();
+        stable_hash(&[
+            self.service.as_str(),
+            &self.arch,
+            &versions.join(","),
+            &json(&self.user_input),
+            &json(&self.secret_binding),
+        ])
+    }
+
+    /// Returns the policy as if it said what this version runs.
+    pub fn of_policy(&self, policy: &DeploymentPolicyFacts) -> DeploymentPolicyFacts {
+        DeploymentPolicyFacts {
+            service: self.service.clone(),
+            arch: self.arch.clone(),
+            versions: self.versions.clone(),
+            user_input: self.user_input.clone(),
+            secret_binding: self.secret_binding.clone(),
+            ..policy.clone()
+        }
+    }
+}
+
+/// The row of a workload.
+///
+/// # Shape
+/// `revision` grows by one with every write; a write that is not based on the newest one is refused. `specs`: by number, of every
+/// version that the workload or one of its tasks names.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkloadRecord {
+    /// The policy.
+    pub policy: PolicyId,
+    /// The versions of its task spec.
+    pub versions: Versions,
+    /// The status of its update.
+    pub update: UpdateStatus,
+    /// Whether a user froze it.
+    #[serde(default)]
+    pub is_frozen: bool,
+    /// When the exchange stored the policy that was taken over last.
+    pub written_at: Option<Timestamp>,
+    /// Number of writes of the row.
+    pub revision: u64,
+    /// What the versions run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub specs: Vec<(u64, TaskSpec)>,
+}
+
+impl WorkloadRecord {
+    /// Creates the row of a policy that had none.
+    pub fn new(policy: &DeploymentPolicyFacts) -> Self {
+        let spec = TaskSpec::of(policy);
+        let versions = Versions::new(spec.digest());
+        Self {
+            policy: policy.id.clone(),
+            versions,
+            update: UpdateStatus::default(),
+            is_frozen: false,
+            written_at: policy.last_updated,
+            revision: 1,
+            specs: vec![(versions.current.number, spec)],
+        }
+    }
+
+    /// Returns the row after a client wrote the policy; none when it was taken over already.
+    pub fn written(&self, policy: &DeploymentPolicyFacts, now: Timestamp) -> Option<Self> {
+        let spec = TaskSpec::of(policy);
+        let versions = self.versions.write(spec.digest());
+        if self.written_at == policy.last_updated && versions == self.versions {
+            return None;
+        }
+        let mut next =
+            Self { versions, written_at: policy.last_updated, revision: self.revision + 1, ..self.clone() };
+        // A client's write is possible in every state.
+        let _ = next.update.request(UpdateEvent::Written, "", now);
+        if self.spec(versions.current.number).is_none() {
+            next.specs.push((versions.current.number, spec));
+        }
+        Some(next)
+    }
+
+    /// Returns what a version runs.
+    pub fn spec(&self, number: u64) -> Option<&TaskSpec> {
+        self.specs.iter().find(|(one, _)| *one == number).map(|(_, spec)| spec)
+    }
+
+    /// Returns the workload of the policy, if the policy is carried out by tasks.
+    pub fn workload(&self, policy: &DeploymentPolicyFacts, hub: &HubDefaults) -> Option<Workload> {
+        let document = policy.orchestration.document.as_deref()?;
+        let workload = Workload::of_document(&self.policy, document, self.versions, hub);
+        Some(Workload { is_frozen: self.is_frozen, ..workload })
+    }
+
+    /// Returns whether a write may replace the stored row: it is based on that row, or was carried out before.
+    pub fn may_replace(&self, stored: Option<&Self>) -> bool {
+        match stored {
+            None => self.revision == 1,
+            Some(stored) => {
+                stored.revision + 1 == self.revision || stored.without_specs() == self.without_specs()
+            }
+        }
+    }
+
+    /// Returns the row alone: what the versions run is stored beside it.
+    pub fn without_specs(&self) -> Self {
+        Self { specs: Vec::new(), ..self.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        fixture::{at, deployment_policy},
+        supervise::UpdateState,
+        workload::{Part, Slot},
+    };
+
+    #[test]
+    fn write_of_another_task_spec_is_another_version_and_starts_the_update_anew() {
+        let mut policy = deployment_policy();
+        let mut first = WorkloadRecord::new(&policy);
+        first.update.state = UpdateState::Paused;
+        assert_eq!(first.written(&policy, at(1)), None);
+        policy.last_updated = Some(at(2));
+        let again = first.written(&policy, at(2)).unwrap();
+        assert_eq!((again.versions, again.update.state), (first.versions, UpdateState::None));
+        policy.versions[0].version = "2.0.0".into();
+        let second = again.written(&policy, at(3)).unwrap();
+        assert_eq!((second.versions.current.number, second.specs.len(), second.revision), (2, 2, 3));
+        assert_eq!(second.spec(1).unwrap().versions[0].version, "1.0.0");
+        assert!(second.may_replace(Some(&again)) && !second.may_replace(Some(&first)));
+    }
+
+    #[test]
+    fn row_is_written_and_read_without_loss() {
+        let mut record = WorkloadRecord::new(&deployment_policy());
+        let ticket = crate::supervise::Ticket { since: at(1), task: None, done_at: None };
+        for slot in [Slot::Number(3), Slot::from_text("o/n")] {
+            record.update.part_mut(&Part::All).tickets.insert(slot, ticket.clone());
+        }
+        let text = serde_json::to_string(&record).unwrap();
+        assert_eq!(serde_json::from_str::<WorkloadRecord>(&text).unwrap(), record);
+    }
+}

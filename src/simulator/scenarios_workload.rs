@@ -1,0 +1,236 @@
+//! Workloads: instances that are counted, placed, moved, updated and rolled back by tasks.
+//!
+//! Sources: orchestration A2, B1 to B12; engine 8.
+
+use std::collections::BTreeSet;
+
+use evenkeel_domain::orchestration::Orchestration;
+use evenkeel_planner::{
+    facts::{Availability, PolicyOrchestration},
+    supervise::UpdateState,
+};
+use serde_json::{Value, json};
+
+use super::{
+    agbot, agent,
+    chaos::{add_agbots, add_node, add_service, put_group, put_policy, set_availability},
+    deliberate::DeliberateFaults,
+    scenarios::{claims, node, policy, runs},
+    world::{Quality, World},
+};
+
+const NODES: [&str; 5] = ["n1", "n2", "n3", "n4", "n5"];
+
+/// Writes workload `r` for a version of `s`.
+fn put_workload(world: &mut World, version: &str, document: &Value) {
+    put_policy(world, "r", "s", version, "site == north");
+    let id = policy("r");
+    let mut facts = world.exchange.policies[&id].clone();
+    let document = Orchestration::of_policy(&id, document.clone()).expect("the document is valid");
+    facts.orchestration = PolicyOrchestration::of(&id, &document);
+    world.exchange.put_policy(facts);
+}
+
+/// A settled world of five nodes, two agbots and workload `r`.
+fn lab(seed: u64, document: &Value) -> World {
+    let mut world = World::new(seed, DeliberateFaults::default());
+    for name in NODES {
+        add_node(&mut world, name, "north", 2_000);
+    }
+    for version in ["1.0.0", "2.0.0"] {
+        add_service(&mut world, "s", version, Quality::Good);
+    }
+    add_service(&mut world, "s", "3.0.0", Quality::EndsAfter(1));
+    put_workload(&mut world, "1.0.0", document);
+    add_agbots(&mut world, 2);
+    world.run_for(60);
+    world
+}
+
+fn locations(world: &World) -> BTreeSet<&'static str> {
+    NODES.into_iter().filter(|name| runs(world, name, "r").is_some()).collect()
+}
+
+fn versions(world: &World) -> Vec<String> {
+    NODES.into_iter().filter_map(|name| runs(world, name, "r")).collect()
+}
+
+fn update_state(world: &World) -> UpdateState {
+    world.database.workloads[&policy("r")].update.state
+}
+
+/// Runs the world and returns the lowest and the highest number of instances at any instant.
+fn extremes(world: &mut World, secs: u64) -> (usize, usize) {
+    let end = world.millis + secs * 1000;
+    let (mut lowest, mut highest) = (usize::MAX, 0);
+    while world.millis < end && world.step() {
+        let count = locations(world).len();
+        (lowest, highest) = (lowest.min(count), highest.max(count));
+    }
+    assert_eq!(world.checker.violation, None);
+    (lowest, highest)
+}
+
+fn replicated(count: u32) -> Value {
+    json!({"mode": "replicated", "replicas": count, "restart": {"delaySeconds": 1}})
+}
+
+/// B1-S1, B6-S2, B7-S3.
+#[test]
+fn number_of_instances_follows_the_policy() {
+    let mut world = lab(1, &replicated(3));
+    assert_eq!(locations(&world), ["n1", "n2", "n3"].into());
+    put_workload(&mut world, "1.0.0", &replicated(5));
+    assert_eq!(extremes(&mut world, 60).0, 3);
+    assert_eq!(locations(&world).len(), 5);
+    put_workload(&mut world, "1.0.0", &replicated(2));
+    world.run_for(60);
+    assert_eq!(locations(&world), ["n1", "n2"].into());
+    put_workload(&mut world, "1.0.0", &replicated(0));
+    world.run_for(60);
+    assert!(locations(&world).is_empty());
+    assert!(world.database.tasks.is_empty(), "{:?}", world.database.tasks);
+}
+
+/// B9.2, B2-S1.
+#[test]
+fn slot_of_a_lost_node_moves_and_the_node_stops_its_instance_when_it_is_back() {
+    let mut world = lab(2, &replicated(3));
+    agent::kill_machine(&mut world, &node("n2"));
+    world.run_for(120);
+    assert_eq!(locations(&world), ["n1", "n3", "n4"].into());
+    agent::start(&mut world, &node("n2"));
+    world.run_for(120);
+    assert_eq!(locations(&world).len(), 3);
+}
+
+/// B9-S1: the other instances go on, and the drained one stops after its successor runs.
+#[test]
+fn drained_node_is_left_without_a_gap() {
+    let mut world = lab(3, &replicated(3));
+    set_availability(&mut world, &node("n1"), Availability::Drain);
+    assert_eq!(extremes(&mut world, 90), (3, 4));
+    assert_eq!(locations(&world), ["n2", "n3", "n4"].into());
+}
+
+/// A2-S1, P1: there is never a second instance.
+#[test]
+fn only_instance_moves_when_its_node_is_lost() {
+    let document = json!({"mode": "failover", "orchestrate": "ha", "timers": {"readyPeriodSeconds": 0}});
+    let mut world = lab(4, &document);
+    assert_eq!(locations(&world).len(), 1);
+    let active = *locations(&world).first().expect("an instance runs");
+    agent::kill_machine(&mut world, &node(active));
+    assert_eq!(extremes(&mut world, 120).1, 1);
+    assert_eq!(locations(&world).len(), 1);
+    assert!(!locations(&world).contains(active));
+}
+
+/// B11-S1: never more than one slot down, across all agbots.
+#[test]
+fn new_version_is_rolled_out_slot_by_slot() {
+    let mut document = replicated(4);
+    document["update"] = json!({"parallelism": 1, "monitorSeconds": 1});
+    let mut world = lab(5, &document);
+    put_workload(&mut world, "2.0.0", &document);
+    assert_eq!(extremes(&mut world, 240).0, 3);
+    assert_eq!(versions(&world), ["2.0.0"; 4]);
+    assert_eq!(update_state(&world), UpdateState::Completed);
+}
+
+/// B11-S4.
+#[test]
+fn failing_version_is_rolled_back() {
+    let mut document = replicated(3);
+    document["update"] = json!({
+        "parallelism": 1, "delaySeconds": 20, "monitorSeconds": 30, "failureAction": "rollback",
+    });
+    document["rollback"] = json!({"monitorSeconds": 1});
+    let mut world = lab(6, &document);
+    put_workload(&mut world, "3.0.0", &document);
+    assert_eq!(extremes(&mut world, 400).0, 2);
+    assert_eq!(versions(&world), ["1.0.0"; 3]);
+    assert_eq!(update_state(&world), UpdateState::RollbackCompleted);
+}
+
+/// E4-S1, E5-S4: in a group one member at a time, and no claim stays.
+#[test]
+fn members_of_a_group_are_updated_one_at_a_time() {
+    let document = json!({
+        "mode": "replicated", "replicas": 3, "scope": {"type": "hagroups", "haGroups": ["g"]},
+        "restart": {"delaySeconds": 1}, "update": {"parallelism": 0, "monitorSeconds": 1},
+    });
+    let mut world = lab(7, &document);
+    put_group(&mut world, "g", &["n1", "n2", "n3"]);
+    world.run_for(60);
+    assert_eq!(locations(&world), ["n1", "n2", "n3"].into());
+    put_workload(&mut world, "2.0.0", &document);
+    assert_eq!(extremes(&mut world, 300).0, 2);
+    assert_eq!(versions(&world), ["2.0.0"; 3]);
+    assert!(claims(&world).is_empty(), "{:?}", claims(&world));
+}
+
+/// 1.1-6.
+#[test]
+fn what_runs_is_adopted_and_kept_when_tasks_end() {
+    let mut world = lab(8, &json!({}));
+    assert_eq!(locations(&world).len(), 5);
+    let before: Vec<_> = world.database.agreements.keys().cloned().collect();
+    put_workload(&mut world, "1.0.0", &replicated(5));
+    assert_eq!(extremes(&mut world, 60), (5, 5));
+    assert_eq!(world.database.tasks.len(), 5);
+    put_workload(&mut world, "1.0.0", &json!({"restart": {"delaySeconds": 1}}));
+    assert_eq!(extremes(&mut world, 60), (5, 5));
+    assert_eq!(world.database.tasks.len(), 5);
+    put_workload(&mut world, "1.0.0", &json!({}));
+    assert_eq!(extremes(&mut world, 60), (5, 5));
+    assert!(world.database.tasks.is_empty() && world.database.workloads.is_empty());
+    assert_eq!(world.database.agreements.keys().cloned().collect::<Vec<_>>(), before);
+}
+
+/// B1-S4.
+#[test]
+fn tasks_of_a_deleted_policy_stop_and_their_rows_go() {
+    let mut world = lab(9, &replicated(3));
+    world.exchange.remove_policy(&policy("r"));
+    world.run_for(90);
+    assert!(locations(&world).is_empty());
+    assert!(world.database.tasks.is_empty() && world.database.workloads.is_empty());
+}
+
+/// Engine 8: agbots and machines die at any time; two agbots never double anything for good, and everything converges.
+#[test]
+fn random_crashes_leave_exactly_the_wanted_instances() {
+    let exclusive = json!({"mode": "failover", "orchestrate": "ha", "timers": {"readyPeriodSeconds": 0}});
+    for seed in 0..24 {
+        let (document, wanted) = if seed % 3 == 0 { (exclusive.clone(), 1) } else { (replicated(3), 3) };
+        let mut world = lab(seed, &document);
+        for round in 0..12 {
+            let index = world.between(0, 1) as usize;
+            match world.between(0, 4) {
+                0 => agbot::kill(&mut world, index),
+                1 | 2 => agbot::start(&mut world, index),
+                3 => {
+                    let name = NODES[world.between(0, 4) as usize];
+                    agent::kill_machine(&mut world, &node(name));
+                }
+                _ => {
+                    let version = if round % 2 == 0 { "2.0.0" } else { "1.0.0" };
+                    put_workload(&mut world, version, &document);
+                }
+            }
+            let secs = world.between(2, 40);
+            let (_, highest) = extremes(&mut world, secs);
+            assert!(wanted > 1 || highest <= 1, "seed {seed}: {highest} instances of one");
+        }
+        for index in 0..2 {
+            agbot::start(&mut world, index);
+        }
+        for name in NODES {
+            agent::start(&mut world, &node(name));
+        }
+        put_workload(&mut world, "2.0.0", &document);
+        world.run_for(900);
+        assert_eq!(versions(&world), vec!["2.0.0"; wanted], "seed {seed}: {:#?}", world.database.tasks);
+    }
+}
