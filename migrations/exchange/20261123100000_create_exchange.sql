@@ -439,6 +439,35 @@ CREATE TABLE node_management_status (
 -- Cascades of a deleted management policy.
 CREATE INDEX node_management_status_org_policy_index ON node_management_status (org, policy);
 
+CREATE TABLE node_task (
+    org           text        NOT NULL,
+    node          text        NOT NULL,
+    task          text        NOT NULL,
+    policy        text        NOT NULL,
+    workload_unit text        NOT NULL,
+    slot          bigint,
+    spec_version  bigint      NOT NULL,
+    desired       text        NOT NULL,
+    agreement     text,
+    fencing       bigint      NOT NULL,
+    state         text        NOT NULL DEFAULT 'assigned',
+    seq           bigint      NOT NULL DEFAULT 0,
+    reported_at   timestamptz,
+    message       text,
+    error         text,
+    exit_code     integer,
+    updated_at    timestamptz NOT NULL,
+    CONSTRAINT node_task_key PRIMARY KEY (org, node, task),
+    CONSTRAINT node_task_node_fk FOREIGN KEY (org, node) REFERENCES node (org, node) ON DELETE CASCADE,
+    CONSTRAINT node_task_desired_check CHECK (desired IN ('ready', 'running', 'shutdown', 'remove')),
+    CONSTRAINT node_task_state_check CHECK (state IN ('assigned', 'accepted', 'preparing', 'ready', 'starting', 'running',
+        'complete', 'shutdown', 'failed', 'rejected'))
+);
+COMMENT ON TABLE node_task IS 'tasks of nodes: wanted by an agbot, which holds the record of them; the state is the last that the node reported';
+COMMENT ON COLUMN node_task.policy IS 'org/policy; no reference, because a task outlives its policy until it has stopped';
+COMMENT ON COLUMN node_task.fencing IS 'of the lease under which an agbot wrote last; writes with a smaller one are refused';
+COMMENT ON COLUMN node_task.reported_at IS 'by the clock of the node';
+
 CREATE TABLE agent_file_version (
     org               text        NOT NULL,
     software_versions text[]      NOT NULL,

@@ -26,6 +26,7 @@ const SEGMENTS: &[Segment] = &[
     segment("node", "Node, without its organization.", "edge-1"),
     segment("agreement", "Id of an agreement.", "9f1c2d3e4b5a"),
     segment("msgid", "Number of a message.", "17"),
+    segment("task", "Id of a task.", "5b0e6a7c"),
     segment("managementpolicy", "Management policy, without its organization.", "agents-2"),
     segment("nmp", "Management policy, without its organization.", "agents-2"),
     segment("agreementbot", "Agbot, without its organization.", "bot"),

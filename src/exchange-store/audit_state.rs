@@ -238,6 +238,14 @@ kinds! {
             FROM node_management_status
             WHERE org = audited.org AND node = audited.id AND policy = audited.part",
     }
+    /// A task of a node.
+    NodeTask {
+        name: "node_task", parent: Some(Parent::Node), lock: "", order: "task",
+        rows: "SELECT org, node, task, policy, workload_unit, slot, spec_version, desired, agreement, fencing, state, seq, reported_at,
+                   message, error, exit_code, updated_at
+            FROM node_task
+            WHERE org = audited.org AND node = audited.id AND task = audited.part",
+    }
     /// An agbot without its parts.
     Agbot {
         name: "agbot", parent: None, lock: "FOR NO KEY UPDATE", order: "agbot",

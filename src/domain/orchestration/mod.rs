@@ -11,6 +11,7 @@ mod policy;
 mod read;
 mod reference;
 mod supervisor;
+mod task;
 
 pub mod object;
 pub mod relations;
@@ -25,3 +26,4 @@ pub use placement::{Affinity, Constraint, Domains, OnViolation, Placement, Place
 pub use policy::{CompatGate, Flex, Ha, Mode, OfflinePeerPolicy, Orchestrate, Orchestration, Scope, Timers};
 pub use reference::{InstanceReference, WorkloadReference};
 pub use supervisor::{FailureAction, OnExhausted, Order, Restart, RestartCondition, Update};
+pub use task::{DesiredState, TaskState};

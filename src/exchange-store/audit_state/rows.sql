@@ -59,5 +59,8 @@ INSERT INTO management_policy (org, policy, owner_org, owner, label, description
     ('o', 'p', 'o', 'u', 'l', 'd', '[]', '[]', '[]', true, 'now', 30, '{}', '2026-01-01 00:00:00Z', '2026-02-03 04:05:06Z');
 INSERT INTO node_management_status (org, node, policy, status, updated_at) VALUES
     ('o', 'n', 'p', '{"agentUpgradePolicyStatus":{}}', '2026-02-03 04:05:06Z');
+INSERT INTO node_task (org, node, task, policy, workload_unit, slot, spec_version, desired, agreement, fencing, state, seq,
+                       reported_at, message, error, exit_code, updated_at) VALUES
+    ('o', 'n', 't', 'o/p', 'all', 1, 2, 'running', 'a', 3, 'failed', 4, '2026-02-03 04:05:06Z', 'm', 'e', 5, '2026-02-03 04:05:06Z');
 INSERT INTO agent_file_version (org, software_versions, config_versions, cert_versions, updated_at) VALUES
     ('o', '{"2.30.0","2.31.0"}', '{}', '{"1"}', '2026-02-03 04:05:06Z');

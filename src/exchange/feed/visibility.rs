@@ -7,6 +7,11 @@ use evenkeel_exchange_store::change::SequencedChange;
 
 use super::INTERNAL;
 
+/// What is wanted of a node's tasks has changed.
+pub(crate) const TASKS: &str = "nodetasks";
+/// A node has reported the state of a task.
+pub(crate) const TASK_STATUS: &str = "taskstatus";
+
 /// A caller looking at the feed of an organization.
 pub struct View<'a> {
     /// Who looks.
@@ -15,13 +20,15 @@ pub struct View<'a> {
     pub org: &'a str,
     /// Organizations a multi-tenant agbot asks for.
     pub orgs: &'a [String],
+    /// Whether the caller knows the records that the reference does not have.
+    pub knows_extensions: bool,
 }
 
 impl View<'_> {
     /// Whether the change is shown.
     #[must_use]
     pub fn shows(&self, change: &SequencedChange) -> bool {
-        if change.category == INTERNAL {
+        if change.category == INTERNAL || (!self.knows_extensions && is_extension(change)) {
             return false;
         }
         match self.caller.role {
@@ -40,7 +47,7 @@ impl View<'_> {
     fn concerns_node(&self, change: &SequencedChange) -> bool {
         match change.category.as_str() {
             "mgmtpolicy" | "service" | "org" => true,
-            "node" => change.id == self.caller.id,
+            "node" => change.id == self.caller.id && change.resource != TASK_STATUS,
             _ => false,
         }
     }
@@ -53,9 +60,14 @@ impl View<'_> {
     }
 }
 
+/// Source: orchestration 1.1-3.
+fn is_extension(change: &SequencedChange) -> bool {
+    matches!(change.resource.as_str(), TASKS | TASK_STATUS)
+}
+
 fn concerns_agbot(change: &SequencedChange) -> bool {
     match change.resource.as_str() {
-        "nodemsgs" | "nodestatus" => false,
+        "nodemsgs" | "nodestatus" | TASKS => false,
         "nodeagreements" | "agbotagreements" => change.operation != "created/modified",
         _ => true,
     }

@@ -23,6 +23,9 @@ const CAPACITY: usize = 100_000;
 /// Factor of an agbot's limit: it acts for many nodes.
 const AGBOT_SHARE: u32 = 10;
 
+/// Reports of one node about its tasks: enough for all tasks of a large node that start at once.
+const TASK_REPORTS: Rate = Rate { per_second: 20.0, burst: 1_000 };
+
 /// The limits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RateLimits {
@@ -56,6 +59,7 @@ pub(crate) struct Limiter {
     addresses: Buckets,
     failed_addresses: Buckets,
     failed_logins: Buckets,
+    task_reports: Buckets,
 }
 
 impl Limiter {
@@ -67,6 +71,7 @@ impl Limiter {
             addresses: Buckets::new(CAPACITY),
             failed_addresses: Buckets::new(CAPACITY),
             failed_logins: Buckets::new(CAPACITY),
+            task_reports: Buckets::new(CAPACITY),
         }
     }
 
@@ -101,6 +106,16 @@ impl Limiter {
         self.callers
             .take(&(&caller.org, &caller.id), rate, self.now())
             .map_err(|wait| too_many("requests of this caller", wait))
+    }
+
+    /// Counts a report of a node about its tasks, wherever it comes from: a task has at most ten states.
+    ///
+    /// # Errors
+    /// 429 when there were too many.
+    pub(crate) fn count_task_report(&self, org: &str, node: &str) -> Result<(), ApiError> {
+        self.task_reports
+            .take(&(org, node), TASK_REPORTS, self.now())
+            .map_err(|wait| too_many("reports about tasks", wait))
     }
 
     /// Checks that a login from a client prefix may still be tried.

@@ -105,6 +105,8 @@ fn kind(access: Access) -> FactKind {
         | Access::NodeRead
         | Access::NodeWrite
         | Access::NodeOrchestrationWrite
+        | Access::NodeTaskPublish
+        | Access::NodeTaskReport
         | Access::NodeMessage
         | Access::NodesSearch => FactKind::Node,
         Access::AgbotRead | Access::AgbotWrite | Access::AgbotMessage | Access::AgreementConfirm => {

@@ -69,7 +69,7 @@ pub(crate) async fn poll_changes(
     let limit = usize::try_from(request.max_records.min(MAX_RECORDS)).unwrap_or_default();
     let from = first_number(&exchange, &request).await?;
     let orgs = request.org_list.unwrap_or_default();
-    let view = View { caller: &caller, org: &org, orgs: &orgs };
+    let view = View { caller: &caller, org: &org, orgs: &orgs, knows_extensions: request.extensions };
     let mut selection = exchange.feed().select(from, limit, |change| view.shows(change)).await?;
     let timeout = match caller.role {
         Role::Node if timeout.is_zero() => {
@@ -238,7 +238,7 @@ async fn next_event(mut state: StreamState) -> Option<(Result<Event, Infallible>
             return Some((Ok(event), state));
         }
         touch(&state.exchange, &state.caller).await.inspect_err(|error| ended(&state, error)).ok()?;
-        let view = View { caller: &state.caller, org: &state.org, orgs: &[] };
+        let view = View { caller: &state.caller, org: &state.org, orgs: &[], knows_extensions: false };
         let selection = state.exchange.feed().select(state.next, 1_000, |change| view.shows(change)).await;
         let selection = selection.inspect_err(|error| ended(&state, error)).ok()?;
         state.next = match selection.changes.last() {

@@ -22,6 +22,9 @@ pub struct ChangesRequest {
     /// Organizations a multi-tenant agbot wants; `*` is all.
     #[serde(default, deserialize_with = "org_list", skip_serializing_if = "Option::is_none")]
     pub org_list: Option<Vec<String>>,
+    /// Whether records are wanted that the reference does not have.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub extensions: bool,
 }
 
 /// Entries that name no organization are left out.

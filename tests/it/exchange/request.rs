@@ -54,6 +54,7 @@ fn value(world: &World, operation: &str, template: &str, name: &str, aim: Aim) -
         "pattern" | "policy" | "managementpolicy" | "hagroup" if is_new => "fresh".to_owned(),
         "pattern" => aim.name.to_owned(),
         "policy" => "pol".to_owned(),
+        "task" => "task".to_owned(),
         "managementpolicy" => "pol".to_owned(),
         "hagroup" => "grp".to_owned(),
         "nmp" => "pol".to_owned(),
@@ -87,6 +88,11 @@ pub fn pattern(org: &str, label: &str, is_public: bool) -> Value {
 pub fn deployment_policy(org: &str) -> Value {
     let versions = json!([{"version": "1.0.0"}]);
     json!({"label": MARK, "service": {"name": "public.svc", "org": org, "arch": "amd64", "serviceVersions": versions}})
+}
+
+/// What an agbot wants of a task.
+pub fn node_task(org: &str) -> Value {
+    json!({"policy": format!("{org}/pol"), "unit": "all", "specVersion": 1, "desiredState": "running", "fencing": 0})
 }
 
 /// What is put into an organization besides people, nodes, agbots, services and patterns, in this order.
@@ -146,6 +152,8 @@ fn json_body(operation: &str, aim: Aim) -> Value {
         "replace_node" => json!({"name": "n"}),
         "patch_node" => json!({"arch": "arm"}),
         "replace_node_orchestration" | "patch_node_orchestration" => json!({"availability": "drain"}),
+        "replace_node_task" => node_task(org),
+        "report_node_task" => json!({"state": "running", "seq": 1, "at": "2026-03-01T08:20:30Z"}),
         "replace_node_policy" | "replace_service_policy" => json!({"label": "l"}),
         "replace_node_status" => json!({"connectivity": {}}),
         "replace_node_errors" => json!({"errors": []}),

@@ -219,6 +219,8 @@ impl World {
             let who = if path.contains("managementpolicies") { admin } else { owner };
             self.must_call(who, method, &path, body).await;
         }
+        let (task, wanted) = (format!("/orgs/{org}/nodes/n1/tasks/task"), super::request::node_task(org));
+        self.must_call(agbot, Method::PUT, &task, wanted).await;
         let to_node = format!("/orgs/{org}/nodes/n1/msgs");
         let to_agbot = format!("/orgs/{org}/agbots/bot/msgs");
         let message = json!({"message": MARK, "ttl": 86_400});

@@ -17,6 +17,7 @@ mod patch;
 mod policy;
 mod put;
 mod status;
+mod task;
 mod validate;
 
 pub(super) use change::node_change;
@@ -68,6 +69,7 @@ pub fn operations() -> Vec<Operation> {
     operations.extend(agreement::operations());
     operations.extend(message::operations());
     operations.extend(management_status::operations());
+    operations.extend(task::operations());
     operations
 }
 

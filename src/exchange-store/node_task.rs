@@ -1,0 +1,277 @@
+//! Tasks of nodes: what an agbot wants of them, and what the nodes report.
+//!
+//! Source: orchestration 1.8, B3.
+
+use evenkeel_access::right;
+use evenkeel_store::{StoreError, from_sql, to_sql};
+use jiff::Timestamp;
+use sqlx::PgConnection;
+
+use super::permitted::Permitted;
+
+/// A task of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeTaskRow {
+    /// Id.
+    pub task: String,
+    /// What is wanted of it.
+    pub wanted: WantedTask,
+    /// Its last report.
+    pub reported: ReportedTask,
+    /// Last change.
+    pub updated_at: Timestamp,
+}
+
+/// What an agbot wants of a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WantedTask {
+    /// Deployment policy, `org/policy`.
+    pub policy: String,
+    /// Name of the workload unit.
+    pub workload_unit: String,
+    /// Number of the slot; `None` when the slot is the node.
+    pub slot: Option<i64>,
+    /// Version of the spec.
+    pub spec_version: i64,
+    /// Word of the wanted state.
+    pub desired: String,
+    /// Agreement.
+    pub agreement: Option<String>,
+    /// Fencing number of the writer's lease.
+    pub fencing: i64,
+}
+
+/// The last report of a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReportedTask {
+    /// Word of the state.
+    pub state: String,
+    /// Sequence number; 0 before the first report.
+    pub seq: i64,
+    /// When it happened, by the node's clock.
+    pub reported_at: Option<Timestamp>,
+    /// Human-readable message.
+    pub message: Option<String>,
+    /// Error.
+    pub error: Option<String>,
+    /// Exit code.
+    pub exit_code: Option<i32>,
+}
+
+struct Row {
+    task: String,
+    policy: String,
+    workload_unit: String,
+    slot: Option<i64>,
+    spec_version: i64,
+    desired: String,
+    agreement: Option<String>,
+    fencing: i64,
+    state: String,
+    seq: i64,
+    reported_at: Option<jiff_sqlx::Timestamp>,
+    message: Option<String>,
+    error: Option<String>,
+    exit_code: Option<i32>,
+    updated_at: jiff_sqlx::Timestamp,
+}
+
+impl From<Row> for NodeTaskRow {
+    fn from(row: Row) -> NodeTaskRow {
+        NodeTaskRow {
+            task: row.task,
+            wanted: WantedTask {
+                policy: row.policy,
+                workload_unit: row.workload_unit,
+                slot: row.slot,
+                spec_version: row.spec_version,
+                desired: row.desired,
+                agreement: row.agreement,
+                fencing: row.fencing,
+            },
+            reported: ReportedTask {
+                state: row.state,
+                seq: row.seq,
+                reported_at: row.reported_at.map(from_sql),
+                message: row.message,
+                error: row.error,
+                exit_code: row.exit_code,
+            },
+            updated_at: from_sql(row.updated_at),
+        }
+    }
+}
+
+/// Lists the tasks of a node by id, at most `limit`.
+pub async fn list_of_node(
+    conn: &mut PgConnection,
+    org: &str,
+    node: &str,
+    limit: i64,
+) -> Result<Vec<NodeTaskRow>, StoreError> {
+    let rows = sqlx::query_as!(
+        Row,
+        r#"-- node_task.list_of_node
+        SELECT task, policy, workload_unit, slot, spec_version, desired, agreement, fencing, state, seq,
+               reported_at AS "reported_at: jiff_sqlx::Timestamp", message, error, exit_code,
+               updated_at AS "updated_at: jiff_sqlx::Timestamp"
+        FROM node_task
+        WHERE org = $1 AND node = $2
+        ORDER BY task
+        LIMIT $3"#,
+        org,
+        node,
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(NodeTaskRow::from).collect())
+}
+
+/// Finds a task and locks its row.
+pub async fn lock(
+    tx: &mut PgConnection,
+    org: &str,
+    node: &str,
+    task: &str,
+) -> Result<Option<NodeTaskRow>, StoreError> {
+    let row = sqlx::query_as!(
+        Row,
+        r#"-- node_task.lock
+        SELECT task, policy, workload_unit, slot, spec_version, desired, agreement, fencing, state, seq,
+               reported_at AS "reported_at: jiff_sqlx::Timestamp", message, error, exit_code,
+               updated_at AS "updated_at: jiff_sqlx::Timestamp"
+        FROM node_task
+        WHERE org = $1 AND node = $2 AND task = $3
+        FOR UPDATE"#,
+        org,
+        node,
+        task,
+    )
+    .fetch_optional(tx)
+    .await?;
+    Ok(row.map(NodeTaskRow::from))
+}
+
+/// Counts the tasks of a node.
+pub async fn count_of_node(conn: &mut PgConnection, org: &str, node: &str) -> Result<i64, StoreError> {
+    let row = sqlx::query!(
+        r#"-- node_task.count_of_node
+        SELECT count(*) AS "count!" FROM node_task WHERE org = $1 AND node = $2"#,
+        org,
+        node,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(row.count)
+}
+
+/// Writes what is wanted of a task. Its report stays as it is.
+///
+/// # Errors
+/// [`StoreError::ParentMissing`] when the node does not exist.
+pub async fn upsert(
+    tx: &mut Permitted<right::NodeTaskPublish>,
+    org: &str,
+    node: &str,
+    task: &str,
+    row: &WantedTask,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- node_task.upsert
+        INSERT INTO node_task (org, node, task, policy, workload_unit, slot, spec_version, desired, agreement, fencing, updated_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+        ON CONFLICT (org, node, task) DO UPDATE
+        SET desired = excluded.desired, agreement = excluded.agreement, fencing = excluded.fencing,
+            updated_at = excluded.updated_at",
+        org,
+        node,
+        task,
+        row.policy,
+        row.workload_unit,
+        row.slot,
+        row.spec_version,
+        row.desired,
+        row.agreement,
+        row.fencing,
+        to_sql(now) as _,
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Writes a report; false when there is no such task.
+pub async fn update_report(
+    tx: &mut Permitted<right::NodeTaskReport>,
+    org: &str,
+    node: &str,
+    task: &str,
+    report: &ReportedTask,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "-- node_task.update_report
+        UPDATE node_task
+        SET state = $4, seq = $5, reported_at = $6, message = $7, error = $8, exit_code = $9, updated_at = $10
+        WHERE org = $1 AND node = $2 AND task = $3",
+        org,
+        node,
+        task,
+        report.state,
+        report.seq,
+        report.reported_at.map(to_sql) as _,
+        report.message,
+        report.error,
+        report.exit_code,
+        to_sql(now) as _,
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// Removes a task; false when there is none.
+pub async fn delete(
+    tx: &mut Permitted<right::NodeTaskPublish>,
+    org: &str,
+    node: &str,
+    task: &str,
+) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "-- node_task.delete
+        DELETE FROM node_task WHERE org = $1 AND node = $2 AND task = $3",
+        org,
+        node,
+        task,
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// Returns whether an agbot (organization and id) serves a policy (organization and name) to the nodes of an organization.
+pub async fn is_served(
+    conn: &mut PgConnection,
+    agbot: (&str, &str),
+    policy: (&str, &str),
+    node_org: &str,
+) -> Result<bool, StoreError> {
+    let row = sqlx::query!(
+        r#"-- node_task.is_served
+        SELECT EXISTS (
+            SELECT 1
+            FROM agbot_policy
+            WHERE org = $1 AND agbot = $2 AND policy_org = $3 AND policy IN ($4, '*') AND node_org IN ($5, '*')
+        ) AS "is_served!""#,
+        agbot.0,
+        agbot.1,
+        policy.0,
+        policy.1,
+        node_org,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(row.is_served)
+}
