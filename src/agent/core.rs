@@ -148,7 +148,7 @@ impl Core {
         self.begin_session().await
     }
 
-    /// Keeps services of agreements, ends all others, and restarts those that ended meanwhile. A service whose start was ordered
+    /// Keeps services of agreements, ends all others, and restarts those that ended meanwhile, unless they belong to tasks. A service whose start was ordered
     /// just before a crash runs without the journal's knowledge; it is kept, and started in the usual way if it does not run.
     async fn take_over(&self) {
         let state = &self.journal.state;
@@ -162,7 +162,8 @@ impl Core {
                 tracing::warn!("running services cannot be taken over now: the driver does not respond");
             }
         }
-        for spec in &started {
+        // A task that has ended is not started again.
+        for spec in started.iter().filter(|spec| spec.restarts()) {
             if let Err(error) = self.driver.start(spec).await {
                 tracing::warn!(agreement.id = spec.key, %error, "service cannot be started again");
             }

@@ -2,6 +2,7 @@
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
+use evenkeel_client::TaskReported;
 use evenkeel_domain::policy::internal::InternalPolicy;
 use evenkeel_wire::exchange::node::PatchNode;
 use evenkeel_wire::exchange::node_part::{AgreedService, AgreementWorkload, PutNodeAgreement, PutNodeErrors};
@@ -15,7 +16,7 @@ use crate::{
     journal::Journal,
     machine::Machine,
     settings::DriverKind,
-    step::{Agreement, Command, Dependency, Event, ExchangeState},
+    step::{Agreement, Command, Dependency, Event, ExchangeState, TaskReport},
 };
 
 /// The objects that effects act on.
@@ -29,6 +30,13 @@ pub(crate) struct Context {
 /// The outcome of a command: the event that records it, or the reason why it failed and is to be repeated.
 pub(crate) type Work = Pin<Box<dyn Future<Output = Result<Option<Event>, String>> + Send>>;
 
+/// A step in the start of a service.
+#[derive(Clone, Copy)]
+enum StartStep {
+    Prepare,
+    Start,
+}
+
 /// Copies the inputs of a command from the journal and returns its work.
 pub(crate) fn prepare(command: &Command, journal: &Journal, machine: &Machine, context: Context) -> Work {
     let agreement_of = |id: &String| journal.state.agreements.get(id).cloned();
@@ -36,8 +44,21 @@ pub(crate) fn prepare(command: &Command, journal: &Journal, machine: &Machine, c
         Command::Start { agreement } => {
             let Some(agreement) = agreement_of(agreement) else { return nothing() };
             let spec = service_spec(&agreement, journal, &context.settings, machine);
-            Box::pin(start(context, agreement, spec))
+            Box::pin(start(context, agreement, spec, StartStep::Start))
         }
+        Command::Prepare { agreement } => {
+            let Some(agreement) = agreement_of(agreement) else { return nothing() };
+            let spec = service_spec(&agreement, journal, &context.settings, machine);
+            Box::pin(start(context, agreement, spec, StartStep::Prepare))
+        }
+        Command::SetRestarts { agreement, restarts } => {
+            let (agreement, restarts) = (agreement.clone(), *restarts);
+            Box::pin(async move {
+                context.driver.set_restarts(&agreement, restarts).await.map_err(|error| error.to_string())?;
+                Ok(Some(Event::RestartsSet { agreement, restarts }))
+            })
+        }
+        Command::ReportTask { task, report } => Box::pin(report_task(context, task.clone(), report.clone())),
         Command::Stop { agreement } => Box::pin(stop(context, agreement.clone())),
         Command::StartDependency { key } => {
             let Some(instance) = journal.state.instances.get(key) else { return nothing() };
@@ -110,6 +131,7 @@ pub(crate) fn service_spec(
     });
     Ok(ServiceSpec {
         networks: agreement.dependency_keys().collect(),
+        task: journal.state.task_id_of(&agreement.id).map(str::to_owned),
         ..ServiceSpec::new(agreement.id.clone(), deployment, environment)
     })
 }
@@ -157,24 +179,44 @@ async fn start(
     context: Context,
     agreement: Agreement,
     spec: Result<ServiceSpec, DriverError>,
+    step: StartStep,
 ) -> Result<Option<Event>, String> {
     let outcome = match spec {
         Ok(mut spec) => {
             spec.logins = logins(&context, &agreement.service_id).await;
-            context.driver.start(&spec).await
+            match step {
+                StartStep::Prepare => context.driver.prepare(&spec).await,
+                StartStep::Start => context.driver.start(&spec).await,
+            }
         }
         Err(error) => Err(error),
     };
+    let agreement = agreement.id;
     match outcome {
-        Ok(()) => Ok(Some(Event::Started { agreement: agreement.id })),
+        Ok(()) => Ok(Some(match step {
+            StartStep::Prepare => Event::Prepared { agreement },
+            StartStep::Start => Event::Started { agreement },
+        })),
         Err(error) => match error.cancel_reason() {
             Some(reason) => {
-                tracing::warn!(agreement.id = agreement.id, %error, "service cannot be started");
-                let error = error.to_string();
-                Ok(Some(Event::StartFailed { agreement: agreement.id, reason, error }))
+                tracing::warn!(agreement.id = agreement, %error, "service cannot be started");
+                Ok(Some(Event::StartFailed { agreement, reason, error: error.to_string() }))
             }
             None => Err(error.to_string()),
         },
+    }
+}
+
+async fn report_task(context: Context, task: String, report: TaskReport) -> Result<Option<Event>, String> {
+    let (hub, seq) = (hub(&context)?, report.seq);
+    match hub.exchange.put_node_task_status(&hub.node, &task, &report.body()).await {
+        Ok(TaskReported::Refused(stored)) => Ok(Some(Event::TaskRefused { task, seq, stored })),
+        Ok(TaskReported::Recorded | TaskReported::Missing) => Ok(Some(Event::TaskReported { task, seq })),
+        Err(error) if error.status() == Some(400) => {
+            tracing::warn!(task.id = task, %error, "the hub refuses a report about a task");
+            Ok(Some(Event::TaskReported { task, seq }))
+        }
+        Err(error) => Err(text(error)),
     }
 }
 

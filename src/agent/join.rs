@@ -14,6 +14,9 @@ use crate::{
     step::{NodeFacts, merge_builtin},
 };
 
+/// Version of what this agent understands of tasks (orchestration 1.1-4).
+const ORCHESTRATION: &str = "1";
+
 /// The wanted record of the node.
 #[derive(Debug, Clone)]
 pub struct Wanted<'a> {
@@ -44,8 +47,9 @@ pub async fn join(hub: &Hub, wanted: &Wanted<'_>) -> Result<NodeFacts, ClientErr
         patch(hub, PatchNode { agent_state: Some(AgentState::Running), ..PatchNode::default() }).await?;
     }
     let mut versions = node.software_versions()?;
-    if versions.get("horizon").map(String::as_str) != Some(wanted.software_version) {
-        versions.insert("horizon".to_owned(), wanted.software_version.to_owned());
+    let own = [("horizon", wanted.software_version), ("orchestration", ORCHESTRATION)];
+    if own.iter().any(|(name, version)| versions.get(*name).map(String::as_str) != Some(*version)) {
+        versions.extend(own.map(|(name, version)| (name.to_owned(), version.to_owned())));
         let versions = versions.into_iter().map(|(name, version)| (name, Value::from(version))).collect();
         patch(hub, PatchNode { software_versions: Some(versions), ..PatchNode::default() }).await?;
     }

@@ -15,7 +15,9 @@ pub use client::{Client, RawResponse, Refusal, Written};
 pub use credentials::Credentials;
 pub use error::ClientError;
 pub use path::Path;
-pub use resource::{ConfigStateChange, ReasonRecords, Records, Resource, RolloutRecords, Unregistered};
+pub use resource::{
+    ConfigStateChange, ReasonRecords, Records, Resource, RolloutRecords, TaskReported, Unregistered,
+};
 pub use retry::RetryDelay;
 pub use transport::{HttpSettings, Observer, Transport};
 

@@ -52,6 +52,8 @@ pub struct ServiceSpec {
     pub role: Role,
     /// Keys of the services whose networks it joins, because it needs them.
     pub networks: Vec<String>,
+    /// Id of the task that it runs for, if there is one.
+    pub task: Option<String>,
 }
 
 /// The role of a service on the node.
@@ -67,9 +69,23 @@ pub enum Role {
 }
 
 impl ServiceSpec {
+    /// Returns whether the driver restarts containers that end. Those of a task are restarted by the hub's engine, as another
+    /// task.
+    pub fn restarts(&self) -> bool {
+        self.task.is_none()
+    }
+
     /// Creates the service of an agreement that has no dependencies.
     pub fn new(key: String, deployment: Deployment, environment: Vec<(String, String)>) -> Self {
-        Self { key, deployment, environment, logins: Vec::new(), role: Role::TopLevel, networks: Vec::new() }
+        Self {
+            key,
+            deployment,
+            environment,
+            logins: Vec::new(),
+            role: Role::TopLevel,
+            networks: Vec::new(),
+            task: None,
+        }
     }
 }
 
@@ -170,6 +186,15 @@ pub trait Driver: Send + Sync {
     /// Called once, before anything else: adopts those of `wanted` that already run, and removes every other service of this
     /// agent. Starts nothing.
     async fn adopt(&self, wanted: &[ServiceSpec]) -> Result<(), DriverError>;
+
+    /// Fetches what a service needs to start, or fails as its start would.
+    async fn prepare(&self, service: &ServiceSpec) -> Result<(), DriverError>;
+
+    /// Sets whether the containers of a service that exists are restarted when they end.
+    async fn set_restarts(&self, key: &str, restarts: bool) -> Result<(), DriverError>;
+
+    /// Returns whether nothing of a service exists; false when that is not known.
+    async fn is_gone(&self, key: &str) -> bool;
 
     /// Starts a service, or does nothing when it already exists.
     async fn start(&self, service: &ServiceSpec) -> Result<(), DriverError>;

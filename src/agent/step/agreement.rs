@@ -81,7 +81,7 @@ pub struct Ending {
 pub struct Agreement {
     /// Id, chosen by the agbot.
     pub id: String,
-    /// Name of the terms; two live agreements never share it.
+    /// Name of the terms; two live agreements without a task never share it.
     pub name: String,
     /// The agbot, `org/agbot`.
     pub agbot: String,
@@ -111,6 +111,10 @@ pub struct Agreement {
     pub finalized_at: Option<u64>,
     /// When the service was first seen running.
     pub started_at: Option<u64>,
+    /// Whether everything that the service of a task needs is on this machine.
+    pub is_prepared: bool,
+    /// Whether the driver was ordered not to restart containers that end: the hub's engine decides about that.
+    pub has_no_restarts: bool,
     /// Whether the driver was ordered to start the service.
     pub is_start_ordered: bool,
     /// Since when a started service is down.

@@ -17,6 +17,7 @@ impl State {
     pub fn apply(&mut self, event: Event, now: u64) -> Outcome {
         let outcome = self.take(event, now);
         self.note_dependencies();
+        self.note_tasks(now);
         outcome
     }
 
@@ -29,6 +30,19 @@ impl State {
                 self.change(&agreement, |agreement| agreement.recorded = state);
                 Outcome::default()
             }
+            Event::TasksRead(tasks) => self.take_tasks(tasks, now),
+            Event::TaskReported { task, seq } => self.task_reported(&task, seq),
+            Event::TaskRefused { task, seq, stored } => self.task_refused(&task, seq, &stored),
+            Event::Prepared { agreement } => {
+                self.forget_error(&agreement);
+                self.change(&agreement, |agreement| agreement.is_prepared = true);
+                Outcome::default()
+            }
+            Event::RestartsSet { agreement, restarts } => {
+                self.change(&agreement, |agreement| agreement.has_no_restarts = !restarts);
+                Outcome::default()
+            }
+            Event::Gone { key } => self.end_gone(&key, now),
             Event::Started { agreement } => {
                 self.forget_error(&agreement);
                 self.change(&agreement, |agreement| agreement.is_start_ordered = true);
@@ -114,6 +128,7 @@ impl State {
                 return note(format!("proposal {} from {from} is ignored: {why}", message.agreement_id));
             }
             Decision::Refuse(why) => {
+                self.reject_task(&message.agreement_id, &why);
                 (false, format!("proposal {} from {from} is refused: {why}", message.agreement_id))
             }
             Decision::Accept(agreement) => {
@@ -227,8 +242,9 @@ impl State {
             };
         });
         self.note_failures(&key, &observation, now);
+        let ended = self.end_exited(&key, &observation, now);
         self.observed.insert(key, observation);
-        Outcome { note: started }
+        if started.is_some() { Outcome { note: started } } else { ended }
     }
 
     /// Cancels agreements that the node's current policy, pattern or suspensions no longer allow.
@@ -247,11 +263,10 @@ impl State {
 
     fn tick(&mut self, now: u64) -> Outcome {
         self.outbox.retain(|_, message| now.saturating_sub(message.since) < SEND_LIMIT_SECS);
-        let mut doomed = Vec::new();
+        let reason_of = |one: &Agreement| overdue(one, self.startable_since(one), now);
+        let mut doomed: Vec<_> =
+            self.live().filter_map(|one| Some((one.id.clone(), reason_of(one)?))).collect();
         for agreement in self.agreements.values_mut().filter(|agreement| agreement.is_live()) {
-            if let Some(reason) = overdue(agreement, now) {
-                doomed.push((agreement.id.clone(), reason));
-            }
             let verification = &mut agreement.verification;
             let is_stale = now.saturating_sub(verification.sent_at) >= VERIFY_AGAIN_SECS;
             if verification.unanswered > 0 && is_stale {
@@ -286,14 +301,16 @@ impl State {
         self.end_many(doomed, now)
     }
 
-    fn end_many(&mut self, doomed: Vec<(String, u64)>, now: u64) -> Outcome {
+    pub(super) fn end_many(&mut self, doomed: Vec<(String, u64)>, now: u64) -> Outcome {
         let notes: Vec<_> =
             doomed.into_iter().filter_map(|(id, reason)| self.end(&id, reason, true, now).note).collect();
         if notes.is_empty() { Outcome::default() } else { note(notes.join("; ")) }
     }
 
     /// Ends a live agreement; `notifies_agbot` unless the agbot requested it.
-    fn end(&mut self, id: &str, reason: u64, notifies_agbot: bool, now: u64) -> Outcome {
+    pub(super) fn end(&mut self, id: &str, reason: u64, notifies_agbot: bool, now: u64) -> Outcome {
+        let is_live = self.agreements.get(id).is_some_and(Agreement::is_live);
+        let is_complete = is_live && self.note_task_end(id, reason, notifies_agbot);
         let Some(agreement) = self.agreements.get_mut(id).filter(|agreement| agreement.is_live()) else {
             return Outcome::default();
         };
@@ -301,7 +318,9 @@ impl State {
         agreement.is_stopped = !agreement.is_start_ordered && agreement.accepted_at.is_none();
         let (agbot, version) = (agreement.agbot.clone(), agreement.protocol_version);
         let workload = agreement.workload.clone();
-        self.surface(workload, reason, self.failure_text(id), now);
+        if !is_complete {
+            self.surface(workload, reason, self.failure_text(id), now);
+        }
         self.outbox.retain(|_, message| message.agreement != id);
         if notifies_agbot {
             self.queue(&agbot, id, version, Body::Cancel { reason }, now);
@@ -317,6 +336,7 @@ impl State {
             }
             agreement.recorded = ExchangeState::Absent;
         }
+        self.tasks.clear();
         self.outbox.clear();
         note("the node was deleted at the hub: all services are stopped".to_owned())
     }
@@ -367,8 +387,8 @@ impl State {
     }
 }
 
-/// Returns the reason code when an agreement has exceeded a deadline.
-fn overdue(agreement: &Agreement, now: u64) -> Option<u64> {
+/// Returns the reason code when an agreement has exceeded a deadline; `startable_since`: since when it could have started.
+fn overdue(agreement: &Agreement, startable_since: Option<u64>, now: u64) -> Option<u64> {
     let since = |at: u64| now.saturating_sub(at);
     if agreement.finalized_at.is_none() && since(agreement.created_at) >= agreement.timeout_secs {
         let never_acknowledged = agreement.accepted_at.is_none();
@@ -377,8 +397,8 @@ fn overdue(agreement: &Agreement, now: u64) -> Option<u64> {
     if agreement.verification.unanswered > MOST_UNANSWERED {
         return Some(reason::VERIFICATION_FAILED);
     }
-    match (agreement.accepted_at, agreement.started_at, agreement.down_since) {
-        (Some(accepted), None, _) if since(accepted) >= START_LIMIT_SECS => Some(reason::START_TIMEOUT),
+    match (startable_since, agreement.started_at, agreement.down_since) {
+        (Some(startable), None, _) if since(startable) >= START_LIMIT_SECS => Some(reason::START_TIMEOUT),
         (_, Some(_), Some(down)) if since(down) >= DOWN_LIMIT_SECS => Some(reason::SERVICE_TERMINATED),
         _ => None,
     }

@@ -205,6 +205,7 @@ impl State {
         }
         self.needing(key).any(|agreement| {
             agreement.accepted_at.is_some()
+                && self.may_run(agreement)
                 && !self.predecessor_runs(agreement)
                 && agreement
                     .dependency_keys()

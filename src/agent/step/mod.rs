@@ -14,6 +14,7 @@ mod plan;
 mod proposal;
 mod report;
 mod surface;
+mod task;
 
 #[cfg(test)]
 mod tests;
@@ -22,7 +23,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_domain::policy::{NodePolicy, PropertyList};
 use evenkeel_wire::agreement::message::Message;
-use evenkeel_wire::exchange::{node::RegisteredService, node_part::PutNodeStatus};
+use evenkeel_wire::exchange::{
+    node::RegisteredService,
+    node_part::PutNodeStatus,
+    node_task::{NodeTask, TaskConflict},
+};
 use serde::{Deserialize, Serialize};
 
 pub use agreement::{Agreement, Ending, ExchangeState, Verification, WorkloadName};
@@ -31,6 +36,7 @@ pub use failure::ServiceFailure;
 pub use proposal::{Decision, DependencyFacts, ProposalFacts};
 pub use report::{ContainerState, Failures, Observation, RunState};
 pub use surface::SurfaceError;
+pub use task::{Task, TaskEnd, TaskReport};
 
 /// Seconds after which an unanswered verification is sent again.
 pub const VERIFY_AGAIN_SECS: u64 = 60;
@@ -90,6 +96,8 @@ pub struct State {
     pub facts: NodeFacts,
     /// Agreements by id, ended ones included.
     pub agreements: BTreeMap<String, Agreement>,
+    /// Tasks of the hub's engine by id.
+    pub tasks: BTreeMap<String, Task>,
     /// Dependencies, by key.
     pub instances: BTreeMap<String, Instance>,
     /// Messages waiting to be sent, by number.
@@ -152,6 +160,36 @@ pub enum Event {
         /// State that was written.
         state: ExchangeState,
     },
+    /// The tasks of this node were read.
+    TasksRead(Vec<NodeTask>),
+    /// The exchange has recorded a report about a task, or does not have the task.
+    TaskReported {
+        /// Task.
+        task: String,
+        /// Sequence number of the report.
+        seq: i64,
+    },
+    /// The exchange has refused a report about a task.
+    TaskRefused {
+        /// Task.
+        task: String,
+        /// Sequence number of the report.
+        seq: i64,
+        /// The stored task.
+        stored: TaskConflict,
+    },
+    /// Everything that the service of a task needs is on this machine.
+    Prepared {
+        /// Agreement.
+        agreement: String,
+    },
+    /// The driver was ordered to restart the containers of a service that end, or not to.
+    RestartsSet {
+        /// Agreement.
+        agreement: String,
+        /// Whether it restarts them.
+        restarts: bool,
+    },
     /// The driver accepted the order to start a service.
     Started {
         /// Agreement.
@@ -204,6 +242,11 @@ pub enum Event {
         /// Its containers or processes.
         observation: Observation,
     },
+    /// Nothing is left of a service that was started.
+    Gone {
+        /// Service key.
+        key: String,
+    },
     /// The exchange's record of this node was read.
     Joined(Box<NodeFacts>),
     /// The exchange has recorded this status document.
@@ -246,6 +289,25 @@ pub enum Command {
         /// State to write.
         state: ExchangeState,
     },
+    /// Fetch what the service of a task needs.
+    Prepare {
+        /// Agreement.
+        agreement: String,
+    },
+    /// Order the driver to restart the containers of a service that end, or not to.
+    SetRestarts {
+        /// Agreement.
+        agreement: String,
+        /// Whether it restarts them.
+        restarts: bool,
+    },
+    /// Report the state of a task.
+    ReportTask {
+        /// Task.
+        task: String,
+        /// The report.
+        report: TaskReport,
+    },
     /// Start a service.
     Start {
         /// Agreement.
@@ -278,7 +340,9 @@ impl Command {
     /// Returns the key of the service that the command starts or stops.
     pub fn service(&self) -> Option<&str> {
         match self {
-            Self::Start { agreement: key }
+            Self::Prepare { agreement: key }
+            | Self::SetRestarts { agreement: key, .. }
+            | Self::Start { agreement: key }
             | Self::Stop { agreement: key }
             | Self::StartDependency { key }
             | Self::StopDependency { key } => Some(key),
@@ -292,7 +356,11 @@ impl Command {
         match self {
             Self::Send(number) => format!("send {number}"),
             Self::Record { agreement, .. } => format!("record {agreement}"),
-            Self::Start { agreement } | Self::Stop { agreement } => format!("service {agreement}"),
+            Self::Prepare { agreement }
+            | Self::SetRestarts { agreement, .. }
+            | Self::Start { agreement }
+            | Self::Stop { agreement } => format!("service {agreement}"),
+            Self::ReportTask { task, .. } => format!("task {task}"),
             Self::StartDependency { key } | Self::StopDependency { key } => format!("service {key}"),
             Self::ReportStatus(_) => "status".to_owned(),
             Self::ReportServices(_) => "services".to_owned(),

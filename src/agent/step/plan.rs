@@ -15,6 +15,7 @@ impl State {
         }
         commands.extend(self.outbox.keys().map(|number| Command::Send(*number)));
         commands.extend(self.agreements.values().filter_map(record));
+        commands.extend(self.task_reports());
         let status = self.status();
         if self.has_seen_all_services() && self.reported_status.as_ref() != Some(&status) {
             commands.push(Command::ReportStatus(Box::new(status)));
@@ -56,16 +57,28 @@ impl State {
         if agreement.ending.is_some() {
             return (!agreement.is_stopped).then(|| Command::Stop { agreement: id() });
         }
-        let is_wanted = agreement.accepted_at.is_some() && !agreement.is_start_ordered;
+        let is_task = self.task_of(&agreement.id).is_some();
+        if agreement.is_start_ordered {
+            let restarts = !is_task;
+            return (agreement.has_no_restarts == restarts)
+                .then(|| Command::SetRestarts { agreement: id(), restarts });
+        }
+        if is_task && agreement.accepted_at.is_some() && !agreement.is_prepared {
+            return Some(Command::Prepare { agreement: id() });
+        }
+        let is_wanted = agreement.accepted_at.is_some() && self.may_run(agreement);
         (is_wanted && !self.predecessor_runs(agreement) && self.has_dependencies(agreement))
             .then(|| Command::Start { agreement: id() })
     }
 
-    /// An ending agreement for the same service must be stopped first: two versions would compete for ports and files.
+    /// An ending agreement for the same service must be stopped first: two versions would compete for ports and files. Between
+    /// tasks the hub's engine decides about that.
     pub(super) fn predecessor_runs(&self, agreement: &Agreement) -> bool {
+        let is_task = |one: &Agreement| self.task_of(&one.id).is_some();
         self.agreements.values().any(|other| {
             other.ending.is_some()
                 && !other.is_stopped
+                && !(is_task(agreement) && is_task(other))
                 && other.workload.qualified_url() == agreement.workload.qualified_url()
         })
     }

@@ -91,7 +91,11 @@ impl State {
         if terms.pattern_id != self.facts.pattern {
             return Err("it is for another pattern".to_owned());
         }
-        if let Some(other) = self.live().find(|agreement| agreement.name == terms.header.name) {
+        let is_task = |id: &str| self.task_of(id).is_some();
+        let competes = |other: &&Agreement| {
+            other.name == terms.header.name && !(is_task(proposal.id) && is_task(&other.id))
+        };
+        if let Some(other) = self.live().find(competes) {
             return Err(format!("agreement {} has the same terms", other.id));
         }
         if self.live().count() >= MOST_LIVE {
@@ -122,6 +126,9 @@ impl State {
     ) -> Result<(), String> {
         if self.is_unregistering {
             return Err("the node is being unregistered".to_owned());
+        }
+        if let Some(why) = self.task_refusal(proposal.id) {
+            return Err(why.to_owned());
         }
         let mut producer = InternalPolicy::from_text(proposal.producer_policy)
             .map_err(|error| format!("the node's policy in it: {error}"))?;

@@ -17,7 +17,7 @@ use super::*;
 const NODE: &str = "acme/edge-1";
 const BOT: &str = "IBM/bot";
 const DEPLOYMENT: &str = r#"{"services":{"web":{"command":["/bin/sleep","9"]}}}"#;
-const NOW: u64 = 1_800_000_000;
+pub(super) const NOW: u64 = 1_800_000_000;
 
 /// Generating a key takes long: one serves all tests.
 static KEY: LazyLock<(PrivateKey, String)> = LazyLock::new(|| {
@@ -30,7 +30,7 @@ fn policy(text: Value) -> NodePolicy {
     serde_json::from_value(text).unwrap()
 }
 
-fn node() -> State {
+pub(super) fn node() -> State {
     let mut state = State { node: NODE.to_owned(), ..State::default() };
     state.builtin =
         vec![Property::new("openhorizon.arch", "amd64"), Property::new("openhorizon.memory", 100)].into();
@@ -42,7 +42,7 @@ fn node() -> State {
     state
 }
 
-fn terms(name: &str, constraint: &str) -> Value {
+pub(super) fn terms(name: &str, constraint: &str) -> Value {
     json!({
         "header": {"name": format!("Policy for {NODE} merged with {name}"), "version": "2.0"},
         "agreementProtocols": [{"name": "Basic", "protocolVersion": 1}],
@@ -53,12 +53,12 @@ fn terms(name: &str, constraint: &str) -> Value {
     })
 }
 
-fn producer() -> Value {
+pub(super) fn producer() -> Value {
     json!({"header": {"name": format!("Policy for {NODE}"), "version": "2.0"},
            "properties": [{"name": "site", "value": "north"}, {"name": "openhorizon.memory", "value": 50}]})
 }
 
-fn proposal(id: &str, terms: &Value, producer: &Value) -> Event {
+pub(super) fn proposal(id: &str, terms: &Value, producer: &Value) -> Event {
     let body = Body::Proposal {
         terms: terms.to_string(),
         producer_policy: producer.to_string(),
@@ -73,11 +73,11 @@ fn proposal(id: &str, terms: &Value, producer: &Value) -> Event {
     Event::Proposal { from: BOT.to_owned(), message: Message::new(id, body), facts }
 }
 
-fn message(id: &str, body: Body) -> Event {
+pub(super) fn message(id: &str, body: Body) -> Event {
     Event::Message { from: BOT.to_owned(), message: Message::new(id, body) }
 }
 
-fn observed(id: &str, state: RunState) -> Event {
+pub(super) fn observed(id: &str, state: RunState) -> Event {
     let container = ContainerState {
         name: "web".to_owned(),
         image: "/bin/sleep".to_owned(),
@@ -86,6 +86,15 @@ fn observed(id: &str, state: RunState) -> Event {
         failures: Failures::default(),
     };
     Event::Observed { key: id.to_owned(), observation: Observation { containers: vec![container] } }
+}
+
+/// The observation that the only container of a service has ended.
+pub(super) fn observed_exit(id: &str, code: i64) -> Event {
+    let Event::Observed { key, mut observation } = observed(id, RunState::Exited) else {
+        unreachable!("an observation");
+    };
+    observation.containers[0].failures.add_exit(NOW, Some(code), None, Vec::new());
+    Event::Observed { key, observation }
 }
 
 /// Returns the only message waiting for an agreement.
@@ -97,7 +106,7 @@ fn waiting(state: &State, id: &str) -> Option<(u64, Body)> {
 }
 
 /// Sends the waiting messages and returns them.
-fn send(state: &mut State, id: &str) -> Body {
+pub(super) fn send(state: &mut State, id: &str) -> Body {
     let (number, body) = waiting(state, id).expect("a message waits");
     assert!(state.plan().contains(&Command::Send(number)));
     state.apply(Event::Sent { number }, NOW);
@@ -105,7 +114,7 @@ fn send(state: &mut State, id: &str) -> Body {
 }
 
 /// A node with agreement "a1" final and its service running.
-fn running() -> State {
+pub(super) fn running() -> State {
     let mut state = node();
     state.apply(proposal("a1", &terms("web", "site == north"), &producer()), NOW);
     send(&mut state, "a1");

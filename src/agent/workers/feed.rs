@@ -7,7 +7,9 @@ use evenkeel_runtime::worker::Worker;
 use evenkeel_wire::exchange::changes::{ChangesRequest, ChangesResponse};
 use tokio::time::Instant;
 
-use super::{FIRST_PAUSE, LONGEST_PAUSE, Signals, canceled_if_ended, failed, jittered};
+use super::{
+    FIRST_PAUSE, LONGEST_PAUSE, PassError, Signals, canceled_if_ended, failed, jittered, tasks::TaskReader,
+};
 use crate::{
     AgentSettings,
     contact::Contact,
@@ -25,13 +27,19 @@ const NOT_PARKED: Duration = Duration::from_millis(300);
 /// Interval of full reads, in case a change was missed.
 const FULL_READ_INTERVAL: Duration = Duration::from_secs(300);
 
+/// What the worker needs.
+pub(super) struct Parts {
+    pub contact: Contact,
+    pub hub: Arc<Hub>,
+    pub handle: Handle,
+    pub settings: Arc<AgentSettings>,
+    pub signals: Arc<Signals>,
+    pub reader: Arc<TaskReader>,
+}
+
 /// Follows the change feed.
 pub(super) struct ChangeFeed {
-    contact: Contact,
-    hub: Arc<Hub>,
-    handle: Handle,
-    settings: Arc<AgentSettings>,
-    signals: Arc<Signals>,
+    parts: Parts,
     /// The position in the feed, once it is known.
     next: Option<i64>,
     silent_since: Option<Instant>,
@@ -57,19 +65,9 @@ impl Worker for ChangeFeed {
 }
 
 impl ChangeFeed {
-    pub fn new(
-        contact: Contact,
-        hub: Arc<Hub>,
-        handle: Handle,
-        settings: Arc<AgentSettings>,
-        signals: Arc<Signals>,
-    ) -> Self {
+    pub fn new(parts: Parts) -> Self {
         Self {
-            contact,
-            hub,
-            handle,
-            settings,
-            signals,
+            parts,
             next: None,
             silent_since: None,
             read_at: Instant::now(),
@@ -80,14 +78,20 @@ impl ChangeFeed {
 
     /// Polls once.
     async fn follow(&mut self) -> Result<(), Ended> {
+        if self.next.is_none() {
+            // Whether the exchange has tasks decides what the first parked poll asks for. A failure is that of the poll, too.
+            if let Err(PassError::Ended(ended)) = self.parts.reader.read().await {
+                return Err(ended);
+            }
+        }
         match self.poll_after(self.silent_since.is_some(), self.next).await {
             Ok((following, response, took)) => {
-                self.contact.restored();
-                self.handle.order(Order::Heard).await?;
+                self.parts.contact.restored();
+                self.parts.handle.order(Order::Heard).await?;
                 let was_silent =
                     self.silent_since.take().is_some_and(|since| since.elapsed() >= LONG_SILENCE);
                 if was_silent {
-                    self.handle.apply(Event::Reconnected).await?;
+                    self.parts.handle.apply(Event::Reconnected).await?;
                 }
                 let is_first = self.next.is_none();
                 if is_first || was_silent || self.read_at.elapsed() >= FULL_READ_INTERVAL {
@@ -98,11 +102,11 @@ impl ChangeFeed {
                 self.next = Some(following);
                 self.backoff = FIRST_PAUSE;
                 let was_parked = is_first || !response.changes.is_empty() || took >= NOT_PARKED;
-                self.pause = if was_parked { Duration::ZERO } else { self.settings.poll_interval };
+                self.pause = if was_parked { Duration::ZERO } else { self.parts.settings.poll_interval };
             }
             Err(error) => {
                 self.silent_since.get_or_insert_with(Instant::now);
-                failed(&self.contact, &self.handle, &error).await?;
+                failed(&self.parts.contact, &self.parts.handle, &error).await?;
                 self.pause = jittered(self.backoff);
                 self.backoff = (self.backoff * 2).min(LONGEST_PAUSE);
             }
@@ -117,21 +121,31 @@ impl ChangeFeed {
         next: Option<i64>,
     ) -> Result<(i64, ChangesResponse, Duration), ClientError> {
         if has_failed && next.is_some() {
-            self.contact.watch(self.hub.exchange.max_change_id(), false).await?;
-            self.contact.restored();
+            self.parts.contact.watch(self.parts.hub.exchange.max_change_id(), false).await?;
+            self.parts.contact.restored();
         }
-        self.contact.watch(self.poll(next), next.is_some()).await
+        self.parts.contact.watch(self.poll(next), next.is_some()).await
     }
 
     /// The first call only finds the position in the feed: everything before it is read directly.
     async fn poll(&self, next: Option<i64>) -> Result<(i64, ChangesResponse, Duration), ClientError> {
         let Some(change_id) = next else {
-            let latest = self.hub.exchange.max_change_id().await?;
+            let latest = self.parts.hub.exchange.max_change_id().await?;
             return Ok((latest + 1, ChangesResponse::default(), Duration::ZERO));
         };
-        let request = ChangesRequest { change_id, max_records: MOST_RECORDS, ..ChangesRequest::default() };
-        let (response, took) =
-            self.hub.exchange.wait_for_changes(self.hub.node.org(), &request, self.settings.park).await?;
+        let request = ChangesRequest {
+            change_id,
+            max_records: MOST_RECORDS,
+            // Third-party exchanges refuse what they do not know.
+            extensions: self.parts.reader.is_supported(),
+            ..ChangesRequest::default()
+        };
+        let (response, took) = self
+            .parts
+            .hub
+            .exchange
+            .wait_for_changes(self.parts.hub.node.org(), &request, self.parts.settings.park)
+            .await?;
         // An exchange restored from an older state counts from there again.
         let following =
             if response.most_recent_change_id > 0 { response.most_recent_change_id + 1 } else { change_id };
@@ -140,13 +154,17 @@ impl ChangeFeed {
 
     fn signal(&self, response: &ChangesResponse) {
         for change in &response.changes {
-            let is_own = change.id == self.hub.node.name() && change.org_id == self.hub.node.org();
+            let is_own =
+                change.id == self.parts.hub.node.name() && change.org_id == self.parts.hub.node.org();
             match change.resource.as_str() {
-                "nodemsgs" if is_own => self.signals.mail.notify_one(),
-                "node" | "nodepolicies" | "services_configstate" if is_own => self.signals.node.notify_one(),
-                "org" => self.signals.node.notify_one(),
-                "nodemgmtpolstatus" if is_own => self.signals.management.notify_one(),
-                "mgmtpolicy" | "agentfileversion" => self.signals.management.notify_one(),
+                "nodemsgs" if is_own => self.parts.signals.mail.notify_one(),
+                "node" | "nodepolicies" | "services_configstate" if is_own => {
+                    self.parts.signals.node.notify_one();
+                }
+                "org" => self.parts.signals.node.notify_one(),
+                "nodetasks" if is_own => self.parts.signals.tasks.notify_one(),
+                "nodemgmtpolstatus" if is_own => self.parts.signals.management.notify_one(),
+                "mgmtpolicy" | "agentfileversion" => self.parts.signals.management.notify_one(),
                 _ => {}
             }
         }
@@ -154,10 +172,11 @@ impl ChangeFeed {
 
     /// Messages are read only once the node's record is known: it is needed to judge proposals.
     fn signal_all(&self, is_first: bool) {
-        self.signals.node.notify_one();
+        self.parts.signals.node.notify_one();
+        self.parts.signals.tasks.notify_one();
         if !is_first {
-            self.signals.mail.notify_one();
-            self.signals.management.notify_one();
+            self.parts.signals.mail.notify_one();
+            self.parts.signals.management.notify_one();
         }
     }
 }

@@ -17,7 +17,7 @@ use evenkeel_wire::{
 };
 use futures_util::future::join_all;
 
-use super::{SIGNAL_ONLY, Signals, canceled_if_ended};
+use super::{PassError, SIGNAL_ONLY, Signals, canceled_if_ended, tasks::TaskReader};
 use crate::{
     AgentSettings, environment,
     hub::Hub,
@@ -42,6 +42,7 @@ pub(super) struct Mailbox {
     handle: Handle,
     settings: Arc<AgentSettings>,
     signals: Arc<Signals>,
+    reader: Arc<TaskReader>,
     seen: ReplayGuard,
     dropped: u64,
     is_due: bool,
@@ -91,12 +92,19 @@ impl Worker for Mailbox {
 }
 
 impl Mailbox {
-    pub fn new(hub: Arc<Hub>, handle: Handle, settings: Arc<AgentSettings>, signals: Arc<Signals>) -> Self {
+    pub fn new(
+        hub: Arc<Hub>,
+        handle: Handle,
+        settings: Arc<AgentSettings>,
+        signals: Arc<Signals>,
+        reader: Arc<TaskReader>,
+    ) -> Self {
         Self {
             hub,
             handle,
             settings,
             signals,
+            reader,
             seen: ReplayGuard::new(REMEMBERED),
             dropped: 0,
             is_due: false,
@@ -129,7 +137,8 @@ impl Mailbox {
         };
         let mut is_done = true;
         for batch in messages.chunks(CONCURRENCY) {
-            let prepared = join_all(batch.iter().map(|message| self.prepare(message))).await;
+            let mut prepared = join_all(batch.iter().map(|message| self.prepare(message))).await;
+            self.read_tasks(&mut prepared).await?;
             let mut finished = Vec::new();
             for (message, prepared) in batch.iter().zip(prepared) {
                 match self.finish(message, prepared).await? {
@@ -141,6 +150,23 @@ impl Mailbox {
             is_done &= deleted.into_iter().all(|is_deleted| is_deleted);
         }
         Ok(is_done)
+    }
+
+    /// Reads the tasks before proposals: a task is there before the proposal of its agreement. Without them proposals wait.
+    async fn read_tasks(&self, prepared: &mut [Prepared]) -> Result<(), Ended> {
+        let is_proposal = |one: &Prepared| matches!(one, Prepared::Event(event) if matches!(**event, Event::Proposal { .. }));
+        if !prepared.iter().any(is_proposal) {
+            return Ok(());
+        }
+        match self.reader.read().await {
+            Ok(()) => Ok(()),
+            Err(PassError::Ended(ended)) => Err(ended),
+            Err(PassError::Hub(error)) => {
+                tracing::debug!(%error, "proposals wait for the tasks of the node");
+                prepared.iter_mut().filter(|one| is_proposal(one)).for_each(|one| *one = Prepared::NotYet);
+                Ok(())
+            }
+        }
     }
 
     async fn delete(&self, message: &NodeMessage) -> bool {

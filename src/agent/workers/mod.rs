@@ -6,6 +6,7 @@ mod management;
 mod node_record;
 mod observer;
 mod package;
+mod tasks;
 
 use std::{sync::Arc, time::Duration};
 
@@ -73,6 +74,8 @@ pub(crate) struct Signals {
     pub node: Notify,
     /// Management policies or their statuses may have changed.
     pub management: Notify,
+    /// Tasks may have changed.
+    pub tasks: Notify,
 }
 
 /// Running workers; dropping it ends them.
@@ -109,13 +112,16 @@ pub(crate) fn begin(
     let signals = Arc::new(Signals::default());
     let arch = machine.arch;
     let contact = |call| Contact::new(call, settings.hub_root(), hub.node.to_string());
-    let feed = feed::ChangeFeed::new(
-        contact("change feed"),
-        hub.clone(),
-        handle.clone(),
-        settings.clone(),
-        signals.clone(),
-    );
+    let reader = Arc::new(tasks::TaskReader::new(hub.clone(), handle.clone()));
+    let feed = feed::ChangeFeed::new(feed::Parts {
+        contact: contact("change feed"),
+        hub: hub.clone(),
+        handle: handle.clone(),
+        settings: settings.clone(),
+        signals: signals.clone(),
+        reader: reader.clone(),
+    });
+    let tasks_of_node = tasks::Tasks::new(contact("tasks"), reader.clone(), handle.clone(), signals.clone());
     let record = node_record::NodeRecord::new(node_record::Parts {
         contact: contact("node record"),
         hub: hub.clone(),
@@ -125,11 +131,13 @@ pub(crate) fn begin(
         pattern,
         signals: signals.clone(),
     });
-    let mailbox = mailbox::Mailbox::new(hub.clone(), handle.clone(), settings.clone(), signals.clone());
+    let mailbox =
+        mailbox::Mailbox::new(hub.clone(), handle.clone(), settings.clone(), signals.clone(), reader);
     let workers = Workers::default();
     tasks.spawn(workers.run(feed, stop.clone()));
     tasks.spawn(workers.run(record, stop.clone()));
     tasks.spawn(workers.run(mailbox, stop.clone()));
+    tasks.spawn(workers.run(tasks_of_node, stop.clone()));
     // Upgrades are left to the supervising program.
     if !upgrade::is_watched() {
         let management = management::Management::new(hub.clone(), handle, settings, signals, arch);

@@ -40,6 +40,9 @@ impl Observer {
         self.seen.retain(|key, _| keys.contains(key));
         for key in keys {
             let observation = self.driver.observe(&key).await;
+            if observation.containers.is_empty() && self.driver.is_gone(&key).await {
+                self.handle.apply(Event::Gone { key: key.clone() }).await?;
+            }
             if self.seen.get(&key) == Some(&observation) {
                 continue;
             }

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 
 pub use agbot_api::{ReasonRecords, RolloutRecords};
 pub use agent::{ConfigStateChange, Unregistered};
+pub use node::TaskReported;
 pub use record::{Records, Resource};
 
 /// Keys what the exchange lists by ids instead of texts.

@@ -11,11 +11,14 @@ use evenkeel_wire::exchange::node_part::{
     NodeAgreement, NodeAgreementsResponse, NodeErrorsResponse, NodeStatusResponse, PutNodeAgreement,
     PutNodeErrors, PutNodeStatus,
 };
+use evenkeel_wire::exchange::node_task::{NodeTask, NodeTasksResponse, PutNodeTaskStatus, TaskConflict};
 use evenkeel_wire::exchange::utility::ApiResponse;
+use http::{Method, StatusCode};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::{by_id, only};
+use crate::client::encode;
 use crate::{Client, ClientError, Path};
 
 /// A list of nodes of which only the ids are kept.
@@ -27,6 +30,17 @@ struct NodeIds {
         reason = "the exchange sends a map of which only the keys are read"
     )]
     nodes: BTreeMap<NodeId, IgnoredAny>,
+}
+
+/// Outcome of a report about a task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TaskReported {
+    /// It was recorded.
+    Recorded,
+    /// It is old, or would take the state back; the stored state.
+    Refused(TaskConflict),
+    /// The node has no such task.
+    Missing,
 }
 
 fn node_path(node: &NodeId, rest: &[&str]) -> Path {
@@ -189,6 +203,28 @@ impl Client {
     /// Removes a node's agreement.
     pub async fn delete_node_agreement(&self, node: &NodeId, agreement: &str) -> Result<bool, ClientError> {
         self.delete(node_path(node, &["agreements", agreement])).await
+    }
+
+    /// A node's tasks; `None` when the exchange does not know tasks.
+    pub async fn list_node_tasks(&self, node: &NodeId) -> Result<Option<Vec<NodeTask>>, ClientError> {
+        let found: Option<NodeTasksResponse> = self.get(node_path(node, &["tasks"])).await?;
+        Ok(found.map(|found| found.tasks))
+    }
+
+    /// Reports the state of a task.
+    pub async fn put_node_task_status(
+        &self,
+        node: &NodeId,
+        task: &str,
+        status: &PutNodeTaskStatus,
+    ) -> Result<TaskReported, ClientError> {
+        let path = node_path(node, &["tasks", task, "status"]);
+        let response = self.send(Method::PUT, &path, Some(encode(status)?)).await?;
+        match response.status {
+            StatusCode::CONFLICT => Ok(TaskReported::Refused(response.json()?)),
+            StatusCode::NOT_FOUND => Ok(TaskReported::Missing),
+            _ => response.accepted().map(|_| TaskReported::Recorded),
+        }
     }
 
     /// The messages in a node's mailbox, oldest first.

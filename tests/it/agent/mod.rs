@@ -5,4 +5,5 @@ mod needed;
 mod outage;
 mod overrides;
 mod pattern;
+mod tasks;
 mod upgrade;

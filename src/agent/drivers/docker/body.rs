@@ -69,12 +69,15 @@ fn host_config(service: &ServiceSpec, container: &Container, ports: PortMap) -> 
         // by the engine's configuration.
         log_config: text(&container.log_driver)
             .map(|driver| HostConfigLogConfig { typ: Some(driver), config: None }),
-        restart_policy: Some(RestartPolicy {
-            name: Some(RestartPolicyNameEnum::ALWAYS),
-            maximum_retry_count: None,
-        }),
+        restart_policy: Some(restart_policy(service.restarts())),
         ..HostConfig::default()
     }
+}
+
+/// Whether the engine restarts a container that ends.
+pub(super) fn restart_policy(restarts: bool) -> RestartPolicy {
+    let name = if restarts { RestartPolicyNameEnum::ALWAYS } else { RestartPolicyNameEnum::NO };
+    RestartPolicy { name: Some(name), maximum_retry_count: None }
 }
 
 /// The container's own limit, else the memory limit of the platform variables.

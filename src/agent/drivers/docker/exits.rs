@@ -127,6 +127,17 @@ impl Exits {
         log_exit(key, name, failures);
     }
 
+    /// Notes the exit of a container (service key and name) that no event reported.
+    pub async fn note(&self, docker: &Docker, (key, name): (&str, &str), id: &str, code: Option<i64>) {
+        let output = self.output(docker, id).await;
+        let mut seen = self.seen();
+        if !seen.stopping.contains(key) {
+            let failures = seen.failures.entry((key.to_owned(), name.to_owned())).or_default();
+            failures.add_exit(clock::now_secs(), code, None, output);
+            log_exit(key, name, failures);
+        }
+    }
+
     /// Returns the last output of a container; none when its log driver keeps nothing readable.
     async fn output(&self, docker: &Docker, id: &str) -> Vec<String> {
         if self.output_lines == 0 || id.is_empty() {

@@ -18,11 +18,14 @@ use bollard::{
     Docker,
     auth::DockerCredentials,
     errors::Error,
-    models::{ContainerSummary, ContainerSummaryStateEnum, NetworkConnectRequest, NetworkCreateRequest},
+    models::{
+        ContainerSummary, ContainerSummaryStateEnum, ContainerUpdateBody, NetworkConnectRequest,
+        NetworkCreateRequest, RestartPolicyNameEnum,
+    },
     query_parameters::{
-        CreateContainerOptionsBuilder, CreateImageOptionsBuilder, ListContainersOptionsBuilder,
-        ListNetworksOptionsBuilder, RemoveContainerOptionsBuilder, StartContainerOptions,
-        StopContainerOptionsBuilder,
+        CreateContainerOptionsBuilder, CreateImageOptionsBuilder, InspectContainerOptions,
+        ListContainersOptionsBuilder, ListNetworksOptionsBuilder, RemoveContainerOptionsBuilder,
+        StartContainerOptions, StopContainerOptionsBuilder,
     },
 };
 use futures_util::StreamExt;
@@ -45,6 +48,8 @@ const NETWORK_LABEL: &str = "openhorizon.anax.network";
 const INFRASTRUCTURE_LABEL: &str = "openhorizon.anax.infrastructure";
 /// Label on services that are shared.
 const SHARED_LABEL: &str = "openhorizon.anax.service_pattern.shared";
+/// Label with the task of a container.
+const TASK_LABEL: &str = "evenkeel.task";
 /// Label with the identity of the agent.
 const AGENT_LABEL: &str = "evenkeel.agent";
 
@@ -184,6 +189,7 @@ impl DockerDriver {
             (NAME_LABEL.to_owned(), name.to_owned()),
             (AGENT_LABEL.to_owned(), self.agent.clone()),
         ]);
+        labels.extend(service.task.clone().map(|task| (TASK_LABEL.to_owned(), task)));
         if service.role != Role::TopLevel {
             labels.insert(INFRASTRUCTURE_LABEL.to_owned(), String::new());
         }
@@ -204,6 +210,27 @@ impl DockerDriver {
 }
 
 impl DockerDriver {
+    /// Reads the exit codes of containers that ended while the engine's events were not followed, and that are not restarted.
+    async fn note_unseen_exits(&self, key: &str, containers: &[ContainerSummary]) {
+        use ContainerSummaryStateEnum as Engine;
+        for container in containers {
+            let name = label(container, NAME_LABEL);
+            let has_ended = matches!(container.state, Some(Engine::EXITED | Engine::DEAD));
+            if !has_ended || !self.exits.of(key, &name).is_empty() {
+                continue;
+            }
+            let (Ok(engine), Some(id)) = (self.engine().await, &container.id) else { return };
+            let Ok(found) = engine.inspect_container(id, None::<InspectContainerOptions>).await else {
+                continue;
+            };
+            let policy = found.host_config.and_then(|config| config.restart_policy);
+            if policy.and_then(|policy| policy.name) == Some(RestartPolicyNameEnum::NO) {
+                let code = found.state.and_then(|state| state.exit_code);
+                self.exits.note(engine, (key, &name), id, code).await;
+            }
+        }
+    }
+
     /// Connects a container to the network of a required service, whose containers it reaches by name.
     async fn join(&self, container: &str, network: &str) -> Result<(), DriverError> {
         let request =
@@ -237,14 +264,30 @@ impl Driver for DockerDriver {
         Ok(())
     }
 
+    async fn prepare(&self, service: &ServiceSpec) -> Result<(), DriverError> {
+        for (name, container) in &service.deployment.services {
+            check_image(name, container)?;
+            self.ensure_image(&container.image, &service.logins).await?;
+        }
+        Ok(())
+    }
+
+    async fn set_restarts(&self, key: &str, restarts: bool) -> Result<(), DriverError> {
+        for id in self.containers(Some(key)).await?.into_iter().filter_map(|container| container.id) {
+            let restart_policy = Some(body::restart_policy(restarts));
+            let change = ContainerUpdateBody { restart_policy, ..ContainerUpdateBody::default() };
+            gone_is_fine(self.engine().await?.update_container(&id, change).await)?;
+        }
+        Ok(())
+    }
+
+    async fn is_gone(&self, key: &str) -> bool {
+        self.containers(Some(key)).await.is_ok_and(|containers| containers.is_empty())
+    }
+
     async fn start(&self, service: &ServiceSpec) -> Result<(), DriverError> {
-        if let Some(name) = service
-            .deployment
-            .services
-            .iter()
-            .find_map(|(name, container)| container.image.is_empty().then_some(name))
-        {
-            return Err(DriverError::Unsuitable(format!("\"{name}\" names no image, which containers need")));
+        for (name, container) in &service.deployment.services {
+            check_image(name, container)?;
         }
         let present: BTreeMap<String, ContainerSummary> = self
             .containers(Some(&service.key))
@@ -291,6 +334,7 @@ impl Driver for DockerDriver {
                 return Observation::default();
             }
         };
+        self.note_unseen_exits(key, &containers).await;
         let with_exits = |container: &ContainerSummary| {
             let state = state(container);
             ContainerState { failures: self.exits.of(key, &state.name), ..state }
@@ -319,6 +363,14 @@ impl Driver for DockerDriver {
             tokio::time::sleep(EVENTS_PAUSE).await;
         }
     }
+}
+
+/// Checks that a container of a deployment names an image.
+fn check_image(name: &str, container: &Container) -> Result<(), DriverError> {
+    if container.image.is_empty() {
+        return Err(DriverError::Unsuitable(format!("\"{name}\" names no image, which containers need")));
+    }
+    Ok(())
 }
 
 pub(crate) fn connect(endpoint: &str) -> Result<Docker, Error> {

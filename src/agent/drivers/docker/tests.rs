@@ -118,6 +118,52 @@ async fn exit_of_a_container_is_observed_with_code_restarts_and_last_output() {
 }
 
 #[tokio::test]
+async fn container_of_a_task_stays_down_and_a_later_agent_knows_its_exit() {
+    let Some(engine) = Engine::start().await else { return };
+    let driver = driver_for(&engine, "agent-1");
+    let text = format!(r#"{{"services":{{"web":{{"image":"{IMAGE}","command":["no such table"]}}}}}}"#);
+    let deployment = Deployment::parse(&text, "").unwrap();
+    let task = ServiceSpec { deployment, task: Some("t1".to_owned()), ..service("a1") };
+    driver.prepare(&task).await.unwrap();
+    assert!(driver.is_gone("a1").await, "it is prepared and not created");
+    driver.start(&task).await.unwrap();
+    // This one has not seen the engine's events.
+    let next = driver_for(&engine, "agent-1");
+    next.adopt(std::slice::from_ref(&task)).await.unwrap();
+    let failures = timeout(Duration::from_secs(30), async {
+        loop {
+            let seen = next.observe("a1").await.containers.remove(0);
+            if seen.state == RunState::Exited && !seen.failures.is_empty() {
+                return seen.failures;
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+    })
+    .await
+    .expect("its exit");
+    assert_eq!((failures.code, failures.exits), (Some(7), 1));
+    assert_eq!(failures.output.last().map(String::as_str), Some("no such table"));
+    next.start(&task).await.unwrap();
+    let found = next.containers(Some("a1")).await.unwrap().remove(0);
+    assert_eq!(found.state, Some(ContainerSummaryStateEnum::EXITED), "it is not started again");
+    assert_eq!(found.labels.unwrap_or_default().get(TASK_LABEL).map(String::as_str), Some("t1"));
+
+    // A service that runs already becomes one of a task.
+    next.start(&service("a2")).await.unwrap();
+    until_running(&next, "a2").await;
+    next.set_restarts("a2", false).await.unwrap();
+    let id = ids(&next, "a2").await.remove(0).unwrap();
+    let docker = next.engine().await.unwrap();
+    let found = docker.inspect_container(&id, None::<InspectContainerOptions>).await.unwrap();
+    let policy = found.host_config.unwrap().restart_policy.unwrap();
+    assert_eq!(policy.name, Some(RestartPolicyNameEnum::NO));
+    for key in ["a1", "a2"] {
+        next.stop(key).await.unwrap();
+        assert!(next.is_gone(key).await);
+    }
+}
+
+#[tokio::test]
 async fn engine_that_does_not_respond_is_a_temporary_failure() {
     let directory = tempfile::tempdir().unwrap();
     let socket: PathBuf = directory.path().join("none.sock");

@@ -13,7 +13,10 @@ mod table;
 use std::{
     collections::BTreeMap,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -30,6 +33,9 @@ use crate::step::{ContainerState, Observation};
 
 /// Variable that marks every process of an agent: `<agent>/<service key>/<process name>`.
 pub(crate) const MARK: &str = "EVENKEEL_PROCESS";
+
+/// Variable that names the task of a process.
+pub(crate) const TASK: &str = "EVENKEEL_TASK";
 
 /// Settings of the process driver.
 #[derive(Debug, Clone)]
@@ -100,6 +106,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 struct Running {
     stop: CancellationToken,
+    restarts: Arc<AtomicBool>,
     tasks: TaskTracker,
 }
 
@@ -138,19 +145,29 @@ impl ProcessDriver {
         if running.contains_key(&service.key) {
             return Ok(());
         }
-        let mut plans = Vec::new();
-        for (name, container) in &service.deployment.services {
-            plans.push(Plan::new(&self.shared, service, name, container)?);
-        }
-        let entry = Running { stop: CancellationToken::new(), tasks: TaskTracker::new() };
+        let plans = self.plans(service)?;
+        let restarts = Arc::new(AtomicBool::new(service.restarts()));
+        let is_adoption = !adopted.is_empty();
+        let entry = Running { stop: CancellationToken::new(), restarts, tasks: TaskTracker::new() };
         for plan in plans {
             let process = adopted.remove(&plan.name);
-            let supervisor = Supervisor::new(self.shared.clone(), plan, entry.stop.clone());
-            entry.tasks.spawn(supervisor.run(process));
+            let supervisor =
+                Supervisor::new(self.shared.clone(), plan, entry.stop.clone(), entry.restarts.clone());
+            if process.is_none() && is_adoption && !service.restarts() {
+                supervisor.note_unseen_end();
+            } else {
+                entry.tasks.spawn(supervisor.run(process));
+            }
         }
         entry.tasks.close();
         running.insert(service.key.clone(), entry);
         Ok(())
+    }
+
+    /// Returns the start parameters of every process of a service.
+    fn plans(&self, service: &ServiceSpec) -> Result<Vec<Plan>, DriverError> {
+        let containers = service.deployment.services.iter();
+        containers.map(|(name, container)| Plan::new(&self.shared, service, name, container)).collect()
     }
 
     /// Finds the live processes of this agent: by the record, and by their mark.
@@ -206,6 +223,21 @@ impl Driver for ProcessDriver {
             }
         }
         lock(&self.shared.records).retain(|record| wanted.iter().any(|service| service.key == record.key))
+    }
+
+    async fn prepare(&self, service: &ServiceSpec) -> Result<(), DriverError> {
+        self.plans(service).map(drop)
+    }
+
+    async fn set_restarts(&self, key: &str, restarts: bool) -> Result<(), DriverError> {
+        if let Some(entry) = lock(&self.running).get(key) {
+            entry.restarts.store(restarts, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    async fn is_gone(&self, key: &str) -> bool {
+        !lock(&self.running).contains_key(key)
     }
 
     async fn start(&self, service: &ServiceSpec) -> Result<(), DriverError> {

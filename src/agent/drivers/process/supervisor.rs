@@ -6,7 +6,10 @@ use std::{
     os::unix::process::{CommandExt, ExitStatusExt},
     path::PathBuf,
     process::{Command, Stdio},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -14,7 +17,7 @@ use nix::unistd::User;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::{MARK, Shared, lock, log_file, record::ProcessRecord, table};
+use super::{MARK, Shared, TASK, lock, log_file, record::ProcessRecord, table};
 use crate::{
     clock,
     deployment::Container,
@@ -57,7 +60,8 @@ impl Plan {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             (name.to_owned(), value.to_owned())
         }));
-        // Last, so that no deployment can override the mark.
+        // Last, so that no deployment can override task and mark.
+        environment.extend(service.task.clone().map(|task| (TASK.to_owned(), task)));
         environment.push((MARK.to_owned(), shared.mark(&service.key, name)));
         environment
             .retain(|(name, value)| !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0'));
@@ -123,11 +127,12 @@ fn user_ids(name: &str) -> Result<Option<(u32, u32)>, DriverError> {
     }
 }
 
-/// Keeps one process running until it is stopped.
+/// Keeps one process running until it is stopped, or until it ends when it is not to be restarted.
 pub(crate) struct Supervisor {
     shared: Arc<Shared>,
     plan: Plan,
     stop: CancellationToken,
+    restarts: Arc<AtomicBool>,
     failures: Failures,
 }
 
@@ -161,8 +166,19 @@ impl Process {
 }
 
 impl Supervisor {
-    pub(crate) fn new(shared: Arc<Shared>, plan: Plan, stop: CancellationToken) -> Self {
-        Self { shared, plan, stop, failures: Failures::default() }
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        plan: Plan,
+        stop: CancellationToken,
+        restarts: Arc<AtomicBool>,
+    ) -> Self {
+        Self { shared, plan, stop, restarts, failures: Failures::default() }
+    }
+
+    /// Shows that the process has ended while no agent ran.
+    pub(crate) fn note_unseen_end(mut self) {
+        self.failures.add_exit(clock::now_secs(), None, None, self.last_output());
+        self.show(RunState::Exited, 0);
     }
 
     /// Runs until stopped; `adopted` is a process that already runs.
@@ -177,6 +193,9 @@ impl Supervisor {
                 Err(error) => {
                     tracing::warn!(agreement.id = self.plan.key, process = self.plan.name, %error, "process cannot start");
                     self.failures.error = Some(format!("{}: {error}", self.plan.program));
+                    if self.stays_down() {
+                        return;
+                    }
                     self.show(RunState::Restarting, 0);
                     self.wait(pause).await;
                     pause = (pause * 2).min(settings.longest_pause);
@@ -188,6 +207,9 @@ impl Supervisor {
             let Some((code, signal)) = self.watch(started).await else { return };
             self.failures.add_exit(clock::now_secs(), code, signal, self.last_output());
             log_exit(&self.plan.key, &self.plan.name, &self.failures);
+            if self.stays_down() {
+                return;
+            }
             if began.elapsed() >= STABLE {
                 pause = settings.first_pause;
             }
@@ -201,6 +223,15 @@ impl Supervisor {
             self.wait(pause).await;
             pause = (pause * 2).min(settings.longest_pause);
         }
+    }
+
+    /// Returns whether a process that has ended is not restarted, and shows that.
+    fn stays_down(&self) -> bool {
+        let stays_down = !self.restarts.load(Ordering::Relaxed);
+        if stays_down {
+            self.show(RunState::Exited, 0);
+        }
+        stays_down
     }
 
     fn start(&self) -> io::Result<Process> {

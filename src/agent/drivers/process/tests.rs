@@ -121,6 +121,33 @@ async fn process_that_ends_is_started_again() {
 }
 
 #[tokio::test]
+async fn process_of_a_task_stays_down_after_its_exit() {
+    let directory = tempfile::tempdir().unwrap();
+    let driver = ProcessDriver::open(settings(directory.path())).unwrap();
+    let task = ServiceSpec { task: Some("t1".to_owned()), ..service("echo $EVENKEEL_TASK; exit 3") };
+    driver.prepare(&task).await.unwrap();
+    assert!(driver.is_gone(KEY).await, "it is prepared and not started");
+    driver.start(&task).await.unwrap();
+    let failures = until(&driver, RunState::Exited).await.failures;
+    assert_eq!((failures.code, failures.exits), (Some(3), 1));
+    assert_eq!(failures.output, ["t1"]);
+    driver.start(&task).await.unwrap();
+    sleep(Duration::from_millis(200)).await;
+    assert_eq!(until(&driver, RunState::Exited).await.failures.exits, 1, "it is not started again");
+    assert!(!driver.is_gone(KEY).await);
+    driver.stop(KEY).await.unwrap();
+    assert!(driver.is_gone(KEY).await);
+
+    // A service that runs already becomes one of a task.
+    driver.start(&service("exec sleep 100")).await.unwrap();
+    until(&driver, RunState::Running).await;
+    driver.set_restarts(KEY, false).await.unwrap();
+    nix::sys::signal::kill(Pid::from_raw(leader(&driver)), Signal::SIGKILL).unwrap();
+    assert_eq!(until(&driver, RunState::Exited).await.failures.signal, Some(9));
+    driver.stop(KEY).await.unwrap();
+}
+
+#[tokio::test]
 async fn what_cannot_be_started_never_counts_as_running() {
     let directory = tempfile::tempdir().unwrap();
     let driver = ProcessDriver::open(settings(directory.path())).unwrap();
