@@ -43,11 +43,10 @@ const WHOLE: &[(&[&str], &str)] = &[
     (&["served", "Served"], "served policy"),
 ];
 
-/// Identifiers of the standard library and of third-party crates, and the name of an arithmetic operation.
-const FOREIGN: [&str; 15] = [
+/// Identifiers of the standard library and of third-party crates.
+const FOREIGN: [&str; 14] = [
     "Copy",
     "copy",
-    "FloorDivide",
     "Unit",
     "unit",
     "copy_bidirectional",
