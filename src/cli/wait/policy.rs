@@ -1,5 +1,6 @@
 //! Waits until a deployment policy is carried out on every node that it selects.
 
+use evenkeel_domain::orchestration::{Mode, Orchestrate, Orchestration};
 use evenkeel_wire::agbot::reason::{PairPlacement, Reason, ReasonsResponse};
 use evenkeel_wire::agbot::rollout::{Rollout, RolloutState};
 use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
@@ -35,6 +36,8 @@ pub struct WantedPolicy {
     pub versions: Vec<String>,
     /// When it was written.
     pub written_at: Option<Timestamp>,
+    /// How many instances it has at least, if the hub counts them.
+    pub least_instances: usize,
 }
 
 impl WantedPolicy {
@@ -53,7 +56,9 @@ impl WantedPolicy {
     fn of(id: String, policy: &DeploymentPolicyResponse) -> Self {
         let versions = policy.service().map(|service| service.service_versions).unwrap_or_default();
         let versions = versions.into_iter().map(|one| one.version).collect();
-        Self { id, versions, written_at: instant(&policy.last_updated) }
+        let orchestration = policy.orchestration.clone().and_then(|text| Orchestration::try_from(text).ok());
+        let least_instances = orchestration.as_ref().map_or(0, least_instances);
+        Self { id, versions, written_at: instant(&policy.last_updated), least_instances }
     }
 
     /// Progress of the policy.
@@ -93,6 +98,9 @@ impl WantedPolicy {
                     "{running} of {total} nodes done; {}: {}",
                     rollout.group, rollout.text
                 )),
+                None if running < self.least_instances => {
+                    Progress::Pending(format!("{running} of {} instances run", self.least_instances))
+                }
                 None if total == 0 => Progress::Done(format!("policy {} selects no node", self.id)),
                 None => Progress::Done(format!("policy {} is carried out on {total} nodes", self.id)),
             },
@@ -115,6 +123,20 @@ impl WantedPolicy {
     fn is_running(&self, pair: &PairPlacement) -> bool {
         is_seen_running(pair) && (self.versions.is_empty() || self.versions.contains(&pair.version))
     }
+}
+
+/// Returns how many instances the hub starts by itself at least: those of one group, where each group has its own. Nodes without
+/// one are left out, so that the nodes alone do not tell when all are placed.
+fn least_instances(orchestration: &Orchestration) -> usize {
+    if !orchestration.needs_tasks() || orchestration.orchestrate != Orchestrate::Ha {
+        return 0;
+    }
+    let count = match orchestration.mode {
+        Mode::Global | Mode::Failover => 1,
+        Mode::Replicated => orchestration.replicas.unwrap_or(1),
+        Mode::Flex => orchestration.flex.as_ref().map_or(1, |flex| flex.target),
+    };
+    usize::try_from(count).unwrap_or(usize::MAX)
 }
 
 /// Returns whether nothing further happens to a pair of node and policy, whether the service runs there or not.
@@ -211,6 +233,29 @@ mod tests {
         assert!(matches!(judge(&[], &[]), Progress::Done(_)));
         let updating = rollout("o/g", json!({"state": "updating"}), "updating");
         assert!(matches!(judge(&[new], &[updating]), Progress::Pending(_)));
+    }
+
+    #[test]
+    fn policy_whose_instances_are_counted_is_carried_out_when_all_run() {
+        let least = |orchestration: Value| {
+            let policy = json!({"orchestration": orchestration, "lastUpdated": ""});
+            let policy: DeploymentPolicyResponse = serde_json::from_value(policy).expect("a policy");
+            WantedPolicy::of("o/p".to_owned(), &policy).least_instances
+        };
+        assert_eq!(least(json!({"mode": "replicated", "replicas": 2})), 2);
+        assert_eq!(least(json!({"mode": "replicated", "replicas": 0})), 0);
+        let flex = json!({"mode": "flex", "orchestrate": "ha", "flex": {"min": 1, "max": 5, "target": 3}});
+        assert_eq!(least(flex), 3);
+        assert_eq!(least(json!({"mode": "failover", "orchestrate": "ha"})), 1);
+        assert_eq!(least(json!({"update": {"parallelism": 2}})), 0);
+        let wanted = WantedPolicy { least_instances: 2, ..wanted() };
+        let judge = |pairs: &[Reason]| wanted.judge(&reasons(Some("2026-01-01T00:00:05Z"), pairs), &[]);
+        let none = judge(&[left_out("no-task")]);
+        assert_eq!(none, Progress::Pending("0 of 2 instances run".to_owned()));
+        let new = placed("o/n1", "2.0.0", true);
+        assert!(matches!(judge(&[new.clone(), left_out("no-task")]), Progress::Pending(_)));
+        let all = judge(&[new, placed("o/n2", "2.0.0", true), left_out("no-task")]);
+        assert_eq!(all, Progress::Done("policy o/p is carried out on 2 nodes".to_owned()));
     }
 
     #[test]
