@@ -72,6 +72,15 @@ pub struct AgentArguments {
     /// Seconds between polls of an exchange that does not park them
     #[arg(long, env = "EVENKEEL_POLL_INTERVAL", value_name = "SECONDS", default_value_t = 20)]
     poll_interval: u64,
+    /// Longest time between heartbeats of an idle agent, in seconds: how long the exchange may park its poll
+    #[arg(
+        long,
+        env = "EVENKEEL_HEARTBEAT_INTERVAL",
+        value_name = "SECONDS",
+        default_value_t = 30,
+        value_parser = clap::value_parser!(u64).range(1..=30)
+    )]
+    heartbeat_interval: u64,
     /// Seconds between checks of management policies
     #[arg(long, env = "EVENKEEL_MANAGEMENT_INTERVAL", value_name = "SECONDS", default_value_t = 60)]
     management_interval: u64,
@@ -183,6 +192,7 @@ impl AgentArguments {
             agbot_url: self.agbot_url.clone(),
             ca_file: self.hub_ca_file.clone(),
             poll_interval: Duration::from_secs(self.poll_interval.max(1)),
+            park: Duration::from_secs(self.heartbeat_interval),
             management_interval: Duration::from_secs(self.management_interval.max(1)),
             trusted_keys: self.trusted_keys.clone(),
             upgrade_source: self.upgrade_source.clone(),

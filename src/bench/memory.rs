@@ -12,7 +12,7 @@ use super::load::{Connection, request};
 use super::process::Process;
 use super::report::{Options, Report, Row, Target};
 use super::stage::{ROOT_PASSWORD, Stage, broken};
-use evenkeel_demo::fleet::{Fleet, ORG, root_client};
+use evenkeel_demo::fleet::{Deployment, Fleet, ORG, root_client};
 use evenkeel_demo::{arch, service};
 
 const HUB_MIB: f64 = 40.0;
@@ -179,7 +179,7 @@ struct Service {
 
 impl Service {
     fn responds(&self) -> bool {
-        service::ask(&self.sockets, NODE).as_deref() == Some(SERVICE_VERSION)
+        service::ask(&self.sockets, NODE).is_some_and(|instance| instance.version == SERVICE_VERSION)
     }
 
     fn check(&self) -> Result<(), Failure> {
@@ -250,6 +250,6 @@ async fn deploy(url: &str, sockets: &Path) -> Result<String, ClientError> {
     let token = fleet.create_node(NODE).await?;
     fleet.create_group(&[NODE.to_owned()]).await?;
     fleet.publish_service(SERVICE_VERSION, sockets).await?;
-    fleet.create_policy(SERVICE_VERSION).await?;
+    fleet.create_policy(SERVICE_VERSION, &Deployment::group()).await?;
     Ok(token)
 }

@@ -45,7 +45,7 @@ enum Command {
     /// Prints the version of the agent; an agent asks a program so before it lets it take over.
     #[command(hide = true)]
     AgentVersion,
-    /// Shows the main job on real processes: three agents, an HA group, a service that rolls to its next version.
+    /// Shows what a hub does on real processes: a rollout in an HA group, a lost node, a failover, a rollback.
     Demo(evenkeel_demo::DemoArguments),
     /// The service of the demo.
     #[command(hide = true)]

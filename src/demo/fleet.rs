@@ -23,6 +23,8 @@ const USER: &str = "operator";
 /// Name of the service.
 const SERVICE: &str = "watch";
 const POLICY: &str = "watch-everywhere";
+/// Time after which the version that does not work ends.
+const FAIL_AFTER_SECS: &str = "2";
 const KEY_BITS: usize = 2048;
 
 /// The hub, seen by the demo's user.
@@ -31,6 +33,26 @@ pub struct Fleet {
     key: PrivateKey,
     password: String,
     arch: String,
+}
+
+/// Which nodes the demo's policy selects, and how it is carried out.
+pub struct Deployment {
+    label: &'static str,
+    constraints: Vec<String>,
+    orchestration: Option<Value>,
+}
+
+impl Deployment {
+    /// One instance on every member of the group.
+    pub fn group() -> Deployment {
+        let constraints = vec![format!("openhorizon.hagroup == {GROUP}")];
+        Deployment { label: "Watch on every member of the group", constraints, orchestration: None }
+    }
+
+    /// As many instances, on any node, as these settings want.
+    pub fn orchestrated(orchestration: Value) -> Deployment {
+        Deployment { label: "Watch", constraints: Vec::new(), orchestration: Some(orchestration) }
+    }
 }
 
 /// A call to the hub, as root.
@@ -97,11 +119,21 @@ impl Fleet {
 
     /// Publishes a version of the service, signed.
     pub async fn publish_service(&self, version: &str, sockets: &Path) -> Result<(), ClientError> {
+        self.publish(version, sockets, &[]).await
+    }
+
+    /// The same of a version that ends with an error soon after its start.
+    pub async fn publish_broken_service(&self, version: &str, sockets: &Path) -> Result<(), ClientError> {
+        self.publish(version, sockets, &["--fail-after-secs", FAIL_AFTER_SECS]).await
+    }
+
+    async fn publish(&self, version: &str, sockets: &Path, options: &[&str]) -> Result<(), ClientError> {
         let program = std::env::current_exe().map_err(|error| ClientError::Request(error.to_string()))?;
-        let deployment = json!({"services": {SERVICE: {
-            "command": [program, "demo-service", "--sockets", sockets, "--version", version],
-        }}})
-        .to_string();
+        let mut command = json!([program, "demo-service", "--sockets", sockets, "--version", version]);
+        if let Some(command) = command.as_array_mut() {
+            command.extend(options.iter().map(|option| json!(option)));
+        }
+        let deployment = json!({"services": {SERVICE: {"command": command}}}).to_string();
         let signature = signature::sign(&deployment, &self.key, &mut rand::rng())
             .map_err(|error| ClientError::Request(error.to_string()))?;
         let service = json!({
@@ -115,15 +147,15 @@ impl Fleet {
         Ok(())
     }
 
-    /// Deploys a version to every node of the group.
-    pub async fn create_policy(&self, version: &str) -> Result<(), ClientError> {
-        self.user.create_deployment_policy(ORG, POLICY, &self.policy(version)).await?;
+    /// Deploys a version.
+    pub async fn create_policy(&self, version: &str, deployment: &Deployment) -> Result<(), ClientError> {
+        self.user.create_deployment_policy(ORG, POLICY, &self.policy(version, deployment)).await?;
         Ok(())
     }
 
     /// Wants another version.
-    pub async fn change_policy(&self, version: &str) -> Result<(), ClientError> {
-        self.user.put_deployment_policy(ORG, POLICY, &self.policy(version)).await?;
+    pub async fn change_policy(&self, version: &str, deployment: &Deployment) -> Result<(), ClientError> {
+        self.user.put_deployment_policy(ORG, POLICY, &self.policy(version, deployment)).await?;
         Ok(())
     }
 
@@ -142,12 +174,16 @@ impl Fleet {
         Ok(reasons.into_iter().flatten().filter_map(of_node).collect())
     }
 
-    fn policy(&self, version: &str) -> Value {
-        json!({
-            "label": "Watch on every member of the group",
+    fn policy(&self, version: &str, deployment: &Deployment) -> Value {
+        let mut policy = json!({
+            "label": deployment.label,
             "service": {"name": SERVICE, "org": ORG, "arch": self.arch, "serviceVersions": [{"version": version}]},
-            "constraints": [format!("openhorizon.hagroup == {GROUP}")],
-        })
+            "constraints": deployment.constraints,
+        });
+        if let Some(orchestration) = &deployment.orchestration {
+            policy["orchestration"] = orchestration.clone();
+        }
+        policy
     }
 }
 

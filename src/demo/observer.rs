@@ -1,25 +1,61 @@
 //! An observer independent of the hub: it polls every instance of the service every 20 ms.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::service;
+use super::service::{self, Instance};
 
 const STEP: Duration = Duration::from_millis(20);
 
 /// The observations.
 #[derive(Debug, Clone, Default)]
 pub struct Seen {
-    /// The responding version, by node.
-    pub versions: BTreeMap<String, String>,
-    /// Lowest number of instances that responded at the same time since counting began; `None` before the first poll.
+    /// The responding instance, by node.
+    pub instances: BTreeMap<String, Instance>,
+    /// What was observed since counting began.
+    pub counted: Counted,
+}
+
+/// The observations since counting began.
+#[derive(Debug, Clone, Default)]
+pub struct Counted {
+    /// Lowest number of instances that responded at the same time; `None` before the first poll.
     pub lowest: Option<usize>,
-    /// Looks since counting began.
+    /// Highest number of instances that responded at the same time.
+    pub highest: usize,
+    /// Nodes on which each version responded at some time.
+    pub nodes_by_version: BTreeMap<String, BTreeSet<String>>,
+    /// Number of polls.
     pub observation_count: u64,
+}
+
+impl Counted {
+    fn count(&mut self, instances: &BTreeMap<String, Instance>) {
+        let count = instances.len();
+        self.lowest = Some(self.lowest.map_or(count, |lowest| lowest.min(count)));
+        self.highest = self.highest.max(count);
+        for (node, instance) in instances {
+            self.nodes_by_version.entry(instance.version.clone()).or_default().insert(node.clone());
+        }
+        self.observation_count += 1;
+    }
+}
+
+impl Seen {
+    /// Returns the responding version, by node.
+    pub fn versions(&self) -> BTreeMap<String, String> {
+        self.instances.iter().map(|(node, instance)| (node.clone(), instance.version.clone())).collect()
+    }
+
+    /// Returns the nodes on which this version responds.
+    pub fn nodes_with(&self, version: &str) -> BTreeSet<String> {
+        let matching = self.instances.iter().filter(|(_, instance)| instance.version == version);
+        matching.map(|(node, _)| node.clone()).collect()
+    }
 }
 
 /// A thread that observes every 20 ms.
@@ -40,17 +76,15 @@ impl Observer {
         let thread = std::thread::spawn(move || {
             while !stopping.load(Ordering::Relaxed) {
                 let began = Instant::now();
-                let versions: BTreeMap<String, String> = nodes
+                let instances: BTreeMap<String, Instance> = nodes
                     .iter()
                     .filter_map(|node| Some((node.clone(), service::ask(&sockets, node)?)))
                     .collect();
                 let mut seen = shared.lock().unwrap_or_else(PoisonError::into_inner);
                 if counting.load(Ordering::Relaxed) {
-                    let count = versions.len();
-                    seen.lowest = Some(seen.lowest.map_or(count, |lowest| lowest.min(count)));
-                    seen.observation_count += 1;
+                    seen.counted.count(&instances);
                 }
-                seen.versions = versions;
+                seen.instances = instances;
                 drop(seen);
                 std::thread::sleep(STEP.saturating_sub(began.elapsed()));
             }
@@ -58,7 +92,7 @@ impl Observer {
         Observer { seen, counts, stop, thread: Some(thread) }
     }
 
-    /// Starts recording the lowest number of instances.
+    /// Starts recording the observations in [`Seen::counted`].
     pub fn begin_counting(&self) {
         self.counts.store(true, Ordering::Relaxed);
     }

@@ -56,6 +56,16 @@ impl Processes {
             .find_map(|(name, child)| matches!(child.try_wait(), Ok(Some(_))).then(|| name.clone()))
     }
 
+    /// Kills a process, which gets no chance to do anything first.
+    pub fn kill(&mut self, name: &str) {
+        if let Some(index) = self.running.iter().position(|(running, _)| running == name) {
+            let (_, mut child) = self.running.remove(index);
+            // It may have ended already.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
     /// Ends everything, the agents together and then the hub; kills what does not end in time.
     pub fn stop(&mut self) {
         let first = self.running.len().min(1);

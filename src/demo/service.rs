@@ -2,7 +2,9 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
 use evenkeel_runtime::{ExitStatus, Failure};
@@ -16,6 +18,9 @@ pub struct ServiceArguments {
     /// Version to response with
     #[arg(long)]
     version: String,
+    /// Ends with status 1 so many seconds after its start: a version that does not work
+    #[arg(long)]
+    fail_after_secs: Option<u64>,
 }
 
 /// Responds to every connection until the process is ended; ends when the directory of the sockets is gone.
@@ -35,10 +40,17 @@ pub fn run(arguments: &ServiceArguments) -> Result<(), Failure> {
     let directory = arguments.sockets.clone();
     std::thread::spawn(move || {
         while directory.exists() {
-            std::thread::sleep(std::time::Duration::from_secs(1));
+            std::thread::sleep(Duration::from_secs(1));
         }
         std::process::exit(0);
     });
+    if let Some(secs) = arguments.fail_after_secs {
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_secs(secs));
+            eprintln!("this version does not work");
+            std::process::exit(1);
+        });
+    }
     println!("version {} answers for {node}", arguments.version);
     let response = format!("{} {}\n", arguments.version, std::process::id());
     for connection in listener.incoming() {
@@ -48,12 +60,21 @@ pub fn run(arguments: &ServiceArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Queries the instance on a node for its version; `None` without a response.
-pub fn ask(sockets: &std::path::Path, node: &str) -> Option<String> {
-    let mut connection =
-        std::os::unix::net::UnixStream::connect(sockets.join(format!("{node}.sock"))).ok()?;
-    connection.set_read_timeout(Some(std::time::Duration::from_millis(200))).ok()?;
+/// An instance of the service, as it describes itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Instance {
+    /// Its version.
+    pub version: String,
+    /// Its process.
+    pub process: i32,
+}
+
+/// Queries the instance on a node; `None` without a response.
+pub fn ask(sockets: &Path, node: &str) -> Option<Instance> {
+    let mut connection = UnixStream::connect(sockets.join(format!("{node}.sock"))).ok()?;
+    connection.set_read_timeout(Some(Duration::from_millis(200))).ok()?;
     let mut text = String::new();
     connection.read_to_string(&mut text).ok()?;
-    Some(text.split_whitespace().next()?.to_owned())
+    let (version, process) = text.trim().split_once(' ')?;
+    Some(Instance { version: version.to_owned(), process: process.parse().ok()? })
 }
