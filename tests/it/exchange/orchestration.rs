@@ -109,6 +109,7 @@ async fn settings_that_cannot_be_honoured_are_refused_by_name_and_change_nothing
         for (method, body) in [
             (Method::PUT, with(&before, orchestration.clone())),
             (Method::PATCH, json!({"orchestration": orchestration})),
+            (Method::PATCH, json!({"label": "new", "orchestration": orchestration})),
         ] {
             let (status, response) = call(&world, method, &path(), Some(&body)).await;
             assert_eq!((status, &response["code"]), (400, &json!("invalid-input")), "{response}");

@@ -49,13 +49,16 @@ pub(super) async fn patch_deployment_policy(
     Ok(warnings.on(created(format!("attribute '{name}' of business policy '{org}/{id}' updated"))))
 }
 
-/// The first attribute present counts, in the order of the contract.
+/// The first attribute present counts, in the order of the contract. The document `orchestration` has to hold in any case, as the
+/// types of all other attributes have to.
 fn first_attribute(
     org: &str,
     id: &str,
     request: PatchDeploymentPolicy,
     warnings: &mut ConstraintWarnings,
 ) -> Result<(&'static str, Attribute), ApiError> {
+    let stored = |document: Value| stored_orchestration(org, id, &document);
+    let orchestration = request.orchestration.map(|document| document.map(stored).transpose()).transpose()?;
     Ok(if let Some(constraints) = request.constraints {
         warnings.check("constraints", &constraints)?;
         ("constraints", Attribute::Constraints(constraints))
@@ -72,9 +75,8 @@ fn first_attribute(
         ("service", Attribute::Service(service))
     } else if let Some(input) = request.user_input {
         ("userInput", Attribute::UserInput(input))
-    } else if let Some(orchestration) = request.orchestration {
-        let stored = orchestration.map(|document| stored_orchestration(org, id, &document)).transpose()?;
-        ("orchestration", Attribute::Orchestration(stored))
+    } else if let Some(orchestration) = orchestration {
+        ("orchestration", Attribute::Orchestration(orchestration))
     } else {
         return Err(ApiError::invalid_input(
             "the body names no attribute of a business policy that can be changed",
