@@ -156,11 +156,12 @@ async fn settle(
 async fn carry_out(context: Arc<Context>, command: Command, slots: Arc<Semaphore>) -> bool {
     // The semaphore is never closed.
     let permit = slots.acquire_owned().await;
+    let running = context.outbox.begin_command();
     let outcome = act::carry_out(&context, &command).await;
     drop(permit);
     let is_done = matches!(outcome, Outcome::Done | Outcome::ClaimTaken { .. } | Outcome::PlanApplied { .. });
     context.send_events(vec![Event::CommandOutcome { command: Box::new(command), outcome }]).await;
-    // Woken here, because the reply to a message must not reach the engine before the outcome of the command that sent it.
-    context.outbox.wake_if_new();
+    // Ended here, because the reply to a message must not reach the engine before the outcome of the command that sent it.
+    drop(running);
     is_done
 }

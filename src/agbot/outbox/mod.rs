@@ -8,8 +8,7 @@ mod deliver;
 mod effect;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use evenkeel_agbot_store::outbox::{self as table, OutboxBacklog, OutboxKey, OutboxRow};
@@ -41,16 +40,42 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 #[derive(Default)]
 pub(crate) struct Outbox {
     wake: Notify,
-    has_new: AtomicBool,
+    commands: Mutex<Commands>,
     counted: Mutex<Counted>,
 }
 
-impl Outbox {
-    /// Wakes the deliverer if something was enqueued since the last call.
-    pub(crate) fn wake_if_new(&self) {
-        if self.has_new.swap(false, Ordering::AcqRel) {
-            self.wake.notify_one();
+/// The commands that are being carried out.
+#[derive(Default)]
+struct Commands {
+    running: usize,
+    /// Whether any of them may have enqueued an effect. It stays set until the last one ends: one that ends cannot know whether the
+    /// effect is its own, or of another command that has not committed yet.
+    have_enqueued: bool,
+}
+
+/// A command that is being carried out. The deliverer is woken at its end if it may have enqueued effects.
+pub(crate) struct RunningCommand<'a>(&'a Outbox);
+
+impl Drop for RunningCommand<'_> {
+    fn drop(&mut self) {
+        let mut commands = self.0.commands();
+        commands.running -= 1;
+        if commands.have_enqueued {
+            self.0.wake.notify_one();
         }
+        commands.have_enqueued &= commands.running > 0;
+    }
+}
+
+impl Outbox {
+    /// Returns what is to be kept until the command that begins has committed.
+    pub(crate) fn begin_command(&self) -> RunningCommand<'_> {
+        self.commands().running += 1;
+        RunningCommand(self)
+    }
+
+    fn commands(&self) -> MutexGuard<'_, Commands> {
+        self.commands.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Wakes the deliverer after a change of the partitions.
@@ -110,7 +135,7 @@ async fn insert(
     };
     let effects = effects.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
     table::insert_effects(tx, key, &effects, context.now(), skips_queued).await?;
-    context.outbox.has_new.store(true, Ordering::Release);
+    context.outbox.commands().have_enqueued = true;
     Ok(())
 }
 
@@ -317,4 +342,29 @@ async fn deliver_in_order(context: Arc<Context>, rows: Vec<OutboxRow>) -> Report
 /// Returns whether a delivery to any other node would fail as well.
 fn is_outage(error: &AgbotError) -> bool {
     matches!(error, AgbotError::Exchange(error) if error.status() != Some(429) && error.is_retryable())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use super::*;
+
+    fn is_woken(outbox: &Outbox) -> bool {
+        pin!(outbox.wake.notified()).enable()
+    }
+
+    #[test]
+    fn command_that_commits_after_another_one_ended_wakes_the_deliverer_again() {
+        let outbox = Outbox::default();
+        let slow = outbox.begin_command();
+        let quick = outbox.begin_command();
+        outbox.commands().have_enqueued = true;
+        drop(quick);
+        assert!(is_woken(&outbox));
+        drop(slow);
+        assert!(is_woken(&outbox));
+        drop(outbox.begin_command());
+        assert!(!is_woken(&outbox));
+    }
 }
