@@ -9,7 +9,8 @@ use serde_json::{Value, json};
 
 use super::report::{Options, Output, Report, build};
 use super::{
-    claims, complete, exchange, groups, hub, index, judge, logins, machine, memory, poll, rolling, several,
+    claims, complete, exchange, groups, hub, index, judge, logins, machine, memory, orchestration, poll,
+    rolling, several,
 };
 
 /// Between these lines of a page stand the numbers of the last run.
@@ -28,8 +29,9 @@ pub struct AllArguments {
 
 type Benchmark = fn(Options) -> Result<Report, Failure>;
 
-/// In this order: the index first, because it measures the memory of this process.
-const BENCHMARKS: [(&str, Benchmark); 10] = [
+/// In this order: these two first, because they measure the memory of this process.
+const BENCHMARKS: [(&str, Benchmark); 11] = [
+    ("orchestration", orchestration::run),
     ("index", |options| index::run(&index::IndexArguments::usual(options))),
     ("poll", |options| complete(poll::run(options))),
     ("exchange", |options| complete(exchange::run(options))),

@@ -16,6 +16,8 @@ mod load;
 mod logins;
 mod machine;
 mod memory;
+mod orchestration;
+mod orchestration_fleet;
 mod poll;
 mod process;
 mod report;
@@ -44,6 +46,8 @@ enum Benchmark {
     All(all::AllArguments),
     /// One policy against a fleet of nodes and one node against many policies, on the index and naively
     Index(index::IndexArguments),
+    /// Failed tasks, whole workloads and placements, as the engine decides about them and naively
+    Orchestration(Options),
     /// Idle change polls and heartbeats, beside the smallest web server
     Poll(Options),
     /// Durable creation and deletion of HA groups, beside pgbench with the same statements
@@ -69,6 +73,7 @@ pub fn run(arguments: BenchArguments) -> Result<(), Failure> {
     match arguments.what {
         Benchmark::All(arguments) => all::run(&arguments),
         Benchmark::Index(arguments) => finish(index::run(&arguments)?, arguments.options),
+        Benchmark::Orchestration(options) => finish(orchestration::run(options)?, options),
         Benchmark::Poll(options) => finish(complete(poll::run(options))?, options),
         Benchmark::Groups(options) => finish(complete(groups::run(options))?, options),
         Benchmark::Logins(options) => finish(complete(logins::run(options))?, options),
