@@ -11,6 +11,9 @@ use roaring::RoaringBitmap;
 
 use super::{Constraint, Elimination, NodeTable, Ranking, rank::Key};
 
+/// So many tasks are placed by a look at every key for each of them; for more, the keys are ordered once.
+const FEW: usize = 4;
+
 /// A task that waits for a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Want {
@@ -49,7 +52,7 @@ pub fn place(
     added: &BTreeMap<u32, i64>,
     wants: &[Want],
 ) -> Placed {
-    let mut search = Search::new(table, ranking, elimination, added);
+    let mut search = Search::new(table, ranking, elimination, added, wants.len());
     let mut nodes = vec![None; wants.len()];
     for (node, want) in nodes.iter_mut().zip(wants) {
         *node = want.preferred.filter(|preferred| search.take(*preferred));
@@ -61,13 +64,15 @@ pub fn place(
     Placed { nodes, elimination: search.finish() }
 }
 
-/// The nodes that are left, the best on top.
+/// The nodes that are left.
 struct Search<'a> {
     table: &'a NodeTable,
+    ranking: &'a Ranking<'a>,
     elimination: Elimination,
     added: BTreeMap<u32, i64>,
     counts_matter: bool,
-    heap: BinaryHeap<Reverse<Key>>,
+    /// The best on top; none when every key is looked at for each task.
+    heap: Option<BinaryHeap<Reverse<Key>>>,
     chosen: RoaringBitmap,
     full: RoaringBitmap,
 }
@@ -75,30 +80,38 @@ struct Search<'a> {
 impl<'a> Search<'a> {
     fn new(
         table: &'a NodeTable,
-        ranking: &Ranking<'_>,
+        ranking: &'a Ranking<'a>,
         mut elimination: Elimination,
         added: &BTreeMap<u32, i64>,
+        task_count: usize,
     ) -> Self {
         restore(table, &mut elimination, added);
-        let counts_matter = ranking.depends_on_counts();
-        let mut keys = ranking.keys(&elimination.remaining);
-        if counts_matter {
-            for ((key, node), change) in
-                keys.iter_mut().filter_map(|one| added.get(&one.1).map(|by| (one, by)))
-            {
-                shift(key, *change);
-                debug_assert!(elimination.remaining.contains(*node));
-            }
-        }
-        Self {
+        let is_scan = task_count <= FEW && ranking.has_single_keys();
+        let mut search = Self {
             table,
+            ranking,
             elimination,
             added: added.clone(),
-            counts_matter,
-            heap: keys.into_iter().map(Reverse).collect(),
+            counts_matter: ranking.depends_on_counts(),
+            heap: None,
             chosen: RoaringBitmap::new(),
             full: RoaringBitmap::new(),
+        };
+        if !is_scan {
+            let keys = ranking.keys(&search.elimination.remaining).into_iter();
+            search.heap = Some(keys.map(|(key, node)| Reverse((search.shifted(key, node), node))).collect());
         }
+        search
+    }
+
+    /// Returns the key of a node with the instances of this decision.
+    fn shifted(&self, mut key: [u64; 4], node: u32) -> [u64; 4] {
+        if self.counts_matter
+            && let Some(by) = self.added.get(&node)
+        {
+            shift(&mut key, *by);
+        }
+        key
     }
 
     /// Instances of the workload unit on a node, with those of this decision.
@@ -121,9 +134,27 @@ impl<'a> Search<'a> {
 
     /// Takes room on the best node.
     fn best(&mut self, avoided: Option<u32>) -> Option<u32> {
+        match self.heap.take() {
+            Some(mut heap) => {
+                let found = self.best_in(&mut heap, avoided);
+                self.heap = Some(heap);
+                found
+            }
+            None => {
+                let left = self.elimination.remaining.iter();
+                let left = left.filter(|node| Some(*node) != avoided && !self.full.contains(*node));
+                let keys = left.filter_map(|node| Some((self.shifted(self.ranking.key(node)?, node), node)));
+                let (_, node) = keys.min()?;
+                self.take(node);
+                Some(node)
+            }
+        }
+    }
+
+    fn best_in(&mut self, heap: &mut BinaryHeap<Reverse<Key>>, avoided: Option<u32>) -> Option<u32> {
         let mut passed_over = None;
         let found = loop {
-            let Some(Reverse((mut key, node))) = self.heap.pop() else { break None };
+            let Some(Reverse((mut key, node))) = heap.pop() else { break None };
             if self.full.contains(node) {
                 continue;
             }
@@ -136,7 +167,7 @@ impl<'a> Search<'a> {
             if self.counts_matter && key[0] < own {
                 let missing = own - key[0];
                 shift(&mut key, missing as i64);
-                self.heap.push(Reverse((key, node)));
+                heap.push(Reverse((key, node)));
                 continue;
             }
             self.take(node);
@@ -144,11 +175,11 @@ impl<'a> Search<'a> {
                 if self.counts_matter {
                     shift(&mut key, 1);
                 }
-                self.heap.push(Reverse((key, node)));
+                heap.push(Reverse((key, node)));
             }
             break Some(node);
         };
-        self.heap.extend(passed_over);
+        heap.extend(passed_over);
         found
     }
 

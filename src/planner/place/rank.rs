@@ -49,32 +49,45 @@ impl<'a> Ranking<'a> {
 
     /// Returns the keys of nodes, in no order; empty when the policy ranks none.
     pub(super) fn keys(&self, among: &RoaringBitmap) -> Vec<Key> {
-        let table = self.table;
-        let one = |key: u64| [key, 0, 0, 0];
-        let of_each = |key: &dyn Fn(u32) -> [u64; 4]| among.iter().map(|node| (key(node), node)).collect();
         match self.placement.order {
-            NodeOrder::Unranked => Vec::new(),
-            NodeOrder::Listed => of_each(&|node| one(self.position(node))),
-            NodeOrder::Spread => of_each(&|node| self.spread(node)),
-            NodeOrder::LastStart => of_each(&|node| {
-                let started = table.node(node).last_start_at;
-                one(started.map_or(u64::MAX, |at| u64::MAX / 2 - at.as_millisecond().max(0) as u64))
-            }),
             NodeOrder::Shifted(shift) => {
-                let mut order: Vec<Key> = of_each(&|node| one(self.position(node)));
+                let mut order: Vec<Key> = among.iter().map(|node| (one(self.position(node)), node)).collect();
                 order.sort_unstable();
                 let by = shift as usize % order.len().max(1);
                 order.rotate_left(by);
                 (0..).zip(order).map(|(position, (_, node))| (one(position), node)).collect()
             }
-            NodeOrder::LeastInstances => of_each(&|node| {
-                [u64::from(table.own(node)), u64::from(table.node(node).instance_count), 0, 0]
-            }),
+            _ => among.iter().filter_map(|node| Some((self.key(node)?, node))).collect(),
         }
+    }
+
+    /// Returns whether the key of a node depends on no other node.
+    pub(super) fn has_single_keys(&self) -> bool {
+        !matches!(self.placement.order, NodeOrder::Unranked | NodeOrder::Shifted(_))
+    }
+
+    /// Returns the key of one node; none when it depends on others, or the policy ranks none.
+    pub(super) fn key(&self, node: u32) -> Option<[u64; 4]> {
+        let table = self.table;
+        Some(match self.placement.order {
+            NodeOrder::Unranked | NodeOrder::Shifted(_) => return None,
+            NodeOrder::Listed => one(self.position(node)),
+            NodeOrder::Spread => self.spread(node),
+            NodeOrder::LastStart => {
+                let started = table.node(node).last_start_at;
+                one(started.map_or(u64::MAX, |at| u64::MAX / 2 - at.as_millisecond().max(0) as u64))
+            }
+            NodeOrder::LeastInstances => {
+                [u64::from(table.own(node)), u64::from(table.instance_count(node)), 0, 0]
+            }
+        })
     }
 
     /// Nodes that are not listed follow in scope order.
     fn position(&self, node: u32) -> u64 {
+        if self.positions.is_empty() {
+            return u64::MAX;
+        }
         self.positions.get(&self.table.node(node).id).copied().unwrap_or(u64::MAX)
     }
 
@@ -94,4 +107,8 @@ impl<'a> Ranking<'a> {
         }
         words
     }
+}
+
+fn one(key: u64) -> [u64; 4] {
+    [key, 0, 0, 0]
 }

@@ -170,6 +170,8 @@ pub struct NodeTable {
     members: RoaringBitmap,
     removed: BTreeMap<Constraint, RoaringBitmap>,
     own: Vec<u32>,
+    /// Instances of all workloads, apart from the nodes, so that ranking all of them reads little memory.
+    instance_counts: Vec<u32>,
     max_per_node: u32,
 }
 
@@ -179,6 +181,7 @@ impl NodeTable {
         let numbers = (0..).zip(&nodes).map(|(number, node)| (node.id.clone(), number)).collect();
         let mut table =
             Self { own: vec![0; nodes.len()], numbers, max_per_node: max_per_node.max(1), ..Self::default() };
+        table.instance_counts = vec![0; nodes.len()];
         for node in nodes {
             table.nodes.push(node);
             table.index(table.nodes.len() - 1);
@@ -197,6 +200,7 @@ impl NodeTable {
 
     fn index(&mut self, number: usize) {
         let node = &self.nodes[number];
+        self.instance_counts[number] = node.instance_count;
         set(&mut self.members, number, node.is_member);
         for constraint in Constraint::OF_NODES.into_iter().filter(|one| *one != Constraint::MaxPerNode) {
             set(self.removed.entry(constraint).or_default(), number, node.is_removed_by(constraint));
@@ -249,6 +253,11 @@ impl NodeTable {
     /// Returns how many instances of the workload unit are on a node.
     pub fn own(&self, number: u32) -> u32 {
         self.own[number as usize]
+    }
+
+    /// Returns how many instances of all workloads are on a node.
+    pub(super) fn instance_count(&self, number: u32) -> u32 {
+        self.instance_counts[number as usize]
     }
 
     /// Returns how many instances of the workload unit a node with a capable agent may run.

@@ -106,6 +106,35 @@ fn a3_7_instances_spread_over_the_emptiest_nodes() {
 }
 
 #[test]
+fn few_tasks_get_the_nodes_that_the_first_of_many_get() {
+    let mut nodes = nodes(9);
+    for (number, node) in nodes.iter_mut().enumerate() {
+        node.instance_count = (number * 5 % 7) as u32;
+        node.last_start_at = (number % 2 == 0).then(|| at(number as i64 * 3 % 11));
+        node.frozen = (number == 4).then_some(FrozenLevel::Node);
+    }
+    let mut table = NodeTable::new(nodes, 2);
+    for name in ["n2", "n7", "n7"] {
+        table.count_instance(&NodeId::new("o", name), true);
+    }
+    for order in [NodeOrder::Listed, NodeOrder::Spread, NodeOrder::LastStart, NodeOrder::LeastInstances] {
+        let mut rules = placement(order);
+        rules.listed = vec![NodeId::new("o", "n6"), NodeId::new("o", "n3")];
+        let mut wants = [Want::default(); 10];
+        wants[1].avoided = Some(0);
+        wants[2].preferred = Some(8);
+        let many = put(&table, &rules, &wants);
+        for count in 1..=4 {
+            let few = put(&table, &rules, &wants[..count]);
+            // A preferred node is taken first of all.
+            if count > 2 || !many.nodes[..count].contains(&Some(8)) {
+                assert_eq!(few.nodes, many.nodes[..count], "{order:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn preferred_node_is_taken_if_it_remains_and_an_avoided_one_never() {
     let mut nodes = nodes(3);
     nodes[1].frozen = Some(FrozenLevel::Node);
