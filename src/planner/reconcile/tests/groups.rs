@@ -71,13 +71,15 @@ fn e4_s4_peer_keeps_the_old_version_when_the_new_one_crashes() {
     assert!(world.running_versions().contains(&1));
 }
 
+/// P-S4.
 #[test]
-fn e4_drain_of_the_last_running_member_waits() {
+fn p_s4_drain_of_the_last_running_member_waits() {
     let mut world = pair();
     world.take_down("n2");
     world.set_availability("n1", Availability::Drain);
     world.run(30);
     assert_eq!(world.running_nodes(), ["n1"]);
+    assert!(!world.last.blocked.is_empty(), "what it waits for is known");
     world.bring_back("n2");
     world.run(30);
     assert_eq!(world.running_nodes(), ["n2"]);
