@@ -3,7 +3,8 @@
 use clap::Command;
 
 /// Commands with their examples; a test reads every line as the program would.
-const EXAMPLES: [(&str, &[&str]); 21] = [
+const EXAMPLES: [(&str, &[&str]); 22] = [
+    ("plan", &["hzn plan watch-line-1 -f version-2.yaml", "hzn plan watch-line-1 --output json"]),
     ("apply", &["hzn apply -f plant.yaml --dry-run", "hzn apply -f plant/ --prune 'Line 1' --wait"]),
     ("exchange org create", &["hzn exchange org create plant --description 'Plant 1'"]),
     ("exchange user create", &["hzn exchange user create --admin ada - ada@plant.example < password"]),

@@ -20,6 +20,7 @@ mod layout;
 mod machine;
 mod orchestration;
 mod output;
+mod plan;
 mod reference;
 mod rollout;
 mod server;
@@ -67,6 +68,8 @@ enum Command {
     Agbot(agbot::AgbotArguments),
     /// Rollouts of deployment policies through HA groups
     Rollout(rollout::RolloutArguments),
+    /// Shows what a write of a deployment policy would create, replace, move and stop, without acting
+    Plan(plan::PlanArguments),
     /// Makes services, HA groups and policies match files, and shows what changed
     Apply(apply::ApplyArguments),
     /// Checks whether nodes, or all members of an HA group, would get a service
@@ -194,6 +197,7 @@ async fn dispatch(command: Command, context: &Context) -> Outcome {
         Command::Exchange(arguments) => exchange::run(arguments, context).await,
         Command::Agbot(arguments) => agbot::run(arguments, context).await,
         Command::Rollout(arguments) => rollout::run(arguments, context).await,
+        Command::Plan(arguments) => plan::run(&arguments, context).await,
         Command::Apply(arguments) => apply::run(&arguments, context).await,
         Command::Deploycheck(arguments) => check::run(*arguments, context).await,
         Command::Explain(arguments) => check::explain::run(&arguments, context).await,

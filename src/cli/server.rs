@@ -88,7 +88,9 @@ pub struct Trace {
 impl Observer for Trace {
     fn intercept(&self, request: &Request<Bytes>) -> Option<Response<Bytes>> {
         let method = request.method();
-        if !self.is_dry_run || method == Method::GET {
+        // A plan is no write.
+        let is_read = method == Method::GET || request.uri().path().ends_with("/plan");
+        if !self.is_dry_run || is_read {
             return None;
         }
         note(format!("dry run: {method} {}{}", self.url, request.uri().path()));

@@ -25,6 +25,7 @@ pub mod other_agbots;
 mod pair;
 mod pass;
 pub mod place;
+pub mod preview;
 pub mod reconcile;
 pub mod report;
 mod report_text;

@@ -8,6 +8,7 @@ mod caller;
 mod hidden;
 mod permission;
 mod pipeline;
+mod plan;
 mod shape;
 mod status;
 mod stop;
@@ -74,6 +75,7 @@ fn endpoints() -> Vec<Operation> {
     let mut all = upgrade_endpoints();
     all.extend(administration_endpoints());
     all.extend(status_endpoints());
+    all.push(plan_endpoint());
     all.into_iter().map(Endpoint::at_root_too).collect()
 }
 
@@ -147,6 +149,17 @@ fn status_endpoints() -> Vec<Operation> {
             .doc(TAG, "Answers the health of the agbot")
             .success("its health"),
     ]
+}
+
+fn plan_endpoint() -> Operation {
+    post(
+        "/orgs/{organization}/business/policies/{policy}/plan",
+        "plan_deployment_policy",
+        plan::plan_deployment_policy,
+    )
+    .doc(TAG, "Plans a write of a deployment policy: what it would create, replace, move and stop, in order, without acting")
+    .success("the changes, what would wait after them, and a token of the plan")
+    .response::<ApiResponse>(404, "the policy does not exist or is not served")
 }
 
 /// The API's body for a message: `code` repeats the status as text.

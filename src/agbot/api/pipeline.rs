@@ -45,7 +45,7 @@ impl Refusal {
     }
 
     /// The response of a rejecting extractor.
-    fn of(rejection: impl IntoResponse) -> Refusal {
+    pub(super) fn of(rejection: impl IntoResponse) -> Refusal {
         Refusal(Box::new(rejection.into_response()))
     }
 }
@@ -94,6 +94,7 @@ paths! {
     MemberPath { hagroup; node }: "A member of an HA group in a path.";
     ManagementPath { hagroup, nmp; node }: "A management policy for a member of an HA group in a path.";
     RolloutPath { policy, action }: "A deployment policy in a path, and what to do about its rollouts.";
+    PolicyPath { policy }: "A deployment policy in a path.";
     AgreementPath { agreement }: "An agreement in a path.";
 }
 

@@ -14,7 +14,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::facts;
 use super::inert::PolicyKind;
-use super::served_entries::ServedEntries;
+use super::served_entries::{self, ServedEntries};
 use crate::context::Context;
 
 /// Concurrent requests during a full read.
@@ -234,6 +234,24 @@ pub async fn pattern(
     services(context, keys, &mut Found::default(), &mut events).await?;
     events.extend(facts.into_iter().map(policy_changed));
     Ok(events)
+}
+
+/// Returns a deployment policy as if the exchange had it, with its services; none when it is not served.
+///
+/// # Errors
+/// When the exchange does not respond.
+pub async fn written_policy(
+    context: &Context,
+    id: &PolicyId,
+    document: &DeploymentPolicyResponse,
+) -> Result<Option<Vec<Event>>, ClientError> {
+    let served_entries = served_entries::read(context).await?;
+    let Some(facts) = policy_facts(&served_entries, id, document) else { return Ok(None) };
+    let mut events = Vec::new();
+    services(context, BTreeSet::from([facts.service.clone()]), &mut Found::default(), &mut events).await?;
+    let last_updated = facts.last_updated.or_else(|| Some(context.now()));
+    events.push(policy_changed(DeploymentPolicyFacts { last_updated, ..facts }));
+    Ok(Some(events))
 }
 
 fn policy_facts(

@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use evenkeel_client::Resource;
 use http::StatusCode;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::resource::Kind;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::Outcome;
 use crate::input::{read_json, template};
 use crate::output::View;
+use crate::plan::CheckToken;
 use crate::signer::sign_policy;
 use crate::wait::{self, Wait};
 
@@ -58,6 +59,8 @@ pub enum DeploymentCommand {
         #[arg(short = 'f', long = "json-file", value_name = "FILE")]
         file: PathBuf,
         #[command(flatten)]
+        token: CheckToken,
+        #[command(flatten)]
         wait: Wait,
     },
     /// Changes attributes of a deployment policy
@@ -68,6 +71,8 @@ pub enum DeploymentCommand {
         /// JSON or YAML file with the attributes, - for standard input
         #[arg(short = 'f', long = "json-file", value_name = "FILE")]
         file: PathBuf,
+        #[command(flatten)]
+        token: CheckToken,
         #[command(flatten)]
         wait: Wait,
     },
@@ -94,17 +99,18 @@ pub async fn run(command: DeploymentCommand, context: &Context, exchange: &Excha
                 .await
         }
         DeploymentCommand::New => show_template(context),
-        DeploymentCommand::Add { policy, file, wait } => {
+        DeploymentCommand::Add { policy, file, token, wait } => {
             let mut body = read_json(&file, &context.settings)?;
-            without(&mut body, &EXCHANGE_ONLY);
-            sign_policy(&mut body, context)?;
+            prepare(&mut body, context)?;
+            token.check(context, exchange, &policy, async || Ok(body.clone())).await?;
             POLICIES.put(exchange, &policy, &body, StatusCode::FORBIDDEN).await?;
             wait::policy::follow(&wait, context, exchange, &policy).await
         }
-        DeploymentCommand::Update { policy, file, wait } => {
+        DeploymentCommand::Update { policy, file, token, wait } => {
             let mut changes = read_json(&file, &context.settings)?;
-            without(&mut changes, &EXCHANGE_ONLY);
-            sign_policy(&mut changes, context)?;
+            prepare(&mut changes, context)?;
+            let written = async || merged(exchange, &policy, changes.as_object()).await;
+            token.check(context, exchange, &policy, written).await?;
             update(exchange, &policy, changes).await?;
             wait::policy::follow(&wait, context, exchange, &policy).await
         }
@@ -112,15 +118,30 @@ pub async fn run(command: DeploymentCommand, context: &Context, exchange: &Excha
     }
 }
 
+/// Makes a policy, or attributes of one, ready to be sent: without what only the exchange sets, and signed.
+///
+/// # Errors
+/// When it cannot be signed.
+pub fn prepare(body: &mut Value, context: &Context) -> Outcome {
+    without(body, &EXCHANGE_ONLY);
+    sign_policy(body, context)
+}
+
+/// Returns a policy with changed attributes.
+async fn merged(exchange: &Exchange, name: &str, changes: Option<&Map<String, Value>>) -> Outcome<Value> {
+    let mut policy = POLICIES.read_one(exchange, name).await?.into_value();
+    without(&mut policy, &EXCHANGE_ONLY);
+    if let (Some(members), Some(changes)) = (policy.as_object_mut(), changes) {
+        members.extend(changes.clone());
+    }
+    Ok(policy)
+}
+
 /// One attribute is changed alone; several take effect at once, so that no agbot ever acts on half of the change.
 async fn update(exchange: &Exchange, name: &str, changes: Value) -> Outcome {
     match changes {
         Value::Object(changes) if changes.len() > 1 => {
-            let mut policy = POLICIES.read_one(exchange, name).await?.into_value();
-            without(&mut policy, &EXCHANGE_ONLY);
-            if let Some(members) = policy.as_object_mut() {
-                members.extend(changes);
-            }
+            let policy = merged(exchange, name, Some(&changes)).await?;
             let (org, id) = exchange.split(name);
             let doing = format!("changing deployment policy {org}/{id}");
             POLICIES.replace(exchange, name, &policy, &doing).await?;

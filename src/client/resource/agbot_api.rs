@@ -3,14 +3,16 @@
 use evenkeel_wire::RawJson;
 use evenkeel_wire::agbot::agreement::{Agreements, AgreementsResponse};
 use evenkeel_wire::agbot::event::EventsQuery;
+use evenkeel_wire::agbot::plan::PlanResponse;
 use evenkeel_wire::agbot::reason::{InertPolicy, ReasonsResponse};
 use evenkeel_wire::agbot::rollout::RolloutsResponse;
 use evenkeel_wire::agbot::status::AgbotStatus;
 use evenkeel_wire::agbot::upgrade::UpgradesResponse;
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::{Method, StatusCode};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
+use crate::client::encode;
 use crate::{Client, ClientError, Path};
 
 /// Reasons as the agbot sent them.
@@ -102,6 +104,23 @@ impl Client {
         match response.status {
             StatusCode::NOT_FOUND => Ok(None),
             status if status.is_success() => Ok(Some(response.json().unwrap_or_default())),
+            _ => Err(response.unexpected()),
+        }
+    }
+
+    /// What a write of a deployment policy would do; without a body the policy as it is. `None` when there is no such policy (404).
+    pub async fn plan_deployment_policy<P: Serialize + ?Sized>(
+        &self,
+        org: &str,
+        policy: &str,
+        body: Option<&P>,
+    ) -> Result<Option<PlanResponse>, ClientError> {
+        let path = Path::org(org, &["business", "policies", policy, "plan"]);
+        let json = body.map(encode).transpose()?;
+        let response = self.send(Method::POST, &path, json).await?;
+        match response.status {
+            StatusCode::NOT_FOUND => Ok(None),
+            status if status.is_success() => response.json().map(Some),
             _ => Err(response.unexpected()),
         }
     }

@@ -86,7 +86,7 @@ fn follow_policy(pass: &mut Pass<'_>, policy: &PolicyId) {
 }
 
 /// Returns whether a workload's slots are nodes and are to be numbers, or the other way round, or whether groups now count by themselves.
-fn has_other_form(model: &Model, known: &WorkloadRecord, facts: &DeploymentPolicyFacts) -> bool {
+pub(crate) fn has_other_form(model: &Model, known: &WorkloadRecord, facts: &DeploymentPolicyFacts) -> bool {
     let Some(wanted) = known.workload(facts, &model.hub_defaults()) else { return false };
     let has_groups = matches!(wanted.scope, NodeScope::EveryGroup | NodeScope::Groups(_));
     let is_other = |slot: &Slot| matches!(slot, Slot::Node(_)) != wanted.goal.is_per_node();
@@ -97,7 +97,7 @@ fn has_other_form(model: &Model, known: &WorkloadRecord, facts: &DeploymentPolic
 }
 
 /// Returns tasks for the agreements that a policy has already.
-fn adopted_tasks(pass: &Pass<'_>, record: &WorkloadRecord) -> Vec<Task> {
+pub(crate) fn adopted_tasks(pass: &Pass<'_>, record: &WorkloadRecord) -> Vec<Task> {
     let (model, policy) = (pass.model, &record.policy);
     let facts = model.policy(policy);
     let Some(workload) = facts.and_then(|facts| record.workload(facts, &model.hub_defaults())) else {

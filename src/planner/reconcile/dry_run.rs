@@ -91,6 +91,17 @@ pub fn dry_run(facts: &UnitFacts<'_>, now: Timestamp) -> DryRun {
     outcome
 }
 
+/// Returns what would happen to a workload unit that its policy no longer has.
+pub fn dry_removal(facts: &UnitFacts<'_>) -> DryRun {
+    let wanted = |(slot, tasks): (&Slot, &SlotTasks)| {
+        let task = tasks.wanted().next()?;
+        let (slot, from) = (slot.clone(), task.node.clone());
+        Some(ExpectedChange { kind: ExpectedKind::Stop, slot, from, to: None, cause: None })
+    };
+    let changes = facts.slots.iter().filter_map(wanted).collect();
+    DryRun { changes, blocked: Vec::new(), unplaced: None, is_complete: true }
+}
+
 /// The rows as they would be.
 struct Imagined {
     workload: Workload,

@@ -25,7 +25,7 @@ use crate::{
     workload::{Slot, Slots, UnitId, Workload},
 };
 
-pub use dry_run::{DryRun, ExpectedChange, ExpectedKind, dry_run};
+pub use dry_run::{DryRun, ExpectedChange, ExpectedKind, dry_removal, dry_run};
 pub(crate) use pass::UnitPass;
 pub use plan::{InstanceFailure, TaskChange, UnitEvent, UnitPlan};
 pub use unit_nodes::{NodeExtras, unit_node, unit_nodes};

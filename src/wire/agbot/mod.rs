@@ -6,6 +6,7 @@
 pub mod agreement;
 pub mod claim;
 pub mod event;
+pub mod plan;
 pub mod reason;
 pub mod rollout;
 pub mod status;

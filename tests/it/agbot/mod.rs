@@ -10,6 +10,7 @@ mod in_process;
 mod inert_policy;
 mod other_agbot;
 mod parallelism;
+mod plan;
 mod privacy;
 mod records;
 mod rolling;

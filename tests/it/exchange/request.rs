@@ -172,7 +172,9 @@ fn json_body(operation: &str, aim: Aim) -> Value {
         "create_service_dockauth" | "replace_service_dockauth" => json!({"registry": "r", "token": "t"}),
         "create_pattern" => pattern(org, "l", false),
         "replace_pattern" => pattern(org, "l", aim.name == "public"),
-        "create_deployment_policy" | "replace_deployment_policy" => deployment_policy(org),
+        "create_deployment_policy" | "replace_deployment_policy" | "plan_deployment_policy" => {
+            deployment_policy(org)
+        }
         "create_management_policy" | "replace_management_policy" => json!({"label": "l"}),
         "create_ha_group" => json!({"members": ["n2"]}),
         "update_ha_group" => json!({"members": ["n1"]}),

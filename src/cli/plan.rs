@@ -1,0 +1,213 @@
+//! `hzn plan`: what a write of a deployment policy would do, and the token that a write can be bound to (orchestration D3).
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use evenkeel_wire::agbot::plan::{PlanResponse, PlannedAction, PlannedChange};
+use serde_json::Value;
+
+use crate::context::{Context, Exchange, UserOptions};
+use crate::exchange::deployment::{self, POLICIES};
+use crate::exit::{CliError, Outcome};
+use crate::input::read_json;
+use crate::output::View;
+
+/// Options of `plan`.
+#[derive(Debug, Args)]
+pub struct PlanArguments {
+    #[command(flatten)]
+    user: UserOptions,
+    /// Deployment policy, as [ORG/]POLICY; not needed if the file names it
+    #[arg(required_unless_present = "file")]
+    policy: Option<String>,
+    /// JSON or YAML file with the policy as it would be written, - for standard input [default: the policy as it is]
+    #[arg(short = 'f', long = "json-file", value_name = "FILE")]
+    file: Option<PathBuf>,
+}
+
+/// Binds a write to a plan.
+#[derive(Debug, Args)]
+pub struct CheckToken {
+    /// Write only if the plan of this write still has this token (see hzn plan)
+    #[arg(long, value_name = "TOKEN")]
+    check_token: Option<String>,
+}
+
+/// Shows what a write would do.
+///
+/// # Errors
+/// With status 8 when there is no such policy, 5 when the agbot cannot tell.
+pub async fn run(arguments: &PlanArguments, context: &Context) -> Outcome {
+    let exchange = context.exchange(&arguments.user, None)?;
+    let (name, body) = match &arguments.file {
+        None => (arguments.policy.clone().unwrap_or_default(), None),
+        Some(file) => {
+            let document = read_json(file, &context.settings)?;
+            let (named, mut body) = named_policy(document);
+            let name = arguments.policy.clone().or(named).ok_or_else(|| {
+                CliError::input(
+                    "nothing was planned",
+                    format!("{} does not name its policy", file.display()),
+                    "name the policy before -f",
+                )
+            })?;
+            deployment::prepare(&mut body, context)?;
+            (name, Some(body))
+        }
+    };
+    let found = plan(context, &exchange, &name, body.as_ref()).await?;
+    let json = serde_json::to_value(&found).unwrap_or_default();
+    context.screen.show(&View::plain(text(&found), json))
+}
+
+impl CheckToken {
+    /// Fails when the plan of a write has another token.
+    ///
+    /// # Errors
+    /// With status 1 when it has, 5 when the agbot cannot tell.
+    pub async fn check(
+        &self,
+        context: &Context,
+        exchange: &Exchange,
+        name: &str,
+        body: impl AsyncFnOnce() -> Outcome<Value>,
+    ) -> Outcome {
+        let Some(token) = &self.check_token else { return Ok(()) };
+        let found = plan(context, exchange, name, Some(&body().await?)).await?;
+        if found.token == *token {
+            return Ok(());
+        }
+        Err(CliError::input(
+            format!("deployment policy {} was not written", found.policy),
+            format!(
+                "the document, or what it would act on, has changed since the plan: its token is {} now",
+                found.token
+            ),
+            "look at the new plan with: hzn plan",
+        ))
+    }
+}
+
+/// Returns the name and the policy of a document of `hzn apply`; a plain policy has no name.
+fn named_policy(document: Value) -> (Option<String>, Value) {
+    match document {
+        Value::Object(mut members) if members.get("kind").is_some_and(|kind| kind == "policy") => {
+            let name = members.get("name").and_then(Value::as_str).map(str::to_owned);
+            (name, members.shift_remove("spec").unwrap_or_default())
+        }
+        policy => (None, policy),
+    }
+}
+
+async fn plan(
+    context: &Context,
+    exchange: &Exchange,
+    name: &str,
+    body: Option<&Value>,
+) -> Outcome<PlanResponse> {
+    let (org, id) = exchange.split(name);
+    let agbot = context.agbot(exchange)?;
+    let doing = format!("planning deployment policy {org}/{id}");
+    let found = agbot.call(&doing, agbot.client.plan_deployment_policy(&org, &id, body)).await?;
+    found.ok_or_else(|| POLICIES.missing(name))
+}
+
+fn text(plan: &PlanResponse) -> String {
+    let mut text = format!("deployment policy {}\n", plan.policy);
+    let is_alone = plan.workload_units.len() == 1;
+    let mut add = |line: std::fmt::Arguments<'_>| {
+        // Writing to a text cannot fail.
+        let _ = writeln!(text, "{line}");
+    };
+    for part in &plan.workload_units {
+        if !is_alone {
+            add(format_args!("{}", part.name));
+        }
+        for change in &part.changes {
+            add(format_args!("  {}", line(change)));
+        }
+        for waiting in &part.blocked {
+            add(format_args!("  ! slot {} waits: {}", waiting.slot, waiting.reason));
+        }
+        if let Some(unplaced) = &part.unplaced {
+            add(format_args!("  ! {unplaced}"));
+        }
+    }
+    if !plan.complete {
+        add(format_args!("  and more changes of this kind"));
+    }
+    let count = |action| {
+        let changes = plan.workload_units.iter().flat_map(|part| &part.changes);
+        changes.filter(|change| change.action == action).count()
+    };
+    add(format_args!(
+        "plan: {} to create, {} to replace, {} to move, {} to restart, {} to stop",
+        count(PlannedAction::Create),
+        count(PlannedAction::Replace),
+        count(PlannedAction::Move),
+        count(PlannedAction::Restart),
+        count(PlannedAction::Stop)
+    ));
+    add(format_args!("token: {}", plan.token));
+    text
+}
+
+fn line(change: &PlannedChange) -> String {
+    let node = |node: &Option<evenkeel_ids::NodeId>| node.as_ref().map(|node| node.name().to_owned());
+    let (from, to) = (node(&change.from), node(&change.to));
+    let place = match (&from, &to) {
+        (Some(from), Some(to)) if from == to => format!("on {to}"),
+        (Some(from), Some(to)) => format!("from {from} to {to}"),
+        (None, Some(node)) | (Some(node), None) => format!("on {node}"),
+        (None, None) => "on no node yet".to_owned(),
+    };
+    let (sign, verb) = match change.action {
+        PlannedAction::Create => ('+', "create"),
+        PlannedAction::Replace => ('~', "replace"),
+        PlannedAction::Move => ('>', "move"),
+        PlannedAction::Restart => ('~', "restart"),
+        PlannedAction::Stop => ('-', "stop"),
+    };
+    format!("{sign} {verb} slot {} {place}: {}", change.slot, change.reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn document_of_apply_names_its_policy() {
+        let document = json!({"kind": "policy", "name": "watch", "spec": {"label": "w"}});
+        assert_eq!(named_policy(document), (Some("watch".to_owned()), json!({"label": "w"})));
+        assert_eq!(named_policy(json!({"label": "w"})), (None, json!({"label": "w"})));
+    }
+
+    #[test]
+    fn plan_is_shown_like_a_difference() {
+        let plan: PlanResponse = serde_json::from_value(json!({
+            "policy": "plant/watch", "token": "0a1b", "complete": true, "workloadUnits": [{
+                "name": "all", "blocked": [{"slot": "4", "reason": "no node is left"}], "changes": [
+                    {"action": "replace", "slot": "1", "from": "plant/n1", "to": "plant/n1", "reason": "another version is wanted"},
+                    {"action": "move", "slot": "2", "from": "plant/n2", "to": "plant/n4", "reason": "its node is being drained"},
+                    {"action": "create", "slot": "3", "to": "plant/n3", "reason": "more instances are wanted"},
+                    {"action": "stop", "slot": "5", "from": "plant/n5", "reason": "the instance is not wanted any more"},
+                ],
+            }],
+        }))
+        .expect("a plan");
+        let expected = "\
+deployment policy plant/watch
+  ~ replace slot 1 on n1: another version is wanted
+  > move slot 2 from n2 to n4: its node is being drained
+  + create slot 3 on n3: more instances are wanted
+  - stop slot 5 on n5: the instance is not wanted any more
+  ! slot 4 waits: no node is left
+plan: 1 to create, 1 to replace, 1 to move, 0 to restart, 1 to stop
+token: 0a1b
+";
+        assert_eq!(text(&plan), expected);
+    }
+}

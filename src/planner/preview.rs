@@ -1,0 +1,276 @@
+//! What a write of a deployment policy would do: the decisions that would follow, on a copy of the model.
+//!
+//! Nothing is carried out. A policy without tasks is planned as if it had some: each of its agreements is a task then, and the same gates
+//! hold. Source: orchestration D3 (`plan`).
+
+use std::fmt::Write as _;
+
+use evenkeel_domain::orchestration::Orchestration;
+use evenkeel_ids::PolicyId;
+use jiff::Timestamp;
+use sha2::{Digest, Sha256};
+
+use crate::{
+    engine::{UnitInputs, adopted_tasks, has_other_form},
+    event::Event,
+    facts::{DeploymentOverrides, DeploymentPolicyFacts},
+    model::{Model, UnitRecord},
+    pass::Pass,
+    place::{NodeState, UnitNode},
+    reconcile::{DryRun, dry_removal, dry_run},
+    workload::{SpecVersion, Task, TaskSpec, UnitId, Workload, WorkloadRecord},
+};
+
+/// Bytes of the digest that make a token.
+const TOKEN_BYTES: usize = 16;
+
+/// What a write would do.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Preview {
+    /// The workload units, by name, with what would happen to each.
+    pub workload_units: Vec<(UnitId, DryRun)>,
+    /// Digest of what the preview was made from and of its outcome: 32 hexadecimal digits.
+    pub token: String,
+}
+
+/// Returns what would happen if a policy were written.
+///
+/// # Shape
+/// `model`: a copy, which is consumed. `written`: the policy and its services as events; none plans the policy as it is. `document`: the
+/// policy's `orchestration`, or the default.
+pub fn preview(
+    mut model: Model,
+    policy: &PolicyId,
+    written: &[Event],
+    document: &Orchestration,
+    now: Timestamp,
+) -> Preview {
+    let before = model.policy(policy).cloned();
+    let mut basis = Basis::default();
+    basis.add_present(&model, policy, before.as_ref());
+    for event in written {
+        model.apply(event, now);
+    }
+    let Some(mut facts) = model.policy(policy).cloned() else {
+        return Preview { workload_units: Vec::new(), token: basis.token() };
+    };
+    basis.add_written(&facts);
+    facts.orchestration.document.get_or_insert_with(|| Box::new(document.clone()));
+    let record = prepare(&mut model, &facts, before.as_ref(), now);
+    let pass = Pass::to_explain(&model, now);
+    let gone = Workload::new(policy.clone(), 0);
+    let workload = model.workload_of(policy).unwrap_or(&gone);
+    let mut workload_units = Vec::new();
+    for (unit_id, unit) in model.workload_units_of(policy) {
+        let inputs = UnitInputs::new(&pass, workload, unit_id, unit, None);
+        let facts = inputs.facts(&record);
+        let run = if unit.is_wanted { dry_run(&facts, now) } else { dry_removal(&facts) };
+        basis.add_unit(unit_id, unit, &run);
+        workload_units.push((unit_id.clone(), run));
+    }
+    Preview { workload_units, token: basis.token() }
+}
+
+/// Brings the rows of a workload in line with its policy; without fitting rows its agreements are adopted.
+fn prepare(
+    model: &mut Model,
+    facts: &DeploymentPolicyFacts,
+    before: Option<&DeploymentPolicyFacts>,
+    now: Timestamp,
+) -> WorkloadRecord {
+    let policy = &facts.id;
+    model.apply(&Event::DeploymentPolicyChanged { policy: Box::new(facts.clone()) }, now);
+    let known = model.workload(policy).cloned().filter(|known| !has_other_form(model, known, facts));
+    let is_known = known.is_some();
+    let record = match known {
+        Some(known) => known.written(facts, now).unwrap_or(known),
+        None => WorkloadRecord::new(facts),
+    };
+    if !is_known {
+        model.apply(&Event::WorkloadRemoved { policy: policy.clone() }, now);
+    }
+    model.apply(&Event::WorkloadRecorded { workload: Box::new(record.clone()) }, now);
+    if !is_known {
+        for task in adopted(model, &record, before, now) {
+            model.apply(&Event::TaskRecorded { task: Box::new(task) }, now);
+        }
+    }
+    record
+}
+
+/// Returns tasks for the agreements of a policy; those of a policy that ran something else are out of date.
+fn adopted(
+    model: &Model,
+    record: &WorkloadRecord,
+    before: Option<&DeploymentPolicyFacts>,
+    now: Timestamp,
+) -> Vec<Task> {
+    let current = record.versions.current;
+    let digest = before.map(|before| TaskSpec::of(before).digest());
+    let spec = |task: &Task| match digest {
+        Some(digest) if digest != current.digest => SpecVersion { number: 0, digest },
+        _ => task.spec,
+    };
+    let tasks = adopted_tasks(&Pass::to_explain(model, now), record);
+    tasks.into_iter().map(|task| Task { spec: spec(&task), ..task }).collect()
+}
+
+/// What a token stands for. Times of heartbeats and counts of other workloads are no part of it: only their effect is.
+#[derive(Default)]
+struct Basis(String);
+
+impl Basis {
+    fn add(&mut self, line: std::fmt::Arguments<'_>) {
+        // Writing to a text cannot fail.
+        let _ = writeln!(self.0, "{line}");
+    }
+
+    fn add_present(&mut self, model: &Model, policy: &PolicyId, before: Option<&DeploymentPolicyFacts>) {
+        self.add(format_args!("policy {policy} {:?}", before.map(|before| before.last_updated)));
+        if let Some(record) = model.workload(policy) {
+            let (versions, update) = (record.versions, record.update.state);
+            self.add(format_args!("workload {} {versions:?} {update:?}", record.is_frozen));
+        }
+    }
+
+    fn add_written(&mut self, facts: &DeploymentPolicyFacts) {
+        let mut facts = DeploymentPolicyFacts { last_updated: None, ..facts.clone() };
+        for version in &mut facts.versions {
+            // A text is signed anew at each attempt.
+            let text = version.overrides.text.clone();
+            version.overrides = DeploymentOverrides { text, signature: String::new() };
+        }
+        self.add(format_args!("written {facts:?}"));
+    }
+
+    fn add_unit(&mut self, unit_id: &UnitId, unit: &UnitRecord, run: &DryRun) {
+        self.add(format_args!("workload unit {}", unit_id.name()));
+        for node in unit.table.nodes() {
+            self.add_node(node);
+        }
+        for task in unit.slots.values().flat_map(crate::workload::SlotTasks::iter) {
+            let (id, spec, node) = (&task.id, task.spec, &task.node);
+            let (desired, state) = (task.desired, task.state.name());
+            self.add(format_args!("task {id} {} {spec:?} {node:?} {desired:?} {state}", task.slot));
+        }
+        for change in &run.changes {
+            self.add(format_args!("change {change:?}"));
+        }
+    }
+
+    fn add_node(&mut self, node: &UnitNode) {
+        let is_fit = (node.is_member, node.eligibility.is_passed(), node.expression.is_passed());
+        let state = match node.state {
+            NodeState::Ready => "ready",
+            NodeState::NeverHeard => "never heard",
+            NodeState::Down { .. } => "down",
+        };
+        let (id, availability, frozen) = (&node.id, node.availability, node.frozen);
+        let has_failed = node.start_failed.is_some();
+        self.add(format_args!("node {id} {is_fit:?} {state} {availability:?} {frozen:?} {has_failed}"));
+    }
+
+    fn token(&self) -> String {
+        let digest = Sha256::digest(self.0.as_bytes());
+        digest.iter().take(TOKEN_BYTES).map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_domain::policy::ExternalPolicy;
+    use evenkeel_ids::NodeId;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::{
+        facts::{NodePolicyFacts, PolicyOrchestration, ServiceFacts, VersionChoice},
+        fixture::{deployment_policy, running_group},
+        reconcile::ExpectedKind::{self, Create, Replace, Stop},
+    };
+
+    /// A group of two nodes that run version 1.0.0 of `o/s`, without tasks.
+    fn settled() -> (Model, Timestamp) {
+        let (mut model, now) = running_group(&["a", "b"]);
+        for version in ["1.0.0", "2.0.0"] {
+            model.apply(&Event::ServiceChanged { service: Box::new(service(version)) }, now);
+        }
+        for name in ["a", "b"] {
+            let facts = NodePolicyFacts { policy: ExternalPolicy::default(), last_updated: None };
+            let (node, policy) = (NodeId::new("o", name), Some(Box::new(facts)));
+            model.apply(&Event::NodePolicyChanged { node, policy }, now);
+        }
+        let policy = Box::new(deployment_policy());
+        model.apply(&Event::DeploymentPolicyChanged { policy }, now);
+        (model, now)
+    }
+
+    fn service(version: &str) -> ServiceFacts {
+        ServiceFacts {
+            id: evenkeel_ids::ServiceId::new("o", &format!("s_{version}_amd64")),
+            key: evenkeel_ids::ServiceKey::from_text("o/s"),
+            version: version.into(),
+            arch: "amd64".into(),
+            deployment: r#"{"services":{"c":{"image":"i"}}}"#.into(),
+            deployment_signature: String::new(),
+            cluster_deployment: String::new(),
+            cluster_deployment_signature: String::new(),
+            required_services: Vec::new(),
+            user_input: Vec::new(),
+        }
+    }
+
+    fn planned(model: &Model, version: &str, document: Value, now: Timestamp) -> Preview {
+        let id = deployment_policy().id;
+        let read = Orchestration::of_policy(&id, document).expect("the document is valid");
+        let facts = DeploymentPolicyFacts {
+            versions: vec![VersionChoice { version: version.into(), ..VersionChoice::default() }],
+            orchestration: PolicyOrchestration::of(&id, &read),
+            last_updated: Some(now),
+            ..deployment_policy()
+        };
+        let written = [Event::DeploymentPolicyChanged { policy: Box::new(facts) }];
+        preview(model.clone(), &id, &written, &read, now)
+    }
+
+    fn kinds(found: &Preview) -> Vec<(ExpectedKind, String)> {
+        let changes = found.workload_units.iter().flat_map(|(_, run)| &run.changes);
+        changes.map(|change| (change.kind, change.slot.to_string())).collect()
+    }
+
+    #[test]
+    fn write_without_effect_plans_nothing_and_a_new_version_replaces_member_after_member() {
+        let (model, now) = settled();
+        assert_eq!(kinds(&planned(&model, "1.0.0", json!({}), now)), []);
+        let found = planned(&model, "2.0.0", json!({}), now);
+        assert_eq!(kinds(&found), [(Replace, "o/a".into()), (Replace, "o/b".into())]);
+        assert!(found.workload_units.iter().all(|(_, run)| run.is_complete));
+    }
+
+    #[test]
+    fn number_of_instances_adopts_what_runs_and_stops_the_rest() {
+        let (model, now) = settled();
+        let found = planned(&model, "1.0.0", json!({"mode": "replicated", "replicas": 1}), now);
+        assert_eq!(kinds(&found), [(Stop, "2".into())]);
+        let found =
+            planned(&model, "1.0.0", json!({"mode": "replicated", "replicas": 3, "maxPerNode": 2}), now);
+        assert_eq!(kinds(&found).first(), Some(&(Create, "3".into())), "{found:?}");
+    }
+
+    #[test]
+    fn token_stays_until_the_document_or_the_world_changes() {
+        let (mut model, now) = settled();
+        let document = json!({"mode": "replicated", "replicas": 1});
+        let token = planned(&model, "1.0.0", document.clone(), now).token;
+        let later = now + jiff::SignedDuration::from_secs(2);
+        assert_eq!(planned(&model, "1.0.0", document.clone(), later).token, token);
+        assert_ne!(planned(&model, "2.0.0", document.clone(), now).token, token);
+        let status = crate::facts::NodeStatusFacts::default();
+        let event = Event::NodeStatusChanged { node: NodeId::new("o", "b"), status: Some(Box::new(status)) };
+        model.apply(&event, now);
+        let mut stopped = model.node(&NodeId::new("o", "b")).expect("the node exists").facts.clone();
+        stopped.availability = crate::facts::Availability::Drain;
+        model.apply(&Event::NodeChanged { node: Box::new(stopped) }, now);
+        assert_ne!(planned(&model, "1.0.0", document, now).token, token);
+    }
+}

@@ -1,0 +1,81 @@
+//! What a write of a deployment policy would do.
+
+use evenkeel_ids::{NodeId, PolicyId};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// What a write of a deployment policy would do, without acting.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlanResponse {
+    /// The policy.
+    #[schema(value_type = String)]
+    pub policy: PolicyId,
+    /// Digest of the document, of what it would act on and of the changes: the same as long as none of them changes.
+    pub token: String,
+    /// Whether nothing follows the listed changes.
+    pub complete: bool,
+    /// The workload units of the policy.
+    pub workload_units: Vec<PlannedWorkloadUnit>,
+}
+
+/// What would happen to a workload unit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedWorkloadUnit {
+    /// `all`, or the HA group.
+    pub name: String,
+    /// The changes in their order.
+    pub changes: Vec<PlannedChange>,
+    /// What would still wait after them.
+    pub blocked: Vec<PlannedBlock>,
+    /// Why not every instance would get a node; only when that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unplaced: Option<String>,
+}
+
+/// The kind of a planned change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PlannedAction {
+    /// A slot is filled.
+    Create,
+    /// A slot gets another version.
+    Replace,
+    /// A slot goes to another node.
+    Move,
+    /// A slot is started again.
+    Restart,
+    /// A slot is emptied.
+    Stop,
+}
+
+/// A change of one slot.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedChange {
+    /// What happens.
+    pub action: PlannedAction,
+    /// The slot: a number, or the node.
+    pub slot: String,
+    /// Where it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub from: Option<NodeId>,
+    /// Where it will be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub to: Option<NodeId>,
+    /// Why, in words.
+    pub reason: String,
+}
+
+/// A slot that waits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedBlock {
+    /// The slot.
+    pub slot: String,
+    /// For what, in words.
+    pub reason: String,
+}

@@ -1,0 +1,94 @@
+//! Plans of writes: what they name, that nothing is done, and who may ask.
+
+use serde_json::{Value, json};
+
+use crate::support::fleet::{Fleet, arch};
+use crate::support::{Hub, Scratch, eventually};
+
+const PLAN: &str = "/orgs/o/business/policies/counted/plan";
+const POLICY: &str = "/orgs/o/business/policies/counted";
+
+fn policy(version: &str, count: u32) -> Value {
+    json!({
+        "label": "counted",
+        "service": {"name": "watch", "org": "o", "arch": arch(), "serviceVersions": [{"version": version}]},
+        "orchestration": {"mode": "replicated", "replicas": count, "update": {"parallelism": 1}},
+    })
+}
+
+/// Returns the actions of a plan with their slots, by slot: what is not seen running yet comes first.
+fn actions(plan: &Value) -> Vec<(String, String)> {
+    let changes = plan["workloadUnits"][0]["changes"].as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut actions: Vec<_> =
+        changes.iter().map(|change| (text(&change["action"]), text(&change["slot"]))).collect();
+    actions.sort_by(|one, other| one.1.cmp(&other.1));
+    actions
+}
+
+fn expected(actions: &[(&str, &str)]) -> Vec<(String, String)> {
+    actions.iter().map(|(action, slot)| ((*action).to_owned(), (*slot).to_owned())).collect()
+}
+
+#[tokio::test]
+async fn plan_names_the_changes_of_a_write_and_its_token_follows_the_world() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &["--upgrade-grace-secs", "1"]).await;
+    let fleet = Fleet::start(&scratch, &hub, 3).await;
+    for version in ["1.0.0", "2.0.0"] {
+        fleet.publish(&hub, version).await;
+    }
+    eventually("the plan of a new policy fills its slots", || async {
+        let (status, plan) = hub.call("POST", PLAN, Some(policy("1.0.0", 2))).await;
+        let filled = expected(&[("create", "1"), ("create", "2")]);
+        (status == 200 && actions(&plan) == filled && plan["complete"] == true).then_some(())
+    })
+    .await;
+    assert_eq!(hub.call("GET", POLICY, None).await.0, 404, "nothing is written");
+    assert_eq!(fleet.instances(), 0, "nothing is started");
+
+    assert_eq!(hub.call("POST", POLICY, Some(policy("1.0.0", 2))).await.0, 201);
+    eventually("two instances run", || async { (fleet.versions().len() == 2).then_some(()) }).await;
+    let plan_of = async |body: Option<Value>| {
+        let (status, plan) = hub.call("POST", PLAN, body).await;
+        assert_eq!(status, 200, "{plan}");
+        plan
+    };
+    eventually("nothing is left to do", || async { actions(&plan_of(None).await).is_empty().then_some(()) })
+        .await;
+    let update = plan_of(Some(policy("2.0.0", 2))).await;
+    assert_eq!(actions(&update), expected(&[("replace", "1"), ("replace", "2")]));
+    let again = plan_of(Some(policy("2.0.0", 2))).await;
+    assert_eq!(update["token"], again["token"], "nothing has changed");
+    let scaled = plan_of(Some(policy("1.0.0", 1))).await;
+    assert_eq!(actions(&scaled).len(), 1);
+    assert_ne!(update["token"], scaled["token"], "another document");
+    assert_eq!(fleet.versions().values().filter(|version| *version == "1.0.0").count(), 2);
+
+    assert_eq!(hub.call("PUT", POLICY, Some(policy("1.0.0", 1))).await.0, 201);
+    eventually("one instance is left", || async { (fleet.versions().len() == 1).then_some(()) }).await;
+    assert_ne!(plan_of(Some(policy("2.0.0", 2))).await["token"], update["token"], "the world has changed");
+    drop(fleet);
+    assert_eq!(hub.stop().await, 0);
+}
+
+#[tokio::test]
+async fn plan_of_what_is_no_policy_is_refused_with_the_reason() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &[]).await;
+    let fleet = Fleet::start(&scratch, &hub, 0).await;
+    eventually("the policy is unknown", || async {
+        (hub.call("POST", PLAN, None).await.0 == 404).then_some(())
+    })
+    .await;
+    for body in [json!([]), json!({"label": "l"}), json!({"label": "l", "service": {}, "unknown": 1})] {
+        assert_eq!(hub.call("POST", PLAN, Some(body)).await.0, 400);
+    }
+    let mut wrong = policy("1.0.0", 1);
+    wrong["orchestration"]["replicas"] = json!(-1);
+    let (status, body) = hub.call("POST", PLAN, Some(wrong)).await;
+    assert_eq!(status, 400);
+    assert!(body["msg"].as_str().unwrap_or_default().contains("orchestration.replicas"), "{body}");
+    drop(fleet);
+    assert_eq!(hub.stop().await, 0);
+}
