@@ -29,13 +29,14 @@ fn root() -> &'static Path {
 }
 
 /// Pages with runnable blocks, in the order in which they are run.
-const RUNNABLE: [&str; 8] = [
+const RUNNABLE: [&str; 9] = [
     "docs/tutorial/five-minutes.md",
     "docs/how-to/manage-ha-groups.md",
     "docs/how-to/check-a-placement.md",
     "docs/how-to/keep-configuration-in-files.md",
     "docs/how-to/roll-out-a-version.md",
     "docs/how-to/drain-a-node.md",
+    "docs/how-to/run-workloads.md",
     "docs/how-to/upgrade-agents.md",
     "docs/tutorial/second-hub.md",
 ];
