@@ -21,6 +21,22 @@ pub enum Avail {
     /// There is nothing to run.
     #[serde(rename = "n/a")]
     NotApplicable,
+    /// Its node does not report.
+    #[serde(rename = "unknown")]
+    Unknown,
+}
+
+impl Avail {
+    /// Returns the word that the API shows.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Up => "up",
+            Self::Warn => "warn",
+            Self::Down => "down",
+            Self::NotApplicable => "n/a",
+            Self::Unknown => "unknown",
+        }
+    }
 }
 
 /// One instance, for the questions of this module.
@@ -79,6 +95,17 @@ pub enum PlacementState {
     /// The question does not apply.
     #[serde(rename = "n/a")]
     NotApplicable,
+}
+
+impl PlacementState {
+    /// Returns the word that the API shows.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Optimal => "optimal",
+            Self::NonOptimal => "non-optimal",
+            Self::NotApplicable => "n/a",
+        }
+    }
 }
 
 /// Returns whether the running instances of a workload unit are on leaders; `has_ranking`: whether its policy ranks nodes at all.

@@ -119,6 +119,15 @@ impl Goal {
         Self { count, start, surplus: Surplus::LowestRank, ready_secs, ..Self::global() }
     }
 
+    /// Returns the goal while a user wants nothing to run; one instance on every node has no such goal.
+    pub fn stopped(self) -> Self {
+        if self.is_per_node() {
+            return self;
+        }
+        let surplus = Surplus::LowestRank;
+        Self { count: Count::Exactly(0), start: StartMode::BestAvailable, surplus, ..self }
+    }
+
     /// Returns whether there is one instance on every selected node.
     pub fn is_per_node(&self) -> bool {
         self.count == Count::PerNode

@@ -67,6 +67,11 @@ impl Model {
         self.engine.instances_of(policy).get(node)
     }
 
+    /// Returns the rows of a workload on nodes.
+    pub fn instances_of(&self, policy: &PolicyId) -> &BTreeMap<NodeId, Instance> {
+        self.engine.instances_of(policy)
+    }
+
     /// Returns whether tasks carry a policy out, or did until it was deleted.
     pub(crate) fn is_orchestrated(&self, policy: &PolicyId) -> bool {
         match self.policies.get(policy) {
@@ -101,7 +106,8 @@ impl Model {
         }
         let is_other = known.is_none_or(|known| {
             let (old, new) = (&known.record, record);
-            (old.versions, old.is_frozen, old.written_at) != (new.versions, new.is_frozen, new.written_at)
+            let of = |one: &WorkloadRecord| (one.versions, one.is_frozen, one.is_stopped, one.written_at);
+            of(old) != of(new)
         });
         match self.engine.workloads.get_mut(&record.policy) {
             Some(known) if !is_other => known.record = record.clone(),

@@ -36,6 +36,21 @@ pub enum UpdateState {
     RollbackCompleted,
 }
 
+impl UpdateState {
+    /// Returns the word that the API shows.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Updating => "updating",
+            Self::Paused => "paused",
+            Self::Completed => "completed",
+            Self::RollbackStarted => "rollback-started",
+            Self::RollbackPaused => "rollback-paused",
+            Self::RollbackCompleted => "rollback-completed",
+        }
+    }
+}
+
 /// What changes the state of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UpdateEvent {

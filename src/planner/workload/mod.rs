@@ -4,6 +4,7 @@
 //! itself; a *slot* is a stable position in it; a *task* is one attempt to run an instance in a slot. Sources: orchestration 0.2,
 //! 1.2, 1.3, B2, B3.
 
+mod action;
 mod adoption;
 mod document;
 mod instance;
@@ -15,6 +16,7 @@ mod task_state;
 mod versions;
 mod workload_unit;
 
+pub use action::WorkloadAction;
 pub use adoption::{LiveAgreement, adopt};
 pub use document::HubDefaults;
 pub use instance::Instance;

@@ -86,6 +86,9 @@ pub struct WorkloadRecord {
     /// Whether a user froze it.
     #[serde(default)]
     pub is_frozen: bool,
+    /// Whether a user stopped it: nothing runs until a user starts it.
+    #[serde(default)]
+    pub is_stopped: bool,
     /// When the exchange stored the policy that was taken over last.
     pub written_at: Option<Timestamp>,
     /// Number of writes of the row.
@@ -105,6 +108,7 @@ impl WorkloadRecord {
             versions,
             update: UpdateStatus::default(),
             is_frozen: false,
+            is_stopped: false,
             written_at: policy.last_updated,
             revision: 1,
             specs: vec![(versions.current.number, spec)],
@@ -136,7 +140,10 @@ impl WorkloadRecord {
     /// Returns the workload of the policy, if the policy is carried out by tasks.
     pub fn workload(&self, policy: &DeploymentPolicyFacts, hub: &HubDefaults) -> Option<Workload> {
         let document = policy.orchestration.document.as_deref()?;
-        let workload = Workload::of_document(&self.policy, document, self.versions, hub);
+        let mut workload = Workload::of_document(&self.policy, document, self.versions, hub);
+        if self.is_stopped {
+            workload.goal = workload.goal.stopped();
+        }
         Some(Workload { is_frozen: self.is_frozen, ..workload })
     }
 

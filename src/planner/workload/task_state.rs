@@ -105,6 +105,23 @@ impl TaskState {
     /// A task that runs without a defect.
     pub const RUNNING: Self = Self::Running { impaired: None };
 
+    /// The names that the API shows, by rank.
+    pub const NAMES: [&str; 13] = [
+        "new",
+        "pending",
+        "assigned",
+        "accepted",
+        "preparing",
+        "ready",
+        "starting",
+        "running",
+        "complete",
+        "shutdown",
+        "failed",
+        "rejected",
+        "orphaned",
+    ];
+
     /// Returns the rank, which grows with every transition except between defects of a running instance.
     pub fn rank(&self) -> u16 {
         match self {

@@ -1,0 +1,155 @@
+//! The status of a policy that is not carried out by tasks: its agreements.
+//!
+//! Source: orchestration 0.2 (a policy without tasks is handled as before).
+
+use evenkeel_domain::orchestration::Mode;
+use evenkeel_ids::{NodeId, PolicyId};
+use jiff::Timestamp;
+
+use super::{FrozenState, InstanceStatus, MonitorState, PartStatus, Window, WorkloadStatus, listed, summed};
+use crate::{
+    agreement::Agreement,
+    facts::{DeploymentPolicyFacts, PolicyScope},
+    goal::{Avail, Goal, InstanceState, PlacementState, StartMode, avail_of},
+    model::{Liveness, Model, Observed},
+    rolling::RolloutState,
+    supervise::{UpdateState, UpdateStatus},
+    workload::{NodeScope, Part, UnitId, Workload, WorkloadUnit},
+};
+
+pub(super) fn status(
+    model: &Model,
+    facts: &DeploymentPolicyFacts,
+    window: &Window,
+    now: Timestamp,
+) -> WorkloadStatus {
+    let workload = workload(facts);
+    let parts = model.shape(&workload).into_iter();
+    let all = parts.map(|part| status_of_part(model, &workload, part, window, now)).collect();
+    let mut status = summed(all, update(model, &facts.id));
+    status.mode = facts.orchestration.mode;
+    status.frozen = FrozenState::of(0, status.parts.iter().map(|part| part.instance_count).sum());
+    status.parts.retain(|part| window.part.as_deref().is_none_or(|name| name == part.id.name()));
+    status
+}
+
+/// Returns the nodes of a part of a policy; none when it has no such part.
+pub(super) fn nodes(model: &Model, part: &UnitId) -> Option<Vec<NodeId>> {
+    let parts = model.shape(&workload(model.policy(&part.policy)?));
+    parts.into_iter().find(|one| one.id == *part).map(|one| one.nodes)
+}
+
+fn workload(facts: &DeploymentPolicyFacts) -> Workload {
+    let scope = match &facts.orchestration.scope {
+        PolicyScope::Eligible => NodeScope::Eligible,
+        PolicyScope::EveryHaGroup => NodeScope::EveryGroup,
+        PolicyScope::HaGroups(groups) => NodeScope::Groups(groups.iter().cloned().collect()),
+        PolicyScope::Nodes(nodes) => NodeScope::Nodes(nodes.iter().cloned().collect()),
+    };
+    let goal = match facts.orchestration.mode {
+        Mode::Failover => Goal::failover(StartMode::BestAvailable, 0),
+        Mode::Global | Mode::Replicated | Mode::Flex => Goal::global(),
+    };
+    Workload { goal, scope, ..Workload::new(facts.id.clone(), 0) }
+}
+
+fn status_of_part(
+    model: &Model,
+    workload: &Workload,
+    part: WorkloadUnit,
+    window: &Window,
+    now: Timestamp,
+) -> PartStatus {
+    let WorkloadUnit { id, nodes } = part;
+    let policy = &workload.policy;
+    let holding: Vec<&NodeId> =
+        nodes.iter().filter(|node| model.live_agreement(node, policy).is_some()).collect();
+    let avail = |node: &NodeId| avail(model, node, model.live_agreement(node, policy), now);
+    let states: Vec<InstanceState> = nodes
+        .iter()
+        .map(|node| InstanceState { avail: avail(node), is_leader: true, is_frozen: false })
+        .collect();
+    let alive = nodes.iter().filter(|node| model.liveness(node, now) == Liveness::Alive).count() as u32;
+    let target = workload.goal.wanted(alive);
+    let others = nodes.iter().filter(|node| holding.binary_search(node).is_err());
+    let (shown, next) = listed(holding.iter().copied().chain(others), nodes.len(), window);
+    let is_empty = nodes.is_empty() && id.part != Part::All;
+    PartStatus {
+        avail: avail_of(&workload.goal, &states, target, true),
+        target,
+        up: states.iter().filter(|one| one.avail == Avail::Up).count() as u32,
+        placement: PlacementState::NotApplicable,
+        natural_leaders: Vec::new(),
+        instance_count: nodes.len(),
+        instances: shown.into_iter().map(|node| instance(model, policy, node, avail(node))).collect(),
+        next,
+        frozen_count: 0,
+        warnings: is_empty.then(|| format!("{}: no node belongs to it", id.name())).into_iter().collect(),
+        id,
+    }
+}
+
+fn avail(model: &Model, node: &NodeId, agreement: Option<&Agreement>, now: Timestamp) -> Avail {
+    match agreement.map(|agreement| model.observed(agreement, now)) {
+        Some(Observed::Running) => Avail::Up,
+        Some(Observed::Unknown) if model.liveness(node, now) != Liveness::Alive => Avail::Unknown,
+        None if model.liveness(node, now) == Liveness::NeverHeard => Avail::Unknown,
+        Some(Observed::Absent | Observed::Unknown) | None => Avail::Down,
+    }
+}
+
+fn instance(model: &Model, policy: &PolicyId, node: &NodeId, avail: Avail) -> InstanceStatus {
+    let agreement = model.live_agreement(node, policy);
+    let is_starting = agreement.is_some() && avail == Avail::Down;
+    InstanceStatus {
+        node: node.clone(),
+        avail,
+        monitor: if is_starting { MonitorState::Starting } else { MonitorState::Idle },
+        local_expect: if agreement.is_some() { "started" } else { "none" },
+        flags: String::new(),
+        is_frozen: false,
+        is_pinned: false,
+        slots: Vec::new(),
+        task: None,
+        agreement: agreement.map(|agreement| agreement.id.clone()),
+        violations: Vec::new(),
+        since: agreement.map(|agreement| agreement.finalized_at().unwrap_or(agreement.created_at)),
+    }
+}
+
+/// Returns the sum of the rollouts of a policy through its groups.
+fn update(model: &Model, policy: &PolicyId) -> UpdateStatus {
+    let mut update = UpdateStatus::default();
+    let open = model.rollouts().filter(|rollout| {
+        rollout.policy == *policy && !matches!(rollout.state, RolloutState::Abandoned { .. })
+    });
+    for rollout in open {
+        let is_back = rollout.rollback.is_some();
+        let state = match (&rollout.state, is_back) {
+            (RolloutState::Held { .. }, false) => UpdateState::Paused,
+            (RolloutState::Held { .. }, true) => UpdateState::RollbackPaused,
+            (RolloutState::Updating, false) => UpdateState::Updating,
+            (RolloutState::Updating, true) => UpdateState::RollbackStarted,
+            (RolloutState::Completed { .. } | RolloutState::Abandoned { .. }, false) => {
+                UpdateState::Completed
+            }
+            (RolloutState::Completed { .. } | RolloutState::Abandoned { .. }, true) => {
+                UpdateState::RollbackCompleted
+            }
+        };
+        let weight = |state| match state {
+            UpdateState::Paused | UpdateState::RollbackPaused => 3,
+            UpdateState::Updating | UpdateState::RollbackStarted => 2,
+            UpdateState::Completed | UpdateState::RollbackCompleted => 1,
+            UpdateState::None => 0,
+        };
+        if weight(state) > weight(update.state) {
+            update.state = state;
+            update.message = format!("{}: {}", rollout.group, rollout.text());
+        }
+        let part = update.part_mut(&Part::Group(rollout.group.clone()));
+        (part.total, part.done) = (rollout.total, rollout.done);
+        update.started_at = [update.started_at, Some(rollout.started_at)].into_iter().flatten().min();
+    }
+    update
+}

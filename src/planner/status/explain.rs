@@ -1,0 +1,352 @@
+//! Why instances of a workload unit are, or are not, on its nodes: the elimination, computed without acting.
+//!
+//! Source: orchestration D3.
+
+use std::collections::BTreeMap;
+
+use evenkeel_ids::{NodeId, PolicyId};
+use jiff::Timestamp;
+use roaring::RoaringBitmap;
+
+use super::part::selected;
+use crate::{
+    explain::explain,
+    model::{Model, UnitRecord},
+    place::{
+        Constraint, EliminatedNode, Elimination, NodeTable, Ranking, UnplacedCause, Want, explain_node, place,
+    },
+    report::{Blocked, FrozenLevel},
+    workload::{NodeOrder, SlotTasks, UnitId, Workload},
+};
+
+/// Nodes that are listed.
+const NODE_COUNT: usize = 100;
+/// Nodes of a policy without tasks that are explained at once.
+const PAIR_COUNT: usize = 1000;
+
+/// What one constraint removed.
+///
+/// # Shape
+/// Lists hold at most 100 nodes; the counts count all.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExplainedConstraint {
+    /// The constraint.
+    pub constraint: Constraint,
+    /// The removed nodes, with reasons.
+    pub eliminated: Vec<EliminatedNode>,
+    /// Number of removed nodes.
+    pub eliminated_count: u64,
+    /// The nodes that are left.
+    pub remaining: Vec<NodeId>,
+    /// Number of nodes that are left.
+    pub remaining_count: u64,
+}
+
+/// Why instances of a workload unit are, or are not, on its nodes.
+///
+/// # Shape
+/// Lists hold at most 100 nodes. `rank`: position and number of nodes in the order of preference, for a single node that is not needed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PartExplanation {
+    /// The version of the task spec; none for a policy without tasks.
+    pub spec_version: Option<u64>,
+    /// Wanted instances.
+    pub requested: u32,
+    /// Instances that have a node, or would get one.
+    pub placed: u32,
+    /// The nodes of the workload unit, or the one that was named.
+    pub candidates: Vec<NodeId>,
+    /// Number of nodes.
+    pub candidate_count: u64,
+    /// The constraints in their order.
+    pub sequence: Vec<ExplainedConstraint>,
+    /// The nodes that have an instance, or would get one.
+    pub chosen: Vec<NodeId>,
+    /// Whether waiting may help; none when everything is placed.
+    pub cause: Option<UnplacedCause>,
+    /// What that means, in words.
+    pub summary: String,
+}
+
+/// What is asked about a workload unit.
+#[derive(Debug, Clone, Copy)]
+pub struct Question<'a> {
+    /// The workload unit.
+    pub part: &'a UnitId,
+    /// Only this node.
+    pub node: Option<&'a NodeId>,
+    /// Also constraints that removed nothing.
+    pub is_complete: bool,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// Explains a workload unit or one of its nodes; none when the policy has no such workload unit, or that has no such node.
+pub fn explain_part(model: &Model, question: Question<'_>) -> Option<PartExplanation> {
+    let policy = &question.part.policy;
+    let unit = model.workload_unit(question.part).filter(|unit| unit.is_wanted);
+    match (unit, model.workload_of(policy)) {
+        (Some(unit), Some(workload)) => Explainer::new(workload, question, unit).explain(),
+        _ => explain_pairs(model, question),
+    }
+}
+
+struct Explainer<'a> {
+    workload: &'a Workload,
+    question: Question<'a>,
+    table: &'a NodeTable,
+    live: Vec<u32>,
+}
+
+impl<'a> Explainer<'a> {
+    fn new(workload: &'a Workload, question: Question<'a>, unit: &'a UnitRecord) -> Self {
+        let tasks = unit.slots.values().flat_map(SlotTasks::iter).filter(|task| task.is_live());
+        let nodes = tasks.filter_map(|task| unit.table.number(task.node.as_ref()?));
+        Self { workload, question, table: &unit.table, live: nodes.collect() }
+    }
+
+    fn explain(&self) -> Option<PartExplanation> {
+        let goal = &self.workload.goal;
+        let requested = goal.wanted(selected(self.table));
+        let missing = requested.saturating_sub(self.live.len() as u32);
+        let (elimination, mut chosen) = self.placed(missing);
+        let live: RoaringBitmap = self.live.iter().copied().collect();
+        chosen |= &live;
+        let placed = if goal.is_per_node() {
+            chosen.len() as u32
+        } else {
+            requested.min(self.live.len() as u32 + (chosen.len() - live.len()) as u32)
+        };
+        let sequence = self.sequence(&elimination);
+        let cause = (placed < requested).then(|| match elimination.transient_count() {
+            room if room < u64::from(requested - placed) => UnplacedCause::Unsatisfiable,
+            _ => UnplacedCause::Transient,
+        });
+        let summary = summary(placed, requested, &sequence);
+        let whole = PartExplanation {
+            spec_version: Some(self.workload.versions.current.number),
+            requested,
+            placed,
+            candidates: self.names(self.table.members()),
+            candidate_count: self.table.members().len(),
+            sequence,
+            chosen: self.names(&chosen),
+            cause,
+            summary,
+        };
+        match self.question.node {
+            None => Some(whole),
+            Some(node) => self.of_node(node, whole, &elimination, &chosen),
+        }
+    }
+
+    /// Returns the elimination, and the nodes that missing instances would get.
+    fn placed(&self, missing: u32) -> (Elimination, RoaringBitmap) {
+        let mut elimination = Elimination::of(self.table);
+        if self.workload.is_frozen {
+            elimination.remove(Constraint::Frozen, self.table.members());
+        }
+        if missing > 0 && !self.workload.goal.is_per_node() {
+            let ranking = Ranking::new(&self.workload.placement, self.question.part, self.table);
+            let wants = vec![Want::default(); missing as usize];
+            let placed = place(self.table, &ranking, elimination, &BTreeMap::new(), &wants);
+            return (placed.elimination, placed.nodes.into_iter().flatten().collect());
+        }
+        // What has its instance is not removed by having it.
+        let live: RoaringBitmap = self.live.iter().copied().collect();
+        for stage in &mut elimination.stages {
+            stage.removed -= &live;
+        }
+        elimination.stages.retain(|stage| !stage.removed.is_empty());
+        elimination.remaining |= &live;
+        let chosen = if self.workload.goal.is_per_node() {
+            elimination.remaining.clone()
+        } else {
+            RoaringBitmap::new()
+        };
+        (elimination, chosen)
+    }
+
+    fn of_node(
+        &self,
+        node: &NodeId,
+        whole: PartExplanation,
+        elimination: &Elimination,
+        chosen: &RoaringBitmap,
+    ) -> Option<PartExplanation> {
+        let number = self.table.number(node)?;
+        let is_chosen = chosen.contains(number);
+        let removed_by = elimination.removed_by(number).filter(|_| !is_chosen);
+        let sequence: Vec<ExplainedConstraint> = removed_by
+            .into_iter()
+            .map(|constraint| ExplainedConstraint {
+                constraint,
+                eliminated: vec![self.eliminated(constraint, number)],
+                eliminated_count: 1,
+                remaining: Vec::new(),
+                remaining_count: 0,
+            })
+            .collect();
+        let summary = match sequence.first() {
+            Some(stage) => format!("{} {}", stage.constraint.name(), stage.eliminated[0].reason),
+            None if self.live.contains(&number) => "has an instance".to_owned(),
+            None if is_chosen => "would get an instance".to_owned(),
+            None => self.rank(number),
+        };
+        Some(PartExplanation {
+            candidates: vec![node.clone()],
+            candidate_count: 1,
+            sequence,
+            chosen: is_chosen.then(|| node.clone()).into_iter().collect(),
+            summary,
+            ..whole
+        })
+    }
+
+    fn rank(&self, number: u32) -> String {
+        let ranking = Ranking::new(&self.workload.placement, self.question.part, self.table);
+        let order = ranking.order(&Elimination::of_eligibility(self.table));
+        let policy = match self.workload.placement.order {
+            NodeOrder::Listed => "nodes-order",
+            NodeOrder::Spread => "spread",
+            NodeOrder::LastStart => "last-start",
+            NodeOrder::Shifted(_) => "shift",
+            NodeOrder::LeastInstances => "least-instances",
+            NodeOrder::Unranked => "none",
+        };
+        match order.iter().position(|one| *one == number) {
+            Some(position) => format!("not needed, rank {} of {} ({policy})", position + 1, order.len()),
+            None => format!("not chosen by itself ({policy})"),
+        }
+    }
+
+    fn sequence(&self, elimination: &Elimination) -> Vec<ExplainedConstraint> {
+        let mut remaining = self.table.members().clone();
+        let mut constraints: Vec<Constraint> =
+            elimination.stages.iter().map(|stage| stage.constraint).collect();
+        if self.question.is_complete {
+            constraints.extend(Constraint::OF_NODES);
+            constraints.push(Constraint::AlreadyChosen);
+        }
+        constraints.sort();
+        constraints.dedup();
+        let none = RoaringBitmap::new();
+        let explained = constraints.into_iter().map(|constraint| {
+            let stage = elimination.stages.iter().find(|stage| stage.constraint == constraint);
+            let removed = stage.map_or(&none, |stage| &stage.removed);
+            remaining -= removed;
+            let examples = removed.iter().take(NODE_COUNT);
+            ExplainedConstraint {
+                constraint,
+                eliminated: examples.map(|number| self.eliminated(constraint, number)).collect(),
+                eliminated_count: removed.len(),
+                remaining: self.names(&remaining),
+                remaining_count: remaining.len(),
+            }
+        });
+        explained.collect()
+    }
+
+    fn eliminated(&self, constraint: Constraint, number: u32) -> EliminatedNode {
+        let row = self.table.node(number);
+        let reason = row.removed_by(constraint, self.table.own(number), self.table.max_per_node(number));
+        let reason = reason.unwrap_or_else(|| match constraint {
+            Constraint::Frozen => Blocked::Frozen { level: FrozenLevel::Workload }.to_string(),
+            _ => "chosen for other instances of this decision".to_owned(),
+        });
+        EliminatedNode { node: row.id.clone(), reason }
+    }
+
+    fn names(&self, numbers: &RoaringBitmap) -> Vec<NodeId> {
+        numbers.iter().take(NODE_COUNT).map(|number| self.table.node(number).id.clone()).collect()
+    }
+}
+
+fn summary(placed: u32, requested: u32, sequence: &[ExplainedConstraint]) -> String {
+    let removed = sequence.iter().filter(|stage| stage.eliminated_count > 0).enumerate();
+    let removed: Vec<String> = removed
+        .map(|(number, stage)| {
+            let verb = if number == 0 { " removed" } else { "" };
+            format!("{}{verb} {}", stage.constraint.name(), stage.eliminated_count)
+        })
+        .collect();
+    let removed = if removed.is_empty() { "no node was removed".to_owned() } else { removed.join(", ") };
+    format!("{placed} of {requested} placed: {removed}")
+}
+
+/// Explains a policy that is not carried out by tasks, by the placement of each pair.
+fn explain_pairs(model: &Model, question: Question<'_>) -> Option<PartExplanation> {
+    let policy = &question.part.policy;
+    model.policy(policy)?;
+    let nodes: Vec<NodeId> = match question.node {
+        Some(node) => vec![model.node(node)?.facts.id.clone()],
+        None => super::agreements::nodes(model, question.part)?,
+    };
+    let mut stages: BTreeMap<Constraint, Vec<EliminatedNode>> = BTreeMap::new();
+    let (mut chosen, mut text) = (Vec::new(), String::new());
+    for node in nodes.iter().take(PAIR_COUNT) {
+        let found = explain(model, node, policy, question.now);
+        text = found.text();
+        match found.blocked().and_then(constraint_of) {
+            Some(constraint) => {
+                stages
+                    .entry(constraint)
+                    .or_default()
+                    .push(EliminatedNode { node: node.clone(), reason: text.clone() });
+            }
+            None => chosen.push(node.clone()),
+        }
+    }
+    let mut remaining = nodes.len() as u64;
+    let explained = stages.into_iter().map(|(constraint, mut eliminated)| {
+        let eliminated_count = eliminated.len() as u64;
+        remaining -= eliminated_count;
+        eliminated.truncate(NODE_COUNT);
+        ExplainedConstraint {
+            constraint,
+            eliminated,
+            eliminated_count,
+            remaining: Vec::new(),
+            remaining_count: remaining,
+        }
+    });
+    let sequence: Vec<ExplainedConstraint> = explained.collect();
+    let (requested, placed) = (nodes.len() as u32, chosen.len() as u32);
+    chosen.truncate(NODE_COUNT);
+    Some(PartExplanation {
+        spec_version: None,
+        requested,
+        placed,
+        candidate_count: nodes.len() as u64,
+        candidates: nodes.into_iter().take(NODE_COUNT).collect(),
+        summary: if question.node.is_some() { text } else { summary(placed, requested, &sequence) },
+        sequence,
+        chosen,
+        cause: None,
+    })
+}
+
+fn constraint_of(blocked: &Blocked) -> Option<Constraint> {
+    match blocked {
+        Blocked::NodeDown { .. } | Blocked::NeverHeard | Blocked::NodePaused | Blocked::NodeDraining => {
+            Some(Constraint::NodeState)
+        }
+        Blocked::NodeUnknown | Blocked::Suspended { .. } | Blocked::UserInput { .. } => {
+            Some(Constraint::Eligibility)
+        }
+        blocked if blocked.is_incompatibility() => Some(Constraint::Eligibility),
+        _ => None,
+    }
+}
+
+/// Returns why a node has no task of a policy that is carried out by tasks, in words.
+pub fn why_no_task(model: &Model, node: &NodeId, policy: &PolicyId) -> Option<String> {
+    let workload = model.workload_of(policy)?;
+    let (_, unit) = model.workload_units_of(policy).find(|(_, unit)| unit.table.number(node).is_some())?;
+    if let Some((constraint, reason)) = explain_node(&unit.table, node).ok()? {
+        return Some(format!("{}: {reason}", constraint.name()));
+    }
+    let live = unit.slots.values().flat_map(SlotTasks::iter).filter(|task| task.is_live()).count();
+    let wanted = workload.goal.wanted(live as u32);
+    Some(format!("not needed: {live} of {wanted} wanted instances are on other nodes"))
+}

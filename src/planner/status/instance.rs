@@ -1,0 +1,182 @@
+//! The status of one instance: availability, monitor state, flags.
+//!
+//! Source: orchestration A9.1, A9.2, A9.4.
+
+use evenkeel_ids::{AgreementId, NodeId, TaskId};
+use jiff::Timestamp;
+
+use crate::{
+    facts::Availability,
+    goal::Avail,
+    place::{Constraint, NodeState, UnitNode, Verdict},
+    workload::{DesiredState, Slot, Task, TaskState},
+};
+
+/// What the engine does with an instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MonitorState {
+    /// Nothing.
+    Idle,
+    /// It will be started after the ready period.
+    Ready,
+    /// It is being started.
+    Starting,
+    /// The last start failed, and no other one is made.
+    StartFailed,
+    /// It is being started again on the same node.
+    Restarting,
+    /// It is being stopped.
+    Stopping,
+}
+
+impl MonitorState {
+    /// Returns the word that the API shows.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Ready => "ready",
+            Self::Starting => "starting",
+            Self::StartFailed => "start-failed",
+            Self::Restarting => "restarting",
+            Self::Stopping => "stopping",
+        }
+    }
+}
+
+/// The status of a workload on one node.
+///
+/// # Shape
+/// `flags`: some of `C` (a constraint is violated), `F` (frozen) and `L` (natural leader), in this order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstanceStatus {
+    /// The node.
+    pub node: NodeId,
+    /// Its availability.
+    pub avail: Avail,
+    /// What the engine does with it.
+    pub monitor: MonitorState,
+    /// What the engine keeps it in: `started`, `shutdown` or `none`.
+    pub local_expect: &'static str,
+    /// Flags.
+    pub flags: String,
+    /// Whether a user froze the instance or the workload.
+    pub is_frozen: bool,
+    /// Whether a user chose its node.
+    pub is_pinned: bool,
+    /// Slots of its tasks.
+    pub slots: Vec<Slot>,
+    /// Its newest task.
+    pub task: Option<TaskId>,
+    /// The agreement of that task.
+    pub agreement: Option<AgreementId>,
+    /// Violated constraints, in words.
+    pub violations: Vec<String>,
+    /// Since when its newest task has its state.
+    pub since: Option<Timestamp>,
+}
+
+impl InstanceStatus {
+    /// Returns whether an instance runs where a constraint is violated.
+    pub(super) fn is_violated(&self) -> bool {
+        !self.violations.is_empty() && self.task.is_some()
+    }
+}
+
+/// A node of a workload unit with its tasks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Instance<'a> {
+    pub row: &'a UnitNode,
+    /// Those that have not ended, and the newest of each slot; newest first.
+    pub tasks: &'a [&'a Task],
+    pub is_leader: bool,
+    pub is_frozen: bool,
+    pub now: Timestamp,
+}
+
+impl Instance<'_> {
+    pub fn status(&self) -> InstanceStatus {
+        let row = self.row;
+        let newest = self.tasks.first();
+        let violations: Vec<String> =
+            row.removed_by(Constraint::PlacementConstraint, 0, 1).into_iter().collect();
+        let mut flags = String::new();
+        for (is_set, flag) in [
+            (!violations.is_empty(), 'C'),
+            (self.is_frozen || row.frozen.is_some(), 'F'),
+            (self.is_leader, 'L'),
+        ] {
+            if is_set {
+                flags.push(flag);
+            }
+        }
+        let mut slots: Vec<Slot> = self.tasks.iter().map(|task| task.slot.clone()).collect();
+        slots.sort();
+        slots.dedup();
+        InstanceStatus {
+            node: row.id.clone(),
+            avail: self.avail(),
+            monitor: self.monitor(),
+            local_expect: self.local_expect(),
+            flags,
+            is_frozen: self.is_frozen,
+            is_pinned: row.is_pinned,
+            slots,
+            task: newest.map(|task| task.id.clone()),
+            agreement: newest.and_then(|task| task.agreement.clone()),
+            violations,
+            since: newest.map(|task| task.state_at),
+        }
+    }
+
+    /// Returns the number of tasks that are seen running.
+    pub fn running(&self) -> usize {
+        self.tasks.iter().filter(|task| task.is_running()).count()
+    }
+
+    pub fn avail(&self) -> Avail {
+        let is_impaired = |task: &&&Task| matches!(task.state, TaskState::Running { impaired: Some(_) });
+        let is_silent = self.row.state != NodeState::Ready;
+        match self.running() {
+            0 if matches!(self.row.eligibility, Verdict::Failed(_)) => Avail::NotApplicable,
+            0 if self.row.state == NodeState::NeverHeard => Avail::Unknown,
+            0 => Avail::Down,
+            _ if is_silent => Avail::Unknown,
+            running if self.tasks.iter().filter(is_impaired).count() == running => Avail::Warn,
+            _ => Avail::Up,
+        }
+    }
+
+    fn monitor(&self) -> MonitorState {
+        let live = self.tasks.iter().find(|task| task.is_live());
+        let is_stopping = |task: &&Task| !task.is_wanted() && !task.state.is_ended();
+        match live {
+            None if self.tasks.iter().any(is_stopping) => MonitorState::Stopping,
+            None if self.row.start_failed.is_some() => MonitorState::StartFailed,
+            None => MonitorState::Idle,
+            Some(task) if task.is_running() => MonitorState::Idle,
+            Some(task) if self.is_restart(task) => MonitorState::Restarting,
+            Some(task) if task.desired == DesiredState::Ready && self.now < task.start_at => {
+                MonitorState::Ready
+            }
+            Some(_) => MonitorState::Starting,
+        }
+    }
+
+    /// Returns whether a task follows one of the same slot and version that ended by itself on the node.
+    fn is_restart(&self, task: &Task) -> bool {
+        self.tasks.iter().any(|other| {
+            other.slot == task.slot
+                && other.generation < task.generation
+                && other.spec == task.spec
+                && other.ended_by_itself()
+        })
+    }
+
+    fn local_expect(&self) -> &'static str {
+        match self.row.availability {
+            Availability::Drain => "shutdown",
+            _ if self.tasks.iter().any(|task| task.is_live()) => "started",
+            _ => "none",
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! The runtime status of workloads: what runs, where, and whether that is as wanted.
+//!
+//! Read from the model; nothing here decides. Sources: orchestration 1.5, A9; engine 6 (availability comes from observation alone).
+
+mod agreements;
+mod explain;
+mod instance;
+mod part;
+
+use evenkeel_domain::orchestration::{Mode, Orchestrate};
+use evenkeel_ids::{NodeId, PolicyId};
+use jiff::Timestamp;
+
+use crate::{
+    goal::{Avail, PlacementState, workload_avail},
+    model::Model,
+    supervise::UpdateStatus,
+    workload::{UnitId, WorkloadRecord},
+};
+
+pub use explain::{ExplainedConstraint, PartExplanation, Question, explain_part, why_no_task};
+pub use instance::{InstanceStatus, MonitorState};
+
+/// Which instances of each workload unit are listed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Window {
+    /// Only this workload unit.
+    pub part: Option<String>,
+    /// Those after so many.
+    pub offset: usize,
+    /// At most so many.
+    pub limit: usize,
+}
+
+/// Whether the instances of a workload are frozen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrozenState {
+    /// All of them.
+    Frozen,
+    /// None of them.
+    Thawed,
+    /// Some of them.
+    Mixed,
+    /// There is no node.
+    NotApplicable,
+}
+
+impl FrozenState {
+    /// Returns the word that the API shows.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Frozen => "frozen",
+            Self::Thawed => "thawed",
+            Self::Mixed => "mixed",
+            Self::NotApplicable => "n/a",
+        }
+    }
+
+    fn of(frozen: usize, all: usize) -> Self {
+        match frozen {
+            _ if all == 0 => Self::NotApplicable,
+            0 => Self::Thawed,
+            count if count == all => Self::Frozen,
+            _ => Self::Mixed,
+        }
+    }
+}
+
+/// The status of a workload.
+///
+/// # Shape
+/// `parts`: by name. `tasks`: the row of a workload that is carried out by tasks; none for other policies.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WorkloadStatus {
+    /// Its mode.
+    pub mode: Mode,
+    /// Whether instances are started and moved automatically.
+    pub orchestrate: Orchestrate,
+    /// Its row.
+    pub record: Option<WorkloadRecord>,
+    /// Its update; of a policy that is not carried out by tasks the sum of its rollouts.
+    pub update: UpdateStatus,
+    /// The common availability of its workload units.
+    pub avail: Avail,
+    /// Whether running instances are on leaders.
+    pub placement: PlacementState,
+    /// Whether its instances are frozen.
+    pub frozen: FrozenState,
+    /// What is not as it should be, in words.
+    pub warnings: Vec<String>,
+    /// Its workload units.
+    pub parts: Vec<PartStatus>,
+}
+
+/// The status of a workload unit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PartStatus {
+    /// Its id.
+    pub id: UnitId,
+    /// Its availability.
+    pub avail: Avail,
+    /// Wanted instances.
+    pub target: u32,
+    /// Running instances.
+    pub up: u32,
+    /// Whether running instances are on leaders.
+    pub placement: PlacementState,
+    /// The nodes on which instances belong, the best first, at most 100.
+    pub natural_leaders: Vec<NodeId>,
+    /// Nodes of the workload unit, listed or not.
+    pub instance_count: usize,
+    /// Instances: those with tasks first, then the other nodes, both in scope order.
+    pub instances: Vec<InstanceStatus>,
+    /// Where the list continues; none at its end.
+    pub next: Option<usize>,
+    /// Frozen instances, listed or not.
+    frozen_count: usize,
+    warnings: Vec<String>,
+}
+
+impl WorkloadStatus {
+    /// Returns the availability, worsened to a warning by what is not as it should be.
+    pub fn overall(&self) -> Avail {
+        let is_violated = |part: &PartStatus| part.instances.iter().any(InstanceStatus::is_violated);
+        match self.avail {
+            Avail::Up | Avail::NotApplicable
+                if !self.warnings.is_empty() || self.parts.iter().any(is_violated) =>
+            {
+                Avail::Warn
+            }
+            avail => avail,
+        }
+    }
+}
+
+/// Returns the status of a deployment policy; none when the model does not know it.
+pub fn status_of(
+    model: &Model,
+    policy: &PolicyId,
+    window: &Window,
+    now: Timestamp,
+) -> Option<WorkloadStatus> {
+    let facts = model.policy(policy)?;
+    let is_listed = |id: &UnitId| window.part.as_deref().is_none_or(|name| name == id.name());
+    let document = facts.orchestration.document.as_deref();
+    let known = document.and_then(|_| Some((model.workload(policy)?, model.workload_of(policy)?)));
+    let Some((record, workload)) = known else {
+        return Some(agreements::status(model, facts, window, now));
+    };
+    let wanted = model.workload_units_of(policy).filter(|(_, unit)| unit.is_wanted);
+    let source = part::Source { model, workload, record, now };
+    let all: Vec<PartStatus> = wanted.map(|(id, unit)| source.status(id, unit, window)).collect();
+    let frozen: usize = all.iter().map(|part| part.frozen_count).sum();
+    let count: usize = all.iter().map(|part| part.instance_count).sum();
+    let mut status = summed(all, record.update.clone());
+    status.mode = document.map_or(Mode::Global, |document| document.mode);
+    status.orchestrate = document.map_or(Orchestrate::Ha, |document| document.orchestrate);
+    let is_frozen = record.is_frozen || record.is_stopped;
+    status.frozen = if is_frozen { FrozenState::Frozen } else { FrozenState::of(frozen, count) };
+    if record.update.is_paused() {
+        status.warnings.push(format!("the update is paused: {}", record.update.message));
+    }
+    status.record = Some(record.clone());
+    status.parts.retain(|part| is_listed(&part.id));
+    Some(status)
+}
+
+/// Sums the workload units up.
+fn summed(mut parts: Vec<PartStatus>, update: UpdateStatus) -> WorkloadStatus {
+    let avails: Vec<Avail> = parts.iter().map(|part| part.avail).collect();
+    let warnings = parts.iter_mut().flat_map(|part| std::mem::take(&mut part.warnings)).collect();
+    WorkloadStatus {
+        mode: Mode::Global,
+        orchestrate: Orchestrate::Ha,
+        record: None,
+        update,
+        avail: workload_avail(&avails),
+        placement: common_placement(&parts),
+        frozen: FrozenState::NotApplicable,
+        warnings,
+        parts,
+    }
+}
+
+fn common_placement(parts: &[PartStatus]) -> PlacementState {
+    let is = |state| parts.iter().any(|part| part.placement == state);
+    match () {
+        () if is(PlacementState::NonOptimal) => PlacementState::NonOptimal,
+        () if is(PlacementState::Optimal) => PlacementState::Optimal,
+        () => PlacementState::NotApplicable,
+    }
+}
+
+/// Returns the part of a list that a window shows, and where the list continues.
+fn listed<T>(all: impl Iterator<Item = T>, count: usize, window: &Window) -> (Vec<T>, Option<usize>) {
+    let end = window.offset.saturating_add(window.limit);
+    (all.skip(window.offset).take(window.limit).collect(), (end < count).then_some(end))
+}
+
+#[cfg(test)]
+mod tests;

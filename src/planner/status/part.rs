@@ -1,0 +1,166 @@
+//! The status of a workload unit that is carried out by tasks.
+//!
+//! Source: orchestration A1, A6 (placement), A9.3.
+
+use std::collections::BTreeMap;
+
+use evenkeel_ids::NodeId;
+use jiff::Timestamp;
+use roaring::RoaringBitmap;
+
+use super::{PartStatus, Window, instance::Instance, listed};
+use crate::{
+    facts::Availability,
+    goal::{Avail, InstanceState, avail_of, placement_state},
+    model::{Model, UnitRecord},
+    place::{Elimination, NodeState, NodeTable, Ranking, UnitNode},
+    workload::{NodeOrder, SlotTasks, Task, UnitId, Workload, WorkloadRecord},
+};
+
+/// Natural leaders that are listed.
+const LEADER_COUNT: usize = 100;
+
+/// The workload of a workload unit.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Source<'a> {
+    pub model: &'a Model,
+    pub workload: &'a Workload,
+    pub record: &'a WorkloadRecord,
+    pub now: Timestamp,
+}
+
+impl<'a> Source<'a> {
+    pub fn status(&self, id: &UnitId, unit: &'a UnitRecord, window: &Window) -> PartStatus {
+        let (table, goal) = (&unit.table, &self.workload.goal);
+        let tasks = tasks_by_number(unit);
+        let leaders = self.leaders(id, table, &tasks);
+        let leader_set: RoaringBitmap = leaders.iter().copied().collect();
+        let instance = |number: u32| Instance {
+            row: table.node(number),
+            tasks: tasks.get(&number).map_or(&[], Vec::as_slice),
+            is_leader: leader_set.contains(number),
+            is_frozen: self.is_frozen(&table.node(number).id),
+            now: self.now,
+        };
+        let states = states(&tasks, table, &leaders, &instance);
+        let target = goal.wanted(selected(table));
+        let is_updating = self.record.update.is_rolling();
+        let order =
+            tasks.keys().copied().chain(table.members().iter().filter(|one| !tasks.contains_key(one)));
+        let instance_count = table.members().union_len(&tasks.keys().copied().collect()) as usize;
+        let (shown, next) = listed(order, instance_count, window);
+        PartStatus {
+            id: id.clone(),
+            avail: avail_of(goal, &states, target, is_updating),
+            target,
+            up: states.iter().filter(|one| one.avail == Avail::Up).count() as u32,
+            placement: placement_state(goal, &states, self.workload.placement.order != NodeOrder::Unranked),
+            natural_leaders: leaders
+                .iter()
+                .take(LEADER_COUNT)
+                .map(|number| table.node(*number).id.clone())
+                .collect(),
+            instance_count,
+            instances: shown.into_iter().map(|number| instance(number).status()).collect(),
+            next,
+            frozen_count: self.frozen_count(table),
+            warnings: warnings(id, unit),
+        }
+    }
+
+    /// Returns the natural leaders, the best first; none when every node is one.
+    fn leaders(&self, id: &UnitId, table: &NodeTable, tasks: &BTreeMap<u32, Vec<&Task>>) -> Vec<u32> {
+        let Some(count) = self.workload.goal.leader_count() else { return Vec::new() };
+        let ranking = Ranking::new(&self.workload.placement, id, table);
+        let mut order = ranking.order(&Elimination::of_eligibility(table));
+        if self.workload.placement.order == NodeOrder::LeastInstances {
+            // What runs counts against its own node: without it, it would be the best one.
+            order.sort_by_key(|number| !tasks.contains_key(number));
+        }
+        order.truncate(count as usize);
+        order
+    }
+
+    fn is_frozen(&self, node: &NodeId) -> bool {
+        let row = self.model.instance(&self.workload.policy, node);
+        self.record.is_frozen || self.record.is_stopped || row.is_some_and(|row| row.is_frozen)
+    }
+
+    fn frozen_count(&self, table: &NodeTable) -> usize {
+        let rows = self.model.instances_of(&self.workload.policy);
+        let is_member = |node: &NodeId| table.number(node).is_some_and(|one| table.members().contains(one));
+        rows.iter().filter(|(node, row)| row.is_frozen && is_member(node)).count()
+    }
+}
+
+/// Returns the tasks to be shown: those that have not ended, and the newest of each slot.
+fn tasks_by_number(unit: &UnitRecord) -> BTreeMap<u32, Vec<&Task>> {
+    let mut tasks: BTreeMap<u32, Vec<&Task>> = BTreeMap::new();
+    for of_slot in unit.slots.values() {
+        let newest = of_slot.newest().map(|task| &task.id);
+        let shown = |task: &&Task| !task.state.is_ended() || Some(&task.id) == newest;
+        for task in SlotTasks::iter(of_slot).filter(shown) {
+            let number = task.node.as_ref().and_then(|node| unit.table.number(node));
+            if let Some(number) = number {
+                tasks.entry(number).or_default().push(task);
+            }
+        }
+    }
+    for of_node in tasks.values_mut() {
+        of_node.sort_by_key(|task| (task.state.is_ended(), std::cmp::Reverse(task.created_at)));
+    }
+    tasks
+}
+
+/// Returns what decides about availability and placement: every instance with tasks, the leaders, and one node for all others.
+fn states<'a>(
+    tasks: &BTreeMap<u32, Vec<&Task>>,
+    table: &NodeTable,
+    leaders: &[u32],
+    instance: &dyn Fn(u32) -> Instance<'a>,
+) -> Vec<InstanceState> {
+    let state = |number: u32| {
+        let found = instance(number);
+        InstanceState {
+            avail: found.avail(),
+            is_leader: found.is_leader || leaders.is_empty(),
+            is_frozen: found.is_frozen || found.row.frozen.is_some(),
+        }
+    };
+    let mut states = Vec::new();
+    for number in tasks.keys().copied() {
+        let count = instance(number).running().max(1);
+        states.extend(std::iter::repeat_n(state(number), count));
+    }
+    let other_leaders = leaders.iter().copied().filter(|number| !tasks.contains_key(number));
+    states.extend(other_leaders.map(&state));
+    let leader_set: RoaringBitmap = leaders.iter().copied().collect();
+    let others = (table.members() - leader_set).into_iter().filter(|number| !tasks.contains_key(number));
+    let candidate = others.map(&state).find(|one| one.avail != Avail::NotApplicable);
+    states.extend(candidate.filter(|_| !leaders.is_empty() || states.is_empty()));
+    states
+}
+
+/// Returns the number of nodes that should run an instance if there is one on each.
+pub(super) fn selected(table: &NodeTable) -> u32 {
+    let is_selected = |node: &UnitNode| {
+        node.eligibility.is_passed()
+            && node.expression.is_passed()
+            && node.state == NodeState::Ready
+            && node.availability != Availability::Drain
+    };
+    let members = table.members().iter().map(|number| table.node(number));
+    members.filter(|node| is_selected(node)).count() as u32
+}
+
+fn warnings(id: &UnitId, unit: &UnitRecord) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if unit.table.members().is_empty() {
+        warnings.push(format!("{}: no node belongs to it", id.name()));
+    }
+    let is_frozen = |number| unit.table.node(number).frozen.is_some();
+    if let Some(unplaced) = unit.unplaced.as_ref().filter(|_| !unit.table.members().iter().all(is_frozen)) {
+        warnings.push(format!("{}: {}", id.name(), unplaced.summary));
+    }
+    warnings
+}

@@ -1,0 +1,135 @@
+//! Status of instances and of policies: A9.1 to A9.4.
+
+use evenkeel_domain::orchestration::Orchestration;
+use evenkeel_ids::{GroupId, NodeId, TaskId};
+use serde_json::json;
+
+use super::{instance::Instance, *};
+use crate::{
+    change::Cause,
+    event::Event,
+    facts::{DeploymentPolicyFacts, PolicyOrchestration, PolicyScope},
+    fixture::{at, deployment_policy, running_group},
+    place::{Constraint, NodeState, UnitNode, Verdict},
+    workload::{DesiredState, Ending, Part, Slot, SpecVersion, Task, TaskState},
+};
+
+fn task(generation: u64, desired: DesiredState, state: TaskState) -> Task {
+    Task {
+        id: TaskId::from_text(&format!("t{generation}")),
+        unit_id: UnitId::all(PolicyId::new("o", "w")),
+        slot: Slot::Number(1),
+        generation,
+        spec: SpecVersion { number: 1, digest: 1 },
+        node: Some(NodeId::new("o", "n1")),
+        agreement: None,
+        desired,
+        state,
+        seq: 0,
+        cause: Cause::Scale,
+        created_at: at(0),
+        start_at: at(20),
+        desired_at: None,
+        state_at: at(1),
+        running_at: None,
+        ended_at: None,
+    }
+}
+
+fn shown(row: &UnitNode, tasks: &[&Task]) -> (Avail, MonitorState, &'static str, String) {
+    let found = Instance { row, tasks, is_leader: true, is_frozen: false, now: at(10) }.status();
+    (found.avail, found.monitor, found.local_expect, found.flags)
+}
+
+#[test]
+fn instance_shows_what_was_seen_and_what_is_under_way() {
+    let row = UnitNode::new(NodeId::new("o", "n1"));
+    let running = task(2, DesiredState::Running, TaskState::RUNNING);
+    let l = "L".to_owned();
+    assert_eq!(shown(&row, &[&running]), (Avail::Up, MonitorState::Idle, "started", l.clone()));
+    let stopping = task(1, DesiredState::Shutdown, TaskState::RUNNING);
+    assert_eq!(shown(&row, &[&stopping]), (Avail::Up, MonitorState::Stopping, "none", l.clone()));
+    let ready = task(2, DesiredState::Ready, TaskState::Assigned);
+    assert_eq!(shown(&row, &[&ready]), (Avail::Down, MonitorState::Ready, "started", l.clone()));
+    let failed = Ending::Failed { exit_code: Some(1), error: String::new() };
+    let failed = task(1, DesiredState::Running, TaskState::Ended(failed));
+    assert_eq!(shown(&row, &[&ready, &failed]).1, MonitorState::Restarting);
+    assert_eq!(shown(&row, &[]), (Avail::Down, MonitorState::Idle, "none", l));
+}
+
+#[test]
+fn node_that_is_silent_refused_or_violates_a_constraint_is_shown_as_such() {
+    let row = UnitNode::new(NodeId::new("o", "n1"));
+    let running = task(1, DesiredState::Running, TaskState::RUNNING);
+    let silent = UnitNode { state: NodeState::Down { since: at(1) }, ..row.clone() };
+    assert_eq!(shown(&silent, &[&running]).0, Avail::Unknown);
+    let other = UnitNode { eligibility: Verdict::Failed("no".into()), ..row.clone() };
+    assert_eq!(shown(&other, &[]).0, Avail::NotApplicable);
+    let failed = UnitNode { start_failed: Some("exit 1".into()), ..row.clone() };
+    assert_eq!(shown(&failed, &[]).1, MonitorState::StartFailed);
+    let violated = UnitNode { expression: Verdict::Failed("false".into()), ..row };
+    assert_eq!(shown(&violated, &[]).3, "CL");
+}
+
+#[test]
+fn frozen_is_said_of_all_some_or_no_instances() {
+    let words: Vec<&str> =
+        [(0, 0), (0, 2), (1, 2), (2, 2)].map(|(frozen, all)| FrozenState::of(frozen, all).word()).into();
+    assert_eq!(words, ["n/a", "thawed", "mixed", "frozen"]);
+}
+
+#[test]
+fn policy_without_tasks_is_shown_by_its_agreements_page_by_page() {
+    let (mut model, now) = running_group(&["a", "b", "c"]);
+    let orchestration =
+        PolicyOrchestration { scope: PolicyScope::EveryHaGroup, ..PolicyOrchestration::default() };
+    let facts = DeploymentPolicyFacts { orchestration, ..deployment_policy() };
+    let policy = facts.id.clone();
+    model.apply(&Event::DeploymentPolicyChanged { policy: Box::new(facts) }, at(0));
+    let mut window = Window { limit: 2, ..Window::default() };
+    let first = status_of(&model, &policy, &window, now).unwrap();
+    let part = &first.parts[0];
+    assert_eq!((first.avail, part.target, part.up, part.instance_count), (Avail::Up, 3, 3, 3));
+    assert_eq!(part.instances.len(), 2);
+    window.offset = part.next.unwrap();
+    let second = status_of(&model, &policy, &window, now).unwrap();
+    assert_eq!((second.parts[0].instances.len(), second.parts[0].next), (1, None));
+    assert_eq!(status_of(&model, &PolicyId::new("o", "none"), &window, now), None);
+}
+
+/// D3-S4, D3-S5: a node with an instance is chosen, one without is explained by the constraint that removes it, others are not known.
+#[test]
+fn node_is_explained_by_its_instance_or_by_the_constraint_that_removes_it() {
+    let (mut model, now) = running_group(&["a", "b", "c"]);
+    let id = deployment_policy().id;
+    let scope = json!({"type": "hagroups", "haGroups": ["g"]});
+    let document = json!({"mode": "replicated", "replicas": 2, "scope": scope});
+    let document = Orchestration::of_policy(&id, document).unwrap();
+    let orchestration = PolicyOrchestration::of(&id, &document);
+    let policy = DeploymentPolicyFacts { orchestration, ..deployment_policy() };
+    let workload = Box::new(WorkloadRecord::new(&policy));
+    model.apply(&Event::DeploymentPolicyChanged { policy: Box::new(policy) }, at(0));
+    model.apply(&Event::WorkloadRecorded { workload }, at(0));
+    let part = UnitId { policy: id.clone(), part: Part::Group(GroupId::from_text("o/g")) };
+    let own = task(1, DesiredState::Running, TaskState::RUNNING);
+    let own = Task { unit_id: part.clone(), node: Some(NodeId::new("o", "a")), ..own };
+    model.apply(&Event::TaskRecorded { task: Box::new(own) }, at(0));
+    let explained = |node: Option<&str>| {
+        let node = node.map(|name| NodeId::new("o", name));
+        explain_part(&model, Question { part: &part, node: node.as_ref(), is_complete: false, now })
+    };
+    let whole = explained(None).unwrap();
+    assert_eq!((whole.requested, whole.placed, whole.candidate_count), (2, 1, 3));
+    assert_eq!(whole.chosen, [NodeId::new("o", "a")]);
+    // The service has no definition, so that no node is eligible.
+    assert_eq!(whole.sequence[0].constraint, Constraint::Eligibility);
+    assert!(whole.summary.starts_with("1 of 2 placed: Eligibility removed"), "{}", whole.summary);
+    let own = explained(Some("a")).unwrap();
+    assert_eq!((own.summary.as_str(), own.sequence.len(), own.chosen.len()), ("has an instance", 0, 1));
+    let other = explained(Some("b")).unwrap();
+    assert!(other.summary.starts_with("Eligibility ") && other.chosen.is_empty(), "{}", other.summary);
+    assert_eq!(explained(Some("x")), None);
+    assert!(
+        why_no_task(&model, &NodeId::new("o", "b"), &id).is_some_and(|why| why.starts_with("Eligibility: "))
+    );
+}

@@ -1,0 +1,227 @@
+//! Actions of users on a workload: start, stop, freeze, thaw, pause, resume, rollback.
+//!
+//! A pure step; the caller stores the row in the same transaction that read it, and every agbot follows it from there. What concerns
+//! single nodes is in their rows. Source: orchestration A6, A11, A12, B12.
+
+use jiff::Timestamp;
+
+use super::{Instance, WorkloadRecord};
+use crate::{
+    rolling::action::{Asker, RolloutAction},
+    supervise::{UpdateEvent, UpdateState},
+};
+
+/// An action that a user requests on a workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkloadAction {
+    /// Run instances again after a stop.
+    Start,
+    /// Stop all instances, and start none until a user does.
+    Stop,
+    /// Change nothing that runs, and start nothing.
+    Freeze,
+    /// End a freeze.
+    Thaw,
+    /// Forget failed starts.
+    Clear,
+    /// An action on the update.
+    Update(RolloutAction),
+}
+
+impl WorkloadAction {
+    /// The names of actions that are carried out, as the API has them.
+    pub const NAMES: [&str; 8] = ["start", "stop", "freeze", "thaw", "clear", "pause", "resume", "rollback"];
+
+    /// Reads the name of an action in a route.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "start" => Self::Start,
+            "stop" => Self::Stop,
+            "freeze" => Self::Freeze,
+            "thaw" => Self::Thaw,
+            "clear" => Self::Clear,
+            "pause" => Self::Update(RolloutAction::Pause),
+            "resume" => Self::Update(RolloutAction::Resume),
+            "rollback" => Self::Update(RolloutAction::Rollback),
+            _ => return None,
+        })
+    }
+
+    /// Returns its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Stop => "stop",
+            Self::Freeze => "freeze",
+            Self::Thaw => "thaw",
+            Self::Clear => "clear",
+            Self::Update(RolloutAction::Pause) => "pause",
+            Self::Update(RolloutAction::Resume) => "resume",
+            Self::Update(RolloutAction::Abort) => "abort",
+            Self::Update(RolloutAction::Rollback) => "rollback",
+            Self::Update(RolloutAction::Retry) => "retry",
+        }
+    }
+
+    /// Returns the kind of the event that reports it.
+    pub fn event_kind(self) -> &'static str {
+        match self {
+            Self::Start => "workload.start",
+            Self::Stop => "workload.stop",
+            Self::Freeze => "instance.freeze",
+            Self::Thaw => "instance.thaw",
+            Self::Clear => "instance.clear",
+            Self::Update(RolloutAction::Pause | RolloutAction::Abort) => "update.paused",
+            Self::Update(RolloutAction::Resume | RolloutAction::Retry) => "update.resumed",
+            Self::Update(RolloutAction::Rollback) => "update.rollback-started",
+        }
+    }
+
+    /// Returns whether it can concern a single node.
+    pub fn has_nodes(self) -> bool {
+        matches!(self, Self::Freeze | Self::Thaw | Self::Clear)
+    }
+}
+
+impl WorkloadRecord {
+    /// Returns the row after a user's action on the whole workload; `is_any_frozen`: whether instances are frozen by themselves.
+    ///
+    /// # Errors
+    /// A message, when the workload's state does not allow the action.
+    pub fn act(&self, action: WorkloadAction, is_any_frozen: bool, asker: Asker<'_>) -> Result<Self, String> {
+        let mut next = Self { revision: self.revision + 1, ..self.clone() };
+        let policy = &self.policy;
+        match action {
+            WorkloadAction::Start if !self.is_stopped && !self.is_frozen => {
+                return Err(format!("{policy} is started already"));
+            }
+            WorkloadAction::Stop if self.is_stopped => return Err(format!("{policy} is stopped already")),
+            WorkloadAction::Freeze if self.is_frozen || self.is_stopped => {
+                let state = if self.is_stopped { "stopped" } else { "frozen" };
+                return Err(format!("{policy} is {state} already"));
+            }
+            WorkloadAction::Thaw if self.is_stopped => {
+                return Err(format!("{policy} is stopped: start it with the action start"));
+            }
+            WorkloadAction::Thaw if !self.is_frozen && !is_any_frozen => {
+                return Err(format!("{policy} is not frozen"));
+            }
+            WorkloadAction::Start => (next.is_stopped, next.is_frozen) = (false, false),
+            WorkloadAction::Stop => (next.is_stopped, next.is_frozen) = (true, false),
+            WorkloadAction::Freeze => next.is_frozen = true,
+            WorkloadAction::Thaw => next.is_frozen = false,
+            WorkloadAction::Clear => {}
+            WorkloadAction::Update(action) => next.act_on_update(action, asker)?,
+        }
+        Ok(next)
+    }
+
+    fn act_on_update(&mut self, action: RolloutAction, asker: Asker<'_>) -> Result<(), String> {
+        let actor = asker.actor;
+        let (event, message) = match action {
+            RolloutAction::Pause => (UpdateEvent::Pause, format!("paused by {actor}")),
+            RolloutAction::Abort => (UpdateEvent::Pause, format!("aborted by {actor}")),
+            RolloutAction::Resume | RolloutAction::Retry => (UpdateEvent::Resume, String::new()),
+            RolloutAction::Rollback => {
+                (UpdateEvent::RollbackRequested, format!("manually requested by {actor}"))
+            }
+        };
+        let state = self.update.state;
+        self.update.request(event, &message, asker.now).map_err(|_| {
+            let name = WorkloadAction::Update(action).name();
+            format!("the update of {} cannot {name}: {}", self.policy, state_text(state))
+        })?;
+        if action == RolloutAction::Rollback {
+            self.versions = self
+                .versions
+                .roll_back()
+                .ok_or_else(|| format!("{} has no previous version to return to", self.policy))?;
+        }
+        Ok(())
+    }
+}
+
+fn state_text(state: UpdateState) -> &'static str {
+    match state {
+        UpdateState::None => "there is none",
+        UpdateState::Updating => "it is in progress",
+        UpdateState::Paused => "it is paused",
+        UpdateState::Completed => "it is completed",
+        UpdateState::RollbackStarted => "it is being rolled back",
+        UpdateState::RollbackPaused => "its rollback is paused",
+        UpdateState::RollbackCompleted => "it was rolled back",
+    }
+}
+
+impl Instance {
+    /// Returns the row of a node after a user's action on it.
+    ///
+    /// # Errors
+    /// A message, when its state does not allow the action.
+    pub fn act(&self, action: WorkloadAction, now: Timestamp) -> Result<Self, String> {
+        let mut next = self.clone();
+        match action {
+            WorkloadAction::Freeze if self.is_frozen => return Err("is frozen already".to_owned()),
+            WorkloadAction::Thaw if !self.is_frozen => return Err("is not frozen by itself".to_owned()),
+            WorkloadAction::Freeze => next.is_frozen = true,
+            WorkloadAction::Thaw => next.is_frozen = false,
+            WorkloadAction::Clear => (next.failed, next.cleared_at) = (None, Some(now)),
+            WorkloadAction::Start | WorkloadAction::Stop | WorkloadAction::Update(_) => {}
+        }
+        Ok(next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{at, deployment_policy};
+
+    fn by() -> Asker<'static> {
+        Asker { actor: "o/ann", now: at(9) }
+    }
+
+    #[test]
+    fn action_against_the_state_is_refused_with_the_reason() {
+        let record = WorkloadRecord::new(&deployment_policy());
+        let refused = |record: &WorkloadRecord, action| record.act(action, false, by()).unwrap_err();
+        let paused = WorkloadAction::Update(RolloutAction::Pause);
+        assert_eq!(refused(&record, paused), "the update of o/p cannot pause: there is none");
+        let back = WorkloadAction::Update(RolloutAction::Rollback);
+        assert_eq!(refused(&record, back), "o/p has no previous version to return to");
+        assert_eq!(refused(&record, WorkloadAction::Thaw), "o/p is not frozen");
+        assert_eq!(refused(&record, WorkloadAction::Start), "o/p is started already");
+        let frozen = record.act(WorkloadAction::Freeze, false, by()).unwrap();
+        assert!(frozen.is_frozen && frozen.revision == record.revision + 1);
+        assert_eq!(refused(&frozen, WorkloadAction::Freeze), "o/p is frozen already");
+        let stopped = frozen.act(WorkloadAction::Stop, false, by()).unwrap();
+        assert!(stopped.is_stopped && !stopped.is_frozen);
+        assert!(refused(&stopped, WorkloadAction::Thaw).contains("start it"));
+        assert!(!stopped.act(WorkloadAction::Start, false, by()).unwrap().is_stopped);
+    }
+
+    /// B11.9: a rollback by hand makes the previous version current.
+    #[test]
+    fn rollback_by_hand_returns_to_the_previous_version() {
+        let mut policy = deployment_policy();
+        let first = WorkloadRecord::new(&policy);
+        (policy.last_updated, policy.versions[0].version) = (Some(at(1)), "2.0.0".into());
+        let second = first.written(&policy, at(1)).unwrap();
+        let back = WorkloadAction::Update(RolloutAction::Rollback);
+        let next = second.act(back, false, by()).unwrap();
+        assert_eq!(
+            (next.versions.current, next.update.state),
+            (first.versions.current, UpdateState::RollbackStarted)
+        );
+        assert_eq!(next.update.message, "manually requested by o/ann");
+        assert!(next.act(back, false, by()).is_err());
+    }
+
+    #[test]
+    fn clear_forgets_failures_of_a_node() {
+        let failed = Instance { failed: Some("exit 1".into()), ..Instance::default() };
+        let cleared = failed.act(WorkloadAction::Clear, at(9)).unwrap();
+        assert_eq!((cleared.failed, cleared.cleared_at), (None, Some(at(9))));
+        assert!(failed.act(WorkloadAction::Thaw, at(9)).is_err());
+    }
+}
