@@ -156,6 +156,10 @@ CREATE TABLE agbot_event (
 COMMENT ON TABLE agbot_event IS 'what the agbot did and why, in order';
 COMMENT ON COLUMN agbot_event.org IS 'organization of the node and the group';
 CREATE INDEX agbot_event_happened_at_index ON agbot_event (happened_at);
+-- event.list_of_policy
+CREATE INDEX agbot_event_policy_index ON agbot_event (policy, event_id) WHERE policy IS NOT NULL;
+-- event.list_of_policies
+CREATE INDEX agbot_event_policy_org_index ON agbot_event (policy_org, event_id) WHERE policy IS NOT NULL;
 -- event.insert_node_events and event.list_node_conditions look for the newest change of a node.
 CREATE INDEX agbot_event_node_condition_index ON agbot_event (node, event_id) WHERE kind LIKE 'node.%';
 

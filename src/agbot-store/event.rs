@@ -41,6 +41,39 @@ pub async fn insert_event(tx: &mut PgConnection, event: &EventRow) -> Result<(),
     Ok(())
 }
 
+/// Appends events of one instant, in their order.
+pub async fn insert_events(
+    tx: &mut PgConnection,
+    at: Timestamp,
+    events: &[EventRow],
+) -> Result<(), StoreError> {
+    let kinds: Vec<&str> = events.iter().map(|event| event.kind.as_str()).collect();
+    let groups: Vec<Option<&str>> =
+        events.iter().map(|event| event.ha_group.as_ref().map(GroupId::as_str)).collect();
+    let nodes: Vec<Option<&str>> =
+        events.iter().map(|event| event.node.as_ref().map(NodeId::as_str)).collect();
+    let policies: Vec<Option<&str>> =
+        events.iter().map(|event| event.policy.as_ref().map(PolicyId::as_str)).collect();
+    let details: Vec<&Value> = events.iter().map(|event| &event.detail).collect();
+    sqlx::query!(
+        "-- event.insert_events
+        INSERT INTO agbot_event (happened_at, kind, ha_group, node, policy, detail)
+        SELECT $1, kind, ha_group, node, policy, detail
+        FROM UNNEST($2::text[], $3::text[], $4::text[], $5::text[], $6::jsonb[])
+             WITH ORDINALITY AS event (kind, ha_group, node, policy, detail, position)
+        ORDER BY position",
+        to_sql(at) as _,
+        &kinds as &[&str],
+        &groups as &[Option<&str>],
+        &nodes as &[Option<&str>],
+        &policies as &[Option<&str>],
+        &details as &[&Value],
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
 /// The filter of events; none matches any.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventFilter {
@@ -94,6 +127,138 @@ pub async fn list_newest(
             detail: row.detail,
         })
         .collect())
+}
+
+/// An event about a deployment policy, with its number.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NumberedEvent {
+    /// Its number.
+    pub seq: i64,
+    /// The event.
+    pub event: EventRow,
+}
+
+/// The filter of events about deployment policies; none matches any.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PolicyEventFilter {
+    /// Only those with a greater number, the oldest ones; without it the newest ones.
+    pub since: Option<i64>,
+    /// A pattern of the kind, with `%` and `_`.
+    pub kind: Option<String>,
+    /// At most so many.
+    pub limit: i64,
+}
+
+/// Lists events about a deployment policy, by number.
+pub async fn list_of_policy(
+    conn: &mut PgConnection,
+    policy: &PolicyId,
+    filter: &PolicyEventFilter,
+) -> Result<Vec<NumberedEvent>, StoreError> {
+    let rows = sqlx::query_as!(
+        NumberedRow,
+        r#"-- event.list_of_policy
+        SELECT event_id, happened_at AS "happened_at: jiff_sqlx::Timestamp", kind, ha_group AS "ha_group: GroupId",
+               node AS "node: NodeId", policy AS "policy: PolicyId", detail
+        FROM agbot_event
+        WHERE policy = $1
+          AND event_id > COALESCE($2, (
+              SELECT older.event_id
+              FROM agbot_event AS older
+              WHERE older.policy = $1 AND ($3::text IS NULL OR older.kind LIKE $3)
+              ORDER BY older.event_id DESC
+              LIMIT 1 OFFSET $4
+          ), 0)
+          AND ($3::text IS NULL OR kind LIKE $3)
+        ORDER BY event_id
+        LIMIT $4"#,
+        policy.as_str(),
+        filter.since,
+        filter.kind.as_deref(),
+        filter.limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(NumberedRow::into_event).collect())
+}
+
+/// Finds the newest event about a user's action on a deployment policy.
+pub async fn find_of_action(
+    conn: &mut PgConnection,
+    policy: &PolicyId,
+    action: &str,
+) -> Result<Option<NumberedEvent>, StoreError> {
+    let row = sqlx::query_as!(
+        NumberedRow,
+        r#"-- event.find_of_action
+        SELECT event_id, happened_at AS "happened_at: jiff_sqlx::Timestamp", kind, ha_group AS "ha_group: GroupId",
+               node AS "node: NodeId", policy AS "policy: PolicyId", detail
+        FROM agbot_event
+        WHERE policy = $1 AND detail ->> 'actionId' = $2
+        ORDER BY event_id DESC
+        LIMIT 1"#,
+        policy.as_str(),
+        action,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(NumberedRow::into_event))
+}
+
+/// Lists events about the deployment policies of an organization, by number; only those about the given nodes if any are given.
+pub async fn list_of_policies(
+    conn: &mut PgConnection,
+    org: &str,
+    nodes: Option<&[NodeId]>,
+    filter: &PolicyEventFilter,
+) -> Result<Vec<NumberedEvent>, StoreError> {
+    let rows = sqlx::query_as!(
+        NumberedRow,
+        r#"-- event.list_of_policies
+        SELECT event_id, happened_at AS "happened_at: jiff_sqlx::Timestamp", kind, ha_group AS "ha_group: GroupId",
+               node AS "node: NodeId", policy AS "policy: PolicyId", detail
+        FROM agbot_event
+        WHERE policy_org = $1
+          AND ($2::text[] IS NULL OR node = ANY ($2))
+          AND event_id > COALESCE($3, (
+              SELECT older.event_id
+              FROM agbot_event AS older
+              WHERE older.policy_org = $1
+                AND ($2::text[] IS NULL OR older.node = ANY ($2))
+                AND ($4::text IS NULL OR older.kind LIKE $4)
+              ORDER BY older.event_id DESC
+              LIMIT 1 OFFSET $5
+          ), 0)
+          AND ($4::text IS NULL OR kind LIKE $4)
+        ORDER BY event_id
+        LIMIT $5"#,
+        org,
+        nodes as _,
+        filter.since,
+        filter.kind.as_deref(),
+        filter.limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(NumberedRow::into_event).collect())
+}
+
+struct NumberedRow {
+    event_id: i64,
+    happened_at: jiff_sqlx::Timestamp,
+    kind: String,
+    ha_group: Option<GroupId>,
+    node: Option<NodeId>,
+    policy: Option<PolicyId>,
+    detail: Value,
+}
+
+impl NumberedRow {
+    fn into_event(self) -> NumberedEvent {
+        let Self { event_id, happened_at, kind, ha_group, node, policy, detail } = self;
+        let event = EventRow { happened_at: from_sql(happened_at), kind, ha_group, node, policy, detail };
+        NumberedEvent { seq: event_id, event }
+    }
 }
 
 /// A change of the condition of a node.

@@ -175,7 +175,7 @@ pub async fn read_workloads(
         .collect())
 }
 
-/// Stores what is exceptional about a workload on nodes.
+/// Stores what a plan finds exceptional about a workload on nodes: failures and starts. What a user said of a node stays.
 pub async fn upsert_instances(
     tx: &mut PgConnection,
     policy: &PolicyId,
@@ -188,6 +188,30 @@ pub async fn upsert_instances(
         INSERT INTO instance (policy, node, record)
         SELECT $1, node, record FROM UNNEST($2::text[], $3::jsonb[]) AS row (node, record)
         ORDER BY node
+        ON CONFLICT (policy, node) DO UPDATE SET record = instance.record || jsonb_build_object(
+            'failed', excluded.record -> 'failed', 'last_start_at', excluded.record -> 'last_start_at')",
+        policy.as_str(),
+        &nodes as &[&str],
+        &records as &[&Value],
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Stores what a user said of a workload on nodes.
+pub async fn replace_instances(
+    tx: &mut PgConnection,
+    policy: &PolicyId,
+    rows: &[(NodeId, Value)],
+) -> Result<(), StoreError> {
+    let nodes: Vec<&str> = rows.iter().map(|(node, _)| node.as_str()).collect();
+    let records: Vec<&Value> = rows.iter().map(|(_, record)| record).collect();
+    sqlx::query!(
+        "-- workload.replace_instances
+        INSERT INTO instance (policy, node, record)
+        SELECT $1, node, record FROM UNNEST($2::text[], $3::jsonb[]) AS row (node, record)
+        ORDER BY node
         ON CONFLICT (policy, node) DO UPDATE SET record = excluded.record",
         policy.as_str(),
         &nodes as &[&str],
@@ -196,6 +220,23 @@ pub async fn upsert_instances(
     .execute(tx)
     .await?;
     Ok(())
+}
+
+/// Reads all rows of a workload on nodes; the lock of the workload's row keeps them as they are.
+pub async fn list_instances_of(
+    conn: &mut PgConnection,
+    policy: &PolicyId,
+) -> Result<Vec<InstanceRow>, StoreError> {
+    Ok(sqlx::query_as!(
+        InstanceRow,
+        r#"-- workload.list_instances_of
+        SELECT policy AS "policy: PolicyId", node AS "node: NodeId", record
+        FROM instance
+        WHERE policy = $1"#,
+        policy.as_str(),
+    )
+    .fetch_all(conn)
+    .await?)
 }
 
 /// Lists all rows of workloads on nodes.

@@ -19,8 +19,8 @@ pub use examples::Examples;
 pub use pages::{Page, PageError};
 pub use parameter::MAX_ID;
 pub use response::{
-    Created, Documented, DocumentedBody, Either, List, ListOf, Listing, NoContent, SearchResult, Text,
-    WholeList,
+    Accepted, Created, Documented, DocumentedBody, Either, List, ListOf, Listing, NoContent, SearchResult,
+    Text, WholeList,
 };
 
 /// Start of the paths of the whole API.

@@ -36,7 +36,11 @@ const SEGMENTS: &[Segment] = &[
     segment("dockauth", "Number of credentials for a registry.", "3"),
     segment("pattern", "Pattern, without its organization.", "camera"),
     segment("policy", "Policy, without its organization.", "camera"),
-    segment("action", "What to do: `pause`, `resume`, `abort`, `rollback` or `retry`.", "pause"),
+    segment(
+        "action",
+        "What to do, such as `pause`, `resume` or `rollback`; in a read the id of an action.",
+        "pause",
+    ),
     segment("key", "Name of a public key.", "signing.pem"),
 ];
 

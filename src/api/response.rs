@@ -87,6 +87,22 @@ impl<T: Serialize + ToSchema> Documented for Created<T> {
     }
 }
 
+/// 202 with JSON.
+#[derive(Debug)]
+pub struct Accepted<T>(pub T);
+
+impl<T: Serialize> IntoResponse for Accepted<T> {
+    fn into_response(self) -> Response {
+        (StatusCode::ACCEPTED, Json(self.0)).into_response()
+    }
+}
+
+impl<T: Serialize + ToSchema> Documented for Accepted<T> {
+    fn responses() -> Vec<(u16, Content)> {
+        vec![(202, Content::json::<T>())]
+    }
+}
+
 /// 204.
 #[derive(Debug)]
 pub struct NoContent;

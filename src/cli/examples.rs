@@ -3,7 +3,7 @@
 use clap::Command;
 
 /// Commands with their examples; a test reads every line as the program would.
-const EXAMPLES: [(&str, &[&str]); 22] = [
+const EXAMPLES: [(&str, &[&str]); 26] = [
     ("plan", &["hzn plan watch-line-1 -f version-2.yaml", "hzn plan watch-line-1 --output json"]),
     ("apply", &["hzn apply -f plant.yaml --dry-run", "hzn apply -f plant/ --prune 'Line 1' --wait"]),
     ("exchange org create", &["hzn exchange org create plant --description 'Plant 1'"]),
@@ -40,6 +40,25 @@ const EXAMPLES: [(&str, &[&str]); 22] = [
     (
         "exchange deployment updatepolicy",
         &["hzn exchange deployment updatepolicy watch-line-1 -f version-2.yaml --wait=15m"],
+    ),
+    (
+        "exchange deployment orch status",
+        &[
+            "hzn exchange deployment orch status watch-line-1",
+            "hzn exchange deployment orch status watch-line-1 --watch",
+        ],
+    ),
+    ("exchange deployment orch events", &["hzn exchange deployment orch events watch-line-1 -f"]),
+    (
+        "exchange deployment orch explain",
+        &["hzn exchange deployment orch explain watch-line-1 --node edge-2"],
+    ),
+    (
+        "exchange deployment orch set",
+        &[
+            "hzn exchange deployment orch set watch-line-1 update.parallelism=2 restart.maxAttempts=3",
+            "hzn exchange deployment orch set watch-line-1 scope.nodes+=edge-4",
+        ],
     ),
     (
         "exchange hagroup create",

@@ -29,8 +29,12 @@ impl Column {
     }
 }
 
-/// The text of a table; `width` is that of the terminal, none for no limit.
+/// The text of a table; `width` is that of the terminal, none for no limit. No-break spaces keep words together and become blanks.
 pub fn render(table: &Table, width: Option<u16>) -> String {
+    laid_out(table, width).replace('\u{a0}', " ")
+}
+
+fn laid_out(table: &Table, width: Option<u16>) -> String {
     let rows: Vec<Vec<String>> =
         table.rows.iter().map(|row| row.iter().map(|cell| one_line(cell)).collect()).collect();
     let mut columns: Vec<Column> =

@@ -18,6 +18,7 @@ mod input;
 mod key;
 mod layout;
 mod machine;
+mod mon;
 mod orchestration;
 mod output;
 mod plan;
@@ -50,6 +51,9 @@ struct Hzn {
     /// Output format: json, yaml or table [default: table on a terminal, json otherwise]
     #[arg(long, global = true, value_enum, value_name = "FORM", hide_possible_values = true)]
     output: Option<Format>,
+    /// The same as --output json
+    #[arg(long, global = true, conflicts_with = "output")]
+    json: bool,
     /// Print every call and its status to standard error
     #[arg(short = 'v', long, global = true)]
     verbose: bool,
@@ -70,6 +74,8 @@ enum Command {
     Rollout(rollout::RolloutArguments),
     /// Shows what a write of a deployment policy would create, replace, move and stop, without acting
     Plan(plan::PlanArguments),
+    /// Shows live what runs of every deployment policy
+    Mon(mon::MonArguments),
     /// Makes services, HA groups and policies match files, and shows what changed
     Apply(apply::ApplyArguments),
     /// Checks whether nodes, or all members of an HA group, would get a service
@@ -148,7 +154,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     };
     let context = Context {
         settings: Settings::of_machine(),
-        screen: Screen { format: hzn.output },
+        screen: Screen { format: if hzn.json { Some(Format::Json) } else { hzn.output } },
         is_verbose: hzn.verbose,
         is_dry_run: hzn.dry_run,
     };
@@ -198,6 +204,7 @@ async fn dispatch(command: Command, context: &Context) -> Outcome {
         Command::Agbot(arguments) => agbot::run(arguments, context).await,
         Command::Rollout(arguments) => rollout::run(arguments, context).await,
         Command::Plan(arguments) => plan::run(&arguments, context).await,
+        Command::Mon(arguments) => mon::run(&arguments, context).await,
         Command::Apply(arguments) => apply::run(&arguments, context).await,
         Command::Deploycheck(arguments) => check::run(*arguments, context).await,
         Command::Explain(arguments) => check::explain::run(&arguments, context).await,

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use evenkeel_wire::RawJson;
-use evenkeel_wire::agbot::rollout::Rollout;
+use evenkeel_wire::agbot::rollout::{Rollout, WorkloadUpdate};
 use serde_json::Value;
 
 use crate::agbot::require_if_empty;
@@ -122,6 +122,12 @@ async fn status(
             chosen.push(record);
         }
     }
+    for record in found.workloads {
+        let update: WorkloadUpdate = agbot.read(doing, &record)?;
+        if group.is_none() && policy.as_deref().is_none_or(|policy| update.policy.as_str() == policy) {
+            chosen.push(record);
+        }
+    }
     require_if_empty(view(chosen), exchange, &selectors).await
 }
 
@@ -180,7 +186,7 @@ async fn act(
         note(format!("left as it is: {refused}"));
     }
     if chosen.wait.limit.is_none() {
-        return context.screen.show(&view(found.rollouts));
+        return context.screen.show(&view([found.rollouts, found.workloads].concat()));
     }
     let names = (Some(chosen.policy.as_str()), chosen.group.as_deref());
     let outcome = follow(context, exchange, names, (&chosen.wait, goal)).await;

@@ -242,10 +242,24 @@ fn pages_name_sources_that_exist() {
 /// Kinds that are logged and not stored as events.
 const LOGGED_KINDS: [&str; 2] = ["rollout.going-back", "rollout.updating"];
 
+/// The beginnings of the kinds of events.
+const EVENT_AREAS: [&str; 10] = [
+    "rollout.",
+    "agreement.",
+    "node.",
+    "hagroup.",
+    "update.",
+    "restart.",
+    "task.",
+    "instance.",
+    "workload.",
+    "orchestration.",
+];
+
 /// Returns the kinds of events that `code` names, as literals of Rust or SQL; names of transactions look the same.
 fn event_kinds(code: &str) -> BTreeSet<String> {
     let mut kinds = BTreeSet::new();
-    for area in ["rollout.", "agreement.", "node.", "hagroup.", "update.", "restart."] {
+    for area in EVENT_AREAS {
         for (start, _) in code.match_indices(area) {
             let before = code[..start].trim_end_matches(['"', '\'']);
             let name = &code[start..];

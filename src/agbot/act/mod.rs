@@ -7,6 +7,7 @@ mod claim;
 mod claim_batch;
 mod message;
 mod plan;
+mod task_event;
 mod terms;
 
 pub use claim_batch::{AgentUpgradeRequest, ClaimBatches, ClaimEnd};

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel_agbot_store::event::{EventRow, insert_event};
+use evenkeel_agbot_store::event::insert_events;
 use evenkeel_agbot_store::{claim as claims, task as tasks, workload as workloads};
 use evenkeel_ids::{GroupId, PolicyId, TaskId};
 use evenkeel_planner::claims::{Claim, Grant, may_take};
@@ -12,12 +12,12 @@ use evenkeel_planner::command::Lease;
 use evenkeel_planner::engine::StoredPlan;
 use evenkeel_planner::event::Outcome;
 use evenkeel_planner::report::Blocked;
-use evenkeel_planner::workload::{DesiredState, Part, Task, UnitId, WorkloadRecord};
+use evenkeel_planner::workload::{DesiredState, Task, UnitId, WorkloadRecord};
 use evenkeel_store::{PgConnection, retry};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::check_lease;
 use super::claim_batch::read_groups;
+use super::{check_lease, task_event};
 use crate::AgbotError;
 use crate::context::Context;
 use crate::observe::records::{new_claim, part_text, task_row};
@@ -43,7 +43,7 @@ pub(super) async fn apply(
         for request in &plan.claims {
             taken.extend(take_claim(context, &mut tx, request, &held).await?);
         }
-        write(&mut tx, unit_id, plan).await?;
+        write(context, &mut tx, unit_id, plan, &stored).await?;
         tx.commit().await?;
         Ok(Outcome::PlanApplied { claims: taken })
     })
@@ -124,7 +124,13 @@ async fn take_claim(
     Ok(Some(request.clone().into_claim(number.unsigned_abs(), now)))
 }
 
-async fn write(tx: &mut PgConnection, unit_id: &UnitId, plan: &StoredPlan) -> Result<(), AgbotError> {
+async fn write(
+    context: &Context,
+    tx: &mut PgConnection,
+    unit_id: &UnitId,
+    plan: &StoredPlan,
+    stored: &[Task],
+) -> Result<(), AgbotError> {
     let policy = &unit_id.policy;
     if let Some(workload) = &plan.workload {
         workloads::upsert_workload(tx, policy, &serde_json::to_value(workload.without_specs())?).await?;
@@ -141,25 +147,9 @@ async fn write(tx: &mut PgConnection, unit_id: &UnitId, plan: &StoredPlan) -> Re
         let rows = plan.instances.iter().map(|(node, row)| Ok((node.clone(), serde_json::to_value(row)?)));
         workloads::upsert_instances(tx, policy, &rows.collect::<Result<Vec<_>, AgbotError>>()?).await?;
     }
-    for event in &plan.events {
-        let detail = json!({
-            "workloadUnit": unit_id.name(),
-            "slot": event.slot.as_ref().map(ToString::to_string),
-            "text": event.text,
-        });
-        let ha_group = match &unit_id.part {
-            Part::All => None,
-            Part::Group(group) => Some(group.clone()),
-        };
-        let row = EventRow {
-            happened_at: plan.at,
-            kind: event.kind.to_string(),
-            ha_group,
-            node: event.node.clone(),
-            policy: Some(policy.clone()),
-            detail,
-        };
-        insert_event(tx, &row).await?;
+    let rows = task_event::events(&context.name(), unit_id, plan, stored);
+    if !rows.is_empty() {
+        insert_events(tx, plan.at, &rows).await?;
     }
     Ok(())
 }

@@ -25,7 +25,7 @@ use utoipa::IntoParams;
 
 use super::permission::{Permission, right};
 use super::pipeline::{GroupPath, KnownQuery, MemberPath, Op, Query, Refusal, RolloutPath};
-use super::shape;
+use super::{actions, shape};
 use crate::AgbotError;
 use crate::context::Context;
 use crate::observe::records::{claim_of, ended};
@@ -53,17 +53,20 @@ pub(super) async fn act_on_rollouts(
         let message = "the action must be one of pause, resume, abort, rollback and retry";
         Refusal::new(StatusCode::BAD_REQUEST, message)
     })?;
-    let request = ActionRequest {
+    let request = RolloutRequest {
         policy: PolicyId::new(&org, &policy),
         group: group.map(|group| GroupId::new(&org, &group)),
         action,
     };
-    match carry_out(&context, &permission, &request).await {
+    if let Some(changed) = actions::act_on_update(&context, permission.actor(), &request).await? {
+        return Ok(Json(changed));
+    }
+    match carry_out(&context, permission.actor(), &request).await {
         Ok(Done { changed, unchanged, refused }) if !changed.is_empty() || !unchanged.is_empty() => {
             let events = changed.iter().map(|one| Event::RolloutRecorded { rollout: Box::new(one.clone()) });
             context.send_events(events.collect()).await;
             let rollouts = changed.iter().chain(&unchanged).map(shape::rollout).collect();
-            Ok(Json(ChangedRollouts { rollouts, refused }))
+            Ok(Json(ChangedRollouts { rollouts, workloads: Vec::new(), refused }))
         }
         Ok(Done { refused, .. }) if refused.is_empty() => {
             let message = format!("the policy {org}/{policy} has no rollout there");
@@ -74,25 +77,34 @@ pub(super) async fn act_on_rollouts(
     }
 }
 
-struct ActionRequest {
-    policy: PolicyId,
-    group: Option<GroupId>,
-    action: RolloutAction,
+/// An action on the rollouts of a policy.
+pub(super) struct RolloutRequest {
+    /// The policy.
+    pub(super) policy: PolicyId,
+    /// Only this group.
+    pub(super) group: Option<GroupId>,
+    /// The action.
+    pub(super) action: RolloutAction,
 }
 
+/// What an action did.
 #[derive(Default)]
-struct Done {
-    changed: Vec<Rollout>,
-    unchanged: Vec<Rollout>,
-    refused: Vec<String>,
+pub(super) struct Done {
+    /// Rollouts that changed.
+    pub(super) changed: Vec<Rollout>,
+    /// Rollouts that were so already.
+    pub(super) unchanged: Vec<Rollout>,
+    /// Why others were left as they are.
+    pub(super) refused: Vec<String>,
 }
 
-async fn carry_out(
+/// Acts on the rollouts of a policy.
+pub(super) async fn carry_out(
     context: &Context,
-    permission: &Permission<right::OrgAdminister>,
-    request: &ActionRequest,
+    actor: &str,
+    request: &RolloutRequest,
 ) -> Result<Done, AgbotError> {
-    let asker = Asker { actor: permission.actor(), now: context.now() };
+    let asker = Asker { actor, now: context.now() };
     retry("rollout.act", || async {
         let mut done = Done::default();
         let mut tx = context.database.begin().await?;

@@ -1,12 +1,13 @@
 //! Who calls the agbot's API and which nodes it may read: the exchange is asked with the caller's own credentials, so that its rules
 //! hold here too.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use evenkeel_client::{Client, ClientError, Credentials};
 use evenkeel_ids::NodeId;
+use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
 use evenkeel_wire::exchange::node::NodeResponse;
 use http::{HeaderMap, StatusCode, header};
 
@@ -96,6 +97,8 @@ pub(super) enum SeenNodes {
     All,
     /// Only these: a user's own nodes, a node itself.
     Only(BTreeSet<NodeId>),
+    /// Those of each organization by itself, of others none.
+    PerOrg(BTreeMap<String, SeenNodes>),
 }
 
 impl SeenNodes {
@@ -104,7 +107,13 @@ impl SeenNodes {
         match self {
             Self::All => true,
             Self::Only(nodes) => nodes.contains(node),
+            Self::PerOrg(orgs) => orgs.get(node.org()).is_some_and(|seen| seen.shows(node)),
         }
+    }
+
+    /// Returns whether the caller may read every node.
+    pub(super) fn is_all(&self) -> bool {
+        matches!(self, Self::All)
     }
 
     /// The ids to ask the database for; `None` means all.
@@ -112,6 +121,7 @@ impl SeenNodes {
         match self {
             Self::All => None,
             Self::Only(nodes) => Some(nodes.iter().cloned().collect()),
+            Self::PerOrg(orgs) => Some(orgs.values().filter_map(SeenNodes::ids).flatten().collect()),
         }
     }
 }
@@ -139,6 +149,84 @@ pub(super) async fn seen_nodes(
         Err(error) => return Err(refused(error, org)),
     };
     Ok(SeenNodes::Only(nodes))
+}
+
+/// Asks the exchange which nodes of several organizations the caller may read; of those that it may not list, none.
+///
+/// # Errors
+/// As [`seen_nodes`], apart from 403.
+pub(super) async fn seen_nodes_of(
+    context: &Context,
+    headers: &HeaderMap,
+    orgs: BTreeSet<String>,
+) -> Result<SeenNodes, Refusal> {
+    let mut seen = BTreeMap::new();
+    for org in orgs {
+        let nodes = match seen_nodes(context, headers, &org).await {
+            Ok(nodes) => nodes,
+            Err(Refusal::Message(StatusCode::FORBIDDEN, _)) => SeenNodes::Only(BTreeSet::new()),
+            Err(refusal) => return Err(refusal),
+        };
+        seen.insert(org, nodes);
+    }
+    Ok(if seen.values().all(SeenNodes::is_all) { SeenNodes::All } else { SeenNodes::PerOrg(seen) })
+}
+
+/// Reads a deployment policy as the caller.
+///
+/// # Errors
+/// 401 without good credentials, 403 when the caller may not read it, 404 when it does not exist, 503 when the exchange does not
+/// respond.
+pub(super) async fn readable_policy(
+    context: &Context,
+    headers: &HeaderMap,
+    org: &str,
+    policy: &str,
+) -> Result<DeploymentPolicyResponse, Refusal> {
+    let missing = || {
+        let message = format!("the deployment policy {org}/{policy} does not exist");
+        Refusal::new(StatusCode::NOT_FOUND, message)
+    };
+    // The database has no such character in its texts, and no name is longer.
+    if policy.contains('\0') || policy.len() > evenkeel_api::MAX_ID {
+        return Err(missing());
+    }
+    let client = as_caller(context, headers)?;
+    match client.deployment_policy(org, policy).await {
+        Ok(found) => found.ok_or_else(missing),
+        Err(ClientError::Status { status: 403, .. }) => {
+            let message = format!("reading deployment policies of organization '{org}' is needed");
+            Err(Refusal::new(StatusCode::FORBIDDEN, message))
+        }
+        Err(error) => Err(refused(error, org)),
+    }
+}
+
+/// Returns the name of a caller who may act on a deployment policy: its owner, or an administrator of its organization.
+///
+/// # Errors
+/// As [`readable_policy`], and 403 for everybody else.
+pub(super) async fn may_operate(
+    context: &Context,
+    headers: &HeaderMap,
+    org: &str,
+    policy: &str,
+) -> Result<String, Refusal> {
+    let found = readable_policy(context, headers, org, policy).await?;
+    let forbidden = match may_administrate(context, headers, org).await {
+        Err(Refusal::Message(StatusCode::FORBIDDEN, _)) => {
+            let message =
+                format!("the owner of the policy or an administrator of organization '{org}' is needed");
+            Refusal::new(StatusCode::FORBIDDEN, message)
+        }
+        outcome => return outcome,
+    };
+    match as_caller(context, headers)?.own_user(org).await {
+        Ok(Some((name, _))) if name == found.owner => Ok(name),
+        // Whoever belongs elsewhere has no user here.
+        Ok(_) | Err(ClientError::Status { status: 400 | 403 | 404, .. }) => Err(forbidden),
+        Err(error) => Err(refused(error, org)),
+    }
 }
 
 /// Whether the exchange shows its counts to the caller.

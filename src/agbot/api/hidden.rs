@@ -136,7 +136,7 @@ pub(super) fn rollout(rollout: &Rollout, members: &[NodeId], seen: &SeenNodes) -
 
 /// Details of an event as the caller may see them.
 pub(super) fn detail(mut detail: Value, seen: &SeenNodes) -> Value {
-    if let (SeenNodes::Only(_), Some(members)) = (seen, detail.as_object_mut()) {
+    if let (false, Some(members)) = (seen.is_all(), detail.as_object_mut()) {
         for number in ["total", "done"] {
             members.remove(number);
         }

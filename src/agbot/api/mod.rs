@@ -3,9 +3,13 @@
 //!
 //! Source: seed 004, "Agbot APIs"; agbot 3.3 and 4.1; orchestration E5.5.
 
+mod actions;
 mod administer;
 mod caller;
+mod explain;
 mod hidden;
+mod orchestration;
+mod parameters;
 mod permission;
 mod pipeline;
 mod plan;
@@ -13,6 +17,8 @@ mod shape;
 mod status;
 mod stop;
 mod upgrade;
+mod workload_events;
+mod workload_shape;
 
 use std::sync::{Arc, OnceLock};
 
@@ -76,6 +82,7 @@ fn endpoints() -> Vec<Operation> {
     all.extend(administration_endpoints());
     all.extend(status_endpoints());
     all.push(plan_endpoint());
+    all.extend(orchestration_endpoints());
     all.into_iter().map(Endpoint::at_root_too).collect()
 }
 
@@ -157,9 +164,71 @@ fn plan_endpoint() -> Operation {
         "plan_deployment_policy",
         plan::plan_deployment_policy,
     )
+    .alias("/orgs/{organization}/deployment/policies/{policy}/plan")
     .doc(TAG, "Plans a write of a deployment policy: what it would create, replace, move and stop, in order, without acting")
     .success("the changes, what would wait after them, and a token of the plan")
     .response::<ApiResponse>(404, "the policy does not exist or is not served")
+}
+
+fn orchestration_endpoints() -> Vec<Operation> {
+    vec![
+        get(
+            "/orgs/{organization}/business/policies/{policy}/orchestration",
+            "get_orchestration",
+            orchestration::get_orchestration,
+        )
+        .alias("/orgs/{organization}/deployment/policies/{policy}/orchestration")
+        .doc(TAG, "Returns the runtime status of a deployment policy: what runs, where, and whether that is as wanted")
+        .success("the status"),
+        get(
+            "/orgs/{organization}/business/policies/{policy}/tasks",
+            "list_tasks",
+            orchestration::list_tasks,
+        )
+        .alias("/orgs/{organization}/deployment/policies/{policy}/tasks")
+        .doc(TAG, "Lists the tasks of a deployment policy: attempts to run an instance in a slot")
+        .success("the tasks"),
+        get(
+            "/orgs/{organization}/business/policies/{policy}/events",
+            "list_policy_events",
+            workload_events::list_policy_events,
+        )
+        .alias("/orgs/{organization}/deployment/policies/{policy}/events")
+        .doc(TAG, "Lists the events about a deployment policy in the order of their numbers")
+        .success("the events"),
+        get(
+            "/orgs/{organization}/business/policies/{policy}/explain",
+            "explain_policy",
+            explain::explain_policy,
+        )
+        .alias("/orgs/{organization}/deployment/policies/{policy}/explain")
+        .doc(TAG, "Explains why instances of a deployment policy are, or are not, on nodes")
+        .success("the constraints in their order, and the nodes that each removed"),
+        post(
+            "/orgs/{organization}/business/policies/{policy}/actions/{action}",
+            "act_on_policy",
+            actions::act_on_policy,
+        )
+        .alias("/orgs/{organization}/deployment/policies/{policy}/actions/{action}")
+        .doc(TAG, "Starts, stops, freezes or thaws a deployment policy, clears its failures, or pauses, resumes or rolls back its update")
+        .success("the action is accepted")
+        .response::<ApiResponse>(409, "the present state does not allow the action: the text says why"),
+        get(
+            "/orgs/{organization}/business/policies/{policy}/actions/{action}",
+            "get_action",
+            actions::get_action,
+        )
+        .alias("/orgs/{organization}/deployment/policies/{policy}/actions/{action}")
+        .doc(TAG, "Returns how far an action on a deployment policy is")
+        .success("the action"),
+        get(
+            "/orgs/{organization}/orchestration/events",
+            "list_orchestration_events",
+            workload_events::list_orchestration_events,
+        )
+        .doc(TAG, "Lists the events about the deployment policies of an organization in the order of their numbers")
+        .success("the events"),
+    ]
 }
 
 /// The API's body for a message: `code` repeats the status as text.

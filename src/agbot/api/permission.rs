@@ -1,10 +1,14 @@
 //! Rights to the agbot's API: values that only a check can make, so that a handler which takes one cannot run unchecked.
 
 use evenkeel_api::RequiredAccess;
+use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
 use evenkeel_wire::exchange::node::NodeResponse;
 use http::HeaderMap;
 
-use super::caller::{SeenNodes, may_administrate, own_node, seen_nodes, sees_counts};
+use super::caller::{
+    SeenNodes, may_administrate, may_operate, own_node, readable_policy, seen_nodes, seen_nodes_of,
+    sees_counts,
+};
 use super::pipeline::{Names, Op, Refusal};
 
 /// A right as a type.
@@ -50,15 +54,29 @@ impl Permission<right::OrgAdminister> {
     }
 }
 
+/// A deployment policy that the caller may read, and the nodes of its organizations that the caller may read.
+pub(super) struct ReadPolicy {
+    /// The policy, as the exchange has it.
+    pub(super) policy: DeploymentPolicyResponse,
+    /// The nodes.
+    pub(super) seen: SeenNodes,
+}
+
 /// The rights.
 pub(super) mod right {
-    use super::{HeaderMap, Names, NodeResponse, Op, Refusal, RequiredAccess, Right, SeenNodes};
+    use super::{HeaderMap, Names, NodeResponse, Op, ReadPolicy, Refusal, RequiredAccess, Right, SeenNodes};
 
     /// To change rollouts and claims of an organization: its administrators and root.
     pub(in crate::api) enum OrgAdminister {}
 
     /// To read of the nodes of an organization that the exchange shows to the caller.
     pub(in crate::api) enum NodesRead {}
+
+    /// To read of a deployment policy: whoever may read the policy.
+    pub(in crate::api) enum PolicyRead {}
+
+    /// To act on a deployment policy: its owner, administrators of its organization and root.
+    pub(in crate::api) enum PolicyOperate {}
 
     /// To act as the node in the path.
     pub(in crate::api) enum NodeItself {}
@@ -83,6 +101,32 @@ pub(super) mod right {
 
         async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<SeenNodes, Refusal> {
             super::seen_nodes(&op.context, headers, op.path.org().unwrap_or_default()).await
+        }
+    }
+
+    impl Right for PolicyRead {
+        const ACCESS: RequiredAccess = RequiredAccess::Right("PolicyRead");
+
+        type Proof = ReadPolicy;
+
+        async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<ReadPolicy, Refusal> {
+            let (org, policy) = (op.path.org().unwrap_or_default(), op.path.policy().unwrap_or_default());
+            let found = super::readable_policy(&op.context, headers, org, policy).await?;
+            let orgs = super::super::orchestration::node_orgs(&op.context, org, policy);
+            let seen = super::seen_nodes_of(&op.context, headers, orgs).await?;
+            Ok(ReadPolicy { policy: found, seen })
+        }
+    }
+
+    impl Right for PolicyOperate {
+        const ACCESS: RequiredAccess = RequiredAccess::Right("PolicyOperate");
+
+        /// The caller's name.
+        type Proof = String;
+
+        async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<String, Refusal> {
+            let (org, policy) = (op.path.org().unwrap_or_default(), op.path.policy().unwrap_or_default());
+            super::may_operate(&op.context, headers, org, policy).await
         }
     }
 

@@ -29,7 +29,12 @@ pub(super) struct Op<P> {
 }
 
 /// The response to a request that is not carried out.
-pub(super) struct Refusal(Box<Response>);
+pub(super) enum Refusal {
+    /// A status with a message.
+    Message(StatusCode, String),
+    /// The response of a rejecting extractor.
+    Rejection(Box<Response>),
+}
 
 /// The credentials that are accepted: those of the exchange.
 const CHALLENGE: &str = "Basic realm=\"Evenkeel\", charset=\"UTF-8\"";
@@ -37,21 +42,51 @@ const CHALLENGE: &str = "Basic realm=\"Evenkeel\", charset=\"UTF-8\"";
 impl Refusal {
     /// A refusal with the API's body.
     pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Refusal {
-        let mut response = (status, Json(said(status, message))).into_response();
-        if status == StatusCode::UNAUTHORIZED {
-            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
-        }
-        Refusal(Box::new(response))
+        Refusal::Message(status, message.into())
     }
 
     /// The response of a rejecting extractor.
     pub(super) fn of(rejection: impl IntoResponse) -> Refusal {
-        Refusal(Box::new(rejection.into_response()))
+        Refusal::Rejection(Box::new(rejection.into_response()))
     }
+
+    /// The response; `has_named_codes`: whether its code is a word, as in the exchange, and not the number of the status.
+    fn into_response(self, has_named_codes: bool) -> Response {
+        let (status, message) = match self {
+            Refusal::Message(status, message) => (status, message),
+            Refusal::Rejection(response) => return *response,
+        };
+        let mut body = said(status, message);
+        if has_named_codes && let Some(code) = code_of(status) {
+            code.clone_into(&mut body.code);
+        }
+        let mut response = (status, Json(body)).into_response();
+        if status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
+        }
+        response
+    }
+}
+
+/// The exchange's codes of refusals. Source: orchestration 0.7.
+fn code_of(status: StatusCode) -> Option<&'static str> {
+    Some(match status {
+        StatusCode::BAD_REQUEST => "invalid-input",
+        StatusCode::UNAUTHORIZED => "invalid-credentials",
+        StatusCode::FORBIDDEN => "access-denied",
+        StatusCode::NOT_FOUND => "not-found",
+        StatusCode::CONFLICT => "conflict",
+        StatusCode::TOO_MANY_REQUESTS => "too busy",
+        StatusCode::SERVICE_UNAVAILABLE => "database-connection-error",
+        _ => return None,
+    })
 }
 
 /// The parameters of a path.
 pub(super) trait Names: DeserializeOwned + Send + Sync + 'static {
+    /// Whether refusals have the codes of the exchange.
+    const HAS_NAMED_CODES: bool = false;
+
     /// The organization.
     fn org(&self) -> Option<&str> {
         None
@@ -59,6 +94,11 @@ pub(super) trait Names: DeserializeOwned + Send + Sync + 'static {
 
     /// The bare id of the node.
     fn node(&self) -> Option<&str> {
+        None
+    }
+
+    /// The bare id of the deployment policy, where rights depend on it.
+    fn policy(&self) -> Option<&str> {
         None
     }
 }
@@ -94,8 +134,37 @@ paths! {
     MemberPath { hagroup; node }: "A member of an HA group in a path.";
     ManagementPath { hagroup, nmp; node }: "A management policy for a member of an HA group in a path.";
     RolloutPath { policy, action }: "A deployment policy in a path, and what to do about its rollouts.";
-    PolicyPath { policy }: "A deployment policy in a path.";
     AgreementPath { agreement }: "An agreement in a path.";
+}
+
+macro_rules! orchestration_paths {
+    ($($name:ident { $($policy:ident)? $(; $field:ident)? }: $doc:literal;)*) => {$(
+        #[doc = $doc]
+        #[derive(Deserialize)]
+        pub(super) struct $name {
+            pub(super) organization: String,
+            $(pub(super) $policy: String,)?
+            $(pub(super) $field: String,)?
+        }
+
+        impl Names for $name {
+            const HAS_NAMED_CODES: bool = true;
+
+            fn org(&self) -> Option<&str> {
+                Some(&self.organization)
+            }
+
+            $(fn policy(&self) -> Option<&str> {
+                Some(&self.$policy)
+            })?
+        }
+    )*};
+}
+
+orchestration_paths! {
+    OrchestrationPath {}: "The orchestration of an organization in a path.";
+    PolicyPath { policy }: "A deployment policy in a path.";
+    PolicyActionPath { policy; action }: "A deployment policy in a path, and an action on it, or the id of one.";
 }
 
 /// What a handler reads of a request besides its path.
@@ -200,7 +269,8 @@ fn operation<A: 'static, H: Handler<A>>(
 ) -> Operation {
     let filter = MethodFilter::try_from(method.clone()).unwrap_or(MethodFilter::GET);
     let route = on(filter, move |State(api): State<AgbotApi>, request: Request| async move {
-        handler.respond(api, request).await.unwrap_or_else(|Refusal(response)| *response)
+        let outcome = handler.respond(api, request).await;
+        outcome.unwrap_or_else(|refusal| refusal.into_response(H::HAS_NAMED_CODES))
     });
     endpoint(method, path, name, H::ACCESS, route)
         .parameters(H::Input::parameters())
@@ -215,6 +285,9 @@ pub(super) trait Handler<A>: Clone + Send + Sync + 'static {
 
     /// The right that the permission in the signature proves.
     const ACCESS: RequiredAccess;
+
+    /// Whether refusals have the codes of the exchange.
+    const HAS_NAMED_CODES: bool;
 
     /// Carries out a request.
     fn respond(
@@ -237,6 +310,7 @@ where
     type Output = O;
 
     const ACCESS: RequiredAccess = R::ACCESS;
+    const HAS_NAMED_CODES: bool = P::HAS_NAMED_CODES;
 
     async fn respond(self, api: AgbotApi, request: Request) -> Result<Response, Refusal> {
         let (op, headers, request) = begin(api, request).await?;
@@ -261,6 +335,7 @@ where
     type Output = O;
 
     const ACCESS: RequiredAccess = R::ACCESS;
+    const HAS_NAMED_CODES: bool = P::HAS_NAMED_CODES;
 
     async fn respond(self, api: AgbotApi, request: Request) -> Result<Response, Refusal> {
         let (op, headers, _) = begin(api, request).await?;

@@ -10,6 +10,8 @@ use evenkeel_api::{Page, PageError, WholeList};
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::claims::{Claim, Scope};
 use evenkeel_planner::report::Placement;
+use evenkeel_planner::status::why_no_task;
+use evenkeel_planner::supervise::UpdateState;
 use evenkeel_store::StoreError;
 use evenkeel_wire::agbot::agreement::AgreementsResponse;
 use evenkeel_wire::agbot::event::{AgbotEvent, EventsQuery, EventsResponse};
@@ -24,6 +26,7 @@ use serde_json::{Value, json};
 use super::caller::SeenNodes;
 use super::permission::{Permission, right};
 use super::pipeline::{GroupPath, KnownQuery, Op, OrgPath, Query, Refusal};
+use super::workload_shape::Shape;
 use super::{hidden, shape};
 use crate::context::Context;
 use crate::observe::inert::PolicyKind;
@@ -139,18 +142,24 @@ pub(super) async fn list_reasons(
     let open = format!("{{\"policies\":{},\"inertPolicies\":{},\"reasons\":[", json!(policies), json!(inert));
     let load = move |after: Option<(NodeId, PolicyId)>| {
         let pairs = context.placements(&org, after.as_ref(), PAGE);
-        std::future::ready(reasons_page(pairs, &seen))
+        std::future::ready(reasons_page(&context, pairs, &seen))
     };
     WholeList::paged(open, "]}", load).await.map_err(|error: ListError| unreadable(&error))
 }
 
 fn reasons_page(
+    context: &Context,
     pairs: Vec<((NodeId, PolicyId), Placement)>,
     seen: &SeenNodes,
 ) -> Result<Page<(NodeId, PolicyId)>, ListError> {
     let mut page = Page::after(&pairs, PAGE as i64, |(pair, _)| pair.clone());
     for ((node, policy), placement) in pairs.into_iter().filter(|((node, _), _)| seen.shows(node)) {
-        page.push(&shape::reason(&node, &policy, &hidden::placement(placement, seen)))?;
+        let mut reason = shape::reason(&node, &policy, &hidden::placement(placement, seen));
+        if reason.state["blocked"]["blocked"] == "no-task" {
+            let why = why_no_task(&context.model(), &node, &policy);
+            reason.text = why.unwrap_or(reason.text);
+        }
+        page.push(&reason)?;
     }
     Ok(page)
 }
@@ -177,8 +186,14 @@ pub(super) async fn list_rollouts(
             Some(shown)
         })
         .collect();
+    let now = context.now();
+    let workloads = model.workloads().filter(|record| record.policy.org() == org);
+    let workloads = workloads
+        .filter(|record| record.update.state != UpdateState::None)
+        .map(|record| Shape { policy: &record.policy, seen: &seen, now }.workload_update(record))
+        .collect();
     drop(model);
-    Ok(Json(RolloutsResponse { rollouts }))
+    Ok(Json(RolloutsResponse { rollouts, workloads }))
 }
 
 impl KnownQuery for EventsQuery {

@@ -7,6 +7,7 @@ use evenkeel_client::Resource;
 use http::StatusCode;
 use serde_json::{Map, Value};
 
+use super::orch::{self, OrchCommand};
 use super::resource::Kind;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::Outcome;
@@ -76,6 +77,9 @@ pub enum DeploymentCommand {
         #[command(flatten)]
         wait: Wait,
     },
+    /// What runs of a deployment policy, where, and why
+    #[command(subcommand)]
+    Orch(OrchCommand),
     /// Removes a deployment policy and stops its service on every node
     #[command(name = "removepolicy", visible_aliases = ["remove", "delete"])]
     Remove {
@@ -114,6 +118,7 @@ pub async fn run(command: DeploymentCommand, context: &Context, exchange: &Excha
             update(exchange, &policy, changes).await?;
             wait::policy::follow(&wait, context, exchange, &policy).await
         }
+        DeploymentCommand::Orch(command) => orch::run(command, context, exchange).await,
         DeploymentCommand::Remove { policy, force } => POLICIES.remove(exchange, &policy, force).await,
     }
 }

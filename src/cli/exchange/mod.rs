@@ -11,6 +11,7 @@ pub mod node;
 pub mod node_orch;
 pub mod node_part;
 pub mod node_state;
+pub mod orch;
 pub mod org;
 pub mod pattern;
 pub mod publish;

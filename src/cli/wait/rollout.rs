@@ -1,10 +1,12 @@
 //! Waits for rollouts: until they have ended, or until they are held with no member in work.
 
 use evenkeel_ids::NodeId;
+use evenkeel_wire::agbot::orchestration::UpdateProgress;
 use evenkeel_wire::agbot::rollout::{Rollout, RolloutState};
 
 use super::Progress;
 use crate::context::{Context, Exchange};
+use crate::exchange::orch::action;
 use crate::exit::Outcome;
 use crate::server::Server;
 
@@ -49,6 +51,13 @@ impl Followed {
                 is(rollout.policy.as_str(), &self.policy) && is(rollout.group.as_str(), &self.group)
             })
             .collect();
+        let workloads = found.workloads.iter().filter(|_| self.group.is_none());
+        let workload = workloads.filter(|one| is(one.policy.as_str(), &self.policy));
+        let of_tasks =
+            workload.map(|one| of_tasks(&one.update, self.goal)).find(|progress| !is_done(progress));
+        if let Some(progress) = of_tasks {
+            return Ok(progress);
+        }
         if self.goal != Goal::Held {
             return Ok(ended(&chosen, self.goal == Goal::RolledBack));
         }
@@ -59,6 +68,18 @@ impl Followed {
         }
         Ok(Progress::Done(summary(&chosen)))
     }
+}
+
+/// How far the update of a policy is that is carried out by tasks.
+fn of_tasks(update: &UpdateProgress, goal: Goal) -> Progress {
+    match (action::progress(update, goal == Goal::RolledBack), goal) {
+        (Progress::Held(text), Goal::Held) => Progress::Done(text),
+        (progress, _) => progress,
+    }
+}
+
+fn is_done(progress: &Progress) -> bool {
+    matches!(progress, Progress::Done(_))
 }
 
 /// The member that a rollout is changing now.

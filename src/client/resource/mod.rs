@@ -10,6 +10,7 @@ mod change;
 mod fleet;
 mod management;
 mod node;
+mod orchestration;
 mod policy;
 mod record;
 mod service;

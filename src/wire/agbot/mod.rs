@@ -3,9 +3,11 @@
 //! Instants are text in UTC; ids of nodes, groups and policies are `org/name`. Reasons are JSON of free form: programs read
 //! their kind, people the text beside them.
 
+pub mod action;
 pub mod agreement;
 pub mod claim;
 pub mod event;
+pub mod orchestration;
 pub mod plan;
 pub mod reason;
 pub mod rollout;

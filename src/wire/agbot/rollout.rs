@@ -5,11 +5,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::orchestration::UpdateProgress;
+
 /// Rollouts through the groups of an organization.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RolloutsResponse {
     /// The rollouts.
     pub rollouts: Vec<Rollout>,
+    /// The updates of policies that are carried out by tasks.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub workloads: Vec<WorkloadUpdate>,
 }
 
 /// Rollouts after an administrator's wish.
@@ -17,8 +23,28 @@ pub struct RolloutsResponse {
 pub struct ChangedRollouts {
     /// Those that are now as wished.
     pub rollouts: Vec<Rollout>,
+    /// The update of a policy that is carried out by tasks.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub workloads: Vec<WorkloadUpdate>,
     /// Why others are not.
     pub refused: Vec<String>,
+}
+
+/// The update of a policy that is carried out by tasks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkloadUpdate {
+    /// The policy.
+    #[schema(value_type = String)]
+    pub policy: PolicyId,
+    /// Service and version that it leads to.
+    pub target: String,
+    /// How far it is.
+    #[serde(flatten)]
+    pub update: UpdateProgress,
+    /// How far it is, in words.
+    pub text: String,
 }
 
 /// The rollout of one policy through one group.

@@ -8,6 +8,7 @@ mod events;
 mod failover;
 mod in_process;
 mod inert_policy;
+mod orchestration;
 mod other_agbot;
 mod parallelism;
 mod plan;

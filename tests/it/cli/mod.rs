@@ -4,6 +4,7 @@ mod administrator;
 mod apply;
 mod audit;
 mod node_owner;
+mod orch;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

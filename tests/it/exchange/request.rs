@@ -180,6 +180,7 @@ fn json_body(operation: &str, aim: Aim) -> Value {
         "update_ha_group" => json!({"members": ["n1"]}),
         "create_ha_group_document" => json!({"name": "fresh", "members": ["n2"]}),
         "replace_ha_group_document" => json!({"name": "grp", "members": ["n1"]}),
+        "act_on_policy" => json!({}),
         "search_nodes_by_policy" => json!({"changedSince": 0}),
         "search_nodes_by_pattern" => json!({"serviceUrl": "public.svc"}),
         "search_pattern_node_health" | "search_node_health" => json!({"lastTime": ""}),

@@ -1,0 +1,101 @@
+//! The events of a plan: what it says itself, and what it changes of tasks.
+//!
+//! Source: orchestration 2.6, B3, B10, B13.
+
+use std::collections::BTreeMap;
+
+use evenkeel_agbot_store::event::EventRow;
+use evenkeel_ids::{NodeId, TaskId};
+use evenkeel_planner::change::Cause;
+use evenkeel_planner::engine::StoredPlan;
+use evenkeel_planner::workload::{Ending, Part, Slot, Task, TaskState, UnitId};
+use serde_json::{Map, Value, json};
+
+/// Returns the events of a plan of `actor`; `stored`: the tasks of its slots as they were.
+pub(super) fn events(actor: &str, unit_id: &UnitId, plan: &StoredPlan, stored: &[Task]) -> Vec<EventRow> {
+    let log = Log { actor, unit_id, plan };
+    let stored: BTreeMap<&TaskId, &Task> = stored.iter().map(|task| (&task.id, task)).collect();
+    let mut rows = Vec::new();
+    for task in &plan.tasks {
+        match stored.get(&task.id) {
+            None => rows.extend(log.created(task)),
+            Some(known) if known.state.name() != task.state.name() => rows.push(log.changed(known, task)),
+            Some(_) => {}
+        }
+    }
+    rows.extend(plan.events.iter().map(|event| {
+        log.row(&event.kind, event.slot.as_ref(), event.node.as_ref(), json!({"text": event.text}))
+    }));
+    if !plan.deleted.is_empty() {
+        rows.push(log.row("task.reaped", None, None, json!({"count": plan.deleted.len()})));
+    }
+    rows
+}
+
+struct Log<'a> {
+    actor: &'a str,
+    unit_id: &'a UnitId,
+    plan: &'a StoredPlan,
+}
+
+impl Log<'_> {
+    fn row(&self, kind: &str, slot: Option<&Slot>, node: Option<&NodeId>, detail: Value) -> EventRow {
+        let mut members = Map::new();
+        members.insert("actor".to_owned(), json!(self.actor));
+        members.insert("workloadUnit".to_owned(), json!(self.unit_id.name()));
+        members.insert("slot".to_owned(), json!(slot.map(ToString::to_string)));
+        if let Value::Object(more) = detail {
+            members.extend(more);
+        }
+        let ha_group = match &self.unit_id.part {
+            Part::All => None,
+            Part::Group(group) => Some(group.clone()),
+        };
+        EventRow {
+            happened_at: self.plan.at,
+            kind: kind.to_owned(),
+            ha_group,
+            node: node.cloned(),
+            policy: Some(self.unit_id.policy.clone()),
+            detail: Value::Object(members),
+        }
+    }
+
+    fn of_task(&self, kind: &str, task: &Task, text: &str, more: Value) -> EventRow {
+        let mut detail = Map::new();
+        detail.insert("taskId".to_owned(), json!(task.id));
+        detail.insert("text".to_owned(), json!(text));
+        if let Value::Object(more) = more {
+            detail.extend(more);
+        }
+        self.row(kind, Some(&task.slot), task.node.as_ref(), Value::Object(detail))
+    }
+
+    fn created(&self, task: &Task) -> Vec<EventRow> {
+        let cause = json!(task.cause)["cause"].clone();
+        let is_restart = task.cause == Cause::TaskFailed;
+        let text = if is_restart { "restart" } else { cause.as_str().unwrap_or_default() };
+        let more = json!({"cause": cause, "specVersion": task.spec.number});
+        let created = self.of_task("task.created", task, text, more);
+        let restarted =
+            is_restart.then(|| self.of_task("instance.restart", task, "the task before it ended", json!({})));
+        [created].into_iter().chain(restarted).collect()
+    }
+
+    fn changed(&self, known: &Task, task: &Task) -> EventRow {
+        let (from, to) = (known.state.name(), task.state.name());
+        let more = json!({"from": from, "to": to});
+        match &task.state {
+            TaskState::Ended(Ending::Failed { exit_code, error }) => self.of_task(
+                "task.failed",
+                task,
+                error,
+                json!({"from": from, "to": to, "exitCode": exit_code}),
+            ),
+            TaskState::Ended(Ending::Rejected { error }) => self.of_task("task.failed", task, error, more),
+            TaskState::Ended(Ending::Shutdown) => self.of_task("task.shutdown", task, to, more),
+            TaskState::Ended(Ending::Orphaned) => self.of_task("task.orphaned", task, to, more),
+            _ => self.of_task("task.state", task, to, more),
+        }
+    }
+}

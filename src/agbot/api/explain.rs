@@ -1,0 +1,108 @@
+//! Why instances of a deployment policy are, or are not, on nodes.
+//!
+//! Source: orchestration D3.
+
+use axum::Json;
+use evenkeel_domain::orchestration::MembersError;
+use evenkeel_domain::orchestration::object::Members;
+use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_planner::model::Model;
+use evenkeel_planner::status::{Question, Window, explain_part, status_of};
+use evenkeel_planner::workload::UnitId;
+use evenkeel_wire::agbot::orchestration::{ExplainQuery, PlacementExplanation};
+use http::StatusCode;
+use jiff::Timestamp;
+
+use super::orchestration::{node_of, unknown_part};
+use super::parameters::{Named, NamedQuery, Parameters, known};
+use super::permission::{Permission, right};
+use super::pipeline::{Op, PolicyPath, Refusal};
+use super::workload_shape::{Shape, time};
+
+impl NamedQuery for ExplainQuery {
+    const KNOWN: Members = known(&["unit", "node", "purpose", "all"]);
+
+    fn take(parameters: &mut Parameters) -> Result<Self, MembersError> {
+        let purpose = parameters.text("purpose")?;
+        if purpose.as_deref().is_some_and(|purpose| purpose != "start") {
+            return Err(parameters.broken("purpose", "must be start"));
+        }
+        let (workload_unit, node) = (parameters.text("unit")?, parameters.text("node")?);
+        Ok(Self { workload_unit, node, purpose, all: parameters.boolean("all")? })
+    }
+}
+
+/// Explains a workload unit, or one of its nodes.
+pub(super) async fn explain_policy(
+    op: Op<PolicyPath>,
+    permission: Permission<right::PolicyRead>,
+    Named(query): Named<ExplainQuery>,
+) -> Result<Json<PlacementExplanation>, Refusal> {
+    let Op { context, path: PolicyPath { organization: org, policy: name } } = op;
+    let seen = permission.into_proof().seen;
+    let policy = PolicyId::new(&org, &name);
+    let node = query.node.as_deref().map(|node| node_of(&org, node));
+    let missing = |node: &NodeId| {
+        let text = format!("node: {node} does not belong to the deployment policy {policy}");
+        Refusal::new(StatusCode::NOT_FOUND, text)
+    };
+    if let Some(node) = node.as_ref().filter(|node| !seen.shows(node)) {
+        return Err(missing(node));
+    }
+    let (model, now) = (context.model(), context.now());
+    let part = match (&query.workload_unit, &node) {
+        (Some(name), _) => part_named(&model, &policy, name, now)?,
+        (None, Some(node)) => part_with(&model, &policy, node),
+        (None, None) => only_part(&model, &policy, now)?,
+    };
+    let shape = Shape { policy: &policy, seen: &seen, now };
+    let is_complete = query.all.unwrap_or(false);
+    let question = Question { part: &part, node: node.as_ref(), is_complete, now };
+    match (explain_part(&model, question), &node) {
+        (Some(found), _) => Ok(Json(shape.explanation(part.name(), &found, node.as_ref()))),
+        (None, Some(node)) => Err(missing(node)),
+        (None, None) if model.policy(&policy).is_some() => Err(unknown_part(&policy, part.name())),
+        (None, None) => {
+            let summary = "the agbot does not serve the policy, or has not read it yet".to_owned();
+            Ok(Json(PlacementExplanation {
+                workload_unit: part.name().to_owned(),
+                purpose: "start".to_owned(),
+                evaluated_at: time(now),
+                summary,
+                ..PlacementExplanation::default()
+            }))
+        }
+    }
+}
+
+/// Returns the workload units of a policy.
+fn parts(model: &Model, policy: &PolicyId, now: Timestamp) -> Vec<UnitId> {
+    let window = Window { limit: 0, ..Window::default() };
+    let status = status_of(model, policy, &window, now);
+    status.into_iter().flat_map(|status| status.parts).map(|part| part.id).collect()
+}
+
+fn part_named(model: &Model, policy: &PolicyId, name: &str, now: Timestamp) -> Result<UnitId, Refusal> {
+    let found = parts(model, policy, now).into_iter().find(|part| part.name() == name);
+    found.ok_or_else(|| unknown_part(policy, name))
+}
+
+/// Returns the workload unit that a node belongs to; that of all nodes if there is none.
+fn part_with(model: &Model, policy: &PolicyId, node: &NodeId) -> UnitId {
+    let mut all = model.workload_units_of(policy);
+    let found = all.find(|(_, unit)| unit.table.number(node).is_some());
+    found.map_or_else(|| UnitId::all(policy.clone()), |(id, _)| id.clone())
+}
+
+fn only_part(model: &Model, policy: &PolicyId, now: Timestamp) -> Result<UnitId, Refusal> {
+    let mut all = parts(model, policy, now);
+    match (all.pop(), all.is_empty()) {
+        (Some(only), true) => Ok(only),
+        (None, _) => Ok(UnitId::all(policy.clone())),
+        (Some(last), false) => {
+            let names: Vec<&str> = all.iter().map(UnitId::name).chain([last.name()]).collect();
+            let text = format!("unit must name one of {}", names.join(", "));
+            Err(Refusal::new(StatusCode::BAD_REQUEST, text))
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Runtime status and tasks of deployment policies, for whoever may read the policy.
+//!
+//! Source: orchestration 1.5, A9; engine 5 (people ask the agbot).
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use axum::Json;
+use evenkeel_api::{Page, PageError, WholeList};
+use evenkeel_domain::orchestration::{MembersError, Orchestration};
+use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_planner::status::{Window, status_of};
+use evenkeel_planner::workload::{Slot, SlotTasks, Task, TaskState, UnitId};
+use evenkeel_wire::agbot::orchestration::{StatusQuery, TasksQuery, TasksResponse, WorkloadStatus};
+use http::StatusCode;
+
+use super::parameters::{Named, NamedQuery, Parameters, known};
+use super::permission::{Permission, right};
+use super::pipeline::{Op, PolicyPath, Refusal};
+use super::workload_shape::Shape;
+use crate::context::Context;
+
+/// Instances of a workload unit that are listed if the caller names no number.
+const INSTANCES: u16 = 500;
+const MOST_INSTANCES: i64 = 1000;
+/// Tasks of one page of the list.
+const PAGE: usize = 500;
+
+impl NamedQuery for StatusQuery {
+    const KNOWN: evenkeel_domain::orchestration::object::Members = known(&["unit", "limit", "offset"]);
+
+    fn take(parameters: &mut Parameters) -> Result<Self, MembersError> {
+        let limit = parameters.number("limit", 1..=MOST_INSTANCES)?;
+        let offset = parameters.number("offset", 0..=i64::from(u32::MAX))?;
+        Ok(Self {
+            workload_unit: parameters.text("unit")?,
+            limit: limit.and_then(|limit| u16::try_from(limit).ok()),
+            offset: offset.and_then(|offset| u32::try_from(offset).ok()),
+        })
+    }
+}
+
+impl NamedQuery for TasksQuery {
+    const KNOWN: evenkeel_domain::orchestration::object::Members =
+        known(&["unit", "slot", "node", "state", "history"]);
+
+    fn take(parameters: &mut Parameters) -> Result<Self, MembersError> {
+        let slot = parameters.text("slot")?;
+        if slot.as_deref().is_some_and(|slot| !is_slot(slot)) {
+            return Err(parameters.broken("slot", "must be a positive number or a node"));
+        }
+        let state = parameters.text("state")?;
+        if state.as_deref().is_some_and(|state| !TaskState::NAMES.contains(&state)) {
+            let rule = format!("must be one of {}", TaskState::NAMES.join(", "));
+            return Err(parameters.broken("state", &rule));
+        }
+        let (workload_unit, node) = (parameters.text("unit")?, parameters.text("node")?);
+        Ok(Self { workload_unit, slot, node, state, history: parameters.boolean("history")? })
+    }
+}
+
+fn is_slot(text: &str) -> bool {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    !is_number || text.parse::<u32>().is_ok_and(|number| number > 0)
+}
+
+/// Returns the organizations whose nodes a policy may concern.
+pub(super) fn node_orgs(context: &Context, org: &str, policy: &str) -> BTreeSet<String> {
+    let model = context.model();
+    let facts = model.policy(&PolicyId::new(org, policy));
+    let node_orgs = facts.into_iter().flat_map(|facts| &facts.node_orgs).map(ToString::to_string);
+    node_orgs.chain([org.to_owned()]).collect()
+}
+
+/// Returns a node by its name in a request about a policy.
+pub(super) fn node_of(org: &str, name: &str) -> NodeId {
+    if name.contains('/') { NodeId::from_text(name) } else { NodeId::new(org, name) }
+}
+
+/// Returns the runtime status of a policy.
+pub(super) async fn get_orchestration(
+    op: Op<PolicyPath>,
+    permission: Permission<right::PolicyRead>,
+    Named(query): Named<StatusQuery>,
+) -> Result<Json<WorkloadStatus>, Refusal> {
+    let Op { context, path: PolicyPath { organization: org, policy: name } } = op;
+    let read = permission.into_proof();
+    let policy = PolicyId::new(&org, &name);
+    let window = Window {
+        part: query.workload_unit.clone(),
+        offset: query.offset.unwrap_or(0) as usize,
+        limit: usize::from(query.limit.unwrap_or(INSTANCES)),
+    };
+    let now = context.now();
+    let status = status_of(&context.model(), &policy, &window, now);
+    let shape = Shape { policy: &policy, seen: &read.seen, now };
+    let Some(status) = status else {
+        let document = read.policy.orchestration.unwrap_or_default();
+        let document = Orchestration::of_policy(&policy, document).unwrap_or_default();
+        return Ok(Json(shape.unserved(&document)));
+    };
+    match query.workload_unit {
+        Some(name) if status.parts.is_empty() => Err(unknown_part(&policy, &name)),
+        _ => Ok(Json(shape.status(&status))),
+    }
+}
+
+/// Returns the refusal for a workload unit that the policy does not have.
+pub(super) fn unknown_part(policy: &PolicyId, name: &str) -> Refusal {
+    let message = format!("unit: the deployment policy {policy} has no unit '{name}'");
+    Refusal::new(StatusCode::NOT_FOUND, message)
+}
+
+/// Lists the tasks of a policy.
+pub(super) async fn list_tasks(
+    op: Op<PolicyPath>,
+    permission: Permission<right::PolicyRead>,
+    Named(query): Named<TasksQuery>,
+) -> Result<WholeList<TasksResponse>, Refusal> {
+    let Op { context, path: PolicyPath { organization: org, policy: name } } = op;
+    let seen = Arc::new(permission.into_proof().seen);
+    let policy = PolicyId::new(&org, &name);
+    let wanted = Arc::new(Wanted::of(&org, query));
+    let load = move |after: Option<(UnitId, Slot)>| {
+        std::future::ready(tasks_page(&context, &policy, &wanted, &seen, after))
+    };
+    WholeList::paged("{\"tasks\":[", "]}", load).await.map_err(|error: PageError| {
+        tracing::warn!(error = &error as &dyn std::error::Error, "a list of tasks could not be written");
+        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the list of tasks could not be written; ask again")
+    })
+}
+
+/// The tasks that a query is about.
+struct Wanted {
+    part: Option<String>,
+    slot: Option<Slot>,
+    node: Option<NodeId>,
+    state: Option<String>,
+    has_history: bool,
+}
+
+impl Wanted {
+    fn of(org: &str, query: TasksQuery) -> Self {
+        let slot = query.slot.map(|slot| match slot.parse() {
+            Ok(number) => Slot::Number(number),
+            Err(_) => Slot::Node(node_of(org, &slot)),
+        });
+        Self {
+            part: query.workload_unit,
+            slot,
+            node: query.node.map(|node| node_of(org, &node)),
+            state: query.state,
+            has_history: query.history.unwrap_or(false),
+        }
+    }
+
+    fn holds(&self, task: &Task, is_newest: bool, seen: &super::caller::SeenNodes) -> bool {
+        // Nobody finds out by a filter where a task runs.
+        let is_on = |node: &NodeId| task.node.as_ref() == Some(node) && seen.shows(node);
+        (self.has_history || is_newest || !task.state.is_ended())
+            && self.node.as_ref().is_none_or(is_on)
+            && self.state.as_deref().is_none_or(|state| task.state.name() == state)
+    }
+}
+
+fn tasks_page(
+    context: &Context,
+    policy: &PolicyId,
+    wanted: &Wanted,
+    seen: &super::caller::SeenNodes,
+    after: Option<(UnitId, Slot)>,
+) -> Result<Page<(UnitId, Slot)>, PageError> {
+    let (model, now) = (context.model(), context.now());
+    let shape = Shape { policy, seen, now };
+    let record = model.workload(policy);
+    let mut page = Page::new();
+    let mut count = 0;
+    let is_later = |id: &UnitId, slot: &Slot| after.as_ref().is_none_or(|(at, last)| (id, slot) > (at, last));
+    for (id, unit) in model.workload_units_of(policy) {
+        if wanted.part.as_deref().is_some_and(|name| name != id.name()) {
+            continue;
+        }
+        let slots = unit.slots.iter().filter(|(slot, _)| is_later(id, slot));
+        for (slot, tasks) in slots.filter(|(slot, _)| wanted.slot.as_ref().is_none_or(|one| one == *slot)) {
+            let shown = SlotTasks::iter(tasks).enumerate();
+            for (_, task) in shown.filter(|(position, task)| wanted.holds(task, *position == 0, seen)) {
+                page.push(&shape.task(task, record))?;
+                count += 1;
+            }
+            if count >= PAGE {
+                page.follow(Some((id.clone(), slot.clone())));
+                return Ok(page);
+            }
+        }
+    }
+    Ok(page)
+}

@@ -1,0 +1,332 @@
+//! Turns the status of workloads, tasks and events into bodies of the API; nodes that the caller may not read become `?`.
+//!
+//! Source: orchestration 1.5, D11, 2.6.
+
+use evenkeel_agbot_store::event::NumberedEvent;
+use evenkeel_domain::orchestration::Orchestration;
+use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_planner::goal::Avail;
+use evenkeel_planner::report::Blocked;
+use evenkeel_planner::status::{self, ExplainedConstraint, InstanceStatus, PartExplanation, PartStatus};
+use evenkeel_planner::supervise::UpdateStatus;
+use evenkeel_planner::workload::{Ending, Slot, Task, TaskState, WorkloadRecord};
+use evenkeel_wire::agbot::orchestration as wire;
+use evenkeel_wire::agbot::rollout::WorkloadUpdate;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::caller::SeenNodes;
+use super::hidden;
+
+/// A node that the caller may not read.
+const HIDDEN: &str = "?";
+
+/// How a policy is shown to one caller.
+#[derive(Clone, Copy)]
+pub(super) struct Shape<'a> {
+    /// The policy.
+    pub(super) policy: &'a PolicyId,
+    /// The nodes that the caller may read.
+    pub(super) seen: &'a SeenNodes,
+    /// The time.
+    pub(super) now: Timestamp,
+}
+
+impl Shape<'_> {
+    /// The name of a node: bare in the policy's organization.
+    pub(super) fn node(&self, node: &NodeId) -> String {
+        match () {
+            () if !self.seen.shows(node) => HIDDEN.to_owned(),
+            () if node.org() == self.policy.org() => node.name().to_owned(),
+            () => node.to_string(),
+        }
+    }
+
+    fn slot(&self, slot: &Slot) -> Value {
+        match slot {
+            Slot::Number(number) => json!(number),
+            Slot::Node(node) => json!(self.node(node)),
+        }
+    }
+
+    /// The status of a policy.
+    pub(super) fn status(&self, status: &status::WorkloadStatus) -> wire::WorkloadStatus {
+        let record = status.record.as_ref();
+        let is_down = status.parts.iter().all(|part| part.up == 0);
+        let is_shown = |text: &&String| self.seen.is_all() || !text.starts_with("the update is paused");
+        wire::WorkloadStatus {
+            policy: self.policy.to_string(),
+            mode: word(json!(status.mode)),
+            orchestrate: word(json!(status.orchestrate)),
+            spec_version: record.map(|record| record.versions.current.number),
+            version: record.and_then(|record| version(record, record.versions.current.number)),
+            rolled_back_from: record
+                .and_then(|record| record.versions.rolled_back_from)
+                .map(|version| version.number),
+            avail: status.avail.word().to_owned(),
+            overall: status.overall().word().to_owned(),
+            placement: status.placement.word().to_owned(),
+            frozen: status.frozen.word().to_owned(),
+            global_expect: record
+                .filter(|record| record.is_stopped && !is_down)
+                .map(|_| "stopped".to_owned()),
+            action: None,
+            compat: "ok".to_owned(),
+            update: self.update(&status.update),
+            warnings: status.warnings.iter().filter(is_shown).cloned().collect(),
+            workload_units: status.parts.iter().map(|part| self.part(part)).collect(),
+        }
+    }
+
+    /// The status of a policy that no agbot serves, or that this one has not read yet.
+    pub(super) fn unserved(&self, document: &Orchestration) -> wire::WorkloadStatus {
+        let none = Avail::NotApplicable.word().to_owned();
+        wire::WorkloadStatus {
+            policy: self.policy.to_string(),
+            mode: word(json!(document.mode)),
+            orchestrate: word(json!(document.orchestrate)),
+            avail: none.clone(),
+            overall: none.clone(),
+            placement: none.clone(),
+            frozen: none,
+            compat: "ok".to_owned(),
+            update: self.update(&UpdateStatus::default()),
+            warnings: vec!["the agbot does not serve the policy, or has not read it yet".to_owned()],
+            ..wire::WorkloadStatus::default()
+        }
+    }
+
+    fn part(&self, part: &PartStatus) -> wire::WorkloadUnit {
+        wire::WorkloadUnit {
+            workload_unit: part.id.name().to_owned(),
+            avail: part.avail.word().to_owned(),
+            target: part.target,
+            up: part.up,
+            placement: part.placement.word().to_owned(),
+            natural_leaders: part.natural_leaders.iter().map(|node| self.node(node)).collect(),
+            instance_count: part.instance_count,
+            instances: part.instances.iter().map(|one| self.instance(one)).collect(),
+            next: part.next,
+        }
+    }
+
+    fn instance(&self, instance: &InstanceStatus) -> wire::Instance {
+        let is_shown = self.seen.shows(&instance.node);
+        wire::Instance {
+            node: self.node(&instance.node),
+            avail: instance.avail.word().to_owned(),
+            monitor_state: instance.monitor.word().to_owned(),
+            local_expect: instance.local_expect.to_owned(),
+            flags: instance.flags.clone(),
+            frozen: instance.is_frozen,
+            pinned: instance.is_pinned,
+            slots: instance.slots.iter().map(|slot| self.slot(slot)).collect(),
+            task_id: instance.task.as_ref().map(ToString::to_string),
+            agreement_id: instance.agreement.as_ref().filter(|_| is_shown).map(ToString::to_string),
+            violations: if is_shown { instance.violations.clone() } else { Vec::new() },
+            since: instance.since.map(time),
+        }
+    }
+
+    /// How far an update is.
+    pub(super) fn update(&self, update: &UpdateStatus) -> wire::UpdateProgress {
+        let blocked = update.blocked.as_ref().filter(|blocked| blocked.is_shown(self.now));
+        wire::UpdateProgress {
+            state: update.state.word().to_owned(),
+            started_at: update.started_at.map(time),
+            completed_at: update.completed_at.map(time),
+            // It names the node that failed.
+            message: if self.seen.is_all() { update.message.clone() } else { String::new() },
+            total: update.total(),
+            done: update.done(),
+            failed: update.failed(),
+            blocked: blocked.map(|blocked| self.blocked(blocked.since, &blocked.slots)),
+        }
+    }
+
+    /// The update of a workload as one of the hub's rollouts.
+    pub(super) fn workload_update(&self, record: &WorkloadRecord) -> WorkloadUpdate {
+        let update = self.update(&record.update);
+        let current = record.versions.current.number;
+        let service = record.spec(current).map(|spec| spec.service.to_string()).unwrap_or_default();
+        let version = version(record, current).unwrap_or_else(|| format!("version {current}"));
+        let mut text = format!("{}, {} of {} done", update.state, update.done, update.total);
+        if !update.message.is_empty() {
+            text.push_str(&format!(": {}", update.message));
+        }
+        let target = format!("{service} {version}");
+        WorkloadUpdate { policy: record.policy.clone(), target, update, text }
+    }
+
+    fn blocked(&self, since: Timestamp, slots: &[(Slot, Blocked)]) -> wire::UpdateBlocked {
+        let shown = slots.iter().map(|(slot, blocked)| {
+            let blocked = hidden::reason(blocked.clone(), self.seen);
+            wire::BlockedSlot {
+                slot: self.slot(slot),
+                node: match slot {
+                    Slot::Node(node) => Some(self.node(node)),
+                    Slot::Number(_) => None,
+                },
+                reason: reason(&blocked).to_owned(),
+                detail: blocked.to_string(),
+            }
+        });
+        let slots: Vec<wire::BlockedSlot> = shown.collect();
+        let mut rules: Vec<String> = slots.iter().map(|slot| slot.reason.clone()).collect();
+        rules.sort();
+        rules.dedup();
+        let hint = rules.first().map(|rule| hint(rule)).unwrap_or_default().to_owned();
+        wire::UpdateBlocked { since: time(since), slots, rules, hint }
+    }
+
+    /// A task; `record`: the row of its workload.
+    pub(super) fn task(&self, task: &Task, record: Option<&WorkloadRecord>) -> wire::Task {
+        let is_shown = task.node.as_ref().is_none_or(|node| self.seen.shows(node));
+        let (err, exit_code) = match &task.state {
+            TaskState::Ended(Ending::Failed { exit_code, error }) => (Some(error.clone()), *exit_code),
+            TaskState::Ended(Ending::Rejected { error }) => (Some(error.clone()), None),
+            TaskState::Ended(Ending::Complete) => (None, Some(0)),
+            _ => (None, None),
+        };
+        wire::Task {
+            task_id: task.id.to_string(),
+            policy: self.policy.to_string(),
+            workload_unit: task.unit_id.name().to_owned(),
+            slot: self.slot(&task.slot),
+            node: task.node.as_ref().map(|node| self.node(node)),
+            spec_version: task.spec.number,
+            version: record.and_then(|record| version(record, task.spec.number)),
+            desired_state: word(json!(task.desired)),
+            state: task.state.name().to_owned(),
+            seq: task.seq,
+            err: err.filter(|_| is_shown),
+            exit_code: exit_code.filter(|_| is_shown),
+            agreement_id: task.agreement.as_ref().filter(|_| is_shown).map(ToString::to_string),
+            cause: json!(task.cause)["cause"].as_str().unwrap_or_default().to_owned(),
+            created_at: time(task.created_at),
+            start_at: time(task.start_at),
+            at: time(task.state_at),
+            running_at: task.running_at.map(time),
+            ended_at: task.ended_at.map(time),
+        }
+    }
+
+    /// An explanation; `node`: the only node that it is about.
+    pub(super) fn explanation(
+        &self,
+        part: &str,
+        found: &PartExplanation,
+        node: Option<&NodeId>,
+    ) -> wire::PlacementExplanation {
+        let sequence = found.sequence.iter().map(|stage| self.stage(stage)).collect();
+        let about = node.map(|node| format!("{}: ", self.node(node))).unwrap_or_default();
+        let cause = found.cause.map(|cause| word(json!(cause)));
+        wire::PlacementExplanation {
+            workload_unit: part.to_owned(),
+            purpose: "start".to_owned(),
+            spec_version: found.spec_version,
+            evaluated_at: time(self.now),
+            requested: found.requested,
+            placed: found.placed,
+            relaxed: Vec::new(),
+            candidates: self.nodes(&found.candidates),
+            candidate_count: found.candidate_count,
+            sequence,
+            chosen: self.nodes(&found.chosen),
+            cause,
+            summary: format!("{about}{}", found.summary),
+        }
+    }
+
+    fn stage(&self, stage: &ExplainedConstraint) -> wire::ExplainedConstraint {
+        let truncated = |count: u64, listed: usize| Some(count).filter(|count| *count != listed as u64);
+        let eliminated = stage.eliminated.iter().map(|one| {
+            let reason = if self.seen.shows(&one.node) { one.reason.clone() } else { String::new() };
+            wire::EliminatedNode { node: self.node(&one.node), reason }
+        });
+        wire::ExplainedConstraint {
+            constraint: stage.constraint.name().to_owned(),
+            eliminated: eliminated.collect(),
+            remaining: self.nodes(&stage.remaining),
+            eliminated_count: truncated(stage.eliminated_count, stage.eliminated.len()),
+            remaining_count: truncated(stage.remaining_count, stage.remaining.len()),
+        }
+    }
+
+    fn nodes(&self, nodes: &[NodeId]) -> Vec<String> {
+        nodes.iter().map(|node| self.node(node)).collect()
+    }
+
+    /// An event. What it says of nodes that the caller may not read is left out.
+    pub(super) fn event(&self, row: NumberedEvent) -> wire::OrchestrationEvent {
+        let NumberedEvent { seq, event } = row;
+        let is_shown = match &event.node {
+            Some(node) => self.seen.shows(node),
+            None => self.seen.is_all(),
+        };
+        let mut data = match event.detail {
+            Value::Object(members) => members,
+            _ => serde_json::Map::new(),
+        };
+        let mut take = |name: &str| data.remove(name).filter(|value| !value.is_null());
+        let text = |value: Option<Value>| value.and_then(|value| value.as_str().map(str::to_owned));
+        let part = text(take("workloadUnit"));
+        let slot = text(take("slot")).map(|slot| self.slot(&Slot::from_text(&slot)));
+        let (task, actor, reason) = (text(take("taskId")), text(take("actor")), text(take("text")));
+        wire::OrchestrationEvent {
+            seq,
+            at: time(event.happened_at),
+            kind: event.kind,
+            policy: event.policy.map(|policy| policy.to_string()),
+            workload_unit: part.or_else(|| event.ha_group.map(|group| group.name().to_owned())),
+            slot,
+            task_id: task,
+            node: event.node.as_ref().map(|node| self.node(node)),
+            reason: reason.filter(|_| is_shown),
+            actor,
+            data: if is_shown { Value::Object(data) } else { json!({}) },
+        }
+    }
+}
+
+/// The service version that a version of a task spec prefers.
+fn version(record: &WorkloadRecord, number: u64) -> Option<String> {
+    evenkeel_planner::usage::best_version(&record.spec(number)?.versions).map(|best| best.version.clone())
+}
+
+fn word(value: Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// An instant in milliseconds.
+pub(super) fn time(at: Timestamp) -> String {
+    format!("{at:.3}")
+}
+
+/// The code of a reason that blocks an update.
+fn reason(blocked: &Blocked) -> &'static str {
+    match blocked {
+        Blocked::HaMinimum { .. } => "HAMinimum",
+        Blocked::HaLock { .. } | Blocked::ClaimRequested => "HALock",
+        Blocked::Unplaced { .. } | Blocked::NoCandidate { .. } => "NoCandidate",
+        Blocked::NodePaused | Blocked::NodeDraining => "NodePaused",
+        Blocked::NodeDown { .. } | Blocked::NeverHeard => "NodeDown",
+        Blocked::Frozen { .. } => "Frozen",
+        Blocked::TaskStopping { .. } | Blocked::StopUnconfirmed { .. } => "Stopping",
+        _ => "Waiting",
+    }
+}
+
+fn hint(rule: &str) -> &'static str {
+    match rule {
+        "HAMinimum" => "bring another member of the group back, or set ha.offlinePeerPolicy to proceed",
+        "HALock" => "wait for the claim to end, or free it with: hzn exchange hagroup free",
+        "NoCandidate" => {
+            "make a node available, or let the old instance stop first with update.order stop-first"
+        }
+        "NodePaused" => "set the node to active with: hzn exchange node orch set",
+        "NodeDown" => "bring the node back",
+        "Frozen" => "thaw it with: hzn exchange deployment orch thaw",
+        _ => "",
+    }
+}

@@ -1,0 +1,203 @@
+//! Actions on what runs of a deployment policy, and on its update (orchestration 2.8, A6, A11, A12, B12).
+
+use clap::{Args, Subcommand};
+use evenkeel_wire::agbot::action::ActionRequest;
+use evenkeel_wire::agbot::orchestration::{StatusQuery, UpdateProgress, WorkloadStatus};
+
+use super::status::update_text;
+use crate::context::{Context, Exchange, Watch};
+use crate::exchange::deployment::POLICIES;
+use crate::exit::{CliError, Outcome};
+use crate::output::{Table, View};
+use crate::wait::{Progress, Wait};
+
+/// What an action is about.
+#[derive(Debug, Args)]
+pub struct Chosen {
+    /// Deployment policy
+    policy: String,
+    /// Only this part: all, or the name of an HA group
+    #[arg(long = "unit", value_name = "UNIT")]
+    workload_unit: Option<String>,
+    /// Only this node
+    #[arg(long = "node", value_name = "NODE")]
+    node: Option<String>,
+    #[command(flatten)]
+    wait: Wait,
+}
+
+/// Commands for the update of a deployment policy.
+#[derive(Debug, Subcommand)]
+pub enum UpdateCommand {
+    /// Shows how far the update is
+    Status {
+        #[command(flatten)]
+        watch: Watch,
+        #[command(flatten)]
+        wait: Wait,
+    },
+    /// Lets the slots in work finish and starts no further one
+    Pause,
+    /// Continues an update that is paused
+    Resume {
+        #[command(flatten)]
+        wait: Wait,
+    },
+    /// Returns all slots to the version they had
+    Rollback {
+        #[command(flatten)]
+        wait: Wait,
+    },
+}
+
+/// Carries an action out.
+///
+/// # Errors
+/// With status 8 when the policy, the unit or the node does not exist, 5 when the agbot refuses the action or does not respond.
+pub async fn run(context: &Context, exchange: &Exchange, action: &str, chosen: &Chosen) -> Outcome {
+    let request = ActionRequest {
+        workload_unit: chosen.workload_unit.clone(),
+        node: chosen.node.clone(),
+        ..ActionRequest::default()
+    };
+    let id = act(context, exchange, &chosen.policy, action, &request).await?;
+    let (org, name) = exchange.split(&chosen.policy);
+    let progress = async || {
+        let agbot = context.agbot(exchange)?;
+        let doing = format!("reading action {id} of {org}/{name}");
+        let found = agbot.call(&doing, agbot.client.policy_action(&org, &name, &id)).await?;
+        let found = found.ok_or_else(|| POLICIES.missing(&chosen.policy))?;
+        Ok(match found.state.as_str() {
+            "done" => Progress::Done(format!("{action} of {org}/{name} is done")),
+            "running" | "pending" => Progress::Pending(format!("{action} of {org}/{name} is in progress")),
+            _ => Progress::Failed(found.message),
+        })
+    };
+    chosen.wait.follow(context, &format!("{action} of {org}/{name}"), progress).await
+}
+
+/// Requests an action; returns its id.
+async fn act(
+    context: &Context,
+    exchange: &Exchange,
+    policy: &str,
+    action: &str,
+    request: &ActionRequest,
+) -> Outcome<String> {
+    let (org, name) = exchange.split(policy);
+    let agbot = context.agbot(exchange)?;
+    let doing = format!("{action} of {org}/{name}");
+    let found = agbot.call(&doing, agbot.client.act_on_policy(&org, &name, action, request)).await?;
+    let Some(accepted) = found else {
+        POLICIES.require(exchange, policy).await?;
+        let about = request.node.as_ref().or(request.workload_unit.as_ref());
+        let advice = format!("hzn exchange deployment orch status {policy}");
+        return Err(CliError::not_found(
+            "node or unit of the policy",
+            about.map_or(policy, String::as_str),
+            &advice,
+        ));
+    };
+    agbot.report_done(&format!("action {} accepted: {action} of {org}/{name}", accepted.action_id));
+    Ok(accepted.action_id)
+}
+
+/// Shows the update of a policy, or acts on it.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_update(
+    context: &Context,
+    exchange: &Exchange,
+    policy: &str,
+    command: &UpdateCommand,
+) -> Outcome {
+    let (action, wait) = match command {
+        UpdateCommand::Status { watch, wait } => {
+            let read = async || Ok(view(&read(context, exchange, policy).await?));
+            context.show_watched(watch, read).await?;
+            return follow(context, exchange, policy, wait, false).await;
+        }
+        UpdateCommand::Pause => ("pause", &Wait::default()),
+        UpdateCommand::Resume { wait } => ("resume", wait),
+        UpdateCommand::Rollback { wait } => ("rollback", wait),
+    };
+    act(context, exchange, policy, action, &ActionRequest::default()).await?;
+    follow(context, exchange, policy, wait, action == "rollback").await
+}
+
+async fn follow(
+    context: &Context,
+    exchange: &Exchange,
+    policy: &str,
+    wait: &Wait,
+    wants_rollback: bool,
+) -> Outcome {
+    let progress = async || Ok(progress(&read(context, exchange, policy).await?.update, wants_rollback));
+    wait.follow(context, &format!("the update of {policy}"), progress).await
+}
+
+/// How far an update is from its end.
+pub fn progress(update: &UpdateProgress, wants_rollback: bool) -> Progress {
+    let mut text = update_text(update).unwrap_or_else(|| match update.state.as_str() {
+        "completed" => format!("completed {}/{}", update.done, update.total),
+        _ => "there is no update".to_owned(),
+    });
+    if !update.message.is_empty() {
+        text.push_str(&format!(": {}", update.message));
+    }
+    match update.state.as_str() {
+        "updating" | "rollback-started" => Progress::Pending(text),
+        "paused" | "rollback-paused" => Progress::Held(text),
+        "rollback-completed" if !wants_rollback => Progress::Failed(text),
+        _ => Progress::Done(text),
+    }
+}
+
+async fn read(context: &Context, exchange: &Exchange, policy: &str) -> Outcome<WorkloadStatus> {
+    let (org, name) = exchange.split(policy);
+    let agbot = context.agbot(exchange)?;
+    let doing = format!("reading the update of {org}/{name}");
+    let query = StatusQuery { limit: Some(1), ..StatusQuery::default() };
+    let found = agbot.call(&doing, agbot.client.orchestration_record(&org, &name, &query)).await?;
+    agbot.read(&doing, &found.ok_or_else(|| POLICIES.missing(policy))?)
+}
+
+fn view(status: &WorkloadStatus) -> View {
+    let UpdateProgress { state, started_at, completed_at, message, total, done, failed, blocked } =
+        &status.update;
+    let mut table = Table::new(&["name", "value"]).keeping(&["value"]);
+    let mut push = |name: &str, value: String| {
+        if !value.is_empty() {
+            table.push([name.to_owned(), value]);
+        }
+    };
+    push("policy", status.policy.clone());
+    push("version", status.version.clone().unwrap_or_default());
+    push("state", state.clone());
+    push("slots", format!("{done}/{total}"));
+    push("failed", if *failed > 0 { failed.to_string() } else { String::new() });
+    push("message", message.clone());
+    push("started", started_at.clone().unwrap_or_default());
+    push("completed", completed_at.clone().unwrap_or_default());
+    for slot in blocked.iter().flat_map(|blocked| &blocked.slots) {
+        push("blocked", format!("{}: {}", slot.reason, slot.detail));
+    }
+    push("hint", blocked.as_ref().map(|blocked| blocked.hint.clone()).unwrap_or_default());
+    View::new(serde_json::to_value(&status.update).unwrap_or_default(), table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn update_that_went_back_is_a_failure_unless_that_was_wanted() {
+        let of = |state: &str| UpdateProgress { state: state.to_owned(), ..UpdateProgress::default() };
+        assert!(matches!(progress(&of("updating"), false), Progress::Pending(_)));
+        assert!(matches!(progress(&of("paused"), false), Progress::Held(_)));
+        assert!(matches!(progress(&of("rollback-completed"), false), Progress::Failed(_)));
+        assert!(matches!(progress(&of("rollback-completed"), true), Progress::Done(_)));
+        assert!(matches!(progress(&of("none"), false), Progress::Done(_)));
+    }
+}

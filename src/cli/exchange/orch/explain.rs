@@ -1,0 +1,88 @@
+//! `orch explain`: why instances of a deployment policy are, or are not, on nodes (orchestration D3).
+
+use evenkeel_wire::agbot::orchestration::{ExplainQuery, PlacementExplanation};
+
+use crate::context::{Context, Exchange};
+use crate::exchange::deployment::POLICIES;
+use crate::exit::{CliError, Outcome};
+use crate::output::{Table, View};
+
+/// Reads the explanation of a workload unit, or of one node.
+///
+/// # Errors
+/// With status 8 when the policy, the unit or the node does not exist, 5 when the agbot does not respond.
+pub async fn read(
+    context: &Context,
+    exchange: &Exchange,
+    policy: &str,
+    (part, node): (Option<&str>, Option<&str>),
+) -> Outcome<View> {
+    let (org, name) = exchange.split(policy);
+    let agbot = context.agbot(exchange)?;
+    let doing = format!("explaining {org}/{name}");
+    let query = ExplainQuery {
+        workload_unit: part.map(str::to_owned),
+        node: node.map(str::to_owned),
+        ..ExplainQuery::default()
+    };
+    let Some(found) = agbot.call(&doing, agbot.client.placement_explanation(&org, &name, &query)).await?
+    else {
+        POLICIES.require(exchange, policy).await?;
+        let about = node.or(part).unwrap_or(policy);
+        let advice = format!("hzn exchange deployment orch status {policy}");
+        return Err(CliError::not_found("node or unit of the policy", about, &advice));
+    };
+    let typed: PlacementExplanation = agbot.read(&doing, &found)?;
+    Ok(View::new(found.into_value(), table(&typed, node.is_some())))
+}
+
+/// One line for a single node; for a workload unit one for each node that was removed or chosen.
+fn table(found: &PlacementExplanation, is_single: bool) -> Table {
+    let mut table = Table::new(&["node", "outcome", "why"]).keeping(&["outcome", "why"]);
+    for stage in &found.sequence {
+        for one in &stage.eliminated {
+            table.push([one.node.clone(), stage.constraint.clone(), one.reason.clone()]);
+        }
+    }
+    for node in &found.chosen {
+        table.push([node.clone(), "chosen".to_owned(), String::new()]);
+    }
+    if is_single {
+        if table.rows.is_empty() {
+            let node = found.candidates.first().cloned().unwrap_or_default();
+            let why = found.summary.strip_prefix(&format!("{node}: ")).unwrap_or(&found.summary).to_owned();
+            table.push([node, "not chosen".to_owned(), why]);
+        }
+    } else {
+        table.push([format!("({})", found.workload_unit), "summary".to_owned(), found.summary.clone()]);
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_wire::agbot::orchestration::{EliminatedNode, ExplainedConstraint};
+
+    use super::*;
+
+    #[test]
+    fn node_that_was_removed_is_shown_with_the_constraint_and_the_reason() {
+        let eliminated = vec![EliminatedNode { node: "n2".to_owned(), reason: "down".to_owned() }];
+        let stage = ExplainedConstraint {
+            constraint: "NodeState".to_owned(),
+            eliminated,
+            ..ExplainedConstraint::default()
+        };
+        let mut found = PlacementExplanation {
+            workload_unit: "all".to_owned(),
+            sequence: vec![stage],
+            candidates: vec!["n2".to_owned()],
+            summary: "n2: not needed, rank 2 of 2 (nodes-order)".to_owned(),
+            ..PlacementExplanation::default()
+        };
+        assert_eq!(table(&found, true).rows, [["n2", "NodeState", "down"]]);
+        found.sequence.clear();
+        assert_eq!(table(&found, true).rows, [["n2", "not chosen", "not needed, rank 2 of 2 (nodes-order)"]]);
+        assert_eq!(table(&found, false).rows.len(), 1);
+    }
+}

@@ -1,0 +1,125 @@
+//! `hzn exchange deployment orch`: what the engine runs of a deployment policy, and why (orchestration 2.8).
+
+pub mod action;
+mod edit;
+mod events;
+mod explain;
+pub mod status;
+mod tasks;
+
+use clap::Subcommand;
+
+use crate::context::{Context, Exchange, Watch};
+use crate::exit::Outcome;
+
+/// Commands for what runs of a deployment policy.
+#[derive(Debug, Subcommand)]
+pub enum OrchCommand {
+    /// Shows what runs, where, and whether that is as wanted
+    Status {
+        /// Deployment policy
+        policy: String,
+        /// Only this part: all, or the name of an HA group
+        #[arg(long = "unit", value_name = "UNIT")]
+        workload_unit: Option<String>,
+        #[command(flatten)]
+        watch: Watch,
+    },
+    /// Shows the tasks: attempts to run an instance in a slot
+    Tasks {
+        /// Deployment policy
+        policy: String,
+        #[command(flatten)]
+        chosen: tasks::ChosenTasks,
+        #[command(flatten)]
+        watch: Watch,
+    },
+    /// Explains why instances are, or are not, on nodes
+    Explain {
+        /// Deployment policy
+        policy: String,
+        /// This part: all, or the name of an HA group
+        #[arg(long = "unit", value_name = "UNIT")]
+        workload_unit: Option<String>,
+        /// Only this node
+        #[arg(long = "node", value_name = "NODE")]
+        node: Option<String>,
+        #[command(flatten)]
+        watch: Watch,
+    },
+    /// Runs instances again after a stop, and ends a freeze
+    Start(action::Chosen),
+    /// Stops all instances, and starts none until the policy is started
+    Stop(action::Chosen),
+    /// Lets what runs go on, and starts, stops, moves and updates nothing
+    Freeze(action::Chosen),
+    /// Ends a freeze
+    Thaw(action::Chosen),
+    /// Forgets failed starts, so that they are tried again
+    Clear(action::Chosen),
+    /// Sets the wanted number of instances: replicas, or flex.target
+    Scale {
+        /// Deployment policy
+        policy: String,
+        /// Wanted number of instances
+        count: u32,
+    },
+    /// Changes members of `orchestration`
+    Set {
+        /// Deployment policy
+        policy: String,
+        /// KEY=VALUE, KEY+=ITEM or KEY-=ITEM, such as update.parallelism=2
+        #[arg(required = true, value_name = "CHANGE")]
+        changes: Vec<String>,
+    },
+    /// The update to another version
+    Update {
+        /// Deployment policy
+        policy: String,
+        /// What to do about it
+        #[command(subcommand)]
+        command: action::UpdateCommand,
+    },
+    /// Shows the events in the order of their numbers
+    Events {
+        /// Deployment policy
+        policy: String,
+        #[command(flatten)]
+        chosen: events::ChosenEvents,
+    },
+}
+
+/// Runs a command for what runs of a deployment policy.
+///
+/// # Errors
+/// Those of the command.
+pub async fn run(command: OrchCommand, context: &Context, exchange: &Exchange) -> Outcome {
+    match command {
+        OrchCommand::Status { policy, workload_unit, watch } => {
+            let read = async || status::read(context, exchange, &policy, workload_unit.as_deref()).await;
+            context.show_watched(&watch, read).await
+        }
+        OrchCommand::Tasks { policy, chosen, watch } => {
+            context
+                .show_watched(&watch, async || tasks::read(context, exchange, &policy, &chosen).await)
+                .await
+        }
+        OrchCommand::Explain { policy, workload_unit, node, watch } => {
+            let about = (workload_unit.as_deref(), node.as_deref());
+            context
+                .show_watched(&watch, async || explain::read(context, exchange, &policy, about).await)
+                .await
+        }
+        OrchCommand::Start(chosen) => action::run(context, exchange, "start", &chosen).await,
+        OrchCommand::Stop(chosen) => action::run(context, exchange, "stop", &chosen).await,
+        OrchCommand::Freeze(chosen) => action::run(context, exchange, "freeze", &chosen).await,
+        OrchCommand::Thaw(chosen) => action::run(context, exchange, "thaw", &chosen).await,
+        OrchCommand::Clear(chosen) => action::run(context, exchange, "clear", &chosen).await,
+        OrchCommand::Scale { policy, count } => edit::scale(exchange, &policy, count).await,
+        OrchCommand::Set { policy, changes } => edit::set(exchange, &policy, &changes).await,
+        OrchCommand::Update { policy, command } => {
+            action::run_update(context, exchange, &policy, &command).await
+        }
+        OrchCommand::Events { policy, chosen } => events::run(context, exchange, &policy, &chosen).await,
+    }
+}

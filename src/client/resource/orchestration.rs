@@ -1,0 +1,102 @@
+//! Runtime status, tasks, events and actions of deployment policies. They are called on the agbot's own address.
+
+use evenkeel_wire::RawJson;
+use evenkeel_wire::agbot::action::{AcceptedAction, ActionRequest, ActionState};
+use evenkeel_wire::agbot::orchestration::{ExplainQuery, OrchestrationEventsQuery, StatusQuery, TasksQuery};
+use http::{Method, StatusCode};
+use serde::Deserialize;
+
+use crate::client::encode;
+use crate::{Client, ClientError, Path};
+
+/// Tasks as the agbot sent them.
+#[derive(Deserialize)]
+struct TaskRecords {
+    tasks: Vec<RawJson>,
+}
+
+/// Events as the agbot sent them.
+#[derive(Deserialize)]
+struct EventRecords {
+    events: Vec<RawJson>,
+}
+
+fn policy_path(org: &str, policy: &str, part: &str) -> Path {
+    Path::org(org, &["business", "policies", policy, part])
+}
+
+impl Client {
+    /// Runtime status of a deployment policy as the agbot sent it; `None` when policy or workload unit do not exist.
+    pub async fn orchestration_record(
+        &self,
+        org: &str,
+        policy: &str,
+        query: &StatusQuery,
+    ) -> Result<Option<RawJson>, ClientError> {
+        self.get(policy_path(org, policy, "orchestration").parameters(query)?).await
+    }
+
+    /// Tasks of a deployment policy as the agbot sent them; `None` when the policy does not exist.
+    pub async fn workload_task_records(
+        &self,
+        org: &str,
+        policy: &str,
+        query: &TasksQuery,
+    ) -> Result<Option<Vec<RawJson>>, ClientError> {
+        let found: Option<TaskRecords> =
+            self.get(policy_path(org, policy, "tasks").parameters(query)?).await?;
+        Ok(found.map(|found| found.tasks))
+    }
+
+    /// Events about a deployment policy as the agbot sent them; `None` when the policy does not exist.
+    pub async fn policy_event_records(
+        &self,
+        org: &str,
+        policy: &str,
+        query: &OrchestrationEventsQuery,
+    ) -> Result<Option<Vec<RawJson>>, ClientError> {
+        let found: Option<EventRecords> =
+            self.get(policy_path(org, policy, "events").parameters(query)?).await?;
+        Ok(found.map(|found| found.events))
+    }
+}
+
+impl Client {
+    /// Why instances of a deployment policy are, or are not, on nodes, as the agbot sent it; `None` when policy, workload unit or node
+    /// do not exist.
+    pub async fn placement_explanation(
+        &self,
+        org: &str,
+        policy: &str,
+        query: &ExplainQuery,
+    ) -> Result<Option<RawJson>, ClientError> {
+        self.get(policy_path(org, policy, "explain").parameters(query)?).await
+    }
+
+    /// Acts on a deployment policy, such as `freeze`; `None` when policy, workload unit or node do not exist.
+    pub async fn act_on_policy(
+        &self,
+        org: &str,
+        policy: &str,
+        action: &str,
+        request: &ActionRequest,
+    ) -> Result<Option<AcceptedAction>, ClientError> {
+        let path = policy_path(org, policy, "actions").push(action);
+        let response = self.send(Method::POST, &path, Some(encode(request)?)).await?;
+        match response.status {
+            StatusCode::NOT_FOUND => Ok(None),
+            status if status.is_success() => Ok(Some(response.json().unwrap_or_default())),
+            _ => Err(response.unexpected()),
+        }
+    }
+
+    /// How far an action on a deployment policy is; `None` when there is no such action.
+    pub async fn policy_action(
+        &self,
+        org: &str,
+        policy: &str,
+        action: &str,
+    ) -> Result<Option<ActionState>, ClientError> {
+        self.get(policy_path(org, policy, "actions").push(action)).await
+    }
+}

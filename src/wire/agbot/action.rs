@@ -1,0 +1,68 @@
+//! Actions of users on deployment policies.
+//!
+//! Source: orchestration 1.8, A6, A11, A12, B12.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// What an action is about.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ActionRequest {
+    /// Only this workload unit: `all`, or the name of an HA group.
+    #[serde(rename = "unit", default, skip_serializing_if = "Option::is_none")]
+    pub workload_unit: Option<String>,
+    /// Only this node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Where instances are to run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub destination: Option<Vec<String>>,
+    /// Whether the rules that a user may lift are lifted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub force: Option<bool>,
+}
+
+/// An action that was accepted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AcceptedAction {
+    /// `ok`.
+    #[schema(required = true)]
+    pub code: String,
+    /// Human-readable message.
+    #[schema(required = true)]
+    pub msg: String,
+    /// Its id.
+    #[schema(required = true)]
+    pub action_id: String,
+}
+
+/// How far an action is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ActionState {
+    /// Its id.
+    #[schema(required = true)]
+    pub action_id: String,
+    /// What was requested, such as `freeze`.
+    #[schema(required = true)]
+    pub action: String,
+    /// `running`, `done`, `refused` or `aborted`.
+    #[schema(required = true)]
+    pub state: String,
+    /// The workload units that were named; none when all are meant.
+    #[serde(rename = "units")]
+    #[schema(required = true)]
+    pub workload_units: Vec<String>,
+    /// The user who requested it.
+    pub actor: Option<String>,
+    /// When it was requested.
+    #[schema(required = true)]
+    pub started_at: String,
+    /// When it ended; none while it is running.
+    pub ended_at: Option<String>,
+    /// Human-readable message.
+    #[schema(required = true)]
+    pub message: String,
+}
