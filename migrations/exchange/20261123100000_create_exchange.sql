@@ -463,6 +463,8 @@ CREATE TABLE node_task (
     CONSTRAINT node_task_state_check CHECK (state IN ('assigned', 'accepted', 'preparing', 'ready', 'starting', 'running',
         'complete', 'shutdown', 'failed', 'rejected'))
 );
+-- node_task.has_live_of_policy
+CREATE INDEX node_task_policy_index ON node_task (policy);
 COMMENT ON TABLE node_task IS 'tasks of nodes: wanted by an agbot, which holds the record of them; the state is the last that the node reported';
 COMMENT ON COLUMN node_task.policy IS 'org/policy; no reference, because a task outlives its policy until it has stopped';
 COMMENT ON COLUMN node_task.fencing IS 'of the lease under which an agbot wrote last; writes with a smaller one are refused';

@@ -275,3 +275,19 @@ pub async fn is_served(
     .await?;
     Ok(row.is_served)
 }
+
+/// Returns whether a policy has tasks that are to run and have not ended.
+pub async fn has_live_of_policy(conn: &mut PgConnection, policy: &str) -> Result<bool, StoreError> {
+    let found = sqlx::query_scalar!(
+        r#"-- node_task.has_live_of_policy
+        SELECT EXISTS (
+            SELECT FROM node_task
+            WHERE policy = $1 AND desired IN ('ready', 'running')
+              AND state NOT IN ('complete', 'shutdown', 'failed', 'rejected')
+        ) AS "exists!""#,
+        policy,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(found)
+}

@@ -84,6 +84,11 @@ impl ApiError {
         Self::coded(StatusCode::CONFLICT, "already-exists", message)
     }
 
+    /// 409 `conflict`: the request is valid, but the present state forbids it.
+    pub fn state_conflict(message: impl Into<String>) -> ApiError {
+        Self::coded(StatusCode::CONFLICT, "conflict", message)
+    }
+
     /// 404.
     pub fn not_found(message: impl Into<String>) -> ApiError {
         Self::coded(StatusCode::NOT_FOUND, "not-found", message)

@@ -189,3 +189,34 @@ async fn reports_of_a_node_are_limited_and_its_tasks_end_with_it() {
     let left = api.expect(200, NODE, "GET", TASKS, Value::Null).await;
     assert_eq!(left, json!({"tasks": []}));
 }
+
+/// 1.2: mode and kind of scope change only while no node has a live task of the policy; everything else changes at any time.
+#[tokio::test]
+async fn mode_of_a_policy_changes_only_while_it_has_no_live_task() {
+    let (_database, api) = start().await;
+    let service = json!({"label": "s", "url": "s", "version": "1.0.0", "arch": "amd64", "sharable": "multiple",
+                         "deployment": "{}", "deploymentSignature": "x"});
+    api.expect(201, OWNER, "POST", "/orgs/o/services", service).await;
+    const POLICY: &str = "/orgs/o/business/policies/web";
+    let policy = |orchestration: Value| {
+        json!({"label": "web", "service": {"name": "s", "org": "o", "arch": "amd64", "serviceVersions": [{"version": "1.0.0"}]},
+               "orchestration": orchestration})
+    };
+    let replicated = |count: u32| json!({"mode": "replicated", "replicas": count});
+    let flex = json!({"mode": "flex", "orchestrate": "ha"});
+    api.expect(201, OWNER, "POST", POLICY, policy(replicated(2))).await;
+    api.expect(201, AGBOT, "PUT", TASK, wanted("running", 1)).await;
+    api.expect(201, OWNER, "PUT", POLICY, policy(replicated(3))).await;
+    let refused = api.expect(409, OWNER, "PUT", POLICY, policy(flex.clone())).await;
+    assert_eq!(refused["code"], "conflict", "{refused}");
+    assert!(
+        refused["msg"].as_str().is_some_and(|text| text.starts_with("mode change needs delete and create"))
+    );
+    let scope = json!({"mode": "replicated", "replicas": 3, "scope": {"type": "nodes", "nodes": ["n"]}});
+    api.expect(409, OWNER, "PATCH", POLICY, json!({"orchestration": scope})).await;
+    let stored = api.expect(200, OWNER, "GET", POLICY, Value::Null).await;
+    assert_eq!(stored["businessPolicy"]["o/web"]["orchestration"], replicated(3));
+    // What ended is no obstacle.
+    api.expect(201, NODE, "PUT", STATUS, report("failed", 1)).await;
+    api.expect(201, OWNER, "PUT", POLICY, policy(flex)).await;
+}

@@ -47,12 +47,14 @@ pub fn operations() -> Vec<Operation> {
             .alias(ONE_ALIAS)
             .doc(TAG, "Replaces a deployment policy; its owner stays")
             .audit(Subject::DeploymentPolicy)
-            .success("replaced"),
+            .success("replaced")
+            .response::<ApiResponse>(409, "nodes have tasks of the policy, so that its mode cannot change"),
         patch(ONE, "patch_deployment_policy", patch::patch_deployment_policy)
             .alias(ONE_ALIAS)
             .doc(TAG, "Changes one attribute of a deployment policy")
             .audit(Subject::DeploymentPolicy)
-            .success("changed"),
+            .success("changed")
+            .response::<ApiResponse>(409, "nodes have tasks of the policy, so that its mode cannot change"),
         delete(ONE, "delete_deployment_policy", write::delete_deployment_policy)
             .alias(ONE_ALIAS)
             .doc(TAG, "Removes a deployment policy with its search sessions")

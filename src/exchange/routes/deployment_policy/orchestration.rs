@@ -2,7 +2,9 @@
 
 use evenkeel_domain::orchestration::object::without_nulls;
 use evenkeel_domain::orchestration::supported::supported_orchestration;
+use evenkeel_exchange_store::node_task;
 use evenkeel_ids::PolicyId;
+use evenkeel_store::PgConnection;
 use serde_json::Value;
 
 use crate::ApiError;
@@ -18,4 +20,35 @@ pub(super) fn stored_orchestration(org: &str, id: &str, document: &Value) -> Res
     supported_orchestration(&PolicyId::new(org, id), document.clone())
         .map_err(|error| ApiError::invalid_input(error.to_string()))?;
     Ok(without_nulls(document))
+}
+
+/// Refuses another mode, or another kind of scope, while nodes have tasks of the policy.
+///
+/// The agbot owns tasks; the exchange knows those that it published to nodes. Adding and removing the whole document is no change of mode.
+///
+/// # Errors
+/// 409 with code `conflict`.
+///
+/// # Source
+/// Orchestration 1.2, 1.1-6; engine 6.
+pub(super) async fn require_same_form(
+    conn: &mut PgConnection,
+    (org, id): (&str, &str),
+    stored: Option<&Value>,
+    next: Option<&Value>,
+) -> Result<(), ApiError> {
+    let (Some(stored), Some(next)) = (stored, next) else { return Ok(()) };
+    let policy = PolicyId::new(org, id);
+    if form(stored) == form(next) || !node_task::has_live_of_policy(conn, policy.as_str()).await? {
+        return Ok(());
+    }
+    Err(ApiError::state_conflict(format!(
+        "mode change needs delete and create: nodes have tasks of deployment policy {policy}, so that mode and scope.type cannot change"
+    )))
+}
+
+/// The members that cannot change while there are tasks.
+fn form(document: &Value) -> (&str, &str) {
+    let word = |path: &str, default| document.pointer(path).and_then(Value::as_str).unwrap_or(default);
+    (word("/mode", "global"), word("/scope/type", "eligible"))
 }

@@ -8,7 +8,7 @@ use evenkeel_wire::exchange::shared::{OneProperty, OneSecretBinding};
 use evenkeel_wire::exchange::user_input::UserInputService;
 use serde_json::{Value, json};
 
-use super::orchestration::stored_orchestration;
+use super::orchestration::{require_same_form, stored_orchestration};
 use super::write::{require_deployed_service, validate_service};
 use super::{absent, change};
 use crate::ApiError;
@@ -40,6 +40,9 @@ pub(super) async fn patch_deployment_policy(
     op.write(&permission, "deployment_policy.patch", async |mut tx| {
         let mut row = deployment_policy::lock(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
         require_references(&mut tx, &attribute).await?;
+        if let Attribute::Orchestration(next) = &attribute {
+            require_same_form(&mut tx, (org, id), row.orchestration.as_ref(), next.as_ref()).await?;
+        }
         apply(&mut row, &attribute);
         row.updated_at = exchange.now();
         deployment_policy::update(&mut tx, &row).await?;

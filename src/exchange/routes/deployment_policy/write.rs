@@ -12,7 +12,7 @@ use evenkeel_wire::exchange::shared::default_node_health;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::orchestration::stored_orchestration;
+use super::orchestration::{require_same_form, stored_orchestration};
 use super::{absent, change};
 use crate::ApiError;
 use crate::error::{Created, created};
@@ -63,9 +63,10 @@ pub(super) async fn replace_deployment_policy(
     let row = row(org, id, &caller.account(), &request, exchange.now())?;
     op.write(&permission, "deployment_policy.replace", async |mut tx| {
         require_references(&mut tx, &request).await?;
-        if !deployment_policy::update(&mut tx, &row).await? {
-            return Err(absent(org, id));
-        }
+        let stored = deployment_policy::lock(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
+        let (before, after) = (stored.orchestration.as_ref(), row.orchestration.as_ref());
+        require_same_form(&mut tx, (org, id), before, after).await?;
+        deployment_policy::update(&mut tx, &row).await?;
         tx.finish([change(org, id, "created/modified")])
     })
     .await?;
