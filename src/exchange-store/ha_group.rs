@@ -173,14 +173,33 @@ pub async fn lock_candidates(
     )
     .fetch_all(tx)
     .await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| Candidate {
-            node: row.node,
-            owner: UserId::new(&row.owner_org, &row.owner),
-            node_type: row.node_type,
-        })
-        .collect())
+    Ok(rows.into_iter().map(|row| candidate(row.node, &row.owner_org, &row.owner, row.node_type)).collect())
+}
+
+/// Finds the members of a group and locks them as [`lock_candidates`] does, in the same order. The caller has locked the group.
+pub async fn lock_members(
+    tx: &mut PgConnection,
+    org: &str,
+    name: &str,
+) -> Result<Vec<Candidate>, StoreError> {
+    let rows = sqlx::query!(
+        "-- ha_group.lock_members
+        SELECT node.node, node.owner_org, node.owner, node.node_type
+        FROM ha_group_member AS member
+        JOIN node ON node.org = member.org AND node.node = member.node
+        WHERE member.org = $1 AND member.ha_group = $2
+        ORDER BY node.node
+        FOR NO KEY UPDATE OF node",
+        org,
+        name,
+    )
+    .fetch_all(tx)
+    .await?;
+    Ok(rows.into_iter().map(|row| candidate(row.node, &row.owner_org, &row.owner, row.node_type)).collect())
+}
+
+fn candidate(node: String, owner_org: &str, owner: &str, node_type: String) -> Candidate {
+    Candidate { node, owner: UserId::new(owner_org, owner), node_type }
 }
 
 /// Lists the ids of the members of a group, sorted.

@@ -101,10 +101,11 @@ pub(super) async fn delete<P>(
 ) -> Result<(), ApiError> {
     op.write(permission, "ha_group.delete", async |mut tx| {
         let group = lock(&mut tx, org, name).await?;
-        let members = ha_group::list_members(&mut tx, org, name).await?;
-        let candidates = ha_group::lock_candidates(&mut tx, org, &members).await?;
-        check_change(&op.caller, &group, owners(&candidates, &members))?;
+        let members = ha_group::lock_members(&mut tx, org, name).await?;
+        check_change(&op.caller, &group, members.iter().map(|member| &member.owner))?;
         ha_group::delete_group(&mut tx, org, name).await?;
+        let mut members: Vec<String> = members.into_iter().map(|member| member.node).collect();
+        members.sort_unstable();
         tx.finish(changes(org, name, &members, "deleted"))
     })
     .await
@@ -152,12 +153,11 @@ pub(super) async fn remove_node<P>(
     };
     op.write(permission, "ha_group.remove_node", async |mut tx| {
         let group = ha_group::lock_group(&mut tx, org, name).await?.ok_or_else(absent)?;
-        let members = ha_group::list_members(&mut tx, org, name).await?;
-        let candidates = ha_group::lock_candidates(&mut tx, org, &members).await?;
-        if !candidates.iter().any(|candidate| candidate.node == node) {
+        let members = ha_group::lock_members(&mut tx, org, name).await?;
+        if !members.iter().any(|member| member.node == node) {
             return Err(absent());
         }
-        check_change(caller, &group, owners(&candidates, &members))?;
+        check_change(caller, &group, members.iter().map(|member| &member.owner))?;
         ha_group::delete_members(&mut tx, org, name, &removed).await?;
         ha_group::update_group(&mut tx, org, name, group.description.as_deref(), exchange.now()).await?;
         tx.finish(changes(org, name, &removed, "modified"))
