@@ -30,7 +30,9 @@ COMMENT ON COLUMN agreement.org IS 'organization of the node';
 COMMENT ON COLUMN agreement.node IS 'org/node';
 COMMENT ON COLUMN agreement.policy IS 'org/deployment policy';
 -- One live agreement for a node and policy; agreement.list_live_of_org.
-CREATE UNIQUE INDEX agreement_node_policy_live_key ON agreement (org, node, policy) WHERE ended_at IS NULL;
+CREATE UNIQUE INDEX agreement_node_policy_live_key
+    ON agreement (org, node, policy, (CASE record ->> 'is_side_by_side' WHEN 'true' THEN agreement ELSE '' END))
+    WHERE ended_at IS NULL;
 -- agreement.list_ended
 CREATE INDEX agreement_org_ended_at_index ON agreement (org, ended_at) WHERE ended_at IS NOT NULL;
 -- Removal of old history.
@@ -177,7 +179,7 @@ CREATE TABLE agbot_outbox (
     sequence         bigint      GENERATED ALWAYS AS IDENTITY,
     partition_number integer     NOT NULL,
     node             text        NOT NULL,
-    agreement        text        NOT NULL,
+    subject          text        NOT NULL,
     effect           jsonb       NOT NULL,
     created_at       timestamptz NOT NULL,
     CONSTRAINT agbot_outbox_sequence_key PRIMARY KEY (sequence)
@@ -185,10 +187,11 @@ CREATE TABLE agbot_outbox (
 COMMENT ON TABLE agbot_outbox IS 'effects on the exchange that are not delivered yet; those of a node are delivered in order';
 COMMENT ON COLUMN agbot_outbox.partition_number IS 'whoever holds this share of the work delivers the row';
 COMMENT ON COLUMN agbot_outbox.node IS 'org/node';
+COMMENT ON COLUMN agbot_outbox.subject IS 'agreement or task';
 -- outbox.list_deliverable: rows of the same node that come earlier.
 CREATE INDEX agbot_outbox_node_sequence_index ON agbot_outbox (node, sequence);
 -- outbox.insert_effects and outbox.delete_of_agreement: what the agreement has in the queue already.
-CREATE INDEX agbot_outbox_agreement_index ON agbot_outbox (agreement);
+CREATE INDEX agbot_outbox_subject_index ON agbot_outbox (subject);
 
 -- The log of changed records. Every agbot on the database tails it, and so knows the agreements, claims, rollouts and usage of all agbots.
 -- Triggers append to it in the transaction of the change, so no writer can forget it. A row names the record; readers read it as it is then.

@@ -75,6 +75,7 @@ CREATE TABLE node (
     is_namespace_scoped boolean     NOT NULL DEFAULT false,
     updated_at          timestamptz NOT NULL,
     availability        text        NOT NULL DEFAULT 'active',
+    is_frozen           boolean     NOT NULL DEFAULT false,
     agent_state         text        NOT NULL DEFAULT 'running',
     CONSTRAINT node_org_node_key PRIMARY KEY (org, node),
     CONSTRAINT node_org_fk FOREIGN KEY (org) REFERENCES organization (org) ON DELETE CASCADE,
@@ -83,6 +84,7 @@ CREATE TABLE node (
     CONSTRAINT node_agent_state_check CHECK (agent_state IN ('running', 'stopped'))
 );
 COMMENT ON COLUMN node.availability IS 'active: services are placed on it; pause: running services stay, nothing new; drain: running services leave. A node that registers again keeps it';
+COMMENT ON COLUMN node.is_frozen IS 'nothing starts, stops or moves there by itself. A node that registers again keeps it';
 COMMENT ON COLUMN node.agent_state IS 'running: also for agents that never report it; stopped: the agent stopped its services and ended on purpose';
 -- The owner's nodes: cascades, per-owner limits, lists of a plain user.
 CREATE INDEX node_owner_index ON node (owner_org, owner);

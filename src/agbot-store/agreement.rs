@@ -109,8 +109,8 @@ pub async fn list_recent(conn: &mut PgConnection, ended_since: Timestamp) -> Res
     Ok(rows.into_iter().map(|row| row.record).collect())
 }
 
-/// Lists live agreements of an organization's nodes: by node and policy, those after the given pair, at most `limit`; only of the
-/// given nodes if any are given.
+/// Lists live agreements of an organization's nodes: by node and policy, those after the given pair, at most `limit` and the
+/// others of the last pair; only of the given nodes if any are given.
 ///
 /// # Shape
 /// Node, policy and record.
@@ -129,7 +129,7 @@ pub async fn list_live_of_org(
           AND ($2::text[] IS NULL OR node = ANY ($2))
           AND (node, policy) > ($3, $4)
         ORDER BY node, policy
-        LIMIT $5"#,
+        FETCH FIRST ($5) ROWS WITH TIES"#,
         org,
         nodes as _,
         after.map_or("", |(node, _)| node.as_str()),

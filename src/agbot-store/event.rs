@@ -316,10 +316,11 @@ pub async fn insert_node_events(
 pub async fn list_node_conditions(conn: &mut PgConnection) -> Result<Vec<(NodeId, String)>, StoreError> {
     let rows = sqlx::query!(
         r#"-- event.list_node_conditions
-        SELECT DISTINCT ON (node, kind IN ('node.down', 'node.back')) node AS "node!: NodeId", kind
+        SELECT DISTINCT ON (node, kind IN ('node.down', 'node.back'), kind IN ('node.frozen', 'node.thawed'))
+               node AS "node!: NodeId", kind
         FROM agbot_event
         WHERE kind LIKE 'node.%' AND node IS NOT NULL
-        ORDER BY node, kind IN ('node.down', 'node.back'), event_id DESC"#
+        ORDER BY node, kind IN ('node.down', 'node.back'), kind IN ('node.frozen', 'node.thawed'), event_id DESC"#
     )
     .fetch_all(conn)
     .await?;

@@ -2,7 +2,7 @@
 //!
 //! Rows are inserted in the transaction that decided them. Those of one node are delivered in the order of their sequence numbers.
 
-use evenkeel_ids::{AgreementId, NodeId};
+use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -17,8 +17,8 @@ pub struct OutboxRow {
     pub sequence: i64,
     /// The node.
     pub node: NodeId,
-    /// The agreement it belongs to.
-    pub agreement: AgreementId,
+    /// The agreement or task that it belongs to.
+    pub subject: String,
     /// The effect.
     pub effect: Value,
 }
@@ -30,8 +30,8 @@ pub struct OutboxKey<'a> {
     pub partition: i32,
     /// The node.
     pub node: &'a NodeId,
-    /// The agreement.
-    pub agreement: &'a AgreementId,
+    /// The agreement or task.
+    pub subject: &'a str,
 }
 
 /// The backlog of the outbox of all agbots.
@@ -43,7 +43,7 @@ pub struct OutboxBacklog {
     pub oldest_at: Option<Timestamp>,
 }
 
-/// Appends effects in the given order; with `skips_queued` without those that the agreement already has in the queue.
+/// Appends effects in the given order; with `skips_queued` without those that the subject already has in the queue.
 pub async fn insert_effects(
     tx: &mut PgConnection,
     key: OutboxKey<'_>,
@@ -53,16 +53,16 @@ pub async fn insert_effects(
 ) -> Result<(), StoreError> {
     sqlx::query!(
         "-- outbox.insert_effects
-        INSERT INTO agbot_outbox (partition_number, node, agreement, effect, created_at)
+        INSERT INTO agbot_outbox (partition_number, node, subject, effect, created_at)
         SELECT $1, $2, $3, wanted.effect, $5
         FROM unnest($4::jsonb[]) WITH ORDINALITY AS wanted (effect, place)
         WHERE NOT ($6 AND EXISTS (
-            SELECT FROM agbot_outbox AS queued WHERE queued.agreement = $3 AND queued.effect = wanted.effect
+            SELECT FROM agbot_outbox AS queued WHERE queued.subject = $3 AND queued.effect = wanted.effect
         ))
         ORDER BY wanted.place",
         key.partition,
         key.node.as_str(),
-        key.agreement.as_str(),
+        key.subject,
         effects,
         to_sql(at) as _,
         skips_queued,
@@ -72,12 +72,39 @@ pub async fn insert_effects(
     Ok(())
 }
 
-/// Drops the undelivered effects of an agreement, because its end makes them pointless.
-pub async fn delete_of_agreement(tx: &mut PgConnection, agreement: &AgreementId) -> Result<(), StoreError> {
+/// Appends effects of several nodes: node, subject and effect.
+pub async fn insert_of_nodes(
+    tx: &mut PgConnection,
+    partition: i32,
+    effects: &[(NodeId, String, Value)],
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let nodes: Vec<&str> = effects.iter().map(|(node, ..)| node.as_str()).collect();
+    let subjects: Vec<&str> = effects.iter().map(|(_, subject, _)| subject.as_str()).collect();
+    let values: Vec<&Value> = effects.iter().map(|(.., effect)| effect).collect();
     sqlx::query!(
-        "-- outbox.delete_of_agreement
-        DELETE FROM agbot_outbox WHERE agreement = $1",
-        agreement.as_str(),
+        "-- outbox.insert_of_nodes
+        INSERT INTO agbot_outbox (partition_number, node, subject, effect, created_at)
+        SELECT $1, wanted.node, wanted.subject, wanted.effect, $5
+        FROM unnest($2::text[], $3::text[], $4::jsonb[]) WITH ORDINALITY AS wanted (node, subject, effect, place)
+        ORDER BY wanted.place",
+        partition,
+        &nodes as &[&str],
+        &subjects as &[&str],
+        &values as &[&Value],
+        to_sql(at) as _,
+    )
+    .execute(tx)
+    .await?;
+    Ok(())
+}
+
+/// Drops the undelivered effects of a subject, because its end makes them pointless.
+pub async fn delete_of_subject(tx: &mut PgConnection, subject: &str) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- outbox.delete_of_subject
+        DELETE FROM agbot_outbox WHERE subject = $1",
+        subject,
     )
     .execute(tx)
     .await?;
@@ -99,8 +126,7 @@ pub async fn list_deliverable(
         WITH held AS (
             SELECT partition_number FROM work_partition WHERE owner = $1 AND expires_at > now()
         )
-        SELECT queued.sequence, queued.node AS "node: NodeId", queued.agreement AS "agreement: AgreementId",
-               queued.effect
+        SELECT queued.sequence, queued.node AS "node: NodeId", queued.subject, queued.effect
         FROM agbot_outbox AS queued
         WHERE queued.partition_number IN (SELECT partition_number FROM held)
           AND queued.node <> ALL ($2)

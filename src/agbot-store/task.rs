@@ -1,6 +1,6 @@
 //! Tasks: attempts to run an instance in a slot of a workload unit.
 
-use evenkeel_ids::{NodeId, PolicyId, TaskId};
+use evenkeel_ids::{AgreementId, NodeId, PolicyId, TaskId};
 use serde_json::Value;
 use sqlx::PgConnection;
 
@@ -47,16 +47,65 @@ pub async fn upsert_tasks(tx: &mut PgConnection, tasks: &[TaskRow]) -> Result<()
     Ok(())
 }
 
-/// Deletes tasks.
-pub async fn delete_tasks(tx: &mut PgConnection, tasks: &[&str]) -> Result<(), StoreError> {
-    sqlx::query!(
+/// Deletes tasks and returns them.
+pub async fn delete_tasks(tx: &mut PgConnection, tasks: &[&str]) -> Result<Vec<Value>, StoreError> {
+    let rows = sqlx::query!(
         "-- task.delete_tasks
-        DELETE FROM task WHERE task = ANY ($1)",
+        DELETE FROM task WHERE task = ANY ($1) RETURNING record",
         tasks as &[&str],
     )
-    .execute(tx)
+    .fetch_all(tx)
     .await?;
-    Ok(())
+    Ok(rows.into_iter().map(|row| row.record).collect())
+}
+
+/// Lists the tasks of a workload.
+pub async fn list_of_policy(tx: &mut PgConnection, policy: &PolicyId) -> Result<Vec<Value>, StoreError> {
+    let rows = sqlx::query!(
+        "-- task.list_of_policy
+        SELECT record FROM task WHERE policy = $1 ORDER BY task",
+        policy.as_str(),
+    )
+    .fetch_all(tx)
+    .await?;
+    Ok(rows.into_iter().map(|row| row.record).collect())
+}
+
+/// What is published of a task.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PublishedTask {
+    /// The row; `None` when it is deleted.
+    pub record: Option<Value>,
+    /// Its live agreement.
+    pub agreement: Option<AgreementId>,
+    /// Fencing number of the partition.
+    pub fencing: i64,
+}
+
+/// Reads what is to be published of a task of a node, under the lease of a partition.
+pub async fn read_published(
+    conn: &mut PgConnection,
+    task: &TaskId,
+    node: &NodeId,
+    partition: i32,
+) -> Result<Option<PublishedTask>, StoreError> {
+    Ok(sqlx::query_as!(
+        PublishedTask,
+        r#"-- task.read_published
+        SELECT task.record AS "record?", agreement.agreement AS "agreement?: AgreementId", work_partition.fencing
+        FROM work_partition
+        LEFT JOIN task ON task.task = $1
+        LEFT JOIN agreement
+            ON agreement.org = $2 AND agreement.node = $3 AND agreement.policy = task.policy
+           AND agreement.ended_at IS NULL AND agreement.record ->> 'task' = task.task
+        WHERE work_partition.partition_number = $4"#,
+        task.as_str(),
+        node.org(),
+        node.as_str(),
+        partition,
+    )
+    .fetch_optional(conn)
+    .await?)
 }
 
 /// Reads all tasks of some slots and locks them.

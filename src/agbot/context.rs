@@ -37,6 +37,8 @@ pub enum Input {
     Events(Vec<Event>),
     /// A message of a node; its fate is sent back.
     Message(Box<Event>, oneshot::Sender<MessageFate>),
+    /// Sent back when all earlier events are in the model.
+    Marker(oneshot::Sender<()>),
 }
 
 /// The state that the workers of an agbot share.
@@ -144,6 +146,15 @@ impl Context {
             self.inert.apply(&events);
             // A closed channel means that the engine has ended with the process.
             let _ = self.inputs.send(Input::Events(events)).await;
+        }
+    }
+
+    /// Waits until all events that were sent before are in the model, or the engine has ended.
+    pub(crate) async fn events_applied(&self) {
+        let (sender, applied) = oneshot::channel();
+        if self.inputs.send(Input::Marker(sender)).await.is_ok() {
+            // The engine that drops it has ended.
+            let _ = applied.await;
         }
     }
 

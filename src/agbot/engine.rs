@@ -68,6 +68,10 @@ fn take(context: &Arc<Context>, input: Input, slots: &Arc<Semaphore>) {
             let fate = decision.message.unwrap_or(MessageFate::Leave);
             tokio::spawn(settle(context.clone(), own.to_vec(), fate, (slots.clone(), fate_sender)));
         }
+        Input::Marker(sender) => {
+            // The reader has given up.
+            let _ = sender.send(());
+        }
         Input::Events(events) if events.len() < BULK => {
             for event in &events {
                 let decision = reconcile(context, event, now);

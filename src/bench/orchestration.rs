@@ -13,9 +13,7 @@ use evenkeel_planner::model::UnitRecord;
 use evenkeel_planner::place::{
     Elimination, NodeTable, Ranking, UnitNode, Want, explain_node, place, report as explain,
 };
-use evenkeel_planner::reconcile::{
-    NodeExtras, UnitFacts, UnitPlan, UnitSettings, plan_slot, plan_unit, unit_nodes,
-};
+use evenkeel_planner::reconcile::{UnitFacts, UnitPlan, UnitSettings, plan_slot, plan_unit, unit_nodes};
 use evenkeel_planner::supervise::UpdateStatus;
 use evenkeel_planner::workload::{
     Ending, HubDefaults, Slot, SlotTasks, Slots, Task, TaskState, UnitId, Versions, Workload, WorkloadUnit,
@@ -160,9 +158,7 @@ fn reconcile_from_scratch(fleet: &OrchestratedFleet, failed: &Task) -> Option<Un
     let (workload, unit) = (model.workload_of(&unit_id.policy)?, model.workload_unit(unit_id)?);
     let nodes = unit.table.nodes().map(|node| node.id.clone()).collect();
     let workload_unit = WorkloadUnit { id: unit_id.clone(), nodes };
-    let none = BTreeSet::new();
-    let extras = NodeExtras { instances: &BTreeMap::new(), frozen: &none, capable: &none };
-    let nodes = unit_nodes(model, workload, &workload_unit, &none, extras, at(40));
+    let nodes = unit_nodes(model, workload, &workload_unit, &BTreeSet::new(), &BTreeMap::new(), at(40));
     let mut table = NodeTable::new(nodes, workload.placement.max_per_node);
     count_instances(&mut table, unit);
     let mut slots = unit.slots.clone();

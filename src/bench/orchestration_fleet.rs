@@ -162,6 +162,8 @@ fn node_facts(id: &NodeId) -> NodeFacts {
         cluster_namespace: String::new(),
         is_namespace_scoped: false,
         availability: Availability::Active,
+        is_frozen: false,
+        is_capable: false,
         is_stopped: false,
         last_heartbeat: Some(at(20)),
     }
@@ -272,6 +274,7 @@ fn agreement_of(task: &Task, node: &NodeId) -> Result<Agreement, String> {
         reply_by: at(10),
         verified_at: None,
         task: Some(task.id.clone()),
+        is_side_by_side: false,
         is_single: false,
         awaits_stop: false,
         state: AgreementState::Finalized { at: at(1) },

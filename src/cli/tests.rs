@@ -38,6 +38,8 @@ fn commands_of_the_existing_tool_and_of_the_design_are_understood() {
         "exchange node create -n n1:tok -m name",
         "exchange node orch show n1",
         "exchange node orch set n1 --availability drain",
+        "exchange node orch freeze n1",
+        "exchange node orch thaw n1",
         "exchange deployment addpolicy p -f p.json",
         "exchange business listpolicy p",
         "exchange service publish -f s.json -k private -K public -O",

@@ -199,7 +199,7 @@ kinds! {
     /// What a node's owner wants of orchestration on it.
     NodeOrchestration {
         name: "node_orchestration", parent: None, lock: "FOR NO KEY UPDATE", order: "node",
-        rows: "SELECT org, node, availability
+        rows: "SELECT org, node, availability, is_frozen
             FROM node
             WHERE org = audited.org AND node = audited.id",
     }

@@ -56,6 +56,8 @@ pub struct NodeRow {
     pub ha_group: Option<String>,
     /// `active`, `pause` or `drain`.
     pub availability: String,
+    /// Whether a user froze it.
+    pub is_frozen: bool,
     /// `running` or `stopped`, as the agent reported.
     pub agent_state: String,
 }
@@ -81,6 +83,7 @@ struct Raw {
     seen_at: Option<jiff_sqlx::Timestamp>,
     ha_group: Option<String>,
     availability: String,
+    is_frozen: bool,
     agent_state: String,
 }
 
@@ -107,6 +110,7 @@ impl From<Raw> for NodeRow {
             seen_at: raw.seen_at.map(from_sql),
             ha_group: raw.ha_group,
             availability: raw.availability,
+            is_frozen: raw.is_frozen,
             agent_state: raw.agent_state,
         }
     }
@@ -125,7 +129,7 @@ macro_rules! select_nodes {
                    node.software_versions AS "software_versions: Json<JsonText>", node.public_key, node.arch,
                    node.heartbeat_intervals AS "heartbeat_intervals: Json<JsonText>", node.cluster_namespace,
                    node.is_namespace_scoped, node.updated_at AS "updated_at: jiff_sqlx::Timestamp", node.availability,
-                   node.agent_state,
+                   node.is_frozen, node.agent_state,
                    (SELECT heartbeat.seen_at FROM node_heartbeat AS heartbeat
                     WHERE heartbeat.org = node.org AND heartbeat.node = node.node) AS "seen_at?: jiff_sqlx::Timestamp",
                    (SELECT member.ha_group FROM ha_group_member AS member
@@ -265,7 +269,7 @@ pub async fn list_nodes(
     Ok(rows.into_iter().map(NodeRow::from).collect())
 }
 
-/// Inserts a node. The row's heartbeat, group and availability are not written: a new node is active.
+/// Inserts a node. The row's heartbeat, group and orchestration are not written: a new node is active.
 ///
 /// # Errors
 /// [`StoreError::ParentMissing`] `node_org_fk` when the organization does not exist; [`StoreError::Conflict`] when the node does.
@@ -304,7 +308,7 @@ pub async fn insert_node(
     Ok(())
 }
 
-/// Updates every attribute of an existing node except its availability; the token only when one is given. The owner never changes.
+/// Updates every attribute of an existing node except its orchestration; the token only when one is given. The owner never changes.
 pub async fn update_node(
     tx: &mut Permitted<right::NodeWrite>,
     row: &NodeRow,
@@ -341,23 +345,26 @@ pub async fn update_node(
     Ok(())
 }
 
-/// Sets the availability of a node; false when it does not exist.
+/// Sets the availability of a node, and whether it is frozen; `None` leaves it. False when the node does not exist.
 ///
 /// # Shape
 /// `availability`: `active`, `pause` or `drain`.
-pub async fn set_availability(
+pub async fn set_orchestration(
     tx: &mut Permitted<right::NodeOrchestrationWrite>,
     org: &str,
     node: &str,
-    availability: &str,
+    (availability, is_frozen): (Option<&str>, Option<bool>),
     now: Timestamp,
 ) -> Result<bool, StoreError> {
     let done = sqlx::query!(
-        "-- node.set_availability
-        UPDATE node SET availability = $3, updated_at = $4 WHERE org = $1 AND node = $2",
+        "-- node.set_orchestration
+        UPDATE node
+        SET availability = COALESCE($3, availability), is_frozen = COALESCE($4, is_frozen), updated_at = $5
+        WHERE org = $1 AND node = $2",
         org,
         node,
         availability,
+        is_frozen,
         to_sql(now) as _,
     )
     .execute(&mut **tx)
@@ -397,21 +404,21 @@ pub async fn has_node(conn: &mut PgConnection, org: &str, node: &str) -> Result<
     Ok(row.is_there)
 }
 
-/// Finds the availability of a node: `active`, `pause` or `drain`; `None` when it does not exist.
-pub async fn find_availability(
+/// Finds the availability of a node (`active`, `pause` or `drain`) and whether it is frozen; `None` when it does not exist.
+pub async fn find_orchestration(
     conn: &mut PgConnection,
     org: &str,
     node: &str,
-) -> Result<Option<String>, StoreError> {
+) -> Result<Option<(String, bool)>, StoreError> {
     let row = sqlx::query!(
-        "-- node.find_availability
-        SELECT availability FROM node WHERE org = $1 AND node = $2",
+        "-- node.find_orchestration
+        SELECT availability, is_frozen FROM node WHERE org = $1 AND node = $2",
         org,
         node,
     )
     .fetch_optional(conn)
     .await?;
-    Ok(row.map(|row| row.availability))
+    Ok(row.map(|row| (row.availability, row.is_frozen)))
 }
 
 /// Finds the message key of a node; `None` when the node does not exist.

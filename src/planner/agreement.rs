@@ -131,7 +131,7 @@ pub struct PendingUpdate {
 /// An agreement.
 ///
 /// # Shape
-/// At most one that is not ended per (node, policy).
+/// At most one that is not ended per (node, policy), except those that are side by side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Agreement {
     /// Its id.
@@ -168,6 +168,9 @@ pub struct Agreement {
     /// The task that it carries out, if its policy has tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
+    /// Whether its node may have others of the policy: an agent that reads tasks tells them apart.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_side_by_side: bool,
     /// Whether the service may run once in the group of the node.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_single: bool,
@@ -264,6 +267,7 @@ mod tests {
             reply_by: Timestamp::UNIX_EPOCH,
             verified_at: None,
             task: None,
+            is_side_by_side: false,
             is_single: false,
             awaits_stop: false,
             state: AgreementState::Proposed,

@@ -20,7 +20,7 @@ use crate::{
     other_agbots::OtherAgbots,
     rolling::Rollout,
     usage::{Backoff, WorkloadUsage},
-    workload::{Instance, Task, WorkloadRecord},
+    workload::{Instance, Task, TaskReport, WorkloadRecord},
 };
 
 /// The body of a node's message.
@@ -135,6 +135,13 @@ pub enum Event {
         node: NodeId,
         /// All that the exchange has of it.
         agreements: BTreeSet<AgreementId>,
+    },
+    /// A node's tasks in the exchange were read.
+    NodeTasksChanged {
+        /// The node.
+        node: NodeId,
+        /// All its tasks that it has reported about, with the last report of each.
+        tasks: BTreeMap<TaskId, TaskReport>,
     },
     /// Heartbeats were read.
     HeartbeatsSeen {

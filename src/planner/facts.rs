@@ -80,6 +80,12 @@ pub struct NodeFacts {
     /// Its availability.
     #[serde(default)]
     pub availability: Availability,
+    /// Whether a user froze it: nothing starts, stops or moves there by itself.
+    #[serde(default)]
+    pub is_frozen: bool,
+    /// Whether its agent reads tasks and reports their states.
+    #[serde(default)]
+    pub is_capable: bool,
     /// True when its agent reported that it stopped, with all of its services.
     #[serde(default)]
     pub is_stopped: bool,

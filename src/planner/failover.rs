@@ -69,7 +69,8 @@ pub(crate) fn is_to_move(pass: &mut Pass<'_>, agreement: &Agreement) -> bool {
     let (node, policy) = (&agreement.node, &agreement.policy);
     let Some(group) = model.group_of(node).filter(|_| is_failover(model, policy)) else { return false };
     pass.watch((node, policy), later(now, RECHECK_SECS));
-    is_lost(model, node, now) && others_can_take(model, group, node, policy, now)
+    // Nothing moves off a frozen node.
+    !model.is_frozen(node) && is_lost(model, node, now) && others_can_take(model, group, node, policy, now)
 }
 
 /// Returns whether another member could take over the instance of a node now.

@@ -39,6 +39,7 @@ pub(crate) fn agreement(node: &str) -> Agreement {
         reply_by: at(0),
         verified_at: None,
         task: None,
+        is_side_by_side: false,
         is_single: false,
         awaits_stop: false,
         state: AgreementState::Proposed,
@@ -85,6 +86,8 @@ fn node(id: &NodeId, last_heartbeat: Timestamp) -> NodeFacts {
         cluster_namespace: String::new(),
         is_namespace_scoped: false,
         availability: Availability::Active,
+        is_frozen: false,
+        is_capable: false,
         is_stopped: false,
         last_heartbeat: Some(last_heartbeat),
     }

@@ -62,6 +62,7 @@ impl Focus {
         match event {
             Event::NodeChanged { node } => self.add_node(model, &node.id),
             Event::NodeRemoved { node } | Event::NodePolicyChanged { node, .. } => self.add_node(model, node),
+            Event::NodeTasksChanged { node, .. } => self.pairs.extend(model.engine.pairs_of(node).cloned()),
             Event::NodeStatusChanged { node, .. } | Event::NodeAgreementsChanged { node, .. } => {
                 self.add_known_pairs(model, node);
                 self.add_active_units(model, node);
@@ -117,7 +118,7 @@ impl Focus {
         for node in model.nodes.keys() {
             self.add_node(model, node);
         }
-        self.pairs.extend(model.live.keys().cloned());
+        self.pairs.extend(model.live.iter().map(|(node, policy, _)| (node.clone(), policy.clone())));
         self.pairs.extend(model.usage.keys().cloned());
         let remembered = model.rollouts.iter().filter(|(_, rollout)| rollout.remembers_failure());
         self.group_rollouts.extend(remembered.map(|(group_rollout, _)| group_rollout.clone()));
@@ -140,8 +141,7 @@ impl Focus {
     fn add_known_pairs(&mut self, model: &Model, node: &NodeId) {
         let from = (node.clone(), PolicyId::from_text("/"));
         let of_node = |pair: &&(NodeId, PolicyId)| pair.0 == *node;
-        self.pairs
-            .extend(model.live.range(from.clone()..).map(|(pair, _)| pair).take_while(of_node).cloned());
+        self.pairs.extend(model.live_on(node).map(|one| (node.clone(), one.policy.clone())));
         self.pairs
             .extend(model.usage.range(from.clone()..).map(|(pair, _)| pair).take_while(of_node).cloned());
         self.pairs.extend(model.backoff.range(from..).map(|(pair, _)| pair).take_while(of_node).cloned());

@@ -44,12 +44,19 @@ fn plan(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) {
     };
     repeat_cancels(pass, lease, node, policy);
     failover::follow_stops(pass, lease, node, policy);
-    match model.live_agreement(node, policy) {
-        Some(agreement) => plan_present(pass, lease, agreement),
-        None => match may_propose(pass, node, policy) {
-            Ok(offer) => propose(pass, lease, node, policy, offer),
-            Err(blocked) => pass.set_placement(node, policy, Placement::NotPlaced { blocked }),
-        },
+    let mut is_present = false;
+    for agreement in model.live_agreements(node, policy) {
+        is_present = true;
+        plan_present(pass, lease, agreement);
+    }
+    // Only the agent of a capable node tells two agreements of one policy apart.
+    if is_present && !(model.is_capable(node) && model.is_orchestrated(policy)) {
+        return;
+    }
+    match may_propose(pass, node, policy) {
+        Ok(offer) => propose(pass, lease, node, policy, offer),
+        Err(_) if is_present => {}
+        Err(blocked) => pass.set_placement(node, policy, Placement::NotPlaced { blocked }),
     }
 }
 
@@ -62,12 +69,14 @@ fn may_propose(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) -> Result<
         None => matching::select(model, node, policy, now)?,
     };
     let record = model.node(node).ok_or(Blocked::NodeUnknown)?;
-    match record.facts.availability {
+    match model.availability(node) {
         // A task is there because the node was open when it was chosen.
         _ if wanted.is_some() => {}
         Availability::Drain => return Err(Blocked::NodeDraining),
         // An instance that was stopped to be replaced is started again.
-        Availability::Pause if !rolling::holds_claim(model, node, policy) => return Err(Blocked::NodePaused),
+        Availability::Pause if !rolling::holds_claim(model, node, policy) => {
+            return Err(model.paused_by(node));
+        }
         Availability::Pause | Availability::Active => {}
     }
     if record.facts.public_key.is_empty() {
@@ -149,6 +158,10 @@ fn repeat_cancels(pass: &mut Pass<'_>, lease: Lease, node: &NodeId, policy: &Pol
 /// The proposal itself does not wait, so that a node that polls seldom finds it together with the cancel. The acknowledgement
 /// is what starts the new instance.
 pub(crate) fn old_instance(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) -> Option<Blocked> {
+    // The tasks of a capable node start when the engine wants them to run, not with the acknowledgement.
+    if pass.model.is_capable(node) && pass.model.is_orchestrated(policy) {
+        return None;
+    }
     let (ended, at) = pass.model.lingering(node, policy)?;
     let until = later(at, STOP_CONFIRMATION_SECS);
     if pass.now >= until {
@@ -181,6 +194,7 @@ fn propose(pass: &mut Pass<'_>, lease: Lease, node: &NodeId, policy: &PolicyId, 
         created_at: now,
         reply_by: later(now, model.settings.protocol_timeout_secs),
         verified_at: None,
+        is_side_by_side: task.is_some() && model.is_capable(node),
         task,
         is_single,
         awaits_stop: false,

@@ -146,6 +146,8 @@ fn node_facts(node_vector: &Value) -> NodeFacts {
         cluster_namespace: String::new(),
         is_namespace_scoped: false,
         availability: Availability::Active,
+        is_frozen: false,
+        is_capable: false,
         is_stopped: false,
         last_heartbeat: None,
     }

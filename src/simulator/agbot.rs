@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
+    agent::ToAgent,
+    agent_tasks,
     database::Row,
     exchange::Resource,
     tail::{Tail, catch_up},
     world::{ScheduledEvent, World},
 };
-use evenkeel_ids::{AgreementId, GroupId};
+use evenkeel_ids::{AgreementId, GroupId, NodeId};
 use evenkeel_planner::{
     agreement::Agreement,
     command::{Action, Command, MessageFate},
@@ -246,8 +248,10 @@ pub(crate) fn deliver(world: &mut World, index: usize, incarnation: u32) {
     let mut rows = world.database.take_deliverable(index, now).into_iter();
     while let Some(row) = rows.next() {
         // A deleted node gets nothing.
-        if world.exchange.nodes.contains_key(&row.node) {
-            world.send_to_agent(&row.node, &row.message);
+        match &row.message {
+            _ if !world.exchange.nodes.contains_key(&row.node) => {}
+            ToAgent::Task { task, .. } => agent_tasks::publish(world, &row.node, task),
+            message => world.send_to_agent(&row.node, message),
         }
         if world.chance(world.faults.crash_after_commit / 4.0) {
             world.database.outbox =
@@ -278,7 +282,8 @@ pub(crate) fn execute(
     let now = world.now();
     let group = group_of(&command.action).and_then(|group| agbot.model.group(group)).cloned();
     let was_live = cancelled(&command.action).and_then(|id| world.database.agreements.get(id)).cloned();
-    let outcome = world.database.execute(&command, group.as_ref(), now);
+    let is_capable = |node: &NodeId| agbot.model.is_capable(node);
+    let outcome = world.database.execute(&command, group.as_ref(), &is_capable, now);
     world.note(format!("agbot {index}: {} -> {}", text(&command.action), outcome_text(&outcome)));
     if let Some(agreement) = was_live.filter(Agreement::is_live) {
         super::invariants::cancel_committed(world, &command.action, &agreement, &outcome);

@@ -4,8 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use super::world::{Quality, ScheduledEvent, World};
-use evenkeel_ids::{AgreementId, NodeId, PolicyId, ServiceKey};
+use super::{
+    agent_tasks::{self, HeldTask},
+    world::{Quality, ScheduledEvent, World},
+};
+use evenkeel_ids::{AgreementId, NodeId, PolicyId, ServiceKey, TaskId};
 use evenkeel_planner::{
     command::Action,
     event::{AgreementMessage, MessageBody},
@@ -21,12 +24,35 @@ const START_TIMEOUT_MILLIS: u64 = 12_000;
 /// A message to an agent.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ToAgent {
-    Proposal { agreement: AgreementId, policy: PolicyId, service: ServiceKey, version: String },
-    ReplyAck { agreement: AgreementId, decision: bool },
-    Cancel { agreement: AgreementId, reason: u32 },
-    Verification { agreement: AgreementId },
-    VerificationReply { agreement: AgreementId, exists: bool },
-    PolicyUpdate { agreement: AgreementId },
+    Proposal {
+        agreement: AgreementId,
+        policy: PolicyId,
+        service: ServiceKey,
+        version: String,
+    },
+    ReplyAck {
+        agreement: AgreementId,
+        decision: bool,
+    },
+    Cancel {
+        agreement: AgreementId,
+        reason: u32,
+    },
+    /// Through the exchange: the agent reads its tasks again.
+    Task {
+        agreement: AgreementId,
+        task: TaskId,
+    },
+    Verification {
+        agreement: AgreementId,
+    },
+    VerificationReply {
+        agreement: AgreementId,
+        exists: bool,
+    },
+    PolicyUpdate {
+        agreement: AgreementId,
+    },
 }
 
 impl ToAgent {
@@ -67,6 +93,7 @@ impl ToAgent {
             Self::Proposal { agreement, .. }
             | Self::ReplyAck { agreement, .. }
             | Self::Cancel { agreement, .. }
+            | Self::Task { agreement, .. }
             | Self::Verification { agreement }
             | Self::VerificationReply { agreement, .. }
             | Self::PolicyUpdate { agreement } => agreement,
@@ -80,6 +107,7 @@ impl ToAgent {
             }
             Self::ReplyAck { agreement, decision } => format!("reply-ack {agreement:?} {decision}"),
             Self::Cancel { agreement, reason } => format!("cancel {agreement:?} {reason}"),
+            Self::Task { task, .. } => format!("task {}", task.as_str()),
             Self::Verification { agreement } => format!("verification {agreement:?}"),
             Self::VerificationReply { agreement, exists } => {
                 format!("verification-reply {agreement:?} {exists}")
@@ -94,6 +122,7 @@ impl ToAgent {
 pub(crate) enum AgentTimer {
     Heartbeat,
     Report,
+    ReadTasks,
     Verify,
     AcknowledgeTimeout { agreement: AgreementId },
     Started { agreement: AgreementId },
@@ -130,12 +159,20 @@ pub(crate) struct Agent {
     pub incarnation: u32,
     pub start_millis: u64,
     pub held: BTreeMap<AgreementId, Held>,
+    pub tasks: BTreeMap<TaskId, HeldTask>,
     pub mail: Vec<ToAgent>,
 }
 
 impl Agent {
     pub fn new(start_millis: u64) -> Self {
-        Self { is_up: true, incarnation: 0, start_millis, held: BTreeMap::new(), mail: Vec::new() }
+        Self {
+            is_up: true,
+            incarnation: 0,
+            start_millis,
+            held: BTreeMap::new(),
+            tasks: BTreeMap::new(),
+            mail: Vec::new(),
+        }
     }
 
     pub fn runs_any(&self, keys: &[ServiceKey]) -> bool {
@@ -154,6 +191,12 @@ fn schedule(world: &mut World, node: &NodeId, after_millis: u64, timer: AgentTim
     }
 }
 
+/// Lets an agent read its tasks again.
+pub(crate) fn read_tasks_soon(world: &mut World, node: &NodeId) {
+    let delay = world.between(20, 400);
+    schedule(world, node, delay, AgentTimer::ReadTasks);
+}
+
 fn report_soon(world: &mut World, node: &NodeId) {
     let delay = world.between(100, 1_500);
     schedule(world, node, delay, AgentTimer::Report);
@@ -167,6 +210,8 @@ pub(crate) fn start(world: &mut World, node: &NodeId) {
     // A restarted agent verifies its agreements; a new one does not.
     agent.held.values_mut().for_each(|held| held.unanswered = held.unanswered.max(1));
     world.checker.note_disturbance(world.millis, Some(node));
+    agent_tasks::read(world, node);
+    agent_tasks::fail_gone(world, node);
     let Some(agent) = world.agents.get_mut(node) else { return };
     let mail = std::mem::take(&mut agent.mail);
     let unacknowledged: Vec<AgreementId> =
@@ -227,9 +272,21 @@ pub(crate) fn receive(world: &mut World, node: &NodeId, message: ToAgent) {
         agent.mail.push(message);
         return;
     }
+    handle(world, node, message);
+    agent_tasks::note(world, node);
+}
+
+fn handle(world: &mut World, node: &NodeId, message: ToAgent) {
+    if matches!(message, ToAgent::Proposal { .. } | ToAgent::Task { .. }) {
+        agent_tasks::read(world, node);
+    }
+    let Some(agent) = world.agents.get_mut(node) else { return };
     match message {
+        ToAgent::Task { .. } => {}
         ToAgent::Proposal { agreement, policy, service, version } => {
-            let is_taken = agent.held.values().any(|held| held.policy == policy);
+            let has_task = |id: &AgreementId| agent_tasks::task_of(&agent.tasks, id).is_some();
+            let is_beside = |id: &AgreementId| has_task(id) && has_task(&agreement);
+            let is_taken = agent.held.iter().any(|(id, held)| held.policy == policy && !is_beside(id));
             if agent.held.contains_key(&agreement) || is_taken {
                 return world.note(format!("{node} ignores the proposal {agreement:?}"));
             }
@@ -301,8 +358,12 @@ pub(crate) fn agree_with_another_agbot(world: &mut World, node: &NodeId, policy:
     report_soon(world, node);
 }
 
-fn start_container(world: &mut World, node: &NodeId, agreement: &AgreementId) {
+/// Starts the container of an agreement, unless it runs or its task is not to run.
+pub(crate) fn start_container(world: &mut World, node: &NodeId, agreement: &AgreementId) {
     let Some(agent) = world.agents.get_mut(node) else { return };
+    if !agent_tasks::may_run(agent, agreement) {
+        return;
+    }
     let start_millis = agent.start_millis;
     let Some(held) = agent.held.get_mut(agreement).filter(|held| held.container == Container::None) else {
         return;
@@ -320,10 +381,11 @@ fn start_container(world: &mut World, node: &NodeId, agreement: &AgreementId) {
 }
 
 /// Ends an agreement on the node; with a reason the node itself ended it and notifies the agbot.
-fn end(world: &mut World, node: &NodeId, agreement: &AgreementId, reason: Option<u32>, why: &str) {
+pub(crate) fn end(world: &mut World, node: &NodeId, agreement: &AgreementId, reason: Option<u32>, why: &str) {
     let Some(held) = world.agents.get_mut(node).and_then(|agent| agent.held.remove(agreement)) else {
         return;
     };
+    agent_tasks::note_end(world, node, agreement, reason);
     world.note(format!("{node} ends {agreement:?} {} {}: {why}", held.policy, held.version));
     if held.container == Container::Running {
         super::invariants::instance_stopped(world, node, agreement, &held, reason.is_none());
@@ -347,6 +409,7 @@ pub(crate) fn timer(world: &mut World, node: &NodeId, incarnation: u32, timer: A
             schedule(world, node, HEARTBEAT_MILLIS + jitter, AgentTimer::Heartbeat);
         }
         AgentTimer::Report => report(world, node),
+        AgentTimer::ReadTasks => agent_tasks::read(world, node),
         AgentTimer::Verify => verify(world, node),
         AgentTimer::AcknowledgeTimeout { agreement } => {
             if agent.held.get(&agreement).is_some_and(|held| !held.is_acknowledged) {
@@ -359,6 +422,7 @@ pub(crate) fn timer(world: &mut World, node: &NodeId, incarnation: u32, timer: A
             end(world, node, &agreement, Some(103), "the service ended by itself");
         }
     }
+    agent_tasks::note(world, node);
 }
 
 /// Reports the node's agreements and instances.

@@ -74,6 +74,8 @@ pub(crate) fn add_node(world: &mut World, name: &str, site: &str, start_millis: 
         cluster_namespace: String::new(),
         is_namespace_scoped: false,
         availability: Availability::Active,
+        is_frozen: false,
+        is_capable: false,
         is_stopped: false,
         last_heartbeat: Some(world.now()),
     };

@@ -84,9 +84,19 @@ impl Database {
     }
 
     /// Carries out the transaction of a command.
-    pub fn execute(&mut self, command: &Command, group: Option<&HaGroupFacts>, now: Timestamp) -> Outcome {
+    pub fn execute(
+        &mut self,
+        command: &Command,
+        group: Option<&HaGroupFacts>,
+        is_capable: &dyn Fn(&NodeId) -> bool,
+        now: Timestamp,
+    ) -> Outcome {
+        let before = self.published_tasks(&command.action);
         match self.try_execute(command, group, now) {
-            Ok(outcome) => outcome,
+            Ok(outcome) => {
+                self.publish_tasks(command, &before, is_capable);
+                outcome
+            }
             Err(why) => Outcome::Refused { why },
         }
     }
@@ -210,7 +220,10 @@ impl Database {
     }
 
     fn insert_agreement(&mut self, agreement: &Agreement) -> Result<(), String> {
-        let is_same_pair = |one: &&Agreement| one.node == agreement.node && one.policy == agreement.policy;
+        let is_same_pair = |one: &&Agreement| {
+            let is_beside = one.id != agreement.id && one.is_side_by_side && agreement.is_side_by_side;
+            one.node == agreement.node && one.policy == agreement.policy && !is_beside
+        };
         match self.agreements.values().filter(is_same_pair).find(|one| one.is_live()) {
             Some(other) if other.id != agreement.id => {
                 return Err("another live agreement of the pair exists".to_owned());

@@ -1,15 +1,28 @@
 //! The simulated transactions on workloads and tasks.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 
-use super::database::{Database, Row};
-use evenkeel_ids::{PolicyId, TaskId};
+use super::{
+    agent::ToAgent,
+    database::{Database, OutboxRow, Row},
+};
+use evenkeel_ids::{AgreementId, NodeId, PolicyId, TaskId};
 use evenkeel_planner::{
     claims::{Claim, Grant, may_take},
+    command::{Action, Command},
     engine::StoredPlan,
     event::Outcome,
     workload::{DesiredState, Task, UnitId, WorkloadRecord},
 };
+
+/// What is published of a task: its node, its desired state and its agreement.
+pub(super) type PublishedTask = (Option<NodeId>, DesiredState, Option<AgreementId>);
+
+fn published(task: &Task) -> PublishedTask {
+    (task.node.clone(), task.desired, task.agreement.clone())
+}
 
 impl Database {
     /// Writes a plan, or nothing of it.
@@ -39,7 +52,8 @@ impl Database {
         }
         let mut claims = Vec::new();
         for request in &plan.claims {
-            let permit = plan.permits.iter().find_map(|permit| permit.claim.as_ref());
+            let mut permitted = plan.permits.iter().filter_map(|permit| permit.claim.as_ref());
+            let permit = permitted.find(|claim| claim.group.id == request.group);
             let group = permit.map(|claim| claim.group.clone()).ok_or("there is no permit")?;
             let rows: Vec<Claim> = self.claims.values().cloned().collect();
             let key = (request.group.clone(), request.scope.clone());
@@ -100,10 +114,54 @@ impl Database {
         self.log.push(Row::Workload(policy.clone()));
     }
 
+    /// Returns what is wanted of the tasks that a command may change.
+    pub(super) fn published_tasks(&self, action: &Action) -> BTreeMap<TaskId, PublishedTask> {
+        let policy = match action {
+            Action::ApplyPlan { unit_id, .. } => &unit_id.policy,
+            Action::RecordWorkload { workload, .. } => &workload.policy,
+            Action::RemoveWorkload { policy } => policy,
+            _ => return BTreeMap::new(),
+        };
+        let of_policy = self.tasks.values().filter(|task| task.unit_id.policy == *policy);
+        of_policy.map(|task| (task.id.clone(), published(task))).collect()
+    }
+
+    /// Enqueues the publication of the tasks that a command has changed, and before a proposal that of its task.
+    pub(super) fn publish_tasks(
+        &mut self,
+        command: &Command,
+        before: &BTreeMap<TaskId, PublishedTask>,
+        is_capable: &dyn Fn(&NodeId) -> bool,
+    ) {
+        let mut changed: Vec<(TaskId, NodeId)> = Vec::new();
+        let after = self.published_tasks(&command.action);
+        for (id, published) in after.iter().filter(|(id, published)| before.get(*id) != Some(*published)) {
+            changed.extend(published.0.clone().map(|node| (id.clone(), node)));
+        }
+        for (id, published) in before.iter().filter(|(id, _)| !after.contains_key(*id)) {
+            changed.extend(published.0.clone().map(|node| (id.clone(), node)));
+        }
+        changed.retain(|(_, node)| is_capable(node));
+        let partition = command.lease.partition;
+        for (task, node) in changed {
+            let message = ToAgent::Task { agreement: AgreementId::from_text(task.as_str()), task };
+            self.outbox.push(OutboxRow { partition, node, message });
+        }
+        if let Action::Propose { agreement, .. } = &command.action
+            && let Some(task) = agreement.task.clone().filter(|_| is_capable(&agreement.node))
+        {
+            let subject = AgreementId::from_text(task.as_str());
+            let message = ToAgent::Task { agreement: subject, task };
+            let row = OutboxRow { partition, node: agreement.node.clone(), message };
+            let is_proposal = |row: &OutboxRow| matches!(&row.message, ToAgent::Proposal { agreement: id, .. } if *id == agreement.id);
+            let place = self.outbox.iter().position(is_proposal).unwrap_or(self.outbox.len());
+            self.outbox.insert(place, row);
+        }
+    }
+
     pub(super) fn check_task(&self, task: Option<&TaskId>) -> Result<(), String> {
         let Some(id) = task else { return Ok(()) };
-        let is_wanted = |task: &&Task| task.desired == DesiredState::Running && !task.state.is_ended();
-        match self.tasks.get(id).filter(is_wanted) {
+        match self.tasks.get(id).filter(|task| task.is_live()) {
             Some(_) => Ok(()),
             None => Err("the task is not to run any more".to_owned()),
         }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use evenkeel_ids::{GroupId, NodeId, PolicyId, ServiceId};
+use super::agent_tasks::NodeTask;
+use evenkeel_ids::{GroupId, NodeId, PolicyId, ServiceId, TaskId};
 use evenkeel_planner::{
     event::Event,
     facts::{DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, NodeStatusFacts, ServiceFacts},
@@ -19,6 +20,7 @@ pub(crate) enum Resource {
     Node(NodeId),
     NodePolicy(NodeId),
     NodeStatus(NodeId),
+    NodeTasks(NodeId),
     Service(ServiceId),
     Policy(PolicyId),
     Group(GroupId),
@@ -39,6 +41,8 @@ pub(crate) struct Exchange {
     pub services: BTreeMap<ServiceId, ServiceFacts>,
     pub policies: BTreeMap<PolicyId, DeploymentPolicyFacts>,
     pub groups: BTreeMap<GroupId, HaGroupFacts>,
+    /// The tasks of nodes that read them.
+    pub tasks: BTreeMap<NodeId, BTreeMap<TaskId, NodeTask>>,
     pub feed: Vec<Resource>,
 }
 
@@ -51,6 +55,7 @@ impl Exchange {
 
     pub fn remove_node(&mut self, id: &NodeId) {
         self.nodes.remove(id);
+        self.tasks.remove(id);
         self.feed.push(Resource::Node(id.clone()));
         let group = self.groups.values_mut().find(|group| group.members.contains(id));
         if let Some(group) = group {
@@ -63,6 +68,20 @@ impl Exchange {
         if let Some(node) = self.nodes.get_mut(id) {
             node.status = Some(status);
             self.feed.push(Resource::NodeStatus(id.clone()));
+        }
+    }
+
+    /// Records that a node reported about its tasks.
+    pub fn note_tasks(&mut self, id: &NodeId) {
+        self.feed.push(Resource::NodeTasks(id.clone()));
+    }
+
+    /// Replaces what the agent of a node says about itself: whether it reads tasks.
+    #[cfg(test)]
+    pub fn set_capable(&mut self, id: &NodeId, is_capable: bool) {
+        if let Some(node) = self.nodes.get_mut(id) {
+            node.facts.is_capable = is_capable;
+            self.feed.push(Resource::Node(id.clone()));
         }
     }
 
@@ -115,6 +134,11 @@ impl Exchange {
                 let status = self.nodes.get(id).and_then(|node| node.status.clone()).map(Box::new);
                 Event::NodeStatusChanged { node: id.clone(), status }
             }
+            Resource::NodeTasks(id) => {
+                let reported = |(id, task): (&TaskId, &NodeTask)| Some((id.clone(), task.report.clone()?));
+                let tasks = self.tasks.get(id).into_iter().flatten().filter_map(reported).collect();
+                Event::NodeTasksChanged { node: id.clone(), tasks }
+            }
             Resource::Service(id) => match self.services.get(id) {
                 Some(service) => Event::ServiceChanged { service: Box::new(service.clone()) },
                 None => Event::ServiceRemoved { service: id.clone() },
@@ -136,7 +160,12 @@ impl Exchange {
         let policies = self.policies.keys().cloned().map(Resource::Policy);
         let groups = self.groups.keys().cloned().map(Resource::Group);
         let nodes = self.nodes.keys().flat_map(|id| {
-            [Resource::Node(id.clone()), Resource::NodePolicy(id.clone()), Resource::NodeStatus(id.clone())]
+            [
+                Resource::Node(id.clone()),
+                Resource::NodePolicy(id.clone()),
+                Resource::NodeStatus(id.clone()),
+                Resource::NodeTasks(id.clone()),
+            ]
         });
         let all: Vec<Resource> = services.chain(policies).chain(groups).chain(nodes).collect();
         let orgs_read = Event::OrgsRead { orgs: [SERVED_ORG.parse().expect("an organization")].into() };

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{
     agent::{Container, Held},
+    agent_tasks, workload,
     world::World,
 };
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceKey};
@@ -98,7 +99,7 @@ pub(crate) fn proposal_committed(world: &mut World, action: &Action, outcome: &O
         .exchange
         .policies
         .get(&agreement.policy)
-        .is_some_and(|policy| policy.orchestration.mode == Mode::Failover);
+        .is_some_and(|policy| is_of_mode(policy, Mode::Failover));
     let was_edited = world.millis <= world.edited_at_millis + READ_LAG_MILLIS;
     if *outcome != Outcome::Done || !is_single || was_edited {
         return;
@@ -119,8 +120,13 @@ pub(crate) fn proposal_committed(world: &mut World, action: &Action, outcome: &O
     }
 }
 
+/// Returns whether a policy without tasks has this mode.
+fn is_of_mode(policy: &DeploymentPolicyFacts, mode: Mode) -> bool {
+    policy.orchestration.mode == mode && policy.orchestration.document.is_none()
+}
+
 /// Returns whether an agbot may have counted a node as down a moment ago.
-fn counts_as_lost(world: &World, node: &NodeId) -> bool {
+pub(crate) fn counts_as_lost(world: &World, node: &NodeId) -> bool {
     let is_recent = |at: Option<u64>| at.is_some_and(|at| world.millis < at + COMMAND_LAG_MILLIS);
     let heard = world.exchange.nodes.get(node).and_then(|stored| stored.facts.last_heartbeat);
     heard.is_none_or(|at| secs_since(at, world.now()) > world.settings.node_down_after_secs)
@@ -185,9 +191,8 @@ fn is_selected(world: &World, node: &NodeId, keys: &[ServiceKey]) -> bool {
     let mut properties = stored.policy.policy.properties.clone();
     properties.set_ha_group(world.exchange.group_of(node).map(|group| group.id.name()));
     // A policy with one instance in the group guarantees none to the others.
-    let counts = |policy: &&DeploymentPolicyFacts| {
-        keys.contains(&policy.service) && policy.orchestration.mode == Mode::Global
-    };
+    let counts =
+        |policy: &&DeploymentPolicyFacts| keys.contains(&policy.service) && is_of_mode(policy, Mode::Global);
     let mut policies = world.exchange.policies.values().filter(counts);
     policies.any(|policy| policy.policy.constraints.is_satisfied_by(&properties).unwrap_or(false))
 }
@@ -197,7 +202,9 @@ pub(crate) fn check(world: &mut World) {
     if world.checker.violation.is_some() {
         return;
     }
-    if let Some(what) = two_versions(world).or_else(|| too_many_groups(world)) {
+    if let Some(what) =
+        two_versions(world).or_else(|| too_many_groups(world)).or_else(|| workload::broken(world))
+    {
         world.note(format!("VIOLATION {what}"));
         world.checker.broke(what);
     }
@@ -207,7 +214,10 @@ pub(crate) fn check(world: &mut World) {
 fn two_versions(world: &World) -> Option<String> {
     for (node, agent) in &world.agents {
         let mut versions: BTreeMap<(&PolicyId, &ServiceKey), &str> = BTreeMap::new();
-        for held in agent.held.values().filter(|held| held.container != Container::None) {
+        // The hub orders the starts and stops of tasks.
+        let is_ordinary = |id: &AgreementId| agent_tasks::task_of(&agent.tasks, id).is_none();
+        let ordinary = agent.held.iter().filter(|(id, _)| is_ordinary(id)).map(|(_, held)| held);
+        for held in ordinary.filter(|held| held.container != Container::None) {
             let other = versions.insert((&held.policy, &held.service), &held.version);
             if let Some(other) = other {
                 return Some(format!(
@@ -243,7 +253,7 @@ pub(crate) fn waiting(world: &World) -> Vec<String> {
     let mut waiting = Vec::new();
     for (node, stored) in &world.exchange.nodes {
         let mut policies = world.exchange.policies.values();
-        while let Some(policy) = policies.find(|policy| policy.orchestration.mode == Mode::Global) {
+        while let Some(policy) = policies.find(|policy| is_of_mode(policy, Mode::Global)) {
             let best =
                 policy.versions.iter().min_by_key(|entry| entry.priority).map(|entry| entry.version.clone());
             let mut properties = stored.policy.policy.properties.clone();
@@ -259,6 +269,7 @@ pub(crate) fn waiting(world: &World) -> Vec<String> {
             }
         }
     }
+    waiting.extend(workload::waiting(world));
     waiting.extend(unowned(world));
     waiting.extend(groups_without_instance(world));
     waiting.extend(world.database.claims.values().map(|claim| format!("a claim stayed: {claim:?}")));
@@ -297,7 +308,7 @@ fn unowned(world: &World) -> Vec<String> {
 fn groups_without_instance(world: &World) -> Vec<String> {
     let mut waiting = Vec::new();
     let policies = world.exchange.policies.values();
-    for policy in policies.filter(|policy| policy.orchestration.mode == Mode::Failover) {
+    for policy in policies.filter(|policy| is_of_mode(policy, Mode::Failover)) {
         let best = policy.versions.first().map(|entry| entry.version.clone());
         for group in world.exchange.groups.values() {
             let is_wanted = |member: &&NodeId| {

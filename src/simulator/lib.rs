@@ -7,6 +7,7 @@
 
 pub(crate) mod agbot;
 pub(crate) mod agent;
+mod agent_tasks;
 pub(crate) mod chaos;
 pub(crate) mod database;
 mod database_tasks;
@@ -16,6 +17,7 @@ pub(crate) mod invariants;
 pub mod report;
 pub(crate) mod tail;
 pub mod upgrade;
+mod workload;
 pub(crate) mod world;
 
 pub use report::{SimulationReport, run_cli};

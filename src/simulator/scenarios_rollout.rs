@@ -304,7 +304,7 @@ fn released_claim_unblocks_another_member_and_the_minimum_available_holds() {
     };
     let now = world.now();
     assert!(matches!(
-        world.database.execute(&late, None, now),
+        world.database.execute(&late, None, &|_| false, now),
         evenkeel_planner::event::Outcome::Refused { .. }
     ));
 }

@@ -12,10 +12,12 @@ use evenkeel_planner::{
 use serde_json::{Value, json};
 
 use super::{
-    agbot, agent,
+    agbot,
+    agent::{self, Container},
     chaos::{add_agbots, add_node, add_service, put_group, put_policy, set_availability},
     deliberate::DeliberateFaults,
     scenarios::{claims, node, policy, runs},
+    workload::replace_agent,
     world::{Quality, World},
 };
 
@@ -31,11 +33,24 @@ fn put_workload(world: &mut World, version: &str, document: &Value) {
     world.exchange.put_policy(facts);
 }
 
+/// Which agents read tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Agents {
+    Legacy,
+    Capable,
+    /// Every second one.
+    Mixed,
+}
+
+const AGENTS: [Agents; 3] = [Agents::Legacy, Agents::Capable, Agents::Mixed];
+
 /// A settled world of five nodes, two agbots and workload `r`.
-fn lab(seed: u64, document: &Value) -> World {
+fn lab(seed: u64, agents: Agents, document: &Value) -> World {
     let mut world = World::new(seed, DeliberateFaults::default());
-    for name in NODES {
+    for (number, name) in NODES.into_iter().enumerate() {
         add_node(&mut world, name, "north", 2_000);
+        let is_capable = agents == Agents::Capable || agents == Agents::Mixed && number % 2 == 0;
+        world.exchange.set_capable(&node(name), is_capable);
     }
     for version in ["1.0.0", "2.0.0"] {
         add_service(&mut world, "s", version, Quality::Good);
@@ -49,6 +64,12 @@ fn lab(seed: u64, document: &Value) -> World {
 
 fn locations(world: &World) -> BTreeSet<&'static str> {
     NODES.into_iter().filter(|name| runs(world, name, "r").is_some()).collect()
+}
+
+/// Returns the number of instances, on whatever nodes.
+fn instances(world: &World) -> usize {
+    let agents = world.agents.values();
+    agents.map(|agent| agent.held.values().filter(|held| held.container == Container::Running).count()).sum()
 }
 
 fn versions(world: &World) -> Vec<String> {
@@ -78,52 +99,60 @@ fn replicated(count: u32) -> Value {
 /// B1-S1, B6-S2, B7-S3.
 #[test]
 fn number_of_instances_follows_the_policy() {
-    let mut world = lab(1, &replicated(3));
-    assert_eq!(locations(&world), ["n1", "n2", "n3"].into());
-    put_workload(&mut world, "1.0.0", &replicated(5));
-    assert_eq!(extremes(&mut world, 60).0, 3);
-    assert_eq!(locations(&world).len(), 5);
-    put_workload(&mut world, "1.0.0", &replicated(2));
-    world.run_for(60);
-    assert_eq!(locations(&world), ["n1", "n2"].into());
-    put_workload(&mut world, "1.0.0", &replicated(0));
-    world.run_for(60);
-    assert!(locations(&world).is_empty());
-    assert!(world.database.tasks.is_empty(), "{:?}", world.database.tasks);
+    for agents in AGENTS {
+        let mut world = lab(1, agents, &replicated(3));
+        assert_eq!(locations(&world), ["n1", "n2", "n3"].into());
+        put_workload(&mut world, "1.0.0", &replicated(5));
+        assert_eq!(extremes(&mut world, 60).0, 3);
+        assert_eq!(locations(&world).len(), 5);
+        put_workload(&mut world, "1.0.0", &replicated(2));
+        world.run_for(60);
+        assert_eq!(locations(&world), ["n1", "n2"].into());
+        put_workload(&mut world, "1.0.0", &replicated(0));
+        world.run_for(60);
+        assert!(locations(&world).is_empty());
+        assert!(world.database.tasks.is_empty(), "{:?}", world.database.tasks);
+    }
 }
 
 /// B9.2, B2-S1.
 #[test]
 fn slot_of_a_lost_node_moves_and_the_node_stops_its_instance_when_it_is_back() {
-    let mut world = lab(2, &replicated(3));
-    agent::kill_machine(&mut world, &node("n2"));
-    world.run_for(120);
-    assert_eq!(locations(&world), ["n1", "n3", "n4"].into());
-    agent::start(&mut world, &node("n2"));
-    world.run_for(120);
-    assert_eq!(locations(&world).len(), 3);
+    for agents in AGENTS {
+        let mut world = lab(2, agents, &replicated(3));
+        agent::kill_machine(&mut world, &node("n2"));
+        world.run_for(120);
+        assert_eq!(locations(&world), ["n1", "n3", "n4"].into());
+        agent::start(&mut world, &node("n2"));
+        world.run_for(120);
+        assert_eq!(locations(&world).len(), 3);
+    }
 }
 
 /// B9-S1: the other instances go on, and the drained one stops after its successor runs.
 #[test]
 fn drained_node_is_left_without_a_gap() {
-    let mut world = lab(3, &replicated(3));
-    set_availability(&mut world, &node("n1"), Availability::Drain);
-    assert_eq!(extremes(&mut world, 90), (3, 4));
-    assert_eq!(locations(&world), ["n2", "n3", "n4"].into());
+    for agents in AGENTS {
+        let mut world = lab(3, agents, &replicated(3));
+        set_availability(&mut world, &node("n1"), Availability::Drain);
+        assert_eq!(extremes(&mut world, 90), (3, 4));
+        assert_eq!(locations(&world), ["n2", "n3", "n4"].into());
+    }
 }
 
 /// A2-S1, P1: there is never a second instance.
 #[test]
 fn only_instance_moves_when_its_node_is_lost() {
     let document = json!({"mode": "failover", "orchestrate": "ha", "timers": {"readyPeriodSeconds": 0}});
-    let mut world = lab(4, &document);
-    assert_eq!(locations(&world).len(), 1);
-    let active = *locations(&world).first().expect("an instance runs");
-    agent::kill_machine(&mut world, &node(active));
-    assert_eq!(extremes(&mut world, 120).1, 1);
-    assert_eq!(locations(&world).len(), 1);
-    assert!(!locations(&world).contains(active));
+    for agents in AGENTS {
+        let mut world = lab(4, agents, &document);
+        assert_eq!(locations(&world).len(), 1);
+        let active = *locations(&world).first().expect("an instance runs");
+        agent::kill_machine(&mut world, &node(active));
+        assert_eq!(extremes(&mut world, 120).1, 1);
+        assert_eq!(locations(&world).len(), 1);
+        assert!(!locations(&world).contains(active));
+    }
 }
 
 /// B11-S1: never more than one slot down, across all agbots.
@@ -131,11 +160,13 @@ fn only_instance_moves_when_its_node_is_lost() {
 fn new_version_is_rolled_out_slot_by_slot() {
     let mut document = replicated(4);
     document["update"] = json!({"parallelism": 1, "monitorSeconds": 1});
-    let mut world = lab(5, &document);
-    put_workload(&mut world, "2.0.0", &document);
-    assert_eq!(extremes(&mut world, 240).0, 3);
-    assert_eq!(versions(&world), ["2.0.0"; 4]);
-    assert_eq!(update_state(&world), UpdateState::Completed);
+    for agents in AGENTS {
+        let mut world = lab(5, agents, &document);
+        put_workload(&mut world, "2.0.0", &document);
+        assert_eq!(extremes(&mut world, 240).0, 3);
+        assert_eq!(versions(&world), ["2.0.0"; 4]);
+        assert_eq!(update_state(&world), UpdateState::Completed);
+    }
 }
 
 /// B11-S4.
@@ -146,11 +177,13 @@ fn failing_version_is_rolled_back() {
         "parallelism": 1, "delaySeconds": 20, "monitorSeconds": 30, "failureAction": "rollback",
     });
     document["rollback"] = json!({"monitorSeconds": 1});
-    let mut world = lab(6, &document);
-    put_workload(&mut world, "3.0.0", &document);
-    assert_eq!(extremes(&mut world, 400).0, 2);
-    assert_eq!(versions(&world), ["1.0.0"; 3]);
-    assert_eq!(update_state(&world), UpdateState::RollbackCompleted);
+    for agents in AGENTS {
+        let mut world = lab(6, agents, &document);
+        put_workload(&mut world, "3.0.0", &document);
+        assert_eq!(extremes(&mut world, 400).0, 2);
+        assert_eq!(versions(&world), ["1.0.0"; 3]);
+        assert_eq!(update_state(&world), UpdateState::RollbackCompleted);
+    }
 }
 
 /// E4-S1, E5-S4: in a group one member at a time, and no claim stays.
@@ -160,42 +193,48 @@ fn members_of_a_group_are_updated_one_at_a_time() {
         "mode": "replicated", "replicas": 3, "scope": {"type": "hagroups", "haGroups": ["g"]},
         "restart": {"delaySeconds": 1}, "update": {"parallelism": 0, "monitorSeconds": 1},
     });
-    let mut world = lab(7, &document);
-    put_group(&mut world, "g", &["n1", "n2", "n3"]);
-    world.run_for(60);
-    assert_eq!(locations(&world), ["n1", "n2", "n3"].into());
-    put_workload(&mut world, "2.0.0", &document);
-    assert_eq!(extremes(&mut world, 300).0, 2);
-    assert_eq!(versions(&world), ["2.0.0"; 3]);
-    assert!(claims(&world).is_empty(), "{:?}", claims(&world));
+    for agents in AGENTS {
+        let mut world = lab(7, agents, &document);
+        put_group(&mut world, "g", &["n1", "n2", "n3"]);
+        world.run_for(60);
+        assert_eq!(locations(&world), ["n1", "n2", "n3"].into());
+        put_workload(&mut world, "2.0.0", &document);
+        assert_eq!(extremes(&mut world, 300).0, 2);
+        assert_eq!(versions(&world), ["2.0.0"; 3]);
+        assert!(claims(&world).is_empty(), "{:?}", claims(&world));
+    }
 }
 
 /// 1.1-6.
 #[test]
 fn what_runs_is_adopted_and_kept_when_tasks_end() {
-    let mut world = lab(8, &json!({}));
-    assert_eq!(locations(&world).len(), 5);
-    let before: Vec<_> = world.database.agreements.keys().cloned().collect();
-    put_workload(&mut world, "1.0.0", &replicated(5));
-    assert_eq!(extremes(&mut world, 60), (5, 5));
-    assert_eq!(world.database.tasks.len(), 5);
-    put_workload(&mut world, "1.0.0", &json!({"restart": {"delaySeconds": 1}}));
-    assert_eq!(extremes(&mut world, 60), (5, 5));
-    assert_eq!(world.database.tasks.len(), 5);
-    put_workload(&mut world, "1.0.0", &json!({}));
-    assert_eq!(extremes(&mut world, 60), (5, 5));
-    assert!(world.database.tasks.is_empty() && world.database.workloads.is_empty());
-    assert_eq!(world.database.agreements.keys().cloned().collect::<Vec<_>>(), before);
+    for agents in AGENTS {
+        let mut world = lab(8, agents, &json!({}));
+        assert_eq!(locations(&world).len(), 5);
+        let before: Vec<_> = world.database.agreements.keys().cloned().collect();
+        put_workload(&mut world, "1.0.0", &replicated(5));
+        assert_eq!(extremes(&mut world, 60), (5, 5));
+        assert_eq!(world.database.tasks.len(), 5);
+        put_workload(&mut world, "1.0.0", &json!({"restart": {"delaySeconds": 1}}));
+        assert_eq!(extremes(&mut world, 60), (5, 5));
+        assert_eq!(world.database.tasks.len(), 5);
+        put_workload(&mut world, "1.0.0", &json!({}));
+        assert_eq!(extremes(&mut world, 60), (5, 5));
+        assert!(world.database.tasks.is_empty() && world.database.workloads.is_empty());
+        assert_eq!(world.database.agreements.keys().cloned().collect::<Vec<_>>(), before);
+    }
 }
 
 /// B1-S4.
 #[test]
 fn tasks_of_a_deleted_policy_stop_and_their_rows_go() {
-    let mut world = lab(9, &replicated(3));
-    world.exchange.remove_policy(&policy("r"));
-    world.run_for(90);
-    assert!(locations(&world).is_empty());
-    assert!(world.database.tasks.is_empty() && world.database.workloads.is_empty());
+    for agents in AGENTS {
+        let mut world = lab(9, agents, &replicated(3));
+        world.exchange.remove_policy(&policy("r"));
+        world.run_for(90);
+        assert!(locations(&world).is_empty());
+        assert!(world.database.tasks.is_empty() && world.database.workloads.is_empty());
+    }
 }
 
 /// Engine 8: agbots and machines die at any time; two agbots never double anything for good, and everything converges.
@@ -204,7 +243,8 @@ fn random_crashes_leave_exactly_the_wanted_instances() {
     let exclusive = json!({"mode": "failover", "orchestrate": "ha", "timers": {"readyPeriodSeconds": 0}});
     for seed in 0..24 {
         let (document, wanted) = if seed % 3 == 0 { (exclusive.clone(), 1) } else { (replicated(3), 3) };
-        let mut world = lab(seed, &document);
+        let agents = AGENTS[seed as usize / 3 % 3];
+        let mut world = lab(seed, agents, &document);
         for round in 0..12 {
             let index = world.between(0, 1) as usize;
             match world.between(0, 4) {
@@ -233,4 +273,53 @@ fn random_crashes_leave_exactly_the_wanted_instances() {
         world.run_for(900);
         assert_eq!(versions(&world), vec!["2.0.0"; wanted], "seed {seed}: {:#?}", world.database.tasks);
     }
+}
+
+/// A3 (`maxPerNode`), 1.9: agents that read tasks run several instances of one workload.
+#[test]
+fn capable_node_runs_several_instances_of_one_workload() {
+    let mut document = replicated(10);
+    document["maxPerNode"] = json!(2);
+    let mut world = lab(10, Agents::Capable, &document);
+    world.run_for(30);
+    assert_eq!((locations(&world).len(), instances(&world)), (5, 10));
+    document["replicas"] = json!(7);
+    put_workload(&mut world, "2.0.0", &document);
+    world.run_for(300);
+    assert_eq!((instances(&world), update_state(&world)), (7, UpdateState::Completed));
+    // Other agents run one each.
+    document["replicas"] = json!(10);
+    let world = lab(11, Agents::Mixed, &document);
+    assert_eq!((locations(&world).len(), instances(&world)), (5, 8));
+}
+
+/// B11.3: with capable agents the new instance starts beside the old one.
+#[test]
+fn new_version_starts_first_on_the_same_capable_node() {
+    let document = json!({
+        "mode": "replicated", "replicas": 1, "scope": {"type": "nodes", "nodes": ["n1"]},
+        "restart": {"delaySeconds": 1}, "update": {"order": "start-first", "monitorSeconds": 1},
+    });
+    let mut world = lab(12, Agents::Capable, &document);
+    put_workload(&mut world, "2.0.0", &document);
+    let (mut lowest, mut highest, end) = (1, 0, world.millis + 120_000);
+    while world.millis < end && world.step() {
+        let count = instances(&world);
+        (lowest, highest) = (lowest.min(count), highest.max(count));
+    }
+    assert_eq!((lowest, highest, versions(&world)), (1, 2, vec!["2.0.0".to_owned()]));
+}
+
+/// 1.9: an agent that is replaced by one that does not read tasks, and back, goes on with its instance.
+#[test]
+fn node_that_stops_reading_tasks_and_reads_them_again_keeps_its_instance() {
+    let mut world = lab(13, Agents::Capable, &replicated(5));
+    for is_capable in [false, true] {
+        NODES.into_iter().for_each(|name| replace_agent(&mut world, &node(name), is_capable));
+        assert_eq!(extremes(&mut world, 90), (5, 5));
+    }
+    agent::kill_machine(&mut world, &node("n1"));
+    agent::start(&mut world, &node("n1"));
+    world.run_for(60);
+    assert_eq!(locations(&world).len(), 5, "what ended is started again by the hub");
 }

@@ -128,7 +128,7 @@ fn whole_contract_is_there() {
     // groups with and without prefix, the management status of groups, and the tasks of nodes, are ours.
     let of_exchange: usize =
         evenkeel_exchange::routes::all().iter().map(|one| one.whole_paths().count()).sum();
-    assert_eq!(of_exchange, 154 + 36 + 1 + 2 + 3 + 2 * 5 + 1 + 4);
+    assert_eq!(of_exchange, 154 + 36 + 1 + 2 + 8 + 2 * 5 + 1 + 4);
     let operations = operations();
     let mut expected: usize = 0;
     for operation in &operations {

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use super::{check_lease, message, plan, terms};
 use crate::AgbotError;
 use crate::context::Context;
-use crate::outbox::{Effect, Subject, enqueue, supersede};
+use crate::outbox::{Effect, Subject, enqueue, publication, publish_later, supersede};
 
 const LIVE_KEY: &str = "agreement_node_policy_live_key";
 
@@ -57,7 +57,7 @@ pub(super) async fn propose(
         let mut tx = context.database.begin().await?;
         check_lease(context, &mut tx, lease).await?;
         check_claim(&mut tx, claim).await?;
-        plan::check_task(&mut tx, agreement.task.as_ref()).await?;
+        let task = plan::check_task(&mut tx, agreement.task.as_ref()).await?;
         let inserted = table::insert_agreement(
             &mut tx,
             &agreement.id,
@@ -76,6 +76,9 @@ pub(super) async fn propose(
             other => other?,
         };
         if is_new {
+            // The node must know that the agreement is a task's before it sees the proposal.
+            let task = task.and_then(|task| publication(&context.model(), &task));
+            publish_later(context, &mut tx, lease.partition, task.as_slice()).await?;
             enqueue(context, &mut tx, lease, subject, &effects).await?;
         }
         tx.commit().await?;

@@ -12,7 +12,7 @@ use evenkeel_planner::command::Lease;
 use evenkeel_planner::engine::StoredPlan;
 use evenkeel_planner::event::Outcome;
 use evenkeel_planner::report::Blocked;
-use evenkeel_planner::workload::{DesiredState, Task, UnitId, WorkloadRecord};
+use evenkeel_planner::workload::{Task, UnitId, WorkloadRecord};
 use evenkeel_store::{PgConnection, retry};
 use serde_json::Value;
 
@@ -21,6 +21,7 @@ use super::{check_lease, task_event};
 use crate::AgbotError;
 use crate::context::Context;
 use crate::observe::records::{new_claim, part_text, task_row};
+use crate::outbox::{Publication, publication, publish_later};
 
 /// Writes a plan, or nothing of it.
 pub(super) async fn apply(
@@ -43,7 +44,9 @@ pub(super) async fn apply(
         for request in &plan.claims {
             taken.extend(take_claim(context, &mut tx, request, &held).await?);
         }
-        write(context, &mut tx, unit_id, plan, &stored).await?;
+        let deleted = write(context, &mut tx, unit_id, plan, &stored).await?;
+        let changed = published_tasks(context, &stored, plan, &deleted);
+        publish_later(context, &mut tx, lease.partition, &changed).await?;
         tx.commit().await?;
         Ok(Outcome::PlanApplied { claims: taken })
     })
@@ -83,7 +86,7 @@ async fn locked_tasks(
 ) -> Result<Vec<Task>, AgbotError> {
     let slots: Vec<String> = plan.slots().iter().map(ToString::to_string).collect();
     let records = tasks::lock_slots(tx, &unit_id.policy, part_text(&unit_id.part), &slots).await?;
-    records.into_iter().map(|record| Ok(serde_json::from_value(record)?)).collect()
+    read_tasks(records)
 }
 
 /// A task that never had an agreement ends at once, unless one was made for it just before it was to stop.
@@ -124,13 +127,30 @@ async fn take_claim(
     Ok(Some(request.clone().into_claim(number.unsigned_abs(), now)))
 }
 
+/// Returns what nodes must know of a plan: what is wanted of their tasks, and which tasks are deleted.
+fn published_tasks(
+    context: &Context,
+    stored: &[Task],
+    plan: &StoredPlan,
+    deleted: &[Task],
+) -> Vec<Publication> {
+    let model = context.model();
+    let is_changed = |task: &&Task| {
+        let before = stored.iter().find(|one| one.id == task.id);
+        before.is_some_and(|before| before.desired != task.desired || before.agreement != task.agreement)
+    };
+    let changed = plan.tasks.iter().filter(is_changed).chain(deleted);
+    changed.filter_map(|task| publication(&model, task)).collect()
+}
+
+/// Writes the rows of a plan. Returns the deleted tasks.
 async fn write(
     context: &Context,
     tx: &mut PgConnection,
     unit_id: &UnitId,
     plan: &StoredPlan,
     stored: &[Task],
-) -> Result<(), AgbotError> {
+) -> Result<Vec<Task>, AgbotError> {
     let policy = &unit_id.policy;
     if let Some(workload) = &plan.workload {
         workloads::upsert_workload(tx, policy, &serde_json::to_value(workload.without_specs())?).await?;
@@ -139,9 +159,10 @@ async fn write(
         let rows = plan.tasks.iter().map(task_row).collect::<Result<Vec<_>, _>>()?;
         tasks::upsert_tasks(tx, &rows).await?;
     }
+    let mut deleted = Vec::new();
     if !plan.deleted.is_empty() {
         let ids: Vec<&str> = plan.deleted.iter().map(TaskId::as_str).collect();
-        tasks::delete_tasks(tx, &ids).await?;
+        deleted = read_tasks(tasks::delete_tasks(tx, &ids).await?)?;
     }
     if !plan.instances.is_empty() {
         let rows = plan.instances.iter().map(|(node, row)| Ok((node.clone(), serde_json::to_value(row)?)));
@@ -151,7 +172,11 @@ async fn write(
     if !rows.is_empty() {
         insert_events(tx, plan.at, &rows).await?;
     }
-    Ok(())
+    Ok(deleted)
+}
+
+fn read_tasks(records: Vec<Value>) -> Result<Vec<Task>, AgbotError> {
+    records.into_iter().map(|record| Ok(serde_json::from_value(record)?)).collect()
 }
 
 /// Stores a workload's row after a client wrote its policy, and the tasks of agreements that it has already.
@@ -182,6 +207,7 @@ pub(super) async fn record_workload(
         workloads::insert_task_specs(&mut tx, policy, &specs).await?;
         if stored.is_none() && !rows.is_empty() {
             tasks::upsert_tasks(&mut tx, &rows).await?;
+            publish_later(context, &mut tx, lease.partition, &publications(context, adopted)).await?;
         }
         workloads::delete_task_specs(&mut tx, policy, &kept).await?;
         tx.commit().await?;
@@ -200,20 +226,30 @@ pub(super) async fn remove_workload(
         let mut tx = context.database.begin().await?;
         check_lease(context, &mut tx, lease).await?;
         workloads::lock_workload(&mut tx, policy).await?;
+        let given_up = read_tasks(tasks::list_of_policy(&mut tx, policy).await?)?;
         workloads::delete_workload(&mut tx, policy).await?;
+        publish_later(context, &mut tx, lease.partition, &publications(context, &given_up)).await?;
         tx.commit().await?;
         Ok(())
     })
     .await
 }
 
-/// Holds a task until the transaction ends; refuses when it is not to run any more.
-pub(super) async fn check_task(tx: &mut PgConnection, task: Option<&TaskId>) -> Result<(), AgbotError> {
-    let Some(id) = task else { return Ok(()) };
+fn publications(context: &Context, tasks: &[Task]) -> Vec<Publication> {
+    let model = context.model();
+    tasks.iter().filter_map(|task| publication(&model, task)).collect()
+}
+
+/// Holds a task until the transaction ends, and returns it; refuses when it is not to run any more.
+pub(super) async fn check_task(
+    tx: &mut PgConnection,
+    task: Option<&TaskId>,
+) -> Result<Option<Task>, AgbotError> {
+    let Some(id) = task else { return Ok(None) };
     let stored = tasks::share_task(tx, id).await?;
     let stored: Option<Task> = stored.map(serde_json::from_value).transpose()?;
-    match stored.filter(|task| task.desired == DesiredState::Running && !task.state.is_ended()) {
-        Some(_) => Ok(()),
+    match stored.filter(Task::is_live) {
+        Some(task) => Ok(Some(task)),
         None => Err(refused(Blocked::TaskChanged { task: id.clone() })),
     }
 }

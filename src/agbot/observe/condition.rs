@@ -1,4 +1,4 @@
-//! Records when nodes go down, come back, and are drained.
+//! Records when nodes go down, come back, and are drained or frozen.
 //!
 //! Several agbots and restarts must not record one change twice: a change is inserted only if the newest event of the node
 //! differs.
@@ -24,9 +24,10 @@ const ROUNDS: u32 = 12;
 
 const DOWN: (&str, &str) = ("node.down", "node.back");
 const DRAINED: (&str, &str) = ("node.drained", "node.active");
+const FROZEN: (&str, &str) = ("node.frozen", "node.thawed");
 
-/// The recorded condition of a node: down, drained. Nodes that are neither are not listed.
-type Recorded = BTreeMap<NodeId, (bool, bool)>;
+/// The recorded condition of a node: down, drained, frozen. Nodes that are none of them are not listed.
+type Recorded = BTreeMap<NodeId, (bool, bool, bool)>;
 
 /// Records the changes of node conditions.
 pub(crate) struct ConditionRecorder {
@@ -73,8 +74,9 @@ async fn read(context: &Context) -> Result<Recorded, StoreError> {
         let entry = recorded.entry(node).or_default();
         entry.0 |= kind == DOWN.0;
         entry.1 |= kind == DRAINED.0;
+        entry.2 |= kind == FROZEN.0;
     }
-    recorded.retain(|_, condition| *condition != (false, false));
+    recorded.retain(|_, condition| *condition != (false, false, false));
     Ok(recorded)
 }
 
@@ -93,8 +95,8 @@ async fn record_changes(context: &Context, recorded: &mut Recorded) -> Result<()
         }
         for condition in conditions {
             let is_down = condition.down_since.is_some();
-            match (is_down, condition.is_drained) {
-                (false, false) => recorded.remove(&condition.node),
+            match (is_down, condition.is_drained, condition.is_frozen) {
+                (false, false, false) => recorded.remove(&condition.node),
                 found => recorded.insert(condition.node, found),
             };
         }
@@ -106,7 +108,7 @@ async fn record_changes(context: &Context, recorded: &mut Recorded) -> Result<()
 }
 
 fn changes(condition: &NodeCondition, recorded: &Recorded) -> Vec<NodeEvent> {
-    let (was_down, was_drained) = recorded.get(&condition.node).copied().unwrap_or_default();
+    let (was_down, was_drained, was_frozen) = recorded.get(&condition.node).copied().unwrap_or_default();
     let event = |(begin, end): (&'static str, &'static str), has_begun: bool, detail| NodeEvent {
         node: condition.node.clone(),
         kind: if has_begun { begin } else { end },
@@ -123,6 +125,9 @@ fn changes(condition: &NodeCondition, recorded: &Recorded) -> Vec<NodeEvent> {
     if condition.is_drained != was_drained {
         events.push(event(DRAINED, condition.is_drained, json!({})));
     }
+    if condition.is_frozen != was_frozen {
+        events.push(event(FROZEN, condition.is_frozen, json!({})));
+    }
     events
 }
 
@@ -137,15 +142,18 @@ mod tests {
         let node = NodeId::new("o", "n");
         let kinds = |down: bool, is_drained: bool, recorded: &Recorded| {
             let down_since = down.then_some(Timestamp::UNIX_EPOCH);
-            let condition = NodeCondition { node: NodeId::new("o", "n"), down_since, is_drained };
+            let condition =
+                NodeCondition { node: NodeId::new("o", "n"), down_since, is_drained, is_frozen: false };
             changes(&condition, recorded).into_iter().map(|event| event.kind).collect::<Vec<_>>()
         };
         let normal = Recorded::new();
         assert!(kinds(false, false, &normal).is_empty());
         assert_eq!(kinds(true, true, &normal), ["node.down", "node.drained"]);
-        let both = Recorded::from([(node, (true, true))]);
+        let both = Recorded::from([(node.clone(), (true, true, false))]);
         assert!(kinds(true, true, &both).is_empty());
         assert_eq!(kinds(false, true, &both), ["node.back"]);
         assert_eq!(kinds(true, false, &both), ["node.active"]);
+        let frozen = Recorded::from([(node, (false, false, true))]);
+        assert_eq!(kinds(false, false, &frozen), ["node.thawed"]);
     }
 }

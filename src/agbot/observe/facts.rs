@@ -34,6 +34,8 @@ pub fn instant(text: &str) -> Option<Timestamp> {
 /// # Errors
 /// When a part of it does not have the API's shape.
 pub fn node(id: &NodeId, node: NodeResponse) -> Result<NodeFacts, serde_json::Error> {
+    let mut software = node.software_versions()?;
+    let orchestration = node.orchestration.unwrap_or_default();
     Ok(NodeFacts {
         id: id.clone(),
         registered_services: node
@@ -46,7 +48,8 @@ pub fn node(id: &NodeId, node: NodeResponse) -> Result<NodeFacts, serde_json::Er
             })
             .collect(),
         user_input: node.user_input()?,
-        agent_version: node.software_versions()?.remove("horizon").unwrap_or_default(),
+        agent_version: software.remove("horizon").unwrap_or_default(),
+        is_capable: software.get("orchestration").is_some_and(|version| version == "1"),
         arch: node.arch,
         node_type: if node.node_type.eq_ignore_ascii_case("cluster") {
             NodeType::Cluster
@@ -57,11 +60,12 @@ pub fn node(id: &NodeId, node: NodeResponse) -> Result<NodeFacts, serde_json::Er
         pattern: Some(node.pattern).filter(|id| !id.is_empty()).map(|id| PatternId::from_text(&id)),
         cluster_namespace: node.cluster_namespace,
         is_namespace_scoped: node.is_namespace_scoped,
-        availability: match node.orchestration.unwrap_or_default().availability {
+        availability: match orchestration.availability {
             Word::Active => Availability::Active,
             Word::Pause => Availability::Pause,
             Word::Drain => Availability::Drain,
         },
+        is_frozen: orchestration.frozen,
         is_stopped: node.agent_state == Some(AgentState::Stopped),
         last_heartbeat: node.last_heartbeat.as_deref().and_then(instant),
     })

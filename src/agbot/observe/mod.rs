@@ -11,6 +11,7 @@ pub mod read;
 pub mod records;
 pub mod served_entries;
 pub mod status;
+mod tasks;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -60,6 +61,7 @@ async fn follow(context: &Context) -> Result<(), AgbotError> {
     events.extend(other_agbots::changed(context, &served_entries).await?);
     context.send_events(events).await;
     context.records.compare(context).await?;
+    tasks::compare(context).await?;
     context.set_loaded();
     context.send_events(vec![Event::FullReconcile]).await;
     context.mail.notify_one();
@@ -69,6 +71,7 @@ async fn follow(context: &Context) -> Result<(), AgbotError> {
             change_id: next_change,
             max_records: PAGE,
             org_list: Some(served_entries.orgs().into_iter().collect()),
+            extensions: true,
             ..ChangesRequest::default()
         };
         let began = Instant::now();
@@ -140,7 +143,11 @@ async fn apply(
                     // A node that joins a group moves to the group's partition: records that other agbots wrote about it must be known first.
                     context.records.catch_up(context).await?;
                 }
+                let capable = tasks::newly_capable(context, &events);
                 context.send_events(events).await;
+                if let Some(node) = capable {
+                    tasks::compare_node(context, &node).await?;
+                }
             }
         }
     }
@@ -160,6 +167,7 @@ async fn events_of(
         "nodepolicies" if is_node_org => read::node_policy(context, &node()).await,
         "nodestatus" if is_node_org => read::status(context, &node()).await,
         "nodeagreements" if is_node_org => read::node_agreements(context, &node()).await,
+        "taskstatus" if is_node_org => tasks::reported(context, &node()).await,
         "nodemgmtpolstatus" if is_node_org => read::management_statuses(context, &node()).await,
         "ha_group" if is_node_org => read::ha_group(context, &GroupId::new(org, &change.id)).await,
         "policy" => read::deployment_policy(context, served_entries, &PolicyId::new(org, &change.id)).await,

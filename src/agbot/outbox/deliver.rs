@@ -6,7 +6,7 @@ use evenkeel_wire::agreement::{PublicKey, seal};
 use evenkeel_wire::exchange::agbot::PutAgbotAgreement;
 use evenkeel_wire::exchange::message::PostMessage;
 
-use super::Effect;
+use super::{Effect, publication};
 use crate::AgbotError;
 use crate::context::Context;
 
@@ -19,7 +19,7 @@ pub(super) async fn deliver(context: &Context, row: &OutboxRow) -> Result<(), Ag
         Err(AgbotError::Exchange(error)) if error.is_not_found() => {
             tracing::debug!(
                 node.id = row.node.as_str(),
-                agreement.id = row.agreement.as_str(),
+                subject = row.subject,
                 "effect dropped: the node is gone"
             );
             Ok(())
@@ -27,7 +27,7 @@ pub(super) async fn deliver(context: &Context, row: &OutboxRow) -> Result<(), Ag
         Err(error) if is_useless(&error) => {
             tracing::warn!(
                 node.id = row.node.as_str(),
-                agreement.id = row.agreement.as_str(),
+                subject = row.subject,
                 error = &error as &dyn std::error::Error,
                 "effect dropped: it can never be delivered"
             );
@@ -43,10 +43,13 @@ async fn try_to_deliver(context: &Context, row: &OutboxRow) -> Result<(), AgbotE
         Effect::SendMessage { text } => send(context, &row.node, text).await?,
         Effect::PutAgreement { service, state } => {
             let body = PutAgbotAgreement { service, state };
-            context.client.put_agbot_agreement(org, id, row.agreement.as_str(), &body).await?;
+            context.client.put_agbot_agreement(org, id, &row.subject, &body).await?;
         }
         Effect::DeleteAgreement => {
-            context.client.delete_agbot_agreement(org, id, row.agreement.as_str()).await?;
+            context.client.delete_agbot_agreement(org, id, &row.subject).await?;
+        }
+        Effect::PublishTask { task, partition } => {
+            publication::publish(context, &row.node, &task, partition).await?;
         }
     }
     Ok(())

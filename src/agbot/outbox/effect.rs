@@ -1,6 +1,6 @@
 //! The effects that the outbox holds.
 
-use evenkeel_ids::AgreementId;
+use evenkeel_ids::{AgreementId, TaskId};
 use evenkeel_planner::agreement::Agreement;
 use evenkeel_wire::agreement::{Body, Message};
 use evenkeel_wire::exchange::node_part::AgreementWorkload;
@@ -24,6 +24,13 @@ pub(crate) enum Effect {
     },
     /// Removes the agbot's record of the agreement.
     DeleteAgreement,
+    /// Publishes a task as it is stored when this is delivered, or removes it when it is not stored any more.
+    PublishTask {
+        /// The task.
+        task: TaskId,
+        /// Partition of its workload unit, under whose lease it is written.
+        partition: u32,
+    },
 }
 
 impl Effect {

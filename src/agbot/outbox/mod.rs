@@ -6,6 +6,7 @@
 
 mod deliver;
 mod effect;
+mod publication;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,6 +23,7 @@ use tokio::task::{self, JoinSet};
 use tokio::time::Instant;
 
 pub(crate) use effect::Effect;
+pub(crate) use publication::{Publication, publication, publish_later, word};
 
 use crate::AgbotError;
 use crate::backlog::Counted;
@@ -131,7 +133,7 @@ async fn insert(
     let key = OutboxKey {
         partition: i32::try_from(lease.partition).unwrap_or(i32::MAX),
         node: subject.node,
-        agreement: subject.agreement,
+        subject: subject.agreement.as_str(),
     };
     let effects = effects.iter().map(serde_json::to_value).collect::<Result<Vec<_>, _>>()?;
     table::insert_effects(tx, key, &effects, context.now(), skips_queued).await?;
@@ -141,7 +143,7 @@ async fn insert(
 
 /// Drops the undelivered effects of an agreement, because its end makes them pointless.
 pub(crate) async fn supersede(tx: &mut PgConnection, agreement: &AgreementId) -> Result<(), StoreError> {
-    table::delete_of_agreement(tx, agreement).await
+    table::delete_of_subject(tx, agreement.as_str()).await
 }
 
 /// The outcome of delivering a node's effects.
@@ -327,7 +329,7 @@ async fn deliver_in_order(context: Arc<Context>, rows: Vec<OutboxRow>) -> Report
         if let Err(error) = deliver::deliver(&context, &row).await {
             tracing::debug!(
                 node.id = row.node.as_str(),
-                agreement.id = row.agreement.as_str(),
+                subject = row.subject,
                 error = &error as &dyn std::error::Error,
                 "effect not delivered, will be retried"
             );

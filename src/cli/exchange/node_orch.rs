@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use evenkeel_wire::exchange::node_orchestration::{Availability, PutNodeOrchestration};
+use evenkeel_wire::exchange::node_orchestration::{Availability, PatchNodeOrchestration};
 use serde_json::Value;
 
 use super::node::NODES;
@@ -23,6 +23,16 @@ pub enum NodeOrchCommand {
     },
     /// Sets whether services are placed on a node, for instance to drain it before maintenance
     Set(NodeOrchSet),
+    /// Freezes a node: nothing starts, stops or moves there by itself
+    Freeze {
+        /// Node to freeze
+        node: String,
+    },
+    /// Ends that a node is frozen
+    Thaw {
+        /// Node to thaw
+        node: String,
+    },
 }
 
 /// What is asked of the engine for a node.
@@ -58,6 +68,8 @@ pub async fn run(command: NodeOrchCommand, context: &Context, exchange: &Exchang
             let progress = async || wait::node::progress(context, exchange, &id, set.availability).await;
             set.wait.follow(context, &format!("the availability of node {id}"), progress).await
         }
+        NodeOrchCommand::Freeze { node } => freeze(exchange, &node, true).await,
+        NodeOrchCommand::Thaw { node } => freeze(exchange, &node, false).await,
     }
 }
 
@@ -72,7 +84,7 @@ async fn show(exchange: &Exchange, node: &str) -> Outcome<View> {
 
 async fn change(exchange: &Exchange, set: &NodeOrchSet) -> Outcome {
     let id = exchange.node_id(&set.node);
-    let body = PutNodeOrchestration { availability: set.availability };
+    let body = PatchNodeOrchestration::availability(set.availability);
     exchange.server.client.patch_node_orchestration(&id, &body).await.map_err(|error| {
         if error.is_not_found() {
             return NODES.missing(&set.node);
@@ -80,6 +92,23 @@ async fn change(exchange: &Exchange, set: &NodeOrchSet) -> Outcome {
         exchange.server.failed(&format!("setting the availability of node {id}"), &error)
     })?;
     exchange.server.report_done(&report(id.as_str(), set.availability));
+    Ok(())
+}
+
+async fn freeze(exchange: &Exchange, node: &str, frozen: bool) -> Outcome {
+    let id = exchange.node_id(node);
+    let doing = if frozen { "freezing" } else { "thawing" };
+    exchange.server.client.freeze_node(&id, frozen).await.map_err(|error| {
+        if error.is_not_found() {
+            return NODES.missing(node);
+        }
+        exchange.server.failed(&format!("{doing} node {id}"), &error)
+    })?;
+    exchange.server.report_done(&if frozen {
+        format!("node {id} is frozen: what runs there goes on, and nothing starts, stops or moves by itself")
+    } else {
+        format!("node {id} is not frozen")
+    });
     Ok(())
 }
 

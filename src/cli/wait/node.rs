@@ -51,7 +51,8 @@ fn judge(node: &str, wanted: Availability, reasons: &[Reason], active: &[Agreeme
 
 fn is_active(pair: &Reason) -> bool {
     let placement = pair.placement();
-    is_settled(&placement) && !matches!(placement.blocked.kind.as_str(), "node-draining" | "node-paused")
+    is_settled(&placement)
+        && !matches!(placement.blocked.kind.as_str(), "node-draining" | "node-paused" | "frozen")
 }
 
 #[cfg(test)]

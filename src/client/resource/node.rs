@@ -6,12 +6,14 @@ use evenkeel_ids::{AgreementId, NodeId};
 use evenkeel_wire::RawJson;
 use evenkeel_wire::exchange::message::{NodeMessage, NodeMessagesResponse, PostMessage};
 use evenkeel_wire::exchange::node::{NodeResponse, NodesResponse, PutNode};
-use evenkeel_wire::exchange::node_orchestration::PutNodeOrchestration;
+use evenkeel_wire::exchange::node_orchestration::PatchNodeOrchestration;
 use evenkeel_wire::exchange::node_part::{
     NodeAgreement, NodeAgreementsResponse, NodeErrorsResponse, NodeStatusResponse, PutNodeAgreement,
     PutNodeErrors, PutNodeStatus,
 };
-use evenkeel_wire::exchange::node_task::{NodeTask, NodeTasksResponse, PutNodeTaskStatus, TaskConflict};
+use evenkeel_wire::exchange::node_task::{
+    NodeTask, NodeTasksResponse, PutNodeTask, PutNodeTaskStatus, TaskConflict,
+};
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::{Method, StatusCode};
 use serde::de::IgnoredAny;
@@ -119,9 +121,14 @@ impl Client {
     pub async fn patch_node_orchestration(
         &self,
         node: &NodeId,
-        change: &PutNodeOrchestration,
+        change: &PatchNodeOrchestration,
     ) -> Result<ApiResponse, ClientError> {
         self.patch(node_path(node, &["orchestration", "spec"]), change).await
+    }
+
+    /// Freezes a node, or ends that it is frozen.
+    pub async fn freeze_node(&self, node: &NodeId, frozen: bool) -> Result<ApiResponse, ClientError> {
+        self.post_empty(node_path(node, &["actions", if frozen { "freeze" } else { "thaw" }])).await
     }
 
     /// A node's policy as it is stored.
@@ -209,6 +216,26 @@ impl Client {
     pub async fn list_node_tasks(&self, node: &NodeId) -> Result<Option<Vec<NodeTask>>, ClientError> {
         let found: Option<NodeTasksResponse> = self.get(node_path(node, &["tasks"])).await?;
         Ok(found.map(|found| found.tasks))
+    }
+
+    /// Publishes what is wanted of a task.
+    pub async fn put_node_task(
+        &self,
+        node: &NodeId,
+        task: &str,
+        body: &PutNodeTask,
+    ) -> Result<ApiResponse, ClientError> {
+        self.put(node_path(node, &["tasks", task]), body).await
+    }
+
+    /// Removes a task, unless it was written under a later lease.
+    pub async fn delete_node_task(
+        &self,
+        node: &NodeId,
+        task: &str,
+        fencing: i64,
+    ) -> Result<bool, ClientError> {
+        self.delete(node_path(node, &["tasks", task]).query("fencing", &fencing.to_string())).await
     }
 
     /// Reports the state of a task.

@@ -1,6 +1,7 @@
-//! What is seen of a task whose node does not report tasks: its agreement, and the instance in the node's status.
+//! What is seen of a task: the report of its node, or, if the node does not report tasks, its agreement and the instance in the
+//! node's status.
 //!
-//! Source: orchestration 1.9, B3.
+//! Source: orchestration 1.8, 1.9, B3.
 
 use jiff::Timestamp;
 
@@ -26,9 +27,16 @@ pub(crate) fn observe(model: &Model, task: &Task, workload: &Workload, now: Time
     let Some(node) = &task.node else { return Seen::default() };
     let agreement = agreement_of(model, task);
     let mut wake_at = None;
-    let state = match agreement {
-        Some(agreement) => state_by(model, task, agreement, workload, now, &mut wake_at),
-        None => without_agreement(task),
+    let reported = if model.is_capable(node) {
+        reported(model, task, agreement, now, &mut wake_at)
+    } else {
+        Reported::Unknown
+    };
+    let state = match (reported, agreement) {
+        (Reported::State(state, at), _) => Some((state, Some(at))),
+        (Reported::Awaited, _) => None,
+        (Reported::Unknown, Some(agreement)) => state_by(model, task, agreement, workload, now, &mut wake_at),
+        (Reported::Unknown, None) => without_agreement(task),
     };
     let mut seen = task.clone();
     if let Some(agreement) = agreement {
@@ -43,17 +51,54 @@ pub(crate) fn observe(model: &Model, task: &Task, workload: &Workload, now: Time
 }
 
 /// Returns the agreement that carries a task out, live or lately ended.
-fn agreement_of<'m>(model: &'m Model, task: &Task) -> Option<&'m Agreement> {
+fn agreement_of<'m>(model: &'m Model, task: &'m Task) -> Option<&'m Agreement> {
     if let Some(id) = &task.agreement {
         return model.agreement(id);
     }
     let (node, policy) = (task.node.as_ref()?, &task.unit_id.policy);
-    let live = model.live_agreement(node, policy).into_iter();
+    let live = model.live_agreements(node, policy);
     let ended = model.lately_ended_on(node).filter(|one| one.policy == *policy);
     live.chain(ended).find(|one| one.task.as_ref() == Some(&task.id))
 }
 
 type At = Option<Timestamp>;
+
+/// What a capable node says of a task.
+enum Reported {
+    /// A later state than the known one, and when it was reached.
+    State(TaskState, Timestamp),
+    /// Nothing new; it will report the next state.
+    Awaited,
+    /// It will say nothing more.
+    Unknown,
+}
+
+/// Returns what a capable node reported about a task.
+///
+/// A node that was asked to end the agreement reports when everything has stopped; if it does not do so in time, what its status says
+/// counts. The clock of a node may be wrong, so a change counts as made after the one before and not in the future.
+fn reported(
+    model: &Model,
+    task: &Task,
+    agreement: Option<&Agreement>,
+    now: Timestamp,
+    wake_at: &mut At,
+) -> Reported {
+    let node = task.node.as_ref().and_then(|node| model.node(node));
+    let report = node.and_then(|record| record.tasks.get(&task.id));
+    if let Some(report) = report.filter(|report| task.state.may_become(&report.state)) {
+        return Reported::State(report.state.clone(), report.at.max(task.state_at).min(now));
+    }
+    let Some(agreement) = agreement else { return Reported::Unknown };
+    let AgreementState::Ended { at, was_final, .. } = agreement.state else { return Reported::Awaited };
+    let until = later(at, STOP_CONFIRMATION_SECS);
+    let has_accepted = was_final || task.state.rank() >= TaskState::Accepted.rank();
+    if !has_accepted || now >= until {
+        return Reported::Unknown;
+    }
+    *wake_at = Some(until);
+    Reported::Awaited
+}
 
 /// A task without agreement never had one, or its end was forgotten.
 fn without_agreement(task: &Task) -> Option<(TaskState, At)> {

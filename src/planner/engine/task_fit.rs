@@ -38,13 +38,17 @@ pub(crate) fn startable<'a>(
     let is_tried = |task: &Task| {
         task.agreement.is_some()
             || model
-                .lately_ended_on(node)
+                .live_agreements(node, policy)
+                .chain(model.lately_ended_on(node))
                 .any(|one| one.policy == *policy && one.task.as_ref() == Some(&task.id))
     };
+    // An agent that reads tasks prepares them before they are to run.
+    let is_due =
+        |task: &Task| task.desired == DesiredState::Running || task.is_wanted() && model.is_capable(node);
     let wanted = model
         .engine
         .tasks_on(node, policy)
-        .find(|task| task.desired == DesiredState::Running && !task.state.is_ended() && !is_tried(task));
+        .find(|task| is_due(task) && !task.state.is_ended() && !is_tried(task));
     let workload = model.workload_of(policy);
     Some(match (wanted, workload) {
         (Some(task), Some(workload)) => Ok(Wanted { task, is_single: workload.goal.is_exclusive() }),
@@ -88,10 +92,14 @@ pub(crate) fn fit(model: &Model, agreement: &Agreement, now: Timestamp) -> Optio
     if !task.is_wanted() || task.state.is_ended() {
         return Some(Fit::Lost(Blocked::NoTask));
     }
-    let is_failed = model
-        .workload_of(policy)
-        .is_some_and(|workload| observe::failure(model, task, agreement, workload, now).is_some());
-    if is_failed {
+    let is_capable = model.is_capable(&agreement.node);
+    let is_failed = !is_capable
+        && model
+            .workload_of(policy)
+            .is_some_and(|workload| observe::failure(model, task, agreement, workload, now).is_some());
+    // An agent that does not read tasks (any more) cannot wait to start one.
+    let starts_too_early = !is_capable && task.desired == DesiredState::Ready;
+    if is_failed || starts_too_early {
         return Some(Fit::Lost(Blocked::NoTask));
     }
     let number = if task.spec.number == 0 { record.versions.current.number } else { task.spec.number };

@@ -127,7 +127,7 @@ pub fn fit(model: &Model, agreement: &Agreement, now: Timestamp) -> Fit {
     match (model.availability(&agreement.node), fit) {
         (Availability::Drain, Fit::Clean(_) | Fit::Outdated(_) | Fit::Unclear(_)) => Fit::Leaving,
         (_, Fit::Clean(_) | Fit::Outdated(_) | Fit::Unclear(_)) if is_left_to_another => Fit::Leaving,
-        (Availability::Pause, Fit::Outdated(_)) => Fit::Unclear(Blocked::NodePaused),
+        (Availability::Pause, Fit::Outdated(_)) => Fit::Unclear(model.paused_by(&agreement.node)),
         (_, fit) => fit,
     }
 }

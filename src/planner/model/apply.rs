@@ -34,6 +34,9 @@ impl Model {
             Event::NodeAgreementsChanged { node, agreements } => {
                 self.change_node(node, |record| record.agreements = Some(agreements.clone()));
             }
+            Event::NodeTasksChanged { node, tasks } => {
+                self.change_node(node, |record| record.tasks.clone_from(tasks));
+            }
             Event::HeartbeatsSeen { at } => {
                 for (node, &seen) in at {
                     self.put_heartbeat(node, seen, now);
@@ -271,13 +274,19 @@ impl Model {
         }
         if agreement.is_live() {
             self.live_nodes.entry(pair.1.clone()).or_default().insert(pair.0.clone());
-            self.live.insert(pair, agreement.id.clone());
-        } else {
-            if self.live.get(&pair) == Some(&agreement.id) {
-                self.forget_live(&pair);
+            if !agreement.is_side_by_side {
+                let is_other = |one: &&Agreement| one.id != agreement.id && !one.is_side_by_side;
+                let replaced = self.live_agreements(&pair.0, &pair.1).filter(is_other);
+                let replaced: Vec<AgreementId> = replaced.map(|one| one.id.clone()).collect();
+                replaced.into_iter().for_each(|id| {
+                    self.live.remove(&(pair.0.clone(), pair.1.clone(), id));
+                });
             }
+            self.live.insert((pair.0, pair.1, agreement.id.clone()));
+        } else {
+            self.forget_live(&pair, &agreement.id);
             self.not_running_since.remove(&agreement.id);
-            self.ended.entry(pair.0).or_default().insert(agreement.id.clone());
+            self.ended.entry(agreement.node.clone()).or_default().insert(agreement.id.clone());
         }
         if agreement.awaits_stop {
             self.awaiting_stop.insert(agreement.id.clone());
@@ -300,9 +309,11 @@ impl Model {
         }
     }
 
-    pub(super) fn forget_live(&mut self, pair: &(NodeId, PolicyId)) {
-        self.live.remove(pair);
-        if let Some(nodes) = self.live_nodes.get_mut(&pair.1) {
+    pub(super) fn forget_live(&mut self, pair: &(NodeId, PolicyId), agreement: &AgreementId) {
+        self.live.remove(&(pair.0.clone(), pair.1.clone(), agreement.clone()));
+        if self.live_agreement(&pair.0, &pair.1).is_none()
+            && let Some(nodes) = self.live_nodes.get_mut(&pair.1)
+        {
             nodes.remove(&pair.0);
             if nodes.is_empty() {
                 self.live_nodes.remove(&pair.1);

@@ -1,4 +1,4 @@
-//! The reported condition of nodes: whether they are alive, and whether their drain is complete.
+//! The reported condition of nodes: whether they are alive, whether their drain is complete, and whether they are frozen.
 
 use std::ops::Bound;
 
@@ -17,6 +17,8 @@ pub struct NodeCondition {
     pub down_since: Option<Timestamp>,
     /// Whether the node is being drained and has no agreement any more.
     pub is_drained: bool,
+    /// Whether it is frozen.
+    pub is_frozen: bool,
 }
 
 impl Model {
@@ -45,9 +47,9 @@ impl Model {
                 Liveness::Alive => None,
                 Liveness::Down { since } => Some(since),
             };
-            let is_drained =
-                self.availability(node) == Availability::Drain && self.live_on(node).next().is_none();
-            Some(NodeCondition { node: node.clone(), down_since, is_drained })
+            let facts = &self.nodes.get(node)?.facts;
+            let is_drained = facts.availability == Availability::Drain && self.live_on(node).next().is_none();
+            Some(NodeCondition { node: node.clone(), down_since, is_drained, is_frozen: facts.is_frozen })
         });
         (conditions.collect(), last)
     }

@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn three_exits_within_the_window_are_a_crash_loop() {
         let (mut model, now) = running_group(&["a", "b"]);
-        let agreement = model.live.values().next().and_then(|id| model.agreements.get(id)).unwrap().clone();
+        let agreement = model.agreements().next().unwrap().clone();
         for (exits, window, expected) in [
             (&[100, 101][..], 300, false),
             (&[100, 101, 103], 5, true),
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn nothing_runs_on_a_node_whose_agent_was_stopped() {
         let (mut model, now) = running_group(&["a", "b"]);
-        let agreement = model.live.values().next().and_then(|id| model.agreements.get(id)).unwrap().clone();
+        let agreement = model.agreements().next().unwrap().clone();
         let facts = model.nodes[&agreement.node].facts.clone();
         let node = Box::new(crate::facts::NodeFacts { is_stopped: true, ..facts });
         model.apply(&Event::NodeChanged { node }, now);

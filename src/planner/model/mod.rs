@@ -77,7 +77,8 @@ pub struct Model {
     pub(crate) groups: BTreeMap<GroupId, HaGroupFacts>,
     pub(crate) group_of: BTreeMap<NodeId, GroupId>,
     pub(crate) agreements: BTreeMap<AgreementId, Agreement>,
-    pub(crate) live: BTreeMap<(NodeId, PolicyId), AgreementId>,
+    /// The live agreements. Only the tasks of a capable node may have several of one policy.
+    pub(crate) live: BTreeSet<(NodeId, PolicyId, AgreementId)>,
     pub(crate) live_nodes: BTreeMap<PolicyId, BTreeSet<NodeId>>,
     pub(crate) ended: BTreeMap<NodeId, BTreeSet<AgreementId>>,
     /// Status of proposals that are not final yet.
@@ -172,9 +173,26 @@ impl Model {
         self.agreements.get(id)
     }
 
-    /// Returns the live agreement of a pair.
+    /// Returns the live agreement of a pair; the first by id, if it carries out several tasks.
     pub fn live_agreement(&self, node: &NodeId, policy: &PolicyId) -> Option<&Agreement> {
-        self.live.get(&(node.clone(), policy.clone())).and_then(|id| self.agreements.get(id))
+        self.live_agreements(node, policy).next()
+    }
+
+    /// Returns the live agreements of a pair, by id.
+    pub fn live_agreements<'m>(
+        &'m self,
+        node: &NodeId,
+        policy: &PolicyId,
+    ) -> impl Iterator<Item = &'m Agreement> + use<'m> {
+        let from = (node.clone(), policy.clone(), AgreementId::from_text(""));
+        let (node, policy) = (node.clone(), policy.clone());
+        let of_pair = self.live.range(from..).take_while(move |(one, of, _)| *one == node && *of == policy);
+        of_pair.filter_map(|(.., id)| self.agreements.get(id))
+    }
+
+    /// Returns whether the agent of a node reads tasks and reports their states.
+    pub fn is_capable(&self, node: &NodeId) -> bool {
+        self.nodes.get(node).is_some_and(|record| record.facts.is_capable)
     }
 
     /// Returns all agreements, live and lately ended, by id.
@@ -227,9 +245,15 @@ impl Model {
 
     /// Returns the lease under which this agbot may act for a workload unit, if it holds the partition. Groups are never split.
     pub fn lease_for_unit(&self, unit_id: &UnitId) -> Option<Lease> {
+        self.lease_of(self.partition_of_unit(unit_id))
+    }
+
+    /// Returns the partition that decides about a workload unit.
+    pub fn partition_of_unit(&self, unit_id: &UnitId) -> u32 {
+        let count = self.settings.partition_count;
         match &unit_id.part {
-            Part::All => self.lease_for_workload(&unit_id.policy),
-            Part::Group(group) => self.lease_for_group(group),
+            Part::All => partition(&["workload", unit_id.policy.as_str()], count),
+            Part::Group(group) => partition_of_group(group, count),
         }
     }
 

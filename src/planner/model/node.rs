@@ -1,12 +1,15 @@
 //! The model's record of one node.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_domain::policy::{ConstraintList, PropertyList, constraint::Expression};
-use evenkeel_ids::AgreementId;
+use evenkeel_ids::{AgreementId, TaskId};
 use jiff::Timestamp;
 
-use crate::facts::{NodeFacts, NodePolicyFacts, NodeStatusFacts};
+use crate::{
+    facts::{NodeFacts, NodePolicyFacts, NodeStatusFacts},
+    workload::TaskReport,
+};
 
 /// The parsed deployment policy of a node.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +30,8 @@ pub struct NodeRecord {
     pub status: Option<NodeStatusFacts>,
     /// Agreements the exchange has of it; none when not read.
     pub agreements: Option<BTreeSet<AgreementId>>,
+    /// Its last report about each of its tasks.
+    pub tasks: BTreeMap<TaskId, TaskReport>,
     pub(crate) policy: Option<NodePolicy>,
     /// When it was alive again after it had been down: earlier reports are no longer believed.
     pub(crate) back_at: Option<Timestamp>,
@@ -40,6 +45,7 @@ impl NodeRecord {
             facts,
             status: None,
             agreements: None,
+            tasks: BTreeMap::new(),
             policy: None,
             back_at: None,
             group: group.map(str::to_owned),

@@ -13,7 +13,7 @@ use crate::{
     facts::{Availability, DeploymentPolicyFacts, HaGroupFacts, NodeStatusFacts, ServiceFacts},
     matching::{Consumer, consumer},
     pair::STOP_CONFIRMATION_SECS,
-    report::Blocked,
+    report::{Blocked, FrozenLevel},
     usage::{later, secs_since},
 };
 
@@ -67,9 +67,22 @@ impl Model {
         self.nodes.get(node).is_some_and(|record| record.facts.is_stopped)
     }
 
-    /// Returns the availability that the operator set for a node.
+    /// Returns the availability that holds for instances without tasks: that of the operator, and like paused on a frozen node.
     pub fn availability(&self, node: &NodeId) -> Availability {
-        self.nodes.get(node).map(|record| record.facts.availability).unwrap_or_default()
+        match self.nodes.get(node) {
+            Some(record) if record.facts.is_frozen => Availability::Pause,
+            record => record.map(|record| record.facts.availability).unwrap_or_default(),
+        }
+    }
+
+    /// Returns why nothing new is started on a node that is not open for it.
+    pub(crate) fn paused_by(&self, node: &NodeId) -> Blocked {
+        if self.is_frozen(node) { Blocked::Frozen { level: FrozenLevel::Node } } else { Blocked::NodePaused }
+    }
+
+    /// Returns whether a user froze a node.
+    pub(crate) fn is_frozen(&self, node: &NodeId) -> bool {
+        self.nodes.get(node).is_some_and(|record| record.facts.is_frozen)
     }
 
     /// Returns whether an instance could be started on a node: it is alive and open for placement.
@@ -247,14 +260,14 @@ impl Model {
     /// Returns the live agreements of a policy, by node.
     pub(crate) fn agreements_of<'a>(&'a self, policy: &'a PolicyId) -> impl Iterator<Item = &'a Agreement> {
         let nodes = self.live_nodes.get(policy).into_iter().flatten();
-        nodes.filter_map(move |node| self.live_agreement(node, policy))
+        nodes.flat_map(move |node| self.live_agreements(node, policy))
     }
 
     /// Returns the live agreements of a node.
     pub fn live_on<'a>(&'a self, node: &'a NodeId) -> impl Iterator<Item = &'a Agreement> {
-        let from = (node.clone(), PolicyId::from_text("/"));
-        let of_node = self.live.range(from..).take_while(move |((one, _), _)| one == node);
-        of_node.filter_map(|(_, id)| self.agreements.get(id))
+        let from = (node.clone(), PolicyId::from_text("/"), AgreementId::from_text(""));
+        let of_node = self.live.range(from..).take_while(move |(one, ..)| one == node);
+        of_node.filter_map(|(.., id)| self.agreements.get(id))
     }
 
     /// Returns the agreements of a node that ended lately.

@@ -38,7 +38,7 @@ impl Model {
     /// Returns the keys of all records that the model holds.
     pub fn record_keys(&self) -> RecordKeys {
         RecordKeys {
-            agreements: self.live.values().cloned().collect(),
+            agreements: self.live.iter().map(|(.., id)| id.clone()).collect(),
             usage: self.usage.keys().chain(self.backoff.keys()).cloned().collect(),
             claims: self.claims.keys().cloned().collect(),
             rollouts: self.rollouts.keys().cloned().collect(),
@@ -114,9 +114,7 @@ impl Model {
         let pair = (agreement.node.clone(), agreement.policy.clone());
         self.agreements.remove(id);
         self.not_running_since.remove(id);
-        if self.live.get(&pair) == Some(id) {
-            self.forget_live(&pair);
-        }
+        self.forget_live(&pair, id);
         self.touched.insert(pair.0);
     }
 

@@ -39,7 +39,7 @@ impl Model {
 
     /// Returns the nodes with live agreements.
     pub fn nodes_with_agreements(&self) -> BTreeSet<NodeId> {
-        self.live.keys().map(|(node, _)| node.clone()).collect()
+        self.live.iter().map(|(node, ..)| node.clone()).collect()
     }
 
     /// Returns the management policies under which a node holds agent claims.
@@ -69,8 +69,8 @@ impl Model {
             .collect();
         nodes.extend(
             self.live
-                .values()
-                .filter_map(|id| self.agreements.get(id))
+                .iter()
+                .filter_map(|(.., id)| self.agreements.get(id))
                 .filter(|agreement| self.observed(agreement, now) != Observed::Running)
                 .map(|agreement| agreement.node.clone()),
         );

@@ -18,15 +18,13 @@ use crate::{
     event::Event,
     facts::DeploymentPolicyFacts,
     place::{NodeTable, UnitNode},
-    reconcile::{NodeExtras, unit_node, unit_nodes},
+    reconcile::{unit_node, unit_nodes},
     usage::later,
     workload::{
         Instance, NodeScope, Part, SlotTasks, Task, UnitId, Workload, WorkloadRecord, WorkloadUnit,
         workload_units,
     },
 };
-
-static NO_NODES: BTreeSet<NodeId> = BTreeSet::new();
 
 impl Model {
     /// Returns the row of a workload.
@@ -60,6 +58,17 @@ impl Model {
     /// Returns a task.
     pub fn task(&self, id: &TaskId) -> Option<&Task> {
         self.engine.task(id)
+    }
+
+    /// Returns the capable nodes that have or had tasks.
+    pub fn nodes_that_report_tasks(&self) -> BTreeSet<NodeId> {
+        let tasks = self.engine.task_ids().filter_map(|id| self.task(id));
+        tasks.filter_map(|task| task.node.clone()).filter(|node| self.is_capable(node)).collect()
+    }
+
+    /// Returns the tasks that a node has or had.
+    pub fn tasks_of<'a>(&'a self, node: &'a NodeId) -> impl Iterator<Item = &'a Task> {
+        self.engine.pairs_of(node).flat_map(move |(_, policy)| self.engine.tasks_on(node, policy))
     }
 
     /// Returns the row of a workload on a node.
@@ -223,8 +232,7 @@ impl Model {
         {
             let others = self.nodes_with_tasks(&workload_unit.id);
             let instances = self.engine.instances_of(policy);
-            let extras = NodeExtras { instances, frozen: &NO_NODES, capable: &NO_NODES };
-            let nodes = unit_nodes(self, &workload, &workload_unit, &others, extras, now);
+            let nodes = unit_nodes(self, &workload, &workload_unit, &others, instances, now);
             let table = NodeTable::new(nodes, workload.placement.max_per_node);
             let unit_id = workload_unit.id;
             self.engine.put_table(&unit_id, table);
@@ -282,8 +290,7 @@ impl Model {
             let record = self.nodes.get(node)?;
             let found = unit.table.find(node).cloned().unwrap_or_else(|| {
                 let instances = self.engine.instances_of(policy);
-                let extras = NodeExtras { instances, frozen: &NO_NODES, capable: &NO_NODES };
-                unit_node(self, &workload, unit_id, record, extras, now)
+                unit_node(self, &workload, unit_id, record, instances, now)
             });
             Some(UnitNode { is_member, ..found })
         };
@@ -309,8 +316,7 @@ impl Model {
                 continue;
             };
             let instances = self.engine.instances_of(&unit_id.policy);
-            let extras = NodeExtras { instances, frozen: &NO_NODES, capable: &NO_NODES };
-            let found = unit_node(self, workload, unit_id, record, extras, now);
+            let found = unit_node(self, workload, unit_id, record, instances, now);
             let found = UnitNode { is_member: old.is_member, ..found };
             if found != *old {
                 let is_due = unit.is_waiting() || workload.goal.is_per_node();

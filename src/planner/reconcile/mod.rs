@@ -28,7 +28,7 @@ use crate::{
 pub use dry_run::{DryRun, ExpectedChange, ExpectedKind, dry_removal, dry_run};
 pub(crate) use pass::UnitPass;
 pub use plan::{InstanceFailure, TaskChange, UnitEvent, UnitPlan};
-pub use unit_nodes::{NodeExtras, unit_node, unit_nodes};
+pub use unit_nodes::{Instances, unit_node, unit_nodes};
 
 /// The times and limits of an organization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -20,16 +20,8 @@ use crate::{
     workload::{Instance, UnitId, Workload, WorkloadUnit},
 };
 
-/// What is known of nodes beyond the model.
-#[derive(Debug, Clone, Copy)]
-pub struct NodeExtras<'a> {
-    /// The workload's instance rows.
-    pub instances: &'a BTreeMap<NodeId, Instance>,
-    /// Nodes that a user froze.
-    pub frozen: &'a BTreeSet<NodeId>,
-    /// Nodes whose agents read tasks.
-    pub capable: &'a BTreeSet<NodeId>,
-}
+/// The rows of a workload on nodes.
+pub type Instances = BTreeMap<NodeId, Instance>;
 
 /// Returns the nodes of a workload unit, in scope order; nodes that the model does not know are left out.
 ///
@@ -39,7 +31,7 @@ pub fn unit_nodes(
     workload: &Workload,
     workload_unit: &WorkloadUnit,
     others: &BTreeSet<NodeId>,
-    extras: NodeExtras<'_>,
+    instances: &Instances,
     now: Timestamp,
 ) -> Vec<UnitNode> {
     let members: BTreeSet<&NodeId> = workload_unit.nodes.iter().collect();
@@ -47,7 +39,7 @@ pub fn unit_nodes(
     let all = workload_unit.nodes.iter().map(|node| (node, true)).chain(left.map(|node| (node, false)));
     let one = |(node, is_member)| {
         let record = model.node(node)?;
-        let found = unit_node(model, workload, &workload_unit.id, record, extras, now);
+        let found = unit_node(model, workload, &workload_unit.id, record, instances, now);
         Some(UnitNode { is_member, ..found })
     };
     all.filter_map(one).collect()
@@ -59,14 +51,14 @@ pub fn unit_node(
     workload: &Workload,
     unit_id: &UnitId,
     record: &NodeRecord,
-    extras: NodeExtras<'_>,
+    instances: &Instances,
     now: Timestamp,
 ) -> UnitNode {
     let id = &record.facts.id;
-    let row = extras.instances.get(id).cloned().unwrap_or_default();
-    let frozen = match (extras.frozen.contains(id), row.is_frozen) {
-        (true, _) => Some(FrozenLevel::Node),
-        (false, true) => Some(FrozenLevel::Instance),
+    let row = instances.get(id).cloned().unwrap_or_default();
+    let frozen = match (row.is_frozen, record.facts.is_frozen) {
+        (true, _) => Some(FrozenLevel::Instance),
+        (false, true) => Some(FrozenLevel::Node),
         (false, false) => None,
     };
     UnitNode {
@@ -83,7 +75,7 @@ pub fn unit_node(
         frozen,
         start_failed: row.failed,
         is_pinned: row.is_pinned,
-        is_capable: extras.capable.contains(id),
+        is_capable: record.facts.is_capable,
         group: record.group().map(|group| GroupId::new(id.org(), group)),
         cleared_at: row.cleared_at,
         last_start_at: row.last_start_at,
@@ -203,8 +195,7 @@ mod tests {
             Instance { is_frozen: true, failed: Some("failed".into()), ..Instance::default() },
         )]);
         let none = BTreeSet::new();
-        let extras = NodeExtras { instances: &rows, frozen: &none, capable: &none };
-        unit_nodes(&model, &workload, &workload_unit, &none, extras, now)
+        unit_nodes(&model, &workload, &workload_unit, &none, &rows, now)
     }
 
     #[test]

@@ -1,15 +1,15 @@
-//! The object `orchestration` of a node: whether services are placed on it.
+//! The object `orchestration` of a node: whether services are placed on it, and whether it is frozen.
 //!
-//! Source: orchestration 1.7, B9.
+//! Source: orchestration 1.7, A12, B9.
 
 use evenkeel_domain::orchestration::object::{Members, MembersError, Object};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
 const SPEC: Members = Members {
-    known: &["availability"],
-    unsupported: &["frozen", "faultDomain", "upgradeDomain", "capacities"],
+    known: &["availability", "frozen"],
+    unsupported: &["faultDomain", "upgradeDomain", "capacities"],
 };
 
 /// Whether services are placed on a node, and whether those that run there stay.
@@ -59,6 +59,14 @@ pub struct NodeOrchestration {
     /// Whether services are placed on the node.
     #[schema(required = true)]
     pub availability: Availability,
+    /// True when nothing starts, stops or moves there by itself; left out when it is not frozen.
+    #[serde(deserialize_with = "true_or_else", skip_serializing_if = "std::ops::Not::not")]
+    pub frozen: bool,
+}
+
+/// What cannot be read, because another version wrote it, is false.
+fn true_or_else<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
+    Ok(Value::deserialize(value)? == Value::Bool(true))
 }
 
 impl NodeOrchestration {
@@ -84,6 +92,52 @@ pub struct NodeOrchestrationResponse {
 pub struct PutNodeOrchestration {
     /// Whether services are placed on the node.
     pub availability: Availability,
+    /// Whether the node is frozen.
+    #[schema(required = false)]
+    pub frozen: bool,
+}
+
+/// Changes what the operator of a node asks of the engine.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(try_from = "Value", deny_unknown_fields)]
+pub struct PatchNodeOrchestration {
+    /// Whether services are placed on the node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub availability: Option<Availability>,
+    /// Whether the node is frozen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frozen: Option<bool>,
+}
+
+impl PatchNodeOrchestration {
+    /// A change of the availability alone.
+    #[must_use]
+    pub fn availability(availability: Availability) -> Self {
+        Self { availability: Some(availability), ..Self::default() }
+    }
+
+    /// A change of whether the node is frozen alone.
+    #[must_use]
+    pub fn frozen(frozen: bool) -> Self {
+        Self { frozen: Some(frozen), ..Self::default() }
+    }
+}
+
+impl TryFrom<Value> for PatchNodeOrchestration {
+    type Error = MembersError;
+
+    fn try_from(value: Value) -> Result<Self, MembersError> {
+        let mut spec = Object::open(String::new(), value, &SPEC)?;
+        let change = Self { availability: word(&mut spec)?, frozen: spec.boolean("frozen")? };
+        if change == Self::default() {
+            return Err(spec.broken("availability", "or frozen must be given"));
+        }
+        Ok(change)
+    }
+}
+
+fn word(spec: &mut Object) -> Result<Option<Availability>, MembersError> {
+    spec.word("availability", &Availability::ALL.map(|one| (one.word(), Some(one))))
 }
 
 impl TryFrom<Value> for PutNodeOrchestration {
@@ -91,11 +145,9 @@ impl TryFrom<Value> for PutNodeOrchestration {
 
     fn try_from(value: Value) -> Result<Self, MembersError> {
         let mut spec = Object::open(String::new(), value, &SPEC)?;
-        let words = Availability::ALL.map(|one| (one.word(), Some(one)));
-        let availability = spec
-            .word("availability", &words)?
+        let availability = word(&mut spec)?
             .ok_or_else(|| spec.broken("availability", "must be given: active, pause or drain"))?;
-        Ok(Self { availability })
+        Ok(Self { availability, frozen: spec.boolean("frozen")?.unwrap_or_default() })
     }
 }
 
@@ -115,7 +167,7 @@ mod tests {
             (json!({"availability": "drained"}), "availability must be active, pause or drain"),
             (json!({"availability": "Drain"}), "availability must be active, pause or drain"),
             (json!({"availability": ["drain"]}), "availability must be active, pause or drain"),
-            (json!({"availability": "drain", "frozen": false}), "frozen is not supported"),
+            (json!({"availability": "drain", "frozen": 1}), "frozen must be true or false"),
             (json!({"faultDomain": "fd:/a"}), "faultDomain is not supported"),
             (json!({"upgradeDomain": "a"}), "upgradeDomain is not supported"),
             (json!({"capacities": {}}), "capacities is not supported"),
@@ -136,14 +188,31 @@ mod tests {
             assert_eq!(read.availability, availability);
             assert_eq!(
                 serde_json::from_value::<NodeOrchestration>(written).unwrap(),
-                NodeOrchestration { availability }
+                NodeOrchestration { availability, frozen: false }
             );
         }
     }
 
     #[test]
+    fn change_names_what_it_changes() {
+        let change =
+            |value: Value| PatchNodeOrchestration::try_from(value).map_err(|error| error.to_string());
+        assert_eq!(change(json!({"frozen": true})), Ok(PatchNodeOrchestration::frozen(true)));
+        let drain = PatchNodeOrchestration::availability(Availability::Drain);
+        assert_eq!(change(json!({"availability": "drain"})), Ok(drain));
+        assert_eq!(serde_json::to_value(drain).unwrap(), json!({"availability": "drain"}));
+        for value in [json!({}), json!({"frozen": null})] {
+            assert_eq!(change(value), Err("availability or frozen must be given".to_owned()));
+        }
+        let frozen: NodeOrchestration =
+            serde_json::from_value(json!({"availability": "active", "frozen": true})).unwrap();
+        assert_eq!(frozen.unless_default(), Some(frozen));
+    }
+
+    #[test]
     fn what_another_version_says_of_a_node_is_active() {
-        for value in [json!({}), json!({"availability": "asleep"}), json!({"availability": null, "more": 1})]
+        for value in
+            [json!({}), json!({"availability": "asleep"}), json!({"availability": null, "frozen": "1"})]
         {
             let read: NodeOrchestration = serde_json::from_value(value).unwrap();
             assert_eq!(read.unless_default(), None);

@@ -1,11 +1,13 @@
 //! The agbot inside a hub, asked as nodes ask it.
 
 mod administer;
+mod capable;
 mod claim_batch;
 mod crash;
 mod drain;
 mod events;
 mod failover;
+mod frozen;
 mod in_process;
 mod inert_policy;
 mod orchestration;

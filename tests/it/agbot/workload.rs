@@ -9,18 +9,18 @@ use super::failover::{DOWN_AFTER, send_heartbeats};
 use crate::support::fleet::Fleet;
 use crate::support::{Hub, Scratch, TestDatabase, eventually};
 
-async fn hub(scratch: &Scratch) -> Hub {
+pub(super) async fn hub(scratch: &Scratch) -> Hub {
     let down_after = DOWN_AFTER.as_secs().to_string();
     let options = ["--node-down-after-secs", &down_after, "--upgrade-grace-secs", "1"];
     Hub::start(scratch, &options).await
 }
 
-async fn want(fleet: &Fleet, hub: &Hub, version: &str, orchestration: Value) {
+pub(super) async fn want(fleet: &Fleet, hub: &Hub, version: &str, orchestration: Value) {
     fleet.want_with(hub, version, json!({"orchestration": orchestration})).await;
 }
 
 /// Waits until as many instances of the version run, and no other.
-async fn runs(fleet: &Fleet, version: &str, count: usize) -> BTreeSet<String> {
+pub(super) async fn runs(fleet: &Fleet, version: &str, count: usize) -> BTreeSet<String> {
     eventually(&format!("{count} instances of {version} run"), || async {
         let versions = fleet.versions();
         let is_right = versions.len() == count && versions.values().all(|one| one == version);
@@ -35,7 +35,7 @@ async fn lose(fleet: &mut Fleet, node: &str) {
     fleet.agent(number - 1).kill().await;
 }
 
-fn replicated(count: u32) -> Value {
+pub(super) fn replicated(count: u32) -> Value {
     json!({"mode": "replicated", "replicas": count, "restart": {"delaySeconds": 0}})
 }
 

@@ -1,19 +1,19 @@
-//! Whether services are placed on a node, as its operator wants it.
+//! Whether services are placed on a node, and whether it is frozen, as its operator wants it.
 //!
-//! Source: orchestration 1.7, B9.
+//! Source: orchestration 1.7, A12, B9.
 use axum::Json;
 use evenkeel_access::{Permission, right};
 use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::node;
 use evenkeel_wire::exchange::node_orchestration::{
-    Availability, NodeOrchestration, NodeOrchestrationResponse, PutNodeOrchestration,
+    Availability, NodeOrchestration, NodeOrchestrationResponse, PatchNodeOrchestration, PutNodeOrchestration,
 };
 
 use super::{missing_node, node_change};
 use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
-use crate::operation::row::{get, patch, put};
+use crate::operation::row::{get, patch, post, put};
 use crate::operation::{Op, Operation, ResourcePath};
 
 const TAG: &str = "node orchestration";
@@ -21,28 +21,52 @@ const PATH: &str = "/orgs/{organization}/nodes/{node}/orchestration";
 const SPEC: &str = "/orgs/{organization}/nodes/{node}/orchestration/spec";
 
 pub(super) fn operations() -> Vec<Operation> {
+    let action = |operation: Operation| operation.audit(Subject::NodeOrchestration).success("done");
     vec![
         get(PATH, "get_node_orchestration", get_orchestration)
             .doc(TAG, "Answers whether services are placed on a node")
             .success("what its operator asks for"),
-        put(SPEC, "replace_node_orchestration", set_orchestration)
-            .doc(TAG, "Says whether services are placed on a node: active, pause or drain")
+        put(SPEC, "replace_node_orchestration", replace_orchestration)
+            .doc(TAG, "Says whether services are placed on a node: active, pause or drain, and whether it is frozen")
             .audit(Subject::NodeOrchestration)
             .success("replaced"),
-        patch(SPEC, "patch_node_orchestration", set_orchestration)
-            .doc(TAG, "Changes whether services are placed on a node: active, pause or drain")
+        patch(SPEC, "patch_node_orchestration", patch_orchestration)
+            .doc(
+                TAG,
+                "Changes whether services are placed on a node: active, pause or drain, or whether it is frozen",
+            )
             .audit(Subject::NodeOrchestration)
             .success("changed"),
+        action(
+            post("/orgs/{organization}/nodes/{node}/actions/freeze", "freeze_node", freeze_node)
+                .doc(TAG, "Freezes a node: nothing starts, stops or moves there by itself"),
+        ),
+        action(
+            post("/orgs/{organization}/nodes/{node}/actions/thaw", "thaw_node", thaw_node)
+                .doc(TAG, "Ends that a node is frozen"),
+        ),
+        action(
+            post("/orgs/{organization}/nodes/{node}/actions/drain", "drain_node", drain_node)
+                .doc(TAG, "Lets services leave a node"),
+        ),
+        action(
+            post("/orgs/{organization}/nodes/{node}/actions/activate", "activate_node", activate_node)
+                .doc(TAG, "Lets services be placed on a node again"),
+        ),
+        action(
+            post("/orgs/{organization}/nodes/{node}/actions/pause", "pause_node", pause_node)
+                .doc(TAG, "Places and updates nothing on a node; what runs stays"),
+        ),
     ]
 }
 
 /// The object as it is shown with its node; none for a node that is active, so that its answer is that of the reference.
-pub(super) fn shown_orchestration(availability: &str) -> Option<NodeOrchestration> {
-    spec(availability).unless_default()
+pub(super) fn shown_orchestration(availability: &str, frozen: bool) -> Option<NodeOrchestration> {
+    spec(availability, frozen).unless_default()
 }
 
-fn spec(availability: &str) -> NodeOrchestration {
-    NodeOrchestration { availability: Availability::of_word(availability) }
+fn spec(availability: &str, frozen: bool) -> NodeOrchestration {
+    NodeOrchestration { availability: Availability::of_word(availability), frozen }
 }
 
 async fn get_orchestration(
@@ -50,28 +74,73 @@ async fn get_orchestration(
     _: Permission<right::NodeRead>,
 ) -> Result<Json<NodeOrchestrationResponse>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = op;
-    let availability = exchange
+    let (availability, frozen) = exchange
         .database()
-        .read(async |connection| node::find_availability(connection, &org, &id).await)
+        .read(async |connection| node::find_orchestration(connection, &org, &id).await)
         .await?
         .ok_or_else(|| ApiError::not_found("not found"))?;
-    Ok(Json(NodeOrchestrationResponse { spec: spec(&availability) }))
+    Ok(Json(NodeOrchestrationResponse { spec: spec(&availability, frozen) }))
 }
 
-/// Carries out PUT and PATCH, which are the same as long as there is one member.
-async fn set_orchestration(
+type Write = Permission<right::NodeOrchestrationWrite>;
+
+async fn replace_orchestration(
     op: Op<ResourcePath>,
-    permission: Permission<right::NodeOrchestrationWrite>,
+    permission: Write,
     Body(request): Body<PutNodeOrchestration>,
 ) -> Result<Created, ApiError> {
+    let change =
+        PatchNodeOrchestration { availability: Some(request.availability), frozen: Some(request.frozen) };
+    set_orchestration(op, permission, change).await
+}
+
+async fn patch_orchestration(
+    op: Op<ResourcePath>,
+    permission: Write,
+    Body(request): Body<PatchNodeOrchestration>,
+) -> Result<Created, ApiError> {
+    set_orchestration(op, permission, request).await
+}
+
+async fn freeze_node(op: Op<ResourcePath>, permission: Write) -> Result<Created, ApiError> {
+    set_orchestration(op, permission, PatchNodeOrchestration::frozen(true)).await
+}
+
+async fn thaw_node(op: Op<ResourcePath>, permission: Write) -> Result<Created, ApiError> {
+    set_orchestration(op, permission, PatchNodeOrchestration::frozen(false)).await
+}
+
+async fn drain_node(op: Op<ResourcePath>, permission: Write) -> Result<Created, ApiError> {
+    set_orchestration(op, permission, PatchNodeOrchestration::availability(Availability::Drain)).await
+}
+
+async fn activate_node(op: Op<ResourcePath>, permission: Write) -> Result<Created, ApiError> {
+    set_orchestration(op, permission, PatchNodeOrchestration::availability(Availability::Active)).await
+}
+
+async fn pause_node(op: Op<ResourcePath>, permission: Write) -> Result<Created, ApiError> {
+    set_orchestration(op, permission, PatchNodeOrchestration::availability(Availability::Pause)).await
+}
+
+async fn set_orchestration(
+    op: Op<ResourcePath>,
+    permission: Write,
+    change: PatchNodeOrchestration,
+) -> Result<Created, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
-    let availability = request.availability.word();
+    let values = (change.availability.map(Availability::word), change.frozen);
     op.write(&permission, "node_orchestration.replace", async |mut tx| {
-        if !node::set_availability(&mut tx, org, id, availability, exchange.now()).await? {
+        if !node::set_orchestration(&mut tx, org, id, values, exchange.now()).await? {
             return Err(missing_node(org, id));
         }
         tx.finish([node_change(org, id, "node", "modified")])
     })
     .await?;
-    Ok(created(format!("availability of node '{org}/{id}' is {availability}")))
+    let frozen = match change {
+        PatchNodeOrchestration { frozen: Some(true), .. } => Some(format!("node '{org}/{id}' is frozen")),
+        PatchNodeOrchestration { availability: None, .. } => Some(format!("node '{org}/{id}' is not frozen")),
+        _ => None,
+    };
+    let availability = values.0.map(|word| format!("availability of node '{org}/{id}' is {word}"));
+    Ok(created(availability.into_iter().chain(frozen).collect::<Vec<_>>().join("; ")))
 }

@@ -219,6 +219,7 @@ fn row(wanted: &Wanted<'_>, existing: Option<NodeRow>) -> Result<NodeRow, ApiErr
         seen_at: None,
         ha_group: None,
         agent_state: AgentState::Running.word().to_owned(),
+        is_frozen: existing.as_ref().is_some_and(|existing| existing.is_frozen),
         availability: existing
             .map_or_else(|| Availability::default().word().to_owned(), |existing| existing.availability),
     })

@@ -1,0 +1,129 @@
+//! The publication of tasks: what nodes whose agents read tasks find in the exchange.
+//!
+//! A task is published as it is stored when the effect is delivered, so that effects that are delivered late or twice do no harm.
+//! Source: orchestration 1.8, 2.9; engine 5.
+
+use evenkeel_agbot_store::{outbox as table, task as tasks};
+use evenkeel_client::ClientError;
+use evenkeel_domain::orchestration::DesiredState as Word;
+use evenkeel_ids::{NodeId, TaskId};
+use evenkeel_planner::model::Model;
+use evenkeel_planner::workload::{DesiredState, Slot, Task};
+use evenkeel_store::PgConnection;
+use evenkeel_wire::exchange::node_task::PutNodeTask;
+
+use super::Effect;
+use crate::AgbotError;
+use crate::context::Context;
+
+/// A task to be published.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Publication {
+    /// Its node.
+    pub node: NodeId,
+    /// The task.
+    pub task: TaskId,
+    /// Partition of its workload unit.
+    pub partition: u32,
+}
+
+/// Returns the publication of a task, if its node reads tasks.
+pub(crate) fn publication(model: &Model, task: &Task) -> Option<Publication> {
+    let node = task.node.as_ref().filter(|node| model.is_capable(node))?;
+    let partition = model.partition_of_unit(&task.unit_id);
+    Some(Publication { node: node.clone(), task: task.id.clone(), partition })
+}
+
+/// Publishes tasks once the transaction has committed; the agbot that holds the partition does it.
+pub(crate) async fn publish_later(
+    context: &Context,
+    tx: &mut PgConnection,
+    partition: u32,
+    publications: &[Publication],
+) -> Result<(), AgbotError> {
+    if publications.is_empty() {
+        return Ok(());
+    }
+    let effect = |one: &Publication| {
+        let effect = Effect::PublishTask { task: one.task.clone(), partition: one.partition };
+        Ok((one.node.clone(), one.task.as_str().to_owned(), serde_json::to_value(effect)?))
+    };
+    let effects = publications.iter().map(effect).collect::<Result<Vec<_>, AgbotError>>()?;
+    let partition = i32::try_from(partition).unwrap_or(i32::MAX);
+    table::insert_of_nodes(tx, partition, &effects, context.now()).await?;
+    context.outbox.commands().have_enqueued = true;
+    Ok(())
+}
+
+/// Publishes a task as it is stored now.
+///
+/// # Errors
+/// An error that may not occur later.
+pub(super) async fn publish(
+    context: &Context,
+    node: &NodeId,
+    task: &TaskId,
+    partition: u32,
+) -> Result<(), AgbotError> {
+    let number = i32::try_from(partition).unwrap_or(i32::MAX);
+    let stored = context
+        .database
+        .read(async |connection| tasks::read_published(connection, task, node, number).await)
+        .await?;
+    let Some(stored) = stored else { return Ok(()) };
+    let record: Option<Task> = stored.record.map(serde_json::from_value).transpose()?;
+    let outcome = match record {
+        None => context.client.delete_node_task(node, task.as_str(), stored.fencing).await.map(drop),
+        Some(record) => match record.agreement.clone().or(stored.agreement) {
+            // The node can do nothing before there is an agreement.
+            None => Ok(()),
+            Some(agreement) => {
+                let body = body(&record, agreement.as_str(), stored.fencing);
+                context.client.put_node_task(node, task.as_str(), &body).await.map(drop)
+            }
+        },
+    };
+    match outcome {
+        Err(error) if is_refusal(&error) => {
+            tracing::debug!(
+                node.id = node.as_str(),
+                task.id = task.as_str(),
+                error = &error as &dyn std::error::Error,
+                "task not published"
+            );
+            Ok(())
+        }
+        outcome => Ok(outcome?),
+    }
+}
+
+/// Returns whether a repetition would be refused as well: a later state is published, the policy is not served any more, or the node
+/// has too many tasks.
+fn is_refusal(error: &ClientError) -> bool {
+    matches!(error.status(), Some(403 | 409))
+}
+
+fn body(task: &Task, agreement: &str, fencing: i64) -> PutNodeTask {
+    PutNodeTask {
+        policy: task.unit_id.policy.as_str().to_owned(),
+        workload_unit: task.unit_id.name().to_owned(),
+        slot: match &task.slot {
+            Slot::Number(number) => Some(i64::from(*number)),
+            Slot::Node(_) => None,
+        },
+        spec_version: task.spec.number.cast_signed(),
+        desired_state: word(task.desired),
+        agreement_id: Some(agreement.to_owned()),
+        fencing,
+    }
+}
+
+/// Returns the word for a desired state.
+pub(crate) fn word(desired: DesiredState) -> Word {
+    match desired {
+        DesiredState::Ready => Word::Ready,
+        DesiredState::Running => Word::Running,
+        DesiredState::Shutdown => Word::Shutdown,
+        DesiredState::Remove => Word::Remove,
+    }
+}
