@@ -181,8 +181,7 @@ pub async fn upsert_instances(
     policy: &PolicyId,
     rows: &[(NodeId, Value)],
 ) -> Result<(), StoreError> {
-    let nodes: Vec<&str> = rows.iter().map(|(node, _)| node.as_str()).collect();
-    let records: Vec<&Value> = rows.iter().map(|(_, record)| record).collect();
+    let (nodes, records) = columns(rows);
     sqlx::query!(
         "-- workload.upsert_instances
         INSERT INTO instance (policy, node, record)
@@ -199,14 +198,17 @@ pub async fn upsert_instances(
     Ok(())
 }
 
+fn columns(rows: &[(NodeId, Value)]) -> (Vec<&str>, Vec<&Value>) {
+    rows.iter().map(|(node, record)| (node.as_str(), record)).unzip()
+}
+
 /// Stores what a user said of a workload on nodes.
 pub async fn replace_instances(
     tx: &mut PgConnection,
     policy: &PolicyId,
     rows: &[(NodeId, Value)],
 ) -> Result<(), StoreError> {
-    let nodes: Vec<&str> = rows.iter().map(|(node, _)| node.as_str()).collect();
-    let records: Vec<&Value> = rows.iter().map(|(_, record)| record).collect();
+    let (nodes, records) = columns(rows);
     sqlx::query!(
         "-- workload.replace_instances
         INSERT INTO instance (policy, node, record)

@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use evenkeel_planner::agreement::{Agreement, AgreementState};
 use evenkeel_planner::claims::Purpose;
 use evenkeel_planner::facts::Availability;
-use evenkeel_planner::model::{Liveness, Model, NodeRecord};
+use evenkeel_planner::model::{DecisionCounts, Liveness, Model, NodeRecord};
 use evenkeel_planner::rolling::RolloutState;
+use evenkeel_planner::supervise::UpdateState;
+use evenkeel_planner::workload::{SlotTasks, TaskState};
 use jiff::Timestamp;
 
 use crate::context::Context;
@@ -32,6 +34,14 @@ pub struct Snapshot {
     pub nodes: Counts,
     /// Policies that select nothing, by kind.
     pub inert_policies: Counts,
+    /// Tasks that have not ended.
+    pub task_states: Counts,
+    /// Updates of policies with tasks.
+    pub update_states: Counts,
+    /// Wanted instances without a node.
+    pub unplaced: usize,
+    /// Decisions of this agbot about policies with tasks.
+    pub decisions: DecisionCounts,
     /// Inputs that wait for the planner.
     pub planner_queue: usize,
     /// Messages that could not be used.
@@ -61,6 +71,13 @@ impl Snapshot {
                 .into_iter()
                 .map(|kind| (kind.word(), context.inert.count(kind)))
                 .collect(),
+            task_states: count(&TaskState::NAMES[..8], task_states(&model)),
+            update_states: count(
+                &UpdateState::ALL.map(UpdateState::word),
+                model.workloads().map(|record| record.update.state.word()),
+            ),
+            unplaced: unplaced(&model),
+            decisions: model.decision_counts(),
             planner_queue: context.queue_length(),
             dropped_messages: context.dropped_messages(),
         }
@@ -73,6 +90,18 @@ fn count(states: &[&'static str], found: impl Iterator<Item = &'static str>) -> 
         *counts.entry(state).or_default() += 1;
     }
     counts
+}
+
+fn task_states(model: &Model) -> impl Iterator<Item = &'static str> {
+    let units = model.workloads().flat_map(|record| model.workload_units_of(&record.policy));
+    let tasks = units.flat_map(|(_, unit)| unit.slots.values().flat_map(SlotTasks::iter));
+    tasks.filter(|task| !task.state.is_ended()).map(|task| task.state.name())
+}
+
+fn unplaced(model: &Model) -> usize {
+    let units = model.workloads().flat_map(|record| model.workload_units_of(&record.policy));
+    let reports = units.filter_map(|(_, unit)| unit.unplaced.as_ref());
+    reports.map(|report| report.requested.saturating_sub(report.placed) as usize).sum()
 }
 
 fn agreement_state(agreement: &Agreement) -> &'static str {

@@ -87,6 +87,9 @@ pub fn observe_agbot(metrics: &Metrics, agbot: &Agbot) {
         "kind",
         |one| one.inert_policies,
     );
+    by_state("orch_task_state", "Tasks that have not ended", "state", |one| one.task_states);
+    by_state("orch_update_state", "Updates of policies with tasks", "state", |one| one.update_states);
+    observe_engine(metrics, &snapshots);
     let newest = snapshots.clone();
     metrics.gauge("agbot_planner_queue", "Inputs that wait for the planner", &[], move || {
         number(newest.newest().planner_queue)
@@ -104,6 +107,26 @@ pub fn observe_agbot(metrics: &Metrics, agbot: &Agbot) {
         &[],
         agbot.decision_times(),
     );
+}
+
+/// Adds what the engine of policies with tasks shows. Names of policies are not shown to clients without credentials.
+///
+/// # Source
+/// Orchestration 2.7.
+#[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^53 decisions")]
+fn observe_engine(metrics: &Metrics, snapshots: &Arc<Snapshots>) {
+    let newest = snapshots.clone();
+    metrics.gauge("orch_unplaced", "Wanted instances without a node", &[], move || {
+        number(newest.newest().unplaced)
+    });
+    let newest = snapshots.clone();
+    metrics.counted("orch_full_reconcile_total", "Decisions about whole workload units", &[], move || {
+        newest.newest().decisions.of_units as f64
+    });
+    let newest = snapshots.clone();
+    metrics.counted("orch_task_event_total", "Decisions about single slots", &[], move || {
+        newest.newest().decisions.of_slots as f64
+    });
 }
 
 /// The newest numbers of an agbot, shared by the families of one scrape.

@@ -80,7 +80,11 @@ enum ExchangeCommand {
 ///
 /// # Errors
 /// Those of the command.
-pub async fn run(arguments: ExchangeArguments, context: &Context) -> Outcome {
+pub async fn run(mut arguments: ExchangeArguments, context: &Context) -> Outcome {
+    if let ExchangeCommand::Deployment(deployment::DeploymentCommand::Orch(command)) = &mut arguments.command
+    {
+        command.take_part(&mut arguments.user);
+    }
     let command = match arguments.command {
         ExchangeCommand::Version => return version(context).await,
         // Templates need neither address nor credentials.

@@ -29,8 +29,8 @@ pub use query::{Liveness, Observed};
 pub use record::RecordKeys;
 use reported::Repetition;
 pub use view::Known;
-pub use workload_records::UnitRecord;
 use workload_records::WorkloadRecords;
+pub use workload_records::{DecisionCounts, UnitRecord};
 
 use std::collections::{BTreeMap, BTreeSet};
 

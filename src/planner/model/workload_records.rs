@@ -92,6 +92,15 @@ impl UnitRecord {
 /// A workload unit, or one of its slots, to be reconciled.
 pub(crate) type Due = (UnitId, Option<Slot>);
 
+/// How often there was a decision about policies with tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DecisionCounts {
+    /// Decisions about whole workload units.
+    pub of_units: u64,
+    /// Decisions about single slots.
+    pub of_slots: u64,
+}
+
 /// The records of workloads.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WorkloadRecords {
@@ -114,6 +123,8 @@ pub(crate) struct WorkloadRecords {
     pub stale: BTreeSet<PolicyId>,
     /// Workload units whose nodes are not those of their tables.
     pub incomplete: BTreeSet<UnitId>,
+    /// How often there was a decision.
+    pub decisions: DecisionCounts,
 }
 
 impl WorkloadRecords {
@@ -277,6 +288,10 @@ impl WorkloadRecords {
         }
         self.deferred.extend(decision.deferred.iter().cloned());
         for (unit_id, report) in &decision.unit_reports {
+            match report.slots {
+                None => self.decisions.of_units += 1,
+                Some(_) => self.decisions.of_slots += 1,
+            }
             if let Some(unit) = self.workload_units.get_mut(unit_id) {
                 unit.note(report, now);
             }

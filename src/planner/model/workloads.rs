@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use super::{
     Consumers, Liveness, Model,
-    workload_records::{KnownSpec, KnownWorkload, UnitRecord},
+    workload_records::{DecisionCounts, KnownSpec, KnownWorkload, UnitRecord},
 };
 use crate::{
     agreement::Agreement,
@@ -53,6 +53,11 @@ impl Model {
         policy: &'a PolicyId,
     ) -> impl Iterator<Item = (&'a UnitId, &'a UnitRecord)> {
         self.engine.units_of(policy)
+    }
+
+    /// Returns how often there was a decision about policies with tasks.
+    pub fn decision_counts(&self) -> DecisionCounts {
+        self.engine.decisions
     }
 
     /// Returns a task.

@@ -37,6 +37,17 @@ pub enum UpdateState {
 }
 
 impl UpdateState {
+    /// Every state.
+    pub const ALL: [Self; 7] = [
+        Self::None,
+        Self::Updating,
+        Self::Paused,
+        Self::Completed,
+        Self::RollbackStarted,
+        Self::RollbackPaused,
+        Self::RollbackCompleted,
+    ];
+
     /// Returns the word that the API shows.
     pub fn word(self) -> &'static str {
         match self {

@@ -44,6 +44,7 @@ async fn commands_show_what_runs_and_why_and_change_it() {
     assert!(lines[4].starts_with("  └ edge-") && lines.len() == 5, "{tree}");
     hzn.refused(8, &format!("{ORCH} status none"));
     hzn.refused(8, &format!("{ORCH} status everywhere --unit none"));
+    assert_eq!(hzn.data(&format!("{ORCH} status everywhere -u all"))["units"][0]["unit"], "all");
     let tasks = hzn.data(&format!("{ORCH} tasks everywhere --slot 1"));
     assert_eq!((&tasks[0]["state"], &tasks[0]["version"]), (&json!("running"), &json!("1.0.0")), "{tasks}");
     let explained = done("explain everywhere --json").output;

@@ -9,7 +9,7 @@ use crate::support::wait::must;
 use crate::support::{Hub, Scratch, eventually};
 
 /// Beginnings of the names of our metrics; other words of an expression are functions and labels.
-const PREFIXES: [&str; 5] = ["agbot_", "database_", "exchange_", "http_", "process_"];
+const PREFIXES: [&str; 6] = ["agbot_", "database_", "exchange_", "http_", "orch_", "process_"];
 
 fn read(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/monitoring").join(name);

@@ -9,7 +9,7 @@ mod tasks;
 
 use clap::Subcommand;
 
-use crate::context::{Context, Exchange, Watch};
+use crate::context::{Context, Exchange, UserOptions, Watch};
 use crate::exit::Outcome;
 
 /// Commands for what runs of a deployment policy.
@@ -87,6 +87,17 @@ pub enum OrchCommand {
         #[command(flatten)]
         chosen: events::ChosenEvents,
     },
+}
+
+impl OrchCommand {
+    /// Takes the part of `status -u PART`, which is `-u CREDENTIALS` of all other commands; credentials hold a colon.
+    pub fn take_part(&mut self, user: &mut UserOptions) {
+        if let Self::Status { workload_unit: part @ None, .. } = self
+            && user.user_pw.as_ref().is_some_and(|text| !text.contains(':'))
+        {
+            *part = user.user_pw.take();
+        }
+    }
 }
 
 /// Runs a command for what runs of a deployment policy.
