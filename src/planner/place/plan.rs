@@ -141,14 +141,24 @@ impl<'a> Search<'a> {
                 found
             }
             None => {
-                let left = self.elimination.remaining.iter();
-                let left = left.filter(|node| Some(*node) != avoided && !self.full.contains(*node));
-                let keys = left.filter_map(|node| Some((self.shifted(self.ranking.key(node)?, node), node)));
-                let (_, node) = keys.min()?;
+                let node = self.best_of_all(avoided)?;
                 self.take(node);
                 Some(node)
             }
         }
+    }
+
+    /// Returns the best node by a look at every key; those of nodes that this decision has changed are shifted.
+    fn best_of_all(&self, avoided: Option<u32>) -> Option<u32> {
+        let mut left = &self.elimination.remaining - &self.full;
+        if let Some(avoided) = avoided {
+            left.remove(avoided);
+        }
+        let changed: RoaringBitmap = self.added.keys().filter(|node| left.contains(**node)).collect();
+        let shifted =
+            changed.iter().filter_map(|node| Some((self.shifted(self.ranking.key(node)?, node), node)));
+        let best = shifted.chain(self.ranking.best(&(left - &changed))).min();
+        best.map(|(_, node)| node)
     }
 
     fn best_in(&mut self, heap: &mut BinaryHeap<Reverse<Key>>, avoided: Option<u32>) -> Option<u32> {

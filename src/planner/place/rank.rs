@@ -66,6 +66,20 @@ impl<'a> Ranking<'a> {
         !matches!(self.placement.order, NodeOrder::Unranked | NodeOrder::Shifted(_))
     }
 
+    /// Returns the best of some nodes, if each has a key of its own.
+    pub(super) fn best(&self, among: &RoaringBitmap) -> Option<Key> {
+        let node = match self.placement.order {
+            // Small keys of numbers that lie side by side: all nodes of a large workload may be candidates.
+            NodeOrder::LeastInstances => {
+                let table = self.table;
+                let counts = among.iter().map(|node| (table.own(node), table.instance_count(node), node));
+                counts.min().map(|(_, _, node)| node)?
+            }
+            _ => return among.iter().filter_map(|node| Some((self.key(node)?, node))).min(),
+        };
+        Some((self.key(node)?, node))
+    }
+
     /// Returns the key of one node; none when it depends on others, or the policy ranks none.
     pub(super) fn key(&self, node: u32) -> Option<[u64; 4]> {
         let table = self.table;
