@@ -93,14 +93,14 @@ fn count(states: &[&'static str], found: impl Iterator<Item = &'static str>) -> 
 }
 
 fn task_states(model: &Model) -> impl Iterator<Item = &'static str> {
-    let units = model.workloads().flat_map(|record| model.workload_units_of(&record.policy));
-    let tasks = units.flat_map(|(_, unit)| unit.slots.values().flat_map(SlotTasks::iter));
+    let parts = model.workloads().flat_map(|record| model.workload_units_of(&record.policy));
+    let tasks = parts.flat_map(|(_, unit)| unit.slots.values().flat_map(SlotTasks::iter));
     tasks.filter(|task| !task.state.is_ended()).map(|task| task.state.name())
 }
 
 fn unplaced(model: &Model) -> usize {
-    let units = model.workloads().flat_map(|record| model.workload_units_of(&record.policy));
-    let reports = units.filter_map(|(_, unit)| unit.unplaced.as_ref());
+    let parts = model.workloads().flat_map(|record| model.workload_units_of(&record.policy));
+    let reports = parts.filter_map(|(_, unit)| unit.unplaced.as_ref());
     reports.map(|report| report.requested.saturating_sub(report.placed) as usize).sum()
 }
 
