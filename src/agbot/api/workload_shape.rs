@@ -42,10 +42,10 @@ impl Shape<'_> {
         }
     }
 
-    fn slot(&self, slot: &Slot) -> Value {
+    fn slot(&self, slot: &Slot) -> wire::SlotName {
         match slot {
-            Slot::Number(number) => json!(number),
-            Slot::Node(node) => json!(self.node(node)),
+            Slot::Number(number) => wire::SlotName::Number(*number),
+            Slot::Node(node) => wire::SlotName::Node(self.node(node)),
         }
     }
 

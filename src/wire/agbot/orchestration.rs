@@ -3,9 +3,36 @@
 //! Nodes and policies without an organization belong to that of the policy; a node that the caller may not read is `?`.
 //! Source: orchestration 1.5, 2.6.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
+
+/// A slot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+pub enum SlotName {
+    /// Of a workload whose instances are counted.
+    Number(u32),
+    /// The node, where each has an instance.
+    Node(String),
+}
+
+impl Default for SlotName {
+    fn default() -> Self {
+        Self::Node(String::new())
+    }
+}
+
+impl fmt::Display for SlotName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Node(node) => node.fmt(f),
+        }
+    }
+}
 
 /// The runtime status of a deployment policy.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -107,8 +134,8 @@ pub struct UpdateBlocked {
 #[serde(rename_all = "camelCase", default)]
 pub struct BlockedSlot {
     /// The slot: a number, or the node.
-    #[schema(value_type = Object)]
-    pub slot: Value,
+    #[schema(required = true)]
+    pub slot: SlotName,
     /// The node.
     pub node: Option<String>,
     /// For programs, such as `HAMinimum`.
@@ -178,8 +205,8 @@ pub struct Instance {
     #[schema(required = true)]
     pub pinned: bool,
     /// Slots of its tasks: numbers, or the node.
-    #[schema(value_type = Vec<Object>, required = true)]
-    pub slots: Vec<Value>,
+    #[schema(required = true)]
+    pub slots: Vec<SlotName>,
     /// Its newest task.
     pub task_id: Option<String>,
     /// The agreement of that task.
@@ -213,8 +240,8 @@ pub struct Task {
     #[schema(required = true)]
     pub workload_unit: String,
     /// The slot: a number, or the node.
-    #[schema(value_type = Object)]
-    pub slot: Value,
+    #[schema(required = true)]
+    pub slot: SlotName,
     /// The node; none until one is chosen.
     pub node: Option<String>,
     /// Number of the version that it runs.
@@ -281,8 +308,7 @@ pub struct OrchestrationEvent {
     #[serde(rename = "unit")]
     pub workload_unit: Option<String>,
     /// The slot: a number, or the node.
-    #[schema(value_type = Option<Object>)]
-    pub slot: Option<Value>,
+    pub slot: Option<SlotName>,
     /// The task.
     pub task_id: Option<String>,
     /// The node.

@@ -109,7 +109,7 @@ fn print(context: &Context, found: Vec<RawJson>, shown: &mut BTreeSet<i64>) -> O
 }
 
 fn line(event: &OrchestrationEvent) -> String {
-    let slot = event.slot.as_ref().map(|slot| format!("slot {}", crate::output::cell_text(slot)));
+    let slot = event.slot.as_ref().map(|slot| format!("slot {slot}"));
     let about = [event.workload_unit.clone(), slot, event.node.clone()];
     let about: Vec<String> = about.into_iter().flatten().collect();
     let reason = event.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();

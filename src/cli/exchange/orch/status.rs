@@ -1,6 +1,6 @@
 //! `orch status`: the runtime status of a deployment policy as a tree (orchestration 1.5, A9.4).
 
-use evenkeel_wire::agbot::orchestration::{Instance, StatusQuery, UpdateProgress, WorkloadStatus};
+use evenkeel_wire::agbot::orchestration::{Instance, SlotName, StatusQuery, UpdateProgress, WorkloadStatus};
 use serde_json::Value;
 
 use crate::context::{Context, Exchange};
@@ -112,8 +112,8 @@ pub fn tree(status: &WorkloadStatus) -> Table {
                 instance
                     .slots
                     .iter()
-                    .filter_map(Value::as_u64)
-                    .map(|slot| slot.to_string())
+                    .filter(|slot| matches!(slot, SlotName::Number(_)))
+                    .map(ToString::to_string)
                     .collect::<Vec<_>>()
                     .join(","),
                 instance.violations.join("; "),
