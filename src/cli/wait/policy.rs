@@ -1,14 +1,16 @@
 //! Waits until a deployment policy is carried out on every node that it selects.
 
 use evenkeel_domain::orchestration::{Mode, Orchestrate, Orchestration};
+use evenkeel_wire::agbot::orchestration::UpdateProgress;
 use evenkeel_wire::agbot::reason::{PairPlacement, Reason, ReasonsResponse};
-use evenkeel_wire::agbot::rollout::{Rollout, RolloutState};
+use evenkeel_wire::agbot::rollout::{Rollout, RolloutState, WorkloadUpdate};
 use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
 use jiff::Timestamp;
 
 use super::Progress;
 use crate::context::{Context, Exchange};
 use crate::exchange::deployment::POLICIES;
+use crate::exchange::orch::action;
 use crate::exit::Outcome;
 
 /// Reasons for which a node gets nothing now and may get it later without any further change by a user.
@@ -70,7 +72,19 @@ impl WantedPolicy {
         let agbot = context.agbot(exchange)?;
         let reasons = agbot.call("asking the agbot for its reasons", agbot.client.reasons(&org)).await?;
         let rollouts = agbot.call("asking the agbot for its rollouts", agbot.client.rollouts(&org)).await?;
-        Ok(self.judge(&reasons, &rollouts.rollouts))
+        let stopped = self.stopped_update(&rollouts.workloads);
+        Ok(stopped.unwrap_or_else(|| self.judge(&reasons, &rollouts.rollouts)))
+    }
+
+    /// The outcome of the update by tasks that began after the policy was written, if it does not reach its end: it is held, or went
+    /// back.
+    fn stopped_update(&self, workloads: &[WorkloadUpdate]) -> Option<Progress> {
+        let began = |update: &UpdateProgress| update.started_at.as_deref().and_then(instant);
+        let is_later = |at: Timestamp| self.written_at.is_none_or(|written| at >= written);
+        let own = workloads.iter().find(|one| one.policy.as_str() == self.id)?;
+        began(&own.update).filter(|at| is_later(*at))?;
+        let progress = action::progress(&own.update, false);
+        matches!(progress, Progress::Held(_) | Progress::Failed(_)).then_some(progress)
     }
 
     fn judge(&self, reasons: &ReasonsResponse, rollouts: &[Rollout]) -> Progress {
@@ -256,6 +270,31 @@ mod tests {
         assert!(matches!(judge(&[new.clone(), left_out("no-task")]), Progress::Pending(_)));
         let all = judge(&[new, placed("o/n2", "2.0.0", true), left_out("no-task")]);
         assert_eq!(all, Progress::Done("policy o/p is carried out on 2 nodes".to_owned()));
+    }
+
+    #[test]
+    fn update_by_tasks_that_went_back_or_is_held_ends_the_wait() {
+        let update = |state: &str, started_at: &str| WorkloadUpdate {
+            policy: PolicyId::from_text("o/p"),
+            target: "o/s 2.0.0".to_owned(),
+            update: UpdateProgress {
+                state: state.to_owned(),
+                started_at: Some(started_at.to_owned()),
+                message: "too many failed".to_owned(),
+                ..UpdateProgress::default()
+            },
+            text: String::new(),
+        };
+        let stopped = |state, started_at| wanted().stopped_update(&[update(state, started_at)]);
+        let (before, after) = ("2026-01-01T00:00:04Z", "2026-01-01T00:00:06Z");
+        assert!(
+            matches!(stopped("rollback-completed", after), Some(Progress::Failed(text)) if text.contains("too many"))
+        );
+        assert!(matches!(stopped("paused", after), Some(Progress::Held(_))));
+        assert_eq!(stopped("updating", after), None);
+        assert_eq!(stopped("completed", after), None);
+        assert_eq!(stopped("rollback-completed", before), None);
+        assert_eq!(wanted().stopped_update(&[]), None);
     }
 
     #[test]
