@@ -26,7 +26,7 @@ impl Lab {
         for version in versions {
             let path = lab.directory.display();
             let script = format!(
-                "echo $$ > {path}/{version}-$EVENKEEL_TASK; while ! [ -s {path}/end ]; do sleep 0.05; done; \
+                "echo $$ > {path}/{version}-$EVENKEEL_TASK; while [ -d {path} ] && ! [ -s {path}/end ]; do sleep 0.05; done; \
                  read code < {path}/end; rm -f {path}/end; exit $code"
             );
             let deployment =
