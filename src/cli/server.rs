@@ -85,12 +85,18 @@ pub struct Trace {
     pub is_dry_run: bool,
 }
 
+/// Returns whether a request asks for the plan of a write, `POST …/business/policies/{policy}/plan`, which writes nothing.
+fn is_plan(request: &Request<Bytes>) -> bool {
+    let mut segments = request.uri().path().rsplit('/');
+    let [plan, _, policies, business] = [(); 4].map(|()| segments.next());
+    request.method() == Method::POST
+        && (plan, policies, business) == (Some("plan"), Some("policies"), Some("business"))
+}
+
 impl Observer for Trace {
     fn intercept(&self, request: &Request<Bytes>) -> Option<Response<Bytes>> {
         let method = request.method();
-        // A plan is no write.
-        let is_read = method == Method::GET || request.uri().path().ends_with("/plan");
-        if !self.is_dry_run || is_read {
+        if !self.is_dry_run || method == Method::GET || is_plan(request) {
             return None;
         }
         note(format!("dry run: {method} {}{}", self.url, request.uri().path()));

@@ -83,6 +83,8 @@ fn lists_and_forms(hzn: &Hzn) {
     let sent = "dry run: POST";
     assert!(dry.errors.contains(sent) && dry.errors.contains("bob@acme.com"), "{}", dry.errors);
     assert!(!dry.errors.contains("created") && !dry.errors.contains("top-secret"), "{}", dry.errors);
+    let dry = hzn.run("exchange user create plan top-secret plan@acme.com --dry-run");
+    assert!(dry.errors.contains(sent), "the name is not that of a plan: {}", dry.errors);
     let dry = hzn.run("exchange deployment addpolicy cameras -f deployment.json --dry-run --wait");
     assert!(dry.status == 0 && dry.errors.contains("dry run: PUT"), "it is there: {}", dry.errors);
     hzn.refused(8, "exchange node remove typo -f --dry-run");
