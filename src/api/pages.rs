@@ -72,9 +72,10 @@ impl<K> Page<K> {
         Ok(page)
     }
 
-    /// An empty page that is followed by the one after these rows, unless they are fewer than the `limit`.
+    /// An empty page that is followed by the one after these rows, unless they are fewer than the `limit`. They are more than that when rows
+    /// with the last key are read as a whole.
     pub fn after<R>(rows: &[R], limit: i64, key: impl FnOnce(&R) -> K) -> Page<K> {
-        let is_full = i64::try_from(rows.len()) == Ok(limit);
+        let is_full = i64::try_from(rows.len()).is_ok_and(|count| count >= limit);
         Page { json: Vec::new(), next: rows.last().filter(|_| is_full).map(key) }
     }
 
@@ -222,6 +223,16 @@ mod tests {
             assert_eq!(response.status(), status);
             assert_eq!(text(response).await, expected);
         }
+    }
+
+    #[tokio::test]
+    async fn page_with_more_rows_than_its_limit_is_followed() {
+        let load = |after: Option<u32>| async move {
+            let rows = if after.is_none() { vec![0, 1, 1] } else { vec![2] };
+            Page::array(rows, 2, |number| *number, |number| number).map_err(io::Error::other)
+        };
+        let list = WholeList::<Value>::paged("[", "]", load).await;
+        assert_eq!(text(list.expect("pages").into_response()).await, "[0,1,1,2]");
     }
 
     #[tokio::test]
