@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use evenkeel_domain::orchestration::Orchestration;
+use evenkeel_ids::NodeId;
 use evenkeel_planner::{
     facts::{Availability, PolicyOrchestration},
     supervise::UpdateState,
@@ -186,6 +187,53 @@ fn failing_version_is_rolled_back() {
     }
 }
 
+/// E5.2: several instances on a member share its claim, and the update goes on.
+#[test]
+fn members_with_several_instances_are_updated_one_at_a_time() {
+    let document = json!({
+        "mode": "replicated", "replicas": 4, "maxPerNode": 2,
+        "scope": {"type": "hagroups", "haGroups": ["g"]},
+        "restart": {"delaySeconds": 1}, "update": {"parallelism": 0, "monitorSeconds": 1},
+    });
+    let mut world = lab(12, Agents::Capable, &document);
+    put_group(&mut world, "g", &["n1", "n2"]);
+    world.run_for(60);
+    assert_eq!((instances(&world), locations(&world)), (4, ["n1", "n2"].into()));
+    put_workload(&mut world, "2.0.0", &document);
+    assert!(extremes(&mut world, 300).0 >= 1);
+    assert_eq!(update_state(&world), UpdateState::Completed);
+    assert_eq!((instances(&world), versions(&world)), (4, vec!["2.0.0".to_owned(); 2]));
+    assert!(claims(&world).is_empty(), "{:?}", claims(&world));
+}
+
+/// B10-S7: the node on which the attempts are exhausted is left at once.
+#[test]
+fn exhausted_instance_is_switched_to_another_node() {
+    let document = json!({
+        "mode": "failover", "orchestrate": "ha", "timers": {"readyPeriodSeconds": 0},
+        "restart": {"delaySeconds": 1, "maxAttempts": 1, "onExhausted": "switch"},
+    });
+    for agents in AGENTS {
+        let mut world = lab(13, agents, &replicated(0));
+        put_workload(&mut world, "3.0.0", &document);
+        let mut started: Vec<(u64, NodeId)> = Vec::new();
+        let end = world.millis + 400_000;
+        while world.millis < end && world.step() {
+            for task in world.database.tasks.values() {
+                if let Some(node) =
+                    task.node.clone().filter(|_| started.iter().all(|(one, _)| *one != task.generation))
+                {
+                    started.push((task.generation, node));
+                }
+            }
+        }
+        assert_eq!(world.checker.violation, None);
+        let nodes: Vec<&NodeId> = started.iter().map(|(_, node)| node).collect();
+        let of_node = |node: &NodeId| nodes.iter().filter(|one| **one == node).count();
+        assert!(nodes.len() >= 4 && nodes.iter().all(|node| of_node(node) <= 2), "{nodes:?}");
+    }
+}
+
 /// E4-S1, E5-S4: in a group one member at a time, and no claim stays.
 #[test]
 fn members_of_a_group_are_updated_one_at_a_time() {
@@ -272,6 +320,7 @@ fn random_crashes_leave_exactly_the_wanted_instances() {
         put_workload(&mut world, "2.0.0", &document);
         world.run_for(900);
         assert_eq!(versions(&world), vec!["2.0.0"; wanted], "seed {seed}: {:#?}", world.database.tasks);
+        assert_eq!(super::workload::waiting(&world), Vec::<String>::new(), "seed {seed}");
     }
 }
 

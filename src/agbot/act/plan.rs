@@ -115,7 +115,10 @@ async fn take_claim(
     let group = context.model().group(&request.group).cloned();
     let group = group.ok_or_else(|| AgbotError::Refused(format!("the group {} is gone", request.group)))?;
     if may_take(held, request, &group).map_err(refused)? == Grant::Held {
-        return Ok(held.iter().find(|claim| claim.scope == request.scope).cloned());
+        return Ok(held
+            .iter()
+            .find(|claim| claim.group == request.group && claim.scope == request.scope)
+            .cloned());
     }
     // Read again: an earlier claim of this plan may have changed the group.
     let groups = read_groups(tx, &BTreeSet::from([&request.group])).await?;

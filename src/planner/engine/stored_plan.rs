@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_ids::{NodeId, TaskId};
+use evenkeel_ids::{GroupId, NodeId, TaskId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -47,7 +47,8 @@ impl StoredPlan {
             _ => None,
         });
         let deleted: Vec<TaskId> = deleted.collect();
-        let is_kept = |task: &&Task| !deleted.contains(&task.id);
+        let gone: BTreeSet<&TaskId> = deleted.iter().collect();
+        let is_kept = |task: &&Task| !gone.contains(&task.id);
         let tasks: Vec<Task> = plan.records.iter().filter(is_kept).cloned().collect();
         let is_changed = plan.update.is_some() || plan.versions.is_some();
         let workload = is_changed.then(|| {
@@ -58,13 +59,18 @@ impl StoredPlan {
                 ..record.clone()
             })
         });
+        let mut claims: BTreeMap<GroupId, ClaimRequest> = BTreeMap::new();
+        for claim in plan.permits.iter().filter_map(|permit| request(permit, facts, now)) {
+            // All steps of a plan in a group are on one member: one claim serves them.
+            claims.entry(claim.group.clone()).or_insert(claim);
+        }
         Self {
             at: now,
             instances: instances(plan, facts, &tasks, now),
             tasks,
             deleted,
             workload,
-            claims: plan.permits.iter().filter_map(|permit| request(permit, facts, now)).collect(),
+            claims: claims.into_values().collect(),
             permits: plan.permits.clone(),
             events: plan.events.clone(),
         }
@@ -98,21 +104,32 @@ impl StoredPlan {
         claims: &[Claim],
     ) -> Result<(), Blocked> {
         let stored_by_id: BTreeMap<&TaskId, &Task> = stored.iter().map(|task| (&task.id, task)).collect();
+        let mut newest: BTreeMap<&Slot, u64> = BTreeMap::new();
+        let mut wanted: BTreeMap<&Slot, BTreeSet<TaskId>> = BTreeMap::new();
+        for task in stored {
+            let generation = newest.entry(&task.slot).or_default();
+            *generation = task.generation.max(*generation);
+        }
+        let new = self.tasks.iter().filter(|task| !stored_by_id.contains_key(&task.id));
+        for task in stored.iter().chain(new).filter(|task| task.is_wanted()) {
+            wanted.entry(&task.slot).or_default().insert(task.id.clone());
+        }
         for task in &self.tasks {
             let is_changed = match stored_by_id.get(&task.id) {
                 Some(known) => known.is_newer_than(task),
-                None => stored.iter().any(|one| one.slot == task.slot && one.generation >= task.generation),
+                None => newest.get(&task.slot).is_some_and(|generation| *generation >= task.generation),
             };
             if is_changed {
                 return Err(Blocked::TaskChanged { task: task.id.clone() });
             }
         }
+        let tickets = self.kept_tickets(unit_id, workload);
         for permit in &self.permits {
             let group = permit.claim.as_ref().map(|claim| &claim.group.id);
             let rows = CommittedRows {
                 claims: claims.iter().filter(|claim| Some(&claim.group) == group).cloned().collect(),
-                tickets: self.kept_tickets(unit_id, workload),
-                tasks: self.wanted_tasks(&permit.step.slot, stored),
+                tickets: tickets.clone(),
+                tasks: wanted.get(&permit.step.slot).cloned().unwrap_or_default(),
             };
             permit.check(&rows)?;
         }
@@ -129,13 +146,6 @@ impl StoredPlan {
             Some(next) => &stored & &of(next, &unit_id.part),
             None => stored,
         }
-    }
-
-    fn wanted_tasks(&self, slot: &Slot, stored: &[Task]) -> BTreeSet<TaskId> {
-        let is_of_slot = |task: &&Task| task.slot == *slot && task.is_wanted();
-        let known: BTreeSet<&TaskId> = stored.iter().map(|task| &task.id).collect();
-        let new = self.tasks.iter().filter(|task| !known.contains(&task.id));
-        stored.iter().chain(new).filter(is_of_slot).map(|task| task.id.clone()).collect()
     }
 }
 

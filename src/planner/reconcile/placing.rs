@@ -50,8 +50,10 @@ impl<'a> UnitPass<'a> {
     /// Places tasks on top of what this decision has changed so far.
     pub fn place(&mut self, wants: &[Want]) -> Placed {
         let elimination = self.elimination();
-        let added: BTreeMap<u32, i64> =
-            self.added.iter().filter(|(_, by)| **by != 0).map(|(node, by)| (*node, *by)).collect();
+        // Room that is left on a node that this decision finds failed is of no use.
+        let is_used = |node: u32, by: i64| by > 0 || (by < 0 && !self.failed_nodes.contains(node));
+        let added = self.added.iter().filter(|(node, by)| is_used(**node, **by));
+        let added: BTreeMap<u32, i64> = added.map(|(node, by)| (*node, *by)).collect();
         place::place(self.facts.table, &self.ranking(), elimination, &added, wants)
     }
 

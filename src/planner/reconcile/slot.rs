@@ -171,7 +171,10 @@ fn restart_on(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, node: &NodeId, 
 
 fn exhaust(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, node: &NodeId, attempts: u32) {
     let workload = pass.facts.workload;
-    let text = format!("{attempts} restarts were not enough");
+    let text = match attempts {
+        1 => "one restart was not enough".to_owned(),
+        _ => format!("{attempts} restarts were not enough"),
+    };
     pass.emit("restart.exhausted", Some(slot), Some(node), text.clone());
     pass.raise(slot, &task.id, DesiredState::Shutdown);
     if workload.restart.on_exhausted == OnExhausted::Switch && !workload.goal.is_per_node() {
