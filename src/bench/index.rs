@@ -164,13 +164,13 @@ fn wrong(what: &str) -> Failure {
 
 /// Measured times of one way.
 #[derive(Default)]
-struct Times {
+pub(super) struct Times {
     wall: Vec<Duration>,
     cpu: Vec<Duration>,
 }
 
 impl Times {
-    fn measure<T>(&mut self, query: impl FnOnce() -> T) -> T {
+    pub(super) fn measure<T>(&mut self, query: impl FnOnce() -> T) -> T {
         let (begin, cpu) = (Instant::now(), thread_time());
         let result = black_box(query());
         self.cpu.push(thread_time().saturating_sub(cpu));
@@ -179,12 +179,12 @@ impl Times {
     }
 
     /// The time, in microseconds, within which this part of the questions was answered.
-    fn micros(&self, part: f64) -> f64 {
+    pub(super) fn micros(&self, part: f64) -> f64 {
         micros(&self.wall, part)
     }
 
     /// The same of the time in which this thread had a processor: what else the machine does is not in it.
-    fn cpu_micros(&self, part: f64) -> f64 {
+    pub(super) fn cpu_micros(&self, part: f64) -> f64 {
         micros(&self.cpu, part)
     }
 }

@@ -3,8 +3,7 @@
 //! The model and the decisions are those of the agbot; nothing is carried out.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use evenkeel_planner::command::Action;
 use evenkeel_planner::decide::decide;
@@ -20,10 +19,11 @@ use evenkeel_planner::workload::{
 };
 use evenkeel_runtime::{ExitStatus, Failure};
 
+use super::index::Times;
 use super::orchestration_fleet::{
     Candidate, FleetSize, OrchestratedFleet, at, document, policy_id, running_task,
 };
-use super::process::{resident_mib, thread_time};
+use super::process::resident_mib;
 use super::report::{Options, Report, Row, Target};
 
 const FAILURE_MICROS: f64 = 200.0;
@@ -56,40 +56,6 @@ pub fn run(options: Options) -> Result<Report, Failure> {
 
 fn wrong(what: impl std::fmt::Display) -> Failure {
     Failure::new(ExitStatus::Failure, format!("the engine decides wrongly: {what}"))
-}
-
-/// Times of one way, and the times in which this thread had a processor: what else the machine does is not in those.
-#[derive(Default)]
-struct Times {
-    wall: Vec<Duration>,
-    cpu: Vec<Duration>,
-}
-
-impl Times {
-    fn measure<T>(&mut self, work: impl FnOnce() -> T) -> T {
-        let (begin, cpu) = (Instant::now(), thread_time());
-        let outcome = black_box(work());
-        self.cpu.push(thread_time().saturating_sub(cpu));
-        self.wall.push(begin.elapsed());
-        outcome
-    }
-
-    /// The time, in milliseconds, within which this part of the rounds was done.
-    fn millis(&self, part: f64) -> f64 {
-        millis(&self.wall, part)
-    }
-
-    /// The same of the processor's time.
-    fn cpu_millis(&self, part: f64) -> f64 {
-        millis(&self.cpu, part)
-    }
-}
-
-fn millis(times: &[Duration], part: f64) -> f64 {
-    let mut sorted = times.to_vec();
-    sorted.sort_unstable();
-    let position = (sorted.len().saturating_sub(1) as f64 * part).ceil() as usize;
-    sorted.get(position).map_or(0.0, |time| time.as_secs_f64() * 1_000.0)
 }
 
 fn measure_failures(size: FleetSize, report: &mut Report) -> Result<(), Failure> {
@@ -130,17 +96,17 @@ fn measure_failures(size: FleetSize, report: &mut Report) -> Result<(), Failure>
     let all = size.workloads * size.tasks;
     let name = format!("one failed task of {all} on {} nodes", size.nodes);
     report.push(
-        Row::new(format!("{name}, p99"), times.millis(0.99) * 1_000.0, "µs")
-            .beside("naive", naive.millis(0.99) * 1_000.0)
+        Row::new(format!("{name}, p99"), times.micros(0.99), "µs")
+            .beside("naive", naive.micros(0.99))
             .target(Target::AtMost(FAILURE_MICROS)),
     );
     report.push(
-        Row::new(format!("{name}, p99 of its CPU time"), times.cpu_millis(0.99) * 1_000.0, "µs")
-            .beside("naive", naive.cpu_millis(0.99) * 1_000.0),
+        Row::new(format!("{name}, p99 of its CPU time"), times.cpu_micros(0.99), "µs")
+            .beside("naive", naive.cpu_micros(0.99)),
     );
     report.push(
-        Row::new(format!("{name}, median"), times.millis(0.5) * 1_000.0, "µs")
-            .beside("naive", naive.millis(0.5) * 1_000.0)
+        Row::new(format!("{name}, median"), times.micros(0.5), "µs")
+            .beside("naive", naive.micros(0.5))
             .lasting_target(Target::RatioAtMost(FASTER)),
     );
     report.push(
@@ -250,24 +216,24 @@ fn measure_reconcile(count: u32, report: &mut Report) -> Result<(), Failure> {
     report.push(
         Row::new(
             format!("one failed slot of {count} with as many candidates, p99"),
-            single.millis(0.99) * 1_000.0,
+            single.micros(0.99),
             "µs",
         )
-        .beside("naive", times.millis(0.5) * 1_000.0)
+        .beside("naive", times.micros(0.5))
         .target(Target::AtMost(FAILURE_MICROS)),
     );
     report.push(
         Row::new(
             format!("full reconcile of {count} slots, one in a hundred failed"),
-            times.millis(1.0),
+            times.micros(1.0) / 1_000.0,
             "ms",
         )
-        .beside("naive", naive.millis(0.5))
+        .beside("naive", naive.micros(0.5) / 1_000.0)
         .target(Target::AtMost(RECONCILE_MILLIS)),
     );
     report.push(Row::new(
         format!("first reconcile of a workload of {count} slots, its CPU time"),
-        first.cpu_millis(0.5),
+        first.cpu_micros(0.5) / 1_000.0,
         "ms",
     ));
     Ok(())
@@ -300,8 +266,8 @@ fn measure_placement(count: u32, report: &mut Report) -> Result<(), Failure> {
     }
     let scale = f64::from(count) / f64::from(rounds);
     report.push(
-        Row::new(format!("placing {count} instances on {count} nodes"), times.millis(1.0), "ms")
-            .beside("naive", naive.millis(0.5) * scale)
+        Row::new(format!("placing {count} instances on {count} nodes"), times.micros(1.0) / 1_000.0, "ms")
+            .beside("naive", naive.micros(0.5) / 1_000.0 * scale)
             .target(Target::AtMost(PLACE_MILLIS)),
     );
     let (mut times, mut naive) = (Times::default(), Times::default());
@@ -317,8 +283,8 @@ fn measure_placement(count: u32, report: &mut Report) -> Result<(), Failure> {
         });
     }
     report.push(
-        Row::new("explaining such a placement and one of its nodes", times.millis(1.0), "ms")
-            .beside("naive", naive.millis(0.5))
+        Row::new("explaining such a placement and one of its nodes", times.micros(1.0) / 1_000.0, "ms")
+            .beside("naive", naive.micros(0.5) / 1_000.0)
             .target(Target::AtMost(EXPLAIN_MILLIS)),
     );
     Ok(())

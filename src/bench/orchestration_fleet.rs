@@ -11,8 +11,8 @@ use evenkeel_planner::change::Cause;
 use evenkeel_planner::decide::decide;
 use evenkeel_planner::event::Event;
 use evenkeel_planner::facts::{
-    Availability, DeploymentOverrides, DeploymentPolicyFacts, NodeFacts, NodePolicyFacts, NodeStatusFacts,
-    NodeType, ObservedService, PolicyOrchestration, ServiceFacts, VersionChoice,
+    DeploymentOverrides, DeploymentPolicyFacts, NodeFacts, NodePolicyFacts, NodeStatusFacts, ObservedService,
+    PolicyOrchestration, ServiceFacts, VersionChoice,
 };
 use evenkeel_planner::model::Model;
 use evenkeel_planner::place::{UnitNode, Verdict};
@@ -151,21 +151,10 @@ pub fn policy_id(number: u32) -> PolicyId {
 
 fn node_facts(id: &NodeId) -> NodeFacts {
     NodeFacts {
-        id: id.clone(),
         arch: "amd64".into(),
-        node_type: NodeType::Device,
         public_key: "key".into(),
-        pattern: None,
-        registered_services: Vec::new(),
-        user_input: Vec::new(),
-        agent_version: String::new(),
-        cluster_namespace: String::new(),
-        is_namespace_scoped: false,
-        availability: Availability::Active,
-        is_frozen: false,
-        is_capable: false,
-        is_stopped: false,
         last_heartbeat: Some(at(20)),
+        ..NodeFacts::new(id.clone())
     }
 }
 

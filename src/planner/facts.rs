@@ -93,6 +93,30 @@ pub struct NodeFacts {
     pub last_heartbeat: Option<Timestamp>,
 }
 
+impl NodeFacts {
+    /// A device that nothing else is known of.
+    #[must_use]
+    pub fn new(id: NodeId) -> Self {
+        Self {
+            id,
+            arch: String::new(),
+            node_type: NodeType::Device,
+            public_key: String::new(),
+            pattern: None,
+            registered_services: Vec::new(),
+            user_input: Vec::new(),
+            agent_version: String::new(),
+            cluster_namespace: String::new(),
+            is_namespace_scoped: false,
+            availability: Availability::Active,
+            is_frozen: false,
+            is_capable: false,
+            is_stopped: false,
+            last_heartbeat: None,
+        }
+    }
+}
+
 /// The deployment half of a node's policy: top level overlaid by `deployment`, as defined by agreement protocol 3.1.
 ///
 /// The management half is not part of it, so that editing that half cannot touch an agreement.

@@ -8,8 +8,8 @@ use crate::{
     agreement::{Agreement, AgreementState},
     event::Event,
     facts::{
-        Availability, DeploymentOverrides, DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodeStatusFacts,
-        NodeType, ObservedService, PolicyOrchestration, VersionChoice,
+        DeploymentOverrides, DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodeStatusFacts,
+        ObservedService, PolicyOrchestration, VersionChoice,
     },
     model::Model,
     settings::PlannerSettings,
@@ -75,21 +75,10 @@ pub(crate) fn running_group(members: &[&str]) -> (Model, Timestamp) {
 
 fn node(id: &NodeId, last_heartbeat: Timestamp) -> NodeFacts {
     NodeFacts {
-        id: id.clone(),
         arch: "amd64".into(),
-        node_type: NodeType::Device,
         public_key: "key".into(),
-        pattern: None,
-        registered_services: Vec::new(),
-        user_input: Vec::new(),
-        agent_version: String::new(),
-        cluster_namespace: String::new(),
-        is_namespace_scoped: false,
-        availability: Availability::Active,
-        is_frozen: false,
-        is_capable: false,
-        is_stopped: false,
         last_heartbeat: Some(last_heartbeat),
+        ..NodeFacts::new(id.clone())
     }
 }
 

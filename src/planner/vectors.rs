@@ -18,8 +18,7 @@ use serde_json::{Value, json};
 use crate::{
     event::Event,
     facts::{
-        Availability, DeploymentPolicyFacts, NodeFacts, NodePolicyFacts, NodeType, ServiceFacts,
-        ServicePolicyFacts, VersionChoice,
+        DeploymentPolicyFacts, NodeFacts, NodePolicyFacts, ServiceFacts, ServicePolicyFacts, VersionChoice,
     },
     matching::select,
     model::Model,
@@ -135,21 +134,9 @@ fn model_of(vector: &Value) -> Result<Model, String> {
 
 fn node_facts(node_vector: &Value) -> NodeFacts {
     NodeFacts {
-        id: node(),
         arch: node_vector["arch"].as_str().unwrap_or_default().to_owned(),
-        node_type: NodeType::Device,
         public_key: "key".into(),
-        pattern: None,
-        registered_services: Vec::new(),
-        user_input: Vec::new(),
-        agent_version: String::new(),
-        cluster_namespace: String::new(),
-        is_namespace_scoped: false,
-        availability: Availability::Active,
-        is_frozen: false,
-        is_capable: false,
-        is_stopped: false,
-        last_heartbeat: None,
+        ..NodeFacts::new(node())
     }
 }
 

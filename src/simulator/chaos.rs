@@ -14,7 +14,7 @@ use evenkeel_planner::{
     agent_upgrade::{GroupView, decide_agent_upgrade},
     claims::{Claim, Grant, Scope},
     facts::{
-        Availability, DeploymentPolicyFacts, HaGroupFacts, Mode, NodeFacts, NodePolicyFacts, NodeType,
+        Availability, DeploymentPolicyFacts, HaGroupFacts, Mode, NodeFacts, NodePolicyFacts,
         PolicyOrchestration, PolicyScope, ServiceFacts, VersionChoice,
     },
     rolling::action::{Asker, RolloutAction},
@@ -63,21 +63,10 @@ fn is_settled(world: &World) -> bool {
 pub(crate) fn add_node(world: &mut World, name: &str, site: &str, start_millis: u64) {
     let id = NodeId::new("o", name);
     let facts = NodeFacts {
-        id: id.clone(),
         arch: "amd64".into(),
-        node_type: NodeType::Device,
         public_key: "key".into(),
-        pattern: None,
-        registered_services: Vec::new(),
-        user_input: Vec::new(),
-        agent_version: String::new(),
-        cluster_namespace: String::new(),
-        is_namespace_scoped: false,
-        availability: Availability::Active,
-        is_frozen: false,
-        is_capable: false,
-        is_stopped: false,
         last_heartbeat: Some(world.now()),
+        ..NodeFacts::new(id.clone())
     };
     let policy = node_policy(world, site);
     world.exchange.put_node(StoredNode { facts, policy, status: None });
