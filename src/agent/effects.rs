@@ -41,15 +41,12 @@ enum StartStep {
 pub(crate) fn prepare(command: &Command, journal: &Journal, machine: &Machine, context: Context) -> Work {
     let agreement_of = |id: &String| journal.state.agreements.get(id).cloned();
     match command {
-        Command::Start { agreement } => {
+        Command::Start { agreement } | Command::Prepare { agreement } => {
+            let is_start = matches!(command, Command::Start { .. });
+            let step = if is_start { StartStep::Start } else { StartStep::Prepare };
             let Some(agreement) = agreement_of(agreement) else { return nothing() };
             let spec = service_spec(&agreement, journal, &context.settings, machine);
-            Box::pin(start(context, agreement, spec, StartStep::Start))
-        }
-        Command::Prepare { agreement } => {
-            let Some(agreement) = agreement_of(agreement) else { return nothing() };
-            let spec = service_spec(&agreement, journal, &context.settings, machine);
-            Box::pin(start(context, agreement, spec, StartStep::Prepare))
+            Box::pin(start(context, agreement, spec, step))
         }
         Command::SetRestarts { agreement, restarts } => {
             let (agreement, restarts) = (agreement.clone(), *restarts);

@@ -5,6 +5,7 @@ use evenkeel_client::ClientError;
 use evenkeel_domain::policy::{NodePolicy, PropertyList};
 use evenkeel_wire::RawJson;
 use evenkeel_wire::exchange::node::{AgentState, NodeResponse, PatchNode, RegisteredService};
+use evenkeel_wire::exchange::node_task::TASKS_SOFTWARE;
 use serde_json::{Value, json};
 
 use crate::{
@@ -13,9 +14,6 @@ use crate::{
     offered::offered,
     step::{NodeFacts, merge_builtin},
 };
-
-/// Version of what this agent understands of tasks (orchestration 1.1-4).
-const ORCHESTRATION: &str = "1";
 
 /// The wanted record of the node.
 #[derive(Debug, Clone)]
@@ -47,7 +45,7 @@ pub async fn join(hub: &Hub, wanted: &Wanted<'_>) -> Result<NodeFacts, ClientErr
         patch(hub, PatchNode { agent_state: Some(AgentState::Running), ..PatchNode::default() }).await?;
     }
     let mut versions = node.software_versions()?;
-    let own = [("horizon", wanted.software_version), ("orchestration", ORCHESTRATION)];
+    let own = [("horizon", wanted.software_version), TASKS_SOFTWARE];
     if own.iter().any(|(name, version)| versions.get(*name).map(String::as_str) != Some(*version)) {
         versions.extend(own.map(|(name, version)| (name.to_owned(), version.to_owned())));
         let versions = versions.into_iter().map(|(name, version)| (name, Value::from(version))).collect();

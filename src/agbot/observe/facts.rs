@@ -17,6 +17,7 @@ use evenkeel_wire::exchange::ha_group::HaGroupResponse;
 use evenkeel_wire::exchange::node::{AgentState, NodeResponse};
 use evenkeel_wire::exchange::node_orchestration::Availability as Word;
 use evenkeel_wire::exchange::node_part::{NodeStatusResponse, RunningService, ServiceFailure};
+use evenkeel_wire::exchange::node_task::TASKS_SOFTWARE;
 use evenkeel_wire::exchange::pattern::PatternResponse;
 use evenkeel_wire::exchange::service::{RequiredService, ServiceResponse};
 use jiff::Timestamp;
@@ -49,7 +50,7 @@ pub fn node(id: &NodeId, node: NodeResponse) -> Result<NodeFacts, serde_json::Er
             .collect(),
         user_input: node.user_input()?,
         agent_version: software.remove("horizon").unwrap_or_default(),
-        is_capable: software.get("orchestration").is_some_and(|version| version == "1"),
+        is_capable: software.get(TASKS_SOFTWARE.0).is_some_and(|version| version == TASKS_SOFTWARE.1),
         arch: node.arch,
         node_type: if node.node_type.eq_ignore_ascii_case("cluster") {
             NodeType::Cluster

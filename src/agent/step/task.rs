@@ -253,7 +253,7 @@ impl State {
             for (report, number) in task.reports.iter_mut().zip(stored.seq + 1..) {
                 report.seq = number;
             }
-            task.seq = task.reports.back().map_or(stored.seq, |report| report.seq).max(stored.seq);
+            task.seq = task.reports.back().map_or(stored.seq, |report| report.seq);
         }
         Outcome::default()
     }

@@ -87,6 +87,11 @@ impl Worker for Tasks {
         self.pause
     }
 
+    /// The change feed signals the first read.
+    fn first_pause(&self) -> Duration {
+        SIGNAL_ONLY
+    }
+
     async fn signaled(&mut self) {
         if self.backoff > FIRST_PAUSE {
             // Further signals must not make it retry without a pause.

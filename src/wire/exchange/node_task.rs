@@ -6,6 +6,12 @@ use evenkeel_domain::orchestration::{DesiredState, TaskState};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+/// Name and version by which an agent states in `softwareVersions` that it reads tasks.
+///
+/// # Source
+/// Orchestration 1.1-4.
+pub const TASKS_SOFTWARE: (&str, &str) = ("orchestration", "1");
+
 /// Longest message or error of a report, in bytes.
 pub const LONGEST_TEXT: usize = 4096;
 
