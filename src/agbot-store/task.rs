@@ -49,26 +49,24 @@ pub async fn upsert_tasks(tx: &mut PgConnection, tasks: &[TaskRow]) -> Result<()
 
 /// Deletes tasks and returns them.
 pub async fn delete_tasks(tx: &mut PgConnection, tasks: &[&str]) -> Result<Vec<Value>, StoreError> {
-    let rows = sqlx::query!(
+    Ok(sqlx::query_scalar!(
         "-- task.delete_tasks
         DELETE FROM task WHERE task = ANY ($1) RETURNING record",
         tasks as &[&str],
     )
     .fetch_all(tx)
-    .await?;
-    Ok(rows.into_iter().map(|row| row.record).collect())
+    .await?)
 }
 
 /// Lists the tasks of a workload.
 pub async fn list_of_policy(tx: &mut PgConnection, policy: &PolicyId) -> Result<Vec<Value>, StoreError> {
-    let rows = sqlx::query!(
+    Ok(sqlx::query_scalar!(
         "-- task.list_of_policy
         SELECT record FROM task WHERE policy = $1 ORDER BY task",
         policy.as_str(),
     )
     .fetch_all(tx)
-    .await?;
-    Ok(rows.into_iter().map(|row| row.record).collect())
+    .await?)
 }
 
 /// What is published of a task.
@@ -115,7 +113,7 @@ pub async fn lock_slots(
     part: &str,
     slots: &[String],
 ) -> Result<Vec<Value>, StoreError> {
-    let rows = sqlx::query!(
+    Ok(sqlx::query_scalar!(
         "-- task.lock_slots
         SELECT record FROM task WHERE policy = $1 AND part = $2 AND slot = ANY ($3) ORDER BY task FOR UPDATE",
         policy.as_str(),
@@ -123,20 +121,18 @@ pub async fn lock_slots(
         slots,
     )
     .fetch_all(tx)
-    .await?;
-    Ok(rows.into_iter().map(|row| row.record).collect())
+    .await?)
 }
 
 /// Reads a task and keeps it as it is until the transaction ends.
 pub async fn share_task(tx: &mut PgConnection, task: &TaskId) -> Result<Option<Value>, StoreError> {
-    let row = sqlx::query!(
+    Ok(sqlx::query_scalar!(
         "-- task.share_task
         SELECT record FROM task WHERE task = $1 FOR SHARE",
         task.as_str(),
     )
     .fetch_optional(tx)
-    .await?;
-    Ok(row.map(|row| row.record))
+    .await?)
 }
 
 /// Returns those of the tasks for which their nodes have a live agreement of the policy.
@@ -167,23 +163,21 @@ pub async fn list_with_agreement(
 
 /// Lists all tasks.
 pub async fn list_tasks(conn: &mut PgConnection) -> Result<Vec<Value>, StoreError> {
-    let rows = sqlx::query!(
+    Ok(sqlx::query_scalar!(
         "-- task.list_tasks
         SELECT record FROM task ORDER BY task"
     )
     .fetch_all(conn)
-    .await?;
-    Ok(rows.into_iter().map(|row| row.record).collect())
+    .await?)
 }
 
 /// Reads some tasks.
 pub async fn read_tasks(conn: &mut PgConnection, tasks: &[&str]) -> Result<Vec<Value>, StoreError> {
-    let rows = sqlx::query!(
+    Ok(sqlx::query_scalar!(
         "-- task.read_tasks
         SELECT record FROM task WHERE task = ANY ($1)",
         tasks as &[&str],
     )
     .fetch_all(conn)
-    .await?;
-    Ok(rows.into_iter().map(|row| row.record).collect())
+    .await?)
 }

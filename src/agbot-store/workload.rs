@@ -31,26 +31,24 @@ pub struct InstanceRow {
 
 /// Reads the row of a workload, without what its versions run, and locks it against other writers.
 pub async fn lock_workload(tx: &mut PgConnection, policy: &PolicyId) -> Result<Option<Value>, StoreError> {
-    let row = sqlx::query!(
+    Ok(sqlx::query_scalar!(
         "-- workload.lock_workload
         SELECT record FROM workload WHERE policy = $1 FOR UPDATE",
         policy.as_str(),
     )
     .fetch_optional(tx)
-    .await?;
-    Ok(row.map(|row| row.record))
+    .await?)
 }
 
 /// Reads the row of a workload, without what its versions run, and keeps it as it is until the transaction ends.
 pub async fn share_workload(tx: &mut PgConnection, policy: &PolicyId) -> Result<Option<Value>, StoreError> {
-    let row = sqlx::query!(
+    Ok(sqlx::query_scalar!(
         "-- workload.share_workload
         SELECT record FROM workload WHERE policy = $1 FOR SHARE",
         policy.as_str(),
     )
     .fetch_optional(tx)
-    .await?;
-    Ok(row.map(|row| row.record))
+    .await?)
 }
 
 /// Stores the row of a workload.
@@ -127,9 +125,23 @@ pub async fn delete_workload(tx: &mut PgConnection, policy: &PolicyId) -> Result
     Ok(())
 }
 
+struct StoredWorkload {
+    policy: PolicyId,
+    record: Value,
+    specs: Option<Json<Vec<(i64, Value)>>>,
+}
+
+impl From<StoredWorkload> for WorkloadRow {
+    fn from(row: StoredWorkload) -> Self {
+        let specs = row.specs.map(|Json(specs)| specs).unwrap_or_default();
+        Self { policy: row.policy, record: row.record, specs }
+    }
+}
+
 /// Lists all workloads.
 pub async fn list_workloads(conn: &mut PgConnection) -> Result<Vec<WorkloadRow>, StoreError> {
-    let rows = sqlx::query!(
+    let rows = sqlx::query_as!(
+        StoredWorkload,
         r#"-- workload.list_workloads
         SELECT workload.policy AS "policy: PolicyId", workload.record,
                (SELECT jsonb_agg(jsonb_build_array(task_spec.spec_number, task_spec.document)) FROM task_spec
@@ -139,14 +151,7 @@ pub async fn list_workloads(conn: &mut PgConnection) -> Result<Vec<WorkloadRow>,
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| WorkloadRow {
-            policy: row.policy,
-            record: row.record,
-            specs: row.specs.map(|Json(specs)| specs).unwrap_or_default(),
-        })
-        .collect())
+    Ok(rows.into_iter().map(WorkloadRow::from).collect())
 }
 
 /// Reads some workloads.
@@ -154,7 +159,8 @@ pub async fn read_workloads(
     conn: &mut PgConnection,
     policies: &[&str],
 ) -> Result<Vec<WorkloadRow>, StoreError> {
-    let rows = sqlx::query!(
+    let rows = sqlx::query_as!(
+        StoredWorkload,
         r#"-- workload.read_workloads
         SELECT workload.policy AS "policy: PolicyId", workload.record,
                (SELECT jsonb_agg(jsonb_build_array(task_spec.spec_number, task_spec.document)) FROM task_spec
@@ -165,14 +171,7 @@ pub async fn read_workloads(
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| WorkloadRow {
-            policy: row.policy,
-            record: row.record,
-            specs: row.specs.map(|Json(specs)| specs).unwrap_or_default(),
-        })
-        .collect())
+    Ok(rows.into_iter().map(WorkloadRow::from).collect())
 }
 
 /// Stores what a plan finds exceptional about a workload on nodes: failures and starts. What a user said of a node stays.
