@@ -6,8 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::{FromRequest, Request};
+use axum::extract::Request;
 use evenkeel_agbot_store::event::{self as events, EventRow};
 use evenkeel_agbot_store::workload as workloads;
 use evenkeel_api::{Accepted, Content};
@@ -17,7 +16,7 @@ use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::rolling::action::{Asker, RolloutAction};
 use evenkeel_planner::status::{Window, status_of};
-use evenkeel_planner::workload::{Instance, SlotTasks, Workload, WorkloadAction, WorkloadRecord};
+use evenkeel_planner::workload::{Instance, SlotTasks, Task, Workload, WorkloadAction, WorkloadRecord};
 use evenkeel_store::{PgConnection, retry};
 use evenkeel_wire::agbot::action::{AcceptedAction, ActionRequest, ActionState};
 use evenkeel_wire::agbot::rollout::ChangedRollouts;
@@ -29,8 +28,7 @@ use super::administer::{self, RolloutRequest};
 use super::orchestration::{node_of, unknown_part};
 use super::parameters::known;
 use super::permission::{Permission, right};
-use super::pipeline::{Input, Op, PolicyActionPath, Refusal};
-use super::workload_events::unreadable;
+use super::pipeline::{Input, Op, PolicyActionPath, Refusal, read_body, unreadable};
 use super::workload_shape::{Shape, time};
 use crate::AgbotError;
 use crate::context::Context;
@@ -55,8 +53,7 @@ const REFUSED: &str = "orchestration.refused";
 impl Input for ActionRequest {
     async fn read(request: Request) -> Result<ActionRequest, Refusal> {
         let bad = |text: String| Refusal::new(StatusCode::BAD_REQUEST, text);
-        let body = Bytes::from_request(request, &()).await;
-        let body = body.map_err(|rejection| Refusal::new(rejection.status(), rejection.body_text()))?;
+        let body = read_body(request).await?;
         if body.is_empty() {
             return Ok(ActionRequest::default());
         }
@@ -258,10 +255,11 @@ async fn carry_out(
     })
     .await?;
     if matches!(outcome, Some(Ok(_))) {
-        // The engine acts at once; without this it would at the next read of the log.
+        // The engine acts at once, and a status that is read next shows the action; otherwise both would wait for the next read of the log.
         if let Err(error) = context.records.catch_up(context).await {
             tracing::debug!(error = &error as &dyn std::error::Error, "the log of records was not read");
         }
+        context.events_applied().await;
     }
     Ok(outcome)
 }
@@ -380,6 +378,7 @@ async fn act_on_rollouts(context: &Context, wanted: &Wanted) -> Result<(), Refus
     }
     let changed = done.changed.iter().map(|one| Event::RolloutRecorded { rollout: Box::new(one.clone()) });
     context.send_events(changed.collect()).await;
+    context.events_applied().await;
     let text = format!("{} by {}", wanted.action.name(), wanted.actor);
     let recorded = retry("workload.act", || async {
         let mut tx = context.database.begin().await?;
@@ -492,12 +491,17 @@ async fn is_reached(context: &Context, policy: &PolicyId, action: &str) -> Resul
     if is_stopped != (action == "stop") {
         return Ok(true);
     }
+    let model = context.model();
+    if model.workload(policy).is_none_or(|record| record.is_stopped != is_stopped) {
+        return Ok(false);
+    }
+    if is_stopped {
+        let mut tasks = model.workload_units_of(policy).flat_map(|(_, unit)| unit.slots.values());
+        return Ok(tasks.all(|of_slot| SlotTasks::iter(of_slot).all(Task::is_stopped)));
+    }
     let window = Window { limit: 0, ..Window::default() };
-    let status = status_of(&context.model(), policy, &window, context.now());
-    Ok(status.is_some_and(|status| {
-        status.record.is_some_and(|record| record.is_stopped == is_stopped)
-            && status.parts.iter().all(|part| if is_stopped { part.up == 0 } else { part.up >= part.target })
-    }))
+    let status = status_of(&model, policy, &window, context.now());
+    Ok(status.is_some_and(|status| status.parts.iter().all(|part| part.up >= part.target)))
 }
 
 #[cfg(test)]

@@ -65,6 +65,7 @@ pub(super) async fn act_on_rollouts(
         Ok(Done { changed, unchanged, refused }) if !changed.is_empty() || !unchanged.is_empty() => {
             let events = changed.iter().map(|one| Event::RolloutRecorded { rollout: Box::new(one.clone()) });
             context.send_events(events.collect()).await;
+            context.events_applied().await;
             let rollouts = changed.iter().chain(&unchanged).map(shape::rollout).collect();
             Ok(Json(ChangedRollouts { rollouts, workloads: Vec::new(), refused }))
         }
@@ -201,6 +202,7 @@ async fn free(
         Ok(freed) => {
             let keys: BTreeSet<_> = freed.iter().map(Claim::key).collect();
             context.send_events(keys.into_iter().map(|key| Event::ClaimRemoved { key }).collect()).await;
+            context.events_applied().await;
             Ok(Json(FreedClaims { freed: freed.iter().map(shape::claim).collect() }))
         }
         Err(error) => Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())),

@@ -46,7 +46,7 @@ impl Refusal {
     }
 
     /// The response of a rejecting extractor.
-    pub(super) fn of(rejection: impl IntoResponse) -> Refusal {
+    fn of(rejection: impl IntoResponse) -> Refusal {
         Refusal::Rejection(Box::new(rejection.into_response()))
     }
 
@@ -217,6 +217,18 @@ impl<T: KnownQuery> Input for Query<T> {
     fn parameters() -> Vec<Parameter> {
         T::into_params(|| Some(ParameterIn::Query))
     }
+}
+
+/// Returns the refusal when the agbot's records cannot be read.
+pub(super) fn unreadable(error: &(dyn std::error::Error + 'static)) -> Refusal {
+    tracing::warn!(error, "the agbot's records could not be read");
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the agbot's database does not answer; ask again")
+}
+
+/// Reads a body that may be empty; a refusal has the shape of the API.
+pub(super) async fn read_body(request: Request) -> Result<Bytes, Refusal> {
+    let body = Bytes::from_request(request, &()).await;
+    body.map_err(|rejection| Refusal::new(rejection.status(), rejection.body_text()))
 }
 
 impl Input for UpgradeRequest {

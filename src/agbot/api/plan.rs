@@ -6,8 +6,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::{FromRequest, Request};
+use axum::extract::Request;
 use evenkeel_api::Content;
 use evenkeel_client::ClientError;
 use evenkeel_domain::orchestration::Orchestration;
@@ -27,7 +26,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use super::permission::{Permission, right};
-use super::pipeline::{Input, Op, PolicyPath, Refusal};
+use super::pipeline::{Input, Op, PolicyPath, Refusal, read_body};
 use crate::context::Context;
 use crate::observe::read;
 
@@ -39,7 +38,7 @@ pub(super) struct PolicyToPlan(Option<Value>);
 
 impl Input for PolicyToPlan {
     async fn read(request: Request) -> Result<PolicyToPlan, Refusal> {
-        let body = Bytes::from_request(request, &()).await.map_err(Refusal::of)?;
+        let body = read_body(request).await?;
         if body.is_empty() {
             return Ok(PolicyToPlan(None));
         }

@@ -9,7 +9,7 @@ use evenkeel_agbot_store::event::{self, EventFilter};
 use evenkeel_api::{Page, PageError, WholeList};
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::claims::{Claim, Scope};
-use evenkeel_planner::report::Placement;
+use evenkeel_planner::report::{Blocked, Placement};
 use evenkeel_planner::status::why_no_task;
 use evenkeel_planner::supervise::UpdateState;
 use evenkeel_store::StoreError;
@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 
 use super::caller::SeenNodes;
 use super::permission::{Permission, right};
-use super::pipeline::{GroupPath, KnownQuery, Op, OrgPath, Query, Refusal};
+use super::pipeline::{GroupPath, KnownQuery, Op, OrgPath, Query, Refusal, unreadable};
 use super::workload_shape::Shape;
 use super::{hidden, shape};
 use crate::context::Context;
@@ -154,10 +154,14 @@ fn reasons_page(
 ) -> Result<Page<(NodeId, PolicyId)>, ListError> {
     let mut page = Page::after(&pairs, PAGE as i64, |(pair, _)| pair.clone());
     for ((node, policy), placement) in pairs.into_iter().filter(|((node, _), _)| seen.shows(node)) {
+        let has_no_task = matches!(
+            &placement,
+            Placement::Waiting { blocked: Blocked::NoTask, .. }
+                | Placement::NotPlaced { blocked: Blocked::NoTask }
+        );
         let mut reason = shape::reason(&node, &policy, &hidden::placement(placement, seen));
-        if reason.state["blocked"]["blocked"] == "no-task" {
-            let why = why_no_task(&context.model(), &node, &policy);
-            reason.text = why.unwrap_or(reason.text);
+        if has_no_task && let Some(why) = why_no_task(&context.model(), &node, &policy) {
+            reason.text = why;
         }
         page.push(&reason)?;
     }
@@ -247,9 +251,4 @@ enum ListError {
     Store(#[from] StoreError),
     #[error(transparent)]
     Page(#[from] PageError),
-}
-
-fn unreadable(error: &(dyn std::error::Error + 'static)) -> Refusal {
-    tracing::warn!(error, "a list could not be read");
-    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the agbot's database does not answer; ask again")
 }

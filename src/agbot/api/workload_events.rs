@@ -9,12 +9,11 @@ use evenkeel_domain::orchestration::object::Members;
 use evenkeel_ids::PolicyId;
 use evenkeel_store::StoreError;
 use evenkeel_wire::agbot::orchestration::{OrchestrationEvents, OrchestrationEventsQuery};
-use http::StatusCode;
 
 use super::caller::SeenNodes;
 use super::parameters::{Named, NamedQuery, Parameters, known};
 use super::permission::{Permission, right};
-use super::pipeline::{Op, OrchestrationPath, PolicyPath, Refusal};
+use super::pipeline::{Op, OrchestrationPath, PolicyPath, Refusal, unreadable};
 use super::workload_shape::Shape;
 use crate::context::Context;
 
@@ -94,12 +93,6 @@ fn shown(
     let rows = rows.map_err(|error| unreadable(&error))?;
     let shape = Shape { policy, seen, now: context.now() };
     Ok(OrchestrationEvents { events: rows.into_iter().map(|row| shape.event(row)).collect() })
-}
-
-/// Returns the refusal when the agbot's records cannot be read.
-pub(super) fn unreadable(error: &StoreError) -> Refusal {
-    tracing::warn!(error = error as &dyn std::error::Error, "events could not be read");
-    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the agbot's database does not answer; ask again")
 }
 
 #[cfg(test)]

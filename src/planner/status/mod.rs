@@ -21,6 +21,9 @@ use crate::{
 pub use explain::{ExplainedConstraint, PartExplanation, Question, explain_part, why_no_task};
 pub use instance::{InstanceStatus, MonitorState};
 
+/// Begins the warning that names the node on which the update failed.
+pub const UPDATE_PAUSED: &str = "the update is paused";
+
 /// Which instances of each workload unit are listed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Window {
@@ -158,7 +161,7 @@ pub fn status_of(
     let is_frozen = record.is_frozen || record.is_stopped;
     status.frozen = if is_frozen { FrozenState::Frozen } else { FrozenState::of(frozen, count) };
     if record.update.is_paused() {
-        status.warnings.push(format!("the update is paused: {}", record.update.message));
+        status.warnings.push(format!("{UPDATE_PAUSED}: {}", record.update.message));
     }
     status.record = Some(record.clone());
     status.parts.retain(|part| is_listed(&part.id));

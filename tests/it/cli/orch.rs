@@ -31,6 +31,11 @@ async fn commands_show_what_runs_and_why_and_change_it() {
         .await;
     };
     up(1).await;
+    eventually("both nodes are listed", || async {
+        let found = hzn.data(&format!("{ORCH} status everywhere"));
+        (found["units"][0]["instances"].as_array().map(Vec::len) == Some(2)).then_some(())
+    })
+    .await;
     let done = |line: &str| {
         let response = hzn.run(&format!("{ORCH} {line}"));
         assert_eq!(response.status, 0, "{line}: {}", response.errors);
