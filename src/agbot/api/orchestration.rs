@@ -1,4 +1,4 @@
-//! Runtime status and tasks of deployment policies, for whoever may read the policy.
+//! Runtime status and tasks of deployment policies, for accounts that may read the policy.
 //!
 //! Source: orchestration 1.5, A9; engine 5 (people ask the agbot).
 
@@ -154,6 +154,14 @@ impl Wanted {
         }
     }
 
+    fn names(&self, slot: &Slot, seen: &super::caller::SeenNodes) -> bool {
+        let is_seen = || match slot {
+            Slot::Number(_) => true,
+            Slot::Node(node) => seen.shows(node),
+        };
+        self.slot.as_ref().is_none_or(|one| one == slot && is_seen())
+    }
+
     fn holds(&self, task: &Task, is_newest: bool, seen: &super::caller::SeenNodes) -> bool {
         // Nobody finds out by a filter where a task runs.
         let is_on = |node: &NodeId| task.node.as_ref() == Some(node) && seen.shows(node);
@@ -181,7 +189,7 @@ fn tasks_page(
             continue;
         }
         let slots = unit.slots.iter().filter(|(slot, _)| is_later(id, slot));
-        for (slot, tasks) in slots.filter(|(slot, _)| wanted.slot.as_ref().is_none_or(|one| one == *slot)) {
+        for (slot, tasks) in slots.filter(|(slot, _)| wanted.names(slot, seen)) {
             let shown = SlotTasks::iter(tasks).enumerate();
             for (_, task) in shown.filter(|(position, task)| wanted.holds(task, *position == 0, seen)) {
                 page.push(&shape.task(task, record))?;

@@ -5,6 +5,7 @@
 use evenkeel_agbot_store::event::NumberedEvent;
 use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_planner::explain::Explanation;
 use evenkeel_planner::goal::Avail;
 use evenkeel_planner::report::Blocked;
 use evenkeel_planner::status::{self, ExplainedConstraint, InstanceStatus, PartExplanation, PartStatus};
@@ -53,7 +54,7 @@ impl Shape<'_> {
     pub(super) fn status(&self, status: &status::WorkloadStatus) -> wire::WorkloadStatus {
         let record = status.record.as_ref();
         let is_down = status.parts.iter().all(|part| part.up == 0);
-        let is_shown = |text: &&String| self.seen.is_all() || !text.starts_with("the update is paused");
+        let is_shown = |text: &&String| self.seen.is_all() || !text.starts_with(status::UPDATE_PAUSED);
         wire::WorkloadStatus {
             policy: self.policy.to_string(),
             mode: word(json!(status.mode)),
@@ -221,6 +222,11 @@ impl Shape<'_> {
         let sequence = found.sequence.iter().map(|stage| self.stage(stage)).collect();
         let about = node.map(|node| format!("{}: ", self.node(node))).unwrap_or_default();
         let cause = found.cause.map(|cause| word(json!(cause)));
+        let of_pair = found.pair.clone().map(|pair| {
+            let placement = hidden::placement(pair.placement, self.seen);
+            Explanation { placement, ..pair }.text()
+        });
+        let summary = of_pair.unwrap_or_else(|| found.summary.clone());
         wire::PlacementExplanation {
             workload_unit: part.to_owned(),
             purpose: "start".to_owned(),
@@ -234,7 +240,7 @@ impl Shape<'_> {
             sequence,
             chosen: self.nodes(&found.chosen),
             cause,
-            summary: format!("{about}{}", found.summary),
+            summary: format!("{about}{summary}"),
         }
     }
 

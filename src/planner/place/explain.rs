@@ -116,8 +116,8 @@ fn reason(table: &NodeTable, constraint: Constraint, node: u32) -> String {
     found.unwrap_or_else(|| "chosen for other instances of this decision".to_owned())
 }
 
-/// `missing`: how many instances were not placed, so that no node is left.
-fn cause(table: &NodeTable, elimination: &Elimination, missing: u32) -> UnplacedCause {
+/// Returns whether waiting may help. `missing`: how many instances were not placed, so that no node is left.
+pub fn cause(table: &NodeTable, elimination: &Elimination, missing: u32) -> UnplacedCause {
     let room = elimination.transient_count() * u64::from(table.limit());
     if room < u64::from(missing) { UnplacedCause::Unsatisfiable } else { UnplacedCause::Transient }
 }

@@ -12,7 +12,9 @@ mod table;
 
 pub use constraint::Constraint;
 pub use eliminate::{Elimination, Stage};
-pub use explain::{EliminatedNode, EliminationReport, ExplainedStage, UnplacedCause, explain_node, report};
+pub use explain::{
+    EliminatedNode, EliminationReport, ExplainedStage, UnplacedCause, cause, explain_node, report,
+};
 pub use plan::{Placed, Want, place};
 pub use rank::Ranking;
 pub use table::{NodeState, NodeTable, UnitNode, Verdict};

@@ -10,10 +10,11 @@ use roaring::RoaringBitmap;
 
 use super::part::selected;
 use crate::{
-    explain::explain,
+    explain::{Explanation, explain},
     model::{Model, UnitRecord},
     place::{
-        Constraint, EliminatedNode, Elimination, NodeTable, Ranking, UnplacedCause, Want, explain_node, place,
+        Constraint, EliminatedNode, Elimination, NodeTable, Ranking, UnplacedCause, Want, cause,
+        explain_node, place,
     },
     report::{Blocked, FrozenLevel},
     workload::{NodeOrder, SlotTasks, UnitId, Workload},
@@ -66,6 +67,8 @@ pub struct PartExplanation {
     pub cause: Option<UnplacedCause>,
     /// What that means, in words.
     pub summary: String,
+    /// How the named node and the policy stand; none for a policy with tasks. It may name other nodes.
+    pub pair: Option<Explanation>,
 }
 
 /// What is asked about a workload unit.
@@ -109,19 +112,15 @@ impl<'a> Explainer<'a> {
         let goal = &self.workload.goal;
         let requested = goal.wanted(selected(self.table));
         let missing = requested.saturating_sub(self.live.len() as u32);
-        let (elimination, mut chosen) = self.placed(missing);
-        let live: RoaringBitmap = self.live.iter().copied().collect();
-        chosen |= &live;
+        let (elimination, new) = self.placed(missing);
+        let chosen: RoaringBitmap = self.live.iter().chain(&new).copied().collect();
         let placed = if goal.is_per_node() {
             chosen.len() as u32
         } else {
-            requested.min(self.live.len() as u32 + (chosen.len() - live.len()) as u32)
+            requested.min((self.live.len() + new.len()) as u32)
         };
         let sequence = self.sequence(&elimination);
-        let cause = (placed < requested).then(|| match elimination.transient_count() {
-            room if room < u64::from(requested - placed) => UnplacedCause::Unsatisfiable,
-            _ => UnplacedCause::Transient,
-        });
+        let cause = (placed < requested).then(|| cause(self.table, &elimination, requested - placed));
         let summary = summary(placed, requested, &sequence);
         let whole = PartExplanation {
             spec_version: Some(self.workload.versions.current.number),
@@ -133,6 +132,7 @@ impl<'a> Explainer<'a> {
             chosen: self.names(&chosen),
             cause,
             summary,
+            pair: None,
         };
         match self.question.node {
             None => Some(whole),
@@ -140,8 +140,8 @@ impl<'a> Explainer<'a> {
         }
     }
 
-    /// Returns the elimination, and the nodes that missing instances would get.
-    fn placed(&self, missing: u32) -> (Elimination, RoaringBitmap) {
+    /// Returns the elimination, and the node of each missing instance that would get one.
+    fn placed(&self, missing: u32) -> (Elimination, Vec<u32>) {
         let mut elimination = Elimination::of(self.table);
         if self.workload.is_frozen {
             elimination.remove(Constraint::Frozen, self.table.members());
@@ -159,11 +159,8 @@ impl<'a> Explainer<'a> {
         }
         elimination.stages.retain(|stage| !stage.removed.is_empty());
         elimination.remaining |= &live;
-        let chosen = if self.workload.goal.is_per_node() {
-            elimination.remaining.clone()
-        } else {
-            RoaringBitmap::new()
-        };
+        let is_per_node = self.workload.goal.is_per_node();
+        let chosen = elimination.remaining.iter().filter(|_| is_per_node).collect();
         (elimination, chosen)
     }
 
@@ -283,19 +280,19 @@ fn explain_pairs(model: &Model, question: Question<'_>) -> Option<PartExplanatio
         None => super::agreements::nodes(model, question.part)?,
     };
     let mut stages: BTreeMap<Constraint, Vec<EliminatedNode>> = BTreeMap::new();
-    let (mut chosen, mut text) = (Vec::new(), String::new());
+    let (mut chosen, mut last) = (Vec::new(), None);
     for node in nodes.iter().take(PAIR_COUNT) {
         let found = explain(model, node, policy, question.now);
-        text = found.text();
         match found.blocked().and_then(constraint_of) {
             Some(constraint) => {
                 stages
                     .entry(constraint)
                     .or_default()
-                    .push(EliminatedNode { node: node.clone(), reason: text.clone() });
+                    .push(EliminatedNode { node: node.clone(), reason: found.text() });
             }
             None => chosen.push(node.clone()),
         }
+        last = Some(found);
     }
     let mut remaining = nodes.len() as u64;
     let explained = stages.into_iter().map(|(constraint, mut eliminated)| {
@@ -319,7 +316,8 @@ fn explain_pairs(model: &Model, question: Question<'_>) -> Option<PartExplanatio
         placed,
         candidate_count: nodes.len() as u64,
         candidates: nodes.into_iter().take(NODE_COUNT).collect(),
-        summary: if question.node.is_some() { text } else { summary(placed, requested, &sequence) },
+        summary: summary(placed, requested, &sequence),
+        pair: last.filter(|_| question.node.is_some()),
         sequence,
         chosen,
         cause: None,
