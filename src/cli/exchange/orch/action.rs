@@ -7,7 +7,7 @@ use evenkeel_wire::agbot::orchestration::{StatusQuery, UpdateProgress, WorkloadS
 use super::status::update_text;
 use crate::context::{Context, Exchange, Watch};
 use crate::exchange::deployment::POLICIES;
-use crate::exit::{CliError, Outcome};
+use crate::exit::Outcome;
 use crate::output::{Table, View};
 use crate::wait::{Progress, Wait};
 
@@ -89,14 +89,8 @@ async fn act(
     let doing = format!("{action} of {org}/{name}");
     let found = agbot.call(&doing, agbot.client.act_on_policy(&org, &name, action, request)).await?;
     let Some(accepted) = found else {
-        POLICIES.require(exchange, policy).await?;
-        let about = request.node.as_ref().or(request.workload_unit.as_ref());
-        let advice = format!("hzn exchange deployment orch status {policy}");
-        return Err(CliError::not_found(
-            "node or unit of the policy",
-            about.map_or(policy, String::as_str),
-            &advice,
-        ));
+        let part = request.node.as_deref().or(request.workload_unit.as_deref());
+        return Err(super::missing_part(exchange, policy, part).await);
     };
     agbot.report_done(&format!("action {} accepted: {action} of {org}/{name}", accepted.action_id));
     Ok(accepted.action_id)

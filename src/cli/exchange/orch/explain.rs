@@ -3,8 +3,7 @@
 use evenkeel_wire::agbot::orchestration::{ExplainQuery, PlacementExplanation};
 
 use crate::context::{Context, Exchange};
-use crate::exchange::deployment::POLICIES;
-use crate::exit::{CliError, Outcome};
+use crate::exit::Outcome;
 use crate::output::{Table, View};
 
 /// Reads the explanation of a workload unit, or of one node.
@@ -27,10 +26,7 @@ pub async fn read(
     };
     let Some(found) = agbot.call(&doing, agbot.client.placement_explanation(&org, &name, &query)).await?
     else {
-        POLICIES.require(exchange, policy).await?;
-        let about = node.or(part).unwrap_or(policy);
-        let advice = format!("hzn exchange deployment orch status {policy}");
-        return Err(CliError::not_found("node or unit of the policy", about, &advice));
+        return Err(super::missing_part(exchange, policy, node.or(part)).await);
     };
     let typed: PlacementExplanation = agbot.read(&doing, &found)?;
     Ok(View::new(found.into_value(), table(&typed, node.is_some())))

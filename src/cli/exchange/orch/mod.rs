@@ -10,7 +10,8 @@ mod tasks;
 use clap::Subcommand;
 
 use crate::context::{Context, Exchange, UserOptions, Watch};
-use crate::exit::Outcome;
+use crate::exchange::deployment::POLICIES;
+use crate::exit::{CliError, Outcome};
 
 /// Commands for what runs of a deployment policy.
 #[derive(Debug, Subcommand)]
@@ -98,6 +99,15 @@ impl OrchCommand {
             *part = user.user_pw.take();
         }
     }
+}
+
+/// Returns the failure for a node or workload unit that the agbot does not find, or for the policy itself.
+async fn missing_part(exchange: &Exchange, policy: &str, part: Option<&str>) -> CliError {
+    if let Err(error) = POLICIES.require(exchange, policy).await {
+        return error;
+    }
+    let advice = format!("hzn exchange deployment orch status {policy}");
+    CliError::not_found("node or unit of the policy", part.unwrap_or(policy), &advice)
 }
 
 /// Runs a command for what runs of a deployment policy.

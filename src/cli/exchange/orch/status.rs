@@ -4,8 +4,7 @@ use evenkeel_wire::agbot::orchestration::{Instance, SlotName, StatusQuery, Updat
 use serde_json::Value;
 
 use crate::context::{Context, Exchange};
-use crate::exchange::deployment::POLICIES;
-use crate::exit::{CliError, Outcome};
+use crate::exit::Outcome;
 use crate::output::{Table, View};
 
 /// Instances in one request.
@@ -31,10 +30,7 @@ pub async fn read(context: &Context, exchange: &Exchange, policy: &str, part: Op
         };
         let found = agbot.client.orchestration_record(&org, &name, &query);
         let Some(found) = agbot.call(&doing, found).await? else {
-            POLICIES.require(exchange, policy).await?;
-            let part = part.unwrap_or_default();
-            let advice = format!("hzn exchange deployment orch status {policy}");
-            return Err(CliError::not_found("unit of the policy", part, &advice));
+            return Err(super::missing_part(exchange, policy, part).await);
         };
         let status: WorkloadStatus = agbot.read(&doing, &found)?;
         let is_complete = status.workload_units.iter().all(|one| one.next.is_none());
