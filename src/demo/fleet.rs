@@ -129,10 +129,16 @@ impl Fleet {
 
     async fn publish(&self, version: &str, sockets: &Path, options: &[&str]) -> Result<(), ClientError> {
         let program = std::env::current_exe().map_err(|error| ClientError::Request(error.to_string()))?;
-        let mut command = json!([program, "demo-service", "--sockets", sockets, "--version", version]);
-        if let Some(command) = command.as_array_mut() {
-            command.extend(options.iter().map(|option| json!(option)));
-        }
+        let (program, sockets) = (json!(program), json!(sockets));
+        let mut command = vec![
+            program,
+            json!("demo-service"),
+            json!("--sockets"),
+            sockets,
+            json!("--version"),
+            json!(version),
+        ];
+        command.extend(options.iter().map(|option| json!(option)));
         let deployment = json!({"services": {SERVICE: {"command": command}}}).to_string();
         let signature = signature::sign(&deployment, &self.key, &mut rand::rng())
             .map_err(|error| ClientError::Request(error.to_string()))?;

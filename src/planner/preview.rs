@@ -136,7 +136,7 @@ impl Basis {
     fn add_written(&mut self, facts: &DeploymentPolicyFacts) {
         let mut facts = DeploymentPolicyFacts { last_updated: None, ..facts.clone() };
         for version in &mut facts.versions {
-            // A text is signed anew at each attempt.
+            // Each attempt signs the text again.
             let text = version.overrides.text.clone();
             version.overrides = DeploymentOverrides { text, signature: String::new() };
         }

@@ -83,7 +83,7 @@ pub(super) async fn may_administrate(
     for place in [org, ROOT_ORG] {
         match client.own_user(place).await {
             Ok(Some((name, user))) if user.admin && (place == org || user.hub_admin) => return Ok(name),
-            // Whoever belongs elsewhere has no user here.
+            // An account of another organization has no user here.
             Ok(_) | Err(ClientError::Status { status: 400 | 403 | 404, .. }) => {}
             Err(error) => return Err(refused(error, org)),
         }
@@ -223,7 +223,7 @@ pub(super) async fn may_operate(
     };
     match as_caller(context, headers)?.own_user(org).await {
         Ok(Some((name, _))) if name == found.owner => Ok(name),
-        // Whoever belongs elsewhere has no user here.
+        // An account of another organization has no user here.
         Ok(_) | Err(ClientError::Status { status: 400 | 403 | 404, .. }) => Err(forbidden),
         Err(error) => Err(refused(error, org)),
     }

@@ -72,7 +72,7 @@ pub(super) mod right {
     /// To read of the nodes of an organization that the exchange shows to the caller.
     pub(in crate::api) enum NodesRead {}
 
-    /// To read of a deployment policy: whoever may read the policy.
+    /// To read the status of a deployment policy: accounts that may read the policy.
     pub(in crate::api) enum PolicyRead {}
 
     /// To act on a deployment policy: its owner, administrators of its organization and root.

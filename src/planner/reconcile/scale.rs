@@ -39,7 +39,7 @@ pub(super) fn plan(pass: &mut UnitPass<'_>) {
 fn is_used(pass: &UnitPass<'_>, slot: &Slot, condition: SlotCondition) -> bool {
     match condition {
         SlotCondition::Runnable => true,
-        // What was given up with a version that is being rolled back starts anew with the version before it.
+        // What was given up with a version that is being rolled back starts again with the version before it.
         SlotCondition::GivenUp => {
             let is_rolling_back = pass.update.is_rollback() && pass.update.is_rolling();
             let newest = pass.tasks(slot).newest();

@@ -289,7 +289,7 @@ impl UpdateStatus {
         Ok(())
     }
 
-    /// Begins anew; slots in work stay in work.
+    /// Begins again; slots in work stay in work.
     pub(crate) fn start(&mut self, now: Timestamp) {
         self.started_at = Some(now);
         self.counts_from = Some(now);

@@ -11,7 +11,7 @@ use crate::support::fleet::Fleet;
 use crate::support::wait::must;
 use crate::support::{Hub, Scratch, TestDatabase, eventually, free_address};
 
-/// A fleet whose service records its processes and ends when it is told to.
+/// A fleet whose service records its processes and ends when a test writes an exit code.
 struct Lab {
     fleet: Fleet,
     directory: PathBuf,

@@ -59,13 +59,13 @@ async fn kinds(hub: &Hub) -> Vec<String> {
 
 async fn get_as(hub: &Hub, login: (&str, &str), path: &str) -> (u16, Value) {
     let request = hub.client.get(format!("{}/v1{path}", hub.url)).basic_auth(login.0, Some(login.1));
-    let response = must(request.send().await, "an answer");
+    let response = must(request.send().await, "a response");
     (response.status().as_u16(), response.json().await.unwrap_or_default())
 }
 
 async fn post_as(hub: &Hub, login: (&str, &str), path: &str) -> u16 {
     let request = hub.client.post(format!("{}/v1{path}", hub.url)).basic_auth(login.0, Some(login.1));
-    must(request.send().await, "an answer").status().as_u16()
+    must(request.send().await, "a response").status().as_u16()
 }
 
 async fn bad_queries_are_named(hub: &Hub) {
@@ -141,7 +141,7 @@ async fn status_tasks_and_events_show_what_runs_to_whoever_may_read_the_policy()
     assert_eq!(of_node["tasks"][0]["taskId"], task["taskId"]);
     bad_queries_are_named(&hub).await;
 
-    // Whoever may read the policy reads its status; nodes of others are question marks.
+    // Accounts that may read the policy read its status; nodes of others are question marks.
     let body = json!({"password": "secret-u", "email": "", "admin": false});
     assert_eq!(hub.call("POST", "/orgs/o/users/u", Some(body)).await.0, 201);
     for path in ["orchestration", "tasks", "events"] {

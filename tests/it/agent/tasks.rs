@@ -37,7 +37,8 @@ impl Bot {
         assert_eq!(hub.call("POST", "/orgs/o/agbots/bot/businesspols", Some(entry)).await.0, 201);
         let directory = scratch.join("pids");
         must(std::fs::create_dir_all(&directory), "a directory");
-        let script = format!("echo $$ > {}/$EVENKEEL_TASK; exec sleep 300", directory.display());
+        let path = directory.display();
+        let script = format!("echo $$ > {path}/$EVENKEEL_TASK; while [ -d {path} ]; do sleep 0.1; done");
         let deployment = json!({"services": {"web": {"command": ["/bin/sh", "-c", script]}}}).to_string();
         let signature = must(signature::sign(&deployment, fleet.key(), &mut rand::rng()), "a signature");
         fleet.publish_service(hub, "web", "1.0.0", &deployment, json!({})).await;
