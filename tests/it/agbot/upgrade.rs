@@ -1,6 +1,7 @@
 //! Which member of an HA group may upgrade its agent now: both forms of the question, one answer at a time.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use evenkeel_ids::GroupId;
 use futures_util::future::join_all;
@@ -27,9 +28,15 @@ pub(super) async fn group_of(hub: &Hub, count: usize) -> Vec<String> {
 
 /// Asks in the document's form with the credentials of `caller`.
 pub(super) async fn ask(hub: &Hub, caller: &str, node: &str, body: Value) -> u16 {
-    let request = hub.client.post(format!("{}/org/o/node/{node}/upgrade", hub.url));
-    let request = request.basic_auth(format!("o/{caller}"), Some(format!("secret-{caller}"))).json(&body);
-    request.send().await.expect("an answer").status().as_u16()
+    loop {
+        let request = hub.client.post(format!("{}/org/o/node/{node}/upgrade", hub.url));
+        let request = request.basic_auth(format!("o/{caller}"), Some(format!("secret-{caller}"))).json(&body);
+        match request.send().await.expect("a response").status().as_u16() {
+            // A busy machine refuses logins that waited too long for their hash; agents try again.
+            429 => tokio::time::sleep(Duration::from_secs(1)).await,
+            status => return status,
+        }
+    }
 }
 
 /// Asks as deployed agents do.

@@ -10,7 +10,7 @@ use evenkeel_wire::agreement::PrivateKey;
 use evenkeel_wire::signature;
 use serde_json::{Value, json};
 
-use super::wait::must;
+use super::wait::{eventually, must};
 use super::{Hub, Program, Scratch};
 
 /// An organization `o` with agents of its nodes and a service `watch` for a policy `everywhere`.
@@ -52,6 +52,9 @@ impl Fleet {
             fleet.agents.push(start_agent(scratch, hub, &node, options));
         }
         created(hub.call("POST", "/orgs/o/hagroups/g", Some(json!({"members": fleet.nodes}))).await);
+        for node in &fleet.nodes {
+            registered(hub, node).await;
+        }
         fleet
     }
 
@@ -210,6 +213,17 @@ fn start_agent(scratch: &Scratch, hub: &Hub, node: &str, options: &[&str]) -> Pr
         "off",
     ];
     Program::start(scratch, &[&arguments, options].concat(), None)
+}
+
+/// Waits until the agent of a node has registered it: what is written afterwards finds all nodes.
+async fn registered(hub: &Hub, node: &str) {
+    let path = format!("/orgs/o/nodes/{node}");
+    eventually(&format!("{node} is registered"), || async {
+        let (_, body) = hub.call("GET", &path, None).await;
+        let found = &body["nodes"][format!("o/{node}")];
+        found["publicKey"].as_str().is_some_and(|key| !key.is_empty()).then_some(())
+    })
+    .await;
 }
 
 fn created((status, body): (u16, Value)) {
