@@ -207,6 +207,8 @@ pub enum Action {
     RemoveWorkload {
         /// The policy.
         policy: PolicyId,
+        /// Whether the policy stays and has no settings that need tasks any more.
+        is_detached: bool,
     },
     /// Stores usage and back-off of a pair; none removes.
     UpdateUsage {
@@ -279,7 +281,7 @@ impl Action {
             Self::RecordRollout { rollout } => format!("rollout {} {}", rollout.group, rollout.policy),
             Self::ApplyPlan { unit_id, .. } => return CommandKey::plan(unit_id),
             Self::RecordWorkload { workload, .. } => format!("workload {}", workload.policy),
-            Self::RemoveWorkload { policy } => format!("remove workload {policy}"),
+            Self::RemoveWorkload { policy, .. } => format!("remove workload {policy}"),
             Self::UpdateUsage { node, policy, .. } => format!("usage {node} {policy}"),
         })
     }

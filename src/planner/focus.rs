@@ -275,7 +275,7 @@ impl Focus {
             }
             Action::ApplyPlan { unit_id, plan } => self.add_plan(model, unit_id, plan),
             Action::RecordWorkload { workload, .. } => self.add_policy(model, &workload.policy),
-            Action::RemoveWorkload { policy } => self.add_policy(model, policy),
+            Action::RemoveWorkload { policy, .. } => self.add_policy(model, policy),
             Action::AcknowledgeReply { agreement, .. }
             | Action::SendVerification { agreement, .. }
             | Action::SendVerificationReply { agreement, .. }

@@ -166,7 +166,7 @@ impl Database {
             }
             Action::ApplyPlan { unit_id, plan } => return self.apply_plan(unit_id, plan, now),
             Action::RecordWorkload { workload, adopted } => self.record_workload(workload, adopted)?,
-            Action::RemoveWorkload { policy } => self.remove_workload(policy),
+            Action::RemoveWorkload { policy, .. } => self.remove_workload(policy),
             // These only send a message.
             Action::AcknowledgeReply { .. }
             | Action::RepeatCancel { .. }

@@ -119,7 +119,7 @@ impl Database {
         let policy = match action {
             Action::ApplyPlan { unit_id, .. } => &unit_id.policy,
             Action::RecordWorkload { workload, .. } => &workload.policy,
-            Action::RemoveWorkload { policy } => policy,
+            Action::RemoveWorkload { policy, .. } => policy,
             _ => return BTreeMap::new(),
         };
         let of_policy = self.tasks.values().filter(|task| task.unit_id.policy == *policy);

@@ -9,6 +9,7 @@ use evenkeel_ids::NodeId;
 use evenkeel_planner::{
     facts::{Availability, PolicyOrchestration},
     supervise::UpdateState,
+    workload::UnitId,
 };
 use serde_json::{Value, json};
 
@@ -371,4 +372,29 @@ fn node_that_stops_reading_tasks_and_reads_them_again_keeps_its_instance() {
     agent::start(&mut world, &node("n1"));
     world.run_for(60);
     assert_eq!(locations(&world).len(), 5, "what ended is started again by the hub");
+}
+
+/// 2-S2: what a suspended agbot had decided is refused after another one took over.
+#[test]
+fn suspended_agbot_writes_no_task_after_another_one_took_over() {
+    for agents in AGENTS {
+        let mut world = lab(14, agents, &replicated(3));
+        let unit_id = UnitId::all(policy("r"));
+        let owner = world.database.leases[&world.agbots[0].model.partition_of_unit(&unit_id)].owner;
+        let revision = |world: &World| world.database.workloads[&policy("r")].revision;
+        let before = revision(&world);
+        put_workload(&mut world, "1.0.0", &replicated(5));
+        // The outcome of this write has led to the plan with the new tasks, which is on its way.
+        assert!(world.run_until(30, |world| revision(world) > before));
+        assert_eq!(world.database.tasks.len(), 3);
+        world.agbots[owner].paused_until_millis = world.millis + 60_000;
+        let begin = world.trace.len();
+        world.run_for(120);
+        assert_eq!((locations(&world).len(), world.database.tasks.len()), (5, 5));
+        let of_owner = format!("agbot {owner}: plan ");
+        let late: Vec<&String> =
+            world.trace[begin..].iter().filter(|line| line.contains(&of_owner)).collect();
+        let is_refused = |line: &&String| line.contains("refused: the lease of partition");
+        assert!(!late.is_empty() && late.iter().all(is_refused), "{late:#?}");
+    }
 }

@@ -103,7 +103,9 @@ async fn act(context: &Context, command: &Command) -> Result<Outcome, AgbotError
         Action::RecordWorkload { workload, adopted } => {
             plan::record_workload(context, lease, workload, adopted).await?;
         }
-        Action::RemoveWorkload { policy } => plan::remove_workload(context, lease, policy).await?,
+        Action::RemoveWorkload { policy, is_detached } => {
+            plan::remove_workload(context, lease, policy, *is_detached).await?;
+        }
         Action::UpdateUsage { node, policy, usage, backoff } => {
             agreement::update_usage(context, lease, node, policy, usage.as_ref(), backoff.as_ref()).await?;
         }

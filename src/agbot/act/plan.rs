@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel_agbot_store::event::insert_events;
+use evenkeel_agbot_store::event::{insert_event, insert_events};
 use evenkeel_agbot_store::{claim as claims, task as tasks, workload as workloads};
 use evenkeel_ids::{GroupId, PolicyId, TaskId};
 use evenkeel_planner::claims::{Claim, Grant, may_take};
@@ -219,18 +219,23 @@ pub(super) async fn record_workload(
     .await
 }
 
-/// Deletes the rows of a workload.
+/// Deletes the rows of a workload. Agreements of a detached one go on without tasks, which is an event.
 pub(super) async fn remove_workload(
     context: &Context,
     lease: Lease,
     policy: &PolicyId,
+    is_detached: bool,
 ) -> Result<(), AgbotError> {
     retry("workload.remove", || async {
         let mut tx = context.database.begin().await?;
         check_lease(context, &mut tx, lease).await?;
-        workloads::lock_workload(&mut tx, policy).await?;
+        let stored = workloads::lock_workload(&mut tx, policy).await?;
         let given_up = read_tasks(tasks::list_of_policy(&mut tx, policy).await?)?;
         workloads::delete_workload(&mut tx, policy).await?;
+        if is_detached && stored.is_some() {
+            insert_event(&mut tx, &task_event::detached(&context.name(), context.now(), policy, &given_up))
+                .await?;
+        }
         publish_later(context, &mut tx, lease.partition, &publications(context, &given_up)).await?;
         tx.commit().await?;
         Ok(())

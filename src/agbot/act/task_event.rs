@@ -1,14 +1,15 @@
-//! The events of a plan: what it says itself, and what it changes of tasks.
+//! The events of a plan: what it says itself, and what it changes of tasks; and the event of a policy that loses its tasks.
 //!
-//! Source: orchestration 2.6, B3, B10, B13.
+//! Source: orchestration 1.1-6, 2.6, B3, B10, B13.
 
 use std::collections::BTreeMap;
 
 use evenkeel_agbot_store::event::EventRow;
-use evenkeel_ids::{NodeId, TaskId};
+use evenkeel_ids::{NodeId, PolicyId, TaskId};
 use evenkeel_planner::change::Cause;
 use evenkeel_planner::engine::StoredPlan;
 use evenkeel_planner::workload::{Ending, Part, Slot, Task, TaskState, UnitId};
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 /// Returns the events of a plan of `actor`; `stored`: the tasks of its slots as they were.
@@ -30,6 +31,23 @@ pub(super) fn events(actor: &str, unit_id: &UnitId, plan: &StoredPlan, stored: &
         rows.push(log.row("task.reaped", None, None, json!({"count": plan.deleted.len()})));
     }
     rows
+}
+
+/// Returns the event of a policy that lost its tasks and keeps its agreements.
+pub(super) fn detached(actor: &str, at: Timestamp, policy: &PolicyId, tasks: &[Task]) -> EventRow {
+    let kept = tasks.iter().filter(|task| task.is_live()).count();
+    EventRow {
+        happened_at: at,
+        kind: "orchestration.removed".to_owned(),
+        ha_group: None,
+        node: None,
+        policy: Some(policy.clone()),
+        detail: json!({
+            "actor": actor,
+            "kept": kept,
+            "text": "the policy has no settings that need tasks any more; its instances go on",
+        }),
+    }
 }
 
 struct Log<'a> {

@@ -67,7 +67,7 @@ fn follow_policy(pass: &mut Pass<'_>, policy: &PolicyId) {
         }
         // The instances are adopted again by the next row, in slots of the other form.
         (Some(known), Some(facts)) if has_other_form(model, known, facts) => {
-            Action::RemoveWorkload { policy: policy.clone() }
+            Action::RemoveWorkload { policy: policy.clone(), is_detached: false }
         }
         (Some(known), Some(facts)) => match known.written(facts, pass.now) {
             Some(next) => Action::RecordWorkload { workload: Box::new(next), adopted: Vec::new() },
@@ -79,7 +79,7 @@ fn follow_policy(pass: &mut Pass<'_>, policy: &PolicyId) {
             if facts.is_none() && !is_idle {
                 return;
             }
-            Action::RemoveWorkload { policy: policy.clone() }
+            Action::RemoveWorkload { policy: policy.clone(), is_detached: facts.is_some() }
         }
     };
     pass.issue_for_group(lease, action);

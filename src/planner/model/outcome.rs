@@ -52,7 +52,7 @@ impl Model {
         let unit_id = match action {
             Action::ApplyPlan { unit_id, .. } => unit_id.clone(),
             Action::RecordWorkload { workload, .. } => UnitId::all(workload.policy.clone()),
-            Action::RemoveWorkload { policy } => UnitId::all(policy.clone()),
+            Action::RemoveWorkload { policy, .. } => UnitId::all(policy.clone()),
             _ => return,
         };
         self.engine.watches.insert((at, unit_id, None));
@@ -124,7 +124,7 @@ impl Model {
                 self.put_workload(workload);
                 adopted.iter().for_each(|task| self.put_task(task));
             }
-            Action::RemoveWorkload { policy } => self.engine.remove_workload(policy),
+            Action::RemoveWorkload { policy, .. } => self.engine.remove_workload(policy),
             _ => {}
         }
     }

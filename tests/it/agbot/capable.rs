@@ -1,11 +1,16 @@
 //! Workloads on agents that read tasks: exit codes, restarts, several instances on one node, outages of the hub.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::Json;
+use axum::extract::State;
+use axum::http::{StatusCode, Uri};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::support::fleet::Fleet;
 use crate::support::wait::must;
@@ -187,5 +192,78 @@ async fn instances_of_one_node_are_updated_one_after_the_other_without_a_gap() {
     })
     .await;
     drop(lab);
+    assert_eq!(hub.stop().await, 0);
+}
+
+/// The message of a registry that does not have an image.
+const NO_IMAGE: &str = "manifest for images.example/watch:9 not found: manifest unknown";
+
+/// Starts a container engine without images, which fetches one as often as there are permits, and returns its address.
+async fn engine_without_images(fetches: Arc<Semaphore>) -> String {
+    async fn respond(State(fetches): State<Arc<Semaphore>>, uri: Uri) -> (StatusCode, Json<Value>) {
+        let path = uri.path();
+        if path.ends_with("/version") {
+            return (StatusCode::OK, Json(json!({"ApiVersion": "1.44", "MinAPIVersion": "1.24"})));
+        }
+        if path.ends_with("/events") {
+            std::future::pending::<()>().await;
+        }
+        if path.ends_with("/images/create") {
+            must(fetches.acquire().await, "a permit").forget();
+            return (StatusCode::NOT_FOUND, Json(json!({"message": NO_IMAGE})));
+        }
+        if path.contains("/images/") {
+            return (StatusCode::NOT_FOUND, Json(json!({"message": "no such image"})));
+        }
+        (StatusCode::OK, Json(json!([])))
+    }
+    let listener = must(tokio::net::TcpListener::bind("127.0.0.1:0").await, "a port");
+    let address = must(listener.local_addr(), "an address");
+    let router = axum::Router::new().fallback(respond).with_state(fetches);
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    format!("http://{address}")
+}
+
+/// B3-S3: a task whose image cannot be fetched is rejected with the registry's message, and the restart policy decides about the next one.
+#[tokio::test]
+async fn task_without_an_image_is_rejected_with_the_message_of_the_registry() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &[]).await;
+    let fetches = Arc::new(Semaphore::new(0));
+    let engine = engine_without_images(fetches.clone()).await;
+    let options = ["--driver", "docker", "--docker-endpoint", &engine];
+    let fleet = Fleet::start_with(&scratch, &hub, 1, &options).await;
+    let deployment = json!({"services": {"watch": {"image": "images.example/watch:9"}}}).to_string();
+    fleet.publish_service(&hub, "watch", "1.0.0", &deployment, json!({})).await;
+    let restart = json!({"delaySeconds": 1, "maxAttempts": 1});
+    fleet.want_with(&hub, "1.0.0", json!({"orchestration": replicated(restart)})).await;
+    let mut seen = Vec::new();
+    for attempt in 1..=2 {
+        let preparing = reported(&hub, "preparing", None).await;
+        seen.push(preparing["taskId"].clone());
+        fetches.add_permits(1);
+        let rejected = eventually(&format!("attempt {attempt} is rejected"), || async {
+            let (_, found) = hub.call("GET", "/orgs/o/nodes/edge-1/tasks", None).await;
+            let mut tasks = found["tasks"].as_array().cloned().unwrap_or_default().into_iter();
+            tasks.find(|task| task["taskId"] == preparing["taskId"] && task["state"] == "rejected")
+        })
+        .await;
+        assert!(rejected["err"].as_str().is_some_and(|error| error.contains(NO_IMAGE)), "{rejected}");
+    }
+    assert_ne!(seen[0], seen[1]);
+    let path = "/orgs/o/business/policies/everywhere/events?kind=";
+    eventually("the restarts are exhausted", || async {
+        let (_, found) = hub.call("GET", &format!("{path}restart.exhausted"), None).await;
+        found["events"].as_array().is_some_and(|events| events.len() == 1).then_some(())
+    })
+    .await;
+    let (_, found) = hub.call("GET", &format!("{path}task.failed"), None).await;
+    let failed = found["events"].as_array().cloned().unwrap_or_default();
+    assert_eq!(failed.len(), 2, "{failed:?}");
+    assert!(
+        failed.iter().all(|event| event["reason"].as_str().is_some_and(|text| text.contains(NO_IMAGE))),
+        "{failed:?}"
+    );
+    drop(fleet);
     assert_eq!(hub.stop().await, 0);
 }

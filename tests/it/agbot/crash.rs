@@ -1,9 +1,15 @@
-//! An agbot that dies between the steps of a command: what was committed is carried out by the next one, and no reply of a node is lost.
+//! An agbot that dies or stands still between the steps of a command: what was committed is carried out by the next one, no reply of a node is
+//! lost, and nothing is written under a lease that another one holds.
 //!
 //! The test holds a lock in the database, so that the hub stands still exactly between two steps when it is killed.
 
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use sqlx::{Connection, Executor, PgConnection};
 
+use super::workload::{replicated, runs, want};
 use crate::support::fleet::Fleet;
 use crate::support::wait::must;
 use crate::support::{Hub, Scratch, TestDatabase, eventually, free_address};
@@ -93,6 +99,42 @@ async fn reply_stays_in_the_mailbox_until_its_command_has_committed() {
     let hub = lab.start().await;
     eventually("the instance runs", || async { fleet.all_run("1.0.0").then_some(()) }).await;
     lab.becomes("the mailbox is empty", "SELECT count(*) FROM agbot_message", 0).await;
+    drop(fleet);
+    assert_eq!(hub.stop().await, 0);
+}
+
+/// 2-S2: an agbot that stands still between its decision and the transaction, and loses its partitions meanwhile, creates no task.
+#[tokio::test]
+async fn plan_of_an_agbot_that_lost_its_lease_meanwhile_is_not_written() {
+    let lab = Lab::new().await;
+    let hub = lab.start().await;
+    let fleet = Fleet::start(&lab.scratch, &hub, 1).await;
+    fleet.publish(&hub, "1.0.0").await;
+    want(&fleet, &hub, "1.0.0", replicated(1)).await;
+    runs(&fleet, "1.0.0", 1).await;
+    let running = "SELECT count(*) FROM task WHERE record ->> 'state' LIKE '%running%'";
+    lab.becomes("the hub knows that it runs", running, 1).await;
+
+    let mut lock = lab.database.connection().await;
+    must(lock.execute("BEGIN; LOCK TABLE work_partition IN ACCESS EXCLUSIVE MODE").await, "the lock");
+    let process = fleet.processes().into_values().next().expect("an instance runs");
+    must(kill(Pid::from_raw(process), Signal::SIGKILL), "a signal");
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+        AND wait_event_type = 'Lock' AND query LIKE '-- partition.lock_lease%'";
+    eventually("a command waits", || async { (lab.count(waiting).await > 0).then_some(()) }).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    // From now on another agbot has all partitions.
+    let take_over = "UPDATE work_partition SET owner = gen_random_uuid(), fencing = fencing + 1,
+            expires_at = now() + interval '10 minutes'; COMMIT";
+    must(lock.execute(take_over).await, "the take-over");
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let created = "SELECT count(*) FROM agbot_event WHERE kind = 'task.created'";
+    assert_eq!((lab.count("SELECT count(*) FROM task").await, lab.count(created).await), (1, 1));
+
+    let end = "UPDATE work_partition SET owner = NULL, expires_at = NULL";
+    must(lock.execute(end).await, "the end of the other agbot");
+    runs(&fleet, "1.0.0", 1).await;
+    assert_eq!(lab.count(created).await, 2);
     drop(fleet);
     assert_eq!(hub.stop().await, 0);
 }

@@ -129,7 +129,8 @@ async fn version_that_fails_is_rolled_back_while_an_instance_runs() {
     assert_eq!(hub.stop().await, 0);
 }
 
-/// 1.1-6: a policy that gets tasks keeps what runs, and so does one that loses them.
+/// 1.1-6, 2-S4: a policy that gets tasks keeps what runs, and so does one that loses them, as when a client that does not know
+/// `orchestration` writes it.
 #[tokio::test]
 async fn running_instances_are_adopted_and_kept_when_tasks_end() {
     let scratch = Scratch::new();
@@ -144,8 +145,26 @@ async fn running_instances_are_adopted_and_kept_when_tasks_end() {
     assert_eq!(fleet.processes(), processes, "nothing is restarted");
     want(&fleet, &hub, "1.0.0", replicated(1)).await;
     let left = runs(&fleet, "1.0.0", 1).await;
+    let policy = "/orgs/o/business/policies/everywhere";
+    let stored = |body: &Value| body["businessPolicy"]["o/everywhere"]["orchestration"].clone();
+    assert_eq!(stored(&hub.call("GET", policy, None).await.1)["mode"], "replicated");
     fleet.want(&hub, "1.0.0").await;
+    assert_eq!(stored(&hub.call("GET", policy, None).await.1), Value::Null);
+    let removed = eventually("the tasks are given up", || async {
+        let (status, body) =
+            hub.call("GET", &format!("{policy}/events?kind=orchestration.removed"), None).await;
+        assert_eq!(status, 200, "{body}");
+        body["events"].as_array().and_then(|events| events.first().cloned())
+    })
+    .await;
+    assert_eq!(removed["data"]["kept"], 1, "{removed}");
     runs(&fleet, "1.0.0", 2).await;
+    for node in ["edge-1", "edge-2"] {
+        let (_, body) = hub.call("GET", &format!("/orgs/o/nodes/{node}/tasks"), None).await;
+        assert_eq!(body["tasks"], json!([]), "{body}");
+        let (_, body) = hub.call("GET", &format!("/orgs/o/nodes/{node}/agreements"), None).await;
+        assert_eq!(body["agreements"].as_object().map(serde_json::Map::len), Some(1), "{body}");
+    }
     let kept = left.iter().next().expect("an instance runs");
     assert_eq!(fleet.processes().get(kept), processes.get(kept), "what ran goes on");
     drop(fleet);

@@ -204,15 +204,14 @@ fn start_agent(scratch: &Scratch, hub: &Hub, node: &str, options: &[&str]) -> Pr
         node,
         "--token-file",
         &token_file.to_string_lossy(),
-        "--driver",
-        "process",
         "--data-dir",
         &data.to_string_lossy(),
         "--stop-services",
         "--api-listen",
         "off",
     ];
-    Program::start(scratch, &[&arguments, options].concat(), None)
+    let driver: &[&str] = if options.contains(&"--driver") { &[] } else { &["--driver", "process"] };
+    Program::start(scratch, &[&arguments, driver, options].concat(), None)
 }
 
 /// Waits until the agent of a node has registered it: what is written afterwards finds all nodes.
