@@ -126,7 +126,7 @@ fn request_unknown_records(context: &Context, event: &Event) {
     let model = context.model();
     let unknown = match event {
         Event::FullReconcile => model.unknown_agreements().cloned().collect(),
-        Event::NodeStatusChanged { node, .. } | Event::NodeAgreementsChanged { node, .. } => {
+        Event::NodeStatusChanged { node, .. } | Event::NodeAgreementsRead { node, .. } => {
             model.unknown_agreements_of(node).cloned().collect()
         }
         Event::Message { message } if model.agreement(&message.agreement).is_none() => {

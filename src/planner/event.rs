@@ -129,12 +129,14 @@ pub enum Event {
         /// Its status.
         status: Option<Box<NodeStatusFacts>>,
     },
-    /// A node's agreements in the exchange changed.
-    NodeAgreementsChanged {
-        /// All agreements the exchange has for it.
+    /// The agreements that the exchange has of a node were read.
+    NodeAgreementsRead {
+        /// The node.
         node: NodeId,
         /// All that the exchange has of it.
         agreements: BTreeSet<AgreementId>,
+        /// When the read began.
+        read_at: Timestamp,
     },
     /// A node's tasks in the exchange were read.
     NodeTasksChanged {

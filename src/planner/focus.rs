@@ -63,7 +63,7 @@ impl Focus {
             Event::NodeChanged { node } => self.add_node(model, &node.id),
             Event::NodeRemoved { node } | Event::NodePolicyChanged { node, .. } => self.add_node(model, node),
             Event::NodeTasksChanged { node, .. } => self.pairs.extend(model.engine.pairs_of(node).cloned()),
-            Event::NodeStatusChanged { node, .. } | Event::NodeAgreementsChanged { node, .. } => {
+            Event::NodeStatusChanged { node, .. } | Event::NodeAgreementsRead { node, .. } => {
                 self.add_known_pairs(model, node);
                 self.add_active_units(model, node);
             }

@@ -16,7 +16,7 @@ use crate::{
     focus::Focus,
     matching::{self, Choice, Fit},
     messages,
-    model::{Liveness, Observed},
+    model::{Listing, Liveness, Observed},
     pass::Pass,
     report::{Blocked, Placement},
     rolling::{self, minimum_available},
@@ -371,16 +371,10 @@ fn health_failure(pass: &mut Pass<'_>, agreement: &Agreement) -> Option<CancelRe
         }
         pass.watch(pair, dead_at);
     }
-    if policy.agreement_check_secs > 0
-        && agreement.pending_update.is_none()
-        && let Some(known) = &record.agreements
-        && !known.contains(&agreement.id)
-    {
-        let missing_at = later(final_at, policy.agreement_check_secs);
-        if now >= missing_at {
-            return Some(CancelReason::AGREEMENT_MISSING);
-        }
-        pass.watch(pair, missing_at);
+    match model.listing(agreement, now) {
+        Listing::Missing => return Some(CancelReason::AGREEMENT_MISSING),
+        Listing::DueAt(at) => pass.watch(pair, at),
+        Listing::NotRead | Listing::Fine => {}
     }
     None
 }

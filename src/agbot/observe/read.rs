@@ -347,9 +347,9 @@ pub async fn status(context: &Context, id: &NodeId) -> Result<Vec<Event>, Client
 /// # Errors
 /// When the exchange does not respond.
 pub async fn node_agreements(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientError> {
-    let agreements = context.client.list_node_agreements(id).await?;
-    let agreements = agreements.into_keys().collect();
-    Ok(vec![Event::NodeAgreementsChanged { node: id.clone(), agreements }])
+    let read_at = context.now();
+    let agreements = context.client.list_node_agreements(id).await?.into_keys().collect();
+    Ok(vec![Event::NodeAgreementsRead { node: id.clone(), agreements, read_at }])
 }
 
 /// Reads the management statuses of a node.

@@ -172,6 +172,11 @@ async fn read_node(context: &Context, node: &NodeId) {
     if is_silent && let Ok(events) = read::node(context, node).await {
         context.send_events(events).await;
     }
+    if context.model().needs_agreements(node, context.now())
+        && let Ok(events) = read::node_agreements(context, node).await
+    {
+        context.send_events(events).await;
+    }
     if !context.model().nmps_claimed_by(node).is_empty()
         && let Ok(events) = read::management_statuses(context, node).await
     {

@@ -3,7 +3,7 @@
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId};
 use jiff::Timestamp;
 
-use super::{Model, NodeRecord, Observed};
+use super::{ListedAgreements, Model, NodeRecord, Observed};
 use crate::{
     agreement::{Agreement, AgreementState},
     event::{AgreementMessage, Event, MessageBody},
@@ -31,8 +31,9 @@ impl Model {
                 self.change_node(node, |record| record.status = status.as_deref().cloned());
                 self.note_not_running(node, now);
             }
-            Event::NodeAgreementsChanged { node, agreements } => {
-                self.change_node(node, |record| record.agreements = Some(agreements.clone()));
+            Event::NodeAgreementsRead { node, agreements, read_at } => {
+                let list = ListedAgreements { ids: agreements.clone(), read_at: *read_at };
+                self.change_node(node, |record| record.agreements = Some(list));
             }
             Event::NodeTasksChanged { node, tasks } => {
                 self.change_node(node, |record| record.tasks.clone_from(tasks));

@@ -21,6 +21,17 @@ pub(crate) struct NodePolicy {
     pub(crate) last_updated: Option<Timestamp>,
 }
 
+/// The agreements that the exchange had of a node.
+///
+/// The change feed shows agbots what is removed from the list and not what is added: it may be incomplete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedAgreements {
+    /// Their ids.
+    pub ids: BTreeSet<AgreementId>,
+    /// When the read began.
+    pub read_at: Timestamp,
+}
+
 /// A node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeRecord {
@@ -29,7 +40,7 @@ pub struct NodeRecord {
     /// Its status; none when it never reported one, which is "unknown" and never "nothing runs".
     pub status: Option<NodeStatusFacts>,
     /// Agreements the exchange has of it; none when not read.
-    pub agreements: Option<BTreeSet<AgreementId>>,
+    pub agreements: Option<ListedAgreements>,
     /// Its last report about each of its tasks.
     pub tasks: BTreeMap<TaskId, TaskReport>,
     pub(crate) policy: Option<NodePolicy>,

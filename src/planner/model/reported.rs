@@ -20,12 +20,25 @@ pub(crate) struct Repetition {
     pub at: Timestamp,
 }
 
+/// Whether the exchange has a final agreement of its node, where the policy requires that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Listing {
+    /// It has, or the policy does not require it.
+    Fine,
+    /// The node still has time to record it.
+    DueAt(Timestamp),
+    /// The list was read too early to tell.
+    NotRead,
+    /// It has not.
+    Missing,
+}
+
 impl NodeRecord {
     /// Returns the agreements that the node reports, in its status or in its list in the exchange.
     fn reported(&self) -> impl Iterator<Item = &AgreementId> {
         let services = self.status.iter().flat_map(|status| &status.services);
         let running = services.filter_map(|service| service.agreement.as_ref());
-        running.chain(self.agreements.iter().flatten())
+        running.chain(self.agreements.iter().flat_map(|listed| &listed.ids))
     }
 
     fn reports(&self, agreement: &AgreementId) -> bool {
@@ -74,6 +87,28 @@ impl Model {
                 later(last.at, pause)
             }
         }
+    }
+
+    /// Returns whether the exchange has an agreement, by a list that was read after the node's time to record it.
+    pub(crate) fn listing(&self, agreement: &Agreement, now: Timestamp) -> Listing {
+        let check_secs = self.policy(&agreement.policy).map_or(0, |policy| policy.agreement_check_secs);
+        let listed = self.nodes.get(&agreement.node).and_then(|record| record.agreements.as_ref());
+        let Some(final_at) = agreement.finalized_at().filter(|_| check_secs > 0) else {
+            return Listing::Fine;
+        };
+        let due_at = later(final_at, check_secs);
+        match listed {
+            _ if agreement.pending_update.is_some() => Listing::Fine,
+            Some(listed) if listed.ids.contains(&agreement.id) => Listing::Fine,
+            _ if now < due_at => Listing::DueAt(due_at),
+            Some(listed) if listed.read_at >= due_at => Listing::Missing,
+            _ => Listing::NotRead,
+        }
+    }
+
+    /// Returns whether a decision about an agreement of a node waits for the list of its agreements.
+    pub fn needs_agreements(&self, node: &NodeId, now: Timestamp) -> bool {
+        self.live_on(node).any(|agreement| self.listing(agreement, now) == Listing::NotRead)
     }
 
     /// Returns whether the node of an agreement still reports it.

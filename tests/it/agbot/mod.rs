@@ -10,6 +10,7 @@ mod failover;
 mod frozen;
 mod in_process;
 mod inert_policy;
+mod listed;
 mod orchestration;
 mod other_agbot;
 mod parallelism;
