@@ -2,7 +2,7 @@
 //!
 //! Source: orchestration 1.2, 1.3, A3.
 
-use evenkeel_domain::orchestration::{Orchestration, PlacementPolicy, Scope};
+use evenkeel_domain::orchestration::{Orchestration, PlacementPolicy, Scope, Update};
 use evenkeel_ids::{NodeId, PolicyId};
 
 use super::{NodeOrder, NodeScope, PlacementRules, Versions, Workload};
@@ -10,6 +10,9 @@ use crate::{
     goal::Goal,
     settings::{UpdateOverrides, UpdateSettings},
 };
+
+/// Slots in work at once unless the policy names a number.
+const SLOTS_AT_ONCE: u32 = 1;
 
 /// What holds where a policy says nothing.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,11 +45,18 @@ impl Workload {
             versions,
             placement: placement(policy, document),
             restart: document.restart,
-            update: UpdateOverrides::of(&document.update, &document.ha).over(&hub.update),
-            rollback: UpdateOverrides::of(&document.rollback, &document.ha).over(&hub.update),
+            update: supervised(&document.update, document, hub),
+            rollback: supervised(&document.rollback, document, hub),
             is_frozen: false,
         }
     }
+}
+
+/// The hub's parallelism counts HA groups, each of which keeps its minimum; that of a workload counts slots, and all at once would be no
+/// update but an interruption.
+fn supervised(update: &Update, document: &Orchestration, hub: &HubDefaults) -> UpdateSettings {
+    let settings = UpdateOverrides::of(update, &document.ha).over(&hub.update);
+    UpdateSettings { parallelism: update.parallelism.unwrap_or(SLOTS_AT_ONCE), ..settings }
 }
 
 fn scope(policy: &PolicyId, scope: &Scope) -> NodeScope {
@@ -135,7 +145,7 @@ mod tests {
         assert_eq!((found.goal.start, found.goal.ready_secs), (StartMode::BestAvailable, 16));
         assert_eq!(found.scope, NodeScope::Nodes(vec![NodeId::new("o", "n2"), NodeId::new("o", "n1")]));
         assert_eq!((found.update.parallelism, found.update.order), (3, UpdateOrder::StartFirst));
-        assert_eq!((found.update.min_running, found.rollback.parallelism), (2, 0));
+        assert_eq!((found.update.min_running, found.rollback.parallelism), (2, 1));
         assert_eq!(found.placement.order, NodeOrder::Listed);
     }
 
@@ -143,6 +153,7 @@ mod tests {
     fn policy_without_document_wants_one_instance_on_every_selected_node() {
         let found = Workload::new(PolicyId::new("o", "w"), 7);
         assert_eq!((found.goal, found.scope), (Goal::global(), NodeScope::Eligible));
-        assert_eq!((found.versions.current.digest, found.update), (7, UpdateSettings::default()));
+        let one_at_a_time = UpdateSettings { parallelism: 1, ..UpdateSettings::default() };
+        assert_eq!((found.versions.current.digest, found.update), (7, one_at_a_time));
     }
 }
