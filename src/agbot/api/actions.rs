@@ -14,7 +14,7 @@ use evenkeel_domain::orchestration::MembersError;
 use evenkeel_domain::orchestration::object::Object;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::event::Event;
-use evenkeel_planner::rolling::action::{Asker, RolloutAction};
+use evenkeel_planner::rolling::action::Asker;
 use evenkeel_planner::status::{Window, status_of};
 use evenkeel_planner::workload::{Instance, SlotTasks, Task, Workload, WorkloadAction, WorkloadRecord};
 use evenkeel_store::{PgConnection, retry};
@@ -410,15 +410,6 @@ pub(super) async fn act_on_update(
     if request.group.is_some() {
         let text =
             format!("the update of {} concerns all of its groups: leave the group out", request.policy);
-        return Err(Refusal::new(StatusCode::CONFLICT, text));
-    }
-    if request.action == RolloutAction::Retry
-        && !context.model().workload(&request.policy).is_some_and(|record| record.update.is_paused())
-    {
-        let text = format!(
-            "nothing failed in the update of {}: write the policy to update it again",
-            request.policy
-        );
         return Err(Refusal::new(StatusCode::CONFLICT, text));
     }
     match carry_out(context, &wanted, None).await.map_err(|error| failed(&error))? {

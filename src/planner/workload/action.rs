@@ -118,6 +118,18 @@ impl WorkloadRecord {
 
     fn act_on_update(&mut self, action: RolloutAction, asker: Asker<'_>) -> Result<(), String> {
         let actor = asker.actor;
+        let policy = &self.policy;
+        if action == RolloutAction::Retry && !self.update.is_paused() {
+            // Versions of a rollback in progress are not exchanged under it.
+            let retried = self.versions.retry().filter(|_| !self.update.is_rolling());
+            self.versions = retried.ok_or_else(|| {
+                format!("nothing failed in the update of {policy}: write another version to update it")
+            })?;
+            // Possible in every state. What failed before does not count again.
+            let _ = self.update.request(UpdateEvent::Written, "", asker.now);
+            self.update.counts_from = Some(asker.now);
+            return Ok(());
+        }
         let (event, message) = match action {
             RolloutAction::Pause => (UpdateEvent::Pause, format!("paused by {actor}")),
             RolloutAction::Abort => (UpdateEvent::Pause, format!("aborted by {actor}")),
@@ -215,6 +227,21 @@ mod tests {
         );
         assert_eq!(next.update.message, "manually requested by o/ann");
         assert!(next.act(back, false, by()).is_err());
+
+        // The same document again, even with other settings, is no reason to run a version that was rolled back; a user's retry is.
+        let retry = WorkloadAction::Update(RolloutAction::Retry);
+        assert!(
+            next.act(retry, false, by()).unwrap_err().starts_with("nothing failed"),
+            "it is still going back"
+        );
+        let mut done = next.clone();
+        done.update.state = UpdateState::RollbackCompleted;
+        policy.last_updated = Some(at(2));
+        let edited = done.written(&policy, at(2)).unwrap();
+        assert_eq!((edited.versions, edited.update.state), (next.versions, UpdateState::RollbackCompleted));
+        let retried = edited.act(retry, false, by()).unwrap();
+        assert_eq!((retried.versions, retried.update.state), (second.versions, UpdateState::None));
+        assert_eq!(retried.update.counts_from, Some(at(9)), "what failed before does not count again");
     }
 
     #[test]

@@ -124,8 +124,16 @@ impl WorkloadRecord {
         }
         let mut next =
             Self { versions, written_at: policy.last_updated, revision: self.revision + 1, ..self.clone() };
-        // A client's write is possible in every state.
-        let _ = next.update.request(UpdateEvent::Written, "", now);
+        let event = match () {
+            () if versions != self.versions => Some(UpdateEvent::Written),
+            // What failed may succeed with other settings.
+            () if self.update.is_paused() => Some(UpdateEvent::Resume),
+            () => None,
+        };
+        if let Some(event) = event {
+            // Both are possible in these states.
+            let _ = next.update.request(event, "", now);
+        }
         if self.spec(versions.current.number).is_none() {
             next.specs.push((versions.current.number, spec));
         }
@@ -180,10 +188,11 @@ mod tests {
         assert_eq!(first.written(&policy, at(1)), None);
         policy.last_updated = Some(at(2));
         let again = first.written(&policy, at(2)).unwrap();
-        assert_eq!((again.versions, again.update.state), (first.versions, UpdateState::None));
+        assert_eq!((again.versions, again.update.state), (first.versions, UpdateState::Updating));
         policy.versions[0].version = "2.0.0".into();
         let second = again.written(&policy, at(3)).unwrap();
         assert_eq!((second.versions.current.number, second.specs.len(), second.revision), (2, 2, 3));
+        assert_eq!(second.update.state, UpdateState::None);
         assert_eq!(second.spec(1).unwrap().versions[0].version, "1.0.0");
         assert!(second.may_replace(Some(&again)) && !second.may_replace(Some(&first)));
     }

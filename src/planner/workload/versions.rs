@@ -58,6 +58,12 @@ impl Versions {
         }
     }
 
+    /// Makes the version that was given up by a rollback current again; none when there is none.
+    pub fn retry(self) -> Option<Self> {
+        let current = self.rolled_back_from?;
+        Some(Self { current, previous: Some(self.current), rolled_back_from: None, ..self })
+    }
+
     /// Makes the previous version current again; none when there is none.
     pub fn roll_back(self) -> Option<Self> {
         let current = self.previous?;
@@ -78,6 +84,8 @@ mod tests {
         assert_eq!((back.current, back.previous), (first.current, None));
         assert_eq!(back.rolled_back_from, Some(second.current));
         assert_eq!(back.roll_back(), None);
+        assert_eq!(back.retry(), Some(second));
+        assert_eq!(second.retry(), None);
         assert_eq!(back.write(30).current, SpecVersion { number: 3, digest: 30 });
     }
 

@@ -87,6 +87,17 @@ async fn commands_show_what_runs_and_why_and_change_it() {
     let kinds: Vec<&str> =
         events.as_array().into_iter().flatten().filter_map(|event| event["kind"].as_str()).collect();
     assert!(kinds.contains(&"update.rollback-completed"), "{kinds:?}");
+    // The same document again says nothing new about the version that was rolled back; a user does.
+    fleet.want_with(&hub, "2.0.0", json!({"orchestration": orchestration})).await;
+    done("set everywhere replicas=2");
+    up(2).await;
+    let update = hzn.data(&format!("{ORCH} update everywhere status"));
+    assert_eq!(update["state"], "rollback-completed", "{update}");
+    assert!(fleet.versions().values().all(|version| version == "1.0.0"), "{:?}", fleet.versions());
+    let retried = hzn.run("rollout retry everywhere");
+    assert_eq!(retried.status, 0, "{}", retried.errors);
+    done("update everywhere status --wait=1m");
+    assert!(fleet.all_run("2.0.0"), "{:?}", fleet.versions());
     let tree = hzn.run("mon --once --output table").output;
     assert!(tree.contains("o/everywhere"), "{tree}");
     drop(fleet);

@@ -177,8 +177,19 @@ fn view(status: &WorkloadStatus) -> View {
     for slot in blocked.iter().flat_map(|blocked| &blocked.slots) {
         push("blocked", format!("{}: {}", slot.reason, slot.detail));
     }
-    push("hint", blocked.as_ref().map(|blocked| blocked.hint.clone()).unwrap_or_default());
+    push("hint", hint(status));
     View::new(serde_json::to_value(&status.update).unwrap_or_default(), table)
+}
+
+fn hint(status: &WorkloadStatus) -> String {
+    match (&status.update.blocked, status.update.state.as_str()) {
+        (Some(blocked), _) => blocked.hint.clone(),
+        (None, "rollback-completed") => format!(
+            "the version that was rolled back stays away until another one is written, or until: hzn rollout retry {}",
+            status.policy
+        ),
+        (None, _) => String::new(),
+    }
 }
 
 #[cfg(test)]
