@@ -194,7 +194,9 @@ impl Focus {
     fn add_due_workloads(&mut self, model: &Model, now: Timestamp) {
         let due = model.engine.watches.iter().take_while(|(at, ..)| *at <= now);
         let due = due.map(|(_, unit_id, slot)| (unit_id.clone(), slot.clone()));
-        for (unit_id, slot) in due.chain(model.engine.touched.iter().cloned()) {
+        let lost = model.engine.in_flight.iter().filter(|(_, until)| **until <= now);
+        let lost = lost.map(|(unit_id, _)| (unit_id.clone(), None));
+        for (unit_id, slot) in due.chain(lost).chain(model.engine.touched.iter().cloned()) {
             match slot {
                 Some(slot) => {
                     self.slots.insert((unit_id, slot));

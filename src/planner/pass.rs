@@ -164,9 +164,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Plans a workload unit, or some of its slots, again when the plan in flight is carried out, or at `until`.
-    pub fn defer(&mut self, unit_id: &UnitId, slots: Option<&BTreeSet<Slot>>, until: Timestamp) {
-        self.watch_unit(unit_id, slots, until);
+    /// Plans a workload unit, or some of its slots, again when the plan in flight is carried out or counts as lost.
+    pub fn defer(&mut self, unit_id: &UnitId, slots: Option<&BTreeSet<Slot>>) {
         self.deferred.extend(due_slots(slots).into_iter().map(|slot| (unit_id.clone(), slot)));
     }
 

@@ -398,3 +398,25 @@ fn suspended_agbot_writes_no_task_after_another_one_took_over() {
         assert!(!late.is_empty() && late.iter().all(is_refused), "{late:#?}");
     }
 }
+
+/// B4-S2: neither the plans that follow nor the start of the instance look at the whole workload unit again.
+#[test]
+fn one_more_instance_takes_one_reconciliation_of_the_workload_unit() {
+    let reconciled = |world: &World| -> u64 {
+        world.agbots.iter().map(|agbot| agbot.model.decision_counts().of_units).sum()
+    };
+    for order in ["least-instances", "last-start"] {
+        let mut document = replicated(50);
+        document["maxPerNode"] = json!(11);
+        document["placement"] = json!({"policy": order});
+        let mut world = lab(15, Agents::Capable, &document);
+        world.run_for(60);
+        let before = reconciled(&world);
+        world.run_for(60);
+        assert_eq!((instances(&world), reconciled(&world)), (50, before));
+        document["replicas"] = json!(51);
+        put_workload(&mut world, "1.0.0", &document);
+        world.run_for(60);
+        assert_eq!((instances(&world), reconciled(&world)), (51, before + 1), "{order}");
+    }
+}

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_ids::{NodeId, PolicyId};
 
 use crate::{
-    command::{Action, CommandKey, Lease},
+    command::{Action, CommandKey},
     facts::DeploymentPolicyFacts,
     focus::Focus,
     model::{Model, Observed},
@@ -139,8 +139,8 @@ pub(crate) fn adopted_tasks(pass: &Pass<'_>, record: &WorkloadRecord) -> Vec<Tas
 fn plan(pass: &mut Pass<'_>, unit_id: &UnitId, slots: Option<BTreeSet<Slot>>) {
     let model = pass.model;
     let Some(lease) = pass.lease_for_unit(unit_id) else { return };
-    if let Some(until) = model.pending_until(&CommandKey::plan(unit_id), pass.now) {
-        return pass.defer(unit_id, slots.as_ref(), until);
+    if model.is_pending(&CommandKey::plan(unit_id), pass.now) {
+        return pass.defer(unit_id, slots.as_ref());
     }
     let (Some(record), Some(unit)) = (model.workload(&unit_id.policy), model.workload_unit(unit_id)) else {
         return;
@@ -166,25 +166,12 @@ fn plan(pass: &mut Pass<'_>, unit_id: &UnitId, slots: Option<BTreeSet<Slot>>) {
     };
     let stored = StoredPlan::new(&plan, &facts, record, pass.now);
     note(pass, unit_id, slots.as_ref(), &plan, inputs.wake_at);
-    carry_out(pass, lease, unit_id, stored, slots.as_ref());
+    if !stored.is_empty() {
+        pass.issue_for_group(lease, Action::ApplyPlan { unit_id: unit_id.clone(), plan: Box::new(stored) });
+    }
     if is_removed {
         follow_policy(pass, &unit_id.policy);
     }
-}
-
-fn carry_out(
-    pass: &mut Pass<'_>,
-    lease: Lease,
-    unit_id: &UnitId,
-    plan: StoredPlan,
-    slots: Option<&BTreeSet<Slot>>,
-) {
-    if plan.is_empty() {
-        return;
-    }
-    let until = later(pass.now, pass.model.settings.command_timeout_secs);
-    pass.issue_for_group(lease, Action::ApplyPlan { unit_id: unit_id.clone(), plan: Box::new(plan) });
-    pass.watch_unit(unit_id, slots, until);
 }
 
 /// Records what waits and when time alone changes that.

@@ -275,7 +275,8 @@ impl Model {
     /// Returns when the next watch is due, which is the latest time for the next tick.
     pub fn next_watch_at(&self) -> Option<Timestamp> {
         let of_units = self.engine.watches.first().map(|(at, ..)| *at);
-        self.watches.first().map(|(at, ..)| *at).into_iter().chain(of_units).min()
+        let of_plans = self.engine.in_flight.values().copied();
+        self.watches.first().map(|(at, ..)| *at).into_iter().chain(of_units).chain(of_plans).min()
     }
 
     /// Records a decision: the commands in flight, so that they are not issued again meanwhile, and the watches.
@@ -290,6 +291,9 @@ impl Model {
         let until = later(now, self.settings.command_timeout_secs);
         for command in &decision.commands {
             self.pending.insert(command.action.key(), until);
+            if let Action::ApplyPlan { unit_id, .. } = &command.action {
+                self.engine.in_flight.insert(unit_id.clone(), until);
+            }
             if let Action::TakeClaim { request } = &command.action {
                 self.claim_requests.insert((request.group.clone(), request.scope.clone()), until);
             }

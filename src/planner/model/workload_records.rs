@@ -113,6 +113,8 @@ pub(crate) struct WorkloadRecords {
     pub watches: BTreeSet<(Timestamp, UnitId, Option<Slot>)>,
     /// What is planned again when the plan in flight is carried out.
     pub deferred: BTreeSet<Due>,
+    /// When the plan of a workload unit in flight counts as lost, so that the workload unit is planned again.
+    pub in_flight: BTreeMap<UnitId, Timestamp>,
     /// What an event changed although it does not name it.
     pub touched: BTreeSet<Due>,
     /// When each living node will have been silent for too long.
@@ -283,6 +285,7 @@ impl WorkloadRecords {
         while self.watches.first().is_some_and(|(at, ..)| *at <= now) {
             self.watches.pop_first();
         }
+        self.in_flight.retain(|_, until| *until > now);
         for watch in &decision.unit_watches {
             self.watches.insert((watch.at, watch.unit_id.clone(), watch.slot.clone()));
         }
@@ -300,6 +303,7 @@ impl WorkloadRecords {
 
     /// Plans everything again that waited for the plan of a workload unit in flight.
     pub fn resume(&mut self, unit_id: &UnitId) {
+        self.in_flight.remove(unit_id);
         let of_unit: Vec<Due> = self.deferred.iter().filter(|(one, _)| one == unit_id).cloned().collect();
         for due in of_unit {
             self.deferred.remove(&due);

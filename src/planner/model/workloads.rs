@@ -324,7 +324,8 @@ impl Model {
             let found = unit_node(self, workload, unit_id, record, instances, now);
             let found = UnitNode { is_member: old.is_member, ..found };
             if found != *old {
-                let is_due = unit.is_waiting() || workload.goal.is_per_node();
+                let is_concerned = unit.is_waiting() || workload.goal.is_per_node();
+                let is_due = is_concerned && !found.differs_in_rank_only(old);
                 changed.push((unit_id.clone(), found, is_due));
             }
         }
@@ -343,15 +344,23 @@ impl Model {
         }
     }
 
+    /// Brings the rows of one node up to date after its row of a workload changed. A start that only changes the rank of the node concerns
+    /// no other instance (B4).
     fn refresh_instance(&mut self, policy: &PolicyId, node: &NodeId, now: Timestamp) {
+        let before = self.unit_nodes_of(policy, node);
         self.refresh_node(node, now);
-        let holders: Vec<UnitId> = self
-            .engine
-            .units_of(policy)
-            .filter(|(_, unit)| unit.table.number(node).is_some())
-            .map(|(unit_id, _)| unit_id.clone())
-            .collect();
-        self.engine.touched.extend(holders.into_iter().map(|unit_id| (unit_id, None)));
+        let after = self.unit_nodes_of(policy, node).into_iter();
+        let changed = after
+            .filter(|(unit_id, row)| before.get(unit_id).is_none_or(|old| !row.differs_in_rank_only(old)));
+        self.engine.touched.extend(changed.map(|(unit_id, _)| (unit_id, None)));
+    }
+
+    /// Returns the rows of a node in the tables of a workload.
+    fn unit_nodes_of(&self, policy: &PolicyId, node: &NodeId) -> BTreeMap<UnitId, UnitNode> {
+        let of_policy = self.engine.units_of(policy);
+        of_policy
+            .filter_map(|(unit_id, unit)| Some((unit_id.clone(), unit.table.find(node)?.clone())))
+            .collect()
     }
 
     /// Remembers when a living node will have been silent for too long.

@@ -105,6 +105,12 @@ impl UnitNode {
         }
     }
 
+    /// Returns whether the node differs from an earlier state of it at most in what ranks it.
+    pub fn differs_in_rank_only(&self, earlier: &Self) -> bool {
+        let Self { last_start_at, instance_count, .. } = *earlier;
+        *earlier == Self { last_start_at, instance_count, ..self.clone() }
+    }
+
     /// Returns since when the node is down.
     pub fn down_since(&self) -> Option<Timestamp> {
         match self.state {
