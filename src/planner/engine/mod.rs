@@ -75,9 +75,10 @@ fn follow_policy(pass: &mut Pass<'_>, policy: &PolicyId) {
         },
         // The tasks of a deleted policy stop first; those of one that has no tasks any more are given up, and its agreements stay.
         (Some(_), None) => {
-            let is_idle = model.workload_units_of(policy).all(|(_, unit)| unit.slots.is_empty());
-            if facts.is_none() && !is_idle {
-                return;
+            let busy = model.workload_units_of(policy).find(|(_, unit)| !unit.slots.is_empty());
+            if let Some((unit_id, _)) = busy.filter(|_| facts.is_none()) {
+                // Another agbot may be the one that removes the last task.
+                return pass.watch_unit(unit_id, None, later(pass.now, RECHECK_SECS));
             }
             Action::RemoveWorkload { policy: policy.clone(), is_detached: facts.is_some() }
         }

@@ -12,7 +12,7 @@ use crate::{
     reconcile::{UnitEvent, UnitFacts, UnitPlan},
     report::Blocked,
     usage::later,
-    workload::{Instance, NodeOrder, Part, Slot, Task, TaskState, UnitId, WorkloadRecord},
+    workload::{Instance, NodeOrder, Part, Slot, StartFailure, Task, TaskState, UnitId, WorkloadRecord},
 };
 
 /// The changes of a workload unit, all in one transaction.
@@ -110,8 +110,9 @@ impl StoredPlan {
             let generation = newest.entry(&task.slot).or_default();
             *generation = task.generation.max(*generation);
         }
+        // One that the plan creates and gives up again has not changed meanwhile.
         let new = self.tasks.iter().filter(|task| !stored_by_id.contains_key(&task.id));
-        for task in stored.iter().chain(new).filter(|task| task.is_wanted()) {
+        for task in stored.iter().filter(|task| task.is_wanted()).chain(new) {
             wanted.entry(&task.slot).or_default().insert(task.id.clone());
         }
         for task in &self.tasks {
@@ -157,20 +158,22 @@ fn instances(
     now: Timestamp,
 ) -> Vec<(NodeId, Instance)> {
     let mut rows: BTreeMap<NodeId, Instance> = BTreeMap::new();
+    let current = plan.versions.unwrap_or(facts.workload.versions).current.number;
+    let failure = |message| StartFailure { message, version: current };
     let known = |node: &NodeId| {
         let row = facts.table.find(node);
         row.map(|row| Instance {
             is_frozen: row.frozen == Some(crate::report::FrozenLevel::Instance),
             is_pinned: row.is_pinned,
-            failed: row.start_failed.clone(),
+            failed: row.start_failed.clone().map(failure),
             cleared_at: row.cleared_at,
             last_start_at: row.last_start_at,
         })
         .unwrap_or_default()
     };
-    for failure in &plan.failures {
-        let row = rows.entry(failure.node.clone()).or_insert_with(|| known(&failure.node));
-        row.failed = Some(failure.message.as_str().into());
+    for one in &plan.failures {
+        let row = rows.entry(one.node.clone()).or_insert_with(|| known(&one.node));
+        row.failed = Some(failure(one.message.as_str().into()));
     }
     if facts.workload.placement.order == NodeOrder::LastStart {
         let started = tasks.iter().filter(|task| task.state == TaskState::RUNNING && task.state_at == now);

@@ -178,7 +178,10 @@ fn exhaust(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, node: &NodeId, att
     pass.emit("restart.exhausted", Some(slot), Some(node), text.clone());
     pass.raise(slot, &task.id, DesiredState::Shutdown);
     if workload.restart.on_exhausted == OnExhausted::Switch && !workload.goal.is_per_node() {
-        pass.fail_node(node, text);
+        // Another version is tried on the node, too.
+        if pass.spec_of_replacement(task) == task.spec {
+            pass.fail_node(node, text);
+        }
         replace_elsewhere(pass, slot, task, Cause::TaskFailed, pass.now);
     }
 }
@@ -204,7 +207,8 @@ fn relocate(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, cause: Cause) {
             let step = step(pass, slot, change, cause);
             let Some(permit) = pass.permit(&step) else { return };
             pass.keep(permit);
-            if order == UpdateOrder::StopFirst {
+            // What does not run yet is not waited for.
+            if order == UpdateOrder::StopFirst || !task.is_running() {
                 pass.raise(slot, &task.id, DesiredState::Shutdown);
             }
             let spec = pass.spec_of_replacement(task);

@@ -56,6 +56,7 @@ pub fn unit_node(
 ) -> UnitNode {
     let id = &record.facts.id;
     let row = instances.get(id).cloned().unwrap_or_default();
+    let current = workload.versions.current.number;
     let frozen = match (row.is_frozen, record.facts.is_frozen) {
         (true, _) => Some(FrozenLevel::Instance),
         (false, true) => Some(FrozenLevel::Node),
@@ -73,7 +74,7 @@ pub fn unit_node(
         },
         availability: record.facts.availability,
         frozen,
-        start_failed: row.failed,
+        start_failed: row.failed.filter(|failed| failed.version == current).map(|failed| failed.message),
         is_pinned: row.is_pinned,
         is_capable: record.facts.is_capable,
         group: record.group().map(|group| GroupId::new(id.org(), group)),
@@ -173,7 +174,12 @@ mod tests {
         event::Event,
         facts::NodePolicyFacts,
         fixture::{deployment_policy, running_group},
+        workload::StartFailure,
     };
+
+    fn failure(version: u64) -> StartFailure {
+        StartFailure { message: "failed".into(), version }
+    }
 
     fn nodes(expression: &str) -> Vec<UnitNode> {
         let (mut model, now) = running_group(&["a", "b"]);
@@ -190,10 +196,17 @@ mod tests {
         workload.placement.expression = Expression::parse(expression).expect("the expression is valid");
         let ids = ["a", "b", "c"].map(|name| NodeId::new("o", name)).to_vec();
         let workload_unit = WorkloadUnit { id: UnitId::all(policy), nodes: ids };
-        let rows = BTreeMap::from([(
-            NodeId::new("o", "b"),
-            Instance { is_frozen: true, failed: Some("failed".into()), ..Instance::default() },
-        )]);
+        let rows = BTreeMap::from([
+            (
+                NodeId::new("o", "a"),
+                // Another version than the current one.
+                Instance { failed: Some(failure(7)), ..Instance::default() },
+            ),
+            (
+                NodeId::new("o", "b"),
+                Instance { is_frozen: true, failed: Some(failure(1)), ..Instance::default() },
+            ),
+        ]);
         let none = BTreeSet::new();
         unit_nodes(&model, &workload, &workload_unit, &none, &rows, now)
     }
@@ -204,7 +217,10 @@ mod tests {
         assert_eq!(found.iter().map(|node| node.id.name()).collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(found[0].group, Some(GroupId::new("o", "g")));
         assert_eq!((found[0].frozen, found[1].frozen), (None, Some(FrozenLevel::Instance)));
-        assert_eq!(found[1].start_failed.as_deref(), Some("failed"));
+        assert_eq!(
+            (found[0].start_failed.as_deref(), found[1].start_failed.as_deref()),
+            (None, Some("failed"))
+        );
         assert_eq!((found[0].state, found[0].instance_count), (NodeState::Ready, 1));
         assert!(!found[0].eligibility.is_passed(), "the model has no such service");
     }

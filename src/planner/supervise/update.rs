@@ -161,8 +161,8 @@ fn finish_tickets(pass: &mut UnitPass<'_>) {
 }
 
 fn is_finished(pass: &mut UnitPass<'_>, slot: &Slot, ticket: &Ticket, timeout_secs: u64) -> bool {
-    // The task that was created for an update before this one does not count.
-    let Some(id) = &ticket.task else { return !is_dirty(pass, slot) };
+    // The task that was created for an update before this one does not count: the slot is in work only while nothing runs in it.
+    let Some(id) = &ticket.task else { return !is_dirty(pass, slot) || pass.tasks(slot).is_running() };
     let deadline = later(ticket.since, timeout_secs);
     let task = pass.tasks(slot).iter().find(|task| task.id == *id);
     let is_finished = pass.now >= deadline
@@ -241,10 +241,13 @@ fn failed_tasks(pass: &UnitPass<'_>, monitor_secs: u64, timeout_secs: u64) -> Ve
         .collect()
 }
 
-/// A task fails an update when it ends before it runs, or soon after, or does not run in time.
+/// A task fails an update when it ends before it runs, or soon after, or does not run in time on its node.
+///
+/// One that no node has room for says nothing about its version.
 fn has_failed(task: &Task, monitor_secs: u64, timeout_secs: u64, now: Timestamp) -> bool {
     if !task.state.is_ended() {
-        return task.running_at.is_none() && task.is_wanted() && now >= later(task.created_at, timeout_secs);
+        let is_late = task.node.is_some() && now >= later(task.created_at, timeout_secs);
+        return task.running_at.is_none() && task.is_wanted() && is_late;
     }
     let is_requested = match &task.state {
         TaskState::Ended(Ending::Orphaned) => true,
@@ -316,10 +319,9 @@ fn replace(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause) -> Option<TaskId>
     let limit = pass.update_settings().parallelism;
     let tasks = old.iter().map(|task| task.id.clone()).collect();
     pass.keep(Permit { ticket_limit: Some(limit), tasks, ..permit });
-    if order == UpdateOrder::StopFirst {
-        for task in &old {
-            pass.raise(slot, &task.id, DesiredState::Shutdown);
-        }
+    // What does not run yet is not waited for.
+    for task in old.iter().filter(|task| order == UpdateOrder::StopFirst || !task.is_running()) {
+        pass.raise(slot, &task.id, DesiredState::Shutdown);
     }
     let on_node = match slot {
         Slot::Node(node) => Some(node.clone()),

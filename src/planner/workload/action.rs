@@ -188,6 +188,7 @@ impl Instance {
 mod tests {
     use super::*;
     use crate::fixture::{at, deployment_policy};
+    use crate::workload::StartFailure;
 
     fn by() -> Asker<'static> {
         Asker { actor: "o/ann", now: at(9) }
@@ -246,7 +247,10 @@ mod tests {
 
     #[test]
     fn clear_forgets_failures_of_a_node() {
-        let failed = Instance { failed: Some("exit 1".into()), ..Instance::default() };
+        let failed = Instance {
+            failed: Some(StartFailure { message: "exit 1".into(), version: 1 }),
+            ..Instance::default()
+        };
         let cleared = failed.act(WorkloadAction::Clear, at(9)).unwrap();
         assert_eq!((cleared.failed, cleared.cleared_at), (None, Some(at(9))));
         assert!(failed.act(WorkloadAction::Thaw, at(9)).is_err());

@@ -17,9 +17,18 @@ pub struct Instance {
     /// Whether a user chose its node.
     pub is_pinned: bool,
     /// Why the last start or stop failed for good.
-    pub failed: Option<Arc<str>>,
+    pub failed: Option<StartFailure>,
     /// When a user last cleared its failures.
     pub cleared_at: Option<Timestamp>,
     /// When it last started.
     pub last_start_at: Option<Timestamp>,
+}
+
+/// A start or stop that failed for good.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartFailure {
+    /// Why, in words.
+    pub message: Arc<str>,
+    /// The number of the version that was current then: another version is tried on the node again.
+    pub version: u64,
 }

@@ -19,7 +19,7 @@ mod workload_unit;
 pub use action::WorkloadAction;
 pub use adoption::{LiveAgreement, adopt};
 pub use document::HubDefaults;
-pub use instance::Instance;
+pub use instance::{Instance, StartFailure};
 pub use record::{TaskSpec, WorkloadRecord};
 pub use slot::{Slot, SlotTasks, Slots, by_slot};
 pub use spec::{NodeOrder, PlacementRules, Workload};

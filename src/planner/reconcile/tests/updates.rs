@@ -299,3 +299,42 @@ fn paused_update_is_not_spread_by_restarts() {
     world.run(20);
     assert_eq!(world.running_versions().iter().filter(|one| **one == 1).count(), 2);
 }
+
+#[test]
+fn slot_that_no_node_has_room_for_fails_no_update() {
+    let mut world = World::new(Goal::replicated(2), 1);
+    world.edit(|workload| {
+        workload.update.parallelism = 1;
+        workload.update.start_timeout_secs = 30;
+        workload.update.failure_action = FailureAction::Pause;
+    });
+    world.run(5);
+    world.write(2);
+    ends(&mut world, UpdateState::Completed);
+    assert_eq!(world.running_versions(), [2]);
+}
+
+#[test]
+fn slots_in_work_go_on_after_the_parallelism_was_lowered() {
+    let mut world = running(4, 4, |workload| workload.update.parallelism = 0);
+    world.write(2);
+    world.reconcile();
+    assert_eq!(world.update.tickets().count(), 4);
+    world.edit(|workload| workload.update.parallelism = 1);
+    world.write(3);
+    ends(&mut world, UpdateState::Completed);
+    assert_eq!(world.running_versions(), [3; 4]);
+}
+
+#[test]
+fn version_written_while_another_one_starts_leaves_two_tasks_in_a_slot() {
+    let mut world = running(1, 2, |workload| workload.update.order = UpdateOrder::StartFirst);
+    for digest in 2..5 {
+        world.write(digest);
+        world.reconcile();
+        let live = world.tasks.values().filter(|task| task.is_live()).count();
+        assert!(live <= 2, "{:#?}", world.summary());
+    }
+    ends(&mut world, UpdateState::Completed);
+    assert_eq!(world.running_versions(), [4]);
+}
