@@ -6,7 +6,7 @@ use super::{
     agbot::{self, Agbot},
     agent::{self, Agent},
     exchange::StoredNode,
-    invariants,
+    invariants, workload_chaos,
     world::{Faults, Quality, ScheduledEvent, World},
 };
 use evenkeel_ids::{GroupId, NmpId, NodeId, PolicyId, ServiceId, ServiceKey};
@@ -195,11 +195,13 @@ fn build(world: &mut World) {
             policy.orchestration.scope = PolicyScope::EveryHaGroup;
         }
     }
+    workload_chaos::build(world);
     let agbot_count = world.between(1, 3);
     add_agbots(world, usize::try_from(agbot_count).unwrap_or(1));
 }
 
-fn pick<T: Clone>(world: &mut World, items: &[T]) -> Option<T> {
+/// Draws one of several items.
+pub(crate) fn pick<T: Clone>(world: &mut World, items: &[T]) -> Option<T> {
     if items.is_empty() {
         return None;
     }
@@ -241,6 +243,7 @@ pub(crate) fn strike(world: &mut World) {
         94..=95 => reinstall_node(world),
         _ => resume(world),
     }
+    workload_chaos::strike(world);
     revive_agbots(world);
 }
 
@@ -459,6 +462,7 @@ fn repair(world: &mut World) {
     for node in nodes {
         set_availability(world, &node, Availability::Active);
     }
+    workload_chaos::repair(world);
 }
 
 /// Publishes good versions and resumes, as an operator does for held rollouts.

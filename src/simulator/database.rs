@@ -221,7 +221,8 @@ impl Database {
 
     fn insert_agreement(&mut self, agreement: &Agreement) -> Result<(), String> {
         let is_same_pair = |one: &&Agreement| {
-            let is_beside = one.id != agreement.id && one.is_side_by_side && agreement.is_side_by_side;
+            // As the unique index has it: only two that are not side by side exclude each other.
+            let is_beside = one.id != agreement.id && (one.is_side_by_side || agreement.is_side_by_side);
             one.node == agreement.node && one.policy == agreement.policy && !is_beside
         };
         match self.agreements.values().filter(is_same_pair).find(|one| one.is_live()) {

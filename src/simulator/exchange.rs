@@ -77,7 +77,6 @@ impl Exchange {
     }
 
     /// Replaces what the agent of a node says about itself: whether it reads tasks.
-    #[cfg(test)]
     pub fn set_capable(&mut self, id: &NodeId, is_capable: bool) {
         if let Some(node) = self.nodes.get_mut(id) {
             node.facts.is_capable = is_capable;

@@ -41,6 +41,7 @@ pub(crate) struct InvariantChecker {
     started: BTreeMap<NodeId, u64>,
     /// When the clock jumped last.
     jumped_at_millis: Option<u64>,
+    tasks: workload::TaskWatch,
 }
 
 impl InvariantChecker {
@@ -58,13 +59,18 @@ impl InvariantChecker {
         }
     }
 
-    fn broke(&mut self, what: String) {
+    pub fn broke(&mut self, what: String) {
         self.violation.get_or_insert(what);
     }
 }
 
 /// After an edit a decision may be based on the old state for this long: one poll and the delivery of the command.
 const READ_LAG_MILLIS: u64 = 2_000;
+
+/// Returns whether the agbots cannot have read the last edit yet.
+pub(crate) fn was_just_edited(world: &World) -> bool {
+    world.millis <= world.edited_at_millis + READ_LAG_MILLIS
+}
 
 /// After an instance went down by a fault the hub may assume for this long that it runs: silence, clock jumps, late reports.
 fn blindness_millis(world: &World) -> u64 {
@@ -81,9 +87,7 @@ pub(crate) fn cancel_committed(world: &mut World, action: &Action, agreement: &A
     keys.extend(world.exchange.policies.get(&agreement.policy).map(|policy| policy.service.clone()));
     let running_elsewhere = world.running_elsewhere(&agreement.node, &keys);
     let was_running = world.agents.get(&agreement.node).is_some_and(|agent| agent.runs_any(&keys));
-    // The agbot cannot have read a recent edit yet.
-    let is_known = world.millis > world.edited_at_millis + READ_LAG_MILLIS;
-    let others_can_run = is_known && others_can_run(world, &agreement.node, &keys);
+    let others_can_run = !was_just_edited(world) && others_can_run(world, &agreement.node, &keys);
     let planned = Planned { was_running, others_can_run, at_millis: world.millis, keys, running_elsewhere };
     world.checker.planned.insert(agreement.id.clone(), planned);
 }
@@ -100,8 +104,7 @@ pub(crate) fn proposal_committed(world: &mut World, action: &Action, outcome: &O
         .policies
         .get(&agreement.policy)
         .is_some_and(|policy| is_of_mode(policy, Mode::Failover));
-    let was_edited = world.millis <= world.edited_at_millis + READ_LAG_MILLIS;
-    if *outcome != Outcome::Done || !is_single || was_edited {
+    if *outcome != Outcome::Done || !is_single || was_just_edited(world) {
         return;
     }
     let has_one = |member: &&NodeId| {
@@ -202,9 +205,11 @@ pub(crate) fn check(world: &mut World) {
     if world.checker.violation.is_some() {
         return;
     }
-    if let Some(what) =
-        two_versions(world).or_else(|| too_many_groups(world)).or_else(|| workload::broken(world))
-    {
+    let mut tasks = std::mem::take(&mut world.checker.tasks);
+    let of_tasks = tasks.check(world);
+    world.checker.tasks = tasks;
+    let found = of_tasks.or_else(|| two_versions(world)).or_else(|| too_many_groups(world));
+    if let Some(what) = found.or_else(|| workload::broken(world)) {
         world.note(format!("VIOLATION {what}"));
         world.checker.broke(what);
     }
@@ -215,7 +220,11 @@ fn two_versions(world: &World) -> Option<String> {
     for (node, agent) in &world.agents {
         let mut versions: BTreeMap<(&PolicyId, &ServiceKey), &str> = BTreeMap::new();
         // The hub orders the starts and stops of tasks.
-        let is_ordinary = |id: &AgreementId| agent_tasks::task_of(&agent.tasks, id).is_none();
+        let has_task = |id: &AgreementId| {
+            let record = world.database.agreements.get(id);
+            agent_tasks::task_of(&agent.tasks, id).is_some() || record.is_some_and(|one| one.task.is_some())
+        };
+        let is_ordinary = |id: &AgreementId| !has_task(id);
         let ordinary = agent.held.iter().filter(|(id, _)| is_ordinary(id)).map(|(_, held)| held);
         for held in ordinary.filter(|held| held.container != Container::None) {
             let other = versions.insert((&held.policy, &held.service), &held.version);
@@ -238,7 +247,10 @@ fn too_many_groups(world: &World) -> Option<String> {
     }
     let mut groups: BTreeMap<&Scope, Vec<&GroupId>> = BTreeMap::new();
     for ((group, scope), claim) in &world.database.claims {
-        if claim.purpose == Purpose::ServiceUpgrade {
+        // Workloads have limits of their own.
+        let is_of_workload =
+            matches!(scope, Scope::Policy(policy) if world.database.workloads.contains_key(policy));
+        if claim.purpose == Purpose::ServiceUpgrade && !is_of_workload {
             groups.entry(scope).or_default().push(group);
         }
     }
@@ -334,6 +346,7 @@ pub(crate) fn check_settled(world: &mut World) {
     if waiting.is_empty() {
         return;
     }
+    waiting.extend(workload::records(world));
     let now = world.now();
     if let Some(agbot) = world.agbots.iter().find(|agbot| agbot.is_up) {
         let pairs = world

@@ -18,6 +18,7 @@ pub mod report;
 pub(crate) mod tail;
 pub mod upgrade;
 mod workload;
+mod workload_chaos;
 pub(crate) mod world;
 
 pub use report::{SimulationReport, run_cli};

@@ -286,6 +286,40 @@ fn tasks_of_a_deleted_policy_stop_and_their_rows_go() {
     }
 }
 
+/// Whichever agbot plans a group, and whichever holds the row of the workload.
+#[test]
+fn rows_of_a_deleted_policy_that_counts_by_group_go() {
+    let document = json!({
+        "mode": "replicated", "replicas": 2, "scope": {"type": "hagroups", "haGroups": ["*"]},
+        "restart": {"delaySeconds": 1},
+    });
+    for seed in 0..8 {
+        let mut world = lab(seed, Agents::Mixed, &document);
+        put_group(&mut world, "g", &["n1", "n2"]);
+        put_group(&mut world, "h", &["n3", "n4"]);
+        world.run_for(60);
+        assert_eq!(locations(&world), ["n1", "n2", "n3", "n4"].into());
+        world.exchange.remove_policy(&policy("r"));
+        world.run_for(90);
+        assert!(world.database.tasks.is_empty() && world.database.workloads.is_empty(), "seed {seed}");
+    }
+}
+
+/// 1.9: an agreement that was made before its node read tasks allows another one beside it.
+#[test]
+fn new_version_starts_first_beside_an_adopted_instance() {
+    let mut world = lab(14, Agents::Capable, &json!({}));
+    let document = json!({
+        "mode": "global", "restart": {"delaySeconds": 1},
+        "update": {"order": "start-first", "monitorSeconds": 1},
+    });
+    put_workload(&mut world, "1.0.0", &document);
+    world.run_for(30);
+    put_workload(&mut world, "2.0.0", &document);
+    world.run_for(120);
+    assert_eq!((versions(&world), instances(&world)), (vec!["2.0.0".to_owned(); 5], 5));
+}
+
 /// Engine 8: agbots and machines die at any time; two agbots never double anything for good, and everything converges.
 #[test]
 fn random_crashes_leave_exactly_the_wanted_instances() {

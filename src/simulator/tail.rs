@@ -85,5 +85,9 @@ fn held_rows(model: &Model) -> Vec<Row> {
     let usage = held.usage.into_iter().map(|(node, policy)| Row::Usage(node, policy));
     let claims = held.claims.into_iter().map(Row::Claim);
     let rollouts = held.rollouts.into_iter().map(|(group, policy)| Row::Rollout(group, policy));
-    agreements.chain(usage).chain(claims).chain(rollouts).collect()
+    let workloads = held.workloads.into_iter().map(Row::Workload);
+    let tasks = held.tasks.into_iter().map(Row::Task);
+    let instances = held.instances.into_iter().map(|(policy, node)| Row::Instance(policy, node));
+    let of_workloads = workloads.chain(tasks).chain(instances);
+    agreements.chain(usage).chain(claims).chain(rollouts).chain(of_workloads).collect()
 }

@@ -48,6 +48,8 @@ fn schedules_that_failed_once_keep_every_promise() {
         (101_714, 600),
         (200_456, 3_000),
         (481, 600),
+        (2_463, 600),
+        (5_932, 600),
     ] {
         if let Some(text) = simulate(seed, steps).failure_text() {
             panic!("{text}");

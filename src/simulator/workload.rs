@@ -4,18 +4,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_domain::orchestration::{OnExhausted, OnViolation};
+use evenkeel_ids::{AgreementId, NodeId, PolicyId, TaskId};
 use evenkeel_planner::{
     change::Cause,
-    facts::DeploymentPolicyFacts,
-    goal::Count,
-    workload::{DesiredState, HubDefaults, Task, Workload},
+    facts::{Availability, DeploymentPolicyFacts, Mode},
+    goal::{Count, StartMode},
+    workload::{DesiredState, HubDefaults, NodeOrder, Part, Slot, Task, UnitId, Workload, workload_units},
 };
 
-use super::{agent::Container, invariants, world::World};
+use super::{agent::Container, agent_tasks, database::Row, invariants, world::World};
+
+/// Tasks of one slot that may be wanted at once: the one that starts, and the one that stops after it.
+const MOST_WANTED: usize = 2;
 
 /// Replaces an agent by one that reads tasks, or by one that does not.
-#[cfg(test)]
 pub(crate) fn replace_agent(world: &mut World, node: &NodeId, is_capable: bool) {
     world.note(format!("the agent of {node} is replaced; it reads tasks: {is_capable}"));
     if let Some(agent) = world.agents.get_mut(node) {
@@ -25,91 +28,295 @@ pub(crate) fn replace_agent(world: &mut World, node: &NodeId, is_capable: bool) 
     // The agbots compare what is published to a node when its agent begins to read tasks.
     let tasks = world.database.tasks.values().filter(|task| is_capable && task.node.as_ref() == Some(node));
     let tasks: Vec<_> = tasks.map(|task| task.id.clone()).collect();
-    tasks.iter().for_each(|task| super::agent_tasks::publish(world, node, task));
+    tasks.iter().for_each(|task| agent_tasks::publish(world, node, task));
 }
 
-/// Returns the policies with tasks, as the engine sees them.
-fn workloads(world: &World) -> Vec<(&DeploymentPolicyFacts, Workload)> {
+/// Returns a policy with tasks as the engine sees it.
+fn workload_of<'w>(world: &'w World, policy: &PolicyId) -> Option<(&'w DeploymentPolicyFacts, Workload)> {
     let hub = HubDefaults { update: world.settings.update, ..HubDefaults::default() };
-    let of_row = |record: &evenkeel_planner::workload::WorkloadRecord| {
-        let facts = world.exchange.policies.get(&record.policy)?;
-        Some((facts, record.workload(facts, &hub)?))
-    };
-    world.database.workloads.values().filter_map(of_row).collect()
+    let facts = world.exchange.policies.get(policy)?;
+    Some((facts, world.database.workloads.get(policy)?.workload(facts, &hub)?))
 }
 
-/// Returns what must never be: too many slots in work, a restart before its delay, a second instance of one.
-pub(crate) fn broken(world: &World) -> Option<String> {
-    workloads(world).into_iter().find_map(|(facts, workload)| {
-        let policy = &facts.id;
+fn tasks_of<'w>(world: &'w World, policy: &'w PolicyId) -> impl Iterator<Item = &'w Task> {
+    world.database.tasks.values().filter(move |task| task.unit_id.policy == *policy)
+}
+
+/// The rows of tasks as they were checked last.
+#[derive(Debug, Default)]
+pub(crate) struct TaskWatch {
+    position: usize,
+    seen: BTreeMap<TaskId, Task>,
+    /// The slots in work.
+    in_work: BTreeMap<PolicyId, BTreeSet<(Part, Slot)>>,
+}
+
+impl TaskWatch {
+    /// Returns what the changed rows break.
+    pub fn check(&mut self, world: &World) -> Option<String> {
+        let rows: BTreeSet<&Row> = world.database.log[self.position..].iter().collect();
+        self.position = world.database.log.len();
+        let mut policies = BTreeSet::new();
+        for row in rows {
+            match row {
+                Row::Workload(policy) if world.database.workloads.contains_key(policy) => {
+                    policies.insert(policy.clone());
+                }
+                Row::Workload(policy) => {
+                    self.in_work.remove(policy);
+                    self.seen.retain(|_, task| task.unit_id.policy != *policy);
+                }
+                Row::Task(id) => {
+                    let before = self.seen.get(id);
+                    let stored = world.database.tasks.get(id);
+                    if let Some(what) = broken_task(world, before, stored) {
+                        return Some(format!("task {}: {what}", id.as_str()));
+                    }
+                    policies.extend(stored.map(|task| task.unit_id.policy.clone()));
+                    match stored.cloned() {
+                        Some(task) => self.seen.insert(id.clone(), task),
+                        None => self.seen.remove(id),
+                    };
+                }
+                _ => {}
+            }
+        }
+        policies.iter().find_map(|policy| {
+            self.too_many_in_work(world, policy).or_else(|| broken_workload(world, policy))
+        })
+    }
+
+    /// Returns a violation when an update takes a slot into work beyond its parallelism, across all agbots.
+    fn too_many_in_work(&mut self, world: &World, policy: &PolicyId) -> Option<String> {
+        let (_, workload) = workload_of(world, policy)?;
         let update = &world.database.workloads.get(policy)?.update;
         let settings = if update.is_rollback() { &workload.rollback } else { &workload.update };
-        let in_work = update.tickets().count();
-        if settings.parallelism > 0 && in_work > settings.parallelism as usize {
-            return Some(format!("{in_work} slots of {policy} are in work, {} may be", settings.parallelism));
-        }
-        if let Some(task) = world.database.tasks.values().find(|task| is_early(task, &workload)) {
-            return Some(format!("task {} of {policy} was restarted before its delay", task.id.as_str()));
-        }
-        if workload.goal.is_exclusive() { second_instance(world, policy) } else { None }
-    })
+        let in_work: BTreeSet<(Part, Slot)> =
+            update.tickets().map(|(part, slot, _)| (part.clone(), slot.clone())).collect();
+        let before = self.in_work.insert(policy.clone(), in_work.clone()).unwrap_or_default();
+        let (count, limit) = (in_work.len(), settings.parallelism as usize);
+        // A user may have lowered the limit; what is in work stays in work.
+        let is_taken = limit > 0 && count > limit && !in_work.is_subset(&before);
+        (is_taken && !invariants::was_just_edited(world))
+            .then(|| format!("{count} slots of {policy} are in work, {limit} may be"))
+    }
 }
 
-fn is_early(task: &Task, workload: &Workload) -> bool {
-    let is_started = task.desired == DesiredState::Running && task.unit_id.policy == workload.policy;
-    is_started && task.cause == Cause::TaskFailed && task.desired_at.is_some_and(|at| at < task.start_at)
+/// Returns what is wrong with the change of one task's row.
+fn broken_task(world: &World, before: Option<&Task>, stored: Option<&Task>) -> Option<String> {
+    match (before, stored) {
+        (None, Some(task)) => {
+            is_restarted_early(world, task).then(|| "is restarted without its delay".to_owned())
+        }
+        (Some(before), Some(task)) => {
+            let is_back = task.desired < before.desired
+                || task.state != before.state && !before.state.may_become(&task.state);
+            let is_other = before.node.is_some() && task.node != before.node
+                || (&task.unit_id, &task.slot, task.spec) != (&before.unit_id, &before.slot, before.spec);
+            if is_back {
+                Some(format!("went back from {:?} to {:?}", before.state, task.state))
+            } else {
+                is_other.then(|| format!("is another task now: {before:?}, {task:?}"))
+            }
+        }
+        (Some(before), None) => {
+            let node = before.node.as_ref()?;
+            let held = world.agents.get(node)?.held.get(before.agreement.as_ref()?)?;
+            let is_kept = world.database.workloads.contains_key(&before.unit_id.policy);
+            let runs = held.container == Container::Running && !invariants::counts_as_lost(world, node);
+            (is_kept && runs).then(|| format!("was deleted and runs on {node}"))
+        }
+        (None, None) => None,
+    }
+}
+
+/// Returns whether a task that replaces one that ended by itself is created to start before the delay is over.
+fn is_restarted_early(world: &World, task: &Task) -> bool {
+    let Some((_, workload)) = workload_of(world, &task.unit_id.policy) else { return false };
+    let earlier = tasks_of(world, &workload.policy).find(|one| {
+        one.slot == task.slot && one.unit_id == task.unit_id && one.generation + 1 == task.generation
+    });
+    let node = earlier.and_then(|earlier| world.exchange.nodes.get(earlier.node.as_ref()?));
+    let is_left = node.is_none_or(|node| node.facts.availability == Availability::Drain);
+    let delay = i64::try_from(workload.restart.delay_seconds).unwrap_or(0);
+    task.cause == Cause::TaskFailed
+        && workload.restart.on_exhausted == OnExhausted::None
+        && !is_left
+        && !invariants::was_just_edited(world)
+        && task.start_at.as_second() - task.created_at.as_second() < delay
+}
+
+/// Returns what the rows of a workload break: a start before its time, too many tasks.
+fn broken_workload(world: &World, policy: &PolicyId) -> Option<String> {
+    if let Some(task) = tasks_of(world, policy).find(|task| is_early(task)) {
+        return Some(format!("task {} of {policy} was started before its time", task.id.as_str()));
+    }
+    let mut slots: BTreeMap<(&UnitId, &Slot), usize> = BTreeMap::new();
+    for task in tasks_of(world, policy).filter(|task| task.is_live()) {
+        *slots.entry((&task.unit_id, &task.slot)).or_default() += 1;
+    }
+    let crowded = slots.iter().find(|(_, count)| **count > MOST_WANTED);
+    crowded.map(|((_, slot), count)| format!("slot {slot} of {policy} has {count} tasks"))
+}
+
+fn is_early(task: &Task) -> bool {
+    task.desired == DesiredState::Running && task.desired_at.is_some_and(|at| at < task.start_at)
+}
+
+/// Returns what must never be seen on the nodes: two instances where there is to be one.
+pub(crate) fn broken(world: &World) -> Option<String> {
+    let is_exclusive = |facts: &&DeploymentPolicyFacts| facts.orchestration.mode == Mode::Failover;
+    let policies = world.database.workloads.keys().filter_map(|policy| world.exchange.policies.get(policy));
+    policies.filter(is_exclusive).find_map(|facts| second_instance(world, &facts.id))
 }
 
 fn second_instance(world: &World, policy: &PolicyId) -> Option<String> {
-    let running: Vec<&NodeId> = instances(world, policy).map(|(node, _)| node).collect();
-    let mut known = running.iter().filter(|node| !invariants::counts_as_lost(world, node));
-    // An instance on a node that was down when another one was started is stopped as soon as the node is back.
-    let (first, second) = (known.next()?, known.next()?);
-    Some(format!("{policy} runs on {first} and on {second}"))
+    // Most often there is one.
+    instances(world, policy).nth(1)?;
+    let mut known: BTreeMap<Option<&UnitId>, &NodeId> = BTreeMap::new();
+    for (node, agreement, _) in instances(world, policy) {
+        // An instance on a node that was down when another one was started is stopped as soon as the node is back.
+        if invariants::counts_as_lost(world, node) {
+            continue;
+        }
+        let unit_id = task_of(world, policy, agreement).map(|task| &task.unit_id);
+        if let Some(first) = known.insert(unit_id, node) {
+            return Some(format!("{policy} runs on {first} and on {node}"));
+        }
+    }
+    None
 }
 
-/// Returns the running instances of a policy: node and version.
-fn instances<'w>(world: &'w World, policy: &'w PolicyId) -> impl Iterator<Item = (&'w NodeId, &'w str)> {
+/// Returns the task that an agreement carries out.
+fn task_of<'w>(world: &'w World, policy: &'w PolicyId, agreement: &AgreementId) -> Option<&'w Task> {
+    let named = world.database.agreements.get(agreement).and_then(|record| record.task.as_ref());
+    let found = named.and_then(|task| world.database.tasks.get(task));
+    found.or_else(|| tasks_of(world, policy).find(|task| task.agreement.as_ref() == Some(agreement)))
+}
+
+/// Returns the running instances of a policy: node, agreement and version.
+fn instances<'w>(
+    world: &'w World,
+    policy: &'w PolicyId,
+) -> impl Iterator<Item = (&'w NodeId, &'w AgreementId, &'w str)> {
     world.agents.iter().flat_map(move |(node, agent)| {
         let running = agent
             .held
-            .values()
-            .filter(move |held| held.policy == *policy && held.container == Container::Running);
-        running.map(move |held| (node, held.version.as_str()))
+            .iter()
+            .filter(move |(_, held)| held.policy == *policy && held.container == Container::Running);
+        running.map(move |(agreement, held)| (node, agreement, held.version.as_str()))
     })
 }
 
 /// Returns what is not as the policies with tasks want it yet.
 pub(crate) fn waiting(world: &World) -> Vec<String> {
     let mut waiting = Vec::new();
-    for (facts, workload) in workloads(world) {
-        let selected = world.exchange.nodes.values().filter(|stored| {
-            let mut properties = stored.policy.policy.properties.clone();
-            properties.set_ha_group(world.exchange.group_of(&stored.facts.id).map(|group| group.id.name()));
-            facts.policy.constraints.is_satisfied_by(&properties).unwrap_or(false)
-        });
-        let most = |is_capable: bool| if is_capable { workload.placement.max_per_node } else { 1 };
-        let capacity: u32 = selected.map(|stored| most(stored.facts.is_capable)).sum();
-        let wanted = match workload.goal.count {
-            Count::PerNode => capacity,
-            Count::Exactly(count) => count.min(capacity),
-            Count::Between { target, .. } => target.min(capacity),
-        };
-        let best = facts.versions.first().map(|entry| entry.version.as_str());
-        let found: Vec<(&NodeId, &str)> = instances(world, &facts.id).collect();
-        let right = found.iter().filter(|(_, version)| Some(*version) == best).count();
-        if (right, found.len()) != (wanted as usize, wanted as usize) {
-            waiting.push(format!("{} should run {wanted} times as {best:?} and runs {found:?}", facts.id));
+    for policy in world.database.workloads.keys() {
+        match workload_of(world, policy) {
+            Some((facts, workload)) => waiting.extend(waiting_in(world, facts, &workload)),
+            None => waiting.push(format!("the rows of {policy} are still there")),
         }
-        let mut slots: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
-        for task in
-            world.database.tasks.values().filter(|task| task.unit_id.policy == facts.id && task.is_live())
-        {
-            slots.entry((&task.unit_id, &task.slot)).or_default().insert(task.id.as_str());
-        }
-        let doubled = slots.into_iter().find(|(_, tasks)| tasks.len() > 1);
-        waiting
-            .extend(doubled.map(|((_, slot), tasks)| format!("slot {slot} of {} has {tasks:?}", facts.id)));
     }
     waiting
+}
+
+fn waiting_in(world: &World, facts: &DeploymentPolicyFacts, workload: &Workload) -> Vec<String> {
+    let policy = &facts.id;
+    let mut waiting = Vec::new();
+    let best = facts.versions.first().map(|entry| entry.version.as_str());
+    let selected: BTreeSet<NodeId> =
+        world.exchange.nodes.keys().filter(|node| is_selected(world, node, facts)).cloned().collect();
+    let mut found: BTreeMap<Option<&UnitId>, Vec<&NodeId>> = BTreeMap::new();
+    for (node, agreement, version) in instances(world, policy) {
+        if Some(version) != best || !selected.contains(node) {
+            waiting.push(format!("{node} runs {policy} {version} and should not; wanted is {best:?}"));
+        }
+        found.entry(task_of(world, policy, agreement).map(|task| &task.unit_id)).or_default().push(node);
+    }
+    let parts = workload_units(policy, &workload.scope, &selected, &world.exchange.groups);
+    for unit in &parts {
+        let nodes: Vec<&NodeId> = unit.nodes.iter().filter(|node| selected.contains(*node)).collect();
+        let (lowest, highest) = bounds(world, workload, &nodes);
+        let on = found.remove(&Some(&unit.id)).unwrap_or_default();
+        if on.len() < lowest || on.len() > highest {
+            let wanted = format!("{lowest} to {highest} instances of {best:?}");
+            waiting.push(format!("{} should have {wanted} and has {on:?}", unit_text(&unit.id)));
+        }
+    }
+    waiting.extend(
+        found
+            .into_iter()
+            .map(|(unit, on)| format!("{policy} runs on {on:?}, outside of its units: {unit:?}")),
+    );
+    let mut slots: BTreeMap<_, BTreeSet<&str>> = BTreeMap::new();
+    for task in tasks_of(world, policy).filter(|task| task.is_live()) {
+        slots.entry((&task.unit_id, &task.slot)).or_default().insert(task.id.as_str());
+    }
+    let doubled = slots.into_iter().find(|(_, tasks)| tasks.len() > 1);
+    waiting.extend(doubled.map(|((_, slot), tasks)| format!("slot {slot} of {policy} has {tasks:?}")));
+    waiting
+}
+
+/// Returns the rows of the workloads that wait, for the report.
+pub(crate) fn records(world: &World) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (policy, record) in &world.database.workloads {
+        let waits = workload_of(world, policy)
+            .is_none_or(|(facts, workload)| !waiting_in(world, facts, &workload).is_empty());
+        if waits {
+            lines.push(format!("update of {policy}: {:?}", record.update));
+            lines.extend(tasks_of(world, policy).map(|task| format!("{task:?}")));
+        }
+    }
+    lines
+}
+
+fn unit_text(id: &UnitId) -> String {
+    format!("{} ({})", id.policy, id.name())
+}
+
+/// Returns how few and how many instances a workload unit may have when nothing happens any more.
+fn bounds(world: &World, workload: &Workload, nodes: &[&NodeId]) -> (usize, usize) {
+    let goal = &workload.goal;
+    let current = workload.versions.current.number;
+    // The drawn expressions are true on northern nodes only.
+    let is_true = |node: &NodeId| workload.placement.expression.is_empty() || is_northern(world, node);
+    let most = |node: &NodeId| {
+        let is_capable = world.exchange.nodes.get(node).is_some_and(|stored| stored.facts.is_capable);
+        if is_capable && !goal.is_per_node() { workload.placement.max_per_node as usize } else { 1 }
+    };
+    let is_failed = |node: &NodeId| {
+        let row = world.database.instances.get(&(workload.policy.clone(), node.clone()));
+        row.and_then(|row| row.failed.as_ref()).is_some_and(|failed| failed.version == current)
+    };
+    let fits = |node: &&&NodeId| is_true(node) && !is_failed(node);
+    let room: usize = nodes.iter().filter(fits).map(|node| most(node)).sum();
+    let wanted = match goal.count {
+        Count::PerNode if workload.placement.on_violation == OnViolation::Report => {
+            return (room, nodes.len());
+        }
+        Count::PerNode => return (room, room),
+        Count::Exactly(count) => count as usize,
+        Count::Between { target, .. } => target as usize,
+    };
+    // Natural leaders on which the expression is false keep instances from starting elsewhere.
+    let is_unranked = workload.placement.order == NodeOrder::Unranked;
+    let is_held_back = goal.start == StartMode::NaturalLeader && !workload.placement.expression.is_empty();
+    let lowest = if is_unranked || is_held_back { 0 } else { wanted.min(room) };
+    (lowest, if goal.removes_surplus() { wanted } else { usize::MAX })
+}
+
+fn is_selected(world: &World, node: &NodeId, facts: &DeploymentPolicyFacts) -> bool {
+    let Some(stored) = world.exchange.nodes.get(node) else { return false };
+    let mut properties = stored.policy.policy.properties.clone();
+    properties.set_ha_group(world.exchange.group_of(node).map(|group| group.id.name()));
+    facts.policy.constraints.is_satisfied_by(&properties).unwrap_or(false)
+}
+
+fn is_northern(world: &World, node: &NodeId) -> bool {
+    let stored = world.exchange.nodes.get(node);
+    stored.is_some_and(|stored| {
+        let mut sites = stored.policy.policy.properties.iter().filter(|property| property.name == "site");
+        sites.any(|property| property.value == "north")
+    })
 }
