@@ -207,6 +207,10 @@ pub(crate) fn start(world: &mut World, node: &NodeId) {
     let Some(agent) = world.agents.get_mut(node) else { return };
     agent.is_up = true;
     agent.incarnation += 1;
+    // One that was up loses its timers: what was starting starts again.
+    for held in agent.held.values_mut().filter(|held| held.container == Container::Starting) {
+        held.container = Container::None;
+    }
     // A restarted agent verifies its agreements; a new one does not.
     agent.held.values_mut().for_each(|held| held.unanswered = held.unanswered.max(1));
     world.checker.note_disturbance(world.millis, Some(node));
