@@ -14,8 +14,8 @@ use evenkeel_ids::NodeId;
 use evenkeel_planner::event::Event;
 use evenkeel_planner::model::Liveness;
 use evenkeel_runtime::worker::Worker;
+use evenkeel_wire::exchange::search::NodeHealth;
 use futures_util::{StreamExt, stream};
-use jiff::Timestamp;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
@@ -199,17 +199,25 @@ fn changed(context: &Context, events: Vec<Event>) -> Vec<Event> {
 }
 
 async fn heartbeats(context: &Context) -> Result<(), ClientError> {
-    let orgs: BTreeSet<String> =
-        context.model().known().nodes.iter().map(|node| node.org().to_owned()).collect();
-    for org in orgs {
-        let nodes = context.client.search_node_health(&org, "").await?;
-        let at: BTreeMap<NodeId, Timestamp> = nodes
-            .into_iter()
-            .filter_map(|(id, health)| Some((id, facts::instant(&health.last_heartbeat)?)))
-            .collect();
-        context.send_events(vec![Event::HeartbeatsSeen { at }]).await;
+    let orgs_by_pattern = context.model().node_orgs();
+    for (pattern, orgs) in orgs_by_pattern {
+        if let Some(pattern) = pattern {
+            let nodes =
+                context.client.search_pattern_node_health(&pattern, orgs.into_iter().collect()).await?;
+            context.send_events(vec![heartbeats_of(nodes)]).await;
+            continue;
+        }
+        for org in orgs {
+            let nodes = context.client.search_node_health(&org, "").await?;
+            context.send_events(vec![heartbeats_of(nodes)]).await;
+        }
     }
     Ok(())
+}
+
+fn heartbeats_of(nodes: BTreeMap<NodeId, NodeHealth>) -> Event {
+    let seen = |(id, health): (NodeId, NodeHealth)| Some((id, facts::instant(&health.last_heartbeat)?));
+    Event::HeartbeatsSeen { at: nodes.into_iter().filter_map(seen).collect() }
 }
 
 #[cfg(test)]

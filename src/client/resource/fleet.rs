@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use evenkeel_ids::NodeId;
+use evenkeel_ids::{NodeId, PatternId};
 use evenkeel_wire::exchange::ha_group::{
     HaGroupMemberStatus, HaGroupResponse, HaGroupStatusResponse, HaGroupsResponse, PutHaGroup,
 };
@@ -144,6 +144,18 @@ impl Client {
     ) -> Result<BTreeMap<NodeId, NodeHealth>, ClientError> {
         let path = Path::org(org, &["search", "nodehealth"]);
         let request = NodeHealthRequest { last_time: last_time.to_owned(), node_orgids: None };
+        let found: Option<NodeHealthResponse> = self.search(path, &request).await?;
+        Ok(by_id(found.unwrap_or_default().nodes, NodeId::from_text))
+    }
+
+    /// Heartbeats and agreements of the nodes of a pattern in these organizations.
+    pub async fn search_pattern_node_health(
+        &self,
+        pattern: &PatternId,
+        node_orgs: Vec<String>,
+    ) -> Result<BTreeMap<NodeId, NodeHealth>, ClientError> {
+        let path = Path::org(pattern.org(), &["patterns", pattern.name(), "nodehealth"]);
+        let request = NodeHealthRequest { last_time: String::new(), node_orgids: Some(node_orgs) };
         let found: Option<NodeHealthResponse> = self.search(path, &request).await?;
         Ok(by_id(found.unwrap_or_default().nodes, NodeId::from_text))
     }

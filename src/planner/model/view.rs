@@ -1,6 +1,6 @@
 //! Queries for the observers that keep the model current: what it holds, and whose state a decision waits for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{GroupId, NmpId, NodeId, PatternId, PolicyId, ServiceId};
 use jiff::Timestamp;
@@ -35,6 +35,18 @@ impl Model {
     /// Returns the services of a pattern.
     pub fn policies_of_pattern(&self, pattern: &PatternId) -> BTreeSet<PolicyId> {
         self.policies_by_pattern.get(pattern).cloned().unwrap_or_default()
+    }
+
+    /// Returns the organizations of the nodes, by the pattern that they use; none for nodes that work by policy.
+    pub fn node_orgs(&self) -> BTreeMap<Option<PatternId>, BTreeSet<String>> {
+        let mut orgs: BTreeMap<Option<PatternId>, BTreeSet<String>> = BTreeMap::new();
+        for (id, record) in &self.nodes {
+            let of_pattern = orgs.entry(record.facts.pattern.clone()).or_default();
+            if !of_pattern.contains(id.org()) {
+                of_pattern.insert(id.org().to_owned());
+            }
+        }
+        orgs
     }
 
     /// Returns the nodes with live agreements.

@@ -10,12 +10,12 @@ use crate::support::fleet::Fleet;
 use crate::support::{Hub, Scratch, eventually};
 
 /// The agbot reads heartbeats every ten seconds: with less, it would take living nodes for down.
-pub(super) const DOWN_AFTER: Duration = Duration::from_secs(15);
+pub(crate) const DOWN_AFTER: Duration = Duration::from_secs(15);
 /// As long as it is certainly not down after its agent was frozen: the last heartbeat has an age then, and is rounded to seconds.
 const UP_FOR: Duration = Duration::from_secs(12);
 
 /// Wakes the parked polls of all agents, each of which is a heartbeat, for ever.
-pub(super) async fn send_heartbeats(hub: &Hub) {
+pub(crate) async fn send_heartbeats(hub: &Hub) {
     for number in 0_u32.. {
         let (status, body) =
             hub.call("PATCH", "/orgs/o", Some(json!({"description": number.to_string()}))).await;

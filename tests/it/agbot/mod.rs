@@ -6,7 +6,7 @@ mod claim_batch;
 mod crash;
 mod drain;
 mod events;
-mod failover;
+pub(crate) mod failover;
 mod frozen;
 mod in_process;
 mod inert_policy;

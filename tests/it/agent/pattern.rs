@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::agbot::failover::{DOWN_AFTER, send_heartbeats};
 use crate::support::fleet::{Fleet, arch};
 use crate::support::{Hub, Scratch, eventually};
 
@@ -11,6 +12,28 @@ fn pattern(version: &str) -> Value {
         "services": [{"serviceUrl": "watch", "serviceOrgid": "o", "serviceArch": arch(),
                       "serviceVersions": [{"version": version}]}],
     })
+}
+
+/// Heartbeats of pattern nodes are in a search of their own.
+#[tokio::test]
+async fn node_of_a_pattern_with_heartbeats_does_not_count_as_down() {
+    let scratch = Scratch::new();
+    let down_after = DOWN_AFTER.as_secs().to_string();
+    let hub = Hub::start(&scratch, &["--node-down-after-secs", &down_after]).await;
+    let mut fleet = Fleet::start(&scratch, &hub, 1).await;
+    fleet.publish(&hub, "1.0.0").await;
+    assert_eq!(hub.call("POST", "/orgs/o/patterns/cameras", Some(pattern("1.0.0"))).await.0, 201);
+    fleet.add_node_of_pattern(&scratch, &hub, "edge-p", "o/cameras").await;
+    eventually("the node runs the version", || async { fleet.versions().get("edge-p").map(|_| ()) }).await;
+    tokio::select! {
+        () = send_heartbeats(&hub) => {}
+        () = tokio::time::sleep(DOWN_AFTER * 3) => {}
+    }
+    let (_, events) = hub.call("GET", "/orgs/o/agbot/events", None).await;
+    assert!(events.to_string().contains("agreement.made"), "{events}");
+    assert!(!events.to_string().contains("node.down"), "{events}");
+    drop(fleet);
+    assert_eq!(hub.stop().await, 0);
 }
 
 #[tokio::test]
