@@ -14,7 +14,7 @@ use evenkeel_domain::orchestration::MembersError;
 use evenkeel_domain::orchestration::object::Object;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::event::Event;
-use evenkeel_planner::rolling::action::Asker;
+use evenkeel_planner::rolling::action::{Asker, RolloutAction};
 use evenkeel_planner::status::{Window, status_of};
 use evenkeel_planner::workload::{Instance, SlotTasks, Task, Workload, WorkloadAction, WorkloadRecord};
 use evenkeel_store::{PgConnection, retry};
@@ -220,7 +220,7 @@ async fn carry_out(
     wanted: &Wanted,
     nodes: Option<&BTreeSet<NodeId>>,
 ) -> Result<Option<Result<WorkloadRecord, String>>, AgbotError> {
-    let failing = if wanted.action == WorkloadAction::Clear {
+    let failing = if forgets_failures(wanted.action) {
         failing_nodes(context, &wanted.policy)
     } else {
         BTreeSet::new()
@@ -264,6 +264,11 @@ async fn carry_out(
     Ok(outcome)
 }
 
+/// A version that is tried again is tried on every node.
+fn forgets_failures(action: WorkloadAction) -> bool {
+    matches!(action, WorkloadAction::Clear | WorkloadAction::Update(RolloutAction::Retry))
+}
+
 /// Returns the nodes on which the newest task of a slot ended by itself.
 fn failing_nodes(context: &Context, policy: &PolicyId) -> BTreeSet<NodeId> {
     let model = context.model();
@@ -287,14 +292,14 @@ fn of_all(
                 changed.insert(node.clone(), Instance { is_frozen: false, ..row.clone() });
             }
         }
-        WorkloadAction::Clear => {
+        _ if forgets_failures(action) => {
             let failed = rows.iter().filter(|(_, row)| row.failed.is_some()).map(|(node, _)| node);
             for node in failed.chain(failing) {
                 let row = rows.get(node).cloned().unwrap_or_default();
-                changed.insert(node.clone(), row.act(action, asker.now)?);
+                changed.insert(node.clone(), row.act(WorkloadAction::Clear, asker.now)?);
             }
         }
-        WorkloadAction::Freeze | WorkloadAction::Stop | WorkloadAction::Update(_) => {}
+        _ => {}
     }
     let record = (action != WorkloadAction::Clear).then_some(next);
     Ok(Changed { record, rows: changed.into_iter().collect() })
