@@ -207,6 +207,28 @@ fn members_with_several_instances_are_updated_one_at_a_time() {
     assert!(claims(&world).is_empty(), "{:?}", claims(&world));
 }
 
+/// B11.4: a group that waits for the slot in work in another group goes on as soon as that is done.
+#[test]
+fn groups_take_turns_in_an_update_without_a_pause() {
+    let document = json!({
+        "mode": "replicated", "replicas": 2, "scope": {"type": "hagroups", "haGroups": ["g", "h"]},
+        "restart": {"delaySeconds": 1}, "update": {"parallelism": 1, "monitorSeconds": 1},
+    });
+    for agents in AGENTS {
+        let mut world = lab(16, agents, &document);
+        put_group(&mut world, "g", &["n1", "n2"]);
+        put_group(&mut world, "h", &["n3", "n4"]);
+        world.run_for(60);
+        assert_eq!(locations(&world).len(), 4);
+        put_workload(&mut world, "2.0.0", &document);
+        assert_eq!(extremes(&mut world, 90).0, 3);
+        assert_eq!(
+            (update_state(&world), versions(&world)),
+            (UpdateState::Completed, vec!["2.0.0".to_owned(); 4])
+        );
+    }
+}
+
 /// B10-S7: the node on which the attempts are exhausted is left at once.
 #[test]
 fn exhausted_instance_is_switched_to_another_node() {

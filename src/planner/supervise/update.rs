@@ -246,7 +246,10 @@ fn failed_tasks(pass: &UnitPass<'_>, monitor_secs: u64, timeout_secs: u64) -> Ve
 /// One that no node has room for says nothing about its version.
 fn has_failed(task: &Task, monitor_secs: u64, timeout_secs: u64, now: Timestamp) -> bool {
     if !task.state.is_ended() {
-        let is_late = task.node.is_some() && now >= later(task.created_at, timeout_secs);
+        // A task may wait long for room on a node, or for the end of the one before it.
+        let may_run_at = task.desired_at.filter(|_| task.desired == DesiredState::Running);
+        let begins_at = may_run_at.map_or(task.created_at, |at| at.max(task.created_at));
+        let is_late = task.node.is_some() && now >= later(begins_at, timeout_secs);
         return task.running_at.is_none() && task.is_wanted() && is_late;
     }
     let is_requested = match &task.state {
