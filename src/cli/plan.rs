@@ -62,6 +62,11 @@ pub async fn run(arguments: &PlanArguments, context: &Context) -> Outcome {
 }
 
 impl CheckToken {
+    /// Returns whether a token must be checked.
+    pub fn is_given(&self) -> bool {
+        self.check_token.is_some()
+    }
+
     /// Fails when the plan of a write has another token.
     ///
     /// # Errors

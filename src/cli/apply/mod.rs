@@ -19,8 +19,9 @@ use crate::exchange::nmp::NMPS;
 use crate::exchange::publish;
 use crate::exchange::resource::Kind;
 use crate::exchange::service::SERVICES;
-use crate::exit::Outcome;
+use crate::exit::{CliError, Outcome};
 use crate::output::{Table, View};
+use crate::plan::CheckToken;
 use crate::signer::{normalize_overrides, sign_policy};
 use crate::wait::{self, Wait};
 
@@ -39,6 +40,8 @@ pub struct ApplyArguments {
     /// Remove resources of these kinds that have this label (an HA group: this description) and that no document names
     #[arg(long, value_name = "LABEL")]
     prune: Option<String>,
+    #[command(flatten)]
+    token: CheckToken,
     #[command(flatten)]
     wait: Wait,
 }
@@ -89,6 +92,7 @@ pub async fn run(arguments: &ApplyArguments, context: &Context) -> Outcome {
         let removed = surplus(label, &steps, &exchange).await?;
         steps.extend(removed);
     }
+    check_token(&arguments.token, &steps, context, &exchange).await?;
     for step in &steps {
         carry_out(step, context, &exchange).await?;
     }
@@ -102,6 +106,26 @@ pub async fn run(arguments: &ApplyArguments, context: &Context) -> Outcome {
         arguments.wait.follow(context, &format!("deployment policy {}", step.name), wanted).await?;
     }
     Ok(())
+}
+
+/// A token is that of one plan, and a plan that of one policy.
+async fn check_token(token: &CheckToken, steps: &[Step], context: &Context, exchange: &Exchange) -> Outcome {
+    if !token.is_given() {
+        return Ok(());
+    }
+    let is_written = |step: &&Step| step.kind == DocumentKind::Policy && step.action != Action::Remove;
+    let policies: Vec<&Step> = steps.iter().filter(is_written).collect();
+    let [policy] = policies[..] else {
+        return Err(CliError::input(
+            "nothing was applied",
+            format!(
+                "--check-token is the token of one deployment policy, and the documents hold {}",
+                policies.len()
+            ),
+            "apply the policy from a file of its own",
+        ));
+    };
+    token.check(context, exchange, &policy.name, async || signed(policy, context)).await
 }
 
 fn kind_of(kind: DocumentKind) -> Kind {

@@ -163,8 +163,8 @@ fn finish_tickets(pass: &mut UnitPass<'_>) {
 fn is_finished(pass: &mut UnitPass<'_>, slot: &Slot, ticket: &Ticket, timeout_secs: u64) -> bool {
     // The task that was created for an update before this one does not count: the slot is in work only while nothing runs in it.
     let Some(id) = &ticket.task else { return !is_dirty(pass, slot) || pass.tasks(slot).is_running() };
-    let deadline = later(ticket.since, timeout_secs);
     let task = pass.tasks(slot).iter().find(|task| task.id == *id);
+    let deadline = later(task.map_or(ticket.since, |task| may_run_at(task).max(ticket.since)), timeout_secs);
     let is_finished = pass.now >= deadline
         || task.is_none_or(|task| task.is_running() || task.state.is_ended() || !task.is_wanted());
     if !is_finished {
@@ -241,15 +241,18 @@ fn failed_tasks(pass: &UnitPass<'_>, monitor_secs: u64, timeout_secs: u64) -> Ve
         .collect()
 }
 
+/// Returns from when a task must run in time: it may wait long for room on a node, or for the end of the one before it.
+fn may_run_at(task: &Task) -> Timestamp {
+    let raised_at = task.desired_at.filter(|_| task.desired == DesiredState::Running);
+    raised_at.map_or(task.created_at, |at| at.max(task.created_at))
+}
+
 /// A task fails an update when it ends before it runs, or soon after, or does not run in time on its node.
 ///
 /// One that no node has room for says nothing about its version.
 fn has_failed(task: &Task, monitor_secs: u64, timeout_secs: u64, now: Timestamp) -> bool {
     if !task.state.is_ended() {
-        // A task may wait long for room on a node, or for the end of the one before it.
-        let may_run_at = task.desired_at.filter(|_| task.desired == DesiredState::Running);
-        let begins_at = may_run_at.map_or(task.created_at, |at| at.max(task.created_at));
-        let is_late = task.node.is_some() && now >= later(begins_at, timeout_secs);
+        let is_late = task.node.is_some() && now >= later(may_run_at(task), timeout_secs);
         return task.running_at.is_none() && task.is_wanted() && is_late;
     }
     let is_requested = match &task.state {

@@ -90,6 +90,15 @@ async fn documents_are_applied_with_their_changes_and_surplus_is_pruned() {
     assert_eq!(found[3]["changes"], json!([change]));
     assert_eq!(hzn.data("exchange nmp list"), json!([]));
     hzn.refused(4, "apply -f plant/missing.yaml");
+    write("d.yaml", policy("1.0.0"));
+    let token =
+        hzn.data("plan -f plant/d.yaml --output json")["token"].as_str().unwrap_or_default().to_owned();
+    assert!(
+        hzn.refused(1, "apply -f plant/d.yaml --check-token other").contains("has changed since the plan")
+    );
+    assert!(hzn.refused(1, &format!("apply -f plant/c.yaml --check-token {token}")).contains("hold 0"));
+    let applied = hzn.data(&format!("apply -f plant/d.yaml --check-token {token}"));
+    assert_eq!(actions(&applied), [("policy", "update")]);
     names_of_the_hub(&hzn);
 }
 

@@ -272,7 +272,8 @@ fn b11_6_version_that_does_not_run_in_time_fails() {
     world.behaviors.insert(2, Behavior::Hangs);
     world.write(2);
     let passed = ends(&mut world, UpdateState::Paused);
-    assert!((20..=24).contains(&passed), "{passed} s");
+    // It counts from when the instance before it has stopped.
+    assert!((20..=28).contains(&passed), "{passed} s");
     assert_eq!(world.running_versions(), [1]);
 }
 
