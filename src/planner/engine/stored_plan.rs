@@ -158,14 +158,14 @@ fn instances(
     now: Timestamp,
 ) -> Vec<(NodeId, Instance)> {
     let mut rows: BTreeMap<NodeId, Instance> = BTreeMap::new();
-    let current = plan.versions.unwrap_or(facts.workload.versions).current.number;
-    let failure = |message| StartFailure { message, version: current };
+    // The table shows failures of the current version only.
+    let version = facts.workload.versions.current.number;
     let known = |node: &NodeId| {
         let row = facts.table.find(node);
         row.map(|row| Instance {
             is_frozen: row.frozen == Some(crate::report::FrozenLevel::Instance),
             is_pinned: row.is_pinned,
-            failed: row.start_failed.clone().map(failure),
+            failed: row.start_failed.clone().map(|message| StartFailure { message, version }),
             cleared_at: row.cleared_at,
             last_start_at: row.last_start_at,
         })
@@ -173,7 +173,7 @@ fn instances(
     };
     for one in &plan.failures {
         let row = rows.entry(one.node.clone()).or_insert_with(|| known(&one.node));
-        row.failed = Some(failure(one.message.as_str().into()));
+        row.failed = Some(StartFailure { message: one.message.as_str().into(), version: one.version });
     }
     if facts.workload.placement.order == NodeOrder::LastStart {
         let started = tasks.iter().filter(|task| task.state == TaskState::RUNNING && task.state_at == now);

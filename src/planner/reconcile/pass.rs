@@ -303,12 +303,12 @@ impl<'a> UnitPass<'a> {
         });
     }
 
-    pub fn fail_node(&mut self, node: &NodeId, message: String) {
+    pub fn fail_node(&mut self, node: &NodeId, version: u64, message: String) {
         if let Some(number) = self.facts.table.number(node) {
             self.failed_nodes.insert(number);
             self.elimination = None;
         }
-        self.plan.failures.push(InstanceFailure { node: node.clone(), message });
+        self.plan.failures.push(InstanceFailure { node: node.clone(), message, version });
     }
 
     /// Places what waits, starts what may start, and deletes what is over, in these slots.

@@ -54,6 +54,8 @@ pub struct InstanceFailure {
     pub node: NodeId,
     /// Why, in words.
     pub message: String,
+    /// The number of the version that failed.
+    pub version: u64,
 }
 
 /// An event of a workload unit.

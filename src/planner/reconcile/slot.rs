@@ -180,7 +180,7 @@ fn exhaust(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, node: &NodeId, att
     if workload.restart.on_exhausted == OnExhausted::Switch && !workload.goal.is_per_node() {
         // Another version is tried on the node, too.
         if pass.spec_of_replacement(task) == task.spec {
-            pass.fail_node(node, text);
+            pass.fail_node(node, task.spec.number, text);
         }
         replace_elsewhere(pass, slot, task, Cause::TaskFailed, pass.now);
     }

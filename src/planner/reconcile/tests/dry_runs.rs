@@ -15,7 +15,7 @@ use crate::{
 
 fn expected(world: &World) -> DryRun {
     let outcome = std::cell::RefCell::new(None);
-    world.planned(|facts, now| {
+    world.with_facts(|facts, now| {
         *outcome.borrow_mut() = Some(dry_run(facts, now));
         crate::reconcile::UnitPlan::default()
     });

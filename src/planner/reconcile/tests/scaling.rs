@@ -33,7 +33,7 @@ fn b1_s4_tasks_of_a_deleted_workload_disappear_after_they_stopped() {
     let mut world = World::new(Goal::replicated(3), 3);
     world.run(5);
     for _ in 0..5 {
-        let plan = world.planned(plan_removal);
+        let plan = world.with_facts(plan_removal);
         world.carry_out(plan);
         world.pass_second();
     }

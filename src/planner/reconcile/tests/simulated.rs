@@ -255,14 +255,14 @@ impl World {
 
     /// Returns the plan without carrying it out.
     pub fn plan(&self, slot: Option<&Slot>) -> UnitPlan {
-        self.planned(|facts, now| match slot {
+        self.with_facts(|facts, now| match slot {
             Some(slot) => plan_slot(facts, slot, now, self.plan_count),
             None => plan_unit(facts, now, self.plan_count),
         })
     }
 
-    /// Returns what a function plans with the facts of now.
-    pub fn planned(&self, plan: impl Fn(&UnitFacts<'_>, Timestamp) -> UnitPlan) -> UnitPlan {
+    /// Returns what a function makes of the facts of now.
+    pub fn with_facts<T>(&self, decide: impl Fn(&UnitFacts<'_>, Timestamp) -> T) -> T {
         let (slots, table, groups) = (self.slots(), self.table(), self.groups());
         let facts = UnitFacts {
             workload: &self.workload,
@@ -276,7 +276,7 @@ impl World {
             grace_until: None,
             settings: self.settings,
         };
-        plan(&facts, self.now())
+        decide(&facts, self.now())
     }
 
     /// Carries a plan out.
@@ -331,15 +331,16 @@ impl World {
         for change in &plan.changes {
             self.apply_change(change, now);
         }
-        for failure in &plan.failures {
-            let message = failure.message.as_str().into();
-            self.change_node(failure.node.name(), |node| node.start_failed = Some(message));
-        }
         if let Some(update) = plan.update.clone() {
             self.update = update;
         }
         if let Some(versions) = plan.versions {
             self.workload.versions = versions;
+        }
+        let current = self.workload.versions.current.number;
+        for failure in plan.failures.iter().filter(|failure| failure.version == current) {
+            let message = failure.message.as_str().into();
+            self.change_node(failure.node.name(), |node| node.start_failed = Some(message));
         }
         self.events.extend(plan.events.iter().cloned());
         self.history.extend(self.tasks.iter().map(|(id, task)| (id.clone(), task.clone())));

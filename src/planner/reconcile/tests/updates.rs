@@ -2,11 +2,14 @@
 
 use super::{history_of, simulated::*};
 use crate::{
+    engine::StoredPlan,
+    fixture::deployment_policy,
     goal::Goal,
+    reconcile::{InstanceFailure, UnitPlan},
     settings::{FailureAction, UpdateOrder},
     supervise::{UpdateEvent, UpdateState},
     usage::secs_since,
-    workload::{Slot, Workload},
+    workload::{Slot, Workload, WorkloadRecord},
 };
 
 fn running(count: u32, nodes: usize, change: impl FnOnce(&mut Workload)) -> World {
@@ -338,4 +341,24 @@ fn version_written_while_another_one_starts_leaves_two_tasks_in_a_slot() {
     }
     ends(&mut world, UpdateState::Completed);
     assert_eq!(world.running_versions(), [4]);
+}
+
+#[test]
+fn failure_belongs_to_the_version_that_failed_though_the_same_plan_rolls_back() {
+    let mut world = running(1, 2, |_| {});
+    world.write(2);
+    let failed = world.workload.versions.current.number;
+    let plan = UnitPlan {
+        failures: vec![InstanceFailure {
+            node: node("n1"),
+            message: "2 restarts were not enough".into(),
+            version: failed,
+        }],
+        versions: world.workload.versions.roll_back(),
+        ..UnitPlan::default()
+    };
+    let record = WorkloadRecord::new(&deployment_policy());
+    let stored = world.with_facts(|facts, now| StoredPlan::new(&plan, facts, &record, now));
+    let versions = stored.instances.iter().filter_map(|(_, row)| Some(row.failed.as_ref()?.version));
+    assert_eq!(versions.collect::<Vec<_>>(), [failed]);
 }
