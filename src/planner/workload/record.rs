@@ -124,11 +124,11 @@ impl WorkloadRecord {
         }
         let mut next =
             Self { versions, written_at: policy.last_updated, revision: self.revision + 1, ..self.clone() };
-        let event = match () {
-            () if versions != self.versions => Some(UpdateEvent::Written),
+        let event = if versions == self.versions {
             // What failed may succeed with other settings.
-            () if self.update.is_paused() => Some(UpdateEvent::Resume),
-            () => None,
+            self.update.is_paused().then_some(UpdateEvent::Resume)
+        } else {
+            Some(UpdateEvent::Written)
         };
         if let Some(event) = event {
             // Both are possible in these states.
@@ -181,7 +181,7 @@ mod tests {
     };
 
     #[test]
-    fn write_of_another_task_spec_is_another_version_and_starts_the_update_anew() {
+    fn write_of_another_task_spec_is_another_version_and_starts_the_update_again() {
         let mut policy = deployment_policy();
         let mut first = WorkloadRecord::new(&policy);
         first.update.state = UpdateState::Paused;
