@@ -201,15 +201,18 @@ fn changed(context: &Context, events: Vec<Event>) -> Vec<Event> {
 async fn heartbeats(context: &Context) -> Result<(), ClientError> {
     let orgs_by_pattern = context.model().node_orgs();
     for (pattern, orgs) in orgs_by_pattern {
-        if let Some(pattern) = pattern {
-            let nodes =
-                context.client.search_pattern_node_health(&pattern, orgs.into_iter().collect()).await?;
-            context.send_events(vec![heartbeats_of(nodes)]).await;
-            continue;
-        }
-        for org in orgs {
-            let nodes = context.client.search_node_health(&org, "").await?;
-            context.send_events(vec![heartbeats_of(nodes)]).await;
+        let client = &context.client;
+        match pattern {
+            Some(pattern) => {
+                let nodes = client.search_pattern_node_health(&pattern, orgs.into_iter().collect()).await?;
+                context.send_events(vec![heartbeats_of(nodes)]).await;
+            }
+            None => {
+                for org in orgs {
+                    let nodes = client.search_node_health(&org).await?;
+                    context.send_events(vec![heartbeats_of(nodes)]).await;
+                }
+            }
         }
     }
     Ok(())

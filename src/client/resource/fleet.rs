@@ -136,16 +136,9 @@ impl Client {
         }
     }
 
-    /// Heartbeats and agreements of an organization's policy nodes heard of since `last_time` (empty for all).
-    pub async fn search_node_health(
-        &self,
-        org: &str,
-        last_time: &str,
-    ) -> Result<BTreeMap<NodeId, NodeHealth>, ClientError> {
-        let path = Path::org(org, &["search", "nodehealth"]);
-        let request = NodeHealthRequest { last_time: last_time.to_owned(), node_orgids: None };
-        let found: Option<NodeHealthResponse> = self.search(path, &request).await?;
-        Ok(by_id(found.unwrap_or_default().nodes, NodeId::from_text))
+    /// Heartbeats and agreements of an organization's policy nodes.
+    pub async fn search_node_health(&self, org: &str) -> Result<BTreeMap<NodeId, NodeHealth>, ClientError> {
+        self.search_health(Path::org(org, &["search", "nodehealth"]), None).await
     }
 
     /// Heartbeats and agreements of the nodes of a pattern in these organizations.
@@ -155,7 +148,15 @@ impl Client {
         node_orgs: Vec<String>,
     ) -> Result<BTreeMap<NodeId, NodeHealth>, ClientError> {
         let path = Path::org(pattern.org(), &["patterns", pattern.name(), "nodehealth"]);
-        let request = NodeHealthRequest { last_time: String::new(), node_orgids: Some(node_orgs) };
+        self.search_health(path, Some(node_orgs)).await
+    }
+
+    async fn search_health(
+        &self,
+        path: Path,
+        node_orgids: Option<Vec<String>>,
+    ) -> Result<BTreeMap<NodeId, NodeHealth>, ClientError> {
+        let request = NodeHealthRequest { last_time: String::new(), node_orgids };
         let found: Option<NodeHealthResponse> = self.search(path, &request).await?;
         Ok(by_id(found.unwrap_or_default().nodes, NodeId::from_text))
     }
