@@ -158,6 +158,12 @@ impl Context {
         }
     }
 
+    /// Sends events to the engine, and waits until they are in the model.
+    pub(crate) async fn apply_events(&self, events: Vec<Event>) {
+        self.send_events(events).await;
+        self.events_applied().await;
+    }
+
     /// Sends a message to the engine and waits for its fate; it stays in the mailbox when the engine has ended.
     pub async fn send_message(&self, event: Event) -> MessageFate {
         let (sender, fate) = oneshot::channel();

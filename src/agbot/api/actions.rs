@@ -13,7 +13,6 @@ use evenkeel_api::{Accepted, Content};
 use evenkeel_domain::orchestration::MembersError;
 use evenkeel_domain::orchestration::object::Object;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
-use evenkeel_planner::event::Event;
 use evenkeel_planner::rolling::action::{Asker, RolloutAction};
 use evenkeel_planner::status::{Window, status_of};
 use evenkeel_planner::workload::{Instance, SlotTasks, Task, Workload, WorkloadAction, WorkloadRecord};
@@ -286,20 +285,17 @@ fn of_all(
 ) -> Result<Changed, String> {
     let next = record.act(action, rows.values().any(|row| row.is_frozen), asker)?;
     let mut changed: BTreeMap<NodeId, Instance> = BTreeMap::new();
-    match action {
-        WorkloadAction::Thaw | WorkloadAction::Start => {
-            for (node, row) in rows.iter().filter(|(_, row)| row.is_frozen) {
-                changed.insert(node.clone(), Instance { is_frozen: false, ..row.clone() });
-            }
+    if matches!(action, WorkloadAction::Thaw | WorkloadAction::Start) {
+        for (node, row) in rows.iter().filter(|(_, row)| row.is_frozen) {
+            changed.insert(node.clone(), Instance { is_frozen: false, ..row.clone() });
         }
-        _ if forgets_failures(action) => {
-            let failed = rows.iter().filter(|(_, row)| row.failed.is_some()).map(|(node, _)| node);
-            for node in failed.chain(failing) {
-                let row = rows.get(node).cloned().unwrap_or_default();
-                changed.insert(node.clone(), row.act(WorkloadAction::Clear, asker.now)?);
-            }
+    }
+    if forgets_failures(action) {
+        let failed = rows.iter().filter(|(_, row)| row.failed.is_some()).map(|(node, _)| node);
+        for node in failed.chain(failing) {
+            let row = rows.get(node).cloned().unwrap_or_default();
+            changed.insert(node.clone(), row.act(WorkloadAction::Clear, asker.now)?);
         }
-        _ => {}
     }
     let record = (action != WorkloadAction::Clear).then_some(next);
     Ok(Changed { record, rows: changed.into_iter().collect() })
@@ -381,9 +377,6 @@ async fn act_on_rollouts(context: &Context, wanted: &Wanted) -> Result<(), Refus
         };
         return Err(Refusal::new(StatusCode::CONFLICT, text));
     }
-    let changed = done.changed.iter().map(|one| Event::RolloutRecorded { rollout: Box::new(one.clone()) });
-    context.send_events(changed.collect()).await;
-    context.events_applied().await;
     let text = format!("{} by {}", wanted.action.name(), wanted.actor);
     let recorded = retry("workload.act", || async {
         let mut tx = context.database.begin().await?;

@@ -63,9 +63,6 @@ pub(super) async fn act_on_rollouts(
     }
     match carry_out(&context, permission.actor(), &request).await {
         Ok(Done { changed, unchanged, refused }) if !changed.is_empty() || !unchanged.is_empty() => {
-            let events = changed.iter().map(|one| Event::RolloutRecorded { rollout: Box::new(one.clone()) });
-            context.send_events(events.collect()).await;
-            context.events_applied().await;
             let rollouts = changed.iter().chain(&unchanged).map(shape::rollout).collect();
             Ok(Json(ChangedRollouts { rollouts, workloads: Vec::new(), refused }))
         }
@@ -99,14 +96,14 @@ pub(super) struct Done {
     pub(super) refused: Vec<String>,
 }
 
-/// Acts on the rollouts of a policy.
+/// Acts on the rollouts of a policy; the model knows their new states then.
 pub(super) async fn carry_out(
     context: &Context,
     actor: &str,
     request: &RolloutRequest,
 ) -> Result<Done, AgbotError> {
     let asker = Asker { actor, now: context.now() };
-    retry("rollout.act", || async {
+    let done = retry("rollout.act", || async {
         let mut done = Done::default();
         let mut tx = context.database.begin().await?;
         for record in rollouts::lock_of_policy(&mut tx, &request.policy, request.group.as_ref()).await? {
@@ -123,7 +120,10 @@ pub(super) async fn carry_out(
         tx.commit().await?;
         Ok::<Done, AgbotError>(done)
     })
-    .await
+    .await?;
+    let changed = done.changed.iter().map(|one| Event::RolloutRecorded { rollout: Box::new(one.clone()) });
+    context.apply_events(changed.collect()).await;
+    Ok(done)
 }
 
 async fn store(
@@ -201,8 +201,7 @@ async fn free(
         }
         Ok(freed) => {
             let keys: BTreeSet<_> = freed.iter().map(Claim::key).collect();
-            context.send_events(keys.into_iter().map(|key| Event::ClaimRemoved { key }).collect()).await;
-            context.events_applied().await;
+            context.apply_events(keys.into_iter().map(|key| Event::ClaimRemoved { key }).collect()).await;
             Ok(Json(FreedClaims { freed: freed.iter().map(shape::claim).collect() }))
         }
         Err(error) => Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())),
