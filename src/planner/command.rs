@@ -19,7 +19,7 @@ use crate::{
     report::{Blocked, Report},
     rolling::Rollout,
     usage::{Backoff, WorkloadUsage},
-    workload::{Part, Slot, Task, UnitId, WorkloadRecord},
+    workload::{ActionEnd, Part, Slot, Task, UnitId, WorkloadRecord},
 };
 
 /// The right to act on a partition: the executor refuses when the lease row has another fencing number.
@@ -202,6 +202,8 @@ pub enum Action {
         workload: Box<WorkloadRecord>,
         /// Tasks for agreements that the policy has already; only with its first row.
         adopted: Vec<Task>,
+        /// The action of a user that is over, and no longer in the row.
+        ended: Option<Box<ActionEnd>>,
     },
     /// Deletes the rows of a workload; its agreements stay.
     RemoveWorkload {

@@ -16,7 +16,7 @@ use crate::{
     failover,
     model::{Model, UnitRecord},
     report::Blocked,
-    workload::{Slot, Task, UnitId},
+    workload::{Slot, Task, UnitId, WorkloadRecord},
 };
 
 /// The scope of a decision.
@@ -159,6 +159,10 @@ impl Focus {
 
     fn add_task(&mut self, model: &Model, task: &Task) {
         self.slots.insert((task.unit_id.clone(), task.slot.clone()));
+        if model.workload(&task.unit_id.policy).is_some_and(|record| record.action.is_some()) {
+            // It may have reached the goal of a user's action.
+            self.workloads.insert(task.unit_id.policy.clone());
+        }
         if let Some(node) = &task.node {
             self.add_pair(model, node, &task.unit_id.policy);
         }
@@ -170,7 +174,8 @@ impl Focus {
             self.add_pair(model, node, &unit_id.policy);
         }
         let is_waiting = model.workload_unit(unit_id).is_some_and(UnitRecord::is_waiting);
-        if is_waiting || model.workload(&unit_id.policy).is_some_and(|record| record.update.is_rolling()) {
+        let is_moving = |record: &WorkloadRecord| record.update.is_rolling() || record.action.is_some();
+        if is_waiting || model.workload(&unit_id.policy).is_some_and(is_moving) {
             self.workload_units.insert(unit_id.clone());
         }
         self.workloads.insert(unit_id.policy.clone());

@@ -129,7 +129,8 @@ impl Basis {
         self.add(format_args!("policy {policy} {:?}", before.map(|before| before.last_updated)));
         if let Some(record) = model.workload(policy) {
             let (versions, update) = (record.versions, record.update.state);
-            self.add(format_args!("workload {} {versions:?} {update:?}", record.is_frozen));
+            let action = record.action.as_ref().map(|action| &action.id);
+            self.add(format_args!("workload {} {versions:?} {update:?} {action:?}", record.is_frozen));
         }
     }
 
@@ -166,7 +167,7 @@ impl Basis {
             NodeState::Down { .. } => "down",
         };
         let (id, availability, frozen) = (&node.id, node.availability, node.frozen);
-        let has_failed = node.start_failed.is_some();
+        let has_failed = node.start_failed.is_some() || node.stop_failed.is_some();
         self.add(format_args!("node {id} {is_fit:?} {state} {availability:?} {frozen:?} {has_failed}"));
     }
 

@@ -165,7 +165,7 @@ impl Database {
                 self.put_usage(node, policy, usage.clone(), backoff.clone());
             }
             Action::ApplyPlan { unit_id, plan } => return self.apply_plan(unit_id, plan, now),
-            Action::RecordWorkload { workload, adopted } => self.record_workload(workload, adopted)?,
+            Action::RecordWorkload { workload, adopted, .. } => self.record_workload(workload, adopted)?,
             Action::RemoveWorkload { policy, .. } => self.remove_workload(policy),
             // These only send a message.
             Action::AcknowledgeReply { .. }

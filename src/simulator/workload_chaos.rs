@@ -7,7 +7,7 @@ use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_planner::{
     facts::{Mode, PolicyOrchestration},
     rolling::action::{Asker, RolloutAction},
-    workload::{Instance, WorkloadAction},
+    workload::{ActionGoal, Instance, UserAction, WorkloadAction},
 };
 use serde_json::{Value, json};
 
@@ -194,20 +194,59 @@ fn edit(world: &mut World, policy: &PolicyId) {
     put_document(world, policy, next);
 }
 
+/// What a user may do about a workload.
+#[derive(Clone, Copy)]
+enum Drawn {
+    Start,
+    Stop,
+    AtOnce(WorkloadAction),
+}
+
 fn act_on_workload(world: &mut World, policy: &PolicyId) {
-    let action = choose(
+    let drawn = choose(
         world,
         &[
-            WorkloadAction::Start,
-            WorkloadAction::Stop,
-            WorkloadAction::Freeze,
-            WorkloadAction::Thaw,
-            WorkloadAction::Update(RolloutAction::Pause),
-            WorkloadAction::Update(RolloutAction::Resume),
-            WorkloadAction::Update(RolloutAction::Rollback),
+            Drawn::Start,
+            Drawn::Stop,
+            Drawn::AtOnce(WorkloadAction::Freeze),
+            Drawn::AtOnce(WorkloadAction::Thaw),
+            Drawn::AtOnce(WorkloadAction::Update(RolloutAction::Pause)),
+            Drawn::AtOnce(WorkloadAction::Update(RolloutAction::Resume)),
+            Drawn::AtOnce(WorkloadAction::Update(RolloutAction::Rollback)),
         ],
     );
-    request_action(world, policy, action);
+    match drawn {
+        Drawn::Start => start(world, policy),
+        Drawn::Stop => begin_action(world, policy, "stop", ActionGoal::Stopped),
+        Drawn::AtOnce(action) => request_action(world, policy, action),
+    }
+}
+
+/// A user starts what a user stopped or froze.
+fn start(world: &mut World, policy: &PolicyId) {
+    let record = world.database.workloads.get(policy);
+    if record.is_some_and(|record| record.is_stopped || record.is_frozen) {
+        begin_action(world, policy, "start", ActionGoal::Started);
+    }
+}
+
+/// A user begins an action that lasts: one transaction on the row of the workload.
+fn begin_action(world: &mut World, policy: &PolicyId, name: &str, goal: ActionGoal) {
+    let Some(record) = world.database.workloads.get(policy) else { return };
+    let action = UserAction {
+        id: format!("{policy} {}", record.revision),
+        name: name.to_owned(),
+        actor: "o/operator".to_owned(),
+        unit_name: None,
+        accepted_at: world.now(),
+        is_forced: false,
+        goals: vec![(None, goal)],
+    };
+    if let Ok(next) = record.begin(action) {
+        world.note(format!("the operator asks for {name} of {policy}"));
+        world.database.workloads.insert(policy.clone(), next);
+        world.database.log.push(Row::Workload(policy.clone()));
+    }
 }
 
 /// A user requests an action on a workload: one transaction on its row.
@@ -275,7 +314,8 @@ fn exchange_agent(world: &mut World) {
 pub(crate) fn repair(world: &mut World) {
     let policies: Vec<PolicyId> = world.database.workloads.keys().cloned().collect();
     for policy in &policies {
-        request_action(world, policy, WorkloadAction::Start);
+        request_action(world, policy, WorkloadAction::Abort);
+        start(world, policy);
     }
     let instances: Vec<(PolicyId, NodeId)> = world.database.instances.keys().cloned().collect();
     for (policy, node) in &instances {

@@ -100,8 +100,8 @@ async fn act(context: &Context, command: &Command) -> Result<Outcome, AgbotError
         }
         Action::RecordRollout { rollout } => claim::record_rollout(context, lease, rollout).await?,
         Action::ApplyPlan { unit_id, plan } => return plan::apply(context, lease, unit_id, plan).await,
-        Action::RecordWorkload { workload, adopted } => {
-            plan::record_workload(context, lease, workload, adopted).await?;
+        Action::RecordWorkload { workload, adopted, ended } => {
+            plan::record_workload(context, lease, workload, adopted, ended.as_deref()).await?;
         }
         Action::RemoveWorkload { policy, is_detached } => {
             plan::remove_workload(context, lease, policy, *is_detached).await?;

@@ -12,7 +12,7 @@ use evenkeel_planner::command::Lease;
 use evenkeel_planner::engine::StoredPlan;
 use evenkeel_planner::event::Outcome;
 use evenkeel_planner::report::Blocked;
-use evenkeel_planner::workload::{Task, UnitId, WorkloadRecord};
+use evenkeel_planner::workload::{ActionEnd, Task, UnitId, WorkloadRecord};
 use evenkeel_store::{PgConnection, retry};
 use serde_json::Value;
 
@@ -182,12 +182,14 @@ fn read_tasks(records: Vec<Value>) -> Result<Vec<Task>, AgbotError> {
     records.into_iter().map(|record| Ok(serde_json::from_value(record)?)).collect()
 }
 
-/// Stores a workload's row after a client wrote its policy, and the tasks of agreements that it has already.
+/// Stores a workload's row after a client wrote its policy, or after an action of a user ended, and the tasks of agreements that it has
+/// already.
 pub(super) async fn record_workload(
     context: &Context,
     lease: Lease,
     workload: &WorkloadRecord,
     adopted: &[Task],
+    ended: Option<&ActionEnd>,
 ) -> Result<(), AgbotError> {
     let policy = &workload.policy;
     let record = serde_json::to_value(workload.without_specs())?;
@@ -213,6 +215,9 @@ pub(super) async fn record_workload(
             publish_later(context, &mut tx, lease.partition, &publications(context, adopted)).await?;
         }
         workloads::delete_task_specs(&mut tx, policy, &kept).await?;
+        if let Some(ended) = ended {
+            insert_event(&mut tx, &task_event::ended(context.now(), policy, ended)).await?;
+        }
         tx.commit().await?;
         Ok(())
     })

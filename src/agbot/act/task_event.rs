@@ -1,4 +1,5 @@
-//! The events of a plan: what it says itself, and what it changes of tasks; and the event of a policy that loses its tasks.
+//! The events of a plan: what it says itself, and what it changes of tasks; the events of a policy that loses its tasks, and of an action
+//! that is over.
 //!
 //! Source: orchestration 1.1-6, 2.6, B3, B10, B13.
 
@@ -8,7 +9,7 @@ use evenkeel_agbot_store::event::EventRow;
 use evenkeel_ids::{NodeId, PolicyId, TaskId};
 use evenkeel_planner::change::Cause;
 use evenkeel_planner::engine::StoredPlan;
-use evenkeel_planner::workload::{Ending, Part, Slot, Task, TaskState, UnitId};
+use evenkeel_planner::workload::{ActionEnd, Ending, Part, Slot, Task, TaskState, UnitId};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -46,6 +47,26 @@ pub(super) fn detached(actor: &str, at: Timestamp, policy: &PolicyId, tasks: &[T
             "actor": actor,
             "kept": kept,
             "text": "the policy has no settings that need tasks any more; its instances go on",
+        }),
+    }
+}
+
+/// Returns the event of an action of a user that is over.
+pub(super) fn ended(at: Timestamp, policy: &PolicyId, end: &ActionEnd) -> EventRow {
+    let ActionEnd { action, failure } = end;
+    let text = match failure {
+        Some(why) => format!("{} failed: {why}", action.name),
+        None => format!("{} is done", action.name),
+    };
+    EventRow {
+        happened_at: at,
+        kind: "orchestration.ended".to_owned(),
+        ha_group: None,
+        node: None,
+        policy: Some(policy.clone()),
+        detail: json!({
+            "actor": action.actor, "action": action.name, "actionId": action.id, "workloadUnit": action.unit_name,
+            "state": if failure.is_some() { "failed" } else { "done" }, "startedAt": action.accepted_at, "text": text,
         }),
     }
 }

@@ -1,7 +1,7 @@
-//! Actions of users on deployment policies: start, stop, freeze, thaw, clear, pause, resume, rollback.
+//! Actions of users on deployment policies.
 //!
 //! Each is one transaction on the rows that every agbot follows. Its events are its record: the newest one that names its id says how far
-//! it is. Source: orchestration 1.8, A6, A11, A12, B12.
+//! it is. Those that last are in [`super::lasting`]. Source: orchestration 1.8, A6, A11, A12, B12.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,9 +14,10 @@ use evenkeel_domain::orchestration::MembersError;
 use evenkeel_domain::orchestration::object::Object;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::rolling::action::{Asker, RolloutAction};
-use evenkeel_planner::status::{Window, status_of};
-use evenkeel_planner::workload::{Instance, SlotTasks, Task, Workload, WorkloadAction, WorkloadRecord};
-use evenkeel_store::{PgConnection, retry};
+use evenkeel_planner::workload::{
+    Instance, LastingAction, SlotTasks, UserAction, WorkloadAction, WorkloadRecord,
+};
+use evenkeel_store::{PgConnection, StoreError, retry};
 use evenkeel_wire::agbot::action::{AcceptedAction, ActionRequest, ActionState};
 use evenkeel_wire::agbot::rollout::ChangedRollouts;
 use http::StatusCode;
@@ -24,6 +25,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::administer::{self, RolloutRequest};
+use super::lasting;
 use super::orchestration::{node_of, unknown_part};
 use super::parameters::known;
 use super::permission::{Permission, right};
@@ -32,22 +34,10 @@ use super::workload_shape::{Shape, time};
 use crate::AgbotError;
 use crate::context::Context;
 
-/// Actions that no workload carries out, and what to do instead.
-const NOT_CARRIED_OUT: [(&str, &str); 6] = [
-    ("restart", "write the policy with another version, or stop and start it"),
-    (
-        "takeover",
-        "drain the node that runs the instance, or list the wanted node first in placement.nodesOrder",
-    ),
-    ("giveback", "instances return by themselves when placement.onViolation is move"),
-    ("switch", "drain the node that runs the instance"),
-    ("abort", "no action lasts: pause the update, or stop the policy"),
-    ("recover", "clear the failures with the action clear"),
-];
-
 const ACCEPTED: &str = "orchestration.accepted";
 const ENDED: &str = "orchestration.ended";
 const REFUSED: &str = "orchestration.refused";
+const ABORTED: &str = "orchestration.aborted";
 
 impl Input for ActionRequest {
     async fn read(request: Request) -> Result<ActionRequest, Refusal> {
@@ -85,58 +75,83 @@ pub(super) async fn act_on_policy(
 ) -> Result<Accepted<AcceptedAction>, Refusal> {
     let Op { context, path: PolicyActionPath { organization: org, policy, action: name } } = op;
     let actor = permission.into_proof();
-    let action = WorkloadAction::from_name(&name).ok_or_else(|| not_carried_out(&name))?;
-    if request.destination.as_ref().is_some_and(|nodes| !nodes.is_empty()) {
-        let text = format!("destination cannot be given with the action {name}");
-        return Err(Refusal::new(StatusCode::BAD_REQUEST, text));
-    }
     let wanted = Wanted {
         policy: PolicyId::new(&org, &policy),
-        action,
+        action: Kind::from_name(&name)?,
         id: Uuid::new_v4().to_string(),
         actor,
         part: request.workload_unit.clone(),
     };
-    let is_per_node = |workload: &Workload| workload.goal.is_per_node();
-    if action == WorkloadAction::Stop && context.model().workload_of(&wanted.policy).is_some_and(is_per_node)
-    {
-        let text = "a policy with the mode global cannot be stopped: freeze it, or change its constraints";
-        return Err(Refusal::new(StatusCode::CONFLICT, text));
+    let has_destination = request.destination.as_ref().is_some_and(|nodes| !nodes.is_empty());
+    if has_destination && wanted.action != Kind::Lasting(LastingAction::Switch) {
+        let text = format!("destination cannot be given with the action {name}");
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, text));
     }
-    let nodes = meant_nodes(&context, &wanted, request.node.as_deref())?;
-    match carry_out(&context, &wanted, nodes.as_ref()).await.map_err(|error| failed(&error))? {
-        Some(Ok(_)) => {}
-        Some(Err(reason)) => return Err(Refusal::new(StatusCode::CONFLICT, reason)),
-        None => act_on_rollouts(&context, &wanted).await?,
+    match wanted.action {
+        Kind::Lasting(kind) => lasting::begin(&context, &wanted, kind, &request).await?,
+        Kind::Immediate(action) => act_at_once(&context, &wanted, action, &request).await?,
     }
     let msg = format!("{name} of {} accepted", wanted.policy);
     Ok(Accepted(AcceptedAction { code: "ok".to_owned(), msg, action_id: wanted.id }))
 }
 
-fn not_carried_out(name: &str) -> Refusal {
-    match NOT_CARRIED_OUT.iter().find(|(one, _)| *one == name) {
-        Some((_, advice)) => {
-            let text = format!("the action {name} is not carried out by this hub: {advice}");
-            Refusal::new(StatusCode::CONFLICT, text)
+async fn act_at_once(
+    context: &Context,
+    wanted: &Wanted,
+    action: WorkloadAction,
+    request: &ActionRequest,
+) -> Result<(), Refusal> {
+    let nodes = meant_nodes(context, wanted, action, request.node.as_deref())?;
+    match carry_out(context, wanted, action, nodes.as_ref()).await.map_err(|error| failed(&error))? {
+        Some(Ok(_)) => Ok(()),
+        Some(Err(reason)) => Err(Refusal::new(StatusCode::CONFLICT, reason)),
+        None => act_on_rollouts(context, wanted, action).await,
+    }
+}
+
+pub(super) fn failed(error: &AgbotError) -> Refusal {
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+}
+
+/// The kind of an action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It is over as soon as it is accepted.
+    Immediate(WorkloadAction),
+    /// It is over when its goal is reached.
+    Lasting(LastingAction),
+}
+
+impl Kind {
+    fn from_name(name: &str) -> Result<Self, Refusal> {
+        if name == "recover" {
+            let text =
+                "the action recover is not carried out by this hub: clear the failures with the action clear";
+            return Err(Refusal::new(StatusCode::CONFLICT, text));
         }
-        None => {
-            let text = format!("the action must be one of {}", WorkloadAction::NAMES.join(", "));
-            Refusal::new(StatusCode::BAD_REQUEST, text)
+        let lasting = LastingAction::from_name(name).map(Self::Lasting);
+        lasting.or_else(|| WorkloadAction::from_name(name).map(Self::Immediate)).ok_or_else(|| {
+            let names = LastingAction::ALL.map(LastingAction::name);
+            let names = [names.as_slice(), WorkloadAction::NAMES.as_slice()].concat();
+            Refusal::new(StatusCode::BAD_REQUEST, format!("the action must be one of {}", names.join(", ")))
+        })
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Immediate(action) => action.name(),
+            Self::Lasting(action) => action.name(),
         }
     }
 }
 
-fn failed(error: &AgbotError) -> Refusal {
-    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
-}
-
 /// An action with its id.
-struct Wanted {
-    policy: PolicyId,
-    action: WorkloadAction,
-    id: String,
-    actor: String,
-    part: Option<String>,
+pub(super) struct Wanted {
+    pub(super) policy: PolicyId,
+    pub(super) action: Kind,
+    pub(super) id: String,
+    pub(super) actor: String,
+    pub(super) part: Option<String>,
 }
 
 impl Wanted {
@@ -144,7 +159,7 @@ impl Wanted {
         Asker { actor: &self.actor, now: context.now() }
     }
 
-    fn event(&self, kind: &str, node: Option<&NodeId>, text: &str, context: &Context) -> EventRow {
+    pub(super) fn event(&self, kind: &str, node: Option<&NodeId>, text: &str, context: &Context) -> EventRow {
         EventRow {
             happened_at: context.now(),
             kind: kind.to_owned(),
@@ -158,9 +173,18 @@ impl Wanted {
         }
     }
 
-    /// Returns whether it is over as soon as it is accepted.
-    fn is_immediate(&self) -> bool {
-        !matches!(self.action, WorkloadAction::Start | WorkloadAction::Stop)
+    /// Returns the event of an action that is refused.
+    pub(super) fn refused(&self, reason: &str, context: &Context) -> EventRow {
+        self.event(REFUSED, None, reason, context)
+    }
+
+    /// Returns the event of an action that is accepted.
+    pub(super) fn accepted(&self, context: &Context) -> EventRow {
+        self.event(ACCEPTED, None, &self.text(), context)
+    }
+
+    pub(super) fn text(&self) -> String {
+        format!("{} by {}", self.action.name(), self.actor)
     }
 }
 
@@ -168,9 +192,10 @@ impl Wanted {
 fn meant_nodes(
     context: &Context,
     wanted: &Wanted,
+    action: WorkloadAction,
     node: Option<&str>,
 ) -> Result<Option<BTreeSet<NodeId>>, Refusal> {
-    let Wanted { policy, action, part, .. } = wanted;
+    let Wanted { policy, part, .. } = wanted;
     let model = context.model();
     if model.workload(policy).is_none() {
         return Ok(None);
@@ -208,22 +233,20 @@ fn meant_nodes(
 }
 
 /// The rows after an action.
-struct Changed {
-    record: Option<WorkloadRecord>,
-    rows: Vec<(NodeId, Instance)>,
+pub(super) struct Changed {
+    pub(super) record: Option<WorkloadRecord>,
+    pub(super) rows: Vec<(NodeId, Instance)>,
 }
 
 /// Acts on the rows of a workload in one transaction; none when the policy is not carried out by tasks.
 async fn carry_out(
     context: &Context,
     wanted: &Wanted,
+    action: WorkloadAction,
     nodes: Option<&BTreeSet<NodeId>>,
 ) -> Result<Option<Result<WorkloadRecord, String>>, AgbotError> {
-    let failing = if forgets_failures(wanted.action) {
-        failing_nodes(context, &wanted.policy)
-    } else {
-        BTreeSet::new()
-    };
+    let failing =
+        if forgets_failures(action) { failing_nodes(context, &wanted.policy) } else { BTreeSet::new() };
     let outcome = retry("workload.act", || async {
         let mut tx = context.database.begin().await?;
         let Some(stored) = workloads::lock_workload(&mut tx, &wanted.policy).await? else {
@@ -236,16 +259,19 @@ async fn carry_out(
         }
         let asker = wanted.asker(context);
         let changed = match nodes {
-            None => of_all(&record, &rows, wanted.action, &failing, asker),
-            Some(nodes) => of_nodes(&record, &rows, wanted.action, nodes, asker),
+            None => of_all(&record, &rows, action, &failing, asker),
+            Some(nodes) => of_nodes(&record, &rows, action, nodes, asker),
         };
         let outcome = match changed {
             Ok(changed) => {
-                write(context, &mut tx, wanted, &changed).await?;
+                let aborted = record.action.as_ref().filter(|_| action == WorkloadAction::Abort);
+                write(&mut tx, &wanted.policy, &changed).await?;
+                let events = events_of(context, wanted, action, &changed, aborted);
+                events::insert_events(&mut tx, context.now(), &events).await?;
                 Ok(changed.record.unwrap_or(record))
             }
             Err(reason) => {
-                events::insert_event(&mut tx, &wanted.event(REFUSED, None, &reason, context)).await?;
+                events::insert_event(&mut tx, &wanted.refused(&reason, context)).await?;
                 Err(reason)
             }
         };
@@ -254,13 +280,17 @@ async fn carry_out(
     })
     .await?;
     if matches!(outcome, Some(Ok(_))) {
-        // The engine acts at once, and a status that is read next shows the action; otherwise both would wait for the next read of the log.
-        if let Err(error) = context.records.catch_up(context).await {
-            tracing::debug!(error = &error as &dyn std::error::Error, "the log of records was not read");
-        }
-        context.events_applied().await;
+        follow(context).await;
     }
     Ok(outcome)
+}
+
+/// Lets the engine act at once, so that a status that is read next shows the action; both would wait for the next read of the log.
+pub(super) async fn follow(context: &Context) {
+    if let Err(error) = context.records.catch_up(context).await {
+        tracing::debug!(error = &error as &dyn std::error::Error, "the log of records was not read");
+    }
+    context.events_applied().await;
 }
 
 /// A version that is tried again is tried on every node.
@@ -285,7 +315,7 @@ fn of_all(
 ) -> Result<Changed, String> {
     let next = record.act(action, rows.values().any(|row| row.is_frozen), asker)?;
     let mut changed: BTreeMap<NodeId, Instance> = BTreeMap::new();
-    if matches!(action, WorkloadAction::Thaw | WorkloadAction::Start) {
+    if action == WorkloadAction::Thaw {
         for (node, row) in rows.iter().filter(|(_, row)| row.is_frozen) {
             changed.insert(node.clone(), Instance { is_frozen: false, ..row.clone() });
         }
@@ -309,6 +339,7 @@ fn of_nodes(
     nodes: &BTreeSet<NodeId>,
     asker: Asker<'_>,
 ) -> Result<Changed, String> {
+    record.check_free(action)?;
     if action == WorkloadAction::Thaw && (record.is_frozen || record.is_stopped) {
         return Err(format!("{} is frozen as a whole: thaw it without naming nodes", record.policy));
     }
@@ -326,45 +357,57 @@ fn of_nodes(
     }
 }
 
-async fn write(
-    context: &Context,
+/// Writes the rows after an action.
+pub(super) async fn write(
     tx: &mut PgConnection,
-    wanted: &Wanted,
+    policy: &PolicyId,
     changed: &Changed,
 ) -> Result<(), AgbotError> {
     if let Some(record) = &changed.record {
         let value = serde_json::to_value(record.without_specs())?;
-        workloads::upsert_workload(tx, &wanted.policy, &value).await?;
+        workloads::upsert_workload(tx, policy, &value).await?;
     }
     let rows = changed.rows.iter().map(|(node, row)| Ok((node.clone(), serde_json::to_value(row)?)));
     let rows = rows.collect::<Result<Vec<_>, AgbotError>>()?;
     if !rows.is_empty() {
-        workloads::replace_instances(tx, &wanted.policy, &rows).await?;
+        workloads::replace_instances(tx, policy, &rows).await?;
     }
-    let kind = wanted.action.event_kind();
-    let text = format!("{} by {}", wanted.action.name(), wanted.actor);
-    let mut all = vec![wanted.event(ACCEPTED, None, &text, context)];
-    if changed.record.is_some() {
-        all.push(wanted.event(kind, None, &text, context));
-    } else {
-        all.extend(changed.rows.iter().map(|(node, _)| wanted.event(kind, Some(node), &text, context)));
-    }
-    if wanted.is_immediate() {
-        all.push(wanted.event(ENDED, None, &text, context));
-    }
-    events::insert_events(tx, context.now(), &all).await?;
     Ok(())
 }
 
+/// Returns the events of an action that is over with its transaction; `aborted`: the action that it ended.
+fn events_of(
+    context: &Context,
+    wanted: &Wanted,
+    action: WorkloadAction,
+    changed: &Changed,
+    aborted: Option<&UserAction>,
+) -> Vec<EventRow> {
+    let text = wanted.text();
+    let mut all = vec![wanted.accepted(context)];
+    if let Some(aborted) = aborted {
+        let row =
+            wanted.event(ABORTED, None, &format!("{} aborted by {}", aborted.name, wanted.actor), context);
+        let (id, name, at) = (&aborted.id, &aborted.name, aborted.accepted_at);
+        let detail = json!({
+            "actor": wanted.actor, "action": name, "actionId": id, "workloadUnit": aborted.unit_name,
+            "startedAt": at, "text": row.detail["text"],
+        });
+        all.push(EventRow { detail, ..row });
+    } else if changed.record.is_some() {
+        all.push(wanted.event(action.event_kind(), None, &text, context));
+    } else {
+        let kind = action.event_kind();
+        all.extend(changed.rows.iter().map(|(node, _)| wanted.event(kind, Some(node), &text, context)));
+    }
+    all.push(wanted.event(ENDED, None, &text, context));
+    all
+}
+
 /// Acts on the rollouts of a policy that is not carried out by tasks.
-async fn act_on_rollouts(context: &Context, wanted: &Wanted) -> Result<(), Refusal> {
+async fn act_on_rollouts(context: &Context, wanted: &Wanted, action: WorkloadAction) -> Result<(), Refusal> {
     let policy = &wanted.policy;
-    let WorkloadAction::Update(action) = wanted.action else {
-        let text = format!(
-            "{policy} is not carried out by tasks: give it an orchestration mode such as replicated, failover or flex first"
-        );
-        return Err(Refusal::new(StatusCode::CONFLICT, text));
-    };
+    let WorkloadAction::Update(action) = action else { return Err(without_tasks(policy)) };
     let group = wanted.part.as_ref().filter(|name| *name != "all");
     let group = group.map(|name| GroupId::new(policy.org(), name));
     let request = RolloutRequest { policy: policy.clone(), group, action };
@@ -377,7 +420,7 @@ async fn act_on_rollouts(context: &Context, wanted: &Wanted) -> Result<(), Refus
         };
         return Err(Refusal::new(StatusCode::CONFLICT, text));
     }
-    let text = format!("{} by {}", wanted.action.name(), wanted.actor);
+    let text = wanted.text();
     let recorded = retry("workload.act", || async {
         let mut tx = context.database.begin().await?;
         for kind in [ACCEPTED, ENDED] {
@@ -389,6 +432,13 @@ async fn act_on_rollouts(context: &Context, wanted: &Wanted) -> Result<(), Refus
     recorded.await.map_err(|error| failed(&error))
 }
 
+pub(super) fn without_tasks(policy: &PolicyId) -> Refusal {
+    let text = format!(
+        "{policy} is not carried out by tasks: give it an orchestration mode such as replicated, failover or flex first"
+    );
+    Refusal::new(StatusCode::CONFLICT, text)
+}
+
 /// Acts on the update of a workload as on one of the hub's rollouts; none when the policy is not carried out by tasks.
 pub(super) async fn act_on_update(
     context: &Context,
@@ -397,7 +447,7 @@ pub(super) async fn act_on_update(
 ) -> Result<Option<ChangedRollouts>, Refusal> {
     let wanted = Wanted {
         policy: request.policy.clone(),
-        action: WorkloadAction::Update(request.action),
+        action: Kind::Immediate(WorkloadAction::Update(request.action)),
         id: Uuid::new_v4().to_string(),
         actor: actor.to_owned(),
         part: None,
@@ -410,7 +460,8 @@ pub(super) async fn act_on_update(
             format!("the update of {} concerns all of its groups: leave the group out", request.policy);
         return Err(Refusal::new(StatusCode::CONFLICT, text));
     }
-    match carry_out(context, &wanted, None).await.map_err(|error| failed(&error))? {
+    let action = WorkloadAction::Update(request.action);
+    match carry_out(context, &wanted, action, None).await.map_err(|error| failed(&error))? {
         None => Ok(None),
         Some(Err(reason)) => Err(Refusal::new(StatusCode::CONFLICT, reason)),
         Some(Ok(record)) => {
@@ -439,58 +490,44 @@ pub(super) async fn get_action(
     if id.contains('\0') {
         return Err(missing());
     }
-    let found = context
-        .database
-        .read(async |connection| events::find_of_action(connection, &policy, &id).await)
-        .await
-        .map_err(|error| unreadable(&error))?
-        .ok_or_else(missing)?
-        .event;
+    // The row is read first: an action that is no longer in it has left an event before.
+    let names = [policy.as_str()];
+    let read = context.database.read(async |connection| {
+        let rows = workloads::read_workloads(connection, &names).await?;
+        Ok::<_, StoreError>((rows, events::find_of_action(connection, &policy, &id).await?))
+    });
+    let (rows, found) = read.await.map_err(|error| unreadable(&error))?;
+    let found = found.ok_or_else(missing)?.event;
+    let row = rows.into_iter().next().map(|row| serde_json::from_value::<WorkloadRecord>(row.record));
+    let is_in_row = row.and_then(Result::ok).and_then(|record| record.action).is_some_and(|one| one.id == id);
+    let is_known = context
+        .model()
+        .workload(&policy)
+        .and_then(|record| record.action.as_ref())
+        .is_some_and(|one| one.id == id);
     let text = |member: &str| found.detail[member].as_str().map(str::to_owned);
-    let action = text("action").unwrap_or_default();
     let state = match found.kind.as_str() {
-        ENDED => "done",
-        REFUSED => "refused",
-        _ if is_reached(&context, &policy, &action).await? => "done",
-        _ => "running",
+        ENDED => text("state").unwrap_or_else(|| "done".to_owned()),
+        REFUSED => "refused".to_owned(),
+        ABORTED => "aborted".to_owned(),
+        _ if is_known => "running".to_owned(),
+        _ if is_in_row => "pending".to_owned(),
+        // The policy was deleted, or lost its tasks.
+        _ => "aborted".to_owned(),
     };
+    let is_over = !matches!(state.as_str(), "running" | "pending");
     Ok(Json(ActionState {
         action_id: id,
-        action,
-        state: state.to_owned(),
+        action: text("action").unwrap_or_default(),
+        state,
         workload_units: text("workloadUnit").into_iter().collect(),
         actor: text("actor"),
-        started_at: time(found.happened_at),
-        ended_at: (state != "running").then(|| time(found.happened_at)),
+        started_at: text("startedAt")
+            .and_then(|at| at.parse().ok())
+            .map_or_else(|| time(found.happened_at), time),
+        ended_at: is_over.then(|| time(found.happened_at)),
         message: text("text").unwrap_or_default(),
     }))
-}
-
-/// Returns whether a start or stop has taken effect, or was replaced by the other one.
-async fn is_reached(context: &Context, policy: &PolicyId, action: &str) -> Result<bool, Refusal> {
-    let names = [policy.as_str()];
-    let rows = context
-        .database
-        .read(async |connection| workloads::read_workloads(connection, &names).await)
-        .await
-        .map_err(|error| unreadable(&error))?;
-    let row =
-        rows.into_iter().next().and_then(|row| serde_json::from_value::<WorkloadRecord>(row.record).ok());
-    let Some(is_stopped) = row.map(|record| record.is_stopped) else { return Ok(true) };
-    if is_stopped != (action == "stop") {
-        return Ok(true);
-    }
-    let model = context.model();
-    if model.workload(policy).is_none_or(|record| record.is_stopped != is_stopped) {
-        return Ok(false);
-    }
-    if is_stopped {
-        let mut tasks = model.workload_units_of(policy).flat_map(|(_, unit)| unit.slots.values());
-        return Ok(tasks.all(|of_slot| SlotTasks::iter(of_slot).all(Task::is_stopped)));
-    }
-    let window = Window { limit: 0, ..Window::default() };
-    let status = status_of(&model, policy, &window, context.now());
-    Ok(status.is_some_and(|status| status.parts.iter().all(|part| part.up >= part.target)))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod administer;
 mod caller;
 mod explain;
 mod hidden;
+mod lasting;
 mod orchestration;
 mod parameters;
 mod permission;

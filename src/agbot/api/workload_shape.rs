@@ -10,7 +10,7 @@ use evenkeel_planner::goal::Avail;
 use evenkeel_planner::report::Blocked;
 use evenkeel_planner::status::{self, ExplainedConstraint, InstanceStatus, PartExplanation, PartStatus};
 use evenkeel_planner::supervise::UpdateStatus;
-use evenkeel_planner::workload::{Ending, Slot, Task, TaskState, WorkloadRecord};
+use evenkeel_planner::workload::{Ending, Slot, Task, TaskState, UserAction, WorkloadRecord};
 use evenkeel_wire::agbot::orchestration as wire;
 use evenkeel_wire::agbot::rollout::WorkloadUpdate;
 use jiff::Timestamp;
@@ -53,7 +53,7 @@ impl Shape<'_> {
     /// The status of a policy.
     pub(super) fn status(&self, status: &status::WorkloadStatus) -> wire::WorkloadStatus {
         let record = status.record.as_ref();
-        let is_down = status.parts.iter().all(|part| part.up == 0);
+        let action = record.and_then(|record| record.action.as_ref());
         let is_shown = |text: &&String| self.seen.is_all() || !text.starts_with(status::UPDATE_PAUSED);
         wire::WorkloadStatus {
             policy: self.policy.to_string(),
@@ -68,10 +68,8 @@ impl Shape<'_> {
             overall: status.overall().word().to_owned(),
             placement: status.placement.word().to_owned(),
             frozen: status.frozen.word().to_owned(),
-            global_expect: record
-                .filter(|record| record.is_stopped && !is_down)
-                .map(|_| "stopped".to_owned()),
-            action: None,
+            global_expect: action.map(|action| self.expect(action)),
+            action: action.map(|action| action.id.clone()),
             compat: "ok".to_owned(),
             update: self.update(&status.update),
             warnings: status.warnings.iter().filter(is_shown).cloned().collect(),
@@ -94,6 +92,15 @@ impl Shape<'_> {
             update: self.update(&UpdateStatus::default()),
             warnings: vec!["the agbot does not serve the policy, or has not read it yet".to_owned()],
             ..wire::WorkloadStatus::default()
+        }
+    }
+
+    /// The state that an action leads to, without nodes that the caller may not read.
+    fn expect(&self, action: &UserAction) -> String {
+        let expect = action.expect();
+        match expect.split_once('@') {
+            Some((word, _)) if !self.seen.is_all() => word.to_owned(),
+            _ => expect,
         }
     }
 

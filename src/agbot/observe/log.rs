@@ -163,16 +163,17 @@ fn recorded(records: Records) -> Result<Vec<Event>, AgbotError> {
     for row in records.claims {
         events.push(Event::ClaimRecorded { claim: Box::new(claim_of(row)?) });
     }
+    // An action of a user changes them together with the workload, and is judged by them.
+    for row in records.instances {
+        let instance = decoded("instance", row.record, &[])?;
+        let instance = Some(Box::new(instance));
+        events.push(Event::InstanceRecorded { policy: row.policy, node: row.node, instance });
+    }
     for row in records.workloads {
         events.push(Event::WorkloadRecorded { workload: Box::new(workload_of(row)?) });
     }
     for record in records.tasks {
         events.push(Event::TaskRecorded { task: Box::new(decoded("task", record, &["id"])?) });
-    }
-    for row in records.instances {
-        let instance = decoded("instance", row.record, &[])?;
-        let instance = Some(Box::new(instance));
-        events.push(Event::InstanceRecorded { policy: row.policy, node: row.node, instance });
     }
     Ok(events)
 }

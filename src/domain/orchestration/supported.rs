@@ -5,10 +5,10 @@
 use evenkeel_ids::PolicyId;
 use serde_json::Value;
 
-use super::{MembersError, Mode, Orchestrate, Orchestration, PlacementPolicy};
+use super::{MembersError, Orchestration, PlacementPolicy};
 
 /// Members of a policy's document without effect.
-const WITHOUT_EFFECT: [&str; 11] = [
+const WITHOUT_EFFECT: [&str; 10] = [
     "placement.affinity",
     "placement.domains",
     "placement.constraintPriorities",
@@ -17,7 +17,6 @@ const WITHOUT_EFFECT: [&str; 11] = [
     "children",
     "loads",
     "compatGate",
-    "timers.stopTimeoutSeconds",
     "timers.affinityWaitSeconds",
     "priority",
 ];
@@ -30,7 +29,6 @@ pub fn supported_orchestration(policy: &PolicyId, document: Value) -> Result<Orc
     let find = |path: &str| path.split('.').try_fold(&document, |value, member| value.get(member));
     let given = |path: &&str| find(path).is_some_and(|value| !value.is_null());
     let without_effect = WITHOUT_EFFECT.into_iter().find(given);
-    let names_orchestrate = given(&"orchestrate");
     let read = Orchestration::of_policy(policy, document)?;
     let refuse = |member: &str, rule: &str| {
         Err(MembersError { path: format!("orchestration.{member}"), rule: rule.to_owned() })
@@ -43,13 +41,5 @@ pub fn supported_orchestration(policy: &PolicyId, document: Value) -> Result<Orc
         Some(PlacementPolicy::Score) => return refuse("placement.policy", "score is not supported"),
         _ => {}
     }
-    match read.orchestrate {
-        Orchestrate::Ha | Orchestrate::Start => Ok(read),
-        Orchestrate::No if !names_orchestrate => {
-            let mode = if read.mode == Mode::Flex { "flex" } else { "failover" };
-            let rule = format!("must be ha or start with the mode {mode}: its default, no, is not supported");
-            refuse("orchestrate", &rule)
-        }
-        Orchestrate::No => refuse("orchestrate", "no is not supported"),
-    }
+    Ok(read)
 }

@@ -476,13 +476,8 @@ fn what_the_engine_cannot_carry_out_is_refused_by_name() {
             json!({"mode": "replicated", "placement": {"policy": "score"}}),
             "placement.policy score is not supported",
         ),
-        (json!({"timers": {"stopTimeoutSeconds": 1}}), "timers.stopTimeoutSeconds is not supported"),
+        (json!({"timers": {"affinityWaitSeconds": 1}}), "timers.affinityWaitSeconds is not supported"),
         (json!({"parents": ["p"]}), "parents is not supported"),
-        (json!({"orchestrate": "no"}), "orchestrate no is not supported"),
-        (
-            failover(json!({})),
-            "orchestrate must be ha or start with the mode failover: its default, no, is not supported",
-        ),
         (json!({"priority": 101}), "priority must be an integer from 0 to 100"),
     ] {
         let error = supported_orchestration(&policy(), document.clone()).unwrap_err();
@@ -493,6 +488,9 @@ fn what_the_engine_cannot_carry_out_is_refused_by_name() {
         json!({"placement": null, "update": {"parallelism": 0, "order": "start-first"}}),
         failover(json!({"orchestrate": "ha", "ha": {"minRunning": 1}})),
         failover(json!({"orchestrate": "start"})),
+        failover(json!({})),
+        json!({"mode": "flex"}),
+        json!({"orchestrate": "no", "timers": {"stopTimeoutSeconds": 1}}),
         json!({"mode": "replicated", "replicas": 2, "maxPerNode": 2, "restart": {"maxAttempts": 1}}),
         json!({"mode": "flex", "orchestrate": "ha", "placement": {"policy": "spread", "affinity": null}}),
         json!({"scope": {"type": "nodes", "nodes": ["n"]}, "timers": {"readyPeriodSeconds": 1}}),
@@ -510,6 +508,8 @@ fn documents_that_count_place_or_supervise_instances_need_tasks() {
         (json!({"mode": "failover", "orchestrate": "ha", "scope": groups}), false),
         (json!({"mode": "failover", "orchestrate": "ha"}), true),
         (json!({"mode": "failover", "orchestrate": "start", "scope": groups}), true),
+        (json!({"mode": "failover", "scope": groups}), true),
+        (json!({"orchestrate": "no"}), true),
         (json!({"mode": "replicated"}), true),
         (json!({"mode": "flex", "orchestrate": "ha"}), true),
         (json!({"restart": {"delaySeconds": 1}}), true),

@@ -8,6 +8,7 @@ mod facts;
 mod observe;
 mod stored_plan;
 mod task_fit;
+mod user_action;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,6 +32,7 @@ pub(crate) use facts::UnitInputs;
 pub(crate) use observe::observe;
 pub use stored_plan::StoredPlan;
 pub(crate) use task_fit::{cancel_reason, choose, fit, is_intended, startable};
+pub use user_action::{ActionRefusal, RequestedAction, accept};
 
 /// Something that waits in a workload unit is looked at again after this interval, even if no event came.
 const RECHECK_SECS: u64 = 10;
@@ -63,15 +65,24 @@ fn follow_policy(pass: &mut Pass<'_>, policy: &PolicyId) {
         (None, Some(facts)) => {
             let workload = Box::new(WorkloadRecord::new(facts));
             let adopted = adopted_tasks(pass, &workload);
-            Action::RecordWorkload { workload, adopted }
+            Action::RecordWorkload { workload, adopted, ended: None }
         }
         // The instances are adopted again by the next row, in slots of the other form.
         (Some(known), Some(facts)) if has_other_form(model, known, facts) => {
             Action::RemoveWorkload { policy: policy.clone(), is_detached: false }
         }
         (Some(known), Some(facts)) => match known.written(facts, pass.now) {
-            Some(next) => Action::RecordWorkload { workload: Box::new(next), adopted: Vec::new() },
-            None => return,
+            Some(next) => {
+                Action::RecordWorkload { workload: Box::new(next), adopted: Vec::new(), ended: None }
+            }
+            None => match user_action::end(pass, known) {
+                Some(end) => {
+                    let next = WorkloadRecord { action: None, revision: known.revision + 1, ..known.clone() };
+                    let ended = Some(Box::new(end));
+                    Action::RecordWorkload { workload: Box::new(next), adopted: Vec::new(), ended }
+                }
+                None => return,
+            },
         },
         // The tasks of a deleted policy stop first; those of one that has no tasks any more are given up, and its agreements stay.
         (Some(_), None) => {
@@ -155,7 +166,8 @@ fn plan(pass: &mut Pass<'_>, unit_id: &UnitId, slots: Option<BTreeSet<Slot>>) {
         return;
     }
     let is_removed = !unit.is_wanted;
-    let slots = slots.filter(|_| !is_removed);
+    let has_action = record.action.as_ref().is_some_and(|action| action.goal_of(&unit_id.part).is_some());
+    let slots = slots.filter(|_| !is_removed && !has_action);
     let gone = Workload::new(unit_id.policy.clone(), 0);
     let workload = model.workload_of(&unit_id.policy).unwrap_or(&gone);
     let inputs = UnitInputs::new(pass, workload, unit_id, unit, slots.as_ref());

@@ -12,7 +12,7 @@ use crate::{
     reconcile::{UnitEvent, UnitFacts, UnitPlan},
     report::Blocked,
     usage::later,
-    workload::{Instance, NodeOrder, Part, Slot, StartFailure, Task, TaskState, UnitId, WorkloadRecord},
+    workload::{Failure, Instance, NodeOrder, Part, Slot, Task, TaskState, UnitId, WorkloadRecord},
 };
 
 /// The changes of a workload unit, all in one transaction.
@@ -164,8 +164,14 @@ fn instances(
         let row = facts.table.find(node);
         row.map(|row| Instance {
             is_frozen: row.frozen == Some(crate::report::FrozenLevel::Instance),
-            is_pinned: row.is_pinned,
-            failed: row.start_failed.clone().map(|message| StartFailure { message, version }),
+            pinned: row.is_pinned.then_some(version),
+            failed: match (&row.stop_failed, &row.start_failed) {
+                (Some(message), _) => Some(Failure { message: message.clone(), version, is_of_stop: true }),
+                (None, Some(message)) => {
+                    Some(Failure { message: message.clone(), version, is_of_stop: false })
+                }
+                (None, None) => None,
+            },
             cleared_at: row.cleared_at,
             last_start_at: row.last_start_at,
         })
@@ -173,7 +179,12 @@ fn instances(
     };
     for one in &plan.failures {
         let row = rows.entry(one.node.clone()).or_insert_with(|| known(&one.node));
-        row.failed = Some(StartFailure { message: one.message.as_str().into(), version: one.version });
+        let (message, version) = (one.message.as_str().into(), one.version);
+        row.failed = Some(Failure { message, version, is_of_stop: one.is_of_stop });
+    }
+    for (node, is_pinned) in &plan.pins {
+        let row = rows.entry(node.clone()).or_insert_with(|| known(node));
+        row.pinned = is_pinned.then_some(version);
     }
     if facts.workload.placement.order == NodeOrder::LastStart {
         let started = tasks.iter().filter(|task| task.state == TaskState::RUNNING && task.state_at == now);

@@ -2,22 +2,20 @@
 //!
 //! Source: orchestration A1; engine 6 (a frozen natural leader stays one, and is not available).
 
-use std::collections::BTreeSet;
-
 use super::{Goal, StartMode};
 
-/// The leaders of a workload unit, as numbers of its node table.
+/// The leaders of a workload unit, as numbers of its node table, the best one first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Leaders {
     /// The first nodes of the ranking of all nodes that are selected.
-    pub natural: BTreeSet<u32>,
+    pub natural: Vec<u32>,
     /// The first nodes of the ranking of those that are available now.
-    pub available: BTreeSet<u32>,
+    pub available: Vec<u32>,
 }
 
 impl Leaders {
     /// Returns the nodes that a giveback moves instances to.
-    pub fn of_giveback(&self, goal: &Goal) -> &BTreeSet<u32> {
+    pub fn of_giveback(&self, goal: &Goal) -> &[u32] {
         match goal.start {
             StartMode::Never | StartMode::NaturalLeader => &self.natural,
             StartMode::BestAvailable => &self.available,

@@ -81,6 +81,8 @@ pub struct Goal {
     pub is_sticky: bool,
     /// Seconds between the choice of another node and the start on it.
     pub ready_secs: u64,
+    /// Whether a user wants nothing to run.
+    pub is_stopped: bool,
 }
 
 impl Goal {
@@ -93,6 +95,7 @@ impl Goal {
             surplus: Surplus::Keep,
             is_sticky: true,
             ready_secs: 0,
+            is_stopped: false,
         }
     }
 
@@ -119,13 +122,9 @@ impl Goal {
         Self { count, start, surplus: Surplus::LowestRank, ready_secs, ..Self::global() }
     }
 
-    /// Returns the goal while a user wants nothing to run; one instance on every node has no such goal.
+    /// Returns the goal while a user wants nothing to run.
     pub fn stopped(self) -> Self {
-        if self.is_per_node() {
-            return self;
-        }
-        let surplus = Surplus::LowestRank;
-        Self { count: Count::Exactly(0), start: StartMode::BestAvailable, surplus, ..self }
+        Self { surplus: Surplus::LowestRank, is_stopped: true, ..self }
     }
 
     /// Returns whether there is one instance on every selected node.
@@ -138,14 +137,20 @@ impl Goal {
         self.move_order == MoveOrder::StopFirst
     }
 
+    /// Returns whether an instance stays wanted on a node that is down, because none is started elsewhere by itself.
+    pub fn stays_on_lost_node(&self) -> bool {
+        self.start == StartMode::Never && !self.is_per_node() && !self.is_stopped
+    }
+
     /// Returns whether an instance whose node fails it is placed on another node.
     pub fn moves_by_itself(&self) -> bool {
-        self.start == StartMode::BestAvailable && !self.is_per_node()
+        self.start == StartMode::BestAvailable && !self.is_per_node() && !self.is_stopped
     }
 
     /// Returns the wanted number of instances; `selected`: the number of nodes that are selected.
     pub fn wanted(&self, selected: u32) -> u32 {
         match self.count {
+            _ if self.is_stopped => 0,
             Count::PerNode => selected,
             Count::Exactly(count) => count,
             Count::Between { target, .. } => target,
@@ -154,12 +159,12 @@ impl Goal {
 
     /// Returns the number of natural leaders; none when every node is one.
     pub fn leader_count(&self) -> Option<u32> {
-        (!self.is_per_node()).then(|| self.wanted(0))
+        (!self.is_per_node()).then(|| Self { is_stopped: false, ..*self }.wanted(0))
     }
 
     /// Returns whether instances beyond the wanted number are stopped.
     pub fn removes_surplus(&self) -> bool {
-        self.surplus != Surplus::Keep && self.start == StartMode::BestAvailable
+        self.is_stopped || self.surplus != Surplus::Keep && self.start == StartMode::BestAvailable
     }
 }
 

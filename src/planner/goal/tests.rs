@@ -118,9 +118,9 @@ fn a1_natural_leaders_are_the_first_of_all_and_available_ones_of_the_rest() {
     // The first node is frozen: it stays a natural leader, and is not available.
     let found = leaders(&goal, &[0, 1, 2], &[1, 2]);
     assert_eq!((found.natural.clone(), found.available.clone()), ([0, 1].into(), [1, 2].into()));
-    assert_eq!(found.of_giveback(&goal), &found.available);
+    assert_eq!(found.of_giveback(&goal), found.available);
     let goal = Goal::flex((1, 3, 2), StartMode::NaturalLeader, 0);
-    assert_eq!(found.of_giveback(&goal), &found.natural);
+    assert_eq!(found.of_giveback(&goal), found.natural);
 }
 
 fn instance(avail: Avail, is_leader: bool) -> InstanceState {

@@ -120,7 +120,7 @@ impl Model {
             }
             Action::RecordRollout { rollout } => self.put_rollout(rollout),
             Action::ApplyPlan { unit_id, plan } => self.apply_plan(unit_id, plan),
-            Action::RecordWorkload { workload, adopted } => {
+            Action::RecordWorkload { workload, adopted, .. } => {
                 self.put_workload(workload);
                 adopted.iter().for_each(|task| self.put_task(task));
             }

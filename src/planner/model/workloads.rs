@@ -121,7 +121,7 @@ impl Model {
         let is_other = known.is_none_or(|known| {
             let (old, new) = (&known.record, record);
             let of = |one: &WorkloadRecord| (one.versions, one.is_frozen, one.is_stopped, one.written_at);
-            of(old) != of(new)
+            of(old) != of(new) || old.action != new.action
         });
         match self.engine.workloads.get_mut(&record.policy) {
             Some(known) if !is_other => known.record = record.clone(),

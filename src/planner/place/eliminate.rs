@@ -47,6 +47,16 @@ impl Elimination {
         }
     }
 
+    /// Returns the nodes that may have an instance now, whether or not they have one already.
+    pub fn with_instances(table: &NodeTable) -> RoaringBitmap {
+        let mut nodes = table.members().clone();
+        let constraints = Constraint::OF_NODES.into_iter().filter(|one| *one != Constraint::MaxPerNode);
+        for removed in constraints.filter_map(|constraint| table.removed_by(constraint)) {
+            nodes -= removed;
+        }
+        nodes
+    }
+
     /// Removes nodes; those of a constraint that removed some before are added to them.
     pub fn remove(&mut self, constraint: Constraint, nodes: &RoaringBitmap) {
         let removed = &self.remaining & nodes;

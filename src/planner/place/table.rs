@@ -68,8 +68,10 @@ pub struct UnitNode {
     pub availability: Availability,
     /// What is frozen, apart from the workload.
     pub frozen: Option<FrozenLevel>,
-    /// Why the last start or stop of the workload failed on it.
+    /// Why the last start of the workload failed on it.
     pub start_failed: Option<Arc<str>>,
+    /// Why the last stop of the workload failed on it.
+    pub stop_failed: Option<Arc<str>>,
     /// Whether a user placed the instance.
     pub is_pinned: bool,
     /// Whether its agent can hold two instances of one workload, and a prepared one.
@@ -96,6 +98,7 @@ impl UnitNode {
             availability: Availability::Active,
             frozen: None,
             start_failed: None,
+            stop_failed: None,
             is_pinned: false,
             is_capable: true,
             group: None,
@@ -129,7 +132,9 @@ impl UnitNode {
             Constraint::MaxPerNode => {
                 (own >= max_per_node).then(|| format!("runs {own} of at most {max_per_node} instances"))
             }
-            Constraint::StartFailed => self.start_failed.as_deref().map(str::to_owned),
+            Constraint::StartFailed => {
+                self.start_failed.as_ref().or(self.stop_failed.as_ref()).map(|why| why.as_ref().to_owned())
+            }
             Constraint::AlreadyChosen => None,
         }
     }
@@ -150,7 +155,7 @@ impl UnitNode {
             Constraint::NodeState => self.unavailable().is_some(),
             Constraint::Frozen => self.frozen.is_some(),
             Constraint::PlacementConstraint => !self.expression.is_passed(),
-            Constraint::StartFailed => self.start_failed.is_some(),
+            Constraint::StartFailed => self.start_failed.is_some() || self.stop_failed.is_some(),
             Constraint::MaxPerNode | Constraint::AlreadyChosen => false,
         }
     }

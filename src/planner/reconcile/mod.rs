@@ -5,6 +5,7 @@
 
 mod dry_run;
 mod gate_facts;
+mod leaders;
 mod lost;
 mod pass;
 mod placing;
@@ -26,6 +27,7 @@ use crate::{
 };
 
 pub use dry_run::{DryRun, ExpectedChange, ExpectedKind, dry_removal, dry_run};
+pub(crate) use leaders::leaders_of;
 pub(crate) use pass::UnitPass;
 pub use plan::{InstanceFailure, TaskChange, UnitEvent, UnitPlan};
 pub use unit_nodes::{Instances, unit_node, unit_nodes};
@@ -78,12 +80,15 @@ pub struct UnitFacts<'a> {
 /// `seed` must differ from call to call; the same seed gives the same ids.
 pub fn plan_unit(facts: &UnitFacts<'_>, now: Timestamp, seed: u64) -> UnitPlan {
     let mut pass = UnitPass::new(facts, now, seed);
-    let slots: Vec<_> = facts.slots.keys().collect();
-    for slot in &slots {
+    crate::supervise::action::plan(&mut pass);
+    for slot in &pass.all_slots() {
         slot::settle(&mut pass, slot);
     }
-    scale::plan(&mut pass);
-    crate::supervise::update::plan(&mut pass);
+    // A user's action is over the automatic goals that would undo it (P7).
+    if pass.action_goal.is_none_or(|goal| !goal.holds_count()) {
+        scale::plan(&mut pass);
+        crate::supervise::update::plan(&mut pass);
+    }
     pass.finish_all()
 }
 

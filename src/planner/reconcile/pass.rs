@@ -15,7 +15,7 @@ use crate::{
     stable_hash::stable_hash,
     supervise::{RestartVerdict, UpdateStatus, judge_restart},
     usage::later,
-    workload::{DesiredState, Ending, Slot, SlotTasks, SpecVersion, Task, TaskState, Versions},
+    workload::{ActionGoal, DesiredState, Ending, Slot, SlotTasks, SpecVersion, Task, TaskState, Versions},
 };
 
 /// A decision under construction.
@@ -34,6 +34,8 @@ pub(crate) struct UnitPass<'a> {
     /// Tasks without a node, in the order in which they are placed.
     pub pending: Vec<(Slot, TaskId)>,
     pub(super) elimination: Option<Elimination>,
+    /// What a user's action wants of the workload unit, while that is not reached.
+    pub action_goal: Option<&'a ActionGoal>,
     /// Slots that differ from the facts.
     changed: BTreeMap<Slot, SlotTasks>,
     /// Slots with something to start.
@@ -57,6 +59,7 @@ impl<'a> UnitPass<'a> {
             failed_nodes: roaring::RoaringBitmap::new(),
             pending: Vec::new(),
             elimination: None,
+            action_goal: None,
             changed: BTreeMap::new(),
             starting: BTreeSet::new(),
             groups: BTreeMap::new(),
@@ -308,7 +311,42 @@ impl<'a> UnitPass<'a> {
             self.failed_nodes.insert(number);
             self.elimination = None;
         }
-        self.plan.failures.push(InstanceFailure { node: node.clone(), message, version });
+        self.plan.failures.push(InstanceFailure { node: node.clone(), message, version, is_of_stop: false });
+    }
+
+    /// Marks a node on which a stop failed: nothing starts on it until a user clears that.
+    pub fn fail_stop(&mut self, node: &NodeId, message: String) {
+        if let Some(number) = self.facts.table.number(node) {
+            self.failed_nodes.insert(number);
+            self.elimination = None;
+        }
+        let version = self.versions.current.number;
+        self.plan.failures.push(InstanceFailure { node: node.clone(), message, version, is_of_stop: true });
+    }
+
+    /// Records whether a user chose a node.
+    pub fn pin(&mut self, node: &NodeId, is_pinned: bool) {
+        if self.facts.table.find(node).is_some_and(|row| row.is_pinned != is_pinned) {
+            self.plan.pins.insert(node.clone(), is_pinned);
+        } else {
+            self.plan.pins.remove(node);
+        }
+    }
+
+    /// Returns whether a user's action starts instances.
+    pub fn is_started_by_user(&self) -> bool {
+        self.action_goal == Some(&ActionGoal::Started)
+    }
+
+    /// Returns the slot for one more instance on a node.
+    pub fn free_slot(&self, node: &NodeId) -> Slot {
+        if self.facts.workload.goal.is_per_node() {
+            return Slot::Node(node.clone());
+        }
+        let mut used = self.all_slots();
+        used.retain(|slot| self.tasks(slot).wanted().next().is_some());
+        let number = goal::new_numbers(&used, 1).into_iter().next().unwrap_or(u32::MAX);
+        Slot::Number(number)
     }
 
     /// Places what waits, starts what may start, and deletes what is over, in these slots.

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 
-use super::UnitPass;
+use super::{UnitFacts, UnitPass, leaders_of};
 use crate::{
     change::{Cause, Change, Step},
-    goal::{self, Leaders, StartMode},
+    goal::{Leaders, StartMode},
     place::{self, Constraint, Elimination, Placed, Ranking, Want},
     report::Blocked,
     settings::UpdateOrder,
@@ -31,7 +31,7 @@ impl<'a> UnitPass<'a> {
         }
         let mut elimination = Elimination::of(self.facts.table);
         elimination.remove(Constraint::StartFailed, &self.failed_nodes);
-        if self.facts.workload.goal.start == StartMode::NaturalLeader {
+        if self.facts.workload.goal.start == StartMode::NaturalLeader && !self.is_started_by_user() {
             let natural = self.leaders().natural.into_iter().collect::<roaring::RoaringBitmap>();
             elimination.remaining &= natural;
         }
@@ -41,10 +41,8 @@ impl<'a> UnitPass<'a> {
 
     /// Returns the leaders.
     pub fn leaders(&self) -> Leaders {
-        let ranking = self.ranking();
-        let selected = ranking.order(&Elimination::of_eligibility(self.facts.table));
-        let available = ranking.order(&Elimination::of(self.facts.table).remaining);
-        goal::leaders(&self.facts.workload.goal, &selected, &available)
+        let UnitFacts { workload, unit_id, table, .. } = self.facts;
+        leaders_of(workload, unit_id, table, &|number| table.own(number) > 0)
     }
 
     /// Places tasks on top of what this decision has changed so far.

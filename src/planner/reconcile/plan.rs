@@ -1,6 +1,6 @@
 //! The outcome of a decision about a workload unit.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use evenkeel_ids::{NodeId, TaskId};
 use jiff::Timestamp;
@@ -56,6 +56,8 @@ pub struct InstanceFailure {
     pub message: String,
     /// The number of the version that failed.
     pub version: u64,
+    /// Whether a stop failed, and not a start.
+    pub is_of_stop: bool,
 }
 
 /// An event of a workload unit.
@@ -84,6 +86,8 @@ pub struct UnitPlan {
     pub records: Vec<Task>,
     /// Nodes to be marked as failed.
     pub failures: Vec<InstanceFailure>,
+    /// Nodes that a user chose, and those that no longer count as chosen.
+    pub pins: BTreeMap<NodeId, bool>,
     /// The update's status.
     pub update: Option<UpdateStatus>,
     /// The versions, after a rollback.

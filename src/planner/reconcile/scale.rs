@@ -8,7 +8,7 @@ use super::UnitPass;
 use crate::{
     change::{Cause, Change, GateFacts, Step},
     goal::{self, SlotCondition, StartMode},
-    place::{Constraint, Elimination, Want},
+    place::{Elimination, Want},
     report::{Blocked, FrozenLevel},
     settings::UpdateOrder,
     workload::Slot,
@@ -51,26 +51,26 @@ fn is_used(pass: &UnitPass<'_>, slot: &Slot, condition: SlotCondition) -> bool {
 
 fn may_start(pass: &UnitPass<'_>) -> bool {
     let workload = pass.facts.workload;
-    workload.goal.start != StartMode::Never && !workload.is_frozen
+    let is_wanted = workload.goal.start != StartMode::Never || pass.is_started_by_user();
+    is_wanted && !workload.goal.is_stopped && !workload.is_frozen
 }
 
 /// Creates a task on every selected node without one.
 fn fill_nodes(pass: &mut UnitPass<'_>, used: &[Slot]) {
+    if pass.facts.workload.goal.is_stopped {
+        return remove(pass, used, used.len() as u32, true);
+    }
     if !may_start(pass) {
         return;
     }
     let table = pass.facts.table;
-    let mut nodes = table.members().clone();
-    let constraints = Constraint::OF_NODES.into_iter().filter(|one| *one != Constraint::MaxPerNode);
-    for removed in constraints.filter_map(|constraint| table.removed_by(constraint)) {
-        nodes -= removed;
-    }
+    let nodes = Elimination::with_instances(table);
     let spec = pass.versions.current;
     for number in nodes {
         let node = &table.node(number).id;
         let slot = Slot::Node(node.clone());
         if used.binary_search(&slot).is_err() {
-            pass.create(&slot, spec, Cause::Scale, Some(node));
+            pass.create(&slot, spec, cause_of_start(pass), Some(node));
         }
     }
 }
@@ -101,11 +101,28 @@ fn add(pass: &mut UnitPass<'_>, used: &[Slot], missing: u32) -> BTreeSet<Slot> {
     };
     let numbers = goal::new_numbers(used, count);
     let slots: BTreeSet<Slot> = numbers.into_iter().map(Slot::Number).collect();
+    if count < missing {
+        note_missing(pass, used, missing - count);
+    }
     let spec = pass.versions.current;
     for slot in &slots {
-        pass.create(slot, spec, Cause::Scale, None);
+        pass.create(slot, spec, cause_of_start(pass), None);
     }
     slots
+}
+
+/// Records that instances are missing for which no task is created.
+fn note_missing(pass: &mut UnitPass<'_>, used: &[Slot], missing: u32) {
+    let Some(number) = goal::new_numbers(used, 1).pop() else { return };
+    let change = Change::Replace { node: None, may_run: false, order: UpdateOrder::StopFirst };
+    let unit_id = pass.facts.unit_id.clone();
+    let step = Step { unit_id, slot: Slot::Number(number), change, cause: cause_of_start(pass) };
+    let blocked = pass.unplaced(missing);
+    pass.block(&step, blocked);
+}
+
+fn cause_of_start(pass: &UnitPass<'_>) -> Cause {
+    if pass.is_started_by_user() { Cause::User { force: false } } else { Cause::Scale }
 }
 
 /// Removes slots; those that a gate keeps are passed over.
@@ -115,7 +132,13 @@ fn remove(pass: &mut UnitPass<'_>, used: &[Slot], surplus: u32, is_to_nothing: b
     let table = pass.facts.table;
     let rank = |node: &evenkeel_ids::NodeId| {
         let number = table.number(node);
-        number.and_then(|number| positions.get(&number).copied()).unwrap_or(usize::MAX - 1)
+        match number.filter(|number| table.node(*number).is_pinned) {
+            // What a user started somewhere stays longest.
+            Some(_) => 0,
+            None => {
+                number.and_then(|one| positions.get(&one).copied()).map_or(usize::MAX - 1, |rank| rank + 1)
+            }
+        }
     };
     let candidates = used.iter().map(|slot| (slot, pass.tasks(slot)));
     let order = goal::removal_order(pass.facts.workload.goal.surplus, candidates, rank);

@@ -13,7 +13,7 @@ use crate::{
     place::UnitNode,
     settings::UpdateOrder,
     supervise::{RestartVerdict, tasks_to_delete},
-    workload::{DesiredState, Slot, Task},
+    workload::{ActionGoal, DesiredState, Slot, Task},
 };
 
 /// What is wrong with a wanted task.
@@ -42,14 +42,26 @@ pub(super) fn settle(pass: &mut UnitPass<'_>, slot: &Slot) {
         match trouble(pass, &task) {
             None => {}
             Some(Trouble::Ended) => restart(pass, slot, &task),
+            // Nothing starts elsewhere by itself, and what still runs there is not stopped.
+            Some(Trouble::NodeLost) if stays_lost(pass, &task) => {}
             Some(Trouble::NodeLost) => give_up(pass, slot, &task, Cause::NodeLost),
             Some(Trouble::Incompatible) => give_up(pass, slot, &task, Cause::Incompatible),
+            // A user's action goes first (P7).
+            Some(Trouble::Drained | Trouble::Misplaced) if is_held(pass) => {}
             Some(Trouble::Drained) => relocate(pass, slot, &task, Cause::Drain),
             Some(Trouble::Misplaced) => relocate(pass, slot, &task, Cause::Cure),
         }
     }
     lost::give_up_orphans(pass, slot);
     note_pending(pass, slot);
+}
+
+fn stays_lost(pass: &UnitPass<'_>, task: &Task) -> bool {
+    pass.facts.workload.goal.stays_on_lost_node() && pass.node_of(task).is_some()
+}
+
+fn is_held(pass: &UnitPass<'_>) -> bool {
+    pass.action_goal.is_some_and(ActionGoal::holds_count)
 }
 
 /// Returns whether a slot has one task, which runs where it should.
@@ -129,6 +141,9 @@ fn replace_elsewhere(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, cause: C
     let workload = pass.facts.workload;
     if workload.goal.moves_by_itself() && workload.restart.condition != RestartCondition::None {
         let spec = pass.spec_of_replacement(task);
+        if let Some(node) = &task.node {
+            pass.pin(node, false);
+        }
         pass.create_at(slot, spec, cause, None, start_at);
     }
 }

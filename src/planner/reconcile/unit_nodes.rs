@@ -17,7 +17,7 @@ use crate::{
     model::{Liveness, Model, NodeRecord},
     place::{NodeState, UnitNode, Verdict},
     report::FrozenLevel,
-    workload::{Instance, UnitId, Workload, WorkloadUnit},
+    workload::{Failure, Instance, UnitId, Workload, WorkloadUnit},
 };
 
 /// The rows of a workload on nodes.
@@ -57,6 +57,9 @@ pub fn unit_node(
     let id = &record.facts.id;
     let row = instances.get(id).cloned().unwrap_or_default();
     let current = workload.versions.current.number;
+    let failed = |is_meant: &dyn Fn(&Failure) -> bool| {
+        row.failed.as_ref().filter(|one| is_meant(one)).map(|one| one.message.clone())
+    };
     let frozen = match (row.is_frozen, record.facts.is_frozen) {
         (true, _) => Some(FrozenLevel::Instance),
         (false, true) => Some(FrozenLevel::Node),
@@ -74,8 +77,9 @@ pub fn unit_node(
         },
         availability: record.facts.availability,
         frozen,
-        start_failed: row.failed.filter(|failed| failed.version == current).map(|failed| failed.message),
-        is_pinned: row.is_pinned,
+        start_failed: failed(&|one| !one.is_of_stop && one.version == current),
+        stop_failed: failed(&|one| one.is_of_stop),
+        is_pinned: row.pinned == Some(current),
         is_capable: record.facts.is_capable,
         group: record.group().map(|group| GroupId::new(id.org(), group)),
         cleared_at: row.cleared_at,
@@ -174,11 +178,10 @@ mod tests {
         event::Event,
         facts::NodePolicyFacts,
         fixture::{deployment_policy, running_group},
-        workload::StartFailure,
     };
 
-    fn failure(version: u64) -> StartFailure {
-        StartFailure { message: "failed".into(), version }
+    fn failure(version: u64) -> Failure {
+        Failure { message: "failed".into(), version, is_of_stop: false }
     }
 
     fn nodes(expression: &str) -> Vec<UnitNode> {

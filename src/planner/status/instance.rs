@@ -6,6 +6,7 @@ use evenkeel_ids::{AgreementId, NodeId, TaskId};
 use jiff::Timestamp;
 
 use crate::{
+    change::Cause,
     facts::Availability,
     goal::Avail,
     place::{Constraint, NodeState, UnitNode, Verdict},
@@ -27,6 +28,10 @@ pub enum MonitorState {
     Restarting,
     /// It is being stopped.
     Stopping,
+    /// The last stop failed, and nothing is started on its node.
+    StopFailed,
+    /// It is being started because a user moves it.
+    Placing,
 }
 
 impl MonitorState {
@@ -39,6 +44,8 @@ impl MonitorState {
             Self::StartFailed => "start-failed",
             Self::Restarting => "restarting",
             Self::Stopping => "stopping",
+            Self::StopFailed => "stop-failed",
+            Self::Placing => "placing",
         }
     }
 }
@@ -89,6 +96,8 @@ pub(super) struct Instance<'a> {
     /// Those that have not ended, and the newest of each slot; newest first.
     pub tasks: &'a [&'a Task],
     pub is_leader: bool,
+    /// Whether a user's action moves instances.
+    pub is_placing: bool,
     pub is_frozen: bool,
     pub now: Timestamp,
 }
@@ -150,10 +159,14 @@ impl Instance<'_> {
         let live = self.tasks.iter().find(|task| task.is_live());
         let is_stopping = |task: &&Task| !task.is_wanted() && !task.state.is_ended();
         match live {
+            None if self.row.stop_failed.is_some() => MonitorState::StopFailed,
             None if self.tasks.iter().any(is_stopping) => MonitorState::Stopping,
             None if self.row.start_failed.is_some() => MonitorState::StartFailed,
             None => MonitorState::Idle,
             Some(task) if task.is_running() => MonitorState::Idle,
+            Some(task) if self.is_placing && matches!(task.cause, Cause::User { .. }) => {
+                MonitorState::Placing
+            }
             Some(task) if self.is_restart(task) => MonitorState::Restarting,
             Some(task) if task.desired == DesiredState::Ready && self.now < task.start_at => {
                 MonitorState::Ready

@@ -13,8 +13,9 @@ use crate::{
     facts::Availability,
     goal::{Avail, InstanceState, avail_of, placement_state},
     model::{Model, UnitRecord},
-    place::{Elimination, NodeState, NodeTable, Ranking, UnitNode},
-    workload::{NodeOrder, SlotTasks, Task, UnitId, Workload, WorkloadRecord},
+    place::{NodeState, NodeTable, UnitNode},
+    reconcile::leaders_of,
+    workload::{ActionGoal, NodeOrder, SlotTasks, Task, UnitId, Workload, WorkloadRecord},
 };
 
 /// Natural leaders that are listed.
@@ -33,16 +34,18 @@ impl<'a> Source<'a> {
     pub fn status(&self, id: &UnitId, unit: &'a UnitRecord, window: &Window) -> PartStatus {
         let (table, goal) = (&unit.table, &self.workload.goal);
         let tasks = tasks_by_number(unit);
-        let leaders = self.leaders(id, table, &tasks);
-        let leader_set: RoaringBitmap = leaders.iter().copied().collect();
+        let leaders = leaders_of(self.workload, id, table, &|number| tasks.contains_key(&number));
+        let natural: RoaringBitmap = leaders.natural.iter().copied().collect();
+        let action_goal = self.record.action.as_ref().and_then(|action| action.goal_of(&id.part));
         let instance = |number: u32| Instance {
             row: table.node(number),
             tasks: tasks.get(&number).map_or(&[], Vec::as_slice),
-            is_leader: leader_set.contains(number),
+            is_leader: natural.contains(number),
+            is_placing: matches!(action_goal, Some(ActionGoal::Placed { .. })),
             is_frozen: self.is_frozen(&table.node(number).id),
             now: self.now,
         };
-        let states = states(&tasks, table, &leaders, &instance);
+        let states = states(&tasks, table, leaders.of_giveback(goal), &instance);
         let target = goal.wanted(selected(table));
         let is_updating = self.record.update.is_rolling();
         let order =
@@ -56,6 +59,7 @@ impl<'a> Source<'a> {
             up: states.iter().filter(|one| one.avail == Avail::Up).count() as u32,
             placement: placement_state(goal, &states, self.workload.placement.order != NodeOrder::Unranked),
             natural_leaders: leaders
+                .natural
                 .iter()
                 .take(LEADER_COUNT)
                 .map(|number| table.node(*number).id.clone())
@@ -66,19 +70,6 @@ impl<'a> Source<'a> {
             frozen_count: self.frozen_count(table),
             warnings: warnings(id, unit),
         }
-    }
-
-    /// Returns the natural leaders, the best first; none when every node is one.
-    fn leaders(&self, id: &UnitId, table: &NodeTable, tasks: &BTreeMap<u32, Vec<&Task>>) -> Vec<u32> {
-        let Some(count) = self.workload.goal.leader_count() else { return Vec::new() };
-        let ranking = Ranking::new(&self.workload.placement, id, table);
-        let mut order = ranking.order(&Elimination::of_eligibility(table));
-        if self.workload.placement.order == NodeOrder::LeastInstances {
-            // What runs counts against its own node: without it, it would be the best one.
-            order.sort_by_key(|number| !tasks.contains_key(number));
-        }
-        order.truncate(count as usize);
-        order
     }
 
     fn is_frozen(&self, node: &NodeId) -> bool {
@@ -123,7 +114,7 @@ fn states<'a>(
         let found = instance(number);
         InstanceState {
             avail: found.avail(),
-            is_leader: found.is_leader || leaders.is_empty(),
+            is_leader: leaders.is_empty() || leaders.contains(&number),
             is_frozen: found.is_frozen || found.row.frozen.is_some(),
         }
     };

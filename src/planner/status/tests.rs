@@ -37,7 +37,8 @@ fn task(generation: u64, desired: DesiredState, state: TaskState) -> Task {
 }
 
 fn shown(row: &UnitNode, tasks: &[&Task]) -> (Avail, MonitorState, &'static str, String) {
-    let found = Instance { row, tasks, is_leader: true, is_frozen: false, now: at(10) }.status();
+    let found =
+        Instance { row, tasks, is_leader: true, is_placing: false, is_frozen: false, now: at(10) }.status();
     (found.avail, found.monitor, found.local_expect, found.flags)
 }
 

@@ -3,6 +3,7 @@
 //! They keep no state of their own: restarts are counted in the task records, an update's progress is a row of its workload.
 //! Sources: orchestration B10 to B13.
 
+pub(crate) mod action;
 mod reaper;
 mod restart;
 pub(crate) mod update;

@@ -1,11 +1,12 @@
-//! Actions of users on a workload: start, stop, freeze, thaw, pause, resume, rollback.
+//! Actions of users that take effect at once (freeze, thaw, clear, abort, pause, resume, rollback), and the beginning of those that last.
 //!
 //! A pure step; the caller stores the row in the same transaction that read it, and every agbot follows it from there. What concerns
 //! single nodes is in their rows. Source: orchestration A6, A11, A12, B12.
 
+use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 
-use super::{Instance, WorkloadRecord};
+use super::{ActionGoal, Instance, UserAction, WorkloadRecord};
 use crate::{
     rolling::action::{Asker, RolloutAction},
     supervise::{UpdateEvent, UpdateState},
@@ -14,32 +15,29 @@ use crate::{
 /// An action that a user requests on a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WorkloadAction {
-    /// Run instances again after a stop.
-    Start,
-    /// Stop all instances, and start none until a user does.
-    Stop,
     /// Change nothing that runs, and start nothing.
     Freeze,
     /// End a freeze.
     Thaw,
-    /// Forget failed starts.
+    /// Forget failed starts and stops.
     Clear,
+    /// Give the action in progress up.
+    Abort,
     /// An action on the update.
     Update(RolloutAction),
 }
 
 impl WorkloadAction {
-    /// The names of actions that are carried out, as the API has them.
-    pub const NAMES: [&str; 8] = ["start", "stop", "freeze", "thaw", "clear", "pause", "resume", "rollback"];
+    /// The names of these actions, as the API has them.
+    pub const NAMES: [&str; 7] = ["freeze", "thaw", "clear", "abort", "pause", "resume", "rollback"];
 
     /// Reads the name of an action in a route.
     pub fn from_name(name: &str) -> Option<Self> {
         Some(match name {
-            "start" => Self::Start,
-            "stop" => Self::Stop,
             "freeze" => Self::Freeze,
             "thaw" => Self::Thaw,
             "clear" => Self::Clear,
+            "abort" => Self::Abort,
             "pause" => Self::Update(RolloutAction::Pause),
             "resume" => Self::Update(RolloutAction::Resume),
             "rollback" => Self::Update(RolloutAction::Rollback),
@@ -50,11 +48,10 @@ impl WorkloadAction {
     /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Start => "start",
-            Self::Stop => "stop",
             Self::Freeze => "freeze",
             Self::Thaw => "thaw",
             Self::Clear => "clear",
+            Self::Abort => "abort",
             Self::Update(RolloutAction::Pause) => "pause",
             Self::Update(RolloutAction::Resume) => "resume",
             Self::Update(RolloutAction::Abort) => "abort",
@@ -66,11 +63,10 @@ impl WorkloadAction {
     /// Returns the kind of the event that reports it.
     pub fn event_kind(self) -> &'static str {
         match self {
-            Self::Start => "workload.start",
-            Self::Stop => "workload.stop",
             Self::Freeze => "instance.freeze",
             Self::Thaw => "instance.thaw",
             Self::Clear => "instance.clear",
+            Self::Abort => "orchestration.aborted",
             Self::Update(RolloutAction::Pause | RolloutAction::Abort) => "update.paused",
             Self::Update(RolloutAction::Resume | RolloutAction::Retry) => "update.resumed",
             Self::Update(RolloutAction::Rollback) => "update.rollback-started",
@@ -84,18 +80,55 @@ impl WorkloadAction {
 }
 
 impl WorkloadRecord {
+    /// Returns the row with an action that begins.
+    ///
+    /// # Errors
+    /// A message, when another one is in progress.
+    pub fn begin(&self, action: UserAction) -> Result<Self, String> {
+        if let Some(other) = &self.action {
+            return Err(other.conflict());
+        }
+        let goals = || action.goals.iter().map(|(_, goal)| goal);
+        let mut next = Self { revision: self.revision + 1, ..self.clone() };
+        if goals().any(|goal| *goal == ActionGoal::Stopped) {
+            (next.is_stopped, next.is_frozen) = (true, false);
+        } else if goals().any(ActionGoal::is_thawing) {
+            (next.is_stopped, next.is_frozen) = (false, false);
+        }
+        next.action = Some(action);
+        Ok(next)
+    }
+
+    /// Checks that no action in progress forbids another one.
+    ///
+    /// # Errors
+    /// A message with the action in progress.
+    pub fn check_free(&self, action: WorkloadAction) -> Result<(), String> {
+        let is_allowed = matches!(
+            action,
+            WorkloadAction::Abort
+                | WorkloadAction::Clear
+                | WorkloadAction::Freeze
+                | WorkloadAction::Update(RolloutAction::Pause)
+        );
+        match &self.action {
+            Some(other) if !is_allowed => Err(other.conflict()),
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the row after a user's action on the whole workload; `is_any_frozen`: whether instances are frozen by themselves.
     ///
     /// # Errors
     /// A message, when the workload's state does not allow the action.
     pub fn act(&self, action: WorkloadAction, is_any_frozen: bool, asker: Asker<'_>) -> Result<Self, String> {
+        self.check_free(action)?;
         let mut next = Self { revision: self.revision + 1, ..self.clone() };
         let policy = &self.policy;
         match action {
-            WorkloadAction::Start if !self.is_stopped && !self.is_frozen => {
-                return Err(format!("{policy} is started already"));
+            WorkloadAction::Abort if self.action.is_none() => {
+                return Err(format!("no action of {policy} is in progress"));
             }
-            WorkloadAction::Stop if self.is_stopped => return Err(format!("{policy} is stopped already")),
             WorkloadAction::Freeze if self.is_frozen || self.is_stopped => {
                 let state = if self.is_stopped { "stopped" } else { "frozen" };
                 return Err(format!("{policy} is {state} already"));
@@ -106,8 +139,7 @@ impl WorkloadRecord {
             WorkloadAction::Thaw if !self.is_frozen && !is_any_frozen => {
                 return Err(format!("{policy} is not frozen"));
             }
-            WorkloadAction::Start => (next.is_stopped, next.is_frozen) = (false, false),
-            WorkloadAction::Stop => (next.is_stopped, next.is_frozen) = (true, false),
+            WorkloadAction::Abort => next.action = None,
             WorkloadAction::Freeze => next.is_frozen = true,
             WorkloadAction::Thaw => next.is_frozen = false,
             WorkloadAction::Clear => {}
@@ -178,9 +210,35 @@ impl Instance {
             WorkloadAction::Freeze => next.is_frozen = true,
             WorkloadAction::Thaw => next.is_frozen = false,
             WorkloadAction::Clear => (next.failed, next.cleared_at) = (None, Some(now)),
-            WorkloadAction::Start | WorkloadAction::Stop | WorkloadAction::Update(_) => {}
+            WorkloadAction::Abort | WorkloadAction::Update(_) => {}
         }
         Ok(next)
+    }
+
+    /// Returns the row of a node as an action begins.
+    pub fn begin(&self, node: &NodeId, action: &UserAction) -> Self {
+        let mut next = self.clone();
+        for (_, goal) in &action.goals {
+            if goal.has_destination(node) {
+                next.failed = None;
+            }
+            match goal {
+                ActionGoal::Started => next.is_frozen = false,
+                ActionGoal::StartedOn { node: one } if one == node => next.is_frozen = false,
+                ActionGoal::Placed { nodes, is_pinned: true } if nodes.contains(node) => {
+                    next.is_frozen = false;
+                }
+                ActionGoal::Placed { is_pinned: false, .. } => next.pinned = None,
+                // It stays so, so that nothing starts there by itself.
+                ActionGoal::StoppedOn { node: one } if one == node => next.is_frozen = true,
+                _ => {}
+            }
+            // The stop is tried again.
+            if !matches!(goal, ActionGoal::Started | ActionGoal::StartedOn { .. }) {
+                next.failed = next.failed.filter(|failed| !failed.is_of_stop);
+            }
+        }
+        next
     }
 }
 
@@ -188,7 +246,7 @@ impl Instance {
 mod tests {
     use super::*;
     use crate::fixture::{at, deployment_policy};
-    use crate::workload::StartFailure;
+    use crate::workload::Failure;
 
     fn by() -> Asker<'static> {
         Asker { actor: "o/ann", now: at(9) }
@@ -203,14 +261,42 @@ mod tests {
         let back = WorkloadAction::Update(RolloutAction::Rollback);
         assert_eq!(refused(&record, back), "o/p has no previous version to return to");
         assert_eq!(refused(&record, WorkloadAction::Thaw), "o/p is not frozen");
-        assert_eq!(refused(&record, WorkloadAction::Start), "o/p is started already");
+        assert_eq!(refused(&record, WorkloadAction::Abort), "no action of o/p is in progress");
         let frozen = record.act(WorkloadAction::Freeze, false, by()).unwrap();
         assert!(frozen.is_frozen && frozen.revision == record.revision + 1);
         assert_eq!(refused(&frozen, WorkloadAction::Freeze), "o/p is frozen already");
-        let stopped = frozen.act(WorkloadAction::Stop, false, by()).unwrap();
+        let stopped = frozen.begin(action(ActionGoal::Stopped)).unwrap();
         assert!(stopped.is_stopped && !stopped.is_frozen);
+        assert!(refused(&stopped, WorkloadAction::Thaw).contains("orchestration 7 (stopped) in progress"));
+        let stopped = stopped.act(WorkloadAction::Abort, false, by()).unwrap();
         assert!(refused(&stopped, WorkloadAction::Thaw).contains("start it"));
-        assert!(!stopped.act(WorkloadAction::Start, false, by()).unwrap().is_stopped);
+        assert!(!stopped.begin(action(ActionGoal::Started)).unwrap().is_stopped);
+    }
+
+    fn action(goal: ActionGoal) -> UserAction {
+        UserAction {
+            id: "7".into(),
+            name: "test".into(),
+            actor: "o/ann".into(),
+            unit_name: None,
+            accepted_at: at(9),
+            is_forced: false,
+            goals: vec![(None, goal)],
+        }
+    }
+
+    /// A6, rule 1.
+    #[test]
+    fn a6_1_one_action_at_a_time_but_safety_states_are_always_possible() {
+        let record = WorkloadRecord::new(&deployment_policy());
+        let moving = record.begin(action(ActionGoal::Restarted { node: None })).unwrap();
+        let refused = moving.begin(action(ActionGoal::Started)).unwrap_err();
+        assert!(refused.starts_with("orchestration 7 (restarted) in progress"), "{refused}");
+        assert!(moving.act(WorkloadAction::Update(RolloutAction::Rollback), false, by()).is_err());
+        for allowed in [WorkloadAction::Freeze, WorkloadAction::Clear, WorkloadAction::Abort] {
+            assert!(moving.act(allowed, false, by()).is_ok(), "{allowed:?}");
+        }
+        assert_eq!(moving.act(WorkloadAction::Abort, false, by()).unwrap().action, None);
     }
 
     /// B11.9: a rollback by hand makes the previous version current.
@@ -248,7 +334,7 @@ mod tests {
     #[test]
     fn clear_forgets_failures_of_a_node() {
         let failed = Instance {
-            failed: Some(StartFailure { message: "exit 1".into(), version: 1 }),
+            failed: Some(Failure { message: "exit 1".into(), version: 1, is_of_stop: false }),
             ..Instance::default()
         };
         let cleared = failed.act(WorkloadAction::Clear, at(9)).unwrap();

@@ -47,7 +47,9 @@ impl Workload {
             restart: document.restart,
             update: supervised(&document.update, document, hub),
             rollback: supervised(&document.rollback, document, hub),
+            stop_timeout_secs: document.timers.stop_timeout_seconds,
             is_frozen: false,
+            action: None,
         }
     }
 }

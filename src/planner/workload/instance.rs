@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 pub struct Instance {
     /// Whether a user froze it.
     pub is_frozen: bool,
-    /// Whether a user chose its node.
-    pub is_pinned: bool,
+    /// The number of the version for which a user chose its node; another version may leave it.
+    pub pinned: Option<u64>,
     /// Why the last start or stop failed for good.
-    pub failed: Option<StartFailure>,
+    pub failed: Option<Failure>,
     /// When a user last cleared its failures.
     pub cleared_at: Option<Timestamp>,
     /// When it last started.
@@ -26,9 +26,12 @@ pub struct Instance {
 
 /// A start or stop that failed for good.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StartFailure {
+pub struct Failure {
     /// Why, in words.
     pub message: Arc<str>,
-    /// The number of the version that was current then: another version is tried on the node again.
+    /// The number of the version that was current then: another version is tried on the node again after a failed start.
     pub version: u64,
+    /// Whether the stop failed, and not the start.
+    #[serde(default)]
+    pub is_of_stop: bool,
 }

@@ -13,18 +13,20 @@ mod slot;
 mod spec;
 mod task;
 mod task_state;
+mod user_action;
 mod versions;
 mod workload_unit;
 
 pub use action::WorkloadAction;
 pub use adoption::{LiveAgreement, adopt};
 pub use document::HubDefaults;
-pub use instance::{Instance, StartFailure};
+pub use instance::{Failure, Instance};
 pub use record::{TaskSpec, WorkloadRecord};
 pub use slot::{Slot, SlotTasks, Slots, by_slot};
 pub use spec::{NodeOrder, PlacementRules, Workload};
 pub use task::{RefusedReport, Task, TaskReport};
 pub use task_state::{DesiredState, Ending, Impairment, TaskState, Writer};
+pub use user_action::{ActionEnd, ActionGoal, ActionGoals, LastingAction, UserAction};
 pub use versions::{SpecVersion, Versions};
 pub use workload_unit::{NodeScope, Part, UnitId, WorkloadUnit, workload_units};
 

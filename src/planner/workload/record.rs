@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{HubDefaults, Versions, Workload};
+use super::{HubDefaults, UserAction, Versions, Workload};
 use crate::{
     facts::{DeploymentPolicyFacts, VersionChoice},
     stable_hash::stable_hash,
@@ -89,6 +89,9 @@ pub struct WorkloadRecord {
     /// Whether a user stopped it: nothing runs until a user starts it.
     #[serde(default)]
     pub is_stopped: bool,
+    /// The action of a user that is in progress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action: Option<UserAction>,
     /// When the exchange stored the policy that was taken over last.
     pub written_at: Option<Timestamp>,
     /// Number of writes of the row.
@@ -109,6 +112,7 @@ impl WorkloadRecord {
             update: UpdateStatus::default(),
             is_frozen: false,
             is_stopped: false,
+            action: None,
             written_at: policy.last_updated,
             revision: 1,
             specs: vec![(versions.current.number, spec)],
@@ -152,7 +156,7 @@ impl WorkloadRecord {
         if self.is_stopped {
             workload.goal = workload.goal.stopped();
         }
-        Some(Workload { is_frozen: self.is_frozen, ..workload })
+        Some(Workload { is_frozen: self.is_frozen, action: self.action.clone(), ..workload })
     }
 
     /// Returns whether a write may replace the stored row: it is based on that row, or was carried out before.

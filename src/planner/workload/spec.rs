@@ -8,7 +8,7 @@ use evenkeel_domain::{
 };
 use evenkeel_ids::{NodeId, PolicyId};
 
-use super::{HubDefaults, NodeScope, Versions};
+use super::{HubDefaults, NodeScope, UserAction, Versions};
 use crate::{goal::Goal, settings::UpdateSettings};
 
 /// A workload: one deployment policy.
@@ -30,8 +30,12 @@ pub struct Workload {
     pub update: UpdateSettings,
     /// How an earlier version is brought back.
     pub rollback: UpdateSettings,
+    /// Time in which an instance must stop for a user's action, in seconds.
+    pub stop_timeout_secs: u64,
     /// Whether a user froze the workload.
     pub is_frozen: bool,
+    /// The action of a user that is in progress.
+    pub action: Option<UserAction>,
 }
 
 impl Workload {

@@ -12,7 +12,7 @@ pub struct ActionRequest {
     /// Only this workload unit: `all`, or the name of an HA group.
     #[serde(rename = "unit", default, skip_serializing_if = "Option::is_none")]
     pub workload_unit: Option<String>,
-    /// Only this node.
+    /// Only this node, or the node to move to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// Where instances are to run.
@@ -48,7 +48,7 @@ pub struct ActionState {
     /// What was requested, such as `freeze`.
     #[schema(required = true)]
     pub action: String,
-    /// `running`, `done`, `refused` or `aborted`.
+    /// `pending`, `running`, `done`, `failed`, `refused` or `aborted`.
     #[schema(required = true)]
     pub state: String,
     /// The workload units that were named; none when all are meant.

@@ -11,6 +11,7 @@ mod frozen;
 mod in_process;
 mod inert_policy;
 mod listed;
+mod moves;
 mod orchestration;
 mod other_agbot;
 mod parallelism;

@@ -168,9 +168,9 @@ fn settings_of_policies(hzn: &Hzn) {
     hzn.done("exchange deployment addpolicy orchestrated -f whole.json");
     let listed = || hzn.data("exchange deployment listpolicy orchestrated")["acme/orchestrated"].clone();
     assert_eq!(listed()["orchestration"], own);
-    hzn.write("own.json", &json!({"orchestration": {"mode": "flex"}}));
-    let why = hzn.refused(5, "exchange deployment updatepolicy orchestrated -f own.json");
-    assert!(why.contains("orchestration.orchestrate must be ha or start with the mode flex"), "{why}");
+    hzn.write("own.json", &json!({"orchestration": {"orchestrate": "start"}}));
+    let why = hzn.refused(3, "exchange deployment updatepolicy orchestrated -f own.json");
+    assert!(why.contains("orchestration.orchestrate start needs the mode failover or flex"), "{why}");
     assert_eq!(listed()["orchestration"], own);
     hzn.write("own.json", &json!({"orchestration": null}));
     hzn.done("exchange deployment updatepolicy orchestrated -f own.json");

@@ -77,7 +77,7 @@ async fn settings_that_cannot_be_honoured_are_refused_by_name_and_change_nothing
     let world = World::new().await;
     let before = stored(&world).await;
     for (orchestration, expected) in [
-        (json!({"mode": "flex"}), "orchestration.orchestrate must be ha or start with the mode flex"),
+        (json!({"orchestrate": "start"}), "orchestration.orchestrate start needs the mode failover or flex"),
         (
             json!({"mode": "replicated", "placement": {"policy": "score"}}),
             "orchestration.placement.policy score is not supported",
@@ -118,7 +118,7 @@ async fn settings_that_cannot_be_honoured_are_refused_by_name_and_change_nothing
     }
     assert_eq!(stored(&world).await, before);
     let alias = format!("/orgs/{HOME}/deployment/policies/new");
-    let body = with(&before, json!({"mode": "flex"}));
+    let body = with(&before, json!({"orchestrate": "start"}));
     assert_eq!(call(&world, Method::POST, &alias, Some(&body)).await.0, 400);
     assert_eq!(call(&world, Method::GET, &alias, None).await.0, 404);
 }

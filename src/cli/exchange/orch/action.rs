@@ -26,6 +26,62 @@ pub struct Chosen {
     wait: Wait,
 }
 
+/// What an action is about that may lift rules.
+#[derive(Debug, Args)]
+pub struct Forceable {
+    #[command(flatten)]
+    chosen: Chosen,
+    /// Lifts the rules that a user may lift: the minimum available, claims, a confirmed stop
+    #[arg(long)]
+    force: bool,
+}
+
+/// The move of an instance to a node.
+#[derive(Debug, Args)]
+pub struct Takeover {
+    /// Deployment policy
+    policy: String,
+    /// The node to move to
+    #[arg(long = "node", value_name = "NODE")]
+    node: String,
+    #[command(flatten)]
+    how: Move,
+}
+
+/// The move of instances to other nodes.
+#[derive(Debug, Args)]
+pub struct Switch {
+    /// Deployment policy
+    policy: String,
+    /// The nodes to move to; without it the best other node, with the mode failover only
+    #[arg(long = "to", value_name = "NODE", value_delimiter = ',')]
+    to: Vec<String>,
+    #[command(flatten)]
+    how: Move,
+}
+
+/// The return of instances.
+#[derive(Debug, Args)]
+pub struct Giveback {
+    /// Deployment policy
+    policy: String,
+    #[command(flatten)]
+    how: Move,
+}
+
+/// How instances are moved.
+#[derive(Debug, Args)]
+struct Move {
+    /// Only this part: all, or the name of an HA group
+    #[arg(long = "unit", value_name = "UNIT")]
+    workload_unit: Option<String>,
+    /// Lifts the rules that a user may lift: the minimum available, claims, a confirmed stop, an update in progress
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    wait: Wait,
+}
+
 /// Commands for the update of a deployment policy.
 #[derive(Debug, Subcommand)]
 pub enum UpdateCommand {
@@ -55,25 +111,108 @@ pub enum UpdateCommand {
 /// # Errors
 /// With status 8 when the policy, the unit or the node does not exist, 5 when the agbot refuses the action or does not respond.
 pub async fn run(context: &Context, exchange: &Exchange, action: &str, chosen: &Chosen) -> Outcome {
-    let request = ActionRequest {
-        workload_unit: chosen.workload_unit.clone(),
-        node: chosen.node.clone(),
-        ..ActionRequest::default()
-    };
+    let id = act(context, exchange, &chosen.policy, action, &chosen.request()).await?;
+    follow_action(context, exchange, (&chosen.policy, action, &id), &chosen.wait).await
+}
+
+/// Carries an action out that may lift rules.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_forced(context: &Context, exchange: &Exchange, action: &str, wanted: &Forceable) -> Outcome {
+    let Forceable { chosen, force } = wanted;
+    let request = ActionRequest { force: force.then_some(true), ..chosen.request() };
     let id = act(context, exchange, &chosen.policy, action, &request).await?;
-    let (org, name) = exchange.split(&chosen.policy);
+    follow_action(context, exchange, (&chosen.policy, action, &id), &chosen.wait).await
+}
+
+/// Moves an instance to a node.
+///
+/// # Errors
+/// As [`run`].
+pub async fn take_over(context: &Context, exchange: &Exchange, wanted: &Takeover) -> Outcome {
+    let request = ActionRequest { node: Some(wanted.node.clone()), ..wanted.how.request() };
+    move_instances(context, exchange, (&wanted.policy, "takeover"), request, &wanted.how.wait).await
+}
+
+/// Moves instances to other nodes.
+///
+/// # Errors
+/// As [`run`].
+pub async fn switch(context: &Context, exchange: &Exchange, wanted: &Switch) -> Outcome {
+    let destination = (!wanted.to.is_empty()).then(|| wanted.to.clone());
+    let request = ActionRequest { destination, ..wanted.how.request() };
+    move_instances(context, exchange, (&wanted.policy, "switch"), request, &wanted.how.wait).await
+}
+
+/// Moves instances to the nodes on which they belong.
+///
+/// # Errors
+/// As [`run`].
+pub async fn give_back(context: &Context, exchange: &Exchange, wanted: &Giveback) -> Outcome {
+    let named = (wanted.policy.as_str(), "giveback");
+    move_instances(context, exchange, named, wanted.how.request(), &wanted.how.wait).await
+}
+
+/// Gives the action in progress up.
+///
+/// # Errors
+/// As [`run`].
+pub async fn abort(context: &Context, exchange: &Exchange, policy: &str) -> Outcome {
+    act(context, exchange, policy, "abort", &ActionRequest::default()).await.map(drop)
+}
+
+async fn move_instances(
+    context: &Context,
+    exchange: &Exchange,
+    (policy, action): (&str, &str),
+    request: ActionRequest,
+    wait: &Wait,
+) -> Outcome {
+    let id = act(context, exchange, policy, action, &request).await?;
+    follow_action(context, exchange, (policy, action, &id), wait).await
+}
+
+impl Chosen {
+    fn request(&self) -> ActionRequest {
+        ActionRequest {
+            workload_unit: self.workload_unit.clone(),
+            node: self.node.clone(),
+            ..ActionRequest::default()
+        }
+    }
+}
+
+impl Move {
+    fn request(&self) -> ActionRequest {
+        ActionRequest {
+            workload_unit: self.workload_unit.clone(),
+            force: self.force.then_some(true),
+            ..ActionRequest::default()
+        }
+    }
+}
+
+/// Waits until an action is over, if that is wanted.
+async fn follow_action(
+    context: &Context,
+    exchange: &Exchange,
+    (policy, action, id): (&str, &str, &str),
+    wait: &Wait,
+) -> Outcome {
+    let (org, name) = exchange.split(policy);
     let progress = async || {
         let agbot = context.agbot(exchange)?;
         let doing = format!("reading action {id} of {org}/{name}");
-        let found = agbot.call(&doing, agbot.client.policy_action(&org, &name, &id)).await?;
-        let found = found.ok_or_else(|| POLICIES.missing(&chosen.policy))?;
+        let found = agbot.call(&doing, agbot.client.policy_action(&org, &name, id)).await?;
+        let found = found.ok_or_else(|| POLICIES.missing(policy))?;
         Ok(match found.state.as_str() {
             "done" => Progress::Done(format!("{action} of {org}/{name} is done")),
             "running" | "pending" => Progress::Pending(format!("{action} of {org}/{name} is in progress")),
             _ => Progress::Failed(found.message),
         })
     };
-    chosen.wait.follow(context, &format!("{action} of {org}/{name}"), progress).await
+    wait.follow(context, &format!("{action} of {org}/{name}"), progress).await
 }
 
 /// Requests an action; returns its id.
@@ -89,7 +228,8 @@ async fn act(
     let doing = format!("{action} of {org}/{name}");
     let found = agbot.call(&doing, agbot.client.act_on_policy(&org, &name, action, request)).await?;
     let Some(accepted) = found else {
-        let part = request.node.as_deref().or(request.workload_unit.as_deref());
+        let destination = request.destination.iter().flatten().next().map(String::as_str);
+        let part = request.node.as_deref().or(destination).or(request.workload_unit.as_deref());
         return Err(super::missing_part(exchange, policy, part).await);
     };
     agbot.report_done(&format!("action {} accepted: {action} of {org}/{name}", accepted.action_id));

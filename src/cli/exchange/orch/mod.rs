@@ -48,15 +48,28 @@ pub enum OrchCommand {
         #[command(flatten)]
         watch: Watch,
     },
-    /// Runs instances again after a stop, and ends a freeze
-    Start(action::Chosen),
-    /// Stops all instances, and starts none until the policy is started
-    Stop(action::Chosen),
+    /// Runs the wanted number of instances, or one on a node; ends a stop and a freeze
+    Start(action::Forceable),
+    /// Stops all instances, or the one on a node, and starts none until a user does
+    Stop(action::Forceable),
+    /// Starts what runs again, one instance at a time
+    Restart(action::Forceable),
+    /// Moves an instance to a node
+    Takeover(action::Takeover),
+    /// Moves the instances to other nodes
+    Switch(action::Switch),
+    /// Moves the instances to the nodes on which they belong
+    Giveback(action::Giveback),
+    /// Gives the action in progress up; what it has begun to start or stop is finished
+    Abort {
+        /// Deployment policy
+        policy: String,
+    },
     /// Lets what runs go on, and starts, stops, moves and updates nothing
     Freeze(action::Chosen),
     /// Ends a freeze
     Thaw(action::Chosen),
-    /// Forgets failed starts, so that they are tried again
+    /// Forgets failed starts and stops, so that they are tried again
     Clear(action::Chosen),
     /// Sets the wanted number of instances: replicas, or flex.target
     Scale {
@@ -131,8 +144,13 @@ pub async fn run(command: OrchCommand, context: &Context, exchange: &Exchange) -
                 .show_watched(&watch, async || explain::read(context, exchange, &policy, about).await)
                 .await
         }
-        OrchCommand::Start(chosen) => action::run(context, exchange, "start", &chosen).await,
-        OrchCommand::Stop(chosen) => action::run(context, exchange, "stop", &chosen).await,
+        OrchCommand::Start(chosen) => action::run_forced(context, exchange, "start", &chosen).await,
+        OrchCommand::Stop(chosen) => action::run_forced(context, exchange, "stop", &chosen).await,
+        OrchCommand::Restart(chosen) => action::run_forced(context, exchange, "restart", &chosen).await,
+        OrchCommand::Takeover(wanted) => action::take_over(context, exchange, &wanted).await,
+        OrchCommand::Switch(wanted) => action::switch(context, exchange, &wanted).await,
+        OrchCommand::Giveback(wanted) => action::give_back(context, exchange, &wanted).await,
+        OrchCommand::Abort { policy } => action::abort(context, exchange, &policy).await,
         OrchCommand::Freeze(chosen) => action::run(context, exchange, "freeze", &chosen).await,
         OrchCommand::Thaw(chosen) => action::run(context, exchange, "thaw", &chosen).await,
         OrchCommand::Clear(chosen) => action::run(context, exchange, "clear", &chosen).await,

@@ -71,7 +71,8 @@ pub fn tree(status: &WorkloadStatus) -> Table {
         "state",
         "how it stands",
     ]);
-    let mut notes = status.warnings.clone();
+    let mut notes: Vec<String> = expect_text(status).into_iter().collect();
+    notes.extend(status.warnings.iter().cloned());
     notes.extend(update_text(&status.update));
     let mode = match &status.version {
         Some(version) => format!("{} {version}", status.mode),
@@ -112,11 +113,24 @@ pub fn tree(status: &WorkloadStatus) -> Table {
                     .map(ToString::to_string)
                     .collect::<Vec<_>>()
                     .join(","),
-                instance.violations.join("; "),
+                notes_of(instance),
             ]);
         }
     }
     table
+}
+
+/// The action of a user that is in progress.
+fn expect_text(status: &WorkloadStatus) -> Option<String> {
+    let (expect, action) = (status.global_expect.as_ref()?, status.action.as_ref()?);
+    Some(format!("action {action} in progress: {expect}"))
+}
+
+fn notes_of(instance: &Instance) -> String {
+    let violations = (!instance.violations.is_empty())
+        .then(|| format!("constraints violation: {}", instance.violations.join("; ")));
+    let pinned = instance.pinned.then(|| "placed by a user".to_owned());
+    violations.into_iter().chain(pinned).collect::<Vec<_>>().join("; ")
 }
 
 fn state_text(instance: &Instance) -> String {

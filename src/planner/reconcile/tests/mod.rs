@@ -1,5 +1,6 @@
 //! Scenarios of the orchestration specification, on one workload unit with simulated nodes.
 
+mod actions;
 mod dry_runs;
 mod failover;
 mod groups;

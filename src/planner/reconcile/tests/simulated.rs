@@ -340,7 +340,14 @@ impl World {
         let current = self.workload.versions.current.number;
         for failure in plan.failures.iter().filter(|failure| failure.version == current) {
             let message = failure.message.as_str().into();
-            self.change_node(failure.node.name(), |node| node.start_failed = Some(message));
+            let is_of_stop = failure.is_of_stop;
+            self.change_node(failure.node.name(), |node| match is_of_stop {
+                true => node.stop_failed = Some(message),
+                false => node.start_failed = Some(message),
+            });
+        }
+        for (pinned, is_pinned) in &plan.pins {
+            self.change_node(pinned.name(), |node| node.is_pinned = *is_pinned);
         }
         self.events.extend(plan.events.iter().cloned());
         self.history.extend(self.tasks.iter().map(|(id, task)| (id.clone(), task.clone())));

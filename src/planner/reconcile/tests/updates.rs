@@ -353,6 +353,7 @@ fn failure_belongs_to_the_version_that_failed_though_the_same_plan_rolls_back() 
             node: node("n1"),
             message: "2 restarts were not enough".into(),
             version: failed,
+            is_of_stop: false,
         }],
         versions: world.workload.versions.roll_back(),
         ..UnitPlan::default()

@@ -1,0 +1,156 @@
+//! Actions of users that last: start, stop, restart, takeover, switch, giveback.
+//!
+//! The planner decides on the model whether one is possible; the transaction stores it in the workload's row, if no other one is in
+//! progress by then. Source: orchestration A6.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_agbot_store::event as events;
+use evenkeel_agbot_store::workload as workloads;
+use evenkeel_ids::NodeId;
+use evenkeel_planner::engine::{ActionRefusal, RequestedAction, accept};
+use evenkeel_planner::workload::{ActionGoals, Instance, LastingAction, UserAction, WorkloadRecord};
+use evenkeel_store::retry;
+use evenkeel_wire::agbot::action::ActionRequest;
+use http::StatusCode;
+
+use super::actions::{Changed, Wanted, failed, follow, without_tasks, write};
+use super::orchestration::{node_of, unknown_part};
+use super::pipeline::Refusal;
+use crate::AgbotError;
+use crate::context::Context;
+
+/// Begins an action.
+pub(super) async fn begin(
+    context: &Context,
+    wanted: &Wanted,
+    kind: LastingAction,
+    request: &ActionRequest,
+) -> Result<(), Refusal> {
+    let policy = &wanted.policy;
+    if context.model().workload(policy).is_none() {
+        return Err(without_tasks(policy));
+    }
+    let node = request.node.as_deref().map(|name| node_of(policy.org(), name));
+    let names = request.destination.iter().flatten();
+    let destinations: Vec<NodeId> = names.map(|name| node_of(policy.org(), name)).collect();
+    let is_forced = request.force.unwrap_or(false);
+    let requested = RequestedAction {
+        kind,
+        part: wanted.part.as_deref(),
+        node: node.as_ref(),
+        destinations: &destinations,
+        is_forced,
+    };
+    if node.is_some() && matches!(kind, LastingAction::Switch | LastingAction::Giveback) {
+        let text = format!("node cannot be given with the action {}", kind.name());
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, text));
+    }
+    let goals = match decide(context, wanted, &requested) {
+        Ok(goals) => goals,
+        Err(refusal) => return Err(refuse(context, wanted, refusal).await),
+    };
+    let action = UserAction {
+        id: wanted.id.clone(),
+        name: kind.name().to_owned(),
+        actor: wanted.actor.clone(),
+        unit_name: wanted.part.clone(),
+        accepted_at: context.now(),
+        is_forced,
+        goals,
+    };
+    match store(context, wanted, kind, &action).await.map_err(|error| failed(&error))? {
+        None => Err(without_tasks(policy)),
+        Some(Err(reason)) => Err(Refusal::new(StatusCode::CONFLICT, reason)),
+        Some(Ok(())) => {
+            follow(context).await;
+            Ok(())
+        }
+    }
+}
+
+/// Returns what an action is to reach; one that is in progress is named before any other reason to refuse it.
+fn decide(
+    context: &Context,
+    wanted: &Wanted,
+    requested: &RequestedAction<'_>,
+) -> Result<ActionGoals, ActionRefusal> {
+    let model = context.model();
+    let goals = accept(&model, &wanted.policy, requested);
+    let known = model.workload(&wanted.policy).and_then(|record| record.action.as_ref());
+    match (known, goals) {
+        (Some(other), Err(ActionRefusal::Conflict(_))) => Err(ActionRefusal::Conflict(other.conflict())),
+        (_, goals) => goals,
+    }
+}
+
+/// Records a refusal that the state of the policy is the reason of.
+async fn refuse(context: &Context, wanted: &Wanted, refusal: ActionRefusal) -> Refusal {
+    let reason = match refusal {
+        ActionRefusal::Malformed(text) => return Refusal::new(StatusCode::BAD_REQUEST, text),
+        ActionRefusal::NoPart(name) => return unknown_part(&wanted.policy, &name),
+        ActionRefusal::NoNode(node) => {
+            let text = format!("node: {node} does not belong to the deployment policy {}", wanted.policy);
+            return Refusal::new(StatusCode::NOT_FOUND, text);
+        }
+        ActionRefusal::Conflict(reason) => reason,
+    };
+    let recorded = retry("workload.refuse", || async {
+        let mut tx = context.database.begin().await?;
+        events::insert_event(&mut tx, &wanted.refused(&reason, context)).await?;
+        tx.commit().await?;
+        Ok::<_, AgbotError>(())
+    });
+    match recorded.await {
+        Ok(()) => Refusal::new(StatusCode::CONFLICT, reason),
+        Err(error) => failed(&error),
+    }
+}
+
+/// Stores an action in the row of its workload; none when the policy is not carried out by tasks.
+async fn store(
+    context: &Context,
+    wanted: &Wanted,
+    kind: LastingAction,
+    action: &UserAction,
+) -> Result<Option<Result<(), String>>, AgbotError> {
+    retry("workload.begin", || async {
+        let mut tx = context.database.begin().await?;
+        let Some(stored) = workloads::lock_workload(&mut tx, &wanted.policy).await? else {
+            return Ok::<_, AgbotError>(None);
+        };
+        let record: WorkloadRecord = serde_json::from_value(stored)?;
+        let mut rows: BTreeMap<NodeId, Instance> = BTreeMap::new();
+        for row in workloads::list_instances_of(&mut tx, &wanted.policy).await? {
+            rows.insert(row.node, serde_json::from_value(row.record)?);
+        }
+        let outcome = match record.begin(action.clone()) {
+            Ok(next) => {
+                let changed = Changed { record: Some(next), rows: changed_rows(&rows, action) };
+                write(&mut tx, &wanted.policy, &changed).await?;
+                let begun = wanted.event(kind.event_kind(), None, &wanted.text(), context);
+                events::insert_events(&mut tx, context.now(), &[wanted.accepted(context), begun]).await?;
+                Ok(())
+            }
+            Err(reason) => {
+                events::insert_event(&mut tx, &wanted.refused(&reason, context)).await?;
+                Err(reason)
+            }
+        };
+        tx.commit().await?;
+        Ok(Some(outcome))
+    })
+    .await
+}
+
+/// Returns the rows of nodes that differ as an action begins.
+fn changed_rows(rows: &BTreeMap<NodeId, Instance>, action: &UserAction) -> Vec<(NodeId, Instance)> {
+    let named = action.goals.iter().flat_map(|(_, goal)| goal.nodes());
+    let nodes: BTreeSet<&NodeId> = rows.keys().chain(named).collect();
+    let changed = |node: &NodeId| {
+        let before = rows.get(node).cloned().unwrap_or_default();
+        let after = before.begin(node, action);
+        (after != before).then(|| (node.clone(), after))
+    };
+    nodes.into_iter().filter_map(changed).collect()
+}

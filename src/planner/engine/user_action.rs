@@ -1,0 +1,440 @@
+//! Actions of users: whether one is accepted, what it is to reach, and when it is over.
+//!
+//! Source: orchestration A6, A11.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_ids::{NodeId, PolicyId};
+
+use crate::{
+    goal::{Count, Goal},
+    model::{Model, UnitRecord},
+    pass::Pass,
+    place::{self, Constraint, Elimination, Placed, Ranking},
+    reconcile::leaders_of,
+    supervise::action::{Progress, UnitView, is_started, progress},
+    workload::{
+        ActionEnd, ActionGoal, ActionGoals, LastingAction, SlotTasks, Task, UnitId, Workload, WorkloadRecord,
+    },
+};
+
+/// An action that a user requests.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestedAction<'a> {
+    /// What.
+    pub kind: LastingAction,
+    /// Only this workload unit.
+    pub part: Option<&'a str>,
+    /// Only this node, or the node to move to.
+    pub node: Option<&'a NodeId>,
+    /// The nodes to move to.
+    pub destinations: &'a [NodeId],
+    /// Whether the rules that a user may lift are lifted.
+    pub is_forced: bool,
+}
+
+/// Why an action is not accepted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ActionRefusal {
+    /// The request is not complete, or names what the action has no use for.
+    Malformed(String),
+    /// The policy has no such workload unit.
+    NoPart(String),
+    /// The node does not belong to the policy.
+    NoNode(NodeId),
+    /// The present state does not allow it.
+    Conflict(String),
+}
+
+/// Returns what an action is to reach.
+///
+/// # Errors
+/// Why it cannot be carried out now.
+pub fn accept(
+    model: &Model,
+    policy: &PolicyId,
+    request: &RequestedAction<'_>,
+) -> Result<ActionGoals, ActionRefusal> {
+    let (Some(record), Some(workload)) = (model.workload(policy), model.workload_of(policy)) else {
+        return Err(ActionRefusal::Conflict(format!("{policy} is not carried out by tasks")));
+    };
+    let is_meant = |id: &UnitId| request.part.is_none_or(|part| part == id.name());
+    let parts: Vec<Candidate<'_>> = model
+        .workload_units_of(policy)
+        .filter(|(id, unit)| unit.is_wanted && is_meant(id))
+        .map(|(id, unit)| Candidate { id, unit, workload })
+        .collect();
+    if let Some(part) = request.part.filter(|_| parts.is_empty()) {
+        return Err(ActionRefusal::NoPart(part.to_owned()));
+    }
+    let is_any_frozen = model.instances_of(policy).values().any(|row| row.is_frozen);
+    let is_held = record.is_stopped || record.is_frozen || is_any_frozen;
+    Accepting { record, workload, parts, request, is_held }.goals()
+}
+
+fn conflict<T>(text: String) -> Result<T, ActionRefusal> {
+    Err(ActionRefusal::Conflict(text))
+}
+
+struct Accepting<'a> {
+    record: &'a WorkloadRecord,
+    workload: &'a Workload,
+    /// The workload units that are meant.
+    parts: Vec<Candidate<'a>>,
+    request: &'a RequestedAction<'a>,
+    /// Whether something is stopped or frozen.
+    is_held: bool,
+}
+
+impl<'a> Accepting<'a> {
+    fn goals(&self) -> Result<ActionGoals, ActionRefusal> {
+        match self.request.kind {
+            LastingAction::Start => self.start(),
+            LastingAction::Stop => self.stop(),
+            LastingAction::Restart => self.restart(),
+            LastingAction::Takeover => match self.request.node {
+                Some(node) => self.place(std::slice::from_ref(node)),
+                None => {
+                    Err(ActionRefusal::Malformed("node must be given with the action takeover".to_owned()))
+                }
+            },
+            LastingAction::Switch if self.request.destinations.is_empty() => self.switch(),
+            LastingAction::Switch => self.place(self.request.destinations),
+            LastingAction::Giveback => self.give_back(),
+        }
+    }
+
+    fn policy(&self) -> &PolicyId {
+        &self.record.policy
+    }
+
+    fn part_of(&self, node: &NodeId) -> Result<&Candidate<'a>, ActionRefusal> {
+        let holds = |part: &&Candidate<'_>| part.unit.table.find(node).is_some();
+        self.parts.iter().find(holds).ok_or_else(|| ActionRefusal::NoNode(node.clone()))
+    }
+
+    /// Start and stop are about the whole policy, or one node.
+    fn check_part(&self) -> Result<(), ActionRefusal> {
+        match self.request.part {
+            Some(part) if part != "all" => Err(ActionRefusal::Malformed(format!(
+                "unit cannot be given: the action {} is about the whole policy",
+                self.request.kind.name()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn start(&self) -> Result<ActionGoals, ActionRefusal> {
+        if let Some(node) = self.request.node {
+            let part = self.part_of(node)?;
+            part.check_destination(node)?;
+            if part.has_live(node) {
+                return conflict(format!("{} runs on {node} already", self.policy()));
+            }
+            let other = part
+                .live()
+                .find_map(|task| task.node.clone())
+                .filter(|_| self.workload.goal.is_exclusive() && !self.request.is_forced);
+            if let Some(other) = other {
+                return conflict(format!(
+                    "an instance of {} is on {other}: move it with the action takeover, or start a second one with force",
+                    self.policy()
+                ));
+            }
+            return Ok(vec![(Some(part.id.part.clone()), ActionGoal::StartedOn { node: node.clone() })]);
+        }
+        self.check_part()?;
+        if !self.is_held && !self.parts.is_empty() && self.parts.iter().all(Candidate::is_started) {
+            return conflict(format!("{} is started already", self.policy()));
+        }
+        for part in self.parts.iter().filter(|part| !part.is_started()) {
+            if !part.ranking().has_order() && !self.workload.goal.is_per_node() {
+                return conflict(format!(
+                    "{} has the placement policy none: name the node to start it on",
+                    self.policy()
+                ));
+            }
+            if let Some(why) = part.no_candidate().filter(|_| !self.is_held) {
+                return conflict(why);
+            }
+        }
+        let surplus =
+            self.parts.iter().find(|part| self.workload.goal.is_exclusive() && part.live().count() > 1);
+        match surplus {
+            Some(part) => conflict(format!(
+                "{} has more than one instance in {}: stop one with the action stop and its node",
+                self.policy(),
+                part.id.name()
+            )),
+            None => Ok(vec![(None, ActionGoal::Started)]),
+        }
+    }
+
+    fn stop(&self) -> Result<ActionGoals, ActionRefusal> {
+        if let Some(node) = self.request.node {
+            let part = self.part_of(node)?;
+            let is_there = |task: &Task| !task.is_stopped() && task.node.as_ref() == Some(node);
+            if !part.tasks().any(is_there) {
+                return conflict(format!("{} does not run on {node}", self.policy()));
+            }
+            return Ok(vec![(Some(part.id.part.clone()), ActionGoal::StoppedOn { node: node.clone() })]);
+        }
+        self.check_part()?;
+        if self.record.is_stopped {
+            return conflict(format!("{} is stopped already", self.policy()));
+        }
+        Ok(vec![(None, ActionGoal::Stopped)])
+    }
+
+    fn restart(&self) -> Result<ActionGoals, ActionRefusal> {
+        self.check_update()?;
+        let node = self.request.node;
+        let part = node.map(|node| self.part_of(node)).transpose()?;
+        let is_meant = |task: &Task| node.is_none() || task.node.as_ref() == node;
+        if !self.parts.iter().flat_map(Candidate::live).any(is_meant) {
+            return conflict(format!("{} has no instance to restart", self.policy()));
+        }
+        let named = self.request.part.and_then(|_| self.parts.first());
+        let part = part.or(named).map(|part| part.id.part.clone());
+        Ok(vec![(part, ActionGoal::Restarted { node: node.cloned() })])
+    }
+
+    /// An update needs slots that stay where they are.
+    fn check_update(&self) -> Result<(), ActionRefusal> {
+        if self.record.update.is_rolling() && !self.request.is_forced {
+            return conflict(format!(
+                "an update of {} is in progress: wait until it ends, or use force",
+                self.policy()
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_moves(&self) -> Result<(), ActionRefusal> {
+        if self.workload.goal.is_per_node() {
+            return conflict(format!("{} has one instance on every node: none can move", self.policy()));
+        }
+        self.check_update()
+    }
+
+    fn place(&self, destinations: &[NodeId]) -> Result<ActionGoals, ActionRefusal> {
+        self.check_moves()?;
+        let mut nodes_of: BTreeMap<&UnitId, BTreeSet<NodeId>> = BTreeMap::new();
+        for node in destinations {
+            let part = self.part_of(node)?;
+            part.check_destination(node)?;
+            nodes_of.entry(part.id).or_default().insert(node.clone());
+        }
+        let mut goals = ActionGoals::new();
+        for part in &self.parts {
+            let Some(mut nodes) = nodes_of.remove(part.id) else { continue };
+            let most = most(&self.workload.goal);
+            if nodes.len() > most {
+                return conflict(format!(
+                    "{} nodes are named, and at most {most} instances run",
+                    nodes.len()
+                ));
+            }
+            part.fill(&mut nodes);
+            if !part.runs_exactly_on(&nodes) {
+                goals.push((Some(part.id.part.clone()), ActionGoal::Placed { nodes, is_pinned: true }));
+            }
+        }
+        if goals.is_empty() {
+            return conflict(format!("{} runs there already", self.policy()));
+        }
+        Ok(goals)
+    }
+
+    fn switch(&self) -> Result<ActionGoals, ActionRefusal> {
+        self.check_moves()?;
+        if !self.workload.goal.is_exclusive() {
+            return Err(ActionRefusal::Malformed(
+                "destination must be given: only the mode failover chooses the node".to_owned(),
+            ));
+        }
+        let mut why_not = None;
+        let mut goals = ActionGoals::new();
+        for part in &self.parts {
+            let order = part.ranking().order(&Elimination::of(&part.unit.table).remaining);
+            match order.first() {
+                Some(best) => {
+                    let nodes = BTreeSet::from([part.unit.table.node(*best).id.clone()]);
+                    goals.push((Some(part.id.part.clone()), ActionGoal::Placed { nodes, is_pinned: true }));
+                }
+                None => why_not = why_not.or_else(|| Some(part.summary())),
+            }
+        }
+        match why_not.filter(|_| goals.is_empty()) {
+            Some(why) => conflict(why),
+            None => Ok(goals),
+        }
+    }
+
+    fn give_back(&self) -> Result<ActionGoals, ActionRefusal> {
+        self.check_moves()?;
+        let mut why_not = None;
+        let mut goals = ActionGoals::new();
+        for part in &self.parts {
+            let nodes = part.leaders();
+            if part.runs_exactly_on(&nodes) {
+                continue;
+            }
+            match nodes.iter().find_map(|node| part.unavailable(node)) {
+                Some(why) => why_not = Some(why),
+                None if nodes.is_empty() => why_not = Some(part.summary()),
+                None => {
+                    goals.push((Some(part.id.part.clone()), ActionGoal::Placed { nodes, is_pinned: false }));
+                }
+            }
+        }
+        match why_not {
+            _ if !goals.is_empty() => Ok(goals),
+            Some(why) => conflict(why),
+            None => conflict(format!("{} runs on its leaders already", self.policy())),
+        }
+    }
+}
+
+/// The most instances that a user may place.
+fn most(goal: &Goal) -> usize {
+    match goal.count {
+        Count::PerNode => usize::MAX,
+        Count::Exactly(count) => count as usize,
+        Count::Between { max, .. } => max.map_or(usize::MAX, |max| max as usize),
+    }
+}
+
+/// A workload unit that an action may concern.
+struct Candidate<'a> {
+    id: &'a UnitId,
+    unit: &'a UnitRecord,
+    workload: &'a Workload,
+}
+
+impl<'a> Candidate<'a> {
+    fn tasks(&self) -> impl Iterator<Item = &'a Task> {
+        self.unit.slots.values().flat_map(SlotTasks::iter)
+    }
+
+    fn live(&self) -> impl Iterator<Item = &'a Task> {
+        self.tasks().filter(|task| task.is_live())
+    }
+
+    fn has_live(&self, node: &NodeId) -> bool {
+        self.live().any(|task| task.node.as_ref() == Some(node))
+    }
+
+    fn ranking(&self) -> Ranking<'a> {
+        Ranking::new(&self.workload.placement, self.id, &self.unit.table)
+    }
+
+    /// Returns whether everything runs that is wanted when nothing is stopped.
+    fn is_started(&self) -> bool {
+        let workload = self.workload.clone();
+        let goal = Goal { is_stopped: false, ..workload.goal };
+        let workload = Workload { goal, ..workload };
+        let view = UnitView { workload: &workload, table: &self.unit.table, tasks: self.tasks().collect() };
+        is_started(&view)
+    }
+
+    fn summary(&self) -> String {
+        let elimination = Elimination::of(&self.unit.table);
+        let report = place::report(&self.unit.table, &Placed { nodes: vec![None], elimination });
+        format!("no node of {} can take an instance: {}", self.id.name(), report.summary)
+    }
+
+    /// Returns why nothing more can start by itself.
+    fn no_candidate(&self) -> Option<String> {
+        let is_empty = Elimination::of(&self.unit.table).remaining.is_empty();
+        (is_empty && self.live().next().is_none()).then(|| self.summary())
+    }
+
+    /// Returns why a node cannot be chosen, not even by name.
+    fn unreachable(&self, node: &NodeId) -> Option<String> {
+        let row = self.unit.table.find(node)?;
+        let why = [Constraint::Eligibility, Constraint::NodeState]
+            .into_iter()
+            .find_map(|constraint| row.removed_by(constraint, 0, 1))?;
+        Some(format!("{node} cannot take an instance: {why}"))
+    }
+
+    fn check_destination(&self, node: &NodeId) -> Result<(), ActionRefusal> {
+        match self.unreachable(node) {
+            Some(why) => conflict(why),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns why a leader cannot get its instance back.
+    fn unavailable(&self, node: &NodeId) -> Option<String> {
+        let frozen = || {
+            let why = self.unit.table.find(node)?.removed_by(Constraint::Frozen, 0, 1)?;
+            Some(format!("{node} cannot take an instance: {why}"))
+        };
+        if self.has_live(node) { None } else { self.unreachable(node).or_else(frozen) }
+    }
+
+    fn leaders(&self) -> BTreeSet<NodeId> {
+        let has_task = |number: u32| self.has_live(&self.unit.table.node(number).id);
+        let leaders = leaders_of(self.workload, self.id, &self.unit.table, &has_task);
+        let numbers = leaders.of_giveback(&self.workload.goal).iter();
+        numbers.map(|number| self.unit.table.node(*number).id.clone()).collect()
+    }
+
+    /// Adds nodes that have instances already, the best ones first, so that no fewer run than wanted.
+    fn fill(&self, nodes: &mut BTreeSet<NodeId>) {
+        let wanted = Goal { is_stopped: false, ..self.workload.goal }.wanted(0) as usize;
+        let order = self.ranking().order(&Elimination::of_eligibility(&self.unit.table));
+        let ids = order.into_iter().map(|number| &self.unit.table.node(number).id);
+        for node in ids.filter(|node| self.has_live(node)) {
+            if nodes.len() >= wanted {
+                break;
+            }
+            nodes.insert(node.clone());
+        }
+    }
+
+    fn runs_exactly_on(&self, nodes: &BTreeSet<NodeId>) -> bool {
+        let live: BTreeSet<&NodeId> = self.live().filter_map(|task| task.node.as_ref()).collect();
+        let running =
+            |node: &NodeId| self.live().any(|task| task.is_running() && task.node.as_ref() == Some(node));
+        live.iter().copied().eq(nodes) && nodes.iter().all(running)
+    }
+}
+
+/// Returns the end of a workload's action, when every workload unit has reached its goal or cannot reach it.
+pub(super) fn end(pass: &mut Pass<'_>, record: &WorkloadRecord) -> Option<ActionEnd> {
+    let action = record.action.as_ref()?;
+    let (model, now) = (pass.model, pass.now);
+    let workload = model.workload_of(&record.policy)?;
+    let (mut failures, mut open) = (Vec::new(), None);
+    for (unit_id, unit) in model.workload_units_of(&record.policy).filter(|(_, unit)| unit.is_wanted) {
+        let Some(goal) = action.goal_of(&unit_id.part) else { continue };
+        let tasks = unit.slots.values().flat_map(SlotTasks::iter).collect();
+        match progress(action, goal, &UnitView { workload, table: &unit.table, tasks }, now) {
+            Progress::Done => {}
+            Progress::Failed(why) => failures.push(why),
+            Progress::Open { until } => {
+                open = Some((unit_id.clone(), until));
+                break;
+            }
+        }
+    }
+    if let Some((unit_id, until)) = open {
+        until.into_iter().for_each(|until| pass.watch_unit(&unit_id, None, until));
+        return None;
+    }
+    Some(ActionEnd { action: action.clone(), failure: summed(&failures) })
+}
+
+fn summed(failures: &[String]) -> Option<String> {
+    let first = failures.first()?;
+    Some(match failures.len() {
+        1 => first.clone(),
+        count => format!("{first}; and {} more", count - 1),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,211 @@
+//! Which actions are accepted, and what they are to reach: A6, P.
+
+use evenkeel_ids::TaskId;
+
+use super::*;
+use crate::{
+    change::Cause,
+    fixture::{at, deployment_policy},
+    goal::StartMode,
+    place::{NodeState, NodeTable, UnitNode, Verdict},
+    report::FrozenLevel,
+    supervise::UpdateState,
+    workload::{DesiredState, NodeOrder, Slot, SpecVersion, TaskState, by_slot},
+};
+
+fn node(name: &str) -> NodeId {
+    NodeId::new("o", name)
+}
+
+/// One workload unit on nodes `n1`, `n2` and `n3`, ranked in this order.
+struct Fixture {
+    record: WorkloadRecord,
+    workload: Workload,
+    id: UnitId,
+    nodes: Vec<UnitNode>,
+    running: Vec<NodeId>,
+}
+
+impl Fixture {
+    fn new(goal: Goal, running: &[&str]) -> Self {
+        let record = WorkloadRecord::new(&deployment_policy());
+        let mut workload = Workload { goal, ..Workload::new(record.policy.clone(), 1) };
+        workload.placement.order = NodeOrder::Listed;
+        Self {
+            id: UnitId::all(record.policy.clone()),
+            record,
+            workload,
+            nodes: ["n1", "n2", "n3"].map(|name| UnitNode::new(node(name))).to_vec(),
+            running: running.iter().map(|name| node(name)).collect(),
+        }
+    }
+
+    fn failover(start: StartMode, running: &[&str]) -> Self {
+        Self::new(Goal::failover(start, 16), running)
+    }
+
+    fn task(&self, number: u32, on: &NodeId) -> Task {
+        Task {
+            id: TaskId::from_text(&format!("task {number}")),
+            unit_id: self.id.clone(),
+            slot: Slot::Number(number),
+            generation: 1,
+            spec: SpecVersion { number: 1, digest: 1 },
+            node: Some(on.clone()),
+            agreement: None,
+            desired: DesiredState::Running,
+            state: TaskState::RUNNING,
+            seq: 1,
+            cause: Cause::Scale,
+            created_at: at(0),
+            start_at: at(0),
+            desired_at: Some(at(0)),
+            state_at: at(1),
+            running_at: Some(at(1)),
+            ended_at: None,
+        }
+    }
+
+    fn request(&self, request: &RequestedAction<'_>) -> Result<ActionGoals, ActionRefusal> {
+        let mut table = NodeTable::new(self.nodes.clone(), 1);
+        self.running.iter().for_each(|node| table.count_instance(node, true));
+        let tasks = (1..).zip(&self.running).map(|(number, on)| self.task(number, on));
+        let unit = UnitRecord { table, slots: by_slot(tasks), is_wanted: true, ..UnitRecord::default() };
+        let part = Candidate { id: &self.id, unit: &unit, workload: &self.workload };
+        let (record, workload) = (&self.record, &self.workload);
+        let is_held = record.is_stopped || record.is_frozen;
+        Accepting { record, workload, parts: vec![part], request, is_held }.goals()
+    }
+
+    fn act(&self, kind: LastingAction, to: &[&str]) -> Result<ActionGoals, ActionRefusal> {
+        self.act_forced(kind, to, false)
+    }
+
+    fn act_forced(
+        &self,
+        kind: LastingAction,
+        to: &[&str],
+        is_forced: bool,
+    ) -> Result<ActionGoals, ActionRefusal> {
+        let nodes: Vec<NodeId> = to.iter().map(|name| node(name)).collect();
+        let is_switch = kind == LastingAction::Switch;
+        let named = nodes.first().filter(|_| !is_switch);
+        let destinations = if is_switch { nodes.as_slice() } else { &[] };
+        self.request(&RequestedAction { kind, part: None, node: named, destinations, is_forced })
+    }
+
+    fn refused(&self, kind: LastingAction, to: &[&str]) -> String {
+        match self.act(kind, to) {
+            Err(ActionRefusal::Conflict(text)) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn placed(names: &[&str], is_pinned: bool) -> ActionGoals {
+    let nodes = names.iter().map(|name| node(name)).collect();
+    vec![(Some(crate::workload::Part::All), ActionGoal::Placed { nodes, is_pinned })]
+}
+
+/// A6-S2.
+#[test]
+fn a6_s2_frozen_node_is_chosen_only_by_name() {
+    let mut fixture = Fixture::failover(StartMode::BestAvailable, &["n1"]);
+    fixture.nodes[1].frozen = Some(FrozenLevel::Node);
+    assert_eq!(fixture.act(LastingAction::Switch, &[]), Ok(placed(&["n3"], true)));
+    assert_eq!(fixture.act(LastingAction::Switch, &["n2"]), Ok(placed(&["n2"], true)));
+    fixture.nodes[2].start_failed = Some("exit 1".into());
+    let text = fixture.refused(LastingAction::Switch, &[]);
+    assert!(text.starts_with("no node of all can take an instance"), "{text}");
+}
+
+/// A6-S4.
+#[test]
+fn a6_s4_what_is_reached_already_is_refused() {
+    let fixture = Fixture::failover(StartMode::BestAvailable, &["n1"]);
+    assert_eq!(fixture.refused(LastingAction::Start, &[]), "o/p is started already");
+    assert_eq!(fixture.refused(LastingAction::Giveback, &[]), "o/p runs on its leaders already");
+    assert_eq!(fixture.refused(LastingAction::Takeover, &["n1"]), "o/p runs there already");
+    assert!(fixture.refused(LastingAction::Stop, &["n2"]).contains("does not run on o/n2"));
+    let idle = Fixture::failover(StartMode::Never, &[]);
+    assert_eq!(idle.act(LastingAction::Start, &[]), Ok(vec![(None, ActionGoal::Started)]));
+    assert!(idle.refused(LastingAction::Restart, &[]).contains("no instance to restart"));
+}
+
+/// A2-S3, the refusal.
+#[test]
+fn a2_s3_second_failover_instance_needs_force() {
+    let fixture = Fixture::failover(StartMode::BestAvailable, &["n1"]);
+    let text = fixture.refused(LastingAction::Start, &["n2"]);
+    assert!(text.contains("is on o/n1") && text.contains("with force"), "{text}");
+    assert!(fixture.act_forced(LastingAction::Start, &["n2"], true).is_ok());
+    let second = Fixture::failover(StartMode::BestAvailable, &["n1", "n2"]);
+    assert_eq!(second.act(LastingAction::Stop, &["n2"]).map(|goals| goals.len()), Ok(1));
+}
+
+/// P-S11.
+#[test]
+fn p_s11_move_during_an_update_needs_force_and_ignores_the_expression() {
+    let mut fixture = Fixture::failover(StartMode::BestAvailable, &["n1"]);
+    fixture.nodes[1].expression = Verdict::Failed("it is false".into());
+    assert_eq!(fixture.act(LastingAction::Takeover, &["n2"]), Ok(placed(&["n2"], true)));
+    fixture.record.update.state = UpdateState::Updating;
+    for (kind, to) in [
+        (LastingAction::Takeover, vec!["n2"]),
+        (LastingAction::Switch, vec!["n2"]),
+        (LastingAction::Restart, vec![]),
+    ] {
+        let text = fixture.refused(kind, &to);
+        assert!(text.starts_with("an update of o/p is in progress"), "{text}");
+        assert!(fixture.act_forced(kind, &to, true).is_ok(), "{kind:?}");
+    }
+}
+
+#[test]
+fn a6_3_node_that_is_down_or_does_not_fit_is_refused_even_with_force() {
+    let mut fixture = Fixture::failover(StartMode::BestAvailable, &["n1"]);
+    fixture.nodes[1].state = NodeState::Down { since: at(50) };
+    fixture.nodes[2].eligibility = Verdict::Failed("wrong architecture".into());
+    for (name, why) in [("n2", "down"), ("n3", "wrong architecture")] {
+        match fixture.act_forced(LastingAction::Takeover, &[name], true) {
+            Err(ActionRefusal::Conflict(text)) => assert!(text.contains(why), "{text}"),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(fixture.act(LastingAction::Takeover, &["n9"]), Err(ActionRefusal::NoNode(node("n9"))));
+}
+
+/// A1, the last column: where a giveback leads.
+#[test]
+fn a1_giveback_leads_to_natural_leaders_or_to_the_best_available() {
+    for (start, expected) in [
+        (StartMode::Never, None),
+        (StartMode::NaturalLeader, None),
+        (StartMode::BestAvailable, Some(placed(&["n2"], false))),
+    ] {
+        let mut fixture = Fixture::failover(start, &["n3"]);
+        assert_eq!(fixture.act(LastingAction::Giveback, &[]), Ok(placed(&["n1"], false)));
+        fixture.nodes[0].frozen = Some(FrozenLevel::Instance);
+        assert_eq!(fixture.act(LastingAction::Giveback, &[]).ok(), expected, "{start:?}");
+    }
+}
+
+#[test]
+fn a6_moves_keep_the_number_of_instances() {
+    let flex = Fixture::new(Goal::flex((1, 2, 2), StartMode::BestAvailable, 0), &["n1", "n2"]);
+    assert_eq!(flex.act(LastingAction::Takeover, &["n3"]), Ok(placed(&["n1", "n3"], true)));
+    assert_eq!(flex.act(LastingAction::Switch, &["n2", "n3"]), Ok(placed(&["n2", "n3"], true)));
+    assert!(flex.refused(LastingAction::Switch, &["n1", "n2", "n3"]).contains("at most 2 instances"));
+    assert!(matches!(flex.act(LastingAction::Switch, &[]), Err(ActionRefusal::Malformed(_))));
+    let global = Fixture::new(Goal::global(), &["n1", "n2", "n3"]);
+    assert!(global.refused(LastingAction::Giveback, &[]).contains("one instance on every node"));
+}
+
+/// A3-S6, the explicit destinations.
+#[test]
+fn a3_s6_policy_without_a_ranking_starts_only_on_named_nodes() {
+    let mut fixture = Fixture::failover(StartMode::Never, &[]);
+    fixture.workload.placement.order = NodeOrder::Unranked;
+    assert!(fixture.refused(LastingAction::Start, &[]).contains("name the node"));
+    assert!(fixture.act(LastingAction::Start, &["n2"]).is_ok());
+}

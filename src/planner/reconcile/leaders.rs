@@ -1,0 +1,33 @@
+//! The leaders of a workload unit, as status and users' actions need them.
+//!
+//! Source: orchestration A1, A6 (placement); engine 6.
+
+use crate::{
+    goal::{self, Leaders},
+    place::{Elimination, NodeTable, Ranking},
+    workload::{NodeOrder, UnitId, Workload},
+};
+
+/// Returns the leaders; none when every node is one. `has_task`: whether a node has an instance.
+pub(crate) fn leaders_of(
+    workload: &Workload,
+    unit_id: &UnitId,
+    table: &NodeTable,
+    has_task: &dyn Fn(u32) -> bool,
+) -> Leaders {
+    if workload.goal.is_per_node() {
+        return Leaders::default();
+    }
+    let ranking = Ranking::new(&workload.placement, unit_id, table);
+    let ordered = |among: &roaring::RoaringBitmap| {
+        let mut order = ranking.order(among);
+        if workload.placement.order == NodeOrder::LeastInstances {
+            // What runs counts against its own node: without it, it would be the best one.
+            order.sort_by_key(|number| !has_task(*number));
+        }
+        order
+    };
+    // What runs on a node does not make the node unavailable for itself.
+    let available = Elimination::with_instances(table);
+    goal::leaders(&workload.goal, &ordered(&Elimination::of_eligibility(table)), &ordered(&available))
+}

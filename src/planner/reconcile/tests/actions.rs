@@ -1,0 +1,309 @@
+//! Actions of users that last: A1, A2, A5, A6, A11.
+
+use evenkeel_domain::orchestration::OnViolation;
+
+use super::simulated::*;
+use crate::{
+    goal::{Goal, StartMode},
+    place::Verdict,
+    supervise::action::{Progress, UnitView, progress},
+    workload::{ActionGoal, NodeOrder, Task, UserAction},
+};
+
+impl World {
+    /// A user begins an action.
+    pub fn begin(&mut self, goal: ActionGoal, is_forced: bool) {
+        let action = UserAction {
+            id: "1".into(),
+            name: "test".into(),
+            actor: "o/ann".into(),
+            unit_name: None,
+            accepted_at: self.now(),
+            is_forced,
+            goals: vec![(None, goal)],
+        };
+        for one in &mut self.nodes {
+            if action.goals[0].1.has_destination(&one.id) {
+                (one.start_failed, one.stop_failed) = (None, None);
+            }
+        }
+        self.edit(|workload| workload.action = Some(action));
+    }
+
+    /// Returns how far the action is.
+    pub fn progress(&self) -> Progress {
+        let action = self.workload.action.as_ref().expect("an action is in progress");
+        let (table, tasks) = (self.table(), self.tasks.values().collect());
+        let view = UnitView { workload: &self.workload, table: &table, tasks };
+        progress(action, &action.goals[0].1, &view, self.now())
+    }
+
+    /// Runs until the action is over, and takes it out of the row.
+    pub fn finish(&mut self, seconds: u64) -> Progress {
+        self.run_until(seconds, |world| !matches!(world.progress(), Progress::Open { .. }));
+        let over = self.progress();
+        self.edit(|workload| workload.action = None);
+        over
+    }
+
+    fn instances(&self) -> usize {
+        self.tasks.values().filter(|task| task.is_running()).count()
+    }
+}
+
+fn ranked(goal: Goal, node_count: usize) -> World {
+    let mut world = World::new(goal, node_count);
+    world.edit(|workload| workload.placement.order = NodeOrder::Listed);
+    world
+}
+
+fn failover(start: StartMode) -> World {
+    ranked(Goal::failover(start, 16), 2)
+}
+
+fn placed(names: &[&str], is_pinned: bool) -> ActionGoal {
+    ActionGoal::Placed { nodes: names.iter().map(|name| node(name)).collect(), is_pinned }
+}
+
+/// A1-S1, the start by a user.
+#[test]
+fn a1_s1_user_starts_on_the_natural_leader_what_nobody_starts() {
+    let mut world = failover(StartMode::Never);
+    world.run(120);
+    assert!(world.tasks.is_empty());
+    world.begin(ActionGoal::Started, false);
+    assert_eq!(world.finish(5), Progress::Done);
+    assert_eq!(world.running_nodes(), ["n1"]);
+    // Its node is lost: nothing happens, and what still runs there is not stopped.
+    world.take_down("n1");
+    world.run(60);
+    world.bring_back("n1");
+    world.run(60);
+    assert_eq!((world.running_nodes(), world.history.len()), (vec!["n1"], 1));
+}
+
+/// A1-S4.
+#[test]
+fn a1_s4_moved_instance_stays_until_it_is_given_back() {
+    let mut world = failover(StartMode::NaturalLeader);
+    world.run(30);
+    assert_eq!(world.running_nodes(), ["n1"]);
+    world.begin(placed(&["n2"], true), false);
+    assert_eq!(world.finish(10), Progress::Done);
+    world.run(120);
+    assert_eq!(world.running_nodes(), ["n2"]);
+    world.begin(placed(&["n1"], false), false);
+    assert_eq!(world.finish(10), Progress::Done);
+    world.run(120);
+    assert_eq!(world.running_nodes(), ["n1"]);
+}
+
+/// A2-S3.
+#[test]
+fn a2_s3_forced_second_instance_stays_until_a_user_stops_one() {
+    let mut world = failover(StartMode::BestAvailable);
+    world.run(30);
+    world.begin(ActionGoal::StartedOn { node: node("n2") }, true);
+    assert_eq!(world.finish(10), Progress::Done);
+    world.run(120);
+    assert_eq!(world.running_nodes(), ["n1", "n2"]);
+    world.begin(ActionGoal::StoppedOn { node: node("n1") }, false);
+    world.change_node("n1", |node| node.frozen = Some(crate::report::FrozenLevel::Instance));
+    assert_eq!(world.finish(10), Progress::Done);
+    world.run(120);
+    assert_eq!(world.running_nodes(), ["n2"]);
+}
+
+/// A5-S7.
+#[test]
+fn a5_s7_instance_placed_by_a_user_is_not_moved_back_for_the_expression() {
+    let mut world = failover(StartMode::BestAvailable);
+    world.edit(|workload| workload.placement.on_violation = OnViolation::Move);
+    world.change_node("n2", |node| node.expression = Verdict::Failed("it is false".into()));
+    world.run(30);
+    world.begin(placed(&["n2"], true), false);
+    assert_eq!(world.finish(10), Progress::Done);
+    world.run(120);
+    assert_eq!(world.running_nodes(), ["n2"]);
+    assert!(world.nodes[1].is_pinned);
+}
+
+/// A6-S1.
+#[test]
+fn a6_s1_takeover_creates_the_new_task_after_the_old_one_is_confirmed_stopped() {
+    let mut world = failover(StartMode::BestAvailable);
+    world.run(30);
+    world.stop_secs = 7;
+    world.begin(placed(&["n2"], true), false);
+    let over = |world: &World| !matches!(world.progress(), Progress::Open { .. });
+    let passed = world.run_until(20, |world| {
+        let on_second = |task: &&Task| task.node == Some(node("n2"));
+        let first_runs = world.tasks.values().any(|task| task.node == Some(node("n1")) && task.is_running());
+        assert!(!(first_runs && world.tasks.values().any(|task| on_second(&task))), "{:#?}", world.summary());
+        over(world)
+    });
+    assert!((8..=10).contains(&passed), "{passed} s");
+    world.edit(|workload| workload.action = None);
+    assert_eq!(world.running_nodes(), ["n2"]);
+    world.begin(placed(&["n1"], false), false);
+    assert_eq!(world.finish(20), Progress::Done);
+    assert_eq!(world.running_nodes(), ["n1"]);
+}
+
+/// A6-S3.
+#[test]
+fn a6_s3_flex_starts_the_new_instance_before_it_stops_the_old_one() {
+    let mut world = ranked(Goal::flex((1, 3, 2), StartMode::BestAvailable, 0), 3);
+    world.run(10);
+    world.start_secs = 5;
+    world.begin(placed(&["n2", "n3"], true), false);
+    world.run_until(20, |world| {
+        assert!(world.instances() >= 2, "{:#?}", world.summary());
+        !matches!(world.progress(), Progress::Open { .. })
+    });
+    assert_eq!(world.running_nodes(), ["n2", "n3"]);
+}
+
+/// A6-S6.
+#[test]
+fn a6_s6_instance_that_does_not_stop_ends_the_move_and_nothing_starts() {
+    for start in [StartMode::Never, StartMode::BestAvailable] {
+        let mut world = failover(start);
+        world.begin(ActionGoal::Started, false);
+        assert_eq!(world.finish(30), Progress::Done);
+        world.stuck.insert(node("n1"));
+        world.begin(placed(&["n2"], true), false);
+        let over = world.finish(130);
+        assert!(
+            matches!(&over, Progress::Failed(why) if why.contains("the stop on o/n1 failed")),
+            "{over:?}"
+        );
+        assert!(world.nodes[0].stop_failed.is_some());
+        world.run(120);
+        let has_started = |task: &Task| task.node == Some(node("n2")) && task.is_running();
+        assert!(!world.history.values().any(has_started), "{start:?}: {:#?}", world.summary());
+    }
+}
+
+/// A6, rule 5.
+#[test]
+fn a6_5_failed_start_ends_the_move_and_ha_starts_it_on_the_best_node() {
+    for (start, expected) in [(StartMode::BestAvailable, vec!["n1"]), (StartMode::Never, vec![])] {
+        let mut world = failover(start);
+        world.begin(ActionGoal::Started, false);
+        assert_eq!(world.finish(30), Progress::Done);
+        world.node_behaviors.insert(node("n2"), Behavior::Rejected);
+        world.begin(placed(&["n2"], true), false);
+        let over = world.finish(30);
+        assert!(matches!(&over, Progress::Failed(why) if why.contains("no such image")), "{over:?}");
+        world.run(60);
+        assert_eq!(world.running_nodes(), expected, "{start:?}");
+    }
+}
+
+/// A6, rule 6.
+#[test]
+fn a6_6_start_ends_when_it_failed_on_every_node() {
+    let mut world = failover(StartMode::Never);
+    world.behaviors.insert(1, Behavior::Rejected);
+    world.begin(ActionGoal::Started, false);
+    let over = world.finish(60);
+    assert!(matches!(&over, Progress::Failed(why) if why.contains("no node is left")), "{over:?}");
+    world.run(60);
+    assert_eq!(world.history.len(), 2, "each node is tried once: {:#?}", world.summary());
+}
+
+/// A6-S7, the end of what waited.
+#[test]
+fn a6_s7_aborted_move_leaves_nothing_that_waits() {
+    let mut world = failover(StartMode::Never);
+    world.begin(ActionGoal::Started, false);
+    assert_eq!(world.finish(30), Progress::Done);
+    world.stop_secs = 30;
+    world.begin(placed(&["n2"], true), false);
+    world.run(5);
+    world.edit(|workload| workload.action = None);
+    world.run(60);
+    assert!(world.running().is_empty() && world.last.blocked.is_empty(), "{:#?}", world.summary());
+}
+
+#[test]
+fn a6_restart_replaces_one_instance_at_a_time() {
+    let mut world = ranked(Goal::replicated(3), 3);
+    world.group(&["n1", "n2", "n3"]);
+    world.run(10);
+    let before: Vec<_> = world.running().into_iter().map(|task| task.id.clone()).collect();
+    world.begin(ActionGoal::Restarted { node: None }, false);
+    world.run_until(60, |world| {
+        assert!(world.instances() >= 2, "{:#?}", world.summary());
+        !matches!(world.progress(), Progress::Open { .. })
+    });
+    assert_eq!(world.progress(), Progress::Done);
+    let running = world.running();
+    assert_eq!(running.len(), 3);
+    assert!(running.iter().all(|task| !before.contains(&task.id)));
+}
+
+#[test]
+fn a6_stop_and_start_of_one_instance_on_every_node() {
+    let mut world = World::new(Goal::global(), 3);
+    world.run(5);
+    world.edit(|workload| workload.goal = workload.goal.stopped());
+    world.begin(ActionGoal::Stopped, false);
+    assert_eq!(world.finish(10), Progress::Done);
+    world.run(60);
+    assert!(world.running().is_empty());
+    world.edit(|workload| workload.goal = Goal { start: StartMode::Never, ..Goal::global() });
+    world.begin(ActionGoal::Started, false);
+    assert_eq!(world.finish(10), Progress::Done);
+    assert_eq!(world.running_nodes(), ["n1", "n2", "n3"]);
+}
+
+/// A11-S1.
+#[test]
+fn a11_s1_cleared_node_alone_is_tried_again() {
+    let mut world = failover(StartMode::BestAvailable);
+    for name in ["n1", "n2"] {
+        world.change_node(name, |node| node.start_failed = Some("exit 1".into()));
+    }
+    world.run(60);
+    assert!(world.tasks.values().all(|task| task.node.is_none()));
+    world.change_node("n1", |node| node.start_failed = None);
+    world.run(30);
+    assert_eq!(world.running_nodes(), ["n1"]);
+    assert!(world.nodes[1].start_failed.is_some());
+}
+
+/// A11-S2.
+#[test]
+fn a11_s2_leader_starts_when_all_nodes_are_cleared() {
+    let mut world = failover(StartMode::BestAvailable);
+    for name in ["n1", "n2"] {
+        world.change_node(name, |node| node.start_failed = Some("exit 1".into()));
+    }
+    world.run(30);
+    for name in ["n1", "n2"] {
+        world.change_node(name, |node| node.start_failed = None);
+    }
+    let passed = world.run_until(30, |world| world.running_nodes() == ["n1"]);
+    assert!((16..=20).contains(&passed), "{passed} s");
+}
+
+/// A11-S3.
+#[test]
+fn a11_s3_node_of_a_failed_stop_is_a_candidate_after_it_is_cleared() {
+    let mut world = failover(StartMode::Never);
+    world.begin(ActionGoal::Started, false);
+    assert_eq!(world.finish(30), Progress::Done);
+    world.stuck.insert(node("n1"));
+    world.begin(ActionGoal::StoppedOn { node: node("n1") }, false);
+    assert!(matches!(world.finish(130), Progress::Failed(_)));
+    // Its containers are removed by hand.
+    world.stuck.clear();
+    world.run(5);
+    assert!(world.tasks.values().all(Task::is_stopped) && world.nodes[0].stop_failed.is_some());
+    world.change_node("n1", |node| node.stop_failed = None);
+    world.begin(ActionGoal::Started, false);
+    assert_eq!(world.finish(10), Progress::Done);
+    assert_eq!(world.running_nodes(), ["n1"]);
+}

@@ -1,0 +1,195 @@
+//! Whether a workload unit has reached what a user's action wants of it.
+//!
+//! Source: orchestration A6 (rules 2 to 6).
+
+use evenkeel_ids::NodeId;
+use jiff::Timestamp;
+
+use super::{ending_text, is_of_action};
+use crate::{
+    place::{Elimination, NodeTable, UnitNode},
+    usage::later,
+    workload::{ActionGoal, Task, UserAction, Workload},
+};
+
+/// What a workload unit has.
+#[derive(Debug)]
+pub(crate) struct UnitView<'a> {
+    /// Its workload.
+    pub workload: &'a Workload,
+    /// Its nodes.
+    pub table: &'a NodeTable,
+    /// Its tasks.
+    pub tasks: Vec<&'a Task>,
+}
+
+/// How far a workload unit is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// It is on its way; `until`: when that is too late.
+    Open { until: Option<Timestamp> },
+    /// It has reached the goal.
+    Done,
+    /// It cannot reach the goal, and why.
+    Failed(String),
+}
+
+impl UnitView<'_> {
+    fn row(&self, task: &Task) -> Option<&UnitNode> {
+        self.table.find(task.node.as_ref()?)
+    }
+
+    /// Returns whether something of a task may still run, and its node will say when it does not.
+    fn is_open(&self, task: &Task) -> bool {
+        let is_lost = || self.row(task).is_none_or(|row| row.down_since().is_some());
+        !(task.is_stopped() || is_lost())
+    }
+
+    fn runs_on(&self, node: &NodeId) -> bool {
+        self.tasks
+            .iter()
+            .any(|task| task.is_wanted() && task.is_running() && task.node.as_ref() == Some(node))
+    }
+
+    fn running(&self) -> u32 {
+        let running = self.tasks.iter().filter(|task| task.is_wanted() && task.is_running());
+        running.count() as u32
+    }
+
+    /// Returns why a node cannot become what the user named it for.
+    fn failed_destination(&self, node: &NodeId) -> Option<String> {
+        let Some(row) = self.table.find(node) else { return Some(format!("{node} is gone")) };
+        if self.runs_on(node) {
+            return None;
+        }
+        if let Some(why) = &row.start_failed {
+            return Some(format!("the start on {node} failed: {why}"));
+        }
+        if row.down_since().is_some() {
+            return Some(format!("{node} is down"));
+        }
+        row.eligibility.is_failed().then(|| format!("{node} cannot run it any more"))
+    }
+
+    /// Returns why an instance that is meant does not stop.
+    fn failed_stop(&self, is_meant: impl Fn(&Task) -> bool) -> Option<String> {
+        self.tasks.iter().filter(|task| !task.is_wanted() && self.is_open(task) && is_meant(task)).find_map(
+            |task| {
+                let row = self.row(task)?;
+                let why = row.stop_failed.as_ref()?;
+                Some(format!("the stop on {} failed: {why}", row.id))
+            },
+        )
+    }
+
+    /// Returns whether everything that is meant has stopped.
+    fn is_stopped(&self, is_meant: impl Fn(&Task) -> bool) -> bool {
+        let mut meant = self.tasks.iter().filter(|task| is_meant(task));
+        meant.all(|task| task.is_stopped() || !task.is_wanted() && !self.is_open(task))
+    }
+}
+
+/// Returns whether a task is still to be started again.
+pub(super) fn is_to_restart(task: &Task, action: &UserAction, goal: &ActionGoal) -> bool {
+    let ActionGoal::Restarted { node } = goal else { return false };
+    let is_meant = node.is_none() || *node == task.node;
+    is_meant && task.is_live() && task.created_at < action.accepted_at
+}
+
+/// Returns how far a workload unit is.
+pub(crate) fn progress(
+    action: &UserAction,
+    goal: &ActionGoal,
+    view: &UnitView<'_>,
+    now: Timestamp,
+) -> Progress {
+    let is_on = |task: &Task, node: &NodeId| task.node.as_ref() == Some(node);
+    let failure = match goal {
+        ActionGoal::Started => every_candidate_failed(view),
+        ActionGoal::StartedOn { node } => view.failed_destination(node),
+        ActionGoal::Stopped => view.failed_stop(|_| true),
+        ActionGoal::StoppedOn { node } => view.failed_stop(|task| is_on(task, node)),
+        ActionGoal::Restarted { .. } => failed_restart(view, action),
+        ActionGoal::Placed { nodes, .. } => {
+            let is_elsewhere = |task: &Task| !nodes.iter().any(|node| is_on(task, node));
+            let stop = if action.is_forced { None } else { view.failed_stop(is_elsewhere) };
+            stop.or_else(|| nodes.iter().find_map(|node| view.failed_destination(node)))
+        }
+    };
+    if let Some(why) = failure {
+        return Progress::Failed(why);
+    }
+    let is_done = match goal {
+        ActionGoal::Started => is_started(view),
+        ActionGoal::StartedOn { node } => view.runs_on(node),
+        ActionGoal::Stopped => view.is_stopped(|_| true),
+        ActionGoal::StoppedOn { node } => view.is_stopped(|task| is_on(task, node)),
+        ActionGoal::Restarted { .. } => {
+            let is_left = |task: &&Task| {
+                is_to_restart(task, action, goal)
+                    || is_of_action(task, action) && task.is_live() && !task.is_running()
+            };
+            !view.tasks.iter().any(is_left)
+        }
+        ActionGoal::Placed { nodes, .. } => {
+            let is_elsewhere = |task: &Task| !nodes.iter().any(|node| is_on(task, node));
+            let is_given_up = |task: &Task| {
+                action.is_forced
+                    && !task.is_wanted()
+                    && view.row(task).is_some_and(|row| row.stop_failed.is_some())
+            };
+            nodes.iter().all(|node| view.runs_on(node))
+                && view.is_stopped(|task| is_elsewhere(task) && !is_given_up(task))
+        }
+    };
+    if is_done {
+        return Progress::Done;
+    }
+    match deadline(action, goal, view) {
+        Some(until) if now >= until => {
+            let secs = view.workload.update.start_timeout_secs;
+            Progress::Failed(format!("not everything was seen running within {secs} s"))
+        }
+        until => Progress::Open { until },
+    }
+}
+
+/// Returns when a start takes too long. What a gate blocks has no deadline: it is shown, and the user may abort.
+fn deadline(action: &UserAction, goal: &ActionGoal, view: &UnitView<'_>) -> Option<Timestamp> {
+    let secs = view.workload.update.start_timeout_secs;
+    let starting = view.tasks.iter().filter(|task| is_of_action(task, action) && task.is_live());
+    let since = starting.filter_map(|task| task.desired_at).max();
+    match goal {
+        ActionGoal::Started => Some(later(since.unwrap_or(action.accepted_at), secs)),
+        ActionGoal::Restarted { .. } => since.map(|since| later(since, secs)),
+        _ => None,
+    }
+}
+
+/// Returns whether everything runs that is wanted.
+pub(crate) fn is_started(view: &UnitView<'_>) -> bool {
+    let goal = &view.workload.goal;
+    if goal.is_per_node() {
+        return Elimination::with_instances(view.table)
+            .iter()
+            .all(|number| view.runs_on(&view.table.node(number).id));
+    }
+    view.running() >= goal.wanted(0)
+}
+
+/// Returns why nothing more can be started: the start failed on every node.
+fn every_candidate_failed(view: &UnitView<'_>) -> Option<String> {
+    let is_busy = view.tasks.iter().any(|task| task.is_wanted() && !task.is_running() && task.node.is_some());
+    if is_busy || is_started(view) || !Elimination::with_instances(view.table).is_empty() {
+        return None;
+    }
+    let failed = view.table.nodes().find_map(|row| Some((&row.id, row.start_failed.as_ref()?)))?;
+    Some(format!("no node is left; the start on {} failed: {}", failed.0, failed.1))
+}
+
+fn failed_restart(view: &UnitView<'_>, action: &UserAction) -> Option<String> {
+    let mut restarted = view.tasks.iter().filter(|task| is_of_action(task, action));
+    let failed = restarted.find(|task| task.ended_by_itself())?;
+    let node = failed.node.as_ref()?;
+    Some(format!("the instance on {node} ended after its restart: {}", ending_text(failed)))
+}
