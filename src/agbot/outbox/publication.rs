@@ -1,6 +1,7 @@
 //! The publication of tasks: what nodes whose agents read tasks find in the exchange.
 //!
-//! A task is published as it is stored when the effect is delivered, so that effects that are delivered late or twice do no harm.
+//! Tasks of other nodes are published as well: the exchange must know of all of them to refuse another mode while there are some. A
+//! task is published as it is stored when the effect is delivered, so that effects that are delivered late or twice do no harm.
 //! Source: orchestration 1.8, 2.9; engine 5.
 
 use evenkeel_agbot_store::{outbox as table, task as tasks};
@@ -27,9 +28,9 @@ pub(crate) struct Publication {
     pub partition: u32,
 }
 
-/// Returns the publication of a task, if its node reads tasks.
+/// Returns the publication of a task, if it has a node.
 pub(crate) fn publication(model: &Model, task: &Task) -> Option<Publication> {
-    let node = task.node.as_ref().filter(|node| model.is_capable(node))?;
+    let node = task.node.as_ref()?;
     let partition = model.partition_of_unit(&task.unit_id);
     Some(Publication { node: node.clone(), task: task.id.clone(), partition })
 }

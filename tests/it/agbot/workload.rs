@@ -194,3 +194,32 @@ async fn two_agbots_carry_out_one_policy_and_one_goes_on_alone() {
     drop(fleet);
     assert_eq!(hub.stop().await, 0);
 }
+
+/// 1.2: the exchange knows of the tasks on nodes whose agents do not read them, too.
+#[tokio::test]
+async fn mode_stays_while_a_node_that_reads_no_tasks_has_one() {
+    let scratch = Scratch::new();
+    let hub = hub(&scratch).await;
+    let fleet = Fleet::start(&scratch, &hub, 1).await;
+    fleet.publish(&hub, "1.0.0").await;
+    let node = "/orgs/o/nodes/edge-1";
+    let (status, body) = hub.call("PATCH", node, Some(json!({"softwareVersions": {}}))).await;
+    assert_eq!(status, 201, "{body}");
+    want(&fleet, &hub, "1.0.0", replicated(1)).await;
+    runs(&fleet, "1.0.0", 1).await;
+    let policy = "/orgs/o/business/policies/everywhere";
+    let change = async |orchestration: Value| {
+        hub.call("PATCH", policy, Some(json!({"orchestration": orchestration}))).await
+    };
+    let flex = json!({"mode": "flex", "orchestrate": "ha", "restart": {"delaySeconds": 0}});
+    let (status, refused) = change(flex.clone()).await;
+    assert_eq!((status, refused["code"].as_str()), (409, Some("conflict")), "{refused}");
+    assert_eq!(change(replicated(0)).await.0, 201);
+    eventually("the mode may change when nothing is left", || async {
+        (change(flex.clone()).await.0 == 201).then_some(())
+    })
+    .await;
+    runs(&fleet, "1.0.0", 1).await;
+    drop(fleet);
+    assert_eq!(hub.stop().await, 0);
+}
