@@ -5,6 +5,7 @@ use std::ops::Bound;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{Duration, Instant};
 
 use evenkeel_client::Client;
 use evenkeel_ids::{NodeId, PolicyId};
@@ -76,6 +77,8 @@ pub struct Context {
     inputs: mpsc::Sender<Input>,
     model: RwLock<Model>,
     placements: Mutex<BTreeMap<(NodeId, PolicyId), Placement>>,
+    /// When all heartbeats were read last.
+    heartbeats_read_at: RwLock<Option<Instant>>,
     dropped_messages: AtomicU64,
     mailbox_backlog: Mutex<Counted>,
     is_loaded: AtomicBool,
@@ -112,6 +115,7 @@ impl Context {
             inputs: sender,
             model: RwLock::new(Model::new(settings.planner.clone())),
             placements: Mutex::default(),
+            heartbeats_read_at: RwLock::default(),
             dropped_messages: AtomicU64::new(0),
             mailbox_backlog: Mutex::default(),
             is_loaded: AtomicBool::new(false),
@@ -132,6 +136,16 @@ impl Context {
     pub fn now(&self) -> Timestamp {
         let now = Timestamp::now();
         Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
+    }
+
+    /// Records that all heartbeats were read, by requests that began at this instant.
+    pub(crate) fn note_heartbeats(&self, began: Instant) {
+        *self.heartbeats_read_at.write().unwrap_or_else(PoisonError::into_inner) = Some(began);
+    }
+
+    /// Returns how long ago all heartbeats were read; `None` before the first time.
+    pub(crate) fn age_of_heartbeats(&self) -> Option<Duration> {
+        self.heartbeats_read_at.read().unwrap_or_else(PoisonError::into_inner).map(|at| at.elapsed())
     }
 
     /// Returns the agbot's id, `org/id`.

@@ -12,7 +12,9 @@ use evenkeel_planner::event::Event;
 use evenkeel_runtime::worker::Worker;
 use evenkeel_store::{StoreError, retry};
 
+use crate::AgbotError;
 use crate::context::Context;
+use crate::observe::status::heartbeats;
 
 /// Pause between renewals before the exchange has been read.
 const BEFORE_LOADED: Duration = Duration::from_millis(100);
@@ -100,12 +102,12 @@ impl Leases {
         let gained = leases.iter().filter(|(partition, fencing)| !is_held(partition, fencing)).count();
         if gained > 0
             // Records that another agbot wrote before the lease was taken must be known before anything is decided.
-            && let Err(error) = context.records.catch_up(context).await
+            && let Err(error) = catch_up(context).await
         {
             tracing::warn!(
                 error = &error as &dyn std::error::Error,
                 partitions = gained,
-                "partitions not taken over before their records are read, retrying"
+                "partitions not taken over before their records and heartbeats are read, retrying"
             );
             leases.retain(|partition, fencing| is_held(partition, fencing));
         }
@@ -129,6 +131,14 @@ impl Leases {
             context.send_events(vec![Event::PartitionsChanged { leases: BTreeMap::new() }]).await;
         }
     }
+}
+
+/// Reads what was written meanwhile. An agbot that stood still would take all nodes for silent, so it reads their heartbeats first.
+async fn catch_up(context: &Context) -> Result<(), AgbotError> {
+    if context.age_of_heartbeats().is_some_and(|age| age > context.settings.lease_time) {
+        heartbeats(context).await?;
+    }
+    context.records.catch_up(context).await
 }
 
 /// Returns whether the records were read within the duration of a lease.

@@ -159,6 +159,7 @@ fn facts<'a>(
         groups: &NO_GROUPS,
         update,
         part_count: 1,
+        gone_parts: &[],
         grace_until: None,
         settings: UnitSettings::default(),
     }

@@ -133,9 +133,14 @@ fn renew_leases(world: &mut World, index: usize) {
     }
     let held = world.agbots[index].leases.clone();
     let is_held = |partition: &u32, fencing: &u64| held.get(partition) == Some(fencing);
-    // Nothing is decided about a partition before its records are read.
-    if leases.iter().any(|(partition, fencing)| !is_held(partition, fencing)) && !catch_up(world, index) {
-        leases.retain(|partition, fencing| is_held(partition, fencing));
+    // Nothing is decided about a partition before its records are read, and before it is known which nodes are silent: the agbot may
+    // have stood still.
+    if leases.iter().any(|(partition, fencing)| !is_held(partition, fencing)) {
+        let heartbeats = world.exchange.heartbeats();
+        handle(world, index, &heartbeats, None);
+        if !catch_up(world, index) {
+            leases.retain(|partition, fencing| is_held(partition, fencing));
+        }
     }
     if leases != held {
         world.agbots[index].leases.clone_from(&leases);

@@ -73,8 +73,9 @@ impl Database {
     pub fn lease(&mut self, partition: u32, owner: usize, now: Timestamp, secs: u64) -> Option<u64> {
         let until = later(now, secs);
         match self.leases.get_mut(&partition) {
-            Some(row) if row.owner == owner => row.until = until,
+            Some(row) if row.until > now && row.owner == owner => row.until = until,
             Some(row) if row.until > now => return None,
+            // One that expired has another number, even if its owner takes it again.
             _ => {
                 self.fencing += 1;
                 self.leases.insert(partition, LeaseRow { owner, fencing: self.fencing, until });
@@ -107,7 +108,7 @@ impl Database {
         group: Option<&HaGroupFacts>,
         now: Timestamp,
     ) -> Result<Outcome, String> {
-        self.check_lease(command.lease)?;
+        self.check_lease(command.lease, now)?;
         match &command.action {
             Action::Propose { agreement, claim } => {
                 self.check_claim(claim.as_ref())?;
@@ -204,9 +205,12 @@ impl Database {
         own
     }
 
-    fn check_lease(&self, lease: Lease) -> Result<(), String> {
+    fn check_lease(&self, lease: Lease, now: Timestamp) -> Result<(), String> {
         match self.leases.get(&lease.partition) {
-            Some(row) if row.fencing == lease.fencing => Ok(()),
+            Some(row) if row.fencing == lease.fencing && row.until > now => Ok(()),
+            Some(row) if row.fencing == lease.fencing => {
+                Err(format!("the lease of partition {} expired", lease.partition))
+            }
             _ => Err(format!("the lease of partition {} has another number", lease.partition)),
         }
     }

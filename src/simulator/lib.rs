@@ -69,6 +69,8 @@ mod scenarios_proposal;
 #[cfg(test)]
 mod scenarios_rollout;
 #[cfg(test)]
+mod scenarios_suspended;
+#[cfg(test)]
 mod scenarios_workload;
 #[cfg(test)]
 mod tests;

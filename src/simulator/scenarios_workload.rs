@@ -26,7 +26,7 @@ use super::{
 const NODES: [&str; 5] = ["n1", "n2", "n3", "n4", "n5"];
 
 /// Writes workload `r` for a version of `s`.
-fn put_workload(world: &mut World, version: &str, document: &Value) {
+pub(super) fn put_workload(world: &mut World, version: &str, document: &Value) {
     put_policy(world, "r", "s", version, "site == north");
     let id = policy("r");
     let mut facts = world.exchange.policies[&id].clone();
@@ -37,17 +37,17 @@ fn put_workload(world: &mut World, version: &str, document: &Value) {
 
 /// Which agents read tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Agents {
+pub(super) enum Agents {
     Legacy,
     Capable,
     /// Every second one.
     Mixed,
 }
 
-const AGENTS: [Agents; 3] = [Agents::Legacy, Agents::Capable, Agents::Mixed];
+pub(super) const AGENTS: [Agents; 3] = [Agents::Legacy, Agents::Capable, Agents::Mixed];
 
 /// A settled world of five nodes, two agbots and workload `r`.
-fn lab(seed: u64, agents: Agents, document: &Value) -> World {
+pub(super) fn lab(seed: u64, agents: Agents, document: &Value) -> World {
     let mut world = World::new(seed, DeliberateFaults::default());
     for (number, name) in NODES.into_iter().enumerate() {
         add_node(&mut world, name, "north", 2_000);
@@ -64,7 +64,7 @@ fn lab(seed: u64, agents: Agents, document: &Value) -> World {
     world
 }
 
-fn locations(world: &World) -> BTreeSet<&'static str> {
+pub(super) fn locations(world: &World) -> BTreeSet<&'static str> {
     NODES.into_iter().filter(|name| runs(world, name, "r").is_some()).collect()
 }
 
@@ -74,11 +74,11 @@ fn instances(world: &World) -> usize {
     agents.map(|agent| agent.held.values().filter(|held| held.container == Container::Running).count()).sum()
 }
 
-fn versions(world: &World) -> Vec<String> {
+pub(super) fn versions(world: &World) -> Vec<String> {
     NODES.into_iter().filter_map(|name| runs(world, name, "r")).collect()
 }
 
-fn update_state(world: &World) -> UpdateState {
+pub(super) fn update_state(world: &World) -> UpdateState {
     world.database.workloads[&policy("r")].update.state
 }
 
@@ -94,7 +94,7 @@ fn extremes(world: &mut World, secs: u64) -> (usize, usize) {
     (lowest, highest)
 }
 
-fn replicated(count: u32) -> Value {
+pub(super) fn replicated(count: u32) -> Value {
     json!({"mode": "replicated", "replicas": count, "restart": {"delaySeconds": 1}})
 }
 

@@ -94,9 +94,10 @@ fn simulator_detects_that_update_parallelism_is_not_enforced() {
 fn simulator_detects_instances_without_an_agreement() {
     let deliberate =
         DeliberateFaults { loses_messages: true, trusts_records: true, ..DeliberateFaults::default() };
-    let (failure, ..) = run(200, 1_500, deliberate);
-    let text = failure.expect("an agbot whose messages die with it must be caught");
-    assert!(text.contains("without an owner") || text.contains("does not know"), "{text}");
+    // Other promises are broken, too: such an agbot does not see what runs.
+    let mut texts = (0..200).filter_map(|seed| simulate_with(seed, 1_500, deliberate).failure_text());
+    let is_it = |text: &String| text.contains("without an owner") || text.contains("does not know");
+    assert!(texts.any(|text| is_it(&text)), "an agbot whose messages die with it must be caught");
 }
 
 #[test]

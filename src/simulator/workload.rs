@@ -266,6 +266,11 @@ pub(crate) fn records(world: &World) -> Vec<String> {
         if waits {
             lines.push(format!("update of {policy}: {:?}", record.update));
             lines.extend(tasks_of(world, policy).map(|task| format!("{task:?}")));
+            for (unit_id, unit) in world.agbots.iter().flat_map(|one| one.model.workload_units_of(policy)) {
+                let blocked = unit.blocked.iter().map(|(step, why)| format!("{} {why}", step.slot));
+                let blocked: Vec<String> = blocked.collect();
+                lines.push(format!("{} waits for {blocked:?}", unit_text(unit_id)));
+            }
         }
     }
     lines

@@ -198,7 +198,12 @@ fn changed(context: &Context, events: Vec<Event>) -> Vec<Event> {
         .collect()
 }
 
-async fn heartbeats(context: &Context) -> Result<(), ClientError> {
+/// Reads the heartbeats of all nodes.
+///
+/// # Errors
+/// When the exchange does not respond.
+pub(crate) async fn heartbeats(context: &Context) -> Result<(), ClientError> {
+    let began = std::time::Instant::now();
     let orgs_by_pattern = context.model().node_orgs();
     for (pattern, orgs) in orgs_by_pattern {
         let client = &context.client;
@@ -215,6 +220,7 @@ async fn heartbeats(context: &Context) -> Result<(), ClientError> {
             }
         }
     }
+    context.note_heartbeats(began);
     Ok(())
 }
 

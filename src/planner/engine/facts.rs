@@ -13,7 +13,7 @@ use crate::{
     reconcile::{UnitFacts, UnitSettings},
     rolling::minimum_available,
     usage::later,
-    workload::{Slot, SlotTasks, Slots, Task, UnitId, Workload, WorkloadRecord},
+    workload::{Part, Slot, SlotTasks, Slots, Task, UnitId, Workload, WorkloadRecord},
 };
 
 /// What [`UnitFacts`] borrows.
@@ -24,6 +24,7 @@ pub(crate) struct UnitInputs<'a> {
     observed: Slots,
     groups: BTreeMap<GroupId, GroupState>,
     part_count: usize,
+    gone_parts: Vec<Part>,
     grace_until: Option<Timestamp>,
     /// When time alone changes what was seen.
     pub wake_at: Option<Timestamp>,
@@ -57,9 +58,10 @@ impl<'a> UnitInputs<'a> {
         let nodes = tasks.filter(|task| !task.state.is_ended()).filter_map(|task: &Task| task.node.as_ref());
         let groups = groups_of(pass, &unit_id.policy, nodes);
         let part_count = model.workload_units_of(&unit_id.policy).filter(|(_, unit)| unit.is_wanted).count();
+        let gone_parts = gone_parts(model, &unit_id.policy);
         let grace_until = model.began_at.map(|at| later(at, model.settings.rejoin_grace_secs));
         let grace_until = grace_until.filter(|until| pass.now < *until);
-        Self { workload, unit_id, unit, observed, groups, part_count, grace_until, wake_at }
+        Self { workload, unit_id, unit, observed, groups, part_count, gone_parts, grace_until, wake_at }
     }
 
     /// Returns the facts.
@@ -73,10 +75,21 @@ impl<'a> UnitInputs<'a> {
             groups: &self.groups,
             update: &record.update,
             part_count: self.part_count,
+            gone_parts: &self.gone_parts,
             grace_until: self.grace_until,
             settings: UnitSettings::default(),
         }
     }
+}
+
+/// Returns the parts that the status of a workload's update names and that the workload no longer has.
+fn gone_parts(model: &Model, policy: &PolicyId) -> Vec<Part> {
+    let is_gone = |part: &&Part| {
+        let unit_id = UnitId { policy: policy.clone(), part: (*part).clone() };
+        model.workload_unit(&unit_id).is_none_or(|unit| !unit.is_wanted)
+    };
+    let parts = model.workload(policy).into_iter().flat_map(|record| &record.update.parts);
+    parts.map(|(part, _)| part).filter(is_gone).cloned().collect()
 }
 
 /// Returns the HA groups of nodes, as to the service of a policy.

@@ -139,9 +139,11 @@ fn state_by(
             let is_stopping = if workload.goal.is_exclusive() {
                 model.unconfirmed_stop(agreement, now).is_some()
             } else {
-                // What the node ended by itself had stopped before, and its last report may be older than the message.
-                model.stopping_since(agreement, now).is_some()
-                    && (reason.is_of_agbot() || model.is_listed(agreement))
+                let (may_run, is_listed) =
+                    (model.stopping_since(agreement, now).is_some(), model.is_listed(agreement));
+                // The cancel may be lost, and is repeated as long as the node reports the instance. What the node ended by itself had
+                // stopped before, and its last report may be older than the message.
+                if reason.is_of_agbot() { may_run || is_listed } else { may_run && is_listed }
             };
             if is_stopping {
                 *wake_at = Some(later(at, STOP_CONFIRMATION_SECS)).filter(|until| *until > now);

@@ -23,7 +23,7 @@ use crate::{
     change::GroupState,
     place::NodeTable,
     supervise::UpdateStatus,
-    workload::{Slot, Slots, UnitId, Workload},
+    workload::{Part, Slot, Slots, UnitId, Workload},
 };
 
 pub use dry_run::{DryRun, ExpectedChange, ExpectedKind, dry_removal, dry_run};
@@ -68,6 +68,8 @@ pub struct UnitFacts<'a> {
     pub update: &'a UpdateStatus,
     /// Number of workload units of the workload.
     pub part_count: usize,
+    /// Parts that the update's status names and that the workload no longer has.
+    pub gone_parts: &'a [Part],
     /// Until when nothing is stopped after a start.
     pub grace_until: Option<Timestamp>,
     /// Times and limits.

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::{InstanceFailure, TaskChange, UnitEvent, UnitFacts, UnitPlan, placing, slot as slot_rules};
 use crate::{
-    change::{self, Cause, GroupState, Permit, Step},
+    change::{self, Cause, Change, GroupState, Permit, Step},
     claims::{Claim, Phase, Purpose, Scope},
     goal::{self, SlotCondition},
     place::{Elimination, UnitNode},
@@ -252,6 +252,14 @@ impl<'a> UnitPass<'a> {
     /// Records a permit that is used.
     pub fn keep(&mut self, permit: Permit) {
         self.plan.permits.push(permit);
+    }
+
+    /// Returns whether the instance on a node may stop, and keeps the permit for it.
+    pub fn permits_stop(&mut self, slot: &Slot, node: &NodeId, cause: Cause) -> bool {
+        let change = Change::Stop { node: node.clone() };
+        let step = Step { unit_id: self.facts.unit_id.clone(), slot: slot.clone(), change, cause };
+        let permit = self.permit(&step);
+        permit.map(|permit| self.keep(permit)).is_some()
     }
 
     /// Records what blocks a step.

@@ -54,7 +54,7 @@ pub struct InstanceFailure {
     pub node: NodeId,
     /// Why, in words.
     pub message: String,
-    /// The number of the version that failed.
+    /// The number of the version that failed; another one may succeed.
     pub version: u64,
     /// Whether a stop failed, and not a start.
     pub is_of_stop: bool,

@@ -2,7 +2,12 @@
 //!
 //! Source: orchestration B6 to B8, A1, A2.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::AddAssign as _,
+};
+
+use evenkeel_ids::{GroupId, NodeId};
 
 use super::UnitPass;
 use crate::{
@@ -130,7 +135,7 @@ fn remove(pass: &mut UnitPass<'_>, used: &[Slot], surplus: u32, is_to_nothing: b
     let ranking = pass.ranking().order(&Elimination::of_eligibility(pass.facts.table));
     let positions: BTreeMap<u32, usize> = ranking.into_iter().zip(0..).collect();
     let table = pass.facts.table;
-    let rank = |node: &evenkeel_ids::NodeId| {
+    let rank = |node: &NodeId| {
         let number = table.number(node);
         match number.filter(|number| table.node(*number).is_pinned) {
             // What a user started somewhere stays longest.
@@ -144,19 +149,57 @@ fn remove(pass: &mut UnitPass<'_>, used: &[Slot], surplus: u32, is_to_nothing: b
     let order = goal::removal_order(pass.facts.workload.goal.surplus, candidates, rank);
     // That nothing is wanted any more is a user's explicit request.
     let cause = if is_to_nothing { Cause::User { force: true } } else { Cause::Scale };
-    let mut left = surplus;
+    let (mut left, mut in_groups) = (surplus, InstancesInGroups::of(pass));
     for slot in order {
         if left == 0 {
             break;
         }
-        if may_remove(pass, &slot, cause) {
+        if may_remove(pass, &slot, cause, &in_groups) {
+            in_groups.subtract(pass, &slot);
             pass.remove_slot(&slot);
             left -= 1;
         }
     }
 }
 
-fn may_remove(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause) -> bool {
+/// The running instances in each HA group, those of other policies for the same service included.
+struct InstancesInGroups(BTreeMap<GroupId, usize>);
+
+impl InstancesInGroups {
+    fn of(pass: &UnitPass<'_>) -> Self {
+        let mut counts: BTreeMap<GroupId, usize> = BTreeMap::new();
+        let mut own: BTreeSet<NodeId> = BTreeSet::new();
+        for slot in pass.facts.slots.keys() {
+            for node in nodes_in_groups(pass, slot) {
+                counts.entry(node.1).or_default().add_assign(1);
+                own.insert(node.0);
+            }
+        }
+        for (id, group) in pass.facts.groups {
+            let others = group.running.iter().filter(|node| !own.contains(*node)).count();
+            counts.entry(id.clone()).or_default().add_assign(others);
+        }
+        Self(counts)
+    }
+
+    /// Counts the instances of a slot no longer.
+    fn subtract(&mut self, pass: &UnitPass<'_>, slot: &Slot) {
+        for (_, group) in nodes_in_groups(pass, slot) {
+            if let Some(count) = self.0.get_mut(&group) {
+                *count = count.saturating_sub(1);
+            }
+        }
+    }
+}
+
+/// Returns the nodes in HA groups on which a slot has running instances, each with its group.
+fn nodes_in_groups(pass: &UnitPass<'_>, slot: &Slot) -> Vec<(NodeId, GroupId)> {
+    let running = pass.tasks(slot).wanted().filter(|task| task.is_running() && !pass.is_node_lost(task));
+    let nodes = running.filter_map(|task| pass.node_of(task));
+    nodes.filter_map(|node| Some((node.id.clone(), node.group.clone()?))).collect()
+}
+
+fn may_remove(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause, in_groups: &InstancesInGroups) -> bool {
     let live = pass.tasks(slot).wanted().filter(|task| !task.state.is_ended());
     let nodes: Vec<_> = live.filter_map(|task| task.node.clone()).collect();
     let unit_id = pass.facts.unit_id;
@@ -169,7 +212,7 @@ fn may_remove(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause) -> bool {
     }
     let steps: Vec<Step> = nodes.into_iter().map(|node| step(Change::Stop { node })).collect();
     for step in steps {
-        if let Some(blocked) = last_member(pass, &step).filter(|_| !cause.is_forced()) {
+        if let Some(blocked) = last_member(pass, &step, in_groups).filter(|_| !cause.is_forced()) {
             pass.block(&step, blocked);
             return false;
         }
@@ -182,10 +225,11 @@ fn may_remove(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause) -> bool {
 }
 
 /// Returns that the only running instance of an HA group would be removed; another one goes instead.
-fn last_member(pass: &UnitPass<'_>, step: &Step) -> Option<Blocked> {
-    let node = step.node()?;
-    let group = pass.group_of(node)?;
-    let is_last = group.running.contains(node) && group.running.len() == 1 && group.facts.members.len() > 1;
+fn last_member(pass: &UnitPass<'_>, step: &Step, in_groups: &InstancesInGroups) -> Option<Blocked> {
+    let group = pass.group_of(step.node()?)?;
+    let own = nodes_in_groups(pass, &step.slot).into_iter().filter(|(_, id)| *id == group.facts.id).count();
+    let count = in_groups.0.get(&group.facts.id).copied().unwrap_or_default();
+    let is_last = own > 0 && count <= own && group.facts.members.len() > 1;
     is_last.then(|| Blocked::HaMinimum {
         group: group.facts.id.clone(),
         service: group.service.clone(),

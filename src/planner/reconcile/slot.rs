@@ -107,19 +107,13 @@ fn stop_duplicates(pass: &mut UnitPass<'_>, slot: &Slot) {
         let may_stop = match &task.node {
             _ if loses_nothing => true,
             _ if !newest.is_running() => false,
-            Some(node) if task.node != newest.node => permits_stop(pass, slot, node, newest.cause),
+            Some(node) if task.node != newest.node => pass.permits_stop(slot, node, newest.cause),
             _ => true,
         };
         if may_stop {
             pass.raise(slot, &task.id, DesiredState::Shutdown);
         }
     }
-}
-
-fn permits_stop(pass: &mut UnitPass<'_>, slot: &Slot, node: &NodeId, cause: Cause) -> bool {
-    let step = step(pass, slot, Change::Stop { node: node.clone() }, cause);
-    let permit = pass.permit(&step);
-    permit.map(|permit| pass.keep(permit)).is_some()
 }
 
 fn step(pass: &UnitPass<'_>, slot: &Slot, change: Change, cause: Cause) -> Step {
@@ -129,7 +123,7 @@ fn step(pass: &UnitPass<'_>, slot: &Slot, change: Change, cause: Cause) -> Step 
 /// Ends a task whose node is lost or must not have it, and lets another node take over.
 fn give_up(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, cause: Cause) {
     let Some(node) = &task.node else { return };
-    if !permits_stop(pass, slot, node, cause) {
+    if !pass.permits_stop(slot, node, cause) {
         return;
     }
     pass.raise(slot, &task.id, DesiredState::Shutdown);
@@ -209,7 +203,7 @@ fn relocate(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, cause: Cause) {
     let (Some(node), Some(own)) = (task.node.clone(), pass.node_of(task)) else { return };
     let goal = pass.facts.workload.goal;
     if goal.is_per_node() {
-        if permits_stop(pass, slot, &node, cause) {
+        if pass.permits_stop(slot, &node, cause) {
             pass.raise(slot, &task.id, DesiredState::Shutdown);
         }
         return;
@@ -230,7 +224,7 @@ fn relocate(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, cause: Cause) {
             pass.create(slot, spec, cause, Some(&candidate));
         }
         None if cause == Cause::Drain && !goal.is_exclusive() => {
-            if permits_stop(pass, slot, &node, cause) {
+            if pass.permits_stop(slot, &node, cause) {
                 pass.raise(slot, &task.id, DesiredState::Shutdown);
                 replace_elsewhere(pass, slot, task, cause, pass.now);
             }

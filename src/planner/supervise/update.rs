@@ -26,6 +26,8 @@ const BLOCKED_SLOTS: usize = 20;
 
 /// Continues the update of a workload in one workload unit.
 pub(crate) fn plan(pass: &mut UnitPass<'_>) {
+    // Nobody else would end their share.
+    pass.update.parts.retain(|(part, _)| !pass.facts.gone_parts.contains(part));
     let dirty = dirty_slots(pass);
     if !begin(pass, &dirty) {
         return;
@@ -165,12 +167,30 @@ fn is_finished(pass: &mut UnitPass<'_>, slot: &Slot, ticket: &Ticket, timeout_se
     let Some(id) = &ticket.task else { return !is_dirty(pass, slot) || pass.tasks(slot).is_running() };
     let task = pass.tasks(slot).iter().find(|task| task.id == *id);
     let deadline = later(task.map_or(ticket.since, |task| may_run_at(task).max(ticket.since)), timeout_secs);
-    let is_finished = pass.now >= deadline
-        || task.is_none_or(|task| task.is_running() || task.state.is_ended() || !task.is_wanted());
-    if !is_finished {
+    let is_over = task.is_none_or(|task| task.state.is_ended() || !task.is_wanted());
+    let is_running = task.is_some_and(Task::is_running);
+    if !is_over && is_running {
+        return is_alone(pass, slot, id);
+    }
+    if !is_over && pass.now < deadline {
         pass.wake(deadline);
     }
-    is_finished
+    is_over || pass.now >= deadline
+}
+
+/// Returns whether the instance before is gone. The slot is in work until then, so that there are never more instances than wanted and
+/// slots in work.
+fn is_alone(pass: &mut UnitPass<'_>, slot: &Slot, id: &TaskId) -> bool {
+    let timeout_secs = pass.facts.settings.old_task_timeout_secs;
+    let others = pass.tasks(slot).iter().filter(|task| task.id != *id && !task.is_stopped());
+    let stays = others.filter(|task| !pass.is_node_lost(task)).map(|task| {
+        // One that does not confirm its stop is waited for as long as the start of another one would wait.
+        (!task.is_wanted()).then(|| later(task.desired_at.unwrap_or(task.created_at), timeout_secs))
+    });
+    let stays: Vec<Option<Timestamp>> =
+        stays.filter(|until| until.is_none_or(|until| pass.now < until)).collect();
+    stays.iter().flatten().for_each(|until| pass.wake(*until));
+    stays.is_empty()
 }
 
 /// Counts tasks of the update that failed, and pauses it or rolls it back when there are too many. Returns whether it did.
@@ -310,6 +330,9 @@ fn note_blocked(pass: &mut UnitPass<'_>, first: usize, is_proceeding: bool) {
 
 /// Replaces the tasks of one slot by one of the workload's version; returns it, or none when a gate blocks.
 fn replace(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause) -> Option<TaskId> {
+    if !stop_earlier(pass, slot, cause) {
+        return None;
+    }
     let old: Vec<Task> = pass.tasks(slot).wanted().cloned().collect();
     let live = old.iter().find(|task| !task.state.is_ended() && task.node.is_some());
     let node = live.and_then(|task| task.node.clone());
@@ -334,6 +357,21 @@ fn replace(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause) -> Option<TaskId>
         Slot::Number(_) => destination,
     };
     Some(pass.create(slot, target(pass), cause, on_node.as_ref()))
+}
+
+/// Stops what a move or an update before has left in a slot beside its newest instance, as far as the gates allow that. Returns whether
+/// nothing is left of it.
+fn stop_earlier(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause) -> bool {
+    let running: Vec<Task> = pass.tasks(slot).wanted().filter(|task| task.is_running()).cloned().collect();
+    running.iter().skip(1).all(|task| {
+        let is_beside = task.node == running[0].node;
+        let may_stop =
+            task.node.as_ref().is_none_or(|node| is_beside || pass.permits_stop(slot, node, cause));
+        if may_stop {
+            pass.raise(slot, &task.id, DesiredState::Shutdown);
+        }
+        may_stop
+    })
 }
 
 fn wants_start_first(pass: &UnitPass<'_>) -> bool {

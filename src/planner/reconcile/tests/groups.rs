@@ -124,3 +124,17 @@ fn p_s16_scale_down_keeps_the_last_member_of_a_group() {
     world.run(10);
     assert_eq!(world.running_nodes(), ["n1", "n3"]);
 }
+
+/// The group keeps one as long as the node has another one.
+#[test]
+fn scale_down_takes_one_of_two_instances_on_the_only_member_that_has_some() {
+    let mut world = World::new(Goal::replicated(2), 1);
+    world.group(&["n1", "n9"]);
+    world.change_node("n1", |node| node.is_capable = true);
+    world.edit(|workload| workload.placement.max_per_node = 2);
+    world.run(5);
+    assert_eq!(world.running_nodes(), ["n1", "n1"]);
+    world.edit(|workload| workload.goal = Goal::replicated(1));
+    world.run(10);
+    assert_eq!(world.running_nodes(), ["n1"]);
+}

@@ -273,6 +273,7 @@ impl World {
             groups: &groups,
             update: &self.update,
             part_count: 1,
+            gone_parts: &[],
             grace_until: None,
             settings: self.settings,
         };
@@ -468,21 +469,15 @@ impl World {
         }
     }
 
-    /// A claim ends when its node stops nothing any more and its slot is not being updated.
+    /// A claim ends when its node stops nothing any more, and what it has runs for as long as it is monitored.
     fn release_claims(&mut self) {
-        let tasks = &self.tasks;
-        let open: BTreeSet<&Slot> = self
-            .update
-            .tickets()
-            .filter(|(_, _, one)| one.done_at.is_none())
-            .map(|(_, slot, _)| slot)
-            .collect();
+        let (tasks, now) = (&self.tasks, self.now());
+        let monitor_secs = self.workload.update.monitor_secs;
         let is_busy = |claim: &Claim| {
             let mut on_node = tasks.values().filter(|task| task.node.as_ref() == Some(&claim.node));
             on_node.any(|task| {
-                let is_stopping = !task.is_wanted() && !task.state.is_ended();
-                let is_unfinished = task.is_wanted() && !task.is_running();
-                is_stopping || is_unfinished || task.is_wanted() && open.contains(&task.slot)
+                let is_monitored = task.running_at.is_none_or(|at| now < later(at, monitor_secs));
+                !task.state.is_ended() && (!task.is_wanted() || is_monitored)
             })
         };
         let before = self.claims.len();

@@ -72,6 +72,7 @@ fn full_reconcile_and_one_failure_of_ten_thousand_slots_are_quick() {
         groups: &groups,
         update: &world.update,
         part_count: 1,
+        gone_parts: &[],
         grace_until: None,
         settings: world.settings,
     };

@@ -1,11 +1,15 @@
 //! Updates and rollbacks: B5, B11, B12, P.
 
+use evenkeel_domain::orchestration::OnExhausted;
+
 use super::{history_of, simulated::*};
 use crate::{
     engine::StoredPlan,
+    facts::Availability,
     fixture::deployment_policy,
     goal::Goal,
     reconcile::{InstanceFailure, UnitPlan},
+    report::FrozenLevel,
     settings::{FailureAction, UpdateOrder},
     supervise::{UpdateEvent, UpdateState},
     usage::secs_since,
@@ -362,4 +366,64 @@ fn failure_belongs_to_the_version_that_failed_though_the_same_plan_rolls_back() 
     let stored = world.with_facts(|facts, now| StoredPlan::new(&plan, facts, &record, now));
     let versions = stored.instances.iter().filter_map(|(_, row)| Some(row.failed.as_ref()?.version));
     assert_eq!(versions.collect::<Vec<_>>(), [failed]);
+}
+
+/// Engine 8: an instance that is stopping is still one.
+#[test]
+fn start_first_takes_the_next_slot_when_the_instance_before_is_gone() {
+    let mut world = running(3, 5, |workload| workload.update.order = UpdateOrder::StartFirst);
+    world.stop_secs = 10;
+    world.write(2);
+    world.run_until(120, |world| {
+        let count = world.tasks.values().filter(|task| task.is_running()).count();
+        assert!((3..=4).contains(&count), "{:#?}", world.summary());
+        world.update.state == UpdateState::Completed
+    });
+}
+
+#[test]
+fn instance_that_never_confirms_its_stop_holds_a_start_first_update_up_for_a_limited_time() {
+    let mut world = running(2, 4, |workload| workload.update.order = UpdateOrder::StartFirst);
+    world.stuck.insert(node("n1"));
+    world.write(2);
+    let passed = ends(&mut world, UpdateState::Completed);
+    assert!((60..=90).contains(&passed), "{passed} s");
+    assert_eq!(world.running_versions(), [2, 2]);
+}
+
+#[test]
+fn instance_that_a_move_has_left_stops_before_the_slot_gets_another_version() {
+    let mut world = running(1, 3, |workload| workload.update.order = UpdateOrder::StartFirst);
+    world.set_availability("n1", Availability::Drain);
+    world.reconcile();
+    let frozen = |world: &mut World, frozen| world.change_node("n1", |node| node.frozen = frozen);
+    frozen(&mut world, Some(FrozenLevel::Node));
+    world.run(5);
+    assert_eq!(world.running_nodes(), ["n1", "n2"]);
+    world.write(2);
+    for _ in 0..10 {
+        world.run(1);
+        assert_eq!(world.running_versions(), [1, 1]);
+    }
+    frozen(&mut world, None);
+    ends(&mut world, UpdateState::Completed);
+    assert_eq!(world.running_versions(), [2]);
+}
+
+/// A11: what failed with the version before says nothing about the next one.
+#[test]
+fn node_on_which_the_version_before_was_exhausted_is_tried_with_the_next_one() {
+    let mut world = running(2, 2, |workload| {
+        workload.restart.max_attempts = 1;
+        workload.restart.delay_seconds = 1;
+        workload.restart.on_exhausted = OnExhausted::Switch;
+    });
+    // The other slot is in work meanwhile.
+    world.node_behaviors.insert(node("n1"), Behavior::Hangs);
+    world.write(2);
+    world.run(2);
+    world.node_behaviors.insert(node("n2"), Behavior::Exits(1, 1));
+    world.run_until(120, |world| world.has_event("restart.exhausted"));
+    world.node_behaviors.clear();
+    world.run_until(120, |world| world.running_versions() == [2, 2]);
 }
