@@ -40,6 +40,8 @@ pub struct WantedPolicy {
     pub written_at: Option<Timestamp>,
     /// How many instances it has at least, if the hub counts them.
     pub least_instances: usize,
+    /// Whether its instances start only when a user requests it.
+    pub is_started_by_users: bool,
 }
 
 impl WantedPolicy {
@@ -60,7 +62,8 @@ impl WantedPolicy {
         let versions = versions.into_iter().map(|one| one.version).collect();
         let orchestration = policy.orchestration.clone().and_then(|text| Orchestration::try_from(text).ok());
         let least_instances = orchestration.as_ref().map_or(0, least_instances);
-        Self { id, versions, written_at: instant(&policy.last_updated), least_instances }
+        let is_started_by_users = orchestration.is_some_and(|one| one.orchestrate == Orchestrate::No);
+        Self { id, versions, written_at: instant(&policy.last_updated), least_instances, is_started_by_users }
     }
 
     /// Progress of the policy.
@@ -115,6 +118,10 @@ impl WantedPolicy {
                 None if running < self.least_instances => {
                     Progress::Pending(format!("{running} of {} instances run", self.least_instances))
                 }
+                None if total == 0 && self.is_started_by_users => Progress::Done(format!(
+                    "policy {} is written; start it with: hzn exchange deployment orch start {}",
+                    self.id, self.id
+                )),
                 None if total == 0 => Progress::Done(format!("policy {} selects no node", self.id)),
                 None => Progress::Done(format!("policy {} is carried out on {total} nodes", self.id)),
             },
@@ -270,6 +277,15 @@ mod tests {
         assert!(matches!(judge(&[new.clone(), left_out("no-task")]), Progress::Pending(_)));
         let all = judge(&[new, placed("o/n2", "2.0.0", true), left_out("no-task")]);
         assert_eq!(all, Progress::Done("policy o/p is carried out on 2 nodes".to_owned()));
+    }
+
+    #[test]
+    fn policy_that_users_start_is_carried_out_when_it_is_read() {
+        let policy = json!({"orchestration": {"mode": "failover"}, "lastUpdated": ""});
+        let policy: DeploymentPolicyResponse = serde_json::from_value(policy).expect("a policy");
+        let wanted = WantedPolicy::of("o/p".to_owned(), &policy);
+        let found = wanted.judge(&reasons(Some("2026-01-01T00:00:05Z"), &[left_out("no-task")]), &[]);
+        assert!(matches!(&found, Progress::Done(text) if text.contains("orch start o/p")), "{found:?}");
     }
 
     #[test]

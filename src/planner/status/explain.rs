@@ -11,6 +11,7 @@ use roaring::RoaringBitmap;
 use super::part::selected;
 use crate::{
     explain::{Explanation, explain},
+    goal::StartMode,
     model::{Model, UnitRecord},
     place::{
         Constraint, EliminatedNode, Elimination, NodeTable, Ranking, UnplacedCause, Want, cause,
@@ -346,5 +347,8 @@ pub fn why_no_task(model: &Model, node: &NodeId, policy: &PolicyId) -> Option<St
     }
     let live = unit.slots.values().flat_map(SlotTasks::iter).filter(|task| task.is_live()).count();
     let wanted = workload.goal.wanted(live as u32);
+    if live < wanted as usize && workload.goal.start == StartMode::Never {
+        return Some("not started: orchestrate is no, so a user starts it with the action start".to_owned());
+    }
     Some(format!("not needed: {live} of {wanted} wanted instances are on other nodes"))
 }
