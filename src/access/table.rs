@@ -105,6 +105,7 @@ table! {
     NodeOrchestrationWrite, "WRITE", "node", b"Y-Yo---", b"Y------", b"Y------", "Say whether services are placed on a node; not for the node itself.";
     NodeTaskPublish, "WRITE", "node", b"Y----YY", b"Y-----Y", b"Y-----Y", "Publish what is wanted of a node's tasks; only for agbots, each for the policies that it serves.";
     NodeTaskReport, "WRITE", "node", b"Y---s--", b"Y------", b"Y------", "Report the state of a node's tasks; only for the node itself.";
+    NodeReport, "WRITE", "node", b"Y---s--", b"Y------", b"Y------", "Report the state and the statistics of a node; only for the node itself.";
     NodeMessage, "SEND_MSG_TO_NODE", "node", b"Y-Y--YY", b"Y----YY", b"Y----YY", "Send a message to a node.";
     NodesSearch, "READ", "node", b"Y-Y--YY", b"Y-----Y", b"Y-----Y", "Search nodes for a pattern or policy; node health.";
     HaGroupWrite, "WRITE", "node", b"Y-YY---", b"Y------", b"Y------", "Create, change or delete an HA group (its own rules follow).";

@@ -43,6 +43,7 @@ use observe::ExchangeObserver;
 use observe::condition::ConditionRecorder;
 use observe::log::LogTail;
 use observe::lookup::RecordReader;
+use observe::statistics::StatisticsReader;
 use observe::status::{AwaitedPoller, HeartbeatReader, StatusPoller};
 use outbox::Deliverer;
 use purge::{HistoryPurge, LogPurge};
@@ -88,6 +89,7 @@ impl Agbot {
         tasks.spawn(workers.run(AwaitedPoller::new(context.clone()), shutdown.clone()));
         tasks.spawn(workers.run(StatusPoller(context.clone()), shutdown.clone()));
         tasks.spawn(workers.run(HeartbeatReader(context.clone()), shutdown.clone()));
+        tasks.spawn(workers.run(StatisticsReader::new(context.clone()), shutdown.clone()));
         tasks.spawn(workers.run(LogTail::new(context.clone()), shutdown.clone()));
         tasks.spawn(workers.run(RecordReader::new(context.clone()), shutdown.clone()));
         tasks.spawn(workers.run(ConditionRecorder::new(context.clone()), shutdown.clone()));

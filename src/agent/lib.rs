@@ -21,6 +21,7 @@ mod machine;
 mod offered;
 mod order;
 mod settings;
+mod statistics;
 pub mod step;
 pub mod upgrade;
 mod workers;

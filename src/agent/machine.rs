@@ -35,7 +35,7 @@ impl Machine {
     pub fn read(made_up_id: &str) -> Self {
         Self {
             cpus: std::thread::available_parallelism().map_or(1, |count| count.get() as u64),
-            memory_mb: memory_mb(&read("/proc/meminfo")),
+            memory_mb: meminfo_mb(&read("/proc/meminfo"), "MemTotal:").unwrap_or_default(),
             arch: arch(std::env::consts::ARCH),
             hardware_id: hardware_id().unwrap_or_else(|| made_up_id.to_owned()),
             system: system(&read("/etc/os-release")),
@@ -61,14 +61,16 @@ impl Machine {
     }
 }
 
-fn read(path: &str) -> String {
+/// Reads a file of the system; empty when it has none.
+pub(crate) fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-fn memory_mb(meminfo: &str) -> u64 {
-    let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kilobytes = total.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
-    kilobytes.unwrap_or_default() / 1024
+/// Returns a size of `/proc/meminfo` in MB; `name` ends with a colon.
+pub(crate) fn meminfo_mb(meminfo: &str, name: &str) -> Option<u64> {
+    let size = meminfo.lines().find_map(|line| line.strip_prefix(name))?;
+    let kilobytes: u64 = size.split_whitespace().next()?.parse().ok()?;
+    Some(kilobytes / 1024)
 }
 
 fn arch(rust_name: &'static str) -> &'static str {
@@ -129,7 +131,7 @@ mod tests {
 
     #[test]
     fn system_files_are_read() {
-        assert_eq!(memory_mb("MemTotal:        2048000 kB\nMemFree: 1 kB\n"), 2000);
+        assert_eq!(meminfo_mb("MemTotal:        2048000 kB\nMemFree: 1 kB\n", "MemTotal:"), Some(2000));
         assert_eq!(system("NAME=x\nID=\"ubuntu\"\n"), "ubuntu");
         assert_eq!(system("ID=plan9\n"), "");
         let trie = "  |-- 10.0.0.5\n     /32 host LOCAL\n  |-- 127.0.0.1\n     /32 host LOCAL\n  |-- 10.0.0.0\n     /32 link BROADCAST\n";

@@ -32,6 +32,8 @@ pub struct Json {
     /// The named schemas that it may have: each stands for one example.
     pub(crate) kinds: Vec<Kind>,
     check: Option<Check>,
+    /// Whether a request may come without it.
+    pub(crate) is_optional: bool,
 }
 
 /// One of the schemas that a body may have.
@@ -63,6 +65,18 @@ impl Content {
     #[must_use]
     pub fn read<T: ToSchema + DeserializeOwned>() -> Content {
         Content::Json(Json { check: Some(check::<T>), ..Json::of::<T>() })
+    }
+
+    /// JSON that a handler reads as a type, unless there is no body.
+    #[must_use]
+    pub fn read_optional<T: ToSchema + DeserializeOwned>() -> Content {
+        Content::Json(Json { check: Some(check::<T>), is_optional: true, ..Json::of::<T>() })
+    }
+
+    /// Whether a request may come without this body.
+    #[must_use]
+    pub fn is_optional(&self) -> bool {
+        matches!(self, Content::Json(json) if json.is_optional)
     }
 
     /// A JSON list that a handler reads as a list of a type.
@@ -135,7 +149,7 @@ impl Json {
         let name = T::name().to_string();
         parts.push((name.clone(), T::schema()));
         let schema = Box::new(RefOr::Ref(Ref::from_schema_name(name.clone())));
-        Json { schema, parts, kinds: vec![Kind { name, is_list: false }], check: None }
+        Json { schema, parts, kinds: vec![Kind { name, is_list: false }], check: None, is_optional: false }
     }
 
     fn list_of<T: ToSchema>() -> Json {

@@ -146,7 +146,7 @@ impl Writer<'_> {
         let media = self.examples.media(content, ContentBuilder::new().schema(Some(schema)));
         let body = RequestBodyBuilder::new().content(media_type, media);
         // A text may be empty, and then is not there for who reads the request.
-        let is_required = matches!(content, Content::Json(_));
+        let is_required = matches!(content, Content::Json(_)) && !content.is_optional();
         Some(body.required(Some(if is_required { Required::True } else { Required::False })).build())
     }
 

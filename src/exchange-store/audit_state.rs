@@ -196,10 +196,10 @@ kinds! {
             FROM node
             WHERE org = audited.org AND node = audited.id",
     }
-    /// What a node's owner wants of orchestration on it.
+    /// What a node's owner wants of orchestration on it, and what the node does.
     NodeOrchestration {
         name: "node_orchestration", parent: None, lock: "FOR NO KEY UPDATE", order: "node",
-        rows: "SELECT org, node, availability, is_frozen
+        rows: "SELECT org, node, availability, is_frozen, monitor_state, compat_version
             FROM node
             WHERE org = audited.org AND node = audited.id",
     }

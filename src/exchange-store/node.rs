@@ -404,23 +404,6 @@ pub async fn has_node(conn: &mut PgConnection, org: &str, node: &str) -> Result<
     Ok(row.is_there)
 }
 
-/// Finds the availability of a node (`active`, `pause` or `drain`) and whether it is frozen; `None` when it does not exist.
-pub async fn find_orchestration(
-    conn: &mut PgConnection,
-    org: &str,
-    node: &str,
-) -> Result<Option<(String, bool)>, StoreError> {
-    let row = sqlx::query!(
-        "-- node.find_orchestration
-        SELECT availability, is_frozen FROM node WHERE org = $1 AND node = $2",
-        org,
-        node,
-    )
-    .fetch_optional(conn)
-    .await?;
-    Ok(row.map(|row| (row.availability, row.is_frozen)))
-}
-
 /// Finds the message key of a node; `None` when the node does not exist.
 pub async fn find_public_key(
     conn: &mut PgConnection,

@@ -5,9 +5,10 @@
 //! Source: design, "Heartbeats"; exchange contract section 8.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use evenkeel_exchange_store::heartbeat::{self, Heartbeat};
+use evenkeel_exchange_store::node_report::{self, FastReport};
 use evenkeel_store::{Batches, Database, StoreError, retry};
 use hashbrown::HashMap;
 use jiff::Timestamp;
@@ -59,12 +60,20 @@ pub struct Heartbeats {
     database: Database,
     nodes: Mutex<Seen>,
     agbots: Mutex<Seen>,
+    /// What nodes reported about themselves, by organization and id, and is not written yet.
+    reports: Mutex<BTreeMap<(String, String), FastReport>>,
     first: Batches<Heartbeat, ()>,
 }
 
 impl Heartbeats {
     pub(crate) fn new(database: Database) -> Heartbeats {
-        Heartbeats { database, nodes: Mutex::default(), agbots: Mutex::default(), first: Batches::default() }
+        Heartbeats {
+            database,
+            nodes: Mutex::default(),
+            agbots: Mutex::default(),
+            reports: Mutex::default(),
+            first: Batches::default(),
+        }
     }
 
     /// Notes that a node was seen.
@@ -107,6 +116,22 @@ impl Heartbeats {
         }
     }
 
+    /// Notes what a node reports about itself.
+    pub fn note_report(&self, org: &str, node: &str, report: FastReport) {
+        let FastReport { statistics, engine } = report;
+        if statistics.is_none() && engine.is_none() {
+            return;
+        }
+        let mut reports = self.reports();
+        let pending = reports.entry((org.to_owned(), node.to_owned())).or_default();
+        pending.statistics = statistics.or_else(|| pending.statistics.take());
+        pending.engine = engine.or_else(|| pending.engine.take());
+    }
+
+    fn reports(&self) -> MutexGuard<'_, BTreeMap<(String, String), FastReport>> {
+        self.reports.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Notes that an agbot was seen.
     pub fn touch_agbot(&self, org: &str, agbot: &str, at: Timestamp) {
         let mut seen = lock(&self.agbots);
@@ -133,6 +158,7 @@ impl Heartbeats {
         for side in [&self.nodes, &self.agbots] {
             lock(side).forget(org, id);
         }
+        self.reports().retain(|(of, node), _| of != org || (id != "*" && node != id));
     }
 
     /// Writes what is pending; called once a second and before searches that use heartbeats.
@@ -142,9 +168,11 @@ impl Heartbeats {
     pub async fn flush(&self) -> Result<(), StoreError> {
         let nodes = take(&self.nodes);
         let agbots = take(&self.agbots);
-        if nodes.is_empty() && agbots.is_empty() {
+        let reports = std::mem::take(&mut *self.reports());
+        if nodes.is_empty() && agbots.is_empty() && reports.is_empty() {
             return Ok(());
         }
+        let reports: Vec<_> = reports.into_iter().map(|((org, node), report)| (org, node, report)).collect();
         let result = retry("heartbeat.flush", || async {
             let mut tx = self.database.begin().await?;
             heartbeat::relax_durability(&mut tx).await?;
@@ -154,10 +182,20 @@ impl Heartbeats {
             if !agbots.is_empty() {
                 heartbeat::update_agbots(&mut tx, &agbots).await?;
             }
+            if !reports.is_empty() {
+                node_report::upsert_reports(&mut tx, &reports).await?;
+            }
             tx.commit().await
         })
         .await;
         if result.is_err() {
+            let mut pending = self.reports();
+            for (org, node, report) in reports {
+                let newer = pending.entry((org, node)).or_default();
+                newer.statistics = newer.statistics.take().or(report.statistics);
+                newer.engine = newer.engine.take().or(report.engine);
+            }
+            drop(pending);
             put_back(&self.nodes, nodes);
             put_back(&self.agbots, agbots);
         }

@@ -19,6 +19,7 @@ use crate::{
     },
     other_agbots::OtherAgbots,
     rolling::Rollout,
+    statistics::NodeStatistics,
     usage::{Backoff, WorkloadUsage},
     workload::{Instance, Task, TaskReport, WorkloadRecord},
 };
@@ -149,6 +150,11 @@ pub enum Event {
     HeartbeatsSeen {
         /// Last heartbeat per node.
         at: BTreeMap<NodeId, Timestamp>,
+    },
+    /// The statistics of nodes were read; those of nodes that are left out have not changed.
+    StatisticsSeen {
+        /// Statistics per node.
+        of: BTreeMap<NodeId, NodeStatistics>,
     },
     /// A service definition is new or changed.
     ServiceChanged {

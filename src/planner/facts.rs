@@ -7,14 +7,14 @@
 use std::{collections::BTreeSet, fmt};
 
 pub use evenkeel_domain::orchestration::Mode;
-use evenkeel_domain::orchestration::{Orchestration, Scope};
+use evenkeel_domain::orchestration::{Orchestration, PlacementPolicy, Scope};
 use evenkeel_domain::policy::ExternalPolicy;
 use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, OrgId, PatternId, PolicyId, ServiceId, ServiceKey};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::settings::UpdateOverrides;
+use crate::{settings::UpdateOverrides, statistics::NodeStatistics};
 
 /// The type of a node: device or edge cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
@@ -91,6 +91,9 @@ pub struct NodeFacts {
     pub is_stopped: bool,
     /// Last heartbeat the exchange has recorded; none before the first.
     pub last_heartbeat: Option<Timestamp>,
+    /// Its last statistics, in facts that are read of it alone: none, and the model keeps those that it has.
+    #[serde(default)]
+    pub statistics: Option<NodeStatistics>,
 }
 
 impl NodeFacts {
@@ -113,6 +116,7 @@ impl NodeFacts {
             is_capable: false,
             is_stopped: false,
             last_heartbeat: None,
+            statistics: None,
         }
     }
 }
@@ -307,6 +311,12 @@ pub struct PolicyOrchestration {
 }
 
 impl PolicyOrchestration {
+    /// Returns whether nodes are ranked by their statistics.
+    pub fn ranks_by_statistics(&self) -> bool {
+        let policy = self.document.as_ref().and_then(|document| document.placement.policy);
+        matches!(policy, Some(PlacementPolicy::LoadAvg | PlacementPolicy::Score))
+    }
+
     /// Returns the settings that the document of a policy names.
     pub fn of(policy: &PolicyId, document: &Orchestration) -> Self {
         Self {

@@ -110,6 +110,8 @@ impl Focus {
             Event::NmpStatusChanged { status } => {
                 self.groups.extend(model.group_of.get(&status.node).cloned());
             }
+            // Statistics only rank nodes: what runs stays where it is.
+            Event::StatisticsSeen { .. } => {}
             Event::HeartbeatsSeen { .. } | Event::NmpRemoved { .. } | Event::OrgsRead { .. } => {}
         }
     }

@@ -32,6 +32,7 @@ mod report_text;
 pub mod rolling;
 pub mod settings;
 mod stable_hash;
+pub mod statistics;
 pub mod status;
 pub mod supervise;
 pub mod terms;

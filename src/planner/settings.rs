@@ -133,6 +133,8 @@ pub struct PlannerSettings {
     pub update: UpdateSettings,
     /// Silence after which a node counts as down.
     pub node_down_after_secs: u64,
+    /// Age from which statistics of a node are not ranked by.
+    pub metrics_max_age_secs: u64,
     /// Time after the model began to be filled in which no member is taken down, and time after a silent node is alive again in
     /// which its old status is not believed: both may be out of date.
     pub rejoin_grace_secs: u64,
@@ -161,6 +163,7 @@ impl Default for PlannerSettings {
         Self {
             update: UpdateSettings::default(),
             node_down_after_secs: 180,
+            metrics_max_age_secs: 300,
             rejoin_grace_secs: 15,
             lock_stale_secs: 1800,
             protocol_timeout_secs: 240,

@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_ids::NodeId;
 use evenkeel_planner::{
+    event::Event,
     facts::{Availability, PolicyOrchestration},
+    statistics::NodeStatistics,
     supervise::UpdateState,
     workload::UnitId,
 };
@@ -453,6 +455,39 @@ fn suspended_agbot_writes_no_task_after_another_one_took_over() {
         let is_refused = |line: &&String| line.contains("refused: the lease of partition");
         assert!(!late.is_empty() && late.iter().all(is_refused), "{late:#?}");
     }
+}
+
+/// B4: statistics rank nodes for what is placed next, and move nothing that runs.
+#[test]
+fn statistics_decide_about_the_next_instance_and_reconcile_nothing() {
+    let reconciled = |world: &World| -> u64 {
+        let counts = world.agbots.iter().map(|agbot| agbot.model.decision_counts());
+        counts.map(|counts| counts.of_units + counts.of_slots).sum()
+    };
+    let report = |world: &mut World, loads: [f64; 5]| {
+        let at = world.now();
+        let of = NODES
+            .iter()
+            .zip(loads)
+            .map(|(name, load)| (node(name), NodeStatistics::new(Some(load), None, None, at)));
+        let event = Event::StatisticsSeen { of: of.collect() };
+        for number in 0..world.agbots.len() {
+            agbot::handle(world, number, &event, None);
+        }
+    };
+    let mut document = replicated(1);
+    document["placement"] = json!({"policy": "load-avg"});
+    let mut world = lab(16, Agents::Capable, &document);
+    let (before, first) = (reconciled(&world), locations(&world));
+    report(&mut world, [5.0, 4.0, 3.0, 0.5, 1.0]);
+    assert_eq!(reconciled(&world), before, "nothing is looked at");
+    world.run_for(60);
+    assert_eq!(locations(&world), first, "what runs stays");
+    document["replicas"] = json!(2);
+    put_workload(&mut world, "1.0.0", &document);
+    world.run_for(60);
+    let second = locations(&world).into_iter().find(|location| !first.contains(location));
+    assert_eq!(second, Some("n4"), "the least loaded node");
 }
 
 /// B4-S2: neither the plans that follow nor the start of the instance look at the whole workload unit again.

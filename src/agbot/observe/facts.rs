@@ -12,11 +12,13 @@ use evenkeel_planner::facts::{
     NodeStatusFacts, NodeType, ObservedFailure, ObservedService, PolicyOrchestration, RegisteredService,
     ServiceFacts, ServicePolicyFacts, VersionChoice,
 };
+use evenkeel_planner::statistics::{NodeStatistics, Space};
 use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
 use evenkeel_wire::exchange::ha_group::HaGroupResponse;
 use evenkeel_wire::exchange::node::{AgentState, NodeResponse};
 use evenkeel_wire::exchange::node_orchestration::Availability as Word;
 use evenkeel_wire::exchange::node_part::{NodeStatusResponse, RunningService, ServiceFailure};
+use evenkeel_wire::exchange::node_report::NodeStatistics as Reported;
 use evenkeel_wire::exchange::node_task::TASKS_SOFTWARE;
 use evenkeel_wire::exchange::pattern::PatternResponse;
 use evenkeel_wire::exchange::service::{RequiredService, ServiceResponse};
@@ -69,7 +71,17 @@ pub fn node(id: &NodeId, node: NodeResponse) -> Result<NodeFacts, serde_json::Er
         is_frozen: orchestration.frozen,
         is_stopped: node.agent_state == Some(AgentState::Stopped),
         last_heartbeat: node.last_heartbeat.as_deref().and_then(instant),
+        statistics: None,
     })
+}
+
+/// Converts the statistics of a node; `None` without the time at which the exchange received them.
+pub fn statistics(found: &Reported) -> Option<NodeStatistics> {
+    let space =
+        |available: Option<u64>, total: Option<u64>| Some(Space { available: available?, total: total? });
+    let memory = space(found.mem_avail_mb, found.mem_total_mb);
+    let swap = space(found.swap_avail_mb, found.swap_total_mb);
+    Some(NodeStatistics::new(found.load15, memory, swap, instant(found.at.as_deref()?)?))
 }
 
 /// Converts a node's policy; `None` when it is not a valid one.

@@ -10,6 +10,7 @@ mod other_agbots;
 pub mod read;
 pub mod records;
 pub mod served_entries;
+pub mod statistics;
 pub mod status;
 mod tasks;
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_client::ClientError;
-use evenkeel_ids::{GroupId, NmpId, NodeId, PatternId, PolicyId, ServiceId, ServiceKey};
+use evenkeel_ids::{GroupId, NmpId, NodeId, OrgId, PatternId, PolicyId, ServiceId, ServiceKey};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::facts::{DeploymentPolicyFacts, NmpStatusFacts};
 use evenkeel_wire::RawJson;
@@ -15,6 +15,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use super::facts;
 use super::inert::PolicyKind;
 use super::served_entries::{self, ServedEntries};
+use super::statistics;
 use crate::context::Context;
 
 /// Concurrent requests during a full read.
@@ -43,6 +44,12 @@ pub async fn everything(
         patterns(context, served_entries, org, &mut found, &mut events, &mut keys).await?;
     }
     services(context, keys, &mut found, &mut events).await?;
+    let policies = events.iter().filter_map(|event| match event {
+        Event::DeploymentPolicyChanged { policy } => Some(policy.as_ref()),
+        _ => None,
+    });
+    let statistics = statistics_for(policies, context).await?;
+    events.extend(statistics);
     let mut all = vec![Event::OrgsRead { orgs: served_entries.node_orgs() }];
     all.extend(gone(context, &found));
     all.append(&mut events);
@@ -398,11 +405,21 @@ pub async fn deployment_policy(
     let Some(facts) = policy.and_then(|policy| policy_facts(served_entries, id, &policy)) else {
         return Ok(vec![Event::DeploymentPolicyRemoved { policy: id.clone() }]);
     };
-    let mut events = Vec::new();
+    let mut events = statistics_for([&facts], context).await?;
     let keys = BTreeSet::from([facts.service.clone()]);
     services(context, keys, &mut Found::default(), &mut events).await?;
     events.push(policy_changed(facts));
     Ok(events)
+}
+
+/// Reads the statistics that policies rank nodes by, before the first decision about them.
+async fn statistics_for(
+    policies: impl IntoIterator<Item = &DeploymentPolicyFacts>,
+    context: &Context,
+) -> Result<Vec<Event>, ClientError> {
+    let ranked = policies.into_iter().filter(|facts| facts.orchestration.ranks_by_statistics());
+    let orgs: BTreeSet<OrgId> = ranked.flat_map(|facts| facts.node_orgs.iter().cloned()).collect();
+    statistics::all(context, orgs).await
 }
 
 /// Reads one service with its policy, when it belongs to a service that is known.

@@ -174,6 +174,7 @@ impl ChangeFeed {
     fn signal_all(&self, is_first: bool) {
         self.parts.signals.node.notify_one();
         self.parts.signals.tasks.notify_one();
+        self.parts.signals.statistics.notify_one();
         if !is_first {
             self.parts.signals.mail.notify_one();
             self.parts.signals.management.notify_one();

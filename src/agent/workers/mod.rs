@@ -6,6 +6,7 @@ mod management;
 mod node_record;
 mod observer;
 mod package;
+mod statistics;
 mod tasks;
 
 use std::{sync::Arc, time::Duration};
@@ -76,6 +77,8 @@ pub(crate) struct Signals {
     pub management: Notify,
     /// Tasks may have changed.
     pub tasks: Notify,
+    /// The hub may have forgotten the statistics.
+    pub statistics: Notify,
 }
 
 /// Running workers; dropping it ends them.
@@ -131,6 +134,13 @@ pub(crate) fn begin(
         pattern,
         signals: signals.clone(),
     });
+    let statistics = statistics::Statistics::new(
+        contact("heartbeat"),
+        hub.clone(),
+        handle.clone(),
+        signals.clone(),
+        reader.clone(),
+    );
     let mailbox =
         mailbox::Mailbox::new(hub.clone(), handle.clone(), settings.clone(), signals.clone(), reader);
     let workers = Workers::default();
@@ -138,6 +148,7 @@ pub(crate) fn begin(
     tasks.spawn(workers.run(record, stop.clone()));
     tasks.spawn(workers.run(mailbox, stop.clone()));
     tasks.spawn(workers.run(tasks_of_node, stop.clone()));
+    tasks.spawn(workers.run(statistics, stop.clone()));
     // Upgrades are left to the supervising program.
     if !upgrade::is_watched() {
         let management = management::Management::new(hub.clone(), handle, settings, signals, arch);

@@ -11,6 +11,7 @@ use evenkeel_wire::exchange::node_part::{
     NodeAgreement, NodeAgreementsResponse, NodeErrorsResponse, NodeStatusResponse, PutNodeAgreement,
     PutNodeErrors, PutNodeStatus,
 };
+use evenkeel_wire::exchange::node_report::{NodeStatistics, NodesStatisticsResponse, PutNodeReport};
 use evenkeel_wire::exchange::node_task::{
     NodeTask, NodeTasksResponse, PutNodeTask, PutNodeTaskStatus, TaskConflict,
 };
@@ -129,6 +130,36 @@ impl Client {
     /// Freezes a node, or ends that it is frozen.
     pub async fn freeze_node(&self, node: &NodeId, frozen: bool) -> Result<ApiResponse, ClientError> {
         self.post_empty(node_path(node, &["actions", if frozen { "freeze" } else { "thaw" }])).await
+    }
+
+    /// A heartbeat of a node, with what it reports about itself.
+    pub async fn post_heartbeat(
+        &self,
+        node: &NodeId,
+        report: &PutNodeReport,
+    ) -> Result<ApiResponse, ClientError> {
+        self.post(node_path(node, &["heartbeat"]), report).await
+    }
+
+    /// Reports what a node does.
+    pub async fn put_node_report(
+        &self,
+        node: &NodeId,
+        report: &PutNodeReport,
+    ) -> Result<ApiResponse, ClientError> {
+        self.put(node_path(node, &["orchestration", "status"]), report).await
+    }
+
+    /// The statistics of an organization's nodes that the exchange received since an instant; `None` when the exchange knows none.
+    pub async fn list_node_statistics(
+        &self,
+        org: &str,
+        since: Option<&str>,
+    ) -> Result<Option<BTreeMap<NodeId, NodeStatistics>>, ClientError> {
+        let path = Path::org(org, &["orchestration", "statistics"]);
+        let path = if let Some(since) = since { path.query("since", since) } else { path };
+        let found: Option<NodesStatisticsResponse> = self.get(path).await?;
+        Ok(found.map(|found| by_id(found.nodes, NodeId::from_text)))
     }
 
     /// A node's policy as it is stored.

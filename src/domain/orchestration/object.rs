@@ -97,9 +97,14 @@ impl Object {
 
     /// Takes a number from 0 to 1.
     pub fn ratio(&mut self, name: &str) -> Result<Option<f64>, MembersError> {
+        self.quantity(name, 1.0)
+    }
+
+    /// Takes a number from 0 to a greatest one.
+    pub fn quantity(&mut self, name: &str, greatest: f64) -> Result<Option<f64>, MembersError> {
         let Some(value) = self.take(name) else { return Ok(None) };
-        let ratio = value.as_f64().filter(|ratio| (0.0..=1.0).contains(ratio));
-        ratio.map(Some).ok_or_else(|| self.broken(name, "must be a number from 0 to 1"))
+        let number = value.as_f64().filter(|number| (0.0..=greatest).contains(number));
+        number.map(Some).ok_or_else(|| self.broken(name, &format!("must be a number from 0 to {greatest}")))
     }
 
     /// Takes a text of a bounded length.

@@ -5,7 +5,7 @@
 use evenkeel_ids::PolicyId;
 use serde_json::Value;
 
-use super::{MembersError, Orchestration, PlacementPolicy};
+use super::{MembersError, Orchestration};
 
 /// Members of a policy's document without effect.
 const WITHOUT_EFFECT: [&str; 10] = [
@@ -35,11 +35,6 @@ pub fn supported_orchestration(policy: &PolicyId, document: Value) -> Result<Orc
     };
     if let Some(member) = without_effect {
         return refuse(member, "is not supported");
-    }
-    match read.placement.policy {
-        Some(PlacementPolicy::LoadAvg) => return refuse("placement.policy", "load-avg is not supported"),
-        Some(PlacementPolicy::Score) => return refuse("placement.policy", "score is not supported"),
-        _ => {}
     }
     Ok(read)
 }

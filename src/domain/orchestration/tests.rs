@@ -472,10 +472,6 @@ fn what_the_engine_cannot_carry_out_is_refused_by_name() {
     };
     for (document, expected) in [
         (json!({"placement": {"affinity": {}}}), "placement.affinity is not supported"),
-        (
-            json!({"mode": "replicated", "placement": {"policy": "score"}}),
-            "placement.policy score is not supported",
-        ),
         (json!({"timers": {"affinityWaitSeconds": 1}}), "timers.affinityWaitSeconds is not supported"),
         (json!({"parents": ["p"]}), "parents is not supported"),
         (json!({"priority": 101}), "priority must be an integer from 0 to 100"),
@@ -493,6 +489,8 @@ fn what_the_engine_cannot_carry_out_is_refused_by_name() {
         json!({"orchestrate": "no", "timers": {"stopTimeoutSeconds": 1}}),
         json!({"mode": "replicated", "replicas": 2, "maxPerNode": 2, "restart": {"maxAttempts": 1}}),
         json!({"mode": "flex", "orchestrate": "ha", "placement": {"policy": "spread", "affinity": null}}),
+        json!({"mode": "failover", "placement": {"policy": "load-avg"}}),
+        json!({"mode": "replicated", "placement": {"policy": "score"}}),
         json!({"scope": {"type": "nodes", "nodes": ["n"]}, "timers": {"readyPeriodSeconds": 1}}),
     ] {
         assert_eq!(supported_orchestration(&policy(), document.clone()).unwrap(), read(document));

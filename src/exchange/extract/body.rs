@@ -35,6 +35,8 @@ pub(crate) trait RequestBody: Sized + Send + 'static {
 pub(crate) enum BodyKind {
     /// A text that the request calls JSON.
     Json,
+    /// The same, or nothing.
+    OptionalJson,
     /// Bytes of any type.
     Raw,
     /// Nothing: whatever is sent is left alone.
@@ -43,6 +45,9 @@ pub(crate) enum BodyKind {
 
 /// A required JSON body that is an object.
 pub(crate) struct Body<T>(pub(crate) T);
+
+/// A JSON body that is an object, or none. It is rare, and apart from the request so that those without it stay small.
+pub(crate) struct OptionalBody<T>(pub(crate) Option<Box<T>>);
 
 /// A required JSON body that is a list.
 pub(crate) struct ListBody<T>(pub(crate) Vec<T>);
@@ -62,6 +67,21 @@ impl<T: DeserializeOwned + ToSchema + Send + 'static> RequestBody for Body<T> {
 
     fn content() -> Content {
         Content::read::<T>()
+    }
+}
+
+impl<T: DeserializeOwned + ToSchema + Send + 'static> RequestBody for OptionalBody<T> {
+    const KIND: BodyKind = BodyKind::OptionalJson;
+
+    fn parse(bytes: Bytes) -> Result<Self, ApiError> {
+        if bytes.is_empty() {
+            return Ok(Self(None));
+        }
+        parse_object(&bytes).map(|body| Self(Some(Box::new(body))))
+    }
+
+    fn content() -> Content {
+        Content::read_optional::<T>()
     }
 }
 
@@ -150,7 +170,7 @@ pub(crate) async fn receive(
     if kind == BodyKind::Json && bytes.is_empty() {
         return Err(refusal(StatusCode::BAD_REQUEST, "Request entity expected but not supplied"));
     }
-    if kind == BodyKind::Json && !is_json {
+    if kind == BodyKind::Json && !is_json || kind == BodyKind::OptionalJson && !bytes.is_empty() && !is_json {
         let message = "The request's Content-Type is not supported. Expected:\napplication/json";
         return Err(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
     }

@@ -3,5 +3,7 @@
 mod body;
 mod parameters;
 
-pub(crate) use body::{Body, BodyKind, ListBody, NoBody, RawBody, RequestBody, has_json_type, receive};
+pub(crate) use body::{
+    Body, BodyKind, ListBody, NoBody, OptionalBody, RawBody, RequestBody, has_json_type, receive,
+};
 pub(crate) use parameters::{Parameters, Query};

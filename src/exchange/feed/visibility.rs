@@ -11,6 +11,8 @@ use super::INTERNAL;
 pub(crate) const TASKS: &str = "nodetasks";
 /// A node has reported the state of a task.
 pub(crate) const TASK_STATUS: &str = "taskstatus";
+/// A node has reported another monitor state or compatibility version.
+pub(crate) const NODE_REPORT: &str = "nodeorchestration";
 
 /// A caller looking at the feed of an organization.
 pub struct View<'a> {
@@ -47,7 +49,9 @@ impl View<'_> {
     fn concerns_node(&self, change: &SequencedChange) -> bool {
         match change.category.as_str() {
             "mgmtpolicy" | "service" | "org" => true,
-            "node" => change.id == self.caller.id && change.resource != TASK_STATUS,
+            "node" => {
+                change.id == self.caller.id && !matches!(change.resource.as_str(), TASK_STATUS | NODE_REPORT)
+            }
             _ => false,
         }
     }
@@ -62,7 +66,7 @@ impl View<'_> {
 
 /// Source: orchestration 1.1-3.
 fn is_extension(change: &SequencedChange) -> bool {
-    matches!(change.resource.as_str(), TASKS | TASK_STATUS)
+    matches!(change.resource.as_str(), TASKS | TASK_STATUS | NODE_REPORT)
 }
 
 fn concerns_agbot(change: &SequencedChange) -> bool {

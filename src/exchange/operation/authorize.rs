@@ -107,6 +107,7 @@ fn kind(access: Access) -> FactKind {
         | Access::NodeOrchestrationWrite
         | Access::NodeTaskPublish
         | Access::NodeTaskReport
+        | Access::NodeReport
         | Access::NodeMessage
         | Access::NodesSearch => FactKind::Node,
         Access::AgbotRead | Access::AgbotWrite | Access::AgbotMessage | Access::AgreementConfirm => {

@@ -43,6 +43,11 @@ impl Model {
                     self.put_heartbeat(node, seen, now);
                 }
             }
+            Event::StatisticsSeen { of } => {
+                for (node, &statistics) in of {
+                    self.change_node(node, |record| record.facts.statistics = Some(statistics));
+                }
+            }
             Event::ServiceChanged { service } => self.put_service(service),
             Event::ServiceRemoved { service } => self.remove_service(service),
             Event::ServicePolicyChanged { service, policy } => {
@@ -149,9 +154,10 @@ impl Model {
     fn put_node(&mut self, node: &NodeFacts, now: Timestamp) {
         match self.nodes.get_mut(&node.id) {
             Some(record) => {
-                let known = record.facts.last_heartbeat;
+                let (known, statistics) = (record.facts.last_heartbeat, record.facts.statistics);
                 record.facts.clone_from(node);
                 record.facts.last_heartbeat = known;
+                record.facts.statistics = node.statistics.or(statistics);
                 if let Some(seen) = node.last_heartbeat.filter(|_| node.last_heartbeat > known) {
                     self.put_heartbeat(&node.id, seen, now);
                 }

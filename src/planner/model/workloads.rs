@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_ids::{NodeId, PolicyId, TaskId};
+use evenkeel_ids::{NodeId, OrgId, PolicyId, TaskId};
 use jiff::Timestamp;
 
 use super::{
@@ -19,6 +19,7 @@ use crate::{
     facts::DeploymentPolicyFacts,
     place::{NodeTable, UnitNode},
     reconcile::{unit_node, unit_nodes},
+    statistics::NodeStatistics,
     usage::later,
     workload::{
         Instance, NodeScope, Part, SlotTasks, Task, UnitId, Workload, WorkloadRecord, WorkloadUnit,
@@ -200,6 +201,7 @@ impl Model {
                     self.engine.stale.extend(self.engine.policies_of_groups());
                 }
             }
+            Event::StatisticsSeen { .. } => self.refresh_statistics(now),
             Event::InstanceRecorded { policy, node, .. } => {
                 self.engine.changed_instances.insert((policy.clone(), node.clone()));
             }
@@ -342,6 +344,31 @@ impl Model {
                 unit.new_nodes.insert(node.clone());
             }
         }
+    }
+
+    /// Brings the statistics in the tables up to date, where nodes are ranked by them. They change no decision that was made (B4).
+    fn refresh_statistics(&mut self, now: Timestamp) {
+        let ranked =
+            |unit_id: &UnitId| self.workload_of(&unit_id.policy).is_some_and(Workload::ranks_by_statistics);
+        let ranked: Vec<UnitId> =
+            self.engine.workload_units.keys().filter(|unit_id| ranked(unit_id)).cloned().collect();
+        for unit_id in ranked {
+            let Some(mut unit) = self.engine.workload_units.remove(&unit_id) else { continue };
+            unit.table.set_statistics(|node| self.current_statistics(node, now));
+            self.engine.workload_units.insert(unit_id, unit);
+        }
+    }
+
+    /// Returns the statistics of a node, if they are recent enough to rank by.
+    pub(crate) fn current_statistics(&self, node: &NodeId, now: Timestamp) -> Option<NodeStatistics> {
+        let statistics = self.nodes.get(node)?.facts.statistics?;
+        statistics.is_current(now, self.settings.metrics_max_age_secs).then_some(statistics)
+    }
+
+    /// Returns the organizations with nodes that are ranked by their statistics.
+    pub fn orgs_ranked_by_statistics(&self) -> BTreeSet<OrgId> {
+        let ranked = self.policies.values().filter(|facts| facts.orchestration.ranks_by_statistics());
+        ranked.flat_map(|facts| facts.node_orgs.iter().cloned()).collect()
     }
 
     /// Brings the rows of one node up to date after its row of a workload changed. A start that only changes the rank of the node concerns

@@ -1,6 +1,6 @@
 //! Rankings: the order in which nodes are preferred.
 //!
-//! Source: orchestration A3, without those that need statistics of nodes.
+//! Source: orchestration A3.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,10 @@ use roaring::RoaringBitmap;
 use sha2::{Digest, Sha256};
 
 use super::NodeTable;
-use crate::workload::{NodeOrder, PlacementRules, UnitId};
+use crate::{
+    statistics::NodeStatistics,
+    workload::{NodeOrder, PlacementRules, UnitId},
+};
 
 /// The key of a node: smaller is better; ties are broken by the scope order.
 pub(super) type Key = ([u64; 4], u32);
@@ -86,6 +89,8 @@ impl<'a> Ranking<'a> {
         Some(match self.placement.order {
             NodeOrder::Unranked | NodeOrder::Shifted(_) => return None,
             NodeOrder::Listed => one(self.position(node)),
+            NodeOrder::LoadAverage => self.by_statistics(node, |statistics| statistics.load15),
+            NodeOrder::Score => self.by_statistics(node, |statistics| Some(u64::MAX - statistics.score)),
             NodeOrder::Spread => self.spread(node),
             NodeOrder::LastStart => {
                 let started = table.node(node).last_start_at;
@@ -103,6 +108,12 @@ impl<'a> Ranking<'a> {
             return u64::MAX;
         }
         self.positions.get(&self.table.node(node).id).copied().unwrap_or(u64::MAX)
+    }
+
+    /// Nodes without what is ranked by, or with too old statistics, come last.
+    fn by_statistics(&self, node: u32, value: impl Fn(NodeStatistics) -> Option<u64>) -> [u64; 4] {
+        let value = self.table.node(node).statistics.and_then(value);
+        [u64::from(value.is_none()), value.unwrap_or_default(), 0, 0]
     }
 
     fn spread(&self, node: u32) -> [u64; 4] {

@@ -12,6 +12,7 @@ use super::Constraint;
 use crate::{
     facts::Availability,
     report::{Blocked, FrozenLevel},
+    statistics::NodeStatistics,
 };
 
 /// The outcome of a test outside of the engine.
@@ -84,6 +85,8 @@ pub struct UnitNode {
     pub last_start_at: Option<Timestamp>,
     /// Instances of all workloads on it.
     pub instance_count: u32,
+    /// Its statistics; none without recent ones.
+    pub statistics: Option<NodeStatistics>,
 }
 
 impl UnitNode {
@@ -105,13 +108,14 @@ impl UnitNode {
             cleared_at: None,
             last_start_at: None,
             instance_count: 0,
+            statistics: None,
         }
     }
 
     /// Returns whether the node differs from an earlier state of it at most in what ranks it.
     pub fn differs_in_rank_only(&self, earlier: &Self) -> bool {
-        let Self { last_start_at, instance_count, .. } = *earlier;
-        *earlier == Self { last_start_at, instance_count, ..self.clone() }
+        let Self { last_start_at, instance_count, statistics, .. } = *earlier;
+        *earlier == Self { last_start_at, instance_count, statistics, ..self.clone() }
     }
 
     /// Returns since when the node is down.
@@ -206,6 +210,13 @@ impl NodeTable {
             self.nodes[number as usize] = node;
             self.index(number as usize);
             self.index_room(number);
+        }
+    }
+
+    /// Replaces the statistics of all nodes.
+    pub fn set_statistics(&mut self, of: impl Fn(&NodeId) -> Option<NodeStatistics>) {
+        for node in &mut self.nodes {
+            node.statistics = of(&node.id);
         }
     }
 

@@ -10,6 +10,7 @@ use crate::{
     facts::Availability,
     fixture::at,
     report::{Blocked, FrozenLevel},
+    statistics::{NodeStatistics, Space},
     workload::{NodeOrder, PlacementRules, UnitId, Workload},
 };
 
@@ -45,6 +46,36 @@ fn a3_s1_listed_nodes_come_first_and_the_others_in_scope_order() {
     let mut placement = placement(NodeOrder::Listed);
     placement.listed = vec![NodeId::new("o", "n3"), NodeId::new("o", "n2")];
     assert_eq!(order(&placement, "w", &table), ["n3", "n2", "n1", "n4"]);
+}
+
+/// Sets the load averages of nodes; none: no statistics.
+fn with_loads(loads: &[Option<f64>]) -> NodeTable {
+    let mut nodes = nodes(loads.len());
+    let space = Some(Space { available: 1, total: 2 });
+    for (node, load) in nodes.iter_mut().zip(loads) {
+        node.statistics = load.map(|load| NodeStatistics::new(Some(load), space, space, at(0)));
+    }
+    NodeTable::new(nodes, 1)
+}
+
+/// A3-S2.
+#[test]
+fn a3_s2_least_loaded_node_comes_first_and_one_without_statistics_last() {
+    let table = with_loads(&[Some(1.5), Some(0.3), None]);
+    assert_eq!(order(&placement(NodeOrder::LoadAverage), "w", &table), ["n2", "n1", "n3"]);
+    let best = put(&table, &placement(NodeOrder::LoadAverage), &[Want::default(); 3]);
+    assert_eq!(best.nodes, [Some(1), Some(0), Some(2)]);
+}
+
+/// A3-S4.
+#[test]
+fn a3_s4_greatest_score_comes_first_and_a_node_without_statistics_last() {
+    let mut nodes = nodes(3);
+    let space = |available| Some(Space { available, total: 100 });
+    nodes[2].statistics = Some(NodeStatistics::new(Some(0.5), space(50), space(100), at(0)));
+    nodes[1].statistics = Some(NodeStatistics::new(Some(4.0), space(80), space(100), at(0)));
+    let table = NodeTable::new(nodes, 1);
+    assert_eq!(order(&placement(NodeOrder::Score), "w", &table), ["n3", "n2", "n1"]);
 }
 
 /// A3-S3.
@@ -92,6 +123,8 @@ fn a3_s7_scope_order_decides_between_equal_nodes() {
     for _ in 0..20 {
         let found = order(&placement(NodeOrder::LeastInstances), "w", &table);
         assert_eq!(found, ["n1", "n2", "n3", "n4", "n5"]);
+        let equal = with_loads(&[Some(0.1); 5]);
+        assert_eq!(order(&placement(NodeOrder::LoadAverage), "w", &equal), found);
     }
 }
 

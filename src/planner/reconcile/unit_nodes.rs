@@ -85,6 +85,7 @@ pub fn unit_node(
         cleared_at: row.cleared_at,
         last_start_at: row.last_start_at,
         instance_count: u32::try_from(model.live_on(id).count()).unwrap_or(u32::MAX),
+        statistics: model.current_statistics(id, now),
     }
 }
 

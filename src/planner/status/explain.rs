@@ -206,6 +206,8 @@ impl<'a> Explainer<'a> {
         let order = ranking.order(&Elimination::of_eligibility(self.table));
         let policy = match self.workload.placement.order {
             NodeOrder::Listed => "nodes-order",
+            NodeOrder::LoadAverage => "load-avg",
+            NodeOrder::Score => "score",
             NodeOrder::Spread => "spread",
             NodeOrder::LastStart => "last-start",
             NodeOrder::Shifted(_) => "shift",

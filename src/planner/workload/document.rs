@@ -73,10 +73,9 @@ fn scope(policy: &PolicyId, scope: &Scope) -> NodeScope {
 fn placement(policy: &PolicyId, document: &Orchestration) -> PlacementRules {
     let placement = &document.placement;
     let order = match placement.policy {
-        // No statistics are known: all nodes are equal, and scope order decides.
-        Some(PlacementPolicy::NodesOrder | PlacementPolicy::LoadAvg | PlacementPolicy::Score) => {
-            NodeOrder::Listed
-        }
+        Some(PlacementPolicy::NodesOrder) => NodeOrder::Listed,
+        Some(PlacementPolicy::LoadAvg) => NodeOrder::LoadAverage,
+        Some(PlacementPolicy::Score) => NodeOrder::Score,
         Some(PlacementPolicy::Spread) => NodeOrder::Spread,
         Some(PlacementPolicy::LastStart) => NodeOrder::LastStart,
         Some(PlacementPolicy::Shift) => {

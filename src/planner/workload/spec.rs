@@ -43,6 +43,11 @@ impl Workload {
     pub fn new(policy: PolicyId, digest: u64) -> Self {
         Self::of_document(&policy, &Orchestration::default(), Versions::new(digest), &HubDefaults::default())
     }
+
+    /// Returns whether nodes are ranked by their statistics.
+    pub fn ranks_by_statistics(&self) -> bool {
+        matches!(self.placement.order, NodeOrder::LoadAverage | NodeOrder::Score)
+    }
 }
 
 /// Which nodes of a workload unit get instances, and which of them first.
@@ -63,11 +68,15 @@ pub struct PlacementRules {
 /// The order in which nodes are preferred.
 ///
 /// # Source
-/// Orchestration A3, the policies that need no statistics of nodes.
+/// Orchestration A3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeOrder {
     /// By the order of the document.
     Listed,
+    /// By the load average over 15 minutes, the smallest first.
+    LoadAverage,
+    /// By a score of load, free memory and free swap space, the greatest first.
+    Score,
     /// By a static, pseudo-random rank for each workload unit.
     Spread,
     /// Where the workload was started last.

@@ -16,6 +16,7 @@ pub mod message;
 pub mod node;
 pub mod node_orchestration;
 pub mod node_part;
+pub mod node_report;
 pub mod node_task;
 pub mod orchestration;
 pub mod organization;

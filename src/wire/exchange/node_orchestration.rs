@@ -7,6 +7,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use super::node_report::NodeReportResponse;
+
 const SPEC: Members = Members {
     known: &["availability", "frozen"],
     unsupported: &["faultDomain", "upgradeDomain", "capacities"],
@@ -78,12 +80,15 @@ impl NodeOrchestration {
 }
 
 /// The orchestration of one node.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct NodeOrchestrationResponse {
     /// What its operator asks for.
     #[schema(required = true)]
     pub spec: NodeOrchestration,
+    /// What it reports about itself.
+    #[schema(required = true)]
+    pub status: NodeReportResponse,
 }
 
 /// Replaces what the operator of a node asks of the engine.

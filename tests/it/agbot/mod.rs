@@ -20,5 +20,6 @@ mod privacy;
 mod records;
 mod rolling;
 mod served_policies;
+mod statistics;
 mod upgrade;
 mod workload;

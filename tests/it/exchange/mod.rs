@@ -14,6 +14,7 @@ mod ha_groups;
 mod limits;
 mod long_lists;
 mod node_orchestration;
+mod node_report;
 mod node_tasks;
 mod nodes;
 mod oidc;

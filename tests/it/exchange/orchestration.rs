@@ -79,10 +79,6 @@ async fn settings_that_cannot_be_honoured_are_refused_by_name_and_change_nothing
     for (orchestration, expected) in [
         (json!({"orchestrate": "start"}), "orchestration.orchestrate start needs the mode failover or flex"),
         (
-            json!({"mode": "replicated", "placement": {"policy": "score"}}),
-            "orchestration.placement.policy score is not supported",
-        ),
-        (
             json!({"update": {"paralelism": 1}}),
             "orchestration.update.paralelism is not known; parallelism was probably meant",
         ),

@@ -117,10 +117,11 @@ pub fn parts(org: &str) -> Vec<(Method, String, Value)> {
     ]
 }
 
-/// The body of an operation; `None` for those without one.
+/// The body of an operation; `None` for those that need none.
 pub fn body(endpoint: &Operation, aim: Aim) -> Option<Value> {
-    match endpoint.request {
+    match &endpoint.request {
         Content::None => None,
+        optional if optional.is_optional() => None,
         Content::Text(_) => Some(json!("key")),
         Content::Json(_) => Some(json_body(endpoint.operation, aim)),
     }
@@ -152,6 +153,7 @@ fn json_body(operation: &str, aim: Aim) -> Value {
         "replace_node" => json!({"name": "n"}),
         "patch_node" => json!({"arch": "arm"}),
         "replace_node_orchestration" | "patch_node_orchestration" => json!({"availability": "drain"}),
+        "report_node" => json!({"monitorState": "idle"}),
         "replace_node_task" => node_task(org),
         "report_node_task" => json!({"state": "running", "seq": 1, "at": "2026-03-01T08:20:30Z"}),
         "replace_node_policy" | "replace_service_policy" => json!({"label": "l"}),

@@ -16,6 +16,7 @@ mod orchestration;
 mod patch;
 mod policy;
 mod put;
+mod report;
 mod status;
 mod task;
 mod validate;
@@ -63,6 +64,7 @@ pub fn operations() -> Vec<Operation> {
     operations.extend(heartbeat::operations());
     operations.extend(config_state::operations());
     operations.extend(orchestration::operations());
+    operations.extend(report::operations());
     operations.extend(policy::operations());
     operations.extend(status::operations());
     operations.extend(errors::operations());

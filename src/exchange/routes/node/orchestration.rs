@@ -4,11 +4,12 @@
 use axum::Json;
 use evenkeel_access::{Permission, right};
 use evenkeel_exchange_store::audit_state::Subject;
-use evenkeel_exchange_store::node;
+use evenkeel_exchange_store::{node, node_report};
 use evenkeel_wire::exchange::node_orchestration::{
     Availability, NodeOrchestration, NodeOrchestrationResponse, PatchNodeOrchestration, PutNodeOrchestration,
 };
 
+use super::report::shown_report;
 use super::{missing_node, node_change};
 use crate::ApiError;
 use crate::error::{Created, created};
@@ -24,8 +25,8 @@ pub(super) fn operations() -> Vec<Operation> {
     let action = |operation: Operation| operation.audit(Subject::NodeOrchestration).success("done");
     vec![
         get(PATH, "get_node_orchestration", get_orchestration)
-            .doc(TAG, "Answers whether services are placed on a node")
-            .success("what its operator asks for"),
+            .doc(TAG, "Returns whether services are placed on a node, and what it reports about itself")
+            .success("what its operator asks for, and its last report"),
         put(SPEC, "replace_node_orchestration", replace_orchestration)
             .doc(TAG, "Says whether services are placed on a node: active, pause or drain, and whether it is frozen")
             .audit(Subject::NodeOrchestration)
@@ -74,12 +75,15 @@ async fn get_orchestration(
     _: Permission<right::NodeRead>,
 ) -> Result<Json<NodeOrchestrationResponse>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = op;
-    let (availability, frozen) = exchange
+    // What the node reported last may not be written yet.
+    exchange.heartbeats().flush().await?;
+    let row = exchange
         .database()
-        .read(async |connection| node::find_orchestration(connection, &org, &id).await)
+        .read(async |connection| node_report::find_report(connection, &org, &id).await)
         .await?
         .ok_or_else(|| ApiError::not_found("not found"))?;
-    Ok(Json(NodeOrchestrationResponse { spec: spec(&availability, frozen) }))
+    let spec = spec(&row.availability, row.is_frozen);
+    Ok(Json(NodeOrchestrationResponse { spec, status: shown_report(&exchange, &org, &id, row) }))
 }
 
 type Write = Permission<right::NodeOrchestrationWrite>;
