@@ -95,6 +95,26 @@ pub async fn replace_record(
     Ok(())
 }
 
+/// Lists the live agreements of some nodes.
+pub async fn list_live_on_nodes(
+    conn: &mut PgConnection,
+    nodes: &[&NodeId],
+) -> Result<Vec<Value>, StoreError> {
+    let orgs: Vec<&str> = nodes.iter().map(|node| node.org()).collect();
+    let names: Vec<&str> = nodes.iter().map(|node| node.as_str()).collect();
+    Ok(sqlx::query_scalar!(
+        "-- agreement.list_live_on_nodes
+        SELECT agreement.record
+        FROM UNNEST($1::text[], $2::text[]) AS key (org, node)
+        JOIN agreement ON agreement.org = key.org AND agreement.node = key.node AND agreement.ended_at IS NULL
+        ORDER BY agreement.agreement",
+        &orgs as &[&str],
+        &names as &[&str],
+    )
+    .fetch_all(conn)
+    .await?)
+}
+
 /// Lists the agreements that are live, or ended at `ended_since` or later, or whose instances are not known to have stopped.
 pub async fn list_recent(conn: &mut PgConnection, ended_since: Timestamp) -> Result<Vec<Value>, StoreError> {
     let rows = sqlx::query!(

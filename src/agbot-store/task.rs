@@ -124,6 +124,39 @@ pub async fn lock_slots(
     .await?)
 }
 
+/// Waits until no other transaction tests what runs on these nodes, and keeps it so until the transaction ends.
+///
+/// The nodes are locked in their order, so that two transactions never wait for each other.
+pub async fn lock_nodes(tx: &mut PgConnection, nodes: &[&NodeId]) -> Result<(), StoreError> {
+    let names: Vec<&str> = nodes.iter().map(|node| node.as_str()).collect();
+    sqlx::query!(
+        r#"-- task.lock_nodes
+        SELECT pg_advisory_xact_lock(hashtextextended('placement ' || node, 0))::text AS "nothing?"
+        FROM (SELECT node FROM UNNEST($1::text[]) AS key (node) ORDER BY node) AS ordered"#,
+        &names as &[&str],
+    )
+    .fetch_all(tx)
+    .await?;
+    Ok(())
+}
+
+/// Reads the tasks of some policies on some nodes.
+pub async fn list_on_nodes(
+    tx: &mut PgConnection,
+    policies: &[&str],
+    nodes: &[&NodeId],
+) -> Result<Vec<Value>, StoreError> {
+    let names: Vec<&str> = nodes.iter().map(|node| node.as_str()).collect();
+    Ok(sqlx::query_scalar!(
+        "-- task.list_on_nodes
+        SELECT record FROM task WHERE policy = ANY ($1) AND record ->> 'node' = ANY ($2) ORDER BY task",
+        policies as &[&str],
+        &names as &[&str],
+    )
+    .fetch_all(tx)
+    .await?)
+}
+
 /// Reads a task and keeps it as it is until the transaction ends.
 pub async fn share_task(tx: &mut PgConnection, task: &TaskId) -> Result<Option<Value>, StoreError> {
     Ok(sqlx::query_scalar!(

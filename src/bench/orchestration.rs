@@ -160,6 +160,7 @@ fn facts<'a>(
         update,
         part_count: 1,
         gone_parts: &[],
+        unsettled_partners: &[],
         grace_until: None,
         settings: UnitSettings::default(),
     }

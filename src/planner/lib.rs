@@ -17,6 +17,7 @@ pub mod explain;
 pub mod facts;
 mod failover;
 mod focus;
+mod frozen_level;
 pub mod goal;
 pub mod matching;
 mod messages;

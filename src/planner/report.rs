@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use crate::frozen_level::FrozenLevel;
 use crate::{
     agreement::CancelReason,
     claims::{ReleaseReason, Scope},
@@ -447,6 +448,20 @@ pub enum Blocked {
         /// End of the delay.
         until: Timestamp,
     },
+    /// Workloads that should be on the same node start or stop; where they will run is not known yet.
+    AffinityWait {
+        /// Some of them.
+        workloads: Vec<PolicyId>,
+        /// When the instance is placed all the same.
+        until: Timestamp,
+    },
+    /// A workload that must not be on the same node has an instance there.
+    UnwantedNeighbor {
+        /// The workload, or the service.
+        partner: String,
+        /// The node.
+        node: NodeId,
+    },
     /// No task of the policy is to run on the node.
     NoTask,
     /// A task is no longer what the decision was based on.
@@ -454,21 +469,6 @@ pub enum Blocked {
         /// The task.
         task: TaskId,
     },
-}
-
-/// The object that a user froze.
-///
-/// # Source
-/// Orchestration A12.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FrozenLevel {
-    /// The workload on one node.
-    Instance,
-    /// The workload.
-    Workload,
-    /// The node.
-    Node,
 }
 
 impl Blocked {

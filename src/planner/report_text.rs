@@ -89,9 +89,7 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         Blocked::RolloutHeld { hold, since } => write!(out, "the rollout is held since {since}: {hold}"),
         Blocked::NotAMember { group } => write!(out, "the node is not a member of {group}"),
         Blocked::AgentPeer { node, state } => write!(out, "the agent of {node} is {state}"),
-        Blocked::AgentTurn { node, until } => {
-            write!(out, "{node} requested its upgrade earlier and is preferred until {until}")
-        }
+        Blocked::AgentTurn { node, until } => write_agent_turn(node, until, out),
         Blocked::ClaimReleased { why } => write!(out, "the claim was released: {why}"),
         Blocked::Frozen { .. }
         | Blocked::TaskStopping { .. }
@@ -99,6 +97,8 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         | Blocked::UpdateBudget { .. }
         | Blocked::UpdatePaused { .. }
         | Blocked::StartDelayed { .. }
+        | Blocked::AffinityWait { .. }
+        | Blocked::UnwantedNeighbor { .. }
         | Blocked::NoTask
         | Blocked::TaskChanged { .. } => write_step_blocked(blocked, out),
     }
@@ -123,6 +123,16 @@ fn write_step_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::R
         }
         Blocked::UpdatePaused { message } => write!(out, "the update is paused: {message}"),
         Blocked::StartDelayed { until } => write!(out, "the start is delayed until {until}"),
+        Blocked::AffinityWait { workloads, until } => {
+            write!(
+                out,
+                "{} starts or stops; the instance is placed after that, or at {until}",
+                list(workloads)
+            )
+        }
+        Blocked::UnwantedNeighbor { partner, node } => {
+            write!(out, "{partner} has an instance on {node} and must not share the node")
+        }
         Blocked::NoTask => out.write_str("no task of the policy is to run on the node"),
         Blocked::TaskChanged { task } => write!(out, "task {task} has changed meanwhile"),
         _ => Ok(()),
@@ -132,6 +142,10 @@ fn write_step_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::R
 fn write_not_seen_running(since: &Timestamp, why: Option<&str>, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     let why: String = why.iter().map(|why| format!(": {why}")).collect();
     write!(out, "the agreement is final since {since}, the service has not been seen running{why}")
+}
+
+fn write_agent_turn(node: &NodeId, until: &Timestamp, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(out, "{node} requested its upgrade earlier and is preferred until {until}")
 }
 
 fn write_parallelism(limit: u32, groups: &[GroupId], out: &mut fmt::Formatter<'_>) -> fmt::Result {

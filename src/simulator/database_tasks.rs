@@ -10,9 +10,10 @@ use super::{
 };
 use evenkeel_ids::{AgreementId, NodeId, PolicyId, TaskId};
 use evenkeel_planner::{
+    agreement::Agreement,
     claims::{Claim, Grant, may_take},
     command::{Action, Command},
-    engine::StoredPlan,
+    engine::{StoredPlan, neighbors},
     event::Outcome,
     workload::{DesiredState, Task, UnitId, WorkloadRecord},
 };
@@ -41,7 +42,14 @@ impl Database {
         let of_slots = |task: &&Task| task.unit_id == *unit_id && slots.contains(&task.slot);
         let stored: Vec<Task> = self.tasks.values().filter(of_slots).cloned().collect();
         let held: Vec<Claim> = self.claims.values().cloned().collect();
-        plan.check(unit_id, &workload, &stored, &held).map_err(|blocked| blocked.to_string())?;
+        let (nodes, _) = plan.apart();
+        let is_there = |node: Option<&NodeId>| node.is_some_and(|node| nodes.contains(node));
+        let tasks: Vec<Task> =
+            self.tasks.values().filter(|task| is_there(task.node.as_ref())).cloned().collect();
+        let agreements: Vec<Agreement> =
+            self.agreements.values().filter(|one| is_there(Some(&one.node))).cloned().collect();
+        let beside = neighbors(policy, &tasks, &agreements);
+        plan.check(unit_id, &workload, &stored, &held, &beside).map_err(|blocked| blocked.to_string())?;
         let is_proposed = |task: &&Task| {
             task.state.is_ended()
                 && task.agreement.is_none()

@@ -19,6 +19,8 @@ pub(crate) struct DeliberateFaults {
     pub ignores_minimum: bool,
     /// Agbots assume that no policy limits how many groups are updated at once.
     pub ignores_parallelism: bool,
+    /// Agbots assume that no workload must keep away from another one.
+    pub ignores_affinity: bool,
     /// Agbots assume that the instance of every final agreement runs.
     pub trusts_agreements: bool,
     /// Agbots assume that nodes run exactly what the records say, and see no status report.
@@ -63,6 +65,10 @@ impl DeliberateFaults {
         }
         if self.ignores_parallelism {
             update.parallelism = None;
+        }
+        if let Some(document) = policy.orchestration.document.as_deref_mut().filter(|_| self.ignores_affinity)
+        {
+            document.placement.affinity.hard_anti.clear();
         }
         policy
     }

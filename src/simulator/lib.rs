@@ -47,6 +47,8 @@ mod laws;
 #[cfg(test)]
 mod scenarios;
 #[cfg(test)]
+mod scenarios_affinity;
+#[cfg(test)]
 mod scenarios_agent;
 #[cfg(test)]
 mod scenarios_claim;

@@ -10,7 +10,9 @@ use evenkeel_planner::{
     change::Cause,
     facts::{Availability, DeploymentPolicyFacts, Mode},
     goal::{Count, StartMode},
-    workload::{DesiredState, HubDefaults, NodeOrder, Part, Slot, Task, UnitId, Workload, workload_units},
+    workload::{
+        DesiredState, HubDefaults, NodeOrder, Part, Partner, Slot, Task, UnitId, Workload, workload_units,
+    },
 };
 
 use super::{agent::Container, agent_tasks, database::Row, invariants, world::World};
@@ -69,7 +71,9 @@ impl TaskWatch {
                 Row::Task(id) => {
                     let before = self.seen.get(id);
                     let stored = world.database.tasks.get(id);
-                    if let Some(what) = broken_task(world, before, stored) {
+                    let broken = broken_task(world, before, stored)
+                        .or_else(|| unwanted_neighbor(world, &self.seen, before, stored?));
+                    if let Some(what) = broken {
                         return Some(format!("task {}: {what}", id.as_str()));
                     }
                     policies.extend(stored.map(|task| task.unit_id.policy.clone()));
@@ -128,6 +132,35 @@ fn broken_task(world: &World, before: Option<&Task>, stored: Option<&Task>) -> O
         }
         (None, None) => None,
     }
+}
+
+/// Returns the instance of a `hardAnti` partner that was on the node when a task was placed there. An instance that stays on its node, or
+/// that a user placed, is not placed by the affinity.
+fn unwanted_neighbor(
+    world: &World,
+    seen: &BTreeMap<TaskId, Task>,
+    before: Option<&Task>,
+    stored: &Task,
+) -> Option<String> {
+    let node = stored.node.as_ref()?;
+    let is_placed = before.is_none_or(|before| before.node.is_none());
+    let stays = || {
+        tasks_of(world, &stored.unit_id.policy).any(|one| {
+            let is_same_slot = one.unit_id == stored.unit_id && one.slot == stored.slot;
+            is_same_slot && one.generation < stored.generation && one.node.as_ref() == Some(node)
+        })
+    };
+    let is_chosen = matches!(stored.cause, Cause::User { .. });
+    if !is_placed || is_chosen || invariants::was_just_edited(world) || stays() {
+        return None;
+    }
+    let (_, workload) = workload_of(world, &stored.unit_id.policy)?;
+    let partners = &workload.placement.affinity.hard_anti;
+    let is_partner = |task: &&Task| partners.contains(&Partner::Policy(task.unit_id.policy.clone()));
+    let was_there = |task: &&Task| seen.get(&task.id).is_some_and(|seen| seen.node.as_ref() == Some(node));
+    let mut live = world.database.tasks.values().filter(|task| !task.state.is_ended() && was_there(task));
+    let found = live.find(is_partner)?;
+    Some(format!("was placed on {node} beside {}", found.unit_id.policy))
 }
 
 /// Returns whether a task that replaces one that ended by itself is created to start before the delay is over.
@@ -294,10 +327,19 @@ fn bounds(world: &World, workload: &Workload, nodes: &[&NodeId]) -> (usize, usiz
         let row = world.database.instances.get(&(workload.policy.clone(), node.clone()));
         row.and_then(|row| row.failed.as_ref()).is_some_and(|failed| failed.version == current)
     };
-    let fits = |node: &&&NodeId| is_true(node) && !is_failed(node);
+    let has_instance = |node: &NodeId| {
+        tasks_of(world, &workload.policy).any(|task| task.is_live() && task.node.as_ref() == Some(node))
+    };
+    let rules = &workload.placement.affinity;
+    let is_per_node = goal.is_per_node();
+    // What runs stays when its partners change.
+    let may_join =
+        |node: &NodeId| !is_per_node && has_instance(node) || satisfies_affinity(world, workload, node);
+    let fits = |node: &&&NodeId| is_true(node) && !is_failed(node) && may_join(node);
+    let has_hard_rules = !rules.hard.is_empty() || !rules.hard_anti.is_empty();
     let room: usize = nodes.iter().filter(fits).map(|node| most(node)).sum();
     let wanted = match goal.count {
-        Count::PerNode if workload.placement.on_violation == OnViolation::Report => {
+        Count::PerNode if has_hard_rules || workload.placement.on_violation == OnViolation::Report => {
             return (room, nodes.len());
         }
         Count::PerNode => return (room, room),
@@ -306,9 +348,35 @@ fn bounds(world: &World, workload: &Workload, nodes: &[&NodeId]) -> (usize, usiz
     };
     // Natural leaders on which the expression is false keep instances from starting elsewhere.
     let is_unranked = workload.placement.order == NodeOrder::Unranked;
-    let is_held_back = goal.start == StartMode::NaturalLeader && !workload.placement.expression.is_empty();
+    let may_be_no_candidate = !workload.placement.expression.is_empty() || has_hard_rules;
+    let is_held_back = goal.start == StartMode::NaturalLeader && may_be_no_candidate;
     let lowest = if is_unranked || is_held_back { 0 } else { wanted.min(room) };
     (lowest, if goal.removes_surplus() { wanted } else { usize::MAX })
+}
+
+/// Returns whether the hard lists allow an instance on a node.
+fn satisfies_affinity(world: &World, workload: &Workload, node: &NodeId) -> bool {
+    let rules = &workload.placement.affinity;
+    let on_node = |task: &&Task| task.node.as_ref() == Some(node) && !task.state.is_ended();
+    let tasks = |partner: &Partner| -> Vec<&Task> {
+        let Partner::Policy(policy) = partner else { return Vec::new() };
+        world.database.tasks.values().filter(|task| task.unit_id.policy == *policy).filter(on_node).collect()
+    };
+    let runs = |partner: &Partner| match partner {
+        Partner::Policy(policy) => instances(world, policy).any(|(on, ..)| on == node),
+        Partner::Service(_) => false,
+    };
+    let agreements = |partner: &Partner| {
+        let Partner::Policy(policy) = partner else { return false };
+        let mut found = world.database.agreements.values().filter(|one| one.is_live() && one.node == *node);
+        found.any(|one| one.policy == *policy && one.task.is_none())
+    };
+    let is_up = |partner: &Partner| match tasks(partner) {
+        found if found.is_empty() => agreements(partner) && runs(partner),
+        found => found.iter().any(|task| task.is_wanted() && task.is_running()),
+    };
+    let is_there = |partner: &Partner| !tasks(partner).is_empty() || agreements(partner);
+    rules.hard.iter().all(is_up) && !rules.hard_anti.iter().any(is_there)
 }
 
 fn is_selected(world: &World, node: &NodeId, facts: &DeploymentPolicyFacts) -> bool {

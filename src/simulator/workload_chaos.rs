@@ -51,8 +51,9 @@ pub(crate) fn build(world: &mut World) {
         add_service(world, &name, "1.0.0", Quality::Good);
         put_policy(world, &name, &name, "1.0.0", "site in \"north,south\"");
         let mode = choose(world, &MODES);
-        let document = draw(world, mode);
-        put_document(world, &PolicyId::new("o", &name), document);
+        let policy = PolicyId::new("o", &name);
+        let document = draw(world, &policy, mode);
+        put_document(world, &policy, document);
     }
 }
 
@@ -80,7 +81,7 @@ fn put_document(world: &mut World, policy: &PolicyId, document: Value) {
 }
 
 /// Draws a document of a mode; its restart delay is never the default one, so that it always has tasks.
-fn draw(world: &mut World, mode: &str) -> Value {
+fn draw(world: &mut World, policy: &PolicyId, mode: &str) -> Value {
     let mut document = json!({
         "mode": mode,
         "scope": draw_scope(world),
@@ -104,6 +105,7 @@ fn draw(world: &mut World, mode: &str) -> Value {
         document["orchestrate"] = json!(choose(world, &["ha", "ha", "start"]));
         document["timers"] = json!({"readyPeriodSeconds": world.between(0, 6)});
     }
+    draw_affinity(world, policy, &mut document);
     document
 }
 
@@ -162,6 +164,23 @@ fn draw_placement(world: &mut World, mode: &str) -> Value {
     placement
 }
 
+/// In half of the schedules with workloads these name each other, or other policies, all in one kind of list: lists of several kinds can
+/// contradict each other, so that instances would follow and flee each other without end.
+fn draw_affinity(world: &mut World, policy: &PolicyId, document: &mut Value) {
+    if world.seed % 6 != 4 || !world.chance(0.7) {
+        return;
+    }
+    let list = ["hardAnti", "hard", "softAnti", "soft"][(world.seed / 6 % 4) as usize];
+    let mut names: Vec<String> =
+        world.exchange.policies.keys().map(|policy| policy.name().to_owned()).collect();
+    names.extend(["w0", "w1"].map(str::to_owned));
+    names.retain(|name| name != policy.name());
+    let last = names.len() as u64 - 1;
+    let name = &names[world.between(0, last) as usize];
+    document["placement"]["affinity"] = json!({list: [name]});
+    document["timers"]["affinityWaitSeconds"] = json!(world.between(1, 20));
+}
+
 /// Sometimes a user acts on a workload.
 pub(crate) fn strike(world: &mut World) {
     if !is_drawn(world) || !world.chance(ACTION_SHARE) {
@@ -185,7 +204,7 @@ fn edit(world: &mut World, policy: &PolicyId) {
     let written = serde_json::to_value(document.as_ref()).unwrap_or_default();
     let mode = written["mode"].as_str().unwrap_or("global").to_owned();
     world.edited_at_millis = world.millis;
-    let mut next = draw(world, &mode);
+    let mut next = draw(world, policy, &mode);
     // Groups stay groups: instances that were counted by group and are counted together then are for a user to decide about.
     let is_of_groups = |document: &Value| document["scope"]["type"] == "hagroups";
     if is_of_groups(&next) != is_of_groups(&written) || world.chance(0.5) {

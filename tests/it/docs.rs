@@ -243,7 +243,7 @@ fn pages_name_sources_that_exist() {
 const LOGGED_KINDS: [&str; 2] = ["rollout.going-back", "rollout.updating"];
 
 /// The beginnings of the kinds of events.
-const EVENT_AREAS: [&str; 10] = [
+const EVENT_AREAS: [&str; 11] = [
     "rollout.",
     "agreement.",
     "node.",
@@ -251,6 +251,7 @@ const EVENT_AREAS: [&str; 10] = [
     "update.",
     "restart.",
     "task.",
+    "placement.",
     "instance.",
     "workload.",
     "orchestration.",

@@ -1,18 +1,19 @@
 //! Writes the changes of workload units: everything that a plan rests on is tested again in the one transaction that writes it.
 //!
-//! Locks are taken in this order: lease, workload, tasks, groups. Source: engine 3 to 6; orchestration 1.10, E5.1.
+//! Locks are taken in this order: lease, workload, tasks, groups, nodes. Source: engine 3 to 6; orchestration 1.10, E5.1.
 
 use std::collections::BTreeSet;
 
 use evenkeel_agbot_store::event::{insert_event, insert_events};
-use evenkeel_agbot_store::{claim as claims, task as tasks, workload as workloads};
-use evenkeel_ids::{GroupId, PolicyId, TaskId};
+use evenkeel_agbot_store::{agreement as agreements, claim as claims, task as tasks, workload as workloads};
+use evenkeel_ids::{GroupId, NodeId, PolicyId, TaskId};
+use evenkeel_planner::agreement::Agreement;
 use evenkeel_planner::claims::{Claim, Grant, may_take};
 use evenkeel_planner::command::Lease;
-use evenkeel_planner::engine::StoredPlan;
+use evenkeel_planner::engine::{StoredPlan, neighbors};
 use evenkeel_planner::event::Outcome;
 use evenkeel_planner::report::Blocked;
-use evenkeel_planner::workload::{ActionEnd, Task, UnitId, WorkloadRecord};
+use evenkeel_planner::workload::{ActionEnd, Partner, Task, UnitId, WorkloadRecord};
 use evenkeel_store::{PgConnection, retry};
 use serde_json::Value;
 
@@ -38,7 +39,8 @@ pub(super) async fn apply(
         let names: BTreeSet<&GroupId> = plan.claims.iter().map(|request| &request.group).collect();
         let groups = read_groups(&mut tx, &names).await?;
         let held: Vec<Claim> = groups.values().flat_map(|group| group.claims.clone()).collect();
-        plan.check(unit_id, &workload, &stored, &held).map_err(refused)?;
+        let neighbors = locked_neighbors(&mut tx, unit_id, plan).await?;
+        plan.check(unit_id, &workload, &stored, &held, &neighbors).map_err(refused)?;
         check_agreements(&mut tx, unit_id, plan).await?;
         let mut taken = Vec::new();
         for request in &plan.claims {
@@ -87,6 +89,30 @@ async fn locked_tasks(
     let slots: Vec<String> = plan.slots().iter().map(ToString::to_string).collect();
     let records = tasks::lock_slots(tx, &unit_id.policy, part_text(&unit_id.part), &slots).await?;
     read_tasks(records)
+}
+
+/// Returns what has an instance on the nodes of the plan. Other plans that test the same nodes wait until this one is written, so that two
+/// workloads that must not share a node never take the same one.
+async fn locked_neighbors(
+    tx: &mut PgConnection,
+    unit_id: &UnitId,
+    plan: &StoredPlan,
+) -> Result<BTreeSet<(NodeId, Partner)>, AgbotError> {
+    let (nodes, partners) = plan.apart();
+    if nodes.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let policies = partners.iter().filter_map(|partner| match partner {
+        Partner::Policy(policy) => Some(policy.as_str()),
+        Partner::Service(_) => None,
+    });
+    let (nodes, policies): (Vec<&NodeId>, Vec<&str>) = (nodes.iter().collect(), policies.collect());
+    tasks::lock_nodes(tx, &nodes).await?;
+    let beside = read_tasks(tasks::list_on_nodes(tx, &policies, &nodes).await?)?;
+    let agreements = agreements::list_live_on_nodes(tx, &nodes).await?;
+    let agreements: Vec<Agreement> =
+        agreements.into_iter().map(serde_json::from_value).collect::<Result<_, _>>()?;
+    Ok(neighbors(&unit_id.policy, &beside, &agreements))
 }
 
 /// A task that never had an agreement ends at once, unless one was made for it just before it was to stop.

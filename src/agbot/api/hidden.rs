@@ -53,6 +53,9 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
         Blocked::TaskStopping { task, node: peer, since } => {
             Blocked::TaskStopping { task, node: node(peer, seen), since }
         }
+        Blocked::UnwantedNeighbor { partner, node: peer } => {
+            Blocked::UnwantedNeighbor { partner, node: node(peer, seen) }
+        }
         Blocked::UpdatePaused { message } => {
             // The message names the node that failed.
             let message = if matches!(seen, SeenNodes::All) { message } else { String::new() };
@@ -98,6 +101,7 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
         | Blocked::Unplaced { .. }
         | Blocked::UpdateBudget { .. }
         | Blocked::StartDelayed { .. }
+        | Blocked::AffinityWait { .. }
         | Blocked::NoTask
         | Blocked::TaskChanged { .. }
         | Blocked::ClaimReleased { .. } => blocked,

@@ -8,8 +8,7 @@ use serde_json::Value;
 use super::{MembersError, Orchestration};
 
 /// Members of a policy's document without effect.
-const WITHOUT_EFFECT: [&str; 10] = [
-    "placement.affinity",
+const WITHOUT_EFFECT: [&str; 8] = [
     "placement.domains",
     "placement.constraintPriorities",
     "placement.rebalance",
@@ -17,7 +16,6 @@ const WITHOUT_EFFECT: [&str; 10] = [
     "children",
     "loads",
     "compatGate",
-    "timers.affinityWaitSeconds",
     "priority",
 ];
 

@@ -471,8 +471,15 @@ fn what_the_engine_cannot_carry_out_is_refused_by_name() {
         document
     };
     for (document, expected) in [
-        (json!({"placement": {"affinity": {}}}), "placement.affinity is not supported"),
-        (json!({"timers": {"affinityWaitSeconds": 1}}), "timers.affinityWaitSeconds is not supported"),
+        (json!({"placement": {"domains": {}}}), "placement.domains is not supported"),
+        (
+            json!({"placement": {"affinity": {"hard": ["x/db"]}}}),
+            "placement.affinity.hard must name policies of the organization o, not x/db",
+        ),
+        (
+            json!({"timers": {"affinityWaitSeconds": 0}}),
+            "timers.affinityWaitSeconds must be an integer from 1 to 604800",
+        ),
         (json!({"parents": ["p"]}), "parents is not supported"),
         (json!({"priority": 101}), "priority must be an integer from 0 to 100"),
     ] {
@@ -491,6 +498,7 @@ fn what_the_engine_cannot_carry_out_is_refused_by_name() {
         json!({"mode": "flex", "orchestrate": "ha", "placement": {"policy": "spread", "affinity": null}}),
         json!({"mode": "failover", "placement": {"policy": "load-avg"}}),
         json!({"mode": "replicated", "placement": {"policy": "score"}}),
+        json!({"placement": {"affinity": {"hardAnti": ["db"]}}, "timers": {"affinityWaitSeconds": 1}}),
         json!({"scope": {"type": "nodes", "nodes": ["n"]}, "timers": {"readyPeriodSeconds": 1}}),
     ] {
         assert_eq!(supported_orchestration(&policy(), document.clone()).unwrap(), read(document));

@@ -8,7 +8,12 @@ use evenkeel_ids::{NodeId, TaskId};
 use serde::{Deserialize, Serialize};
 
 use super::{Step, group};
-use crate::{claims::Claim, facts::HaGroupFacts, report::Blocked, workload::Slot};
+use crate::{
+    claims::Claim,
+    facts::HaGroupFacts,
+    report::Blocked,
+    workload::{Partner, Slot},
+};
 
 /// The claim that a step needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +37,9 @@ pub struct Permit {
     pub ticket_limit: Option<u32>,
     /// Tasks that the step changes; each must still be wanted.
     pub tasks: BTreeSet<TaskId>,
+    /// Partners that must have no instance on the node of the step.
+    #[serde(default)]
+    pub apart_from: BTreeSet<Partner>,
 }
 
 /// The rows that a transaction reads, with locks, before it carries a step out.
@@ -43,16 +51,20 @@ pub struct CommittedRows {
     pub tickets: BTreeSet<Slot>,
     /// Wanted tasks of the slot.
     pub tasks: BTreeSet<TaskId>,
+    /// What has an instance on the node of the step.
+    pub neighbors: BTreeSet<Partner>,
 }
 
 impl Permit {
-    pub(super) fn new(step: &Step) -> Self {
+    /// Returns a permit that rests on nothing yet.
+    pub fn new(step: &Step) -> Self {
         Self {
             step: step.clone(),
             claim: None,
             counted_on: Vec::new(),
             ticket_limit: None,
             tasks: BTreeSet::new(),
+            apart_from: BTreeSet::new(),
         }
     }
 
@@ -73,6 +85,11 @@ impl Permit {
         let is_in_work = rows.tickets.contains(&self.step.slot);
         if let Some(limit) = self.ticket_limit.filter(is_over).filter(|_| !is_in_work) {
             return Err(Blocked::UpdateBudget { limit });
+        }
+        if let (Some(partner), Some(node)) =
+            (self.apart_from.intersection(&rows.neighbors).next(), self.step.node())
+        {
+            return Err(Blocked::UnwantedNeighbor { partner: partner.to_string(), node: node.clone() });
         }
         match self.tasks.iter().find(|task| !rows.tasks.contains(*task)) {
             Some(task) => Err(Blocked::TaskChanged { task: task.clone() }),

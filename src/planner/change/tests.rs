@@ -12,7 +12,7 @@ use crate::{
     fixture::at,
     report::{Blocked, FrozenLevel},
     settings::UpdateOrder,
-    workload::{Slot, UnitId},
+    workload::{Partner, Slot, UnitId},
 };
 
 /// Facts of which every gate can be closed.
@@ -215,6 +215,14 @@ fn permit_is_tested_again_against_committed_rows() {
     let other = CommittedRows { tickets: [Slot::Number(2)].into(), ..rows.clone() };
     assert_eq!(permit.check(&other), Err(Blocked::UpdateBudget { limit: 1 }));
     let other = CommittedRows { tickets: [Slot::Number(1)].into(), ..rows.clone() };
+    assert_eq!(permit.check(&other), Ok(()));
+    permit.apart_from = [Partner::Policy(PolicyId::new("o", "other"))].into();
+    let other = CommittedRows { neighbors: permit.apart_from.clone(), ..rows.clone() };
+    assert!(
+        matches!(permit.check(&other), Err(Blocked::UnwantedNeighbor { node: found, .. }) if found == node("n1"))
+    );
+    let other =
+        CommittedRows { neighbors: [Partner::Policy(PolicyId::new("o", "third"))].into(), ..rows.clone() };
     assert_eq!(permit.check(&other), Ok(()));
     let other = CommittedRows { tasks: BTreeSet::new(), ..rows };
     assert!(matches!(permit.check(&other), Err(Blocked::TaskChanged { .. })));

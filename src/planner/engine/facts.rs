@@ -25,6 +25,7 @@ pub(crate) struct UnitInputs<'a> {
     groups: BTreeMap<GroupId, GroupState>,
     part_count: usize,
     gone_parts: Vec<Part>,
+    unsettled_partners: Vec<PolicyId>,
     grace_until: Option<Timestamp>,
     /// When time alone changes what was seen.
     pub wake_at: Option<Timestamp>,
@@ -61,7 +62,19 @@ impl<'a> UnitInputs<'a> {
         let gone_parts = gone_parts(model, &unit_id.policy);
         let grace_until = model.began_at.map(|at| later(at, model.settings.rejoin_grace_secs));
         let grace_until = grace_until.filter(|until| pass.now < *until);
-        Self { workload, unit_id, unit, observed, groups, part_count, gone_parts, grace_until, wake_at }
+        let unsettled_partners = model.unsettled_partners(workload, unit, pass.now);
+        Self {
+            workload,
+            unit_id,
+            unit,
+            observed,
+            groups,
+            part_count,
+            gone_parts,
+            unsettled_partners,
+            grace_until,
+            wake_at,
+        }
     }
 
     /// Returns the facts.
@@ -76,6 +89,7 @@ impl<'a> UnitInputs<'a> {
             update: &record.update,
             part_count: self.part_count,
             gone_parts: &self.gone_parts,
+            unsettled_partners: &self.unsettled_partners,
             grace_until: self.grace_until,
             settings: UnitSettings::default(),
         }

@@ -10,6 +10,11 @@ mod stored_plan;
 mod task_fit;
 mod user_action;
 
+#[cfg(test)]
+mod affinity_tests;
+#[cfg(test)]
+pub(crate) mod fleet;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{NodeId, PolicyId};
@@ -30,7 +35,7 @@ use crate::{
 pub(crate) use claim_end::reason_to_release;
 pub(crate) use facts::UnitInputs;
 pub(crate) use observe::observe;
-pub use stored_plan::StoredPlan;
+pub use stored_plan::{StoredPlan, neighbors};
 pub(crate) use task_fit::{cancel_reason, choose, fit, is_intended, startable};
 pub use user_action::{ActionRefusal, RequestedAction, accept};
 

@@ -2,17 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_ids::{GroupId, NodeId, TaskId};
+use evenkeel_ids::{GroupId, NodeId, PolicyId, TaskId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    agreement::Agreement,
     change::{CommittedRows, Permit},
     claims::{Claim, ClaimRequest, Purpose, Scope},
     reconcile::{UnitEvent, UnitFacts, UnitPlan},
     report::Blocked,
     usage::later,
-    workload::{Failure, Instance, NodeOrder, Part, Slot, Task, TaskState, UnitId, WorkloadRecord},
+    workload::{Failure, Instance, NodeOrder, Part, Partner, Slot, Task, TaskState, UnitId, WorkloadRecord},
 };
 
 /// The changes of a workload unit, all in one transaction.
@@ -90,10 +91,18 @@ impl StoredPlan {
         tasks.chain(self.permits.iter().map(|permit| permit.step.slot.clone())).collect()
     }
 
+    /// Returns the nodes on which the plan places something that must not be beside some partners, and those partners.
+    pub fn apart(&self) -> (BTreeSet<NodeId>, BTreeSet<Partner>) {
+        let permits = self.permits.iter().filter(|permit| !permit.apart_from.is_empty());
+        let nodes = permits.clone().filter_map(|permit| permit.step.node().cloned()).collect();
+        (nodes, permits.flat_map(|permit| permit.apart_from.iter().cloned()).collect())
+    }
+
     /// Tests the plan against the rows that its transaction has locked.
     ///
     /// # Shape
     /// `stored`: all tasks of [`StoredPlan::slots`]. `workload`: the workload's row. `claims`: those of the groups that the permits name.
+    /// `neighbors`: what has an instance on the nodes of [`StoredPlan::apart`].
     /// # Errors
     /// The reason why the plan may no longer be carried out.
     pub fn check(
@@ -102,6 +111,7 @@ impl StoredPlan {
         workload: &WorkloadRecord,
         stored: &[Task],
         claims: &[Claim],
+        neighbors: &BTreeSet<(NodeId, Partner)>,
     ) -> Result<(), Blocked> {
         let stored_by_id: BTreeMap<&TaskId, &Task> = stored.iter().map(|task| (&task.id, task)).collect();
         let mut newest: BTreeMap<&Slot, u64> = BTreeMap::new();
@@ -127,7 +137,10 @@ impl StoredPlan {
         let tickets = self.kept_tickets(unit_id, workload);
         for permit in &self.permits {
             let group = permit.claim.as_ref().map(|claim| &claim.group.id);
+            let is_beside = |node: &NodeId| Some(node) == permit.step.node() && !permit.apart_from.is_empty();
+            let beside = neighbors.iter().filter(|(node, _)| is_beside(node));
             let rows = CommittedRows {
+                neighbors: beside.map(|(_, partner)| partner.clone()).collect(),
                 claims: claims.iter().filter(|claim| Some(&claim.group) == group).cloned().collect(),
                 tickets: tickets.clone(),
                 tasks: wanted.get(&permit.step.slot).cloned().unwrap_or_default(),
@@ -148,6 +161,22 @@ impl StoredPlan {
             None => stored,
         }
     }
+}
+
+/// Returns what has an instance on which node, by rows that are stored.
+///
+/// # Shape
+/// `tasks` and `agreements`: those on the nodes in question; agreements are live. Those of `own` are left out.
+pub fn neighbors(own: &PolicyId, tasks: &[Task], agreements: &[Agreement]) -> BTreeSet<(NodeId, Partner)> {
+    let of_tasks = tasks.iter().filter(|task| !task.state.is_ended() && task.unit_id.policy != *own);
+    let of_tasks =
+        of_tasks.filter_map(|task| Some((task.node.clone()?, Partner::Policy(task.unit_id.policy.clone()))));
+    let others = agreements.iter().filter(|agreement| agreement.is_live() && agreement.policy != *own);
+    let services = others.clone().map(|one| (one.node.clone(), Partner::Service(one.service_key.clone())));
+    // A task speaks for its agreement.
+    let without_task = others.filter(|agreement| agreement.task.is_none());
+    let policies = without_task.map(|one| (one.node.clone(), Partner::Policy(one.policy.clone())));
+    of_tasks.chain(services).chain(policies).collect()
 }
 
 /// Returns the rows of nodes that failed, and of those on which something started, where that decides about the next placement.

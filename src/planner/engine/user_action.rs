@@ -256,7 +256,8 @@ impl<'a> Accepting<'a> {
         let mut why_not = None;
         let mut goals = ActionGoals::new();
         for part in &self.parts {
-            let order = part.ranking().order(&Elimination::of(&part.unit.table).remaining);
+            let remaining = Elimination::of(&part.unit.table).remaining;
+            let order = part.ranking().order_of_candidates(&remaining);
             match order.first() {
                 Some(best) => {
                     let nodes = BTreeSet::from([part.unit.table.node(*best).id.clone()]);

@@ -186,6 +186,9 @@ impl Model {
     fn note_not_running(&mut self, node: &NodeId, now: Timestamp) {
         let seen: Vec<_> = self.live_on(node).map(|one| (one.id.clone(), self.observed(one, now))).collect();
         for (agreement, observed) in seen {
+            if let Some(agreement) = self.agreements.get(&agreement) {
+                self.engine.relations.note_agreement(agreement);
+            }
             match observed {
                 Observed::Absent => {
                     self.not_running_since.entry(agreement).or_insert(now);
@@ -275,6 +278,7 @@ impl Model {
     }
 
     pub(super) fn put_agreement(&mut self, agreement: Agreement) {
+        self.engine.relations.note_agreement(&agreement);
         let pair = (agreement.node.clone(), agreement.policy.clone());
         if agreement.state != AgreementState::Proposed {
             self.proposals.remove(&agreement.id);

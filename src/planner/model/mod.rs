@@ -14,6 +14,7 @@ pub mod policy_index;
 mod proposal;
 mod query;
 mod record;
+mod relations;
 mod reported;
 mod stop;
 mod view;

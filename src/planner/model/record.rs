@@ -111,6 +111,7 @@ impl Model {
     /// Drops an agreement whose row is gone.
     pub(super) fn remove_agreement(&mut self, id: &AgreementId) {
         let Some(agreement) = self.agreements.get(id).filter(|known| known.is_live()) else { return };
+        self.engine.relations.note_agreement(agreement);
         let pair = (agreement.node.clone(), agreement.policy.clone());
         self.agreements.remove(id);
         self.not_running_since.remove(id);

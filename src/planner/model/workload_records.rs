@@ -17,7 +17,7 @@ use crate::{
     workload::{Instance, NodeScope, Slot, SlotTasks, Slots, Task, UnitId, Workload, WorkloadRecord},
 };
 
-use super::Consumers;
+use super::{Consumers, relations::Relations};
 
 /// A workload.
 #[derive(Debug, Clone, PartialEq)]
@@ -125,6 +125,8 @@ pub(crate) struct WorkloadRecords {
     pub stale: BTreeSet<PolicyId>,
     /// Workload units whose nodes are not those of their tables.
     pub incomplete: BTreeSet<UnitId>,
+    /// Which workloads name which others.
+    pub relations: Relations,
     /// How often there was a decision.
     pub decisions: DecisionCounts,
 }
@@ -181,6 +183,7 @@ impl WorkloadRecords {
         self.count(&task.id, false);
         self.slots_of.insert(task.id.clone(), (task.unit_id.clone(), task.slot.clone()));
         if let Some(node) = &task.node {
+            self.relations.note_policy(&task.unit_id.policy, node);
             let pair = (node.clone(), task.unit_id.policy.clone());
             self.tasks_on.entry(pair).or_default().insert(task.id.clone());
         }
@@ -201,6 +204,9 @@ impl WorkloadRecords {
             unit.slots.remove(&slot);
         }
         let node = removed.and_then(|task| task.node);
+        if let Some(node) = &node {
+            self.relations.note_policy(&unit_id.policy, node);
+        }
         if let Some(pair) = node.map(|node| (node, unit_id.policy.clone()))
             && let Some(ids) = self.tasks_on.get_mut(&pair)
         {
@@ -249,6 +255,7 @@ impl WorkloadRecords {
             self.workload_units.remove(unit_id);
         });
         self.instances.remove(policy);
+        self.relations.put(policy, std::iter::empty(), |_| true);
         self.workloads.remove(policy);
     }
 

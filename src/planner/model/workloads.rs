@@ -207,6 +207,15 @@ impl Model {
             }
             _ => {}
         }
+        let news = match event {
+            Event::DeploymentPolicyChanged { policy } => Some((&policy.id, true)),
+            Event::DeploymentPolicyRemoved { policy } => Some((policy, false)),
+            _ => None,
+        };
+        if let Some((policy, exists)) = news {
+            let naming = self.engine.relations.note_existence(policy, exists);
+            self.engine.stale.extend(naming);
+        }
         for (policy, node) in std::mem::take(&mut self.engine.changed_instances) {
             self.refresh_instance(&policy, &node, now);
         }
@@ -216,6 +225,7 @@ impl Model {
         for unit_id in std::mem::take(&mut self.engine.incomplete) {
             self.complete_table(&unit_id, now);
         }
+        self.refresh_affinity(now);
     }
 
     /// Prepares a workload and its workload units again.
@@ -230,6 +240,8 @@ impl Model {
         }
         let wanted = workload.as_ref().map(|workload| self.shape(workload)).unwrap_or_default();
         let workload = workload.unwrap_or_else(|| Workload::new(policy.clone(), 0));
+        let partners = workload.placement.affinity.partners();
+        self.engine.relations.put(policy, partners, |named| self.policies.contains_key(named));
         let gone = self.engine.units_of(policy).map(|(unit_id, _)| unit_id);
         let gone = gone.filter(|unit_id| wanted.iter().all(|one| one.id != **unit_id));
         let gone = gone.map(|unit_id| WorkloadUnit { id: unit_id.clone(), nodes: Vec::new() });

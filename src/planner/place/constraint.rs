@@ -23,6 +23,8 @@ pub enum Constraint {
     MaxPerNode,
     /// The last start or stop on the node failed.
     StartFailed,
+    /// A workload that must be on the node is not there, or one that must not be is.
+    Affinity,
     /// The node was chosen for other instances of the same decision.
     #[serde(rename = "ReplicaExclusionDynamic")]
     AlreadyChosen,
@@ -30,13 +32,14 @@ pub enum Constraint {
 
 impl Constraint {
     /// The constraints that depend on the node alone, in their order.
-    pub const OF_NODES: [Self; 6] = [
+    pub const OF_NODES: [Self; 7] = [
         Self::Eligibility,
         Self::NodeState,
         Self::Frozen,
         Self::PlacementConstraint,
         Self::MaxPerNode,
         Self::StartFailed,
+        Self::Affinity,
     ];
 
     /// Returns the name that the API shows.
@@ -48,6 +51,7 @@ impl Constraint {
             Self::PlacementConstraint => "PlacementConstraint",
             Self::MaxPerNode => "ReplicaExclusionStatic",
             Self::StartFailed => "StartFailed",
+            Self::Affinity => "Affinity",
             Self::AlreadyChosen => "ReplicaExclusionDynamic",
         }
     }

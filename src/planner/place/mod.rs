@@ -3,6 +3,7 @@
 //! Nodes are removed by constraints in a fixed order, as sets; those that remain are ranked. Sources: orchestration A3, D3;
 //! engine 2 and 3.
 
+mod affinity;
 mod constraint;
 mod eliminate;
 mod explain;
@@ -10,6 +11,7 @@ mod plan;
 mod rank;
 mod table;
 
+pub use affinity::{NodeAffinity, SoftViolations};
 pub use constraint::Constraint;
 pub use eliminate::{Elimination, Stage};
 pub use explain::{

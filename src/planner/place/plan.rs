@@ -9,10 +9,13 @@ use std::{
 
 use roaring::RoaringBitmap;
 
-use super::{Constraint, Elimination, NodeTable, Ranking, rank::Key};
+use super::{Constraint, Elimination, NodeTable, Ranking, SoftViolations};
 
 /// So many tasks are placed by a look at every key for each of them; for more, the keys are ordered once.
 const FEW: usize = 4;
+
+/// The key of a node with what soft affinity says of it, which outweighs the ranking.
+type Key = (SoftViolations, [u64; 4], u32);
 
 /// A task that waits for a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -99,9 +102,13 @@ impl<'a> Search<'a> {
         };
         if !is_scan {
             let keys = ranking.keys(&search.elimination.remaining).into_iter();
-            search.heap = Some(keys.map(|(key, node)| Reverse((search.shifted(key, node), node))).collect());
+            search.heap = Some(keys.map(|(key, node)| Reverse(search.weighted(key, node))).collect());
         }
         search
+    }
+
+    fn weighted(&self, key: [u64; 4], node: u32) -> Key {
+        (self.table.node(node).affinity.soft, self.shifted(key, node), node)
     }
 
     /// Returns the key of a node with the instances of this decision.
@@ -154,6 +161,7 @@ impl<'a> Search<'a> {
         if let Some(avoided) = avoided {
             left.remove(avoided);
         }
+        let left = self.table.preferred(&left);
         let changed: RoaringBitmap = self.added.keys().filter(|node| left.contains(**node)).collect();
         let shifted =
             changed.iter().filter_map(|node| Some((self.shifted(self.ranking.key(node)?, node), node)));
@@ -164,12 +172,12 @@ impl<'a> Search<'a> {
     fn best_in(&mut self, heap: &mut BinaryHeap<Reverse<Key>>, avoided: Option<u32>) -> Option<u32> {
         let mut passed_over = None;
         let found = loop {
-            let Some(Reverse((mut key, node))) = heap.pop() else { break None };
+            let Some(Reverse((violations, mut key, node))) = heap.pop() else { break None };
             if self.full.contains(node) {
                 continue;
             }
             if Some(node) == avoided {
-                passed_over = Some(Reverse((key, node)));
+                passed_over = Some(Reverse((violations, key, node)));
                 continue;
             }
             // Preferred nodes were taken without their keys being changed.
@@ -177,7 +185,7 @@ impl<'a> Search<'a> {
             if self.counts_matter && key[0] < own {
                 let missing = own - key[0];
                 shift(&mut key, missing as i64);
-                heap.push(Reverse((key, node)));
+                heap.push(Reverse((violations, key, node)));
                 continue;
             }
             self.take(node);
@@ -185,7 +193,7 @@ impl<'a> Search<'a> {
                 if self.counts_matter {
                     shift(&mut key, 1);
                 }
-                heap.push(Reverse((key, node)));
+                heap.push(Reverse((violations, key, node)));
             }
             break Some(node);
         };
@@ -207,11 +215,12 @@ fn restore(table: &NodeTable, elimination: &mut Elimination, added: &BTreeMap<u3
     elimination.remove(Constraint::AlreadyChosen, &filled);
     let freed = added.iter().filter(|(node, by)| **by < 0 && !is_full(**node, **by));
     let freed: RoaringBitmap = freed.map(|(node, _)| *node).collect();
-    let failed = table.removed_by(Constraint::StartFailed);
     if let Some(stage) = elimination.stages.iter_mut().find(|one| one.constraint == Constraint::MaxPerNode) {
         let mut back = &stage.removed & &freed;
-        if let Some(failed) = failed {
-            back -= failed;
+        for later in [Constraint::StartFailed, Constraint::Affinity] {
+            if let Some(removed) = table.removed_by(later) {
+                back -= removed;
+            }
         }
         stage.removed -= &back;
         elimination.remaining |= back;

@@ -50,6 +50,13 @@ impl<'a> Ranking<'a> {
         keys.into_iter().map(|(_, number)| number).collect()
     }
 
+    /// Returns candidates in the order in which they are tried: soft affinity outweighs the ranking.
+    pub fn order_of_candidates(&self, among: &RoaringBitmap) -> Vec<u32> {
+        let mut order = self.order(among);
+        order.sort_by_key(|number| self.table.node(*number).affinity.soft);
+        order
+    }
+
     /// Returns the keys of nodes, in no order; empty when the policy ranks none.
     pub(super) fn keys(&self, among: &RoaringBitmap) -> Vec<Key> {
         match self.placement.order {

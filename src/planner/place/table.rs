@@ -8,7 +8,7 @@ use evenkeel_ids::{GroupId, NodeId};
 use jiff::Timestamp;
 use roaring::RoaringBitmap;
 
-use super::Constraint;
+use super::{Constraint, NodeAffinity, SoftViolations};
 use crate::{
     facts::Availability,
     report::{Blocked, FrozenLevel},
@@ -63,6 +63,8 @@ pub struct UnitNode {
     pub eligibility: Verdict,
     /// Whether the placement expression is true on it.
     pub expression: Verdict,
+    /// Whether the workloads on it are those that the unit wants beside it.
+    pub affinity: NodeAffinity,
     /// Whether it is alive.
     pub state: NodeState,
     /// What its operator allows.
@@ -97,6 +99,7 @@ impl UnitNode {
             is_member: true,
             eligibility: Verdict::Passed,
             expression: Verdict::Passed,
+            affinity: NodeAffinity::default(),
             state: NodeState::Ready,
             availability: Availability::Active,
             frozen: None,
@@ -139,6 +142,7 @@ impl UnitNode {
             Constraint::StartFailed => {
                 self.start_failed.as_ref().or(self.stop_failed.as_ref()).map(|why| why.as_ref().to_owned())
             }
+            Constraint::Affinity => self.affinity.hard.as_ref().map(|why| why.as_ref().to_owned()),
             Constraint::AlreadyChosen => None,
         }
     }
@@ -160,6 +164,7 @@ impl UnitNode {
             Constraint::Frozen => self.frozen.is_some(),
             Constraint::PlacementConstraint => !self.expression.is_passed(),
             Constraint::StartFailed => self.start_failed.is_some() || self.stop_failed.is_some(),
+            Constraint::Affinity => self.affinity.hard.is_some(),
             Constraint::MaxPerNode | Constraint::AlreadyChosen => false,
         }
     }
@@ -184,6 +189,8 @@ pub struct NodeTable {
     numbers: BTreeMap<NodeId, u32>,
     members: RoaringBitmap,
     removed: BTreeMap<Constraint, RoaringBitmap>,
+    /// The nodes on which soft lists are violated, by how much.
+    unwanted: BTreeMap<SoftViolations, RoaringBitmap>,
     own: Vec<u32>,
     /// Instances of all workloads, apart from the nodes, so that ranking all of them reads little memory.
     instance_counts: Vec<u32>,
@@ -221,12 +228,32 @@ impl NodeTable {
     }
 
     fn index(&mut self, number: usize) {
+        self.index_soft_affinity(number);
         let node = &self.nodes[number];
         self.instance_counts[number] = node.instance_count;
         set(&mut self.members, number, node.is_member);
         for constraint in Constraint::OF_NODES.into_iter().filter(|one| *one != Constraint::MaxPerNode) {
             set(self.removed.entry(constraint).or_default(), number, node.is_removed_by(constraint));
         }
+    }
+
+    fn index_soft_affinity(&mut self, number: usize) {
+        let violations = self.nodes[number].affinity.soft;
+        self.unwanted.values_mut().for_each(|nodes| set(nodes, number, false));
+        if !violations.is_none() {
+            set(self.unwanted.entry(violations).or_default(), number, true);
+        }
+        self.unwanted.retain(|_, nodes| !nodes.is_empty());
+    }
+
+    /// Returns the nodes that soft affinity prefers among some: those with the fewest violations.
+    pub fn preferred(&self, among: &RoaringBitmap) -> RoaringBitmap {
+        let satisfied = self.unwanted.values().fold(among.clone(), |left, nodes| left - nodes);
+        if !satisfied.is_empty() {
+            return satisfied;
+        }
+        let fewest = self.unwanted.values().map(|nodes| nodes & among).find(|nodes| !nodes.is_empty());
+        fewest.unwrap_or_default()
     }
 
     /// Counts an instance of the workload unit on a node, or one less.

@@ -168,6 +168,30 @@ fn few_tasks_get_the_nodes_that_the_first_of_many_get() {
 }
 
 #[test]
+fn a4_4_soft_lists_outweigh_the_ranking_for_few_and_for_many_tasks() {
+    let mut nodes = nodes(6);
+    for (node, (anti, missing)) in nodes.iter_mut().zip([(0, 1), (1, 0), (0, 0), (2, 0), (0, 2), (1, 1)]) {
+        node.affinity.soft = SoftViolations { anti, missing };
+    }
+    let mut table = NodeTable::new(nodes, 1);
+    let names = |table: &NodeTable, count: usize| -> Vec<u32> {
+        let placed = put(table, &placement(NodeOrder::Listed), &vec![Want::default(); count]);
+        placed.nodes.into_iter().flatten().map(|number| number + 1).collect()
+    };
+    assert_eq!(names(&table, 6), [3, 1, 5, 2, 6, 4]);
+    assert_eq!(names(&table, 3), [3, 1, 5]);
+    // A change of one node is seen at once.
+    table.replace(UnitNode::new(NodeId::new("o", "n4")));
+    assert_eq!(names(&table, 3), [3, 4, 1]);
+    assert_eq!(names(&table, 6), [3, 4, 1, 5, 2, 6]);
+    let hard = NodeAffinity { hard: Some("o/db does not run here".into()), ..NodeAffinity::default() };
+    table.replace(UnitNode { affinity: hard, ..UnitNode::new(NodeId::new("o", "n3")) });
+    assert_eq!(names(&table, 2), [4, 1]);
+    let found = explain_node(&table, &NodeId::new("o", "n3"));
+    assert_eq!(found, Ok(Some((Constraint::Affinity, "o/db does not run here".to_owned()))));
+}
+
+#[test]
 fn preferred_node_is_taken_if_it_remains_and_an_avoided_one_never() {
     let mut nodes = nodes(3);
     nodes[1].frozen = Some(FrozenLevel::Node);

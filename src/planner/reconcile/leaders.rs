@@ -19,8 +19,7 @@ pub(crate) fn leaders_of(
         return Leaders::default();
     }
     let ranking = Ranking::new(&workload.placement, unit_id, table);
-    let ordered = |among: &roaring::RoaringBitmap| {
-        let mut order = ranking.order(among);
+    let ordered = |mut order: Vec<u32>| {
         if workload.placement.order == NodeOrder::LeastInstances {
             // What runs counts against its own node: without it, it would be the best one.
             order.sort_by_key(|number| !has_task(*number));
@@ -29,5 +28,8 @@ pub(crate) fn leaders_of(
     };
     // What runs on a node does not make the node unavailable for itself.
     let available = Elimination::with_instances(table);
-    goal::leaders(&workload.goal, &ordered(&Elimination::of_eligibility(table)), &ordered(&available))
+    let natural = ordered(ranking.order(&Elimination::of_eligibility(table)));
+    let mut best = ordered(ranking.order(&available));
+    best.sort_by_key(|number| table.node(*number).affinity.soft);
+    goal::leaders(&workload.goal, &natural, &best)
 }

@@ -16,7 +16,7 @@ mod unit_nodes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_ids::GroupId;
+use evenkeel_ids::{GroupId, PolicyId};
 use jiff::Timestamp;
 
 use crate::{
@@ -70,6 +70,8 @@ pub struct UnitFacts<'a> {
     pub part_count: usize,
     /// Parts that the update's status names and that the workload no longer has.
     pub gone_parts: &'a [Part],
+    /// Workloads that should share its nodes and have an instance that starts or stops on nodes like its own.
+    pub unsettled_partners: &'a [PolicyId],
     /// Until when nothing is stopped after a start.
     pub grace_until: Option<Timestamp>,
     /// Times and limits.

@@ -249,6 +249,17 @@ impl<'a> UnitPass<'a> {
         }
     }
 
+    /// Lets the transaction test that nothing on the node of a placement must not be beside it.
+    pub fn stay_apart(&mut self, slot: &Slot, node: &NodeId, cause: Cause) {
+        let partners = &self.facts.workload.placement.affinity.hard_anti;
+        if !partners.is_empty() {
+            let change = Change::Start { node: node.clone() };
+            let step = Step { unit_id: self.facts.unit_id.clone(), slot: slot.clone(), change, cause };
+            let apart_from = partners.iter().cloned().collect();
+            self.keep(Permit { apart_from, ..Permit::new(&step) });
+        }
+    }
+
     /// Records a permit that is used.
     pub fn keep(&mut self, permit: Permit) {
         self.plan.permits.push(permit);
@@ -265,7 +276,9 @@ impl<'a> UnitPass<'a> {
     /// Records what blocks a step.
     pub fn block(&mut self, step: &Step, blocked: Blocked) {
         match &blocked {
-            Blocked::StartDelayed { until } | Blocked::JustStarted { until } => self.wake(*until),
+            Blocked::StartDelayed { until }
+            | Blocked::JustStarted { until }
+            | Blocked::AffinityWait { until, .. } => self.wake(*until),
             Blocked::TaskStopping { since, .. } => {
                 self.wake(later(*since, self.facts.settings.old_task_timeout_secs));
             }

@@ -18,6 +18,9 @@ use crate::{
     workload::Task,
 };
 
+/// Workloads that the reason of a wait names.
+const MOST_PARTNERS: usize = 10;
+
 impl<'a> UnitPass<'a> {
     /// Returns the ranking of the workload unit's nodes.
     pub fn ranking(&self) -> Ranking<'a> {
@@ -94,25 +97,63 @@ pub(super) fn place_pending(pass: &mut UnitPass<'_>) {
     if waiting.is_empty() {
         return;
     }
-    let wants: Vec<Want> = waiting.iter().map(|task| want(pass, task)).collect();
+    let (waiting, wants) = without_those_that_wait_for_partners(pass, waiting);
+    if waiting.is_empty() {
+        return;
+    }
     let placed = pass.place(&wants);
     for (task, node) in waiting.iter().zip(&placed.nodes) {
         if let Some(number) = node {
             let node = pass.facts.table.node(*number).id.clone();
             let start_at = start_of(pass, task, &node);
             pass.assign(&task.slot, &task.id, &node, start_at);
+            pass.stay_apart(&task.slot, &node, task.cause);
+            note_soft_violation(pass, task, *number);
         }
     }
     if placed.count() < wants.len() as u32 {
         let blocked = pass.unplaced_by(&placed);
         let left = waiting.iter().zip(&placed.nodes).filter(|(_, node)| node.is_none());
         for (task, _) in left {
-            let change = Change::Replace { node: None, may_run: false, order: UpdateOrder::StopFirst };
-            let unit_id = pass.facts.unit_id.clone();
-            let step = Step { unit_id, slot: task.slot.clone(), change, cause: task.cause };
+            let step = unplaced_step(pass, task);
             pass.block(&step, blocked.clone());
         }
     }
+}
+
+/// Lets tasks wait for workloads that should be on the same node, as long as those start or stop. An instance that stays on its node is
+/// not placed anew.
+///
+/// # Source
+/// Orchestration A4.5.
+fn without_those_that_wait_for_partners(pass: &mut UnitPass<'_>, tasks: Vec<Task>) -> (Vec<Task>, Vec<Want>) {
+    let partners = pass.facts.unsettled_partners;
+    let wait_secs = pass.facts.workload.placement.affinity.wait_secs;
+    let (mut placed, mut wants) = (Vec::new(), Vec::new());
+    for task in tasks {
+        let want = want(pass, &task);
+        let until = later(task.created_at, wait_secs);
+        if partners.is_empty() || want.preferred.is_some() || pass.now >= until {
+            placed.push(task);
+            wants.push(want);
+            continue;
+        }
+        let workloads = partners.iter().take(MOST_PARTNERS).cloned().collect();
+        let step = unplaced_step(pass, &task);
+        pass.block(&step, Blocked::AffinityWait { workloads, until });
+    }
+    (placed, wants)
+}
+
+/// Reports that the best candidate has, or lacks, a workload that it should not. The only candidate is taken without regard to that.
+fn note_soft_violation(pass: &mut UnitPass<'_>, task: &Task, number: u32) {
+    let row = pass.facts.table.node(number);
+    let Some(text) = row.affinity.soft_text.as_ref().filter(|_| pass.elimination().remaining.len() > 1)
+    else {
+        return;
+    };
+    let text = format!("soft affinity: {text}");
+    pass.emit("placement.violation", Some(&task.slot), Some(&row.id), text);
 }
 
 /// An updated task stays on the node of its slot if it can; so does a restarted one, if the goal wants that.
@@ -126,15 +167,23 @@ fn want(pass: &UnitPass<'_>, task: &Task) -> Want {
     Want { preferred: last.and_then(number), avoided: live.and_then(number) }
 }
 
+/// Returns whether a task that was placed by itself waits for the ready period, and may lose its node to another one until then.
+pub(super) fn is_contested(task: &Task) -> bool {
+    matches!(task.cause, Cause::Scale | Cause::NodeLost | Cause::TaskFailed | Cause::Incompatible)
+}
+
 /// Another node than before waits for the ready period, in which a better one may appear.
 fn start_of(pass: &UnitPass<'_>, task: &Task, node: &NodeId) -> Timestamp {
     let ready_secs = pass.facts.workload.goal.ready_secs;
-    let is_contested =
-        matches!(task.cause, Cause::Scale | Cause::NodeLost | Cause::TaskFailed | Cause::Incompatible);
     let earlier = pass.tasks(&task.slot).iter().filter(|one| one.id != task.id);
     let stayed = earlier.into_iter().find_map(|one| one.node.as_ref()) == Some(node);
-    if !is_contested || stayed || pass.facts.table.members().len() < 2 {
+    if !is_contested(task) || stayed || pass.facts.table.members().len() < 2 {
         return task.start_at;
     }
     task.start_at.max(later(pass.now, ready_secs))
+}
+
+fn unplaced_step(pass: &UnitPass<'_>, task: &Task) -> Step {
+    let change = Change::Replace { node: None, may_run: false, order: UpdateOrder::StopFirst };
+    Step { unit_id: pass.facts.unit_id.clone(), slot: task.slot.clone(), change, cause: task.cause }
 }

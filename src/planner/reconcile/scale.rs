@@ -75,7 +75,9 @@ fn fill_nodes(pass: &mut UnitPass<'_>, used: &[Slot]) {
         let node = &table.node(number).id;
         let slot = Slot::Node(node.clone());
         if used.binary_search(&slot).is_err() {
-            pass.create(&slot, spec, cause_of_start(pass), Some(node));
+            let cause = cause_of_start(pass);
+            pass.create(&slot, spec, cause, Some(node));
+            pass.stay_apart(&slot, node, cause);
         }
     }
 }

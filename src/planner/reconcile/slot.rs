@@ -6,7 +6,7 @@ use evenkeel_domain::orchestration::{OnExhausted, OnViolation, RestartCondition}
 use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 
-use super::{UnitPass, lost};
+use super::{UnitPass, lost, placing::is_contested};
 use crate::{
     change::{Cause, Change, Step},
     facts::Availability,
@@ -29,6 +29,8 @@ enum Trouble {
     Drained,
     /// Its node should not have it.
     Misplaced,
+    /// It was to start on its node, which has become no candidate.
+    Outdated,
 }
 
 /// Plans what a slot's tasks need, apart from the update.
@@ -48,6 +50,7 @@ pub(super) fn settle(pass: &mut UnitPass<'_>, slot: &Slot) {
             Some(Trouble::Incompatible) => give_up(pass, slot, &task, Cause::Incompatible),
             // A user's action goes first (P7).
             Some(Trouble::Drained | Trouble::Misplaced) if is_held(pass) => {}
+            Some(Trouble::Outdated) => drop_claim(pass, slot, &task),
             Some(Trouble::Drained) => relocate(pass, slot, &task, Cause::Drain),
             Some(Trouble::Misplaced) => relocate(pass, slot, &task, Cause::Cure),
         }
@@ -94,7 +97,15 @@ fn trouble(pass: &UnitPass<'_>, task: &Task) -> Option<Trouble> {
     if node.availability == Availability::Drain {
         return Some(Trouble::Drained);
     }
-    let is_violating = is_moving && !node.expression.is_passed() && !node.is_pinned;
+    let has_bad_neighbors = node.affinity.hard.is_some() && !goal.is_per_node();
+    if has_bad_neighbors
+        && goal.moves_by_itself()
+        && task.desired == DesiredState::Ready
+        && is_contested(task)
+    {
+        return Some(Trouble::Outdated);
+    }
+    let is_violating = is_moving && (!node.expression.is_passed() || has_bad_neighbors) && !node.is_pinned;
     (!node.is_member || is_violating).then_some(Trouble::Misplaced)
 }
 
@@ -128,6 +139,12 @@ fn give_up(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, cause: Cause) {
     }
     pass.raise(slot, &task.id, DesiredState::Shutdown);
     replace_elsewhere(pass, slot, task, cause, pass.now);
+}
+
+/// Ends a task that has not started, and lets another node be chosen.
+fn drop_claim(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task) {
+    pass.raise(slot, &task.id, DesiredState::Shutdown);
+    pass.create(slot, task.spec, task.cause, None);
 }
 
 /// Creates a successor on whatever node is best, if the goal starts instances by itself.
@@ -222,6 +239,7 @@ fn relocate(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, cause: Cause) {
             }
             let spec = pass.spec_of_replacement(task);
             pass.create(slot, spec, cause, Some(&candidate));
+            pass.stay_apart(slot, &candidate, cause);
         }
         None if cause == Cause::Drain && !goal.is_exclusive() => {
             if pass.permits_stop(slot, &node, cause) {

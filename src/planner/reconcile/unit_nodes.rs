@@ -70,6 +70,7 @@ pub fn unit_node(
         is_member: true,
         eligibility: eligibility(model, workload, id, now),
         expression: expression(model, workload, unit_id, record),
+        affinity: model.affinity_on(workload, id, now),
         state: match model.liveness(id, now) {
             Liveness::Alive => NodeState::Ready,
             Liveness::NeverHeard => NodeState::NeverHeard,

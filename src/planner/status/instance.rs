@@ -53,7 +53,7 @@ impl MonitorState {
 /// The status of a workload on one node.
 ///
 /// # Shape
-/// `flags`: some of `C` (a constraint is violated), `F` (frozen) and `L` (natural leader), in this order.
+/// `flags`: some of `A` (the affinity is violated), `C` (a constraint is violated), `F` (frozen) and `L` (natural leader), in this order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstanceStatus {
     /// The node.
@@ -99,6 +99,8 @@ pub(super) struct Instance<'a> {
     /// Whether a user's action moves instances.
     pub is_placing: bool,
     pub is_frozen: bool,
+    /// Whether a node that could take an instance violates less of the soft lists of the affinity.
+    pub has_better_neighbors: bool,
     pub now: Timestamp,
 }
 
@@ -106,11 +108,12 @@ impl Instance<'_> {
     pub fn status(&self) -> InstanceStatus {
         let row = self.row;
         let newest = self.tasks.first();
-        let violations: Vec<String> =
-            row.removed_by(Constraint::PlacementConstraint, 0, 1).into_iter().collect();
+        let expression = row.removed_by(Constraint::PlacementConstraint, 0, 1);
+        let affinity = self.affinity_violation();
         let mut flags = String::new();
         for (is_set, flag) in [
-            (!violations.is_empty(), 'C'),
+            (affinity.is_some(), 'A'),
+            (expression.is_some(), 'C'),
             (self.is_frozen || row.frozen.is_some(), 'F'),
             (self.is_leader, 'L'),
         ] {
@@ -132,9 +135,17 @@ impl Instance<'_> {
             slots,
             task: newest.map(|task| task.id.clone()),
             agreement: newest.and_then(|task| task.agreement.clone()),
-            violations,
+            violations: expression.into_iter().chain(affinity).collect(),
             since: newest.map(|task| task.state_at),
         }
+    }
+
+    /// A soft list is violated if another node could satisfy more of it.
+    fn affinity_violation(&self) -> Option<String> {
+        let affinity = &self.row.affinity;
+        let soft = affinity.soft_text.as_deref().filter(|_| self.has_better_neighbors);
+        let text: Vec<&str> = affinity.hard.as_deref().into_iter().chain(soft).collect();
+        (!text.is_empty()).then(|| format!("affinity: {}", text.join(", ")))
     }
 
     /// Returns the number of tasks that are seen running.

@@ -13,7 +13,7 @@ use crate::{
     facts::Availability,
     goal::{Avail, InstanceState, avail_of, placement_state},
     model::{Model, UnitRecord},
-    place::{NodeState, NodeTable, UnitNode},
+    place::{Elimination, NodeState, NodeTable, UnitNode},
     reconcile::leaders_of,
     workload::{ActionGoal, NodeOrder, SlotTasks, Task, UnitId, Workload, WorkloadRecord},
 };
@@ -37,12 +37,15 @@ impl<'a> Source<'a> {
         let leaders = leaders_of(self.workload, id, table, &|number| tasks.contains_key(&number));
         let natural: RoaringBitmap = leaders.natural.iter().copied().collect();
         let action_goal = self.record.action.as_ref().and_then(|action| action.goal_of(&id.part));
+        let available = Elimination::with_instances(table);
+        let best = table.preferred(&available).min().map(|number| table.node(number).affinity.soft);
         let instance = |number: u32| Instance {
             row: table.node(number),
             tasks: tasks.get(&number).map_or(&[], Vec::as_slice),
             is_leader: natural.contains(number),
             is_placing: matches!(action_goal, Some(ActionGoal::Placed { .. })),
             is_frozen: self.is_frozen(&table.node(number).id),
+            has_better_neighbors: best.is_some_and(|best| best < table.node(number).affinity.soft),
             now: self.now,
         };
         let states = states(&tasks, table, leaders.of_giveback(goal), &instance);
@@ -137,6 +140,7 @@ pub(super) fn selected(table: &NodeTable) -> u32 {
     let is_selected = |node: &UnitNode| {
         node.eligibility.is_passed()
             && node.expression.is_passed()
+            && node.affinity.hard.is_none()
             && node.state == NodeState::Ready
             && node.availability != Availability::Drain
     };

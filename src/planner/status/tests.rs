@@ -37,8 +37,16 @@ fn task(generation: u64, desired: DesiredState, state: TaskState) -> Task {
 }
 
 fn shown(row: &UnitNode, tasks: &[&Task]) -> (Avail, MonitorState, &'static str, String) {
-    let found =
-        Instance { row, tasks, is_leader: true, is_placing: false, is_frozen: false, now: at(10) }.status();
+    let instance = Instance {
+        row,
+        tasks,
+        is_leader: true,
+        is_placing: false,
+        is_frozen: false,
+        has_better_neighbors: false,
+        now: at(10),
+    };
+    let found = instance.status();
     (found.avail, found.monitor, found.local_expect, found.flags)
 }
 

@@ -5,7 +5,7 @@
 use evenkeel_domain::orchestration::{Orchestration, PlacementPolicy, Scope, Update};
 use evenkeel_ids::{NodeId, PolicyId};
 
-use super::{NodeOrder, NodeScope, PlacementRules, Versions, Workload};
+use super::{AffinityRules, NodeOrder, NodeScope, PlacementRules, Versions, Workload};
 use crate::{
     goal::Goal,
     settings::{UpdateOverrides, UpdateSettings},
@@ -92,6 +92,7 @@ fn placement(policy: &PolicyId, document: &Orchestration) -> PlacementRules {
         order,
         listed: placement.nodes_order.iter().map(qualified).collect(),
         expression: placement.expression.clone(),
+        affinity: AffinityRules::of(policy, &placement.affinity, document.timers.affinity_wait_seconds),
         on_violation: placement.on_violation,
         max_per_node: document.max_per_node,
     }

@@ -6,6 +6,7 @@
 
 mod action;
 mod adoption;
+mod affinity;
 mod document;
 mod instance;
 mod record;
@@ -19,6 +20,7 @@ mod workload_unit;
 
 pub use action::WorkloadAction;
 pub use adoption::{LiveAgreement, adopt};
+pub use affinity::{AffinityRules, Partner};
 pub use document::HubDefaults;
 pub use instance::{Failure, Instance};
 pub use record::{TaskSpec, WorkloadRecord};

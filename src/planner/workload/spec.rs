@@ -8,7 +8,7 @@ use evenkeel_domain::{
 };
 use evenkeel_ids::{NodeId, PolicyId};
 
-use super::{HubDefaults, NodeScope, UserAction, Versions};
+use super::{AffinityRules, HubDefaults, NodeScope, UserAction, Versions};
 use crate::{goal::Goal, settings::UpdateSettings};
 
 /// A workload: one deployment policy.
@@ -59,7 +59,9 @@ pub struct PlacementRules {
     pub listed: Vec<NodeId>,
     /// True on the nodes that may run an instance.
     pub expression: Expression,
-    /// What happens to an instance on a node on which the expression is not true.
+    /// Workloads on the same node.
+    pub affinity: AffinityRules,
+    /// What happens to an instance on a node on which it would not be placed any more.
     pub on_violation: OnViolation,
     /// Instances of one workload unit that a node may run.
     pub max_per_node: u32,

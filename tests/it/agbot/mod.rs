@@ -1,6 +1,7 @@
 //! The agbot inside a hub, asked as nodes ask it.
 
 mod administer;
+mod affinity;
 mod capable;
 mod claim_batch;
 mod crash;

@@ -17,7 +17,9 @@ use crate::{
     reconcile::{TaskChange, UnitEvent, UnitFacts, UnitPlan, UnitSettings, plan_slot, plan_unit},
     supervise::{UpdateEvent, UpdateStatus},
     usage::{later, secs_since},
-    workload::{DesiredState, Ending, Slot, Slots, Task, TaskReport, TaskState, UnitId, Workload, by_slot},
+    workload::{
+        DesiredState, Ending, Partner, Slot, Slots, Task, TaskReport, TaskState, UnitId, Workload, by_slot,
+    },
 };
 
 /// What tasks of a version do.
@@ -43,6 +45,10 @@ pub(crate) struct World {
     pub members: BTreeSet<NodeId>,
     pub claims: Vec<Claim>,
     pub settings: UnitSettings,
+    /// What else has an instance on a node.
+    pub neighbors: BTreeMap<NodeId, BTreeSet<Partner>>,
+    /// Workloads in the soft list that start or stop.
+    pub unsettled_partners: Vec<PolicyId>,
     pub seconds: i64,
     /// Behavior of each version's digest; those not listed are good.
     pub behaviors: BTreeMap<u64, Behavior>,
@@ -85,6 +91,8 @@ impl World {
             members: BTreeSet::new(),
             claims: Vec::new(),
             settings: UnitSettings::default(),
+            neighbors: BTreeMap::new(),
+            unsettled_partners: Vec::new(),
             seconds: 0,
             behaviors: BTreeMap::new(),
             node_behaviors: BTreeMap::new(),
@@ -274,6 +282,7 @@ impl World {
             update: &self.update,
             part_count: 1,
             gone_parts: &[],
+            unsettled_partners: &self.unsettled_partners,
             grace_until: None,
             settings: self.settings,
         };
@@ -395,7 +404,9 @@ impl World {
                 _ => None,
             });
             let tasks = wanted.map(|task| task.id.clone()).chain(created).collect();
-            let rows = CommittedRows { claims: self.claims.clone(), tickets, tasks };
+            let neighbors = permit.step.node().and_then(|node| self.neighbors.get(node)).cloned();
+            let neighbors = neighbors.unwrap_or_default();
+            let rows = CommittedRows { claims: self.claims.clone(), tickets, tasks, neighbors };
             assert_eq!(permit.check(&rows), Ok(()), "{permit:#?}");
             if let Some(claim) = &permit.claim {
                 let claim = self.claim(&claim.node);

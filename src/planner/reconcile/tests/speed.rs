@@ -8,7 +8,10 @@ use super::simulated::World;
 use crate::{
     fixture::at,
     goal::Goal,
-    place::{Constraint, Elimination, NodeTable, Ranking, UnitNode, Verdict, Want, explain_node, place},
+    place::{
+        Constraint, Elimination, NodeTable, Ranking, SoftViolations, UnitNode, Verdict, Want, explain_node,
+        place,
+    },
     workload::Slot,
 };
 
@@ -54,6 +57,25 @@ fn ten_thousand_replicas_are_placed_on_ten_thousand_nodes() {
 }
 
 #[test]
+fn soft_affinity_of_ten_thousand_nodes_costs_little() {
+    let mut nodes = many_nodes(10_000);
+    for (number, node) in (0..).zip(&mut nodes) {
+        node.affinity.soft = SoftViolations { anti: number % 3, missing: number % 2 };
+    }
+    let mut table = NodeTable::new(nodes.clone(), 2);
+    let world = World::new(Goal::replicated(10_000), 0);
+    let ranking = Ranking::new(&world.workload.placement, &world.unit_id, &table);
+    for (count, limit) in [(1, 20), (10_000, 500)] {
+        let wants = vec![Want::default(); count];
+        let placed = timed("placing by soft affinity", Duration::from_millis(limit), || {
+            place(&table, &ranking, Elimination::of(&table), &std::collections::BTreeMap::new(), &wants)
+        });
+        assert_eq!(placed.count(), count as u32);
+    }
+    timed("a change of a partner on one node", Duration::from_millis(5), || table.replace(nodes[0].clone()));
+}
+
+#[test]
 fn full_reconcile_and_one_failure_of_ten_thousand_slots_are_quick() {
     let mut world = World::new(Goal::replicated(10_000), 0);
     world.nodes = many_nodes(10_000);
@@ -73,6 +95,7 @@ fn full_reconcile_and_one_failure_of_ten_thousand_slots_are_quick() {
         update: &world.update,
         part_count: 1,
         gone_parts: &[],
+        unsettled_partners: &[],
         grace_until: None,
         settings: world.settings,
     };

@@ -1,0 +1,228 @@
+//! A closed loop for tests: the model of one agbot, decisions that are carried out at once, and nodes that do what is wanted of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_domain::{orchestration::Orchestration, policy::ExternalPolicy};
+use evenkeel_ids::{NodeId, PolicyId, ServiceId, ServiceKey};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use crate::{
+    command::Action,
+    decide::decide,
+    event::{Event, Outcome},
+    facts::{
+        DeploymentPolicyFacts, NodeFacts, NodePolicyFacts, PolicyOrchestration, ServiceFacts, VersionChoice,
+    },
+    fixture::{at, deployment_policy},
+    model::Model,
+    reconcile::UnitEvent,
+    settings::PlannerSettings,
+    status::{PartStatus, Window, WorkloadStatus, status_of},
+    workload::{DesiredState, Ending, SlotTasks, Task, TaskReport, TaskState, UnitId},
+};
+
+/// Nodes `n1`, `n2`, … and policies in the organization `o`.
+pub(crate) struct Fleet {
+    pub model: Model,
+    pub now: Timestamp,
+    pub events: Vec<UnitEvent>,
+    /// Seconds from the request to start until an instance is seen running, by policy; 1 unless given.
+    pub start_secs: BTreeMap<PolicyId, u64>,
+    seed: u64,
+}
+
+pub(crate) fn node(name: &str) -> NodeId {
+    NodeId::new("o", name)
+}
+
+pub(crate) fn policy(name: &str) -> PolicyId {
+    PolicyId::new("o", name)
+}
+
+impl Fleet {
+    pub fn new(names: &[&str]) -> Self {
+        let settings = PlannerSettings::default();
+        let leases = (0..settings.partition_count).map(|partition| (partition, 1)).collect();
+        let model = Model::new(settings);
+        let mut fleet =
+            Self { model, now: at(1_000), events: Vec::new(), start_secs: BTreeMap::new(), seed: 0 };
+        fleet.handle(&Event::PartitionsChanged { leases });
+        for name in names {
+            fleet.put_node(name, |_| {});
+            let facts = NodePolicyFacts { policy: ExternalPolicy::default(), last_updated: None };
+            fleet.handle(&Event::NodePolicyChanged { node: node(name), policy: Some(Box::new(facts)) });
+        }
+        // After a start nothing is stopped or placed for a while.
+        fleet.run(20);
+        fleet
+    }
+
+    /// Creates a node, or changes it.
+    pub fn put_node(&mut self, name: &str, change: impl FnOnce(&mut NodeFacts)) {
+        let known = self.model.node(&node(name)).map(|record| record.facts.clone());
+        let mut facts = known.unwrap_or_else(|| NodeFacts {
+            arch: "amd64".into(),
+            public_key: "key".into(),
+            is_capable: true,
+            ..NodeFacts::new(node(name))
+        });
+        facts.last_heartbeat = Some(self.now);
+        change(&mut facts);
+        self.handle(&Event::NodeChanged { node: Box::new(facts) });
+    }
+
+    pub fn freeze(&mut self, name: &str) {
+        self.put_node(name, |facts| facts.is_frozen = true);
+    }
+
+    /// Writes a policy with a service of its own name.
+    pub fn put_policy(&mut self, name: &str, document: Value) {
+        let id = policy(name);
+        let read = Orchestration::of_policy(&id, document).expect("the document is valid");
+        let service = ServiceFacts {
+            id: ServiceId::new("o", &format!("{name}_1.0.0_amd64")),
+            key: ServiceKey::new("o", name),
+            version: "1.0.0".into(),
+            arch: "amd64".into(),
+            deployment: r#"{"services":{"c":{"image":"i"}}}"#.into(),
+            deployment_signature: String::new(),
+            cluster_deployment: String::new(),
+            cluster_deployment_signature: String::new(),
+            required_services: Vec::new(),
+            user_input: Vec::new(),
+        };
+        let facts = DeploymentPolicyFacts {
+            service: service.key.clone(),
+            versions: vec![VersionChoice { version: "1.0.0".into(), ..VersionChoice::default() }],
+            orchestration: PolicyOrchestration::of(&id, &read),
+            last_updated: Some(self.now),
+            id,
+            ..deployment_policy()
+        };
+        self.handle(&Event::ServiceChanged { service: Box::new(service) });
+        self.handle(&Event::DeploymentPolicyChanged { policy: Box::new(facts) });
+    }
+
+    pub fn remove_policy(&mut self, name: &str) {
+        self.handle(&Event::DeploymentPolicyRemoved { policy: policy(name) });
+    }
+
+    /// Decides about an event, carries out what is decided about tasks, and goes on until nothing follows.
+    pub fn handle(&mut self, event: &Event) {
+        let mut queue = vec![event.clone()];
+        for _ in 0..1_000 {
+            let Some(event) = queue.pop() else { return };
+            self.seed += 1;
+            self.model.apply(&event, self.now);
+            let decision = decide(&self.model, &event, self.now, self.seed);
+            self.model.note(&decision, self.now);
+            for command in decision.commands {
+                let outcome = match &command.action {
+                    Action::ApplyPlan { plan, .. } => {
+                        self.events.extend(plan.events.iter().cloned());
+                        Outcome::PlanApplied { claims: Vec::new() }
+                    }
+                    Action::RecordWorkload { .. } | Action::RemoveWorkload { .. } => Outcome::Done,
+                    _ => continue,
+                };
+                queue.push(Event::CommandOutcome { command: Box::new(command), outcome });
+            }
+        }
+        panic!("decisions do not come to an end");
+    }
+
+    /// Lets seconds pass.
+    pub fn run(&mut self, seconds: u64) {
+        for _ in 0..seconds {
+            self.now += SignedDuration::from_secs(1);
+            let names: Vec<NodeId> = self.model.nodes().map(|record| record.facts.id.clone()).collect();
+            let at = names.iter().map(|node| (node.clone(), self.now)).collect();
+            self.handle(&Event::HeartbeatsSeen { at });
+            names.iter().for_each(|node| self.report(node));
+            self.handle(&Event::Tick);
+        }
+    }
+
+    /// Lets time pass until the condition holds, at most the given seconds. Returns how long it took.
+    pub fn run_until(&mut self, seconds: u64, mut is_met: impl FnMut(&Self) -> bool) -> u64 {
+        for passed in 0..=seconds {
+            if is_met(self) {
+                return passed;
+            }
+            self.run(1);
+        }
+        panic!("not met after {seconds} s: {:#?}", self.tasks());
+    }
+
+    /// A node reports its tasks as they are wanted.
+    fn report(&mut self, node: &NodeId) {
+        let tasks = self.model.tasks_of(node).filter_map(|task| {
+            let since = self.now.duration_since(task.desired_at.unwrap_or(task.created_at)).as_secs();
+            let start_secs = self.start_secs.get(&task.unit_id.policy).copied().unwrap_or(1);
+            let state = match task.desired {
+                DesiredState::Ready => return None,
+                DesiredState::Running if since < start_secs.cast_signed() => TaskState::Starting,
+                DesiredState::Running => TaskState::RUNNING,
+                DesiredState::Shutdown | DesiredState::Remove => TaskState::Ended(Ending::Shutdown),
+            };
+            let report = TaskReport { node: node.clone(), state, seq: task.seq + 1, at: self.now };
+            Some((task.id.clone(), report))
+        });
+        let tasks: BTreeMap<_, _> = tasks.collect();
+        self.handle(&Event::NodeTasksChanged { node: node.clone(), tasks });
+    }
+
+    pub fn tasks(&self) -> Vec<&Task> {
+        let ids: Vec<PolicyId> = self.model.workloads().map(|record| record.policy.clone()).collect();
+        let mut tasks = Vec::new();
+        for policy in &ids {
+            for (_, unit) in self.model.workload_units_of(policy).collect::<Vec<_>>() {
+                let id = |task: &Task| self.model.task(&task.id);
+                tasks.extend(unit.slots.values().flat_map(SlotTasks::iter).filter_map(id));
+            }
+        }
+        tasks
+    }
+
+    fn nodes_with(&self, name: &str, is_meant: impl Fn(&Task) -> bool) -> BTreeSet<String> {
+        let of_policy = self.tasks().into_iter().filter(|task| task.unit_id.policy == policy(name));
+        let nodes = of_policy.filter(|task| is_meant(task)).filter_map(|task| task.node.as_ref());
+        nodes.map(|node| node.name().to_owned()).collect()
+    }
+
+    /// Returns the nodes on which a policy runs, separated by blanks.
+    pub fn running(&self, name: &str) -> String {
+        let nodes = self.nodes_with(name, |task| task.is_wanted() && task.is_running());
+        nodes.into_iter().collect::<Vec<_>>().join(" ")
+    }
+
+    /// Returns the nodes on which a policy runs or is to run, separated by blanks.
+    pub fn live(&self, name: &str) -> String {
+        self.nodes_with(name, Task::is_live).into_iter().collect::<Vec<_>>().join(" ")
+    }
+
+    pub fn status(&self, name: &str) -> WorkloadStatus {
+        let window = Window { limit: 100, ..Window::default() };
+        status_of(&self.model, &policy(name), &window, self.now).expect("the policy exists")
+    }
+
+    fn part(&self, name: &str) -> PartStatus {
+        self.status(name).parts.remove(0)
+    }
+
+    /// Returns the flags of the instance on a node.
+    pub fn flags(&self, name: &str, on: &str) -> String {
+        let part = self.part(name);
+        let found = part.instances.into_iter().find(|instance| instance.node == node(on));
+        found.expect("the node belongs to the workload unit").flags
+    }
+
+    pub fn unit_id(name: &str) -> UnitId {
+        UnitId::all(policy(name))
+    }
+
+    pub fn has_event(&self, kind: &str) -> bool {
+        self.events.iter().any(|event| event.kind == kind)
+    }
+}
