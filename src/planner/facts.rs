@@ -299,8 +299,6 @@ impl DeploymentPolicyFacts {
 /// Orchestration 1.2.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PolicyOrchestration {
-    /// Number of instances.
-    pub mode: Mode,
     /// The nodes on which it may run, in addition to properties and constraints.
     pub scope: PolicyScope,
     /// Its update settings.
@@ -317,10 +315,14 @@ impl PolicyOrchestration {
         matches!(policy, Some(PlacementPolicy::LoadAvg | PlacementPolicy::Score))
     }
 
+    /// Returns how instances are counted.
+    pub fn mode(&self) -> Mode {
+        self.document.as_ref().map_or(Mode::Global, |document| document.mode)
+    }
+
     /// Returns the settings that the document of a policy names.
     pub fn of(policy: &PolicyId, document: &Orchestration) -> Self {
         Self {
-            mode: document.mode,
             scope: PolicyScope::of(policy, &document.scope),
             update: UpdateOverrides::of(&document.update, &document.ha),
             document: document.needs_tasks().then(|| Box::new(document.clone())),

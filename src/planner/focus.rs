@@ -13,7 +13,6 @@ use crate::{
     command::{Action, Command},
     engine::StoredPlan,
     event::Event,
-    failover,
     model::{Model, UnitRecord},
     report::Blocked,
     workload::{Slot, Task, UnitId, WorkloadRecord},
@@ -50,7 +49,6 @@ pub(crate) fn of(model: &Model, event: &Event, now: Timestamp) -> Focus {
     for node in &model.touched {
         focus.add_node(model, node);
     }
-    focus.add_peers_of_failover(model);
     focus.add_units_of_pairs(model);
     focus.add_due_workloads(model, now);
     focus.add_slots_of_pairs(model);
@@ -349,18 +347,6 @@ impl Focus {
                 self.group_rollouts.insert((group.clone(), policy.clone()));
             }
         }
-    }
-
-    /// Adds the pairs of the other members where a policy wants one instance in the group: the state of one decides about the others.
-    fn add_peers_of_failover(&mut self, model: &Model) {
-        let of_failover = |(_, policy): &&(NodeId, PolicyId)| failover::is_failover(model, policy);
-        let mut peers = BTreeSet::new();
-        for (node, policy) in self.pairs.iter().filter(of_failover) {
-            for member in model.group_of(node).into_iter().flat_map(|group| &group.members) {
-                peers.insert((member.clone(), policy.clone()));
-            }
-        }
-        self.pairs.extend(peers);
     }
 
     fn add_units_of_pairs(&mut self, model: &Model) {

@@ -15,7 +15,6 @@ pub mod engine;
 pub mod event;
 pub mod explain;
 pub mod facts;
-mod failover;
 mod focus;
 mod frozen_level;
 pub mod goal;

@@ -12,7 +12,6 @@ use crate::{
     command::{Action, Lease},
     engine,
     facts::Availability,
-    failover,
     focus::Focus,
     matching::{self, Choice, Fit},
     messages,
@@ -43,7 +42,7 @@ fn plan(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) {
         return pass.set_placement(node, policy, Placement::NotPlaced { blocked });
     };
     repeat_cancels(pass, lease, node, policy);
-    failover::follow_stops(pass, lease, node, policy);
+    follow_stops(pass, lease, node, policy);
     let mut is_present = false;
     for agreement in model.live_agreements(node, policy) {
         is_present = true;
@@ -101,11 +100,7 @@ fn may_propose(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) -> Result<
     {
         return Err(blocked);
     }
-    failover::may_start(pass, node, policy)?;
-    let is_single = match &wanted {
-        Some(wanted) => wanted.is_single,
-        None => model.group_of.contains_key(node) && failover::is_failover(model, policy),
-    };
+    let is_single = wanted.as_ref().is_some_and(|wanted| wanted.is_single);
     Ok(Offer { choice, task: wanted.map(|wanted| wanted.task.id.clone()), is_single })
 }
 
@@ -149,6 +144,30 @@ fn repeat_cancels(pass: &mut Pass<'_>, lease: Lease, node: &NodeId, policy: &Pol
             continue;
         }
         let action = Action::RepeatCancel { agreement: agreement.clone(), node: node.clone(), reason };
+        pass.issue(lease, action, (node, policy));
+    }
+}
+
+/// Follows the stops of instances that must be gone before another one starts: asks the node until it confirms that, and records it.
+fn follow_stops(pass: &mut Pass<'_>, lease: Lease, node: &NodeId, policy: &PolicyId) {
+    let (model, now) = (pass.model, pass.now);
+    let ended = model.lately_ended_on(node).filter(|one| one.policy == *policy && one.awaits_stop);
+    for agreement in ended {
+        let Some(since) = model.unconfirmed_stop(agreement, now) else {
+            let action = Action::RecordStopped { agreement: agreement.id.clone(), node: node.clone() };
+            pass.issue(lease, action, (node, policy));
+            continue;
+        };
+        if matches!(model.liveness(node, now), Liveness::Down { .. }) {
+            continue;
+        }
+        let asked_at = agreement.verified_at.map_or(since, |at| at.max(since));
+        let due_at = later(asked_at, STOP_CONFIRMATION_SECS / 2);
+        if now < due_at {
+            pass.watch((node, policy), due_at);
+            continue;
+        }
+        let action = Action::SendVerification { agreement: agreement.id.clone(), node: node.clone() };
         pass.issue(lease, action, (node, policy));
     }
 }
@@ -210,9 +229,6 @@ fn plan_present(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
     }
     if model.node(&agreement.node).is_none() {
         return cancel(pass, lease, agreement, CancelReason::NODE_SHUT_DOWN, None, false);
-    }
-    if failover::is_to_move(pass, agreement) {
-        return cancel(pass, lease, agreement, CancelReason::HEARTBEAT_MISSING, None, true);
     }
     let fit = matching::fit(model, agreement, now);
     if agreement.state == AgreementState::Proposed {

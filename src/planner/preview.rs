@@ -165,6 +165,7 @@ impl Basis {
             NodeState::Ready => "ready",
             NodeState::NeverHeard => "never heard",
             NodeState::Down { .. } => "down",
+            NodeState::Away { .. } => "away",
         };
         let (id, availability, frozen) = (&node.id, node.availability, node.frozen);
         let has_failed = node.start_failed.is_some() || node.stop_failed.is_some();

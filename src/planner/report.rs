@@ -194,6 +194,11 @@ pub enum Blocked {
         /// Last heartbeat.
         since: Timestamp,
     },
+    /// The node is silent while its agent is being upgraded, and is expected back.
+    NodeAway {
+        /// Last heartbeat.
+        since: Timestamp,
+    },
     /// The node's operator paused placement and updates.
     NodePaused,
     /// The node's operator is draining it.
@@ -347,16 +352,7 @@ pub enum Blocked {
     },
     /// The claim request is in flight.
     ClaimRequested,
-    /// The policy wants one instance in the group, and the one on another member may still run.
-    StopUnconfirmed {
-        /// The member.
-        node: NodeId,
-        /// The agreement that ended.
-        agreement: AgreementId,
-        /// When it ended.
-        since: Timestamp,
-    },
-    /// The policy wants one instance in the group, and another member has it.
+    /// There must never be a second instance, and another node has one.
     #[serde(rename = "copy-elsewhere")]
     InstanceElsewhere {
         /// The member.
@@ -423,6 +419,9 @@ pub enum Blocked {
         node: NodeId,
         /// When the stop was requested.
         since: Timestamp,
+        /// The agreement whose stop a user may confirm; none where the wait is limited.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agreement: Option<AgreementId>,
     },
     /// There are fewer suitable nodes than wanted.
     Unplaced {

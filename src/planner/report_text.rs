@@ -31,6 +31,9 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         Blocked::NeverHeard => out.write_str("no heartbeat of the node was ever seen"),
         Blocked::NoPublicKey => out.write_str("the node has published no key"),
         Blocked::NodeDown { since } => write!(out, "the node is down; last heard {since}"),
+        Blocked::NodeAway { since } => {
+            write!(out, "the agent of the node is being upgraded; last heard {since}")
+        }
         Blocked::NodePaused => out.write_str("the node is paused; nothing is placed or updated on it"),
         Blocked::NodeDraining => out.write_str("the node is being drained"),
         Blocked::NoCandidate { group } => {
@@ -79,10 +82,7 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         }
         Blocked::JustStarted { until } => write!(out, "the agbot has just started; waiting until {until}"),
         Blocked::ClaimRequested => out.write_str("requesting the group's claim"),
-        Blocked::StopUnconfirmed { node, agreement, since } => {
-            write_unconfirmed(node, agreement.as_str(), since, out)
-        }
-        Blocked::InstanceElsewhere { node } => write!(out, "the single instance of the group is on {node}"),
+        Blocked::InstanceElsewhere { node } => write!(out, "the single instance is on {node}"),
         Blocked::PeerFirst { node } => write!(out, "{node} is first"),
         Blocked::UpdateParallelism { limit, groups } => write_parallelism(*limit, groups, out),
         Blocked::Delay { until } => write!(out, "pause between two members until {until}"),
@@ -112,8 +112,13 @@ fn write_step_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::R
             FrozenLevel::Workload => "the workload is frozen",
             FrozenLevel::Node => "the node is frozen",
         }),
-        Blocked::TaskStopping { task, node, since } => {
-            write!(out, "task {task} was stopped at {since}, and {node} has not confirmed it")
+        Blocked::TaskStopping { task, node, since, agreement } => {
+            write!(out, "task {task} was stopped at {since}, and {node} has not confirmed it")?;
+            let Some(agreement) = agreement else { return Ok(()) };
+            write!(
+                out,
+                "; confirm it with \"hzn agbot agreement confirmstop {agreement}\" if you made sure that it does not run"
+            )
         }
         Blocked::Unplaced { wanted, placed, summary } => {
             write!(out, "{placed} of {wanted} instances can be placed: {summary}")
@@ -168,19 +173,6 @@ fn write_members(
 ) -> fmt::Result {
     let missing: Vec<String> = missing.iter().map(|(node, why)| format!("{node}: {why}")).collect();
     write!(out, "running: {}; not: {}", list(running), list(&missing))
-}
-
-fn write_unconfirmed(
-    node: &NodeId,
-    agreement: &str,
-    since: &Timestamp,
-    out: &mut fmt::Formatter<'_>,
-) -> fmt::Result {
-    write!(
-        out,
-        "the agreement {agreement} ended at {since}, and {node} has not confirmed that its instance stopped; confirm it with \
-         \"hzn agbot agreement confirmstop {agreement}\" if you made sure that it does not run"
-    )
 }
 
 fn list<'a>(items: impl IntoIterator<Item = &'a (impl ToString + 'a)>) -> String {

@@ -293,7 +293,6 @@ pub(crate) fn execute(
     if let Some(agreement) = was_live.filter(Agreement::is_live) {
         super::invariants::cancel_committed(world, &command.action, &agreement, &outcome);
     }
-    super::invariants::proposal_committed(world, &command.action, &outcome);
     if world.chance(world.faults.crash_after_commit) {
         kill(world, index);
         world.note(format!("agbot {index} died after a commit, before any other effect"));

@@ -2,6 +2,8 @@
 
 use evenkeel_domain::policy::{ExternalPolicy, Property};
 
+use serde_json::json;
+
 use super::{
     agbot::{self, Agbot},
     agent::{self, Agent},
@@ -14,8 +16,8 @@ use evenkeel_planner::{
     agent_upgrade::{GroupView, decide_agent_upgrade},
     claims::{Claim, Grant, Scope},
     facts::{
-        Availability, DeploymentPolicyFacts, HaGroupFacts, Mode, NodeFacts, NodePolicyFacts,
-        PolicyOrchestration, PolicyScope, ServiceFacts, VersionChoice,
+        Availability, DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, PolicyOrchestration,
+        ServiceFacts, VersionChoice,
     },
     rolling::action::{Asker, RolloutAction},
     settings::FailureAction,
@@ -190,10 +192,13 @@ fn build(world: &mut World) {
     if world.seed % 3 == 1 {
         add_service(world, "c", "1.0.0", Quality::Good);
         put_policy(world, "pc", "c", "1.0.0", "site in \"north,south\"");
-        if let Some(policy) = world.exchange.policies.get_mut(&PolicyId::new("o", "pc")) {
-            policy.orchestration.mode = Mode::Failover;
-            policy.orchestration.scope = PolicyScope::EveryHaGroup;
-        }
+        let document = json!({
+            "mode": "failover",
+            "orchestrate": "ha",
+            "scope": {"type": "hagroups", "haGroups": ["*"]},
+            "timers": {"readyPeriodSeconds": 1},
+        });
+        workload_chaos::put_document(world, &PolicyId::new("o", "pc"), document);
     }
     workload_chaos::build(world);
     let agbot_count = world.between(1, 3);

@@ -13,7 +13,7 @@ use evenkeel_planner::{
     claims::{Purpose, Scope},
     command::Action,
     event::Outcome,
-    facts::{DeploymentPolicyFacts, Mode},
+    facts::DeploymentPolicyFacts,
     usage::secs_since,
 };
 
@@ -99,39 +99,6 @@ pub(crate) fn cancel_committed(world: &mut World, action: &Action, agreement: &A
 /// After a disturbance a command may be based on the old state for this long: a lease, a poll, and the delivery of the command.
 const COMMAND_LAG_MILLIS: u64 = 10_000;
 
-/// Checks a committed proposal: where one instance is wanted in the group, no other member may have one that runs or starts,
-/// unless that member was silent for too long.
-pub(crate) fn proposal_committed(world: &mut World, action: &Action, outcome: &Outcome) {
-    let Action::Propose { agreement, .. } = action else { return };
-    let is_single = world
-        .exchange
-        .policies
-        .get(&agreement.policy)
-        .is_some_and(|policy| is_of_mode(policy, Mode::Failover));
-    if *outcome != Outcome::Done || !is_single || was_just_edited(world) {
-        return;
-    }
-    let has_one = |member: &&NodeId| {
-        world.agents.get(*member).is_some_and(|agent| {
-            let mut held = agent.held.values();
-            held.any(|held| held.policy == agreement.policy && held.container != Container::None)
-        })
-    };
-    let members = world.exchange.group_of(&agreement.node).into_iter().flat_map(|group| &group.members);
-    let mut others = members.filter(|member| **member != agreement.node).filter(has_one);
-    if let Some(other) = others.find(|member| !counts_as_lost(world, member)) {
-        let what =
-            format!("{} starts a second instance of {} beside {other}", agreement.node, agreement.policy);
-        world.note(format!("VIOLATION {what}"));
-        world.checker.broke(what);
-    }
-}
-
-/// Returns whether a policy without tasks has this mode.
-fn is_of_mode(policy: &DeploymentPolicyFacts, mode: Mode) -> bool {
-    policy.orchestration.mode == mode && policy.orchestration.document.is_none()
-}
-
 /// Returns whether an agbot may have counted a node as down a moment ago.
 pub(crate) fn counts_as_lost(world: &World, node: &NodeId) -> bool {
     let is_recent = |at: Option<u64>| at.is_some_and(|at| world.millis < at + COMMAND_LAG_MILLIS);
@@ -198,8 +165,9 @@ fn is_selected(world: &World, node: &NodeId, keys: &[ServiceKey]) -> bool {
     let mut properties = stored.policy.policy.properties.clone();
     properties.set_ha_group(world.exchange.group_of(node).map(|group| group.id.name()));
     // A policy with one instance in the group guarantees none to the others.
-    let counts =
-        |policy: &&DeploymentPolicyFacts| keys.contains(&policy.service) && is_of_mode(policy, Mode::Global);
+    let counts = |policy: &&DeploymentPolicyFacts| {
+        keys.contains(&policy.service) && policy.orchestration.document.is_none()
+    };
     let mut policies = world.exchange.policies.values().filter(counts);
     policies.any(|policy| policy.policy.constraints.is_satisfied_by(&properties).unwrap_or(false))
 }
@@ -269,7 +237,7 @@ pub(crate) fn waiting(world: &World) -> Vec<String> {
     let mut waiting = Vec::new();
     for (node, stored) in &world.exchange.nodes {
         let mut policies = world.exchange.policies.values();
-        while let Some(policy) = policies.find(|policy| is_of_mode(policy, Mode::Global)) {
+        while let Some(policy) = policies.find(|policy| policy.orchestration.document.is_none()) {
             let best =
                 policy.versions.iter().min_by_key(|entry| entry.priority).map(|entry| entry.version.clone());
             let mut properties = stored.policy.policy.properties.clone();
@@ -287,7 +255,6 @@ pub(crate) fn waiting(world: &World) -> Vec<String> {
     }
     waiting.extend(workload::waiting(world));
     waiting.extend(unowned(world));
-    waiting.extend(groups_without_instance(world));
     waiting.extend(world.database.claims.values().map(|claim| format!("a claim stayed: {claim:?}")));
     let open = world.database.rollouts.values().filter(|rollout| {
         use evenkeel_planner::rolling::RolloutState as State;
@@ -318,30 +285,6 @@ fn unowned(world: &World) -> Vec<String> {
         }
     }
     found
-}
-
-/// Returns the groups in which no member runs the single instance that a policy wants there.
-fn groups_without_instance(world: &World) -> Vec<String> {
-    let mut waiting = Vec::new();
-    let policies = world.exchange.policies.values();
-    for policy in policies.filter(|policy| is_of_mode(policy, Mode::Failover)) {
-        let best = policy.versions.first().map(|entry| entry.version.clone());
-        for group in world.exchange.groups.values() {
-            let is_wanted = |member: &&NodeId| {
-                world.exchange.nodes.get(*member).is_some_and(|stored| {
-                    let properties = &stored.policy.policy.properties;
-                    policy.policy.constraints.is_satisfied_by(properties).unwrap_or(false)
-                })
-            };
-            let wanted: Vec<&NodeId> = group.members.iter().filter(is_wanted).collect();
-            if !wanted.is_empty()
-                && !wanted.iter().any(|member| world.running_version(member, &policy.id) == best)
-            {
-                waiting.push(format!("nobody in {} runs {} {best:?}", group.id, policy.id));
-            }
-        }
-    }
-    waiting
 }
 
 /// Checks the settled world after the end of all faults: everything wanted runs, and nothing else.

@@ -198,7 +198,7 @@ fn is_early(task: &Task) -> bool {
 
 /// Returns what must never be seen on the nodes: two instances where there is to be one.
 pub(crate) fn broken(world: &World) -> Option<String> {
-    let is_exclusive = |facts: &&DeploymentPolicyFacts| facts.orchestration.mode == Mode::Failover;
+    let is_exclusive = |facts: &&DeploymentPolicyFacts| facts.orchestration.mode() == Mode::Failover;
     let policies = world.database.workloads.keys().filter_map(|policy| world.exchange.policies.get(policy));
     policies.filter(is_exclusive).find_map(|facts| second_instance(world, &facts.id))
 }

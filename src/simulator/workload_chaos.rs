@@ -66,7 +66,7 @@ fn nodes(world: &World) -> Vec<NodeId> {
 }
 
 /// A user writes the `orchestration` of a policy.
-fn put_document(world: &mut World, policy: &PolicyId, document: Value) {
+pub(crate) fn put_document(world: &mut World, policy: &PolicyId, document: Value) {
     world.note(format!("workload {policy}: {document}"));
     let document = match Orchestration::of_policy(policy, document) {
         Ok(document) => document,
@@ -320,7 +320,7 @@ fn exchange_agent(world: &mut World) {
     let mut workloads =
         world.database.workloads.keys().filter_map(|policy| world.exchange.policies.get(policy));
     // An agent that does not know of tasks starts all that it has agreed to.
-    if workloads.any(|facts| facts.orchestration.mode == Mode::Failover) {
+    if workloads.any(|facts| facts.orchestration.mode() == Mode::Failover) {
         return;
     }
     let nodes = nodes(world);

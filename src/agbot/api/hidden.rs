@@ -37,9 +37,6 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
         Blocked::HaLock { group, holder, scope, is_drain, since, deadline } => {
             Blocked::HaLock { holder: node(holder, seen), group, scope, is_drain, since, deadline }
         }
-        Blocked::StopUnconfirmed { node: peer, agreement, since } => {
-            Blocked::StopUnconfirmed { node: node(peer, seen), agreement, since }
-        }
         Blocked::InstanceElsewhere { node: peer } => Blocked::InstanceElsewhere { node: node(peer, seen) },
         Blocked::PeerFirst { node: peer } => Blocked::PeerFirst { node: node(peer, seen) },
         Blocked::UpdateParallelism { limit, groups } => {
@@ -50,8 +47,8 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
         Blocked::AgentPeer { node: peer, state } => Blocked::AgentPeer { node: node(peer, seen), state },
         Blocked::AgentTurn { node: peer, until } => Blocked::AgentTurn { node: node(peer, seen), until },
         Blocked::RolloutHeld { hold: why, since } => Blocked::RolloutHeld { hold: hold(why, seen), since },
-        Blocked::TaskStopping { task, node: peer, since } => {
-            Blocked::TaskStopping { task, node: node(peer, seen), since }
+        Blocked::TaskStopping { task, node: peer, since, agreement } => {
+            Blocked::TaskStopping { task, node: node(peer, seen), since, agreement }
         }
         Blocked::UnwantedNeighbor { partner, node: peer } => {
             Blocked::UnwantedNeighbor { partner, node: node(peer, seen) }
@@ -74,6 +71,7 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
         | Blocked::NeverHeard
         | Blocked::NoPublicKey
         | Blocked::NodeDown { .. }
+        | Blocked::NodeAway { .. }
         | Blocked::NodePaused
         | Blocked::NodeDraining
         | Blocked::NoCandidate { .. }

@@ -10,7 +10,7 @@ use evenkeel_api::{Page, PageError, WholeList};
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::claims::{Claim, Scope};
 use evenkeel_planner::report::{Blocked, Placement};
-use evenkeel_planner::status::why_no_task;
+use evenkeel_planner::status::{blocked_task, why_no_task};
 use evenkeel_planner::supervise::UpdateState;
 use evenkeel_store::StoreError;
 use evenkeel_wire::agbot::agreement::AgreementsResponse;
@@ -153,12 +153,16 @@ fn reasons_page(
     seen: &SeenNodes,
 ) -> Result<Page<(NodeId, PolicyId)>, ListError> {
     let mut page = Page::after(&pairs, PAGE as i64, |(pair, _)| pair.clone());
-    for ((node, policy), placement) in pairs.into_iter().filter(|((node, _), _)| seen.shows(node)) {
-        let has_no_task = matches!(
+    for ((node, policy), mut placement) in pairs.into_iter().filter(|((node, _), _)| seen.shows(node)) {
+        let mut has_no_task = matches!(
             &placement,
             Placement::Waiting { blocked: Blocked::NoTask, .. }
                 | Placement::NotPlaced { blocked: Blocked::NoTask }
         );
+        if has_no_task && let Some(blocked) = blocked_task(&context.model(), &node, &policy) {
+            placement = Placement::NotPlaced { blocked: blocked.clone() };
+            has_no_task = false;
+        }
         let mut reason = shape::reason(&node, &policy, &hidden::placement(placement, seen));
         if has_no_task && let Some(why) = why_no_task(&context.model(), &node, &policy) {
             reason.text = why;

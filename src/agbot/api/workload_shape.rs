@@ -325,7 +325,7 @@ fn reason(blocked: &Blocked) -> &'static str {
         Blocked::NodePaused | Blocked::NodeDraining => "NodePaused",
         Blocked::NodeDown { .. } | Blocked::NeverHeard => "NodeDown",
         Blocked::Frozen { .. } => "Frozen",
-        Blocked::TaskStopping { .. } | Blocked::StopUnconfirmed { .. } => "Stopping",
+        Blocked::TaskStopping { .. } => "Stopping",
         _ => "Waiting",
     }
 }

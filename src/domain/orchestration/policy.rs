@@ -104,13 +104,8 @@ impl Orchestration {
 
     /// Returns whether instances are counted, placed or supervised in a way that needs a record of each task.
     pub fn needs_tasks(&self) -> bool {
-        let is_counted = match self.mode {
-            Mode::Global => false,
-            Mode::Failover => !matches!(self.scope, Scope::HaGroups { .. }),
-            Mode::Replicated | Mode::Flex => true,
-        };
-        let usual = Self::of_mode(self.mode);
-        is_counted
+        let usual = Self::default();
+        self.mode != usual.mode
             || self.orchestrate != Orchestrate::Ha
             || matches!(self.scope, Scope::Nodes { .. })
             || self.max_per_node != usual.max_per_node

@@ -511,10 +511,9 @@ fn documents_that_count_place_or_supervise_instances_need_tasks() {
     for (document, expected) in [
         (json!({}), false),
         (json!({"update": {"parallelism": 2}, "ha": {"minRunning": 2}}), false),
-        (json!({"mode": "failover", "orchestrate": "ha", "scope": groups}), false),
-        (json!({"mode": "failover", "orchestrate": "ha"}), true),
-        (json!({"mode": "failover", "orchestrate": "start", "scope": groups}), true),
-        (json!({"mode": "failover", "scope": groups}), true),
+        (json!({"scope": groups}), false),
+        (json!({"mode": "failover", "orchestrate": "ha", "scope": groups}), true),
+        (json!({"mode": "failover"}), true),
         (json!({"orchestrate": "no"}), true),
         (json!({"mode": "replicated"}), true),
         (json!({"mode": "flex", "orchestrate": "ha"}), true),

@@ -9,7 +9,6 @@ use crate::{
     agreement::Agreement,
     engine,
     facts::{Availability, DeploymentOverrides, DeploymentPolicyFacts, NodeType, VersionChoice},
-    failover,
     model::{Consumers, Model, NodeRecord},
     report::{Blocked, Side},
     rolling::wanted_versions,
@@ -198,9 +197,7 @@ fn test_agreement(
 /// # Source
 /// Orchestration E3.
 pub fn is_intended(model: &Model, node: &NodeId, policy: &PolicyId, now: Timestamp) -> bool {
-    engine::is_intended(model, node, policy).unwrap_or_else(|| {
-        !failover::is_elsewhere(model, node, policy) && select(model, node, policy, now).is_ok()
-    })
+    engine::is_intended(model, node, policy).unwrap_or_else(|| select(model, node, policy, now).is_ok())
 }
 
 fn both<'a>(

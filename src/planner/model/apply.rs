@@ -90,9 +90,7 @@ impl Model {
                 self.put_usage(node, policy, usage.as_ref(), backoff.as_ref());
             }
             Event::ClaimRecorded { claim } => self.record_claim(claim),
-            Event::ClaimRemoved { key } => {
-                self.claims.remove(key);
-            }
+            Event::ClaimRemoved { key } => self.remove_claim(key),
             Event::RolloutRecorded { rollout } => self.put_rollout(rollout),
             Event::RolloutRemoved { group, policy } => self.remove_rollout(group, policy),
             Event::WorkloadRecorded { workload } => self.put_workload(workload),

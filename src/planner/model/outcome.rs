@@ -33,7 +33,7 @@ impl Model {
                 self.apply_done(&command.action, now);
             }
             Outcome::ClaimTaken { claim } => {
-                self.claims.insert(claim.key(), (**claim).clone());
+                self.put_claim((**claim).clone());
             }
             // The event that the executor saw and this model does not know yet will arrive.
             Outcome::Refused { .. } => self.retry_at(&command.action, later(now, REFUSED_SECS)),
@@ -115,7 +115,7 @@ impl Model {
             Action::ReleaseClaim { claim, .. } => {
                 let key = (claim.group.clone(), claim.scope.clone());
                 if self.claims.get(&key).is_some_and(|row| row.fencing == claim.fencing) {
-                    self.claims.remove(&key);
+                    self.remove_claim(&key);
                 }
             }
             Action::RecordRollout { rollout } => self.put_rollout(rollout),

@@ -62,6 +62,15 @@ impl Model {
         }
     }
 
+    /// Returns whether the agent of a node is being upgraded under its group's claim: it is silent meanwhile, and its instances stay.
+    ///
+    /// # Source
+    /// Orchestration E8-S1.
+    pub fn is_agent_in_upgrade(&self, node: &NodeId) -> bool {
+        let claim = self.group_of.get(node).and_then(|group| self.claims.get(&(group.clone(), Scope::Agent)));
+        claim.is_some_and(|claim| claim.node == *node)
+    }
+
     /// Returns whether the agent of a node reported that it stopped, with all of its services.
     pub fn is_stopped(&self, node: &NodeId) -> bool {
         self.nodes.get(node).is_some_and(|record| record.facts.is_stopped)

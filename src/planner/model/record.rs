@@ -10,7 +10,7 @@ use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, TaskId};
 use super::Model;
 use crate::{
     agreement::{Agreement, AgreementState, PendingUpdate},
-    claims::{Claim, ClaimKey},
+    claims::{Claim, ClaimKey, Scope},
     event::Event,
     rolling::Rollout,
 };
@@ -122,7 +122,23 @@ impl Model {
     /// Applies a claim that was read, unless the model's was taken later.
     pub(super) fn record_claim(&mut self, claim: &Claim) {
         if self.claims.get(&claim.key()).is_none_or(|known| known.fencing <= claim.fencing) {
-            self.claims.insert(claim.key(), claim.clone());
+            self.put_claim(claim.clone());
+        }
+    }
+
+    pub(super) fn put_claim(&mut self, claim: Claim) {
+        self.note_agent_claim(&claim.key());
+        self.claims.insert(claim.key(), claim);
+    }
+
+    pub(super) fn remove_claim(&mut self, key: &ClaimKey) {
+        self.note_agent_claim(key);
+        self.claims.remove(key);
+    }
+
+    fn note_agent_claim(&mut self, (group, scope): &ClaimKey) {
+        if *scope == Scope::Agent {
+            self.engine.claimed_by_agents.insert(group.clone());
         }
     }
 

@@ -2,7 +2,6 @@
 //!
 //! Sources: orchestration A2, P1; engine 6 (P1 against B10).
 
-use evenkeel_ids::{NodeId, PolicyId};
 use jiff::Timestamp;
 
 use super::Model;
@@ -40,18 +39,6 @@ impl Model {
         status.is_some_and(|status| {
             status.services.iter().any(|one| one.agreement.as_ref() == Some(&agreement.id))
         })
-    }
-
-    /// Returns the ended agreements of a pair, with when each ended, whose instances may still run.
-    pub(crate) fn unconfirmed_stops<'a>(
-        &'a self,
-        node: &'a NodeId,
-        policy: &'a PolicyId,
-        now: Timestamp,
-    ) -> impl Iterator<Item = (&'a Agreement, Timestamp)> {
-        self.lately_ended_on(node)
-            .filter(move |agreement| agreement.policy == *policy)
-            .filter_map(move |agreement| Some((agreement, self.unconfirmed_stop(agreement, now)?)))
     }
 
     /// Returns the ended agreements whose instances must have stopped before another one starts and are not recorded as stopped.

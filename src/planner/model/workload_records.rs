@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_ids::{NodeId, PolicyId, TaskId};
+use evenkeel_ids::{GroupId, NodeId, PolicyId, TaskId};
 use jiff::Timestamp;
 
 use crate::{
@@ -121,6 +121,8 @@ pub(crate) struct WorkloadRecords {
     pub silence: BTreeSet<(Timestamp, NodeId)>,
     /// Rows of workloads on nodes that changed.
     pub changed_instances: BTreeSet<(PolicyId, NodeId)>,
+    /// Groups of which the claim of an agent's upgrade changed.
+    pub claimed_by_agents: BTreeSet<GroupId>,
     /// Workloads to be prepared again.
     pub stale: BTreeSet<PolicyId>,
     /// Workload units whose nodes are not those of their tables.

@@ -167,6 +167,7 @@ impl Model {
     /// Follows an event that was applied: workloads that changed, nodes that changed, and the time.
     pub(super) fn follow_workloads(&mut self, event: &Event, now: Timestamp) {
         if self.engine.is_unused() {
+            self.engine.claimed_by_agents.clear();
             return self.engine.stale.clear();
         }
         match event {
@@ -215,6 +216,12 @@ impl Model {
         if let Some((policy, exists)) = news {
             let naming = self.engine.relations.note_existence(policy, exists);
             self.engine.stale.extend(naming);
+        }
+        // A silent node is away or down, depending on the claim of its agent.
+        for group in std::mem::take(&mut self.engine.claimed_by_agents) {
+            for node in self.groups.get(&group).map(|group| group.members.clone()).unwrap_or_default() {
+                self.refresh_node(&node, now);
+            }
         }
         for (policy, node) in std::mem::take(&mut self.engine.changed_instances) {
             self.refresh_instance(&policy, &node, now);

@@ -50,6 +50,11 @@ pub enum NodeState {
         /// Last heartbeat.
         since: Timestamp,
     },
+    /// Its heartbeats stopped because its agent is being upgraded: what runs on it stays, and nothing is placed on it.
+    Away {
+        /// Last heartbeat.
+        since: Timestamp,
+    },
 }
 
 /// A node as to one workload unit.
@@ -125,7 +130,7 @@ impl UnitNode {
     pub fn down_since(&self) -> Option<Timestamp> {
         match self.state {
             NodeState::Down { since } => Some(since),
-            NodeState::Ready | NodeState::NeverHeard => None,
+            NodeState::Ready | NodeState::NeverHeard | NodeState::Away { .. } => None,
         }
     }
 
@@ -151,6 +156,7 @@ impl UnitNode {
         match (self.state, self.availability) {
             (NodeState::NeverHeard, _) => Some(Blocked::NeverHeard),
             (NodeState::Down { since }, _) => Some(Blocked::NodeDown { since }),
+            (NodeState::Away { since }, _) => Some(Blocked::NodeAway { since }),
             (NodeState::Ready, Availability::Pause) => Some(Blocked::NodePaused),
             (NodeState::Ready, Availability::Drain) => Some(Blocked::NodeDraining),
             (NodeState::Ready, Availability::Active) => None,

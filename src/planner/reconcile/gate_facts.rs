@@ -92,7 +92,8 @@ impl UnitPass<'_> {
         if is_over || self.is_node_lost(task) {
             return None;
         }
-        Some(Blocked::TaskStopping { task: task.id.clone(), node, since })
+        let agreement = task.agreement.clone().filter(|_| is_exclusive);
+        Some(Blocked::TaskStopping { task: task.id.clone(), node, since, agreement })
     }
 
     /// Returns the settings of the update, or of the rollback.

@@ -93,6 +93,7 @@ pub fn plan_unit(facts: &UnitFacts<'_>, now: Timestamp, seed: u64) -> UnitPlan {
         scale::plan(&mut pass);
         crate::supervise::update::plan(&mut pass);
     }
+    crate::supervise::action::end_marks(&mut pass);
     pass.finish_all()
 }
 

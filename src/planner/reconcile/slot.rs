@@ -152,9 +152,6 @@ fn replace_elsewhere(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, cause: C
     let workload = pass.facts.workload;
     if workload.goal.moves_by_itself() && workload.restart.condition != RestartCondition::None {
         let spec = pass.spec_of_replacement(task);
-        if let Some(node) = &task.node {
-            pass.pin(node, false);
-        }
         pass.create_at(slot, spec, cause, None, start_at);
     }
 }

@@ -71,11 +71,7 @@ pub fn unit_node(
         eligibility: eligibility(model, workload, id, now),
         expression: expression(model, workload, unit_id, record),
         affinity: model.affinity_on(workload, id, now),
-        state: match model.liveness(id, now) {
-            Liveness::Alive => NodeState::Ready,
-            Liveness::NeverHeard => NodeState::NeverHeard,
-            Liveness::Down { since } => NodeState::Down { since },
-        },
+        state: state(model, id, now),
         availability: record.facts.availability,
         frozen,
         start_failed: failed(&|one| !one.is_of_stop && one.version == current),
@@ -87,6 +83,15 @@ pub fn unit_node(
         last_start_at: row.last_start_at,
         instance_count: u32::try_from(model.live_on(id).count()).unwrap_or(u32::MAX),
         statistics: model.current_statistics(id, now),
+    }
+}
+
+fn state(model: &Model, node: &NodeId, now: Timestamp) -> NodeState {
+    match model.liveness(node, now) {
+        Liveness::Alive => NodeState::Ready,
+        Liveness::NeverHeard => NodeState::NeverHeard,
+        Liveness::Down { since } if model.is_agent_in_upgrade(node) => NodeState::Away { since },
+        Liveness::Down { since } => NodeState::Down { since },
     }
 }
 

@@ -11,7 +11,6 @@ use crate::{
     agreement::Agreement,
     claims::{Claim, Purpose, ReleaseReason},
     command::Action,
-    failover,
     matching::{self, Fit},
     model::Observed,
     pair::{self, STOP_CONFIRMATION_SECS},
@@ -53,26 +52,9 @@ fn may_leave(
     if let Some(blocked) = gates::just_started(pass, group_rollout.group) {
         return Err(blocked);
     }
-    has_somewhere_to_go(pass, group_rollout, agreement)?;
     let key = &agreement.service_key;
     let request = gates::request_for(pass, group_rollout, agreement, key, (Purpose::Drain, String::new()))?;
     Ok(Action::TakeClaim { request: Box::new(request) })
-}
-
-/// The single instance of a group moves only when another member can start it.
-fn has_somewhere_to_go(
-    pass: &Pass<'_>,
-    group_rollout: &GroupRollout<'_>,
-    agreement: &Agreement,
-) -> Result<(), Blocked> {
-    let (model, policy) = (pass.model, &group_rollout.policy.id);
-    if !failover::is_failover(model, policy)
-        || model.other_agbot_of(&agreement.node, policy).is_some()
-        || failover::others_can_take(model, group_rollout.group, &agreement.node, policy, pass.now)
-    {
-        return Ok(());
-    }
-    Err(Blocked::NoCandidate { group: group_rollout.group.id.clone() })
 }
 
 /// Continues the drain step of the member that holds the claim.
@@ -95,10 +77,6 @@ pub(super) fn work(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, claim:
 }
 
 fn stop(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, claim: &Claim, agreement: &Agreement) {
-    if let Err(blocked) = has_somewhere_to_go(pass, group_rollout, agreement) {
-        claim_expiry::release(pass, group_rollout.lease, claim, ReleaseReason::MinimumAvailableLost);
-        return pass.wait(agreement, blocked);
-    }
     if gates::may_stop_now(pass, group_rollout, claim, agreement, &agreement.service_key) {
         pair::take_off(pass, group_rollout.lease, agreement, Some(claim.reference()));
     }

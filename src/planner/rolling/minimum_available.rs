@@ -12,7 +12,7 @@ use crate::{
     change::GroupState,
     claims::Phase,
     facts::{Availability, HaGroupFacts},
-    failover, matching,
+    matching,
     model::{Liveness, Model, Observed},
     pass::Pass,
     report::Blocked,
@@ -38,8 +38,6 @@ pub(crate) fn may_stop(
     // |intended| - 1, because this instance is one of them.
     let others = running.running.len() + running.missing.len();
     let min_running = pass.model.update_settings(&agreement.policy).min_running;
-    // The single instance of a group stops before the next one starts.
-    let min_running = if failover::is_failover(pass.model, &agreement.policy) { 0 } else { min_running };
     let minimum = (min_running as usize).min(others);
     if running.running.len() >= minimum {
         return Ok(running.running);

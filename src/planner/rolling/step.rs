@@ -12,7 +12,6 @@ use crate::{
     claims::{Claim, Phase, Purpose, ReleaseReason},
     command::Action,
     facts::Availability,
-    failover,
     matching::{self, Choice, Fit},
     model::{Liveness, Observed},
     pair,
@@ -98,10 +97,6 @@ fn work_without_agreement(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>,
     }
     if pass.model.availability(&claim.node) == Availability::Drain {
         return release(pass, group_rollout, claim, ReleaseReason::NodeDraining);
-    }
-    // A member that joined with an instance of its own now has it: nothing failed here.
-    if failover::is_elsewhere(pass.model, &claim.node, &group_rollout.policy.id) {
-        return release(pass, group_rollout, claim, ReleaseReason::NotWanted);
     }
     match matching::select(pass.model, &claim.node, &group_rollout.policy.id, pass.now) {
         Err(blocked) if blocked.is_incompatibility() => {

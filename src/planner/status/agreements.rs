@@ -2,7 +2,6 @@
 //!
 //! Source: orchestration 0.2 (a policy without tasks is handled as before).
 
-use evenkeel_domain::orchestration::Mode;
 use evenkeel_ids::{NodeId, PolicyId};
 use jiff::Timestamp;
 
@@ -10,7 +9,7 @@ use super::{FrozenState, InstanceStatus, MonitorState, PartStatus, Window, Workl
 use crate::{
     agreement::Agreement,
     facts::{DeploymentPolicyFacts, PolicyScope},
-    goal::{Avail, Goal, InstanceState, PlacementState, StartMode, avail_of},
+    goal::{Avail, InstanceState, PlacementState, avail_of},
     model::{Liveness, Model, Observed},
     rolling::RolloutState,
     supervise::{UpdateState, UpdateStatus},
@@ -27,7 +26,7 @@ pub(super) fn status(
     let parts = model.shape(&workload).into_iter();
     let all = parts.map(|part| status_of_part(model, &workload, part, window, now)).collect();
     let mut status = summed(all, update(model, &facts.id));
-    status.mode = facts.orchestration.mode;
+    status.mode = facts.orchestration.mode();
     status.frozen = FrozenState::of(0, status.parts.iter().map(|part| part.instance_count).sum());
     status.parts.retain(|part| window.part.as_deref().is_none_or(|name| name == part.id.name()));
     status
@@ -46,11 +45,7 @@ fn workload(facts: &DeploymentPolicyFacts) -> Workload {
         PolicyScope::HaGroups(groups) => NodeScope::Groups(groups.iter().cloned().collect()),
         PolicyScope::Nodes(nodes) => NodeScope::Nodes(nodes.iter().cloned().collect()),
     };
-    let goal = match facts.orchestration.mode {
-        Mode::Failover => Goal::failover(StartMode::BestAvailable, 0),
-        Mode::Global | Mode::Replicated | Mode::Flex => Goal::global(),
-    };
-    Workload { goal, scope, ..Workload::new(facts.id.clone(), 0) }
+    Workload { scope, ..Workload::new(facts.id.clone(), 0) }
 }
 
 fn status_of_part(

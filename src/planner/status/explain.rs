@@ -340,6 +340,12 @@ fn constraint_of(blocked: &Blocked) -> Option<Constraint> {
     }
 }
 
+/// Returns what a task of a node waits for, before it gets an agreement. It may name other nodes.
+pub fn blocked_task<'m>(model: &'m Model, node: &NodeId, policy: &'m PolicyId) -> Option<&'m Blocked> {
+    let steps = model.workload_units_of(policy).flat_map(|(_, unit)| &unit.blocked);
+    steps.into_iter().find(|(step, _)| step.node() == Some(node)).map(|(_, blocked)| blocked)
+}
+
 /// Returns why a node has no task of a policy that is carried out by tasks, in words.
 pub fn why_no_task(model: &Model, node: &NodeId, policy: &PolicyId) -> Option<String> {
     let workload = model.workload_of(policy)?;

@@ -55,6 +55,26 @@ pub(crate) fn plan(pass: &mut UnitPass<'_>) {
     }
 }
 
+/// Ends the mark of nodes that a user chose when no instance is meant to run there any more.
+///
+/// # Source
+/// Orchestration A5.6.
+pub(crate) fn end_marks(pass: &mut UnitPass<'_>) {
+    let marked: Vec<&NodeId> =
+        pass.facts.table.nodes().filter(|row| row.is_pinned).map(|row| &row.id).collect();
+    if marked.is_empty() {
+        return;
+    }
+    let tasks = all_tasks(pass);
+    for node in marked {
+        let is_destination = pass.action_goal.is_some_and(|goal| goal.has_destination(node));
+        let is_used = tasks.iter().any(|task| task.is_wanted() && task.node.as_ref() == Some(node));
+        if !is_destination && !is_used {
+            pass.pin(node, false);
+        }
+    }
+}
+
 fn judge(pass: &UnitPass<'_>, action: &UserAction, goal: &ActionGoal) -> Progress {
     let slots = pass.all_slots();
     let tasks = slots.iter().flat_map(|slot| pass.tasks(slot).iter()).collect();
@@ -87,7 +107,6 @@ fn note_failures(pass: &mut UnitPass<'_>, action: &UserAction, goal: &ActionGoal
                     if is_over { ending_text(&task) } else { "was not seen running in time".to_owned() };
                 pass.raise(&task.slot, &task.id, DesiredState::Shutdown);
                 pass.fail_node(&node, task.spec.number, why);
-                pass.pin(&node, false);
                 has_failed = true;
             }
         }

@@ -130,8 +130,7 @@ fn notes_of(instance: &Instance) -> String {
     let violations = (!instance.violations.is_empty())
         .then(|| format!("constraints violation: {}", instance.violations.join("; ")));
     // The mark stays with the node, for an instance that returns there.
-    let is_placed = instance.pinned && !instance.slots.is_empty();
-    let pinned = is_placed.then(|| "placed by a user".to_owned());
+    let pinned = instance.pinned.then(|| "placed by a user".to_owned());
     violations.into_iter().chain(pinned).collect::<Vec<_>>().join("; ")
 }
 

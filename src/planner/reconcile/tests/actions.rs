@@ -126,6 +126,11 @@ fn a5_s7_instance_placed_by_a_user_is_not_moved_back_for_the_expression() {
     world.run(120);
     assert_eq!(world.running_nodes(), ["n2"]);
     assert!(world.nodes[1].is_pinned);
+    // The mark ends with the instance that it is about.
+    world.edit(|workload| workload.action = None);
+    world.begin(placed(&["n1"], true), false);
+    assert_eq!(world.finish(20), Progress::Done);
+    assert!(world.nodes[0].is_pinned && !world.nodes[1].is_pinned);
 }
 
 /// A6-S1.
