@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_ids::{GroupId, PolicyId};
 use evenkeel_planner::agreement::{Agreement, AgreementState};
 use evenkeel_planner::claims::Purpose;
 use evenkeel_planner::facts::Availability;
-use evenkeel_planner::model::{DecisionCounts, Liveness, Model, NodeRecord};
+use evenkeel_planner::model::{DecisionCounts, Liveness, Model, NodeRecord, UnitRecord};
+use evenkeel_planner::place::EliminationReport;
 use evenkeel_planner::rolling::RolloutState;
-use evenkeel_planner::supervise::UpdateState;
-use evenkeel_planner::workload::{SlotTasks, TaskState};
+use evenkeel_planner::workload::{SlotTasks, UnitId};
 use jiff::Timestamp;
 
 use crate::context::Context;
@@ -34,14 +35,18 @@ pub struct Snapshot {
     pub nodes: Counts,
     /// Policies that select nothing, by kind.
     pub inert_policies: Counts,
-    /// Tasks that have not ended.
-    pub task_states: Counts,
-    /// Updates of policies with tasks.
-    pub update_states: Counts,
-    /// Wanted instances without a node.
-    pub unplaced: usize,
-    /// Decisions of this agbot about policies with tasks.
-    pub decisions: DecisionCounts,
+    /// Tasks, by policy and state; only those that there are.
+    pub task_states: BTreeMap<(PolicyId, &'static str), usize>,
+    /// The state of the update of each policy with tasks.
+    pub update_states: Vec<(PolicyId, &'static str)>,
+    /// Wanted instances without a node, by workload unit.
+    pub unplaced: Vec<(UnitId, usize)>,
+    /// Decisions of this agbot about each policy with tasks.
+    pub decisions: BTreeMap<PolicyId, DecisionCounts>,
+    /// First looks of this agbot at workload units that it took over.
+    pub initial_passes: u64,
+    /// The claims held, with group and purpose.
+    pub locks: Vec<(GroupId, &'static str)>,
     /// Inputs that wait for the planner.
     pub planner_queue: usize,
     /// Messages that could not be used.
@@ -71,13 +76,15 @@ impl Snapshot {
                 .into_iter()
                 .map(|kind| (kind.word(), context.inert.count(kind)))
                 .collect(),
-            task_states: count(&TaskState::NAMES[..8], task_states(&model)),
-            update_states: count(
-                &UpdateState::ALL.map(UpdateState::word),
-                model.workloads().map(|record| record.update.state.word()),
-            ),
+            task_states: task_states(&model),
+            update_states: model
+                .workloads()
+                .map(|record| (record.policy.clone(), record.update.state.word()))
+                .collect(),
             unplaced: unplaced(&model),
-            decisions: model.decision_counts(),
+            decisions: model.decision_counts().clone(),
+            initial_passes: model.initial_passes(),
+            locks: model.claims().map(|claim| (claim.group.clone(), purpose(&claim.purpose))).collect(),
             planner_queue: context.queue_length(),
             dropped_messages: context.dropped_messages(),
         }
@@ -92,16 +99,25 @@ fn count(states: &[&'static str], found: impl Iterator<Item = &'static str>) -> 
     counts
 }
 
-fn task_states(model: &Model) -> impl Iterator<Item = &'static str> {
-    let parts = model.workloads().flat_map(|record| model.workload_units_of(&record.policy));
-    let tasks = parts.flat_map(|(_, unit)| unit.slots.values().flat_map(SlotTasks::iter));
-    tasks.filter(|task| !task.state.is_ended()).map(|task| task.state.name())
+fn task_states(model: &Model) -> BTreeMap<(PolicyId, &'static str), usize> {
+    let mut counts = BTreeMap::new();
+    for (unit_id, unit) in workload_units(model) {
+        for task in unit.slots.values().flat_map(SlotTasks::iter) {
+            *counts.entry((unit_id.policy.clone(), task.state.name())).or_default() += 1;
+        }
+    }
+    counts
 }
 
-fn unplaced(model: &Model) -> usize {
-    let parts = model.workloads().flat_map(|record| model.workload_units_of(&record.policy));
-    let reports = parts.filter_map(|(_, unit)| unit.unplaced.as_ref());
-    reports.map(|report| report.requested.saturating_sub(report.placed) as usize).sum()
+fn unplaced(model: &Model) -> Vec<(UnitId, usize)> {
+    let reports =
+        workload_units(model).filter_map(|(unit_id, unit)| Some((unit_id, unit.unplaced.as_ref()?)));
+    let count = |report: &EliminationReport| report.requested.saturating_sub(report.placed) as usize;
+    reports.map(|(unit_id, report)| (unit_id.clone(), count(report))).collect()
+}
+
+fn workload_units(model: &Model) -> impl Iterator<Item = (&UnitId, &UnitRecord)> {
+    model.workloads().flat_map(|record| model.workload_units_of(&record.policy))
 }
 
 fn agreement_state(agreement: &Agreement) -> &'static str {

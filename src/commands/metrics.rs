@@ -1,11 +1,13 @@
 //! The metrics of a process's roles.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use evenkeel_agbot::{Agbot, Counts, Snapshot};
 use evenkeel_exchange::Exchange;
-use evenkeel_runtime::metrics::Metrics;
+use evenkeel_planner::model::DecisionCounts;
+use evenkeel_runtime::metrics::{Labeled, Metrics};
 use evenkeel_runtime::worker::{WorkerStatus, Workers};
 use evenkeel_store::Database;
 
@@ -15,9 +17,9 @@ const FRESH: Duration = Duration::from_secs(1);
 /// Adds what a database pool shows.
 pub fn observe_database(metrics: &Metrics, database: &Database) {
     let usage = database.clone();
-    metrics.gauges("database_connections", "Open connections to the database", "state", move || {
+    metrics.gauges("database_connections", "Open connections to the database", &["state"], move || {
         let usage = usage.usage();
-        vec![("idle".to_owned(), number(usage.idle)), ("used".to_owned(), number(usage.used))]
+        vec![(vec!["idle".to_owned()], number(usage.idle)), (vec!["used".to_owned()], number(usage.used))]
     });
     let usage = database.clone();
     metrics.gauge(
@@ -32,10 +34,10 @@ pub fn observe_database(metrics: &Metrics, database: &Database) {
 fn observe_workers(metrics: &Metrics, [passed_at, failing]: [&'static str; 2], workers: &Workers) {
     let gauges = |name, help, read: fn(&WorkerStatus) -> Option<f64>| {
         let workers = workers.clone();
-        metrics.gauges(name, help, "worker", move || {
+        metrics.gauges(name, help, &["worker"], move || {
             let statuses = workers.statuses();
             let values = statuses.iter().filter_map(|(name, status)| Some((*name, read(status)?)));
-            values.map(|(name, value)| (name.to_owned(), value)).collect()
+            values.map(|(name, value)| (vec![name.to_owned()], value)).collect()
         });
     };
     gauges(passed_at, "Time of the end of a periodic worker's last pass", |status| {
@@ -70,25 +72,23 @@ pub fn observe_agbot(metrics: &Metrics, agbot: &Agbot) {
     let names = ["agbot_worker_passed_timestamp_seconds", "agbot_worker_failing"];
     observe_workers(metrics, names, agbot.workers());
     let snapshots = Arc::new(Snapshots { agbot: agbot.clone(), newest: Mutex::default() });
-    let by_state = |name, help, label, read: fn(Snapshot) -> Counts| {
+    let by_state = |name, help, labels: &'static [&'static str], read: fn(Snapshot) -> Counts| {
         let snapshots = snapshots.clone();
-        metrics.gauges(name, help, label, move || {
+        metrics.gauges(name, help, labels, move || {
             let counts = read(snapshots.newest());
-            counts.into_iter().map(|(state, count)| (state.to_owned(), number(count))).collect()
+            counts.into_iter().map(|(state, count)| (vec![state.to_owned()], number(count))).collect()
         });
     };
-    by_state("agbot_agreements", "Agreements that have not ended", "state", |one| one.agreements);
-    by_state("agbot_rollouts", "Rollouts through HA groups", "state", |one| one.rollouts);
-    by_state("agbot_claims", "Claims held on HA groups", "purpose", |one| one.claims);
-    by_state("agbot_nodes", "Nodes that are served", "state", |one| one.nodes);
+    by_state("agbot_agreements", "Agreements that have not ended", &["state"], |one| one.agreements);
+    by_state("agbot_rollouts", "Rollouts through HA groups", &["state"], |one| one.rollouts);
+    by_state("agbot_claims", "Claims held on HA groups", &["purpose"], |one| one.claims);
+    by_state("agbot_nodes", "Nodes that are served", &["state"], |one| one.nodes);
     by_state(
         "agbot_inert_policies",
         "Policies that select nothing because a constraint cannot be read",
-        "kind",
+        &["kind"],
         |one| one.inert_policies,
     );
-    by_state("orch_task_state", "Tasks that have not ended", "state", |one| one.task_states);
-    by_state("orch_update_state", "Updates of policies with tasks", "state", |one| one.update_states);
     observe_engine(metrics, &snapshots);
     let newest = snapshots.clone();
     metrics.gauge("agbot_planner_queue", "Inputs that wait for the planner", &[], move || {
@@ -109,24 +109,49 @@ pub fn observe_agbot(metrics: &Metrics, agbot: &Agbot) {
     );
 }
 
-/// Adds what the engine of policies with tasks shows. Names of policies are not shown to clients without credentials.
+/// Adds what the engine of policies with tasks shows.
 ///
 /// # Source
 /// Orchestration 2.7.
 #[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^53 decisions")]
 fn observe_engine(metrics: &Metrics, snapshots: &Arc<Snapshots>) {
-    let newest = snapshots.clone();
-    metrics.gauge("orch_unplaced", "Wanted instances without a node", &[], move || {
-        number(newest.newest().unplaced)
+    let gauges = |name, help, labels: &'static [&'static str], read: fn(Snapshot) -> Labeled| {
+        let snapshots = snapshots.clone();
+        metrics.gauges(name, help, labels, move || read(snapshots.newest()));
+    };
+    gauges("orch_task_state", "Tasks", &["policy", "state"], |one| {
+        let states = one.task_states.into_iter();
+        states
+            .map(|((policy, state), count)| (vec![policy.to_string(), state.to_owned()], number(count)))
+            .collect()
     });
-    let newest = snapshots.clone();
-    metrics.counted("orch_full_reconcile_total", "Decisions about whole workload units", &[], move || {
-        newest.newest().decisions.of_units as f64
+    gauges("orch_update_state", "The state of the update of a policy", &["policy", "state"], |one| {
+        let states = one.update_states.into_iter();
+        states.map(|(policy, state)| (vec![policy.to_string(), state.to_owned()], 1.0)).collect()
     });
-    let newest = snapshots.clone();
-    metrics.counted("orch_task_event_total", "Decisions about single slots", &[], move || {
-        newest.newest().decisions.of_slots as f64
+    gauges("orch_unplaced", "Wanted instances without a node", &["policy", "unit"], |one| {
+        let parts = one.unplaced.into_iter();
+        parts.map(|(id, count)| (vec![id.policy.to_string(), id.name().to_owned()], number(count))).collect()
     });
+    gauges("orch_lock_held", "Claims held on HA groups", &["group", "kind"], |one| {
+        let mut counts: BTreeMap<Vec<String>, usize> = BTreeMap::new();
+        for (group, kind) in one.locks {
+            *counts.entry(vec![group.to_string(), kind.to_owned()]).or_default() += 1;
+        }
+        counts.into_iter().map(|(labels, count)| (labels, number(count))).collect()
+    });
+    let counters = |name, help, read: fn(&DecisionCounts) -> u64| {
+        let snapshots = snapshots.clone();
+        metrics.counted_by(name, help, &["policy"], move || {
+            let decisions = snapshots.newest().decisions.into_iter();
+            decisions.map(|(policy, counts)| (vec![policy.to_string()], read(&counts) as f64)).collect()
+        });
+    };
+    counters("orch_full_reconcile_total", "Decisions about whole workload units", |counts| counts.of_units);
+    counters("orch_task_event_total", "Decisions about single slots", |counts| counts.of_slots);
+    let newest = snapshots.clone();
+    let help = "First looks at workload units that this agbot took over";
+    metrics.counted("orch_initial_pass_total", help, &[], move || newest.newest().initial_passes as f64);
 }
 
 /// The newest numbers of an agbot, shared by the families of one scrape.

@@ -111,8 +111,11 @@ impl Fleet {
 
     /// Forms the HA group.
     pub async fn create_group(&self, nodes: &[String]) -> Result<(), ClientError> {
-        let group =
-            PutHaGroup { description: Some("Watches line 1".to_owned()), members: Some(nodes.to_vec()) };
+        let group = PutHaGroup {
+            description: Some("Watches line 1".to_owned()),
+            members: Some(nodes.to_vec()),
+            ..PutHaGroup::default()
+        };
         self.user.create_ha_group(ORG, GROUP, &group).await?;
         Ok(())
     }

@@ -277,7 +277,7 @@ kinds! {
     /// An HA group with its members. Its row is locked first: the members are read as they are after that.
     HaGroup {
         name: "ha_group", parent: Some(Parent::HaGroup), lock: "", order: "name",
-        rows: "SELECT org, name, description, is_admin, updated_at, owner_org, owner, ARRAY(
+        rows: "SELECT org, name, description, is_admin, updated_at, owner_org, owner, orchestration, ARRAY(
                 SELECT node FROM ha_group_member AS member
                 WHERE member.org = audited.org AND member.ha_group = audited.id
                 ORDER BY node

@@ -8,6 +8,7 @@ use evenkeel_access::right;
 use evenkeel_ids::UserId;
 use evenkeel_store::{StoreError, from_sql, to_sql};
 use jiff::Timestamp;
+use serde_json::Value;
 use sqlx::PgConnection;
 
 use super::permitted::Permitted;
@@ -21,6 +22,8 @@ pub struct HaGroup {
     pub name: String,
     /// Description.
     pub description: Option<String>,
+    /// How many members may be disrupted at once, as the exchange checked it; none holds the defaults.
+    pub orchestration: Option<Value>,
     /// Whether an administrator created it.
     pub is_admin: bool,
     /// Its creator; none when that account is gone.
@@ -87,7 +90,7 @@ pub async fn list_groups(
     let row = sqlx::query!(
         r#"-- ha_group.list_groups
         WITH page AS (
-            SELECT name, CASE WHEN $7 OR NOT is_admin THEN description END AS description, is_admin, to_char(
+            SELECT name, CASE WHEN $7 OR NOT is_admin THEN description END AS description, is_admin, orchestration, to_char(
                        updated_at AT TIME ZONE 'UTC',
                        CASE WHEN EXTRACT(MICROSECONDS FROM updated_at)::bigint % 1000000 = 0 THEN 'YYYY-MM-DD"T"HH24:MI:SS"Z"'
                             WHEN EXTRACT(MICROSECONDS FROM updated_at)::bigint % 1000 = 0 THEN 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'
@@ -100,8 +103,9 @@ pub async fn list_groups(
             LIMIT $4
         )
         SELECT count(*) AS "count!", max(name COLLATE "C") AS last, string_agg(format(
-                   '{"name":%s,"description":%s,"members":[%s],"admin":%s,"lastUpdated":"%s"%s}',
-                   to_json(name), to_json(COALESCE(description, '')), members, to_json(is_admin), updated,
+                   '{"name":%s,"description":%s,"members":[%s],"admin":%s%s,"lastUpdated":"%s"%s}',
+                   to_json(name), to_json(COALESCE(description, '')), members, to_json(is_admin),
+                   ',"orchestration":' || orchestration::text, updated,
                    CASE WHEN $8 THEN format(',"updated":"%s"', updated) END), ',' ORDER BY name COLLATE "C") AS json
         FROM page
         CROSS JOIN LATERAL (
@@ -135,7 +139,8 @@ fn account(org: Option<String>, name: Option<String>) -> Option<UserId> {
 pub async fn lock_group(tx: &mut PgConnection, org: &str, name: &str) -> Result<Option<HaGroup>, StoreError> {
     let row = sqlx::query!(
         r#"-- ha_group.lock_group
-        SELECT description, is_admin, owner_org, owner, updated_at AS "updated_at: jiff_sqlx::Timestamp"
+        SELECT description, is_admin, owner_org, owner, updated_at AS "updated_at: jiff_sqlx::Timestamp",
+               orchestration
         FROM ha_group
         WHERE org = $1 AND name = $2
         FOR UPDATE"#,
@@ -148,6 +153,7 @@ pub async fn lock_group(tx: &mut PgConnection, org: &str, name: &str) -> Result<
         org: org.to_owned(),
         name: name.to_owned(),
         description: row.description,
+        orchestration: row.orchestration,
         is_admin: row.is_admin,
         owner: account(row.owner_org, row.owner),
         updated_at: from_sql(row.updated_at),
@@ -243,8 +249,8 @@ pub async fn insert_group(
 ) -> Result<(), StoreError> {
     sqlx::query!(
         "-- ha_group.insert_group
-        INSERT INTO ha_group (org, name, description, is_admin, owner_org, owner, updated_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        INSERT INTO ha_group (org, name, description, is_admin, owner_org, owner, updated_at, orchestration)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
         group.org,
         group.name,
         group.description,
@@ -252,27 +258,26 @@ pub async fn insert_group(
         group.owner.as_ref().map(UserId::org),
         group.owner.as_ref().map(UserId::name),
         to_sql(group.updated_at) as _,
+        group.orchestration,
     )
     .execute(&mut **tx)
     .await?;
     Ok(())
 }
 
-/// Sets description and time of the last change.
+/// Sets description, orchestration and time of the last change.
 pub async fn update_group(
     tx: &mut Permitted<right::HaGroupWrite>,
-    org: &str,
-    name: &str,
-    description: Option<&str>,
-    at: Timestamp,
+    group: &HaGroup,
 ) -> Result<(), StoreError> {
     sqlx::query!(
         "-- ha_group.update_group
-        UPDATE ha_group SET description = $3, updated_at = $4 WHERE org = $1 AND name = $2",
-        org,
-        name,
-        description,
-        to_sql(at) as _,
+        UPDATE ha_group SET description = $3, updated_at = $4, orchestration = $5 WHERE org = $1 AND name = $2",
+        group.org,
+        group.name,
+        group.description,
+        to_sql(group.updated_at) as _,
+        group.orchestration,
     )
     .execute(&mut **tx)
     .await?;

@@ -71,13 +71,15 @@ impl Histogram {
 }
 
 type Reader = Box<dyn Fn() -> f64 + Send + Sync>;
-type GroupReader = Box<dyn Fn() -> Vec<(String, f64)> + Send + Sync>;
+/// Values by the values of the labels.
+pub type Labeled = Vec<(Vec<String>, f64)>;
+type GroupReader = Box<dyn Fn() -> Labeled + Send + Sync>;
 
 enum Series {
     One(Reader),
     Histogram(Histogram),
-    /// One value for each value of one label.
-    Group(&'static str, GroupReader),
+    /// One value for each combination of the values of some labels.
+    Group(&'static [&'static str], GroupReader),
 }
 
 struct Family {
@@ -134,15 +136,26 @@ impl Metrics {
         self.insert(name, "counter", help, labels, Series::One(Box::new(read)));
     }
 
-    /// A gauge with one value for each value of `label`, all read by one call.
+    /// A gauge with one value for each combination of the values of `labels`, all read by one call.
     pub fn gauges(
         &self,
         name: &'static str,
         help: &'static str,
-        label: &'static str,
-        read: impl Fn() -> Vec<(String, f64)> + Send + Sync + 'static,
+        labels: &'static [&'static str],
+        read: impl Fn() -> Labeled + Send + Sync + 'static,
     ) {
-        self.insert(name, "gauge", help, &[], Series::Group(label, Box::new(read)));
+        self.insert(name, "gauge", help, &[], Series::Group(labels, Box::new(read)));
+    }
+
+    /// Counters that are kept elsewhere, one for each combination of the values of `labels`, all read by one call.
+    pub fn counted_by(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        labels: &'static [&'static str],
+        read: impl Fn() -> Labeled + Send + Sync + 'static,
+    ) {
+        self.insert(name, "counter", help, &[], Series::Group(labels, Box::new(read)));
     }
 
     /// A histogram that is observed elsewhere.
@@ -183,9 +196,11 @@ impl Metrics {
                         let _ = writeln!(text, "{name}{labels} {}", read());
                     }
                     Series::Histogram(histogram) => histogram.render(name, labels, &mut text),
-                    Series::Group(label, read) => {
-                        for (value, number) in read() {
-                            let labels = render_labels(&[(label, &value)]);
+                    Series::Group(names, read) => {
+                        for (values, number) in read() {
+                            let pairs: Vec<(&str, &str)> =
+                                names.iter().copied().zip(values.iter().map(String::as_str)).collect();
+                            let labels = render_labels(&pairs);
                             let _ = writeln!(text, "{name}{labels} {number}");
                         }
                     }
@@ -275,9 +290,12 @@ mod tests {
     #[test]
     fn gauges_of_one_family_are_read_by_one_call() {
         let metrics = Metrics::default();
-        metrics.gauges("nodes", "Nodes", "state", || vec![("up".to_owned(), 2.0), ("down".to_owned(), 1.0)]);
+        let labels = &["org", "state"];
+        let value = |state: &str, number| (vec!["o".to_owned(), state.to_owned()], number);
+        metrics.gauges("nodes", "Nodes", labels, move || vec![value("up", 2.0), value("down", 1.0)]);
         let text = metrics.render();
-        assert!(text.contains("nodes{state=\"up\"} 2\nnodes{state=\"down\"} 1\n"), "{text}");
+        let lines = "nodes{org=\"o\",state=\"up\"} 2\nnodes{org=\"o\",state=\"down\"} 1\n";
+        assert!(text.contains(lines), "{text}");
     }
 
     #[test]

@@ -89,7 +89,7 @@ pub fn decide_agent_upgrade(
         node: node.clone(),
         purpose: Purpose::AgentUpgrade { nmp: nmp.clone() },
         version: String::new(),
-        deadline: later(now, settings.lock_stale_secs),
+        deadline: later(now, view.group.lock_stale_secs.unwrap_or(settings.lock_stale_secs)),
         seen_running: others_alive(view, node),
         parallelism: 0,
     };

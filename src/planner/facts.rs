@@ -402,6 +402,9 @@ pub struct HaGroupFacts {
     pub is_exclusive: bool,
     /// Members that may be disrupted at once when not exclusive; at least 1.
     pub max_unavailable: u32,
+    /// Time after which the claim of a silent member is released; none is the hub's.
+    #[serde(default)]
+    pub lock_stale_secs: Option<u64>,
     /// When the exchange stored it.
     pub last_updated: Option<Timestamp>,
 }
@@ -410,7 +413,14 @@ impl HaGroupFacts {
     /// Creates a group with the default rules.
     pub fn new(id: GroupId, members: impl IntoIterator<Item = NodeId>) -> Self {
         let members = members.into_iter().collect();
-        Self { id, members, is_exclusive: true, max_unavailable: 1, last_updated: None }
+        Self {
+            id,
+            members,
+            is_exclusive: true,
+            max_unavailable: 1,
+            lock_stale_secs: None,
+            last_updated: None,
+        }
     }
 }
 

@@ -471,6 +471,11 @@ pub enum Blocked {
 }
 
 impl Blocked {
+    /// Returns whether time alone ends the wait, at an instant that is known.
+    pub(crate) fn ends_by_time(&self) -> bool {
+        matches!(self, Self::StartDelayed { .. })
+    }
+
     /// Returns whether the policies do not fit, so that a running service is no longer wanted.
     ///
     /// All other reasons (a silent node, a missing definition, a suspended service) leave running services alone.

@@ -55,8 +55,8 @@ fn locations(world: &World) -> Vec<&'static str> {
 /// Returns whether a step of the policy waits for such a reason.
 fn waits(world: &World, is_meant: impl Fn(&Blocked) -> bool) -> bool {
     let id = policy("f");
-    let units = world.agbots.iter().flat_map(|agbot| agbot.model.workload_units_of(&id));
-    units.flat_map(|(_, unit)| &unit.blocked).any(|(_, blocked)| is_meant(blocked))
+    let parts = world.agbots.iter().flat_map(|agbot| agbot.model.workload_units_of(&id));
+    parts.flat_map(|(_, unit)| &unit.blocked).any(|(_, blocked)| is_meant(blocked))
 }
 
 /// Returns whether the start of the instance waits until `n1` confirms the stop of its own.

@@ -2,7 +2,7 @@
 //!
 //! Sources: orchestration A2, B1 to B12; engine 8.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_ids::NodeId;
@@ -462,7 +462,7 @@ fn suspended_agbot_writes_no_task_after_another_one_took_over() {
 fn statistics_decide_about_the_next_instance_and_reconcile_nothing() {
     let reconciled = |world: &World| -> u64 {
         let counts = world.agbots.iter().map(|agbot| agbot.model.decision_counts());
-        counts.map(|counts| counts.of_units + counts.of_slots).sum()
+        counts.flat_map(BTreeMap::values).map(|counts| counts.of_units + counts.of_slots).sum()
     };
     let report = |world: &mut World, loads: [f64; 5]| {
         let at = world.now();
@@ -494,7 +494,7 @@ fn statistics_decide_about_the_next_instance_and_reconcile_nothing() {
 #[test]
 fn one_more_instance_takes_one_reconciliation_of_the_workload_unit() {
     let reconciled = |world: &World| -> u64 {
-        world.agbots.iter().map(|agbot| agbot.model.decision_counts().of_units).sum()
+        world.agbots.iter().map(|agbot| agbot.model.decision_counts()[&policy("r")].of_units).sum()
     };
     for order in ["least-instances", "last-start"] {
         let mut document = replicated(50);

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_domain::orchestration::{OnExhausted, OnViolation};
-use evenkeel_ids::{AgreementId, NodeId, PolicyId, TaskId};
+use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, TaskId};
 use evenkeel_planner::{
     change::Cause,
     facts::{Availability, DeploymentPolicyFacts, Mode},
@@ -351,7 +351,15 @@ fn bounds(world: &World, workload: &Workload, nodes: &[&NodeId]) -> (usize, usiz
     let may_be_no_candidate = !workload.placement.expression.is_empty() || has_hard_rules;
     let is_held_back = goal.start == StartMode::NaturalLeader && may_be_no_candidate;
     let lowest = if is_unranked || is_held_back { 0 } else { wanted.min(room) };
-    (lowest, if goal.removes_surplus() { wanted } else { usize::MAX })
+    // The last instance of each HA group stays (P-S16).
+    let groups: BTreeSet<&GroupId> = nodes
+        .iter()
+        .filter_map(|node| world.exchange.group_of(node))
+        .filter(|group| group.members.len() > 1)
+        .map(|group| &group.id)
+        .collect();
+    let highest = if wanted == 0 { 0 } else { wanted.max(groups.len()) };
+    (lowest, if goal.removes_surplus() { highest } else { usize::MAX })
 }
 
 /// Returns whether the hard lists allow an instance on a node.

@@ -9,7 +9,7 @@ use evenkeel_agbot_store::event::EventRow;
 use evenkeel_ids::{NodeId, PolicyId, TaskId};
 use evenkeel_planner::change::Cause;
 use evenkeel_planner::engine::StoredPlan;
-use evenkeel_planner::workload::{ActionEnd, Ending, Part, Slot, Task, TaskState, UnitId};
+use evenkeel_planner::workload::{ActionEnd, DesiredState, Ending, Part, Slot, Task, TaskState, UnitId};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -19,11 +19,14 @@ pub(super) fn events(actor: &str, unit_id: &UnitId, plan: &StoredPlan, stored: &
     let stored: BTreeMap<&TaskId, &Task> = stored.iter().map(|task| (&task.id, task)).collect();
     let mut rows = Vec::new();
     for task in &plan.tasks {
-        match stored.get(&task.id) {
+        let known = stored.get(&task.id).copied();
+        match known {
             None => rows.extend(log.created(task)),
             Some(known) if known.state.name() != task.state.name() => rows.push(log.changed(known, task)),
             Some(_) => {}
         }
+        let before = stored.values().filter(|one| one.slot == task.slot && one.generation < task.generation);
+        rows.extend(log.of_instance(known, task, before.max_by_key(|one| one.generation).copied()));
     }
     rows.extend(plan.events.iter().map(|event| {
         log.row(&event.kind, event.slot.as_ref(), event.node.as_ref(), json!({"text": event.text}))
@@ -119,6 +122,33 @@ impl Log<'_> {
         let restarted =
             is_restart.then(|| self.of_task("instance.restart", task, "the task before it ended", json!({})));
         [created].into_iter().chain(restarted).collect()
+    }
+
+    /// Returns what the change of a task means for the instance on its node; `before`: the task before it in the slot.
+    fn of_instance(&self, known: Option<&Task>, task: &Task, before: Option<&Task>) -> Vec<EventRow> {
+        let Some(node) = &task.node else { return Vec::new() };
+        let is_assigned = known.is_none_or(|known| known.node.is_none());
+        let left = before.and_then(|before| before.node.as_ref()).filter(|one| is_assigned && *one != node);
+        let moved = left.map(|left| {
+            let text = format!("from {left} to {node}");
+            self.of_task("placement.move", task, &text, json!({"from": left, "to": node}))
+        });
+        let had = |is_it: fn(&Task) -> bool| known.is_some_and(is_it);
+        let starts = |task: &Task| task.desired == DesiredState::Running && task.node.is_some();
+        let is_up = |task: &Task| task.is_running();
+        let stops = |task: &Task| !task.is_wanted();
+        let is_down = |task: &Task| task.state == TaskState::Ended(Ending::Shutdown);
+        let is_ready = task.desired == DesiredState::Ready && is_assigned;
+        let is_over = task.state.is_ended() && !had(is_up);
+        let kinds = [
+            ("instance.ready", is_ready),
+            ("instance.start", starts(task) && !had(starts)),
+            ("instance.started", is_up(task) && !had(is_up)),
+            ("instance.stop", stops(task) && !had(stops) && !is_over),
+            ("instance.stopped", is_down(task) && !had(is_down)),
+        ];
+        let kinds = kinds.into_iter().filter(|(_, is_new)| *is_new);
+        moved.into_iter().chain(kinds.map(|(kind, _)| self.of_task(kind, task, "", json!({})))).collect()
     }
 
     fn changed(&self, known: &Task, task: &Task) -> EventRow {

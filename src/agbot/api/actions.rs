@@ -520,7 +520,10 @@ pub(super) async fn get_action(
         action_id: id,
         action: text("action").unwrap_or_default(),
         state,
-        workload_units: text("workloadUnit").into_iter().collect(),
+        workload_units: match text("workloadUnit") {
+            Some(named) => vec![named],
+            None => context.model().workload_units_of(&policy).map(|(id, _)| id.name().to_owned()).collect(),
+        },
         actor: text("actor"),
         started_at: text("startedAt")
             .and_then(|at| at.parse().ok())

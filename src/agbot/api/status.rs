@@ -160,7 +160,7 @@ fn reasons_page(
                 | Placement::NotPlaced { blocked: Blocked::NoTask }
         );
         if has_no_task && let Some(blocked) = blocked_task(&context.model(), &node, &policy) {
-            placement = Placement::NotPlaced { blocked: blocked.clone() };
+            placement = Placement::NotPlaced { blocked };
             has_no_task = false;
         }
         let mut reason = shape::reason(&node, &policy, &hidden::placement(placement, seen));

@@ -8,7 +8,9 @@ use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_planner::explain::Explanation;
 use evenkeel_planner::goal::Avail;
 use evenkeel_planner::report::Blocked;
-use evenkeel_planner::status::{self, ExplainedConstraint, InstanceStatus, PartExplanation, PartStatus};
+use evenkeel_planner::status::{
+    self, ExplainedConstraint, InstanceStatus, PartExplanation, PartStatus, Violation,
+};
 use evenkeel_planner::supervise::UpdateStatus;
 use evenkeel_planner::workload::{Ending, Slot, Task, TaskState, UserAction, WorkloadRecord};
 use evenkeel_wire::agbot::orchestration as wire;
@@ -131,7 +133,7 @@ impl Shape<'_> {
             slots: instance.slots.iter().map(|slot| self.slot(slot)).collect(),
             task_id: instance.task.as_ref().map(ToString::to_string),
             agreement_id: instance.agreement.as_ref().filter(|_| is_shown).map(ToString::to_string),
-            violations: if is_shown { instance.violations.clone() } else { Vec::new() },
+            violations: instance.violations.iter().filter(|_| is_shown).map(violation).collect(),
             since: instance.since.map(time),
         }
     }
@@ -314,6 +316,14 @@ fn word(value: Value) -> String {
 /// An instant in milliseconds.
 pub(super) fn time(at: Timestamp) -> String {
     format!("{at:.3}")
+}
+
+fn violation(violation: &Violation) -> wire::Violation {
+    wire::Violation {
+        constraint: violation.constraint.name().to_owned(),
+        expression: violation.expression.clone(),
+        detail: violation.detail.clone(),
+    }
 }
 
 /// The code of a reason that blocks an update.

@@ -304,6 +304,11 @@ pub fn ha_group(org: &str, group: HaGroupResponse) -> HaGroupFacts {
             .map(|member| NodeId::new(org, member.strip_prefix(&format!("{org}/")).unwrap_or(member))),
     );
     facts.last_updated = instant(&group.last_updated);
+    if let Some(orchestration) = group.orchestration {
+        facts.is_exclusive = orchestration.exclusive_disruption;
+        facts.max_unavailable = orchestration.max_unavailable;
+        facts.lock_stale_secs = Some(orchestration.lock_stale_seconds);
+    }
     facts
 }
 

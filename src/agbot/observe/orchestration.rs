@@ -60,6 +60,6 @@ mod tests {
             assert_eq!(orchestration(&policy, &document), PolicyOrchestration::default(), "{document}");
         }
         let failover = json!({"mode": "failover", "orchestrate": "ha", "scope": {"type": "hagroups", "haGroups": ["g"]}});
-        assert_eq!(orchestration(&policy, &failover).mode, Mode::Failover);
+        assert_eq!(orchestration(&policy, &failover).mode(), Mode::Failover);
     }
 }

@@ -145,7 +145,11 @@ impl AtExchange {
         }
         let (client, org, node) = (&exchange.server.client, &self.node.org, &self.node.id);
         if exchange.server.call(&doing, client.ha_group(org, group)).await?.is_none() {
-            let body = PutHaGroup { description: Some(group.to_owned()), members: Some(vec![node.clone()]) };
+            let body = PutHaGroup {
+                description: Some(group.to_owned()),
+                members: Some(vec![node.clone()]),
+                ..PutHaGroup::default()
+            };
             exchange.server.call(&doing, client.create_ha_group(org, group, &body)).await?;
         } else {
             exchange.server.call(&doing, client.add_to_ha_group(org, group, node)).await?;

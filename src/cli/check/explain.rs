@@ -23,6 +23,7 @@ use super::verdict::{GENERAL, Verdict, evaluate};
 use crate::agbot;
 use crate::context::{Context, Exchange, UserOptions, Watch};
 use crate::exchange::node_state::{DownAfter, NodeHealth};
+use crate::exchange::orch;
 use crate::exit::{CliError, Outcome};
 use crate::output::{Table, View, note};
 
@@ -31,10 +32,15 @@ use crate::output::{Table, View, note};
 pub struct ExplainArguments {
     #[command(flatten)]
     user: UserOptions,
-    /// Node, as [ORG/]NODE
-    node: String,
-    /// Deployment policy, as [ORG/]POLICY
-    policy: String,
+    /// Node and deployment policy, as [ORG/]NODE [ORG/]POLICY; or a deployment policy alone, which is explained as by `exchange deployment orch explain`
+    #[arg(required = true, num_args = 1..=2, value_names = ["NODE", "POLICY"])]
+    subjects: Vec<String>,
+    /// With a deployment policy alone: only this node
+    #[arg(long = "node", value_name = "NODE")]
+    node: Option<String>,
+    /// With a deployment policy alone: this part, all or the name of an HA group
+    #[arg(long = "unit", value_name = "UNIT")]
+    workload_unit: Option<String>,
     #[command(flatten)]
     watch: Watch,
 }
@@ -59,8 +65,22 @@ struct Obstacle {
 /// With status 8 when node or policy do not exist, 7 when they cannot be compared.
 pub async fn run(arguments: &ExplainArguments, context: &Context) -> Outcome {
     let exchange = context.exchange(&arguments.user, None)?;
-    let show = async || explain(context, &exchange, &arguments.node, &arguments.policy).await;
-    context.show_watched(&arguments.watch, show).await
+    let about = (arguments.workload_unit.as_deref(), arguments.node.as_deref());
+    match arguments.subjects.as_slice() {
+        [node, policy] if about == (None, None) => {
+            let show = async || explain(context, &exchange, node, policy).await;
+            context.show_watched(&arguments.watch, show).await
+        }
+        [policy] => {
+            let show = async || orch::explain::read(context, &exchange, policy, about).await;
+            context.show_watched(&arguments.watch, show).await
+        }
+        _ => Err(CliError::input(
+            "nothing was explained",
+            "--node and --unit belong to a deployment policy without a node before it",
+            "use it as hzn explain NODE POLICY, or as hzn explain POLICY --node NODE",
+        )),
+    }
 }
 
 async fn explain(context: &Context, exchange: &Exchange, node: &str, policy: &str) -> Outcome<View> {

@@ -50,6 +50,14 @@ pub enum HaGroupCommand {
     Add(GroupArguments),
     /// Replaces the members of an HA group
     Update(GroupArguments),
+    /// Changes how many members of an HA group may be disrupted at once
+    Set {
+        /// Group to change
+        name: String,
+        /// KEY=VALUE; the keys are exclusiveDisruption, maxUnavailable and lockStaleSeconds
+        #[arg(required = true, value_name = "CHANGE")]
+        changes: Vec<String>,
+    },
     /// Removes an HA group; its nodes and their services stay as they are
     #[command(visible_alias = "delete")]
     Remove {
@@ -191,6 +199,7 @@ pub async fn run(command: HaGroupCommand, context: &Context, exchange: &Exchange
             edit::update(&wanted, exchange).await?;
             follow(&group.wait, context, exchange, (wanted.name(), before)).await
         }
+        HaGroupCommand::Set { name, changes } => edit::set(exchange, &name, &changes).await,
         HaGroupCommand::Remove { name, force, wait } => {
             let before = members_now(exchange, &name, &wait).await?;
             GROUPS.remove(exchange, &name, force).await?;

@@ -1,13 +1,16 @@
 //! Changes of HA groups: making, replacing, adding and removing members (agbot 5.4).
 
 use evenkeel_client::{ClientError, Written};
+use evenkeel_domain::orchestration::HaGroupOrchestration;
 use evenkeel_wire::exchange::ha_group::PutHaGroup;
 use evenkeel_wire::exchange::node::NodeResponse;
 use http::StatusCode;
 use serde::Deserialize;
+use serde_json::json;
 
 use super::ha_group::{GROUPS, GroupArguments, MemberArguments, members};
 use super::node::read_node;
+use super::orch::edit::apply;
 use crate::confirm::confirm;
 use crate::context::{Context, Exchange};
 use crate::exit::{CliError, Outcome};
@@ -21,6 +24,7 @@ pub struct Group {
     name: String,
     description: Option<String>,
     members: Option<Vec<String>>,
+    orchestration: Option<HaGroupOrchestration>,
     #[serde(skip)]
     is_from_file: bool,
 }
@@ -72,6 +76,7 @@ impl Group {
         PutHaGroup {
             description: self.description.clone(),
             members: self.members.as_ref().map(|members| members.iter().map(bare).collect()),
+            orchestration: self.orchestration,
         }
     }
 }
@@ -137,6 +142,31 @@ pub async fn update(group: &Group, exchange: &Exchange) -> Outcome {
         Err(error) if error.is_not_found() => Err(GROUPS.missing(&group.name)),
         Err(error) => Err(exchange.server.failed(&doing, &error)),
     }
+}
+
+/// Changes members of the group's `orchestration`.
+///
+/// # Errors
+/// With status 1 for a change that cannot be read or breaks a rule, 8 when the group does not exist.
+pub async fn set(exchange: &Exchange, name: &str, changes: &[String]) -> Outcome {
+    let (org, id) = exchange.split(name);
+    let found = GROUPS.read_one(exchange, name).await?.into_value();
+    let mut document = found.get("orchestration").cloned().unwrap_or_else(|| json!({}));
+    for change in changes {
+        apply(&mut document, change)?;
+    }
+    let orchestration = HaGroupOrchestration::try_from(document).map_err(|error| {
+        CliError::input(
+            format!("HA group {org}/{id} was not changed"),
+            error.to_string(),
+            "the members are exclusiveDisruption, maxUnavailable and lockStaleSeconds",
+        )
+    })?;
+    let body = PutHaGroup { orchestration: Some(orchestration), ..PutHaGroup::default() };
+    let doing = format!("changing HA group {org}/{id}");
+    exchange.server.call(&doing, exchange.server.client.put_ha_group(&org, &id, &body)).await?;
+    exchange.server.report_done(&format!("HA group {org}/{id} is changed"));
+    Ok(())
 }
 
 /// Adds members; those that are in another group are named at the end.
@@ -221,8 +251,6 @@ async fn require_node(exchange: &Exchange, org: &str, node: &str) -> Outcome<Nod
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::exit::Exit;
     use crate::output::Screen;

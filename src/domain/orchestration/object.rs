@@ -44,8 +44,11 @@ impl Object {
             return Err(MembersError { path, rule: "must be an object".to_owned() });
         };
         let object = Self { path, members };
-        for name in object.members.keys() {
+        for (name, value) in &object.members {
             if known.unsupported.contains(&name.as_str()) {
+                if value.is_null() {
+                    continue;
+                }
                 return Err(object.broken(name, "is not supported"));
             }
             if !known.known.contains(&name.as_str()) {
@@ -53,7 +56,7 @@ impl Object {
                 // The distance costs the product of the lengths, and is at least their difference.
                 let near = members
                     .filter(|one| one.len().abs_diff(name.len()) <= MISSPELT_BY)
-                    .map(|one| (strsim::levenshtein(one, name), one))
+                    .map(|one| (strsim::damerau_levenshtein(one, name), one))
                     .filter(|(distance, _)| *distance <= MISSPELT_BY)
                     .min();
                 let hint = near.map(|(_, one)| format!("; {one} was probably meant")).unwrap_or_default();

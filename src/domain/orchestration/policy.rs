@@ -212,7 +212,7 @@ impl Scope {
     }
 }
 
-fn qualified(org: &str, name: &str) -> String {
+pub(super) fn qualified(org: &str, name: &str) -> String {
     if name.contains('/') { name.to_owned() } else { format!("{org}/{name}") }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Source: orchestration 1.2, the right-hand column of the table.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::PolicyId;
 use serde_json::Value;
@@ -11,6 +11,7 @@ use super::object::{Members, MembersError, Object};
 use super::placement::{Affinity, Constraint, Domains, OnViolation, Placement, PlacementPolicy};
 use super::policy::{
     CompatGate, EVERY_GROUP, Flex, Ha, Mode, OfflinePeerPolicy, Orchestrate, Orchestration, Scope, Timers,
+    qualified,
 };
 use super::supervisor::{FailureAction, OnExhausted, Order, Restart, RestartCondition, Update};
 use super::{InstanceReference, WorkloadReference};
@@ -155,6 +156,18 @@ impl Orchestration {
     /// Orchestration 1.2, "References".
     pub fn of_policy(policy: &PolicyId, document: Value) -> Read<Self> {
         let read = Self::try_from(document)?;
+        let no_names = Vec::new();
+        let (nodes, ha_groups) = match &read.scope {
+            Scope::Nodes { nodes } => (nodes, &no_names),
+            Scope::HaGroups { ha_groups } => (&no_names, ha_groups),
+            Scope::Eligible => (&no_names, &no_names),
+        };
+        let order = &read.placement.nodes_order;
+        for (path, names) in
+            [("scope.nodes", nodes), ("scope.haGroups", ha_groups), ("placement.nodesOrder", order)]
+        {
+            check_unique(path, names, policy.org())?;
+        }
         for (name, list) in read.placement.affinity.lists() {
             let path = format!("orchestration.placement.affinity.{name}");
             list.iter().try_for_each(|reference| check_reference(&path, reference, policy, false))?;
@@ -166,6 +179,18 @@ impl Orchestration {
                 .try_for_each(|reference| check_reference(&path, &reference.workload, policy, true))?;
         }
         Ok(read)
+    }
+}
+
+/// With and without its organization a name is the same.
+fn check_unique(path: &str, names: &[String], org: &str) -> Read<()> {
+    let mut known = BTreeSet::new();
+    match names.iter().all(|name| known.insert(qualified(org, name))) {
+        true => Ok(()),
+        false => Err(MembersError {
+            path: format!("orchestration.{path}"),
+            rule: "must not hold a name twice".to_owned(),
+        }),
     }
 }
 

@@ -1,38 +1,39 @@
 //! What the engine carries out today.
 //!
-//! A valid document may ask for more. It is refused by name, because storing and ignoring a member would promise something.
+//! A valid document may ask for more. It is refused by name, because storing and ignoring a member would promise something. A member that
+//! says what holds anyway promises nothing.
 
 use evenkeel_ids::PolicyId;
 use serde_json::Value;
 
-use super::{MembersError, Orchestration};
-
-/// Members of a policy's document without effect.
-const WITHOUT_EFFECT: [&str; 8] = [
-    "placement.domains",
-    "placement.constraintPriorities",
-    "placement.rebalance",
-    "parents",
-    "children",
-    "loads",
-    "compatGate",
-    "priority",
-];
+use super::{CompatGate, MembersError, Orchestration};
 
 /// Reads the document of a policy as [`Orchestration::of_policy`] does, and refuses what the engine cannot carry out.
 ///
 /// # Errors
 /// The first member that breaks a rule or is not supported, with its path.
 pub fn supported_orchestration(policy: &PolicyId, document: Value) -> Result<Orchestration, MembersError> {
-    let find = |path: &str| path.split('.').try_fold(&document, |value, member| value.get(member));
-    let given = |path: &&str| find(path).is_some_and(|value| !value.is_null());
-    let without_effect = WITHOUT_EFFECT.into_iter().find(given);
     let read = Orchestration::of_policy(policy, document)?;
-    let refuse = |member: &str, rule: &str| {
-        Err(MembersError { path: format!("orchestration.{member}"), rule: rule.to_owned() })
-    };
-    if let Some(member) = without_effect {
-        return refuse(member, "is not supported");
+    match without_effect(&read) {
+        None => Ok(read),
+        Some(member) => {
+            Err(MembersError { path: format!("orchestration.{member}"), rule: "is not supported".to_owned() })
+        }
     }
-    Ok(read)
+}
+
+/// Returns a member that asks for more than holds anyway, and would have no effect.
+fn without_effect(read: &Orchestration) -> Option<&'static str> {
+    let usual = Orchestration::of_mode(read.mode);
+    let (placement, of_mode) = (&read.placement, &usual.placement);
+    let members = [
+        ("placement.domains", placement.domains != of_mode.domains),
+        ("placement.constraintPriorities", placement.constraint_priorities != of_mode.constraint_priorities),
+        ("placement.rebalance", placement.rebalance != of_mode.rebalance),
+        ("parents", read.parents != usual.parents),
+        ("children", read.children != usual.children),
+        ("loads", read.loads != usual.loads),
+        ("compatGate", !matches!(read.compat_gate, CompatGate::Off) && read.compat_gate != usual.compat_gate),
+    ];
+    members.into_iter().find(|(_, is_other)| *is_other).map(|(member, _)| member)
 }

@@ -471,7 +471,10 @@ fn what_the_engine_cannot_carry_out_is_refused_by_name() {
         document
     };
     for (document, expected) in [
-        (json!({"placement": {"domains": {}}}), "placement.domains is not supported"),
+        (
+            json!({"placement": {"domains": {"requireDomainDistribution": true}}}),
+            "placement.domains is not supported",
+        ),
         (
             json!({"placement": {"affinity": {"hard": ["x/db"]}}}),
             "placement.affinity.hard must name policies of the organization o, not x/db",
@@ -480,8 +483,14 @@ fn what_the_engine_cannot_carry_out_is_refused_by_name() {
             json!({"timers": {"affinityWaitSeconds": 0}}),
             "timers.affinityWaitSeconds must be an integer from 1 to 604800",
         ),
+        (json!({"compatGate": "unit"}), "compatGate is not supported"),
+        (json!({"healthPolicy": {"type": "senlin.policy.health"}}), "healthPolicy is not supported"),
         (json!({"parents": ["p"]}), "parents is not supported"),
         (json!({"priority": 101}), "priority must be an integer from 0 to 100"),
+        (
+            json!({"scope": {"type": "nodes", "nodes": ["n", "o/n"]}}),
+            "scope.nodes must not hold a name twice",
+        ),
     ] {
         let error = supported_orchestration(&policy(), document.clone()).unwrap_err();
         assert_eq!(error.to_string(), format!("orchestration.{expected}"), "{document}");
@@ -494,6 +503,9 @@ fn what_the_engine_cannot_carry_out_is_refused_by_name() {
         failover(json!({})),
         json!({"mode": "flex"}),
         json!({"orchestrate": "no", "timers": {"stopTimeoutSeconds": 1}}),
+        json!({"priority": 0, "healthPolicy": null}),
+        json!({"parents": [], "children": [], "loads": {}, "compatGate": "off", "timers": {"affinityWaitSeconds": 60}}),
+        json!({"mode": "flex", "compatGate": "unit", "placement": {"rebalance": false, "affinity": {"hard": []}}}),
         json!({"mode": "replicated", "replicas": 2, "maxPerNode": 2, "restart": {"maxAttempts": 1}}),
         json!({"mode": "flex", "orchestrate": "ha", "placement": {"policy": "spread", "affinity": null}}),
         json!({"mode": "failover", "placement": {"policy": "load-avg"}}),

@@ -7,7 +7,7 @@ use crate::{
     place::Constraint,
     report::Blocked,
     status::{Question, explain_part},
-    workload::{DesiredState, UnitId},
+    workload::DesiredState,
 };
 
 /// A failover workload on `n1` and `n2` that prefers one of them.
@@ -232,8 +232,7 @@ fn change_of_a_partner_concerns_only_workloads_that_name_it() {
     fleet.put_policy("svc2", failover("n2", &json!({"hard": ["svc1"]})));
     fleet.run(20);
     let decided = |fleet: &Fleet, name: &str| {
-        let unit: UnitId = Fleet::unit_id(name);
-        fleet.model.workload_unit(&unit).and_then(|unit| unit.reconciled_at)
+        fleet.model.decision_counts().get(&Fleet::unit_id(name).policy).map(|counts| counts.of_units)
     };
     let before = decided(&fleet, "other");
     fleet.put_policy("svc1", failover("n1", &json!({})));

@@ -20,12 +20,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_ids::{NodeId, PolicyId};
 
 use crate::{
-    command::{Action, CommandKey},
+    command::{Action, CommandKey, Lease},
     facts::DeploymentPolicyFacts,
     focus::Focus,
-    model::{Model, Observed},
+    model::{Model, Observed, UnitRecord},
     pass::Pass,
-    reconcile::{self, UnitPlan},
+    reconcile::{self, UnitEvent, UnitPlan},
     usage::later,
     workload::{
         LiveAgreement, NodeScope, Part, Slot, SpecVersion, Task, UnitId, Workload, WorkloadRecord, adopt,
@@ -47,7 +47,11 @@ pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
     for policy in &focus.workloads {
         follow_policy(pass, policy);
     }
-    for unit_id in &focus.workload_units {
+    let model = pass.model;
+    let mut in_order: Vec<&UnitId> = focus.workload_units.iter().collect();
+    // Who is served first chooses first.
+    in_order.sort_by_key(|unit_id| model.priority_of(&unit_id.policy));
+    for unit_id in in_order {
         plan(pass, unit_id, None);
     }
     let mut slots: BTreeMap<&UnitId, BTreeSet<Slot>> = BTreeMap::new();
@@ -182,7 +186,8 @@ fn plan(pass: &mut Pass<'_>, unit_id: &UnitId, slots: Option<BTreeSet<Slot>>) {
         Some(slots) => reconcile::plan_slots(&facts, slots, pass.now, pass.seed()),
         None => reconcile::plan_unit(&facts, pass.now, pass.seed()),
     };
-    let stored = StoredPlan::new(&plan, &facts, record, pass.now);
+    let mut stored = StoredPlan::new(&plan, &facts, record, pass.now);
+    stored.events.extend(news(unit, lease, slots.is_none(), &plan));
     note(pass, unit_id, slots.as_ref(), &plan, inputs.wake_at);
     if !stored.is_empty() {
         pass.issue_for_group(lease, Action::ApplyPlan { unit_id: unit_id.clone(), plan: Box::new(stored) });
@@ -190,6 +195,27 @@ fn plan(pass: &mut Pass<'_>, unit_id: &UnitId, slots: Option<BTreeSet<Slot>>) {
     if is_removed {
         follow_policy(pass, &unit_id.policy);
     }
+}
+
+/// Kind of the event of the first look at a workload unit by its owner.
+pub(crate) const INITIAL_PASS: &str = "reconcile.initial";
+
+/// Returns the events about what differs from the last look at the workload unit.
+///
+/// # Source
+/// Orchestration B5, D3.
+fn news(unit: &UnitRecord, lease: Lease, is_whole: bool, plan: &UnitPlan) -> Vec<UnitEvent> {
+    let event =
+        |kind: &'static str, text: String| UnitEvent { kind: kind.into(), slot: None, node: None, text };
+    let is_first = is_whole && unit.is_wanted && unit.reconciled_under != Some(lease);
+    let initial = is_first.then(|| {
+        let tasks: usize = unit.slots.values().map(|tasks| tasks.iter().count()).sum();
+        let (slots, changes) = (unit.slots.len(), plan.changes.len());
+        event(INITIAL_PASS, format!("{tasks} tasks in {slots} slots were examined, {changes} changes made"))
+    });
+    let unplaced = plan.unplaced.as_ref().filter(|_| unit.unplaced.is_none());
+    let unplaced = unplaced.map(|report| event("placement.unplaced", report.summary.clone()));
+    initial.into_iter().chain(unplaced).collect()
 }
 
 /// Records what waits and when time alone changes that.
@@ -203,7 +229,7 @@ fn note(
     for at in plan.wake_at.into_iter().chain(seen_at) {
         pass.watch_unit(unit_id, slots, at);
     }
-    if !plan.blocked.is_empty() {
+    if plan.blocked.iter().any(|(_, blocked)| !blocked.ends_by_time()) {
         let at = later(pass.now, RECHECK_SECS);
         pass.watch_unit(unit_id, None, at);
     }
@@ -211,6 +237,12 @@ fn note(
 }
 
 impl Model {
+    /// Returns the priority of a workload; smaller is served first.
+    fn priority_of(&self, policy: &PolicyId) -> u8 {
+        let document = self.policy(policy).and_then(|facts| facts.orchestration.document.as_ref());
+        document.map_or(0, |document| document.priority)
+    }
+
     /// Returns what holds for workloads where their policies say nothing.
     pub(crate) fn hub_defaults(&self) -> crate::workload::HubDefaults {
         crate::workload::HubDefaults { update: self.settings.update, ..Default::default() }

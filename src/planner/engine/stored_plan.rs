@@ -83,6 +83,7 @@ impl StoredPlan {
             && self.deleted.is_empty()
             && self.instances.is_empty()
             && self.workload.is_none()
+            && self.events.is_empty()
     }
 
     /// Returns the slots that it reads or changes.

@@ -57,7 +57,10 @@ pub struct InstanceState {
 /// an update that starts first is tolerated with `is_updating`.
 pub fn avail_of(goal: &Goal, instances: &[InstanceState], selected: u32, is_updating: bool) -> Avail {
     let count = |avail| instances.iter().filter(|one| one.avail == avail).count() as u32;
-    if instances.iter().all(|one| one.avail == Avail::NotApplicable) {
+    let is_for_none = goal.leader_count() == Some(0);
+    let is_nowhere =
+        |one: &InstanceState| one.avail == Avail::NotApplicable || is_for_none && one.avail == Avail::Down;
+    if instances.iter().all(is_nowhere) {
         return Avail::NotApplicable;
     }
     let (min, max) = match goal.count {

@@ -260,6 +260,12 @@ impl Model {
         held.chain(requested.map(|(key, _)| key)).map(|(group, _)| group.clone())
     }
 
+    /// Returns the time after which the claim of a silent member of a group is released, in seconds.
+    pub(crate) fn lock_stale_secs(&self, group: &GroupId) -> u64 {
+        let own = self.groups.get(group).and_then(|group| group.lock_stale_secs);
+        own.unwrap_or(self.settings.lock_stale_secs)
+    }
+
     /// Returns the claims of a group.
     pub fn claims_of<'a>(&'a self, group: &'a GroupId) -> impl Iterator<Item = &'a Claim> {
         let from = (group.clone(), Scope::Agent);

@@ -218,7 +218,7 @@ impl Model {
         let is_held = goal.is_stopped || partner.is_frozen || goal.start != StartMode::BestAvailable;
         let selected = u32::try_from(unit.table.members().len()).unwrap_or(u32::MAX);
         if unit.slots.is_empty() {
-            return !is_held && goal.wanted(selected) > 0 && unit.reconciled_at.is_none();
+            return !is_held && goal.wanted(selected) > 0 && unit.reconciled_under.is_none();
         }
         // One that waits for its own partners has no instance that starts.
         let is_placed_soon = !unit.is_waiting();

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use crate::{
     change::Step,
-    command::{Decision, UnitReport},
+    command::{Decision, Lease, UnitReport},
     facts::DeploymentPolicyFacts,
     place::{EliminationReport, NodeTable},
     report::Blocked,
@@ -52,8 +52,8 @@ pub struct UnitRecord {
     pub blocked: Vec<(Step, Blocked)>,
     /// Why not everything was placed; none when it was.
     pub unplaced: Option<EliminationReport>,
-    /// When all of it was reconciled last.
-    pub reconciled_at: Option<Timestamp>,
+    /// The lease under which it was reconciled first: a new owner looks at everything once (B5).
+    pub(crate) reconciled_under: Option<Lease>,
     /// Nodes that came to it and are not in the table yet.
     pub(crate) new_nodes: BTreeSet<NodeId>,
 }
@@ -61,15 +61,14 @@ pub struct UnitRecord {
 impl UnitRecord {
     /// Returns whether the change of a node may let something proceed.
     pub(crate) fn is_waiting(&self) -> bool {
-        !self.blocked.is_empty() || self.unplaced.is_some()
+        self.blocked.iter().any(|(_, blocked)| !blocked.ends_by_time()) || self.unplaced.is_some()
     }
 
-    fn note(&mut self, report: &UnitReport, now: Timestamp) {
+    fn note(&mut self, report: &UnitReport) {
         match &report.slots {
             None => {
                 self.blocked.clone_from(&report.blocked);
                 self.unplaced.clone_from(&report.unplaced);
-                self.reconciled_at = Some(now);
             }
             Some(slots) => {
                 self.blocked.retain(|(step, _)| !slots.contains(&step.slot));
@@ -92,7 +91,7 @@ impl UnitRecord {
 /// A workload unit, or one of its slots, to be reconciled.
 pub(crate) type Due = (UnitId, Option<Slot>);
 
-/// How often there was a decision about policies with tasks.
+/// How often there was a decision about a policy with tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DecisionCounts {
     /// Decisions about whole workload units.
@@ -130,7 +129,9 @@ pub(crate) struct WorkloadRecords {
     /// Which workloads name which others.
     pub relations: Relations,
     /// How often there was a decision.
-    pub decisions: DecisionCounts,
+    pub decisions: BTreeMap<PolicyId, DecisionCounts>,
+    /// How often a workload unit was looked at first under a lease.
+    pub initial_passes: u64,
 }
 
 impl WorkloadRecords {
@@ -300,12 +301,13 @@ impl WorkloadRecords {
         }
         self.deferred.extend(decision.deferred.iter().cloned());
         for (unit_id, report) in &decision.unit_reports {
+            let decisions = self.decisions.entry(unit_id.policy.clone()).or_default();
             match report.slots {
-                None => self.decisions.of_units += 1,
-                Some(_) => self.decisions.of_slots += 1,
+                None => decisions.of_units += 1,
+                Some(_) => decisions.of_slots += 1,
             }
             if let Some(unit) = self.workload_units.get_mut(unit_id) {
-                unit.note(report, now);
+                unit.note(report);
             }
         }
     }

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     agreement::Agreement,
-    engine::StoredPlan,
+    engine::{INITIAL_PASS, StoredPlan},
     event::Event,
     facts::DeploymentPolicyFacts,
     place::{NodeTable, UnitNode},
@@ -56,9 +56,14 @@ impl Model {
         self.engine.units_of(policy)
     }
 
-    /// Returns how often there was a decision about policies with tasks.
-    pub fn decision_counts(&self) -> DecisionCounts {
-        self.engine.decisions
+    /// Returns how often there was a decision about each policy with tasks.
+    pub fn decision_counts(&self) -> &BTreeMap<PolicyId, DecisionCounts> {
+        &self.engine.decisions
+    }
+
+    /// Returns how often a workload unit was looked at first by this agbot, as its new owner.
+    pub fn initial_passes(&self) -> u64 {
+        self.engine.initial_passes
     }
 
     /// Returns a task.
@@ -161,6 +166,13 @@ impl Model {
         }
         if let Some(workload) = &plan.workload {
             self.put_workload(workload);
+        }
+        if plan.events.iter().any(|event| event.kind == INITIAL_PASS) {
+            let lease = self.lease_for_unit(unit_id);
+            self.engine.initial_passes += 1;
+            if let Some(unit) = self.engine.workload_units.get_mut(unit_id) {
+                unit.reconciled_under = lease;
+            }
         }
     }
 

@@ -199,6 +199,14 @@ impl<'a> UnitPass<'a> {
         TaskId::from_text(&format!("{high:016x}{:08x}{low:08x}", self.created))
     }
 
+    /// Stops all tasks of a slot, which stay as its history.
+    pub fn stop_slot(&mut self, slot: &Slot) {
+        let ids: Vec<TaskId> = self.tasks(slot).wanted().map(|task| task.id.clone()).collect();
+        for id in ids {
+            self.raise(slot, &id, DesiredState::Shutdown);
+        }
+    }
+
     /// Stops all tasks of a slot, to be deleted after that.
     pub fn remove_slot(&mut self, slot: &Slot) {
         let ids: Vec<TaskId> = self.tasks(slot).iter().map(|task| task.id.clone()).collect();
@@ -345,6 +353,12 @@ impl<'a> UnitPass<'a> {
         self.plan.failures.push(InstanceFailure { node: node.clone(), message, version, is_of_stop: true });
     }
 
+    /// Returns whether a stop failed on a node, before or in this decision.
+    pub fn has_failed_to_stop_on(&self, node: &UnitNode) -> bool {
+        let is_meant = |failure: &InstanceFailure| failure.is_of_stop && failure.node == node.id;
+        node.stop_failed.is_some() || self.plan.failures.iter().any(is_meant)
+    }
+
     /// Records whether a user chose a node.
     pub fn pin(&mut self, node: &NodeId, is_pinned: bool) {
         if self.facts.table.find(node).is_some_and(|row| row.is_pinned != is_pinned) {
@@ -392,6 +406,30 @@ impl<'a> UnitPass<'a> {
         self.finish()
     }
 
+    /// Tells that an update cannot go on for some time, and that it goes on again.
+    fn note_blocked_update(&mut self) {
+        let was_announced = self.facts.update.blocked.as_ref().is_some_and(|blocked| blocked.is_announced);
+        let now = self.now;
+        match &mut self.update.blocked {
+            Some(blocked) if !blocked.is_announced && blocked.is_shown(now) => {
+                blocked.is_announced = true;
+                let (slot, why) = match blocked.slots.first() {
+                    Some((slot, why)) => (Some(slot.clone()), why.to_string()),
+                    None => (None, String::new()),
+                };
+                self.emit("update.blocked", slot.as_ref(), None, why);
+            }
+            Some(blocked) => {
+                let at = blocked.shown_at();
+                self.wake(at);
+            }
+            None if was_announced => {
+                self.emit("update.unblocked", None, None, "the update goes on".to_owned());
+            }
+            None => {}
+        }
+    }
+
     pub fn finish(mut self) -> UnitPlan {
         let (mut changes, mut records) = (Vec::new(), Vec::new());
         for (slot, tasks) in &self.changed {
@@ -405,6 +443,12 @@ impl<'a> UnitPass<'a> {
             }
         }
         changes.append(&mut self.plan.changes);
+        self.note_blocked_update();
+        for (node, is_pinned) in self.plan.pins.clone() {
+            if is_pinned {
+                self.emit("placement.pinned", None, Some(&node), "a user chose the node".to_owned());
+            }
+        }
         if self.update != *self.facts.update {
             self.plan.update = Some(self.update);
         }

@@ -34,10 +34,17 @@ pub(super) fn plan(pass: &mut UnitPass<'_>) {
     }
     let new = scale(pass, &used);
     for (slot, condition) in &conditions {
-        if *condition == SlotCondition::Dead && !new.contains(slot) {
+        let is_free = *condition == SlotCondition::Dead && used.binary_search(slot).is_err();
+        if is_free && !new.contains(slot) && !is_to_be_used_again(pass, slot) {
             pass.remove_slot(slot);
         }
     }
+}
+
+/// Returns whether the next start uses a slot again, so that its history stays.
+fn is_to_be_used_again(pass: &UnitPass<'_>, slot: &Slot) -> bool {
+    let count = pass.facts.workload.goal.leader_count().unwrap_or(0);
+    matches!(slot, Slot::Number(number) if *number <= count)
 }
 
 /// Returns whether a slot counts toward the wanted number.
@@ -50,8 +57,14 @@ fn is_used(pass: &UnitPass<'_>, slot: &Slot, condition: SlotCondition) -> bool {
             let newest = pass.tasks(slot).newest();
             !is_rolling_back || newest.is_none_or(|newest| newest.spec == pass.versions.current)
         }
-        SlotCondition::Dead => false,
+        SlotCondition::Dead => has_failed_to_stop(pass, slot),
     }
+}
+
+/// Returns whether an instance runs on although it was to stop: until a user has cleared that, nothing takes its place (A9.5).
+fn has_failed_to_stop(pass: &UnitPass<'_>, slot: &Slot) -> bool {
+    let mut running = pass.tasks(slot).iter().filter(|task| !task.is_stopped() && !pass.is_node_lost(task));
+    running.any(|task| pass.node_of(task).is_some_and(|row| pass.has_failed_to_stop_on(row)))
 }
 
 fn may_start(pass: &UnitPass<'_>) -> bool {
@@ -115,7 +128,15 @@ fn add(pass: &mut UnitPass<'_>, used: &[Slot], missing: u32) -> BTreeSet<Slot> {
     for slot in &slots {
         pass.create(slot, spec, cause_of_start(pass), None);
     }
+    note_change(pass, "scale.up", slots.len());
     slots
+}
+
+fn note_change(pass: &mut UnitPass<'_>, kind: &'static str, count: usize) {
+    if count > 0 {
+        let wanted = pass.facts.workload.goal.wanted(0);
+        pass.emit(kind, None, None, format!("by {count}, to {wanted} instances"));
+    }
 }
 
 /// Records that instances are missing for which no task is created.
@@ -152,15 +173,23 @@ fn remove(pass: &mut UnitPass<'_>, used: &[Slot], surplus: u32, is_to_nothing: b
     // That nothing is wanted any more is a user's explicit request.
     let cause = if is_to_nothing { Cause::User { force: true } } else { Cause::Scale };
     let (mut left, mut in_groups) = (surplus, InstancesInGroups::of(pass));
+    let is_stopped = pass.facts.workload.goal.is_stopped;
     for slot in order {
         if left == 0 {
             break;
         }
         if may_remove(pass, &slot, cause, &in_groups) {
             in_groups.subtract(pass, &slot);
-            pass.remove_slot(&slot);
+            if is_stopped {
+                pass.stop_slot(&slot);
+            } else {
+                pass.remove_slot(&slot);
+            }
             left -= 1;
         }
+    }
+    if !is_stopped {
+        note_change(pass, "scale.down", (surplus - left) as usize);
     }
 }
 

@@ -30,7 +30,7 @@ fn plan(pass: &mut Pass<'_>, claim: &Claim) {
         release(pass, lease, claim, why);
     } else if claim.scope == Scope::Agent && pass.now >= claim.deadline {
         // The node is alive and still upgrading: the claim is extended.
-        let deadline = later(pass.now, pass.model.settings.lock_stale_secs);
+        let deadline = later(pass.now, pass.model.lock_stale_secs(&claim.group));
         let action = Action::AdvanceClaim { claim: claim.reference(), phase: Phase::Starting, deadline };
         pass.issue_for_group(lease, action);
     }
@@ -47,7 +47,7 @@ fn reason_to_release(pass: &Pass<'_>, claim: &Claim) -> Option<ReleaseReason> {
         return Some(ReleaseReason::NodeLeft);
     }
     if let Liveness::Down { since } = model.liveness(&claim.node, pass.now)
-        && secs_since(since.max(claim.since), pass.now) >= model.settings.lock_stale_secs
+        && secs_since(since.max(claim.since), pass.now) >= model.lock_stale_secs(&claim.group)
     {
         return Some(ReleaseReason::NodeSilent);
     }

@@ -8,12 +8,15 @@ use jiff::Timestamp;
 use super::{FrozenState, InstanceStatus, MonitorState, PartStatus, Window, WorkloadStatus, listed, summed};
 use crate::{
     agreement::Agreement,
+    claims::Scope,
+    explain::explain,
     facts::{DeploymentPolicyFacts, PolicyScope},
     goal::{Avail, InstanceState, PlacementState, avail_of},
     model::{Liveness, Model, Observed},
-    rolling::RolloutState,
-    supervise::{UpdateState, UpdateStatus},
-    workload::{NodeScope, Part, UnitId, Workload, WorkloadUnit},
+    report::Blocked,
+    rolling::{Rollout, RolloutState},
+    supervise::{UpdateBlocked, UpdateState, UpdateStatus},
+    workload::{NodeScope, Part, Slot, UnitId, Workload, WorkloadUnit},
 };
 
 pub(super) fn status(
@@ -25,7 +28,7 @@ pub(super) fn status(
     let workload = workload(facts);
     let parts = model.shape(&workload).into_iter();
     let all = parts.map(|part| status_of_part(model, &workload, part, window, now)).collect();
-    let mut status = summed(all, update(model, &facts.id));
+    let mut status = summed(all, update(model, &facts.id, now));
     status.mode = facts.orchestration.mode();
     status.frozen = FrozenState::of(0, status.parts.iter().map(|part| part.instance_count).sum());
     status.parts.retain(|part| window.part.as_deref().is_none_or(|name| name == part.id.name()));
@@ -112,8 +115,36 @@ fn instance(model: &Model, policy: &PolicyId, node: &NodeId, avail: Avail) -> In
     }
 }
 
+/// Returns what keeps a rollout from going on; none while a member is being changed.
+///
+/// # Source
+/// Orchestration D11.
+fn blocked(model: &Model, rollout: &Rollout, now: Timestamp) -> Option<UpdateBlocked> {
+    let claim =
+        model.claims_of(&rollout.group).find(|claim| claim.scope == Scope::Policy(rollout.policy.clone()));
+    if rollout.state != RolloutState::Updating || claim.is_some() {
+        return None;
+    }
+    let waiting = model.group(&rollout.group)?.members.iter().filter_map(|member| {
+        model.live_agreement(member, &rollout.policy)?;
+        let blocked = explain(model, member, &rollout.policy, now).blocked().cloned()?;
+        let lasts = matches!(
+            blocked,
+            Blocked::HaMinimum { .. }
+                | Blocked::HaLock { .. }
+                | Blocked::UpdateParallelism { .. }
+                | Blocked::NodeDown { .. }
+                | Blocked::NodePaused
+        );
+        lasts.then(|| (Slot::Node(member.clone()), blocked))
+    });
+    let slots: Vec<(Slot, Blocked)> = waiting.collect();
+    let since = rollout.last_step_at.unwrap_or(rollout.started_at);
+    (!slots.is_empty()).then_some(UpdateBlocked { since, slots, is_announced: true })
+}
+
 /// Returns the sum of the rollouts of a policy through its groups.
-fn update(model: &Model, policy: &PolicyId) -> UpdateStatus {
+fn update(model: &Model, policy: &PolicyId, now: Timestamp) -> UpdateStatus {
     let mut update = UpdateStatus::default();
     let open = model.rollouts().filter(|rollout| {
         rollout.policy == *policy && !matches!(rollout.state, RolloutState::Abandoned { .. })
@@ -142,9 +173,22 @@ fn update(model: &Model, policy: &PolicyId) -> UpdateStatus {
             update.state = state;
             update.message = format!("{}: {}", rollout.group, rollout.text());
         }
+        if let Some(one) = blocked(model, rollout, now) {
+            let known =
+                update.blocked.get_or_insert_with(|| UpdateBlocked { slots: Vec::new(), ..one.clone() });
+            known.since = known.since.min(one.since);
+            known.slots.extend(one.slots);
+        }
+        if let RolloutState::Completed { at } = rollout.state {
+            update.completed_at = update.completed_at.max(Some(at));
+        }
         let part = update.part_mut(&Part::Group(rollout.group.clone()));
         (part.total, part.done) = (rollout.total, rollout.done);
         update.started_at = [update.started_at, Some(rollout.started_at)].into_iter().flatten().min();
+    }
+    // One that is not over has not completed.
+    if update.state == UpdateState::Updating {
+        update.completed_at = None;
     }
     update
 }

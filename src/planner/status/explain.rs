@@ -3,6 +3,7 @@
 //! Source: orchestration D3.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use evenkeel_ids::{NodeId, PolicyId};
 use jiff::Timestamp;
@@ -18,7 +19,7 @@ use crate::{
         explain_node, place,
     },
     report::{Blocked, FrozenLevel},
-    workload::{NodeOrder, SlotTasks, UnitId, Workload},
+    workload::{NodeOrder, SlotTasks, Task, UnitId, Workload},
 };
 
 /// Nodes that are listed.
@@ -100,19 +101,26 @@ struct Explainer<'a> {
     question: Question<'a>,
     table: &'a NodeTable,
     live: Vec<u32>,
+    /// Slots that the restart policy gave up.
+    given_up: u32,
 }
 
 impl<'a> Explainer<'a> {
     fn new(workload: &'a Workload, question: Question<'a>, unit: &'a UnitRecord) -> Self {
         let tasks = unit.slots.values().flat_map(SlotTasks::iter).filter(|task| task.is_live());
         let nodes = tasks.filter_map(|task| unit.table.number(task.node.as_ref()?));
-        Self { workload, question, table: &unit.table, live: nodes.collect() }
+        let is_given_up = |tasks: &&SlotTasks| {
+            let newest = tasks.newest();
+            tasks.wanted().next().is_none() && newest.is_some_and(Task::ended_by_itself)
+        };
+        let given_up = unit.slots.values().filter(is_given_up).count() as u32;
+        Self { workload, question, table: &unit.table, live: nodes.collect(), given_up }
     }
 
     fn explain(&self) -> Option<PartExplanation> {
         let goal = &self.workload.goal;
         let requested = goal.wanted(selected(self.table));
-        let missing = requested.saturating_sub(self.live.len() as u32);
+        let missing = requested.saturating_sub(self.live.len() as u32 + self.given_up);
         let (elimination, new) = self.placed(missing);
         let chosen: RoaringBitmap = self.live.iter().chain(&new).copied().collect();
         let placed = if goal.is_per_node() {
@@ -122,7 +130,11 @@ impl<'a> Explainer<'a> {
         };
         let sequence = self.sequence(&elimination);
         let cause = (placed < requested).then(|| cause(self.table, &elimination, requested - placed));
-        let summary = summary(placed, requested, &sequence);
+        let mut summary = summary(placed, requested, &sequence);
+        if self.given_up > 0 {
+            let _ =
+                write!(summary, "; {} given up: the restart policy allows no further restart", self.given_up);
+        }
         let whole = PartExplanation {
             spec_version: Some(self.workload.versions.current.number),
             requested,
@@ -151,7 +163,13 @@ impl<'a> Explainer<'a> {
             let ranking = Ranking::new(&self.workload.placement, self.question.part, self.table);
             let wants = vec![Want::default(); missing as usize];
             let placed = place(self.table, &ranking, elimination, &BTreeMap::new(), &wants);
-            return (placed.elimination, placed.nodes.into_iter().flatten().collect());
+            let new: Vec<u32> = placed.nodes.into_iter().flatten().collect();
+            let mut elimination = placed.elimination;
+            // A node that is chosen is not one that was removed.
+            let chosen: RoaringBitmap = new.iter().copied().collect();
+            elimination.stages.iter_mut().for_each(|stage| stage.removed -= &chosen);
+            elimination.stages.retain(|stage| !stage.removed.is_empty());
+            return (elimination, new);
         }
         // What has its instance is not removed by having it.
         let live: RoaringBitmap = self.live.iter().copied().collect();
@@ -341,9 +359,16 @@ fn constraint_of(blocked: &Blocked) -> Option<Constraint> {
 }
 
 /// Returns what a task of a node waits for, before it gets an agreement. It may name other nodes.
-pub fn blocked_task<'m>(model: &'m Model, node: &NodeId, policy: &'m PolicyId) -> Option<&'m Blocked> {
-    let steps = model.workload_units_of(policy).flat_map(|(_, unit)| &unit.blocked);
-    steps.into_iter().find(|(step, _)| step.node() == Some(node)).map(|(_, blocked)| blocked)
+pub fn blocked_task(model: &Model, node: &NodeId, policy: &PolicyId) -> Option<Blocked> {
+    let workload = model.workload_of(policy)?;
+    let (_, unit) = model.workload_units_of(policy).find(|(_, unit)| unit.table.number(node).is_some())?;
+    let own = unit.blocked.iter().find(|(step, _)| step.node() == Some(node));
+    if let Some((_, blocked)) = own {
+        return Some(blocked.clone());
+    }
+    let mut tasks = unit.slots.values().flat_map(SlotTasks::iter).filter(|task| task.is_live());
+    let holder = tasks.find_map(|task| task.node.clone()).filter(|_| workload.goal.is_exclusive())?;
+    (holder != *node).then_some(Blocked::InstanceElsewhere { node: holder })
 }
 
 /// Returns why a node has no task of a policy that is carried out by tasks, in words.

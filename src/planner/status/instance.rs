@@ -76,10 +76,24 @@ pub struct InstanceStatus {
     pub task: Option<TaskId>,
     /// The agreement of that task.
     pub agreement: Option<AgreementId>,
-    /// Violated constraints, in words.
-    pub violations: Vec<String>,
+    /// Violated constraints.
+    pub violations: Vec<Violation>,
     /// Since when its newest task has its state.
     pub since: Option<Timestamp>,
+}
+
+/// A constraint of the placement that does not hold on a node.
+///
+/// # Source
+/// Orchestration A5.6.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// The constraint.
+    pub constraint: Constraint,
+    /// The expression.
+    pub expression: String,
+    /// Why it does not hold, in words.
+    pub detail: String,
 }
 
 impl InstanceStatus {
@@ -95,6 +109,8 @@ pub(super) struct Instance<'a> {
     pub row: &'a UnitNode,
     /// Those that have not ended, and the newest of each slot; newest first.
     pub tasks: &'a [&'a Task],
+    /// The expression of its placement.
+    pub expression: &'a str,
     pub is_leader: bool,
     /// Whether a user's action moves instances.
     pub is_placing: bool,
@@ -110,6 +126,16 @@ impl Instance<'_> {
         let newest = self.tasks.first();
         let expression = row.removed_by(Constraint::PlacementConstraint, 0, 1);
         let affinity = self.affinity_violation();
+        let violation = |constraint, expression: &str, detail: &String| Violation {
+            constraint,
+            expression: expression.to_owned(),
+            detail: detail.clone(),
+        };
+        let of_expression = expression
+            .iter()
+            .map(|detail| violation(Constraint::PlacementConstraint, self.expression, detail));
+        let of_affinity = affinity.iter().map(|detail| violation(Constraint::Affinity, "", detail));
+        let violations = of_expression.chain(of_affinity);
         let mut flags = String::new();
         for (is_set, flag) in [
             (affinity.is_some(), 'A'),
@@ -135,7 +161,7 @@ impl Instance<'_> {
             slots,
             task: newest.map(|task| task.id.clone()),
             agreement: newest.and_then(|task| task.agreement.clone()),
-            violations: expression.into_iter().chain(affinity).collect(),
+            violations: violations.collect(),
             since: newest.map(|task| task.state_at),
         }
     }
@@ -145,7 +171,7 @@ impl Instance<'_> {
         let affinity = &self.row.affinity;
         let soft = affinity.soft_text.as_deref().filter(|_| self.has_better_neighbors);
         let text: Vec<&str> = affinity.hard.as_deref().into_iter().chain(soft).collect();
-        (!text.is_empty()).then(|| format!("affinity: {}", text.join(", ")))
+        (!text.is_empty()).then(|| text.join(", "))
     }
 
     /// Returns the number of tasks that are seen running.

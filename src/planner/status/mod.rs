@@ -19,7 +19,7 @@ use crate::{
 };
 
 pub use explain::{ExplainedConstraint, PartExplanation, Question, blocked_task, explain_part, why_no_task};
-pub use instance::{InstanceStatus, MonitorState};
+pub use instance::{InstanceStatus, MonitorState, Violation};
 
 /// Begins the warning that names the node on which the update failed.
 pub const UPDATE_PAUSED: &str = "the update is paused";

@@ -42,6 +42,7 @@ impl<'a> Source<'a> {
         let instance = |number: u32| Instance {
             row: table.node(number),
             tasks: tasks.get(&number).map_or(&[], Vec::as_slice),
+            expression: self.workload.placement.expression.as_str(),
             is_leader: natural.contains(number),
             is_placing: matches!(action_goal, Some(ActionGoal::Placed { .. })),
             is_frozen: self.is_frozen(&table.node(number).id),

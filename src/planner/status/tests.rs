@@ -40,6 +40,7 @@ fn shown(row: &UnitNode, tasks: &[&Task]) -> (Avail, MonitorState, &'static str,
     let instance = Instance {
         row,
         tasks,
+        expression: "",
         is_leader: true,
         is_placing: false,
         is_frozen: false,

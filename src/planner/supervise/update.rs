@@ -36,8 +36,13 @@ pub(crate) fn plan(pass: &mut UnitPass<'_>) {
         return replace_stragglers(pass, &dirty);
     }
     finish_tickets(pass);
-    if pass.update.is_rolling() && react_to_failures(pass) {
-        return;
+    if pass.update.is_rolling() {
+        if react_to_failures(pass) {
+            return;
+        }
+    } else {
+        // Slots that were in work when the update was paused may fail as well.
+        note_failures(pass);
     }
     if pass.update.is_rolling() {
         take(pass, &dirty);
@@ -166,16 +171,24 @@ fn is_finished(pass: &mut UnitPass<'_>, slot: &Slot, ticket: &Ticket, timeout_se
     // The task that was created for an update before this one does not count: the slot is in work only while nothing runs in it.
     let Some(id) = &ticket.task else { return !is_dirty(pass, slot) || pass.tasks(slot).is_running() };
     let task = pass.tasks(slot).iter().find(|task| task.id == *id);
-    let deadline = later(task.map_or(ticket.since, |task| may_run_at(task).max(ticket.since)), timeout_secs);
+    let from = match task {
+        // One that no node has room for does not keep the other slots waiting for ever.
+        Some(task) if task.node.is_some() => may_run_at(task),
+        Some(task) => Some(task.created_at),
+        None => Some(ticket.since),
+    };
+    let from = from.map(|at| at.max(ticket.since));
+    let deadline = from.map(|at| later(at, timeout_secs));
     let is_over = task.is_none_or(|task| task.state.is_ended() || !task.is_wanted());
     let is_running = task.is_some_and(Task::is_running);
     if !is_over && is_running {
         return is_alone(pass, slot, id);
     }
-    if !is_over && pass.now < deadline {
-        pass.wake(deadline);
+    let is_late = deadline.is_some_and(|at| pass.now >= at);
+    if let Some(at) = deadline.filter(|_| !is_over && !is_late) {
+        pass.wake(at);
     }
-    is_over || pass.now >= deadline
+    is_over || is_late
 }
 
 /// Returns whether the instance before is gone. The slot is in work until then, so that there are never more instances than wanted and
@@ -193,8 +206,8 @@ fn is_alone(pass: &mut UnitPass<'_>, slot: &Slot, id: &TaskId) -> bool {
     stays.is_empty()
 }
 
-/// Counts tasks of the update that failed, and pauses it or rolls it back when there are too many. Returns whether it did.
-fn react_to_failures(pass: &mut UnitPass<'_>) -> bool {
+/// Counts tasks of the update that failed, each once; returns the last new one.
+fn note_failures(pass: &mut UnitPass<'_>) -> Option<Task> {
     let settings = *pass.update_settings();
     let part = pass.facts.unit_id.part.clone();
     let known = pass.update.part(&part).map(|part| part.failed.clone()).unwrap_or_default();
@@ -202,15 +215,22 @@ fn react_to_failures(pass: &mut UnitPass<'_>) -> bool {
         .into_iter()
         .filter(|task| !known.contains(&task.id))
         .collect();
-    let Some(last) = new.last() else { return false };
-    pass.update.part_mut(&part).failed.extend(new.iter().map(|task| task.id.clone()));
+    let last = new.last().cloned()?;
+    pass.update.part_mut(&part).failed.extend(new.into_iter().map(|task| task.id));
+    Some(last)
+}
+
+/// Pauses the update or rolls it back when too many of its tasks failed. Returns whether it did.
+fn react_to_failures(pass: &mut UnitPass<'_>) -> bool {
+    let settings = *pass.update_settings();
+    let Some(last) = note_failures(pass) else { return false };
     let ratio = f64::from(pass.update.failed()) / f64::from(pass.update.total().max(1));
     if ratio <= settings.max_failure_ratio || settings.failure_action == FailureAction::Continue {
         return false;
     }
     let event = UpdateEvent::Failed(settings.failure_action);
     let state = next_state(pass.update.state, event).unwrap_or(pass.update.state);
-    let message = failure_message(last);
+    let message = failure_message(&last);
     match (state, pass.versions.roll_back()) {
         (UpdateState::RollbackStarted, Some(versions)) => {
             pass.versions = versions;
@@ -250,8 +270,10 @@ fn failure_message(task: &Task) -> String {
 fn failed_tasks(pass: &UnitPass<'_>, monitor_secs: u64, timeout_secs: u64) -> Vec<Task> {
     let Some(from) = pass.update.counts_from else { return Vec::new() };
     let target = target(pass);
-    let is_of_update =
-        |task: &&Task| task.cause.is_update() && task.spec == target && task.created_at >= from;
+    // After a user resumed the update, restarts show whether the version runs now.
+    let is_resumed = pass.update.started_at < Some(from);
+    let is_counted = |task: &Task| task.cause.is_update() || is_resumed && task.cause == Cause::TaskFailed;
+    let is_of_update = |task: &&Task| is_counted(task) && task.spec == target && task.created_at >= from;
     let slots = pass.all_slots();
     let tasks = slots.iter().flat_map(|slot| pass.tasks(slot).iter());
     tasks
@@ -261,10 +283,10 @@ fn failed_tasks(pass: &UnitPass<'_>, monitor_secs: u64, timeout_secs: u64) -> Ve
         .collect()
 }
 
-/// Returns from when a task must run in time: it may wait long for room on a node, or for the end of the one before it.
-fn may_run_at(task: &Task) -> Timestamp {
-    let raised_at = task.desired_at.filter(|_| task.desired == DesiredState::Running);
-    raised_at.map_or(task.created_at, |at| at.max(task.created_at))
+/// Returns from when a task must run in time; none while it waits for room on a node, or for the end of the one before it.
+fn may_run_at(task: &Task) -> Option<Timestamp> {
+    let is_to_run = task.desired == DesiredState::Running && task.node.is_some();
+    is_to_run.then(|| task.desired_at.map_or(task.created_at, |at| at.max(task.created_at)))
 }
 
 /// A task fails an update when it ends before it runs, or soon after, or does not run in time on its node.
@@ -272,7 +294,7 @@ fn may_run_at(task: &Task) -> Timestamp {
 /// One that no node has room for says nothing about its version.
 fn has_failed(task: &Task, monitor_secs: u64, timeout_secs: u64, now: Timestamp) -> bool {
     if !task.state.is_ended() {
-        let is_late = task.node.is_some() && now >= later(may_run_at(task), timeout_secs);
+        let is_late = may_run_at(task).is_some_and(|at| now >= later(at, timeout_secs));
         return task.running_at.is_none() && task.is_wanted() && is_late;
     }
     let is_requested = match &task.state {
@@ -324,8 +346,10 @@ fn note_blocked(pass: &mut UnitPass<'_>, first: usize, is_proceeding: bool) {
         pass.update.blocked = None;
         return;
     }
-    let since = pass.update.blocked.as_ref().map_or(pass.now, |blocked| blocked.since);
-    pass.update.blocked = Some(UpdateBlocked { since, slots });
+    let known = pass.update.blocked.take();
+    let since = known.as_ref().map_or(pass.now, |blocked| blocked.since);
+    let is_announced = known.is_some_and(|blocked| blocked.is_announced);
+    pass.update.blocked = Some(UpdateBlocked { since, slots, is_announced });
 }
 
 /// Replaces the tasks of one slot by one of the workload's version; returns it, or none when a gate blocks.
@@ -410,11 +434,33 @@ fn start_first(
 
 /// Counts the slots that are done; the number never goes back.
 fn count(pass: &mut UnitPass<'_>) {
-    let left = dirty_slots(pass).len() as u32;
+    let slots = pass.all_slots();
+    let left = dirty_slots(pass).len() + slots.iter().filter(|slot| is_unproven(pass, slot)).count();
+    let left = left as u32;
     let part = pass.facts.unit_id.part.clone();
     let progress = pass.update.part_mut(&part);
     let open = progress.tickets.values().filter(|ticket| ticket.done_at.is_none()).count() as u32;
     progress.done = progress.done.max(progress.total.saturating_sub(left + open));
+}
+
+/// Returns whether the version still has to show in a slot that it runs: a restart that follows a failure has to as well, unless the
+/// failure was counted and tolerated.
+fn is_unproven(pass: &UnitPass<'_>, slot: &Slot) -> bool {
+    let tasks = pass.tasks(slot);
+    let Some(newest) = tasks.newest().filter(|task| task.is_wanted() && task.node.is_some()) else {
+        return false;
+    };
+    let failed = pass.update.part(&pass.facts.unit_id.part).map(|part| &part.failed);
+    let is_tolerated = failed.is_some_and(|failed| tasks.iter().any(|task| failed.contains(&task.id)));
+    newest.spec == target(pass) && !newest.is_running() && !is_tolerated && !pass.is_node_lost(newest)
+}
+
+/// Returns until when what runs in the slots is watched.
+fn watched_until(pass: &UnitPass<'_>, monitor_secs: u64) -> Option<Timestamp> {
+    let slots = pass.all_slots();
+    let newest = slots.iter().filter_map(|slot| pass.tasks(slot).newest());
+    let running = newest.filter(|task| task.is_running() && task.spec == target(pass));
+    running.filter_map(|task| task.running_at).map(|at| later(at, monitor_secs)).max()
 }
 
 /// Completes the update when every slot of every workload unit is done and the monitoring time is over.
@@ -431,7 +477,11 @@ fn complete(pass: &mut UnitPass<'_>) {
     } else {
         settings.monitor_secs
     };
+    if pass.all_slots().iter().any(|slot| is_unproven(pass, slot)) {
+        return;
+    }
     let until = pass.update.last_step_at.map_or(pass.now, |at| later(at, watched));
+    let until = until.max(watched_until(pass, settings.monitor_secs).unwrap_or(until));
     if pass.now < until {
         return pass.wake(until);
     }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     report::Blocked,
     settings::FailureAction,
-    usage::secs_since,
+    usage::{later, secs_since},
     workload::{Part, Slot, SpecVersion},
 };
 
@@ -164,12 +164,20 @@ pub struct UpdateBlocked {
     pub since: Timestamp,
     /// Some of the slots, each with its reason.
     pub slots: Vec<(Slot, Blocked)>,
+    /// Whether there was an event about it.
+    #[serde(default)]
+    pub is_announced: bool,
 }
 
 impl UpdateBlocked {
     /// Returns whether it lasts long enough to be shown.
     pub fn is_shown(&self, now: Timestamp) -> bool {
         secs_since(self.since, now) >= BLOCKED_AFTER_SECS
+    }
+
+    /// Returns when it will have lasted long enough.
+    pub(crate) fn shown_at(&self) -> Timestamp {
+        later(self.since, BLOCKED_AFTER_SECS)
     }
 }
 
@@ -280,6 +288,8 @@ impl UpdateStatus {
                 // What failed before does not count again.
                 self.parts.iter_mut().for_each(|(_, part)| part.failed.clear());
                 self.counts_from = Some(now);
+                // What runs is watched again.
+                self.last_step_at = Some(now);
             }
             UpdateEvent::RollbackRequested => self.start(now),
             _ => {}

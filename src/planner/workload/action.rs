@@ -165,7 +165,9 @@ impl WorkloadRecord {
         let (event, message) = match action {
             RolloutAction::Pause => (UpdateEvent::Pause, format!("paused by {actor}")),
             RolloutAction::Abort => (UpdateEvent::Pause, format!("aborted by {actor}")),
-            RolloutAction::Resume | RolloutAction::Retry => (UpdateEvent::Resume, String::new()),
+            RolloutAction::Resume | RolloutAction::Retry => {
+                (UpdateEvent::Resume, format!("resumed by {actor}"))
+            }
             RolloutAction::Rollback => {
                 (UpdateEvent::RollbackRequested, format!("manually requested by {actor}"))
             }

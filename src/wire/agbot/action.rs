@@ -51,7 +51,7 @@ pub struct ActionState {
     /// `pending`, `running`, `done`, `failed`, `refused` or `aborted`.
     #[schema(required = true)]
     pub state: String,
-    /// The workload units that were named; none when all are meant.
+    /// The workload units that it concerns.
     #[serde(rename = "units")]
     #[schema(required = true)]
     pub workload_units: Vec<String>,

@@ -211,11 +211,26 @@ pub struct Instance {
     pub task_id: Option<String>,
     /// The agreement of that task.
     pub agreement_id: Option<String>,
-    /// Violated constraints, in words.
+    /// Violated constraints.
     #[schema(required = true)]
-    pub violations: Vec<String>,
+    pub violations: Vec<Violation>,
     /// Since when the task has its state.
     pub since: Option<String>,
+}
+
+/// A constraint of the placement that does not hold on a node.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Violation {
+    /// Its name, `PlacementConstraint`.
+    #[schema(required = true)]
+    pub constraint: String,
+    /// The expression.
+    #[schema(required = true)]
+    pub expression: String,
+    /// Why it does not hold, in words.
+    #[schema(required = true)]
+    pub detail: String,
 }
 
 /// Tasks of a deployment policy.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_domain::orchestration::HaGroupOrchestration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
@@ -19,6 +20,10 @@ pub struct PutHaGroup {
     /// Ids of all nodes that shall be in it; none leaves the members as they are.
     #[serde(deserialize_with = "lenient::optional_texts", skip_serializing_if = "Option::is_none")]
     pub members: Option<Vec<String>>,
+    /// How many members may be disrupted at once; none leaves it as it is, `{}` holds the defaults.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub orchestration: Option<HaGroupOrchestration>,
 }
 
 /// A group as one document, for creating or replacing it. What only the exchange sets may be given and is ignored, so that a
@@ -35,6 +40,10 @@ pub struct HaGroupDocument {
     /// Ids of all nodes that shall be in it.
     #[serde(deserialize_with = "members")]
     pub members: Vec<String>,
+    /// How many members may be disrupted at once; none leaves it as it is, `{}` holds the defaults.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub orchestration: Option<HaGroupOrchestration>,
     /// Ignored.
     #[serde(default)]
     #[schema(value_type = Option<String>)]
@@ -62,6 +71,10 @@ response! {
         members: Vec<String>,
         /// An administrator made it.
         admin: bool,
+        /// How many members may be disrupted at once; left out when it was never set.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<Object>)]
+        orchestration: Option<HaGroupOrchestration>,
         /// Last change.
         last_updated: String,
         /// The same as `lastUpdated`, in documents.

@@ -98,6 +98,45 @@ async fn list_built_by_the_database_has_the_shape_of_the_response() {
     );
 }
 
+/// 1.4, E5.4.
+#[tokio::test]
+async fn group_says_how_many_members_may_be_disrupted_at_once() {
+    let (_database, api) = fleet().await;
+    let path = "/orgs/o/hagroups/g1";
+    let shown = async || {
+        let list = api.expect(200, ROOT, "GET", path, Value::Null).await;
+        let response: HaGroupsResponse = must(serde_json::from_value(list.clone()), "the answer's shape");
+        assert_eq!(must(serde_json::to_value(&response), "JSON"), list);
+        list["nodeGroups"][0]["orchestration"].clone()
+    };
+    create(&api, USER, "g1", json!(["n1", "n2", "n3"])).await;
+    assert_eq!(shown().await, Value::Null, "a group that never set it is shown as before");
+    let wanted = json!({"exclusiveDisruption": false, "maxUnavailable": 2});
+    api.expect(201, USER, "PUT", path, json!({"orchestration": wanted})).await;
+    let stored = json!({"exclusiveDisruption": false, "maxUnavailable": 2, "lockStaleSeconds": 1800});
+    assert_eq!(shown().await, stored);
+    api.expect(201, USER, "PUT", path, json!({"description": "d"})).await;
+    assert_eq!(shown().await, stored, "what is left out stays");
+    for (body, rule) in [
+        (json!({"orchestration": {"maxUnavailable": 3}}), "orchestration.maxUnavailable must be less than"),
+        (json!({"orchestration": {"maxUnavailable": 0}}), "orchestration.maxUnavailable must be"),
+        (json!({"orchestration": {"lockStaleSeconds": 59}}), "orchestration.lockStaleSeconds must be"),
+        (json!({"orchestration": {"maxUnavailible": 1}}), "maxUnavailable was probably meant"),
+        (json!({"members": ["n1", "n2"]}), "orchestration.maxUnavailable must be less than"),
+    ] {
+        let refused = api.expect(400, USER, "PUT", path, body).await;
+        assert!(refused["msg"].as_str().is_some_and(|text| text.contains(rule)), "{refused}");
+    }
+    let refused = api.expect(400, USER, "DELETE", &format!("{path}/nodes/n3"), Value::Null).await;
+    assert!(refused["msg"].as_str().is_some_and(|text| text.contains("maxUnavailable")), "{refused}");
+    assert_eq!(shown().await, stored);
+    assert_eq!(members_of(&api, "g1").await, json!(["n1", "n2", "n3"]));
+    let mut document = json!({"name": "g2", "members": ["x"], "orchestration": {"maxUnavailable": 5}});
+    api.expect(201, ADMIN, "POST", "/org/o/hagroups", document.clone()).await;
+    document["orchestration"] = json!({"healthPolicy": {}});
+    api.expect(400, ADMIN, "PUT", "/org/o/hagroups", document).await;
+}
+
 /// HA-4, E2-S2.
 #[tokio::test]
 async fn taken_node_is_refused_by_name_and_nothing_else_changes() {

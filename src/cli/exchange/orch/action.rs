@@ -1,7 +1,7 @@
 //! Actions on what runs of a deployment policy, and on its update (orchestration 2.8, A6, A11, A12, B12).
 
 use clap::{Args, Subcommand};
-use evenkeel_wire::agbot::action::ActionRequest;
+use evenkeel_wire::agbot::action::{ActionRequest, ActionState};
 use evenkeel_wire::agbot::orchestration::{StatusQuery, UpdateProgress, WorkloadStatus};
 
 use super::status::update_text;
@@ -159,7 +159,8 @@ pub async fn give_back(context: &Context, exchange: &Exchange, wanted: &Giveback
 /// # Errors
 /// As [`run`].
 pub async fn abort(context: &Context, exchange: &Exchange, policy: &str) -> Outcome {
-    act(context, exchange, policy, "abort", &ActionRequest::default()).await.map(drop)
+    let id = act(context, exchange, policy, "abort", &ActionRequest::default()).await?;
+    show(context, exchange, policy, &id).await
 }
 
 async fn move_instances(
@@ -202,17 +203,33 @@ async fn follow_action(
 ) -> Outcome {
     let (org, name) = exchange.split(policy);
     let progress = async || {
-        let agbot = context.agbot(exchange)?;
-        let doing = format!("reading action {id} of {org}/{name}");
-        let found = agbot.call(&doing, agbot.client.policy_action(&org, &name, id)).await?;
-        let found = found.ok_or_else(|| POLICIES.missing(policy))?;
+        let found = read_action(context, exchange, policy, id).await?;
         Ok(match found.state.as_str() {
             "done" => Progress::Done(format!("{action} of {org}/{name} is done")),
             "running" | "pending" => Progress::Pending(format!("{action} of {org}/{name} is in progress")),
             _ => Progress::Failed(found.message),
         })
     };
-    wait.follow(context, &format!("{action} of {org}/{name}"), progress).await
+    let outcome = wait.follow(context, &format!("{action} of {org}/{name}"), progress).await;
+    show(context, exchange, policy, id).await?;
+    outcome
+}
+
+/// Shows how far an action is, if a form of output was chosen.
+async fn show(context: &Context, exchange: &Exchange, policy: &str, id: &str) -> Outcome {
+    if context.screen.format.is_none() || exchange.server.is_dry_run {
+        return Ok(());
+    }
+    let found = read_action(context, exchange, policy, id).await?;
+    context.screen.show(&View::of(serde_json::to_value(&found).unwrap_or_default()))
+}
+
+async fn read_action(context: &Context, exchange: &Exchange, policy: &str, id: &str) -> Outcome<ActionState> {
+    let (org, name) = exchange.split(policy);
+    let agbot = context.agbot(exchange)?;
+    let doing = format!("reading action {id} of {org}/{name}");
+    let found = agbot.call(&doing, agbot.client.policy_action(&org, &name, id)).await?;
+    found.ok_or_else(|| POLICIES.missing(policy))
 }
 
 /// Requests an action; returns its id.

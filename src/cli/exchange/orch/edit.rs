@@ -69,7 +69,7 @@ async fn write(exchange: &Exchange, policy: &str, document: Value) -> Outcome {
 }
 
 /// Applies one change: `KEY=VALUE`, `KEY+=ITEM` or `KEY-=ITEM`.
-fn apply(document: &mut Value, change: &str) -> Outcome {
+pub fn apply(document: &mut Value, change: &str) -> Outcome {
     let refuse = |why: &str| {
         CliError::input(
             format!("the change {change} cannot be made"),

@@ -1,9 +1,9 @@
 //! `hzn exchange deployment orch`: what the engine runs of a deployment policy, and why (orchestration 2.8).
 
 pub mod action;
-mod edit;
+pub(super) mod edit;
 mod events;
-mod explain;
+pub mod explain;
 pub mod status;
 mod tasks;
 

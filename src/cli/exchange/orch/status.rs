@@ -127,8 +127,8 @@ fn expect_text(status: &WorkloadStatus) -> Option<String> {
 }
 
 fn notes_of(instance: &Instance) -> String {
-    let violations = (!instance.violations.is_empty())
-        .then(|| format!("constraints violation: {}", instance.violations.join("; ")));
+    let details: Vec<&str> = instance.violations.iter().map(|one| one.detail.as_str()).collect();
+    let violations = (!details.is_empty()).then(|| format!("constraints violation: {}", details.join("; ")));
     // The mark stays with the node, for an instance that returns there.
     let pinned = instance.pinned.then(|| "placed by a user".to_owned());
     violations.into_iter().chain(pinned).collect::<Vec<_>>().join("; ")

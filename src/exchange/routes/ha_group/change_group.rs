@@ -10,10 +10,12 @@ use evenkeel_access::{
     Caller, HaGroupFacts, HaGroupRefused, Permission, check_ha_group_change, makes_admin_groups,
     may_move_node, right,
 };
+use evenkeel_domain::orchestration::HaGroupOrchestration;
 use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::change::Change;
 use evenkeel_exchange_store::ha_group::{self, Candidate, HaGroup};
 use evenkeel_ids::UserId;
+use serde_json::json;
 
 use super::form::{WantedGroup, not_all_nodes};
 use crate::ApiError;
@@ -39,6 +41,7 @@ pub(super) async fn create<P>(
             org: org.clone(),
             name: name.clone(),
             description: wanted.description.clone(),
+            orchestration: wanted.orchestration.map(|orchestration| json!(orchestration)),
             is_admin: makes_admin_groups(caller, org),
             owner: Some(caller.account()),
             updated_at: exchange.now(),
@@ -53,6 +56,7 @@ pub(super) async fn create<P>(
         let candidates = ha_group::lock_candidates(&mut tx, org, &members).await?;
         check_new_members(caller, org, &members, &candidates)?;
         check_clusters(wanted, &members, &candidates)?;
+        check_count(&group, members.len())?;
         insert_members(&mut tx, org, name, &members).await?;
         tx.finish(changes(org, name, &members, "created"))
     })
@@ -84,8 +88,14 @@ pub(super) async fn update<P>(
             ha_group::delete_members(&mut tx, org, name, &lost).await?;
         }
         insert_members(&mut tx, org, name, &gained).await?;
-        let description = wanted.description.as_ref().or(group.description.as_ref());
-        ha_group::update_group(&mut tx, org, name, description.map(String::as_str), exchange.now()).await?;
+        let next = HaGroup {
+            description: wanted.description.clone().or_else(|| group.description.clone()),
+            orchestration: wanted.orchestration.map(|given| json!(given)).or(group.orchestration),
+            updated_at: exchange.now(),
+            ..group
+        };
+        check_count(&next, new.len())?;
+        ha_group::update_group(&mut tx, &next).await?;
         let listed: &[String] = if wanted.members.is_some() { &concerned } else { &[] };
         tx.finish(changes(org, name, listed, "modified"))
     })
@@ -133,7 +143,7 @@ pub(super) async fn add_node<P>(
         }
         check_new_members(caller, org, &added, &candidates)?;
         insert_members(&mut tx, org, name, &added).await?;
-        ha_group::update_group(&mut tx, org, name, group.description.as_deref(), exchange.now()).await?;
+        ha_group::update_group(&mut tx, &HaGroup { updated_at: exchange.now(), ..group }).await?;
         tx.finish(changes(org, name, &added, "modified"))
     })
     .await
@@ -159,7 +169,8 @@ pub(super) async fn remove_node<P>(
         }
         check_change(caller, &group, members.iter().map(|member| &member.owner))?;
         ha_group::delete_members(&mut tx, org, name, &removed).await?;
-        ha_group::update_group(&mut tx, org, name, group.description.as_deref(), exchange.now()).await?;
+        check_count(&group, members.len() - 1)?;
+        ha_group::update_group(&mut tx, &HaGroup { updated_at: exchange.now(), ..group }).await?;
         tx.finish(changes(org, name, &removed, "modified"))
     })
     .await
@@ -169,6 +180,13 @@ async fn lock(tx: &mut WriteTx<right::HaGroupWrite>, org: &str, name: &str) -> R
     ha_group::lock_group(tx, org, name)
         .await?
         .ok_or_else(|| ApiError::not_found(format!("high availability node group '{org}/{name}' not found")))
+}
+
+/// At least one member must always be left undisrupted.
+fn check_count(group: &HaGroup, count: usize) -> Result<(), ApiError> {
+    let Some(document) = &group.orchestration else { return Ok(()) };
+    let checked = HaGroupOrchestration::try_from(document.clone()).and_then(|one| one.check_members(count));
+    checked.map_err(|error| ApiError::invalid_input(error.to_string()))
 }
 
 /// Nodes of one sorted list that are not in the other.

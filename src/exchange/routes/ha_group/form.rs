@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use evenkeel_access::Caller;
+use evenkeel_domain::orchestration::HaGroupOrchestration;
 
 use crate::ApiError;
 
@@ -20,6 +21,8 @@ pub struct WantedGroup {
     pub description: Option<String>,
     /// Sorted ids without organization; none: leave them as they are.
     pub members: Option<Vec<String>>,
+    /// How many members may be disrupted at once; none: leave it as it is.
+    pub orchestration: Option<HaGroupOrchestration>,
     /// Whether clusters may enter, as the deployed routes let them. They have their own high availability, so documents refuse them.
     pub allows_clusters: bool,
 }
@@ -40,7 +43,7 @@ impl WantedGroup {
             Some(members) => Some(plain_ids(&org, members).ok_or_else(|| not_all_nodes(caller))?),
             None => None,
         };
-        Ok(WantedGroup { org, name, description, members, allows_clusters: true })
+        Ok(WantedGroup { org, name, description, members, orchestration: None, allows_clusters: true })
     }
 }
 

@@ -17,7 +17,10 @@ pub async fn create_ha_group(
     Body(request): Body<PutHaGroup>,
 ) -> Result<Created, ApiError> {
     let ResourcePath { org, id: name } = op.path.clone();
-    let wanted = WantedGroup::new(&op.caller, org, name, request.description, request.members)?;
+    let wanted = WantedGroup {
+        orchestration: request.orchestration,
+        ..WantedGroup::new(&op.caller, org, name, request.description, request.members)?
+    };
     create(&op, &permission, &wanted).await?;
     Ok(created_group(&wanted))
 }
@@ -39,7 +42,10 @@ pub async fn update_ha_group(
     Body(request): Body<PutHaGroup>,
 ) -> Result<Created, ApiError> {
     let ResourcePath { org, id: name } = op.path.clone();
-    let wanted = WantedGroup::new(&op.caller, org, name, request.description, request.members)?;
+    let wanted = WantedGroup {
+        orchestration: request.orchestration,
+        ..WantedGroup::new(&op.caller, org, name, request.description, request.members)?
+    };
     update(&op, &permission, &wanted).await?;
     Ok(updated_group(&wanted))
 }
@@ -85,7 +91,7 @@ pub async fn remove_ha_group_node(
 fn wanted(caller: &Caller, org: String, document: HaGroupDocument) -> Result<WantedGroup, ApiError> {
     check_name(&document.name)?;
     let wanted = WantedGroup::new(caller, org, document.name, document.description, Some(document.members))?;
-    Ok(WantedGroup { allows_clusters: false, ..wanted })
+    Ok(WantedGroup { allows_clusters: false, orchestration: document.orchestration, ..wanted })
 }
 
 fn created_group(wanted: &WantedGroup) -> Created {

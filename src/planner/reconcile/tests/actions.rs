@@ -187,6 +187,8 @@ fn a6_s6_instance_that_does_not_stop_ends_the_move_and_nothing_starts() {
         world.run(120);
         let has_started = |task: &Task| task.node == Some(node("n2")) && task.is_running();
         assert!(!world.history.values().any(has_started), "{start:?}: {:#?}", world.summary());
+        let takes_over = |task: &Task| task.node == Some(node("n2")) && task.is_live();
+        assert!(!world.tasks.values().any(takes_over), "{start:?}: {:#?}", world.summary());
     }
 }
 

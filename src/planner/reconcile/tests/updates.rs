@@ -155,6 +155,24 @@ fn b11_s5_rollback_that_fails_pauses_and_is_tried_again_on_resume() {
     assert_eq!(world.running_versions(), [1]);
 }
 
+/// B11.5, B11.8: what is resumed is watched again, restarts included.
+#[test]
+fn b11_resumed_update_is_not_completed_by_a_version_that_does_not_run() {
+    let mut world = running(2, 2, |_| ());
+    world.behaviors.insert(2, Behavior::Exits(1, 1));
+    world.write(2);
+    ends(&mut world, UpdateState::Paused);
+    for _ in 0..2 {
+        world.request(UpdateEvent::Resume);
+        ends(&mut world, UpdateState::Paused);
+        assert!(world.update.failed() > 0, "{:?}", world.update);
+    }
+    world.behaviors.clear();
+    world.request(UpdateEvent::Resume);
+    ends(&mut world, UpdateState::Completed);
+    assert_eq!(world.running_versions(), [2, 2]);
+}
+
 /// B11-S6.
 #[test]
 fn b11_s6_new_version_takes_over_from_a_paused_update() {
