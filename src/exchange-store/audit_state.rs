@@ -163,7 +163,7 @@ kinds! {
     /// An organization.
     Organization {
         name: "organization", parent: None, lock: "FOR NO KEY UPDATE", order: "org",
-        rows: "SELECT org, org_type, label, description, tags, limits, heartbeat_intervals, updated_at
+        rows: "SELECT org, org_type, label, description, tags, limits, heartbeat_intervals, updated_at, orchestration
             FROM organization
             WHERE org = audited.org",
     }

@@ -40,6 +40,8 @@ pub struct NodeReportRow {
     pub seen_at: Option<Timestamp>,
     /// Statistics and container engine.
     pub fast: FastReport,
+    /// The settings of its organization; none when it has set none.
+    pub org_settings: Option<serde_json::Value>,
 }
 
 /// Finds a node with all that it reported.
@@ -55,8 +57,10 @@ pub async fn find_report(
                heartbeat.seen_at AS "seen_at?: jiff_sqlx::Timestamp",
                report.statistics AS "statistics?: Json<JsonText>",
                report.statistics_at AS "statistics_at?: jiff_sqlx::Timestamp",
-               report.engine AS "engine?: Json<JsonText>", report.engine_at AS "engine_at?: jiff_sqlx::Timestamp"
+               report.engine AS "engine?: Json<JsonText>", report.engine_at AS "engine_at?: jiff_sqlx::Timestamp",
+               organization.orchestration
         FROM node
+        JOIN organization ON organization.org = node.org
         LEFT JOIN node_heartbeat AS heartbeat ON heartbeat.org = node.org AND heartbeat.node = node.node
         LEFT JOIN node_report AS report ON report.org = node.org AND report.node = node.node
         WHERE node.org = $1 AND node.node = $2"#,
@@ -73,6 +77,7 @@ pub async fn find_report(
         monitor_state_since: row.monitor_state_since.map(from_sql),
         compat_version: row.compat_version,
         seen_at: row.seen_at.map(from_sql),
+        org_settings: row.orchestration,
         fast: FastReport {
             statistics: row.statistics.map(|text| text.0).zip(row.statistics_at.map(from_sql)),
             engine: row.engine.map(|text| text.0).zip(row.engine_at.map(from_sql)),

@@ -216,6 +216,47 @@ pub async fn update_organization(
     Ok(done.rows_affected() > 0)
 }
 
+/// Finds the settings of an organization for its workloads; none inside when it has set none.
+pub async fn find_settings(conn: &mut PgConnection, org: &str) -> Result<Option<Option<Value>>, StoreError> {
+    let row = sqlx::query!(
+        "-- organization.find_settings
+        SELECT orchestration FROM organization WHERE org = $1",
+        org,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(|row| row.orchestration))
+}
+
+/// As [`find_settings`], and locks the row of the organization until the end of the transaction.
+pub async fn lock_settings(tx: &mut PgConnection, org: &str) -> Result<Option<Option<Value>>, StoreError> {
+    let row = sqlx::query!(
+        "-- organization.lock_settings
+        SELECT orchestration FROM organization WHERE org = $1 FOR NO KEY UPDATE",
+        org,
+    )
+    .fetch_optional(tx)
+    .await?;
+    Ok(row.map(|row| row.orchestration))
+}
+
+/// Replaces the settings of an organization for its workloads.
+pub async fn set_settings(
+    tx: &mut Permitted<right::OrgChange>,
+    org: &str,
+    settings: &Value,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- organization.set_settings
+        UPDATE organization SET orchestration = $2 WHERE org = $1",
+        org,
+        settings,
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
 /// Removes an organization with everything in it; false when there is none.
 pub async fn delete_organization(
     tx: &mut Permitted<right::OrgDelete>,

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, OrgId, PolicyId, ServiceId, TaskId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -187,6 +188,13 @@ pub enum Event {
     OrgsRead {
         /// Their names.
         orgs: BTreeSet<OrgId>,
+    },
+    /// The settings of an organization were read.
+    OrgSettingsChanged {
+        /// The organization.
+        org: OrgId,
+        /// What it sets.
+        settings: OrgSettings,
     },
     /// The complete served policies and patterns of the other agbots of the exchange.
     OtherAgbotsChanged {

@@ -93,7 +93,7 @@ impl Focus {
                 self.add_group_rollout(model, &rollout.group, &rollout.policy);
             }
             // An administrator's configuration, which changes rarely and may concern every pair.
-            Event::OtherAgbotsChanged { .. } => self.add_everything(model),
+            Event::OtherAgbotsChanged { .. } | Event::OrgSettingsChanged { .. } => self.add_everything(model),
             Event::WorkloadRecorded { workload } => self.add_workload(model, &workload.policy),
             Event::WorkloadRemoved { policy } => {
                 self.add_workload(model, policy);

@@ -172,6 +172,9 @@ async fn events_of(
         "nodeagreements" if is_node_org => read::node_agreements(context, &node()).await,
         "taskstatus" if is_node_org => tasks::reported(context, &node()).await,
         "nodemgmtpolstatus" if is_node_org => read::management_statuses(context, &node()).await,
+        "orgorchestration" if is_node_org || served_entries.policy_orgs().any(|one| one == org) => {
+            read::org_settings(context, org).await
+        }
         "ha_group" if is_node_org => read::ha_group(context, &GroupId::new(org, &change.id)).await,
         "policy" => read::deployment_policy(context, served_entries, &PolicyId::new(org, &change.id)).await,
         "pattern" => read::pattern(context, served_entries, org, &change.id).await,

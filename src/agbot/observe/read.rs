@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_client::ClientError;
+use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use evenkeel_ids::{GroupId, NmpId, NodeId, OrgId, PatternId, PolicyId, ServiceId, ServiceKey};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::facts::{DeploymentPolicyFacts, NmpStatusFacts};
@@ -31,6 +32,12 @@ pub async fn everything(
 ) -> Result<Vec<Event>, ClientError> {
     let mut found = Found::default();
     let mut events = Vec::new();
+    // An agbot may not read every organization whose patterns it serves; their settings do not matter.
+    let mut settled: BTreeSet<String> = served_entries.node_orgs().iter().map(OrgId::to_string).collect();
+    settled.extend(served_entries.policy_orgs().cloned());
+    for org in settled {
+        events.extend(org_settings(context, &org).await?);
+    }
     for org in served_entries.node_orgs() {
         groups(context, org.as_str(), &mut found, &mut events).await?;
         nodes(context, org.as_str(), &mut found, &mut events).await?;
@@ -54,6 +61,24 @@ pub async fn everything(
     all.extend(gone(context, &found));
     all.append(&mut events);
     Ok(all)
+}
+
+/// Reads the settings of an organization for its workloads.
+///
+/// # Errors
+/// When the exchange does not respond. Settings that cannot be read are logged, and those known before go on to hold.
+pub async fn org_settings(context: &Context, org: &str) -> Result<Vec<Event>, ClientError> {
+    let document = context.client.org_orchestration(org).await?;
+    let settings = match document.map(|document| OrgSettings::read(document.as_value().clone())) {
+        None => OrgSettings::default(),
+        Some(Ok(settings)) => settings,
+        Some(Err(error)) => {
+            tracing::error!(org, %error, "the settings of the organization cannot be read: what was known before holds");
+            return Ok(Vec::new());
+        }
+    };
+    let Ok(org) = org.parse() else { return Ok(Vec::new()) };
+    Ok(vec![Event::OrgSettingsChanged { org, settings }])
 }
 
 #[derive(Default)]

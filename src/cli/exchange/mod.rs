@@ -12,6 +12,7 @@ pub mod node_orch;
 pub mod node_part;
 pub mod node_state;
 pub mod orch;
+pub mod orch_settings;
 pub mod org;
 pub mod pattern;
 pub mod publish;
@@ -61,6 +62,9 @@ enum ExchangeCommand {
     /// Deployment policies: which service goes to which nodes
     #[command(subcommand, visible_alias = "business")]
     Deployment(deployment::DeploymentCommand),
+    /// What holds for all workloads of the organization
+    #[command(subcommand)]
+    Orch(orch_settings::OrgOrchCommand),
     /// HA groups: nodes that stand in for each other
     #[command(subcommand)]
     Hagroup(ha_group::HaGroupCommand),
@@ -112,6 +116,7 @@ pub async fn run(mut arguments: ExchangeArguments, context: &Context) -> Outcome
         ExchangeCommand::Service(command) => service::run(command, context, &exchange).await,
         ExchangeCommand::Pattern(command) => pattern::run(command, context, &exchange).await,
         ExchangeCommand::Deployment(command) => deployment::run(command, context, &exchange).await,
+        ExchangeCommand::Orch(command) => orch_settings::run(command, context, &exchange).await,
         ExchangeCommand::Hagroup(command) => ha_group::run(command, context, &exchange).await,
         ExchangeCommand::Nmp(command) => nmp::run(command, context, &exchange).await,
         ExchangeCommand::Audit(command) => audit::run(command, context, &exchange).await,

@@ -78,7 +78,9 @@ async fn show(exchange: &Exchange, node: &str) -> Outcome<View> {
     let doing = format!("reading the orchestration of node {id}");
     let found = exchange.server.client.node_orchestration_record(&id);
     let found = exchange.server.call(&doing, found).await?.ok_or_else(|| NODES.missing(node))?.into_value();
-    let table = Table::of_record(found.get("spec").unwrap_or(&Value::Null));
+    let parts = ["spec", "status"].into_iter().filter_map(|part| found.get(part)?.as_object());
+    let members = parts.flatten().map(|(name, value)| (name.clone(), value.clone()));
+    let table = Table::of_record(&Value::Object(members.collect()));
     Ok(View::new(found, table))
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use evenkeel_ids::{NodeId, PatternId};
+use evenkeel_wire::RawJson;
 use evenkeel_wire::exchange::ha_group::{
     HaGroupMemberStatus, HaGroupResponse, HaGroupStatusResponse, HaGroupsResponse, PutHaGroup,
 };
@@ -12,6 +13,7 @@ use evenkeel_wire::exchange::search::{NodeHealth, NodeHealthRequest, NodeHealthR
 use evenkeel_wire::exchange::user::{PutUser, UserResponse, UsersResponse};
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::Method;
+use serde::Serialize;
 
 use super::{by_id, only};
 use crate::{Client, ClientError, Path};
@@ -30,6 +32,25 @@ impl Client {
     pub async fn org(&self, org: &str) -> Result<Option<OrganizationResponse>, ClientError> {
         let found: Option<OrganizationsResponse> = self.get(Path::org(org, &[])).await?;
         Ok(only(found.map(|found| found.orgs)))
+    }
+
+    /// The settings of an organization for its workloads, with the defaults, as the exchange sent them; `None` when it has no such route.
+    pub async fn org_orchestration_record(&self, org: &str) -> Result<Option<RawJson>, ClientError> {
+        self.get(Path::org(org, &["orchestration"])).await
+    }
+
+    /// What an organization has set for its workloads itself; `None` when the exchange has no such route.
+    pub async fn org_orchestration(&self, org: &str) -> Result<Option<RawJson>, ClientError> {
+        self.get(Path::org(org, &["orchestration"]).query("given", "true")).await
+    }
+
+    /// Changes the settings of an organization for its workloads.
+    pub async fn patch_org_orchestration<P: Serialize + ?Sized>(
+        &self,
+        org: &str,
+        change: &P,
+    ) -> Result<ApiResponse, ClientError> {
+        self.patch(Path::org(org, &["orchestration"]), change).await
     }
 
     /// Creates an organization.

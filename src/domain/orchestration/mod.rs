@@ -14,6 +14,7 @@ mod supervisor;
 mod task;
 
 pub mod object;
+pub mod org_settings;
 pub mod relations;
 pub mod supported;
 

@@ -150,6 +150,18 @@ impl Object {
         Ok(Some(items.into_iter().filter_map(text).collect()))
     }
 
+    /// Takes an integer in a range that may be negative.
+    pub fn integer(
+        &mut self,
+        name: &str,
+        range: std::ops::RangeInclusive<i64>,
+    ) -> Result<Option<i64>, MembersError> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        let number = value.as_i64().filter(|number| range.contains(number));
+        let rule = || format!("must be an integer from {} to {}", range.start(), range.end());
+        number.map(Some).ok_or_else(|| self.broken(name, &rule()))
+    }
+
     /// Takes an integer in a range.
     pub fn number<N: TryFrom<u64>>(
         &mut self,

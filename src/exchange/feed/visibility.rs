@@ -11,6 +11,8 @@ use super::INTERNAL;
 pub(crate) const TASKS: &str = "nodetasks";
 /// A node has reported the state of a task.
 pub(crate) const TASK_STATUS: &str = "taskstatus";
+/// The settings of an organization for its workloads have changed.
+pub(crate) const ORG_SETTINGS: &str = "orgorchestration";
 /// A node has reported another monitor state or compatibility version.
 pub(crate) const NODE_REPORT: &str = "nodeorchestration";
 
@@ -48,7 +50,7 @@ impl View<'_> {
 
     fn concerns_node(&self, change: &SequencedChange) -> bool {
         match change.category.as_str() {
-            "mgmtpolicy" | "service" | "org" => true,
+            "mgmtpolicy" | "service" | "org" => change.resource != ORG_SETTINGS,
             "node" => {
                 change.id == self.caller.id && !matches!(change.resource.as_str(), TASK_STATUS | NODE_REPORT)
             }
@@ -66,7 +68,7 @@ impl View<'_> {
 
 /// Source: orchestration 1.1-3.
 fn is_extension(change: &SequencedChange) -> bool {
-    matches!(change.resource.as_str(), TASKS | TASK_STATUS | NODE_REPORT)
+    matches!(change.resource.as_str(), TASKS | TASK_STATUS | NODE_REPORT | ORG_SETTINGS)
 }
 
 fn concerns_agbot(change: &SequencedChange) -> bool {

@@ -29,6 +29,7 @@ pub(crate) struct UnitInputs<'a> {
     grace_until: Option<Timestamp>,
     /// When time alone changes what was seen.
     pub wake_at: Option<Timestamp>,
+    settings: UnitSettings,
 }
 
 impl<'a> UnitInputs<'a> {
@@ -60,9 +61,10 @@ impl<'a> UnitInputs<'a> {
         let groups = groups_of(pass, &unit_id.policy, nodes);
         let part_count = model.workload_units_of(&unit_id.policy).filter(|(_, unit)| unit.is_wanted).count();
         let gone_parts = gone_parts(model, &unit_id.policy);
-        let grace_until = model.began_at.map(|at| later(at, model.settings.rejoin_grace_secs));
+        let grace_until = model.began_at.map(|at| later(at, model.rejoin_grace_secs(unit_id.policy.org())));
         let grace_until = grace_until.filter(|until| pass.now < *until);
         let unsettled_partners = model.unsettled_partners(workload, unit, pass.now);
+        let settings = model.unit_settings(unit_id.policy.org());
         Self {
             workload,
             unit_id,
@@ -74,6 +76,7 @@ impl<'a> UnitInputs<'a> {
             unsettled_partners,
             grace_until,
             wake_at,
+            settings,
         }
     }
 
@@ -91,7 +94,7 @@ impl<'a> UnitInputs<'a> {
             gone_parts: &self.gone_parts,
             unsettled_partners: &self.unsettled_partners,
             grace_until: self.grace_until,
-            settings: UnitSettings::default(),
+            settings: self.settings,
         }
     }
 }

@@ -108,7 +108,7 @@ fn follow_policy(pass: &mut Pass<'_>, policy: &PolicyId) {
 
 /// Returns whether a workload's slots are nodes and are to be numbers, or the other way round, or whether groups now count by themselves.
 pub(crate) fn has_other_form(model: &Model, known: &WorkloadRecord, facts: &DeploymentPolicyFacts) -> bool {
-    let Some(wanted) = known.workload(facts, &model.hub_defaults()) else { return false };
+    let Some(wanted) = known.workload(facts, &model.hub_defaults(facts.id.org())) else { return false };
     let has_groups = matches!(wanted.scope, NodeScope::EveryGroup | NodeScope::Groups(_));
     let is_other = |slot: &Slot| matches!(slot, Slot::Node(_)) != wanted.goal.is_per_node();
     model.workload_units_of(&known.policy).any(|(unit_id, unit)| {
@@ -121,7 +121,8 @@ pub(crate) fn has_other_form(model: &Model, known: &WorkloadRecord, facts: &Depl
 pub(crate) fn adopted_tasks(pass: &Pass<'_>, record: &WorkloadRecord) -> Vec<Task> {
     let (model, policy) = (pass.model, &record.policy);
     let facts = model.policy(policy);
-    let Some(workload) = facts.and_then(|facts| record.workload(facts, &model.hub_defaults())) else {
+    let Some(workload) = facts.and_then(|facts| record.workload(facts, &model.hub_defaults(policy.org())))
+    else {
         return Vec::new();
     };
     let best = facts.and_then(|facts| crate::usage::best_version(&facts.versions));
@@ -241,10 +242,5 @@ impl Model {
     fn priority_of(&self, policy: &PolicyId) -> u8 {
         let document = self.policy(policy).and_then(|facts| facts.orchestration.document.as_ref());
         document.map_or(0, |document| document.priority)
-    }
-
-    /// Returns what holds for workloads where their policies say nothing.
-    pub(crate) fn hub_defaults(&self) -> crate::workload::HubDefaults {
-        crate::workload::HubDefaults { update: self.settings.update, ..Default::default() }
     }
 }

@@ -62,6 +62,9 @@ impl Model {
             Event::DeploymentPolicyChanged { policy } => self.put_policy(policy),
             Event::DeploymentPolicyRemoved { policy } => self.remove_policy(policy),
             Event::OrgsRead { orgs } => self.read_orgs.clone_from(orgs),
+            Event::OrgSettingsChanged { org, settings } => {
+                self.org_settings.insert(org.clone(), *settings);
+            }
             Event::OtherAgbotsChanged { others } => self.other_agbots.clone_from(others),
             Event::HaGroupChanged { group } => self.put_group(group),
             Event::HaGroupRemoved { group } => self.remove_group(group),
@@ -168,7 +171,7 @@ impl Model {
     }
 
     fn put_heartbeat(&mut self, node: &NodeId, seen: Timestamp, now: Timestamp) {
-        let (before, limit) = (self.liveness(node, now), self.settings.node_down_after_secs);
+        let (before, limit) = (self.liveness(node, now), self.node_down_after_secs(node.org()));
         self.change_node(node, |record| {
             let known = record.facts.last_heartbeat.replace(seen);
             if known.is_some_and(|known| secs_since(known, seen) > limit) {

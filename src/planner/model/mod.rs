@@ -9,6 +9,7 @@ mod condition;
 mod failure;
 pub mod index;
 mod node;
+mod org_settings;
 mod outcome;
 pub mod policy_index;
 mod proposal;
@@ -36,6 +37,7 @@ pub use workload_records::{DecisionCounts, UnitRecord};
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, OrgId, PatternId, PolicyId, ServiceId, ServiceKey};
 use jiff::Timestamp;
 
@@ -61,6 +63,8 @@ pub(crate) type Consumers = BTreeMap<(String, String), Result<Consumer, Blocked>
 #[derive(Debug, Clone, Default)]
 pub struct Model {
     pub(crate) settings: PlannerSettings,
+    /// What organizations set otherwise.
+    pub(crate) org_settings: BTreeMap<OrgId, OrgSettings>,
     /// When the model began to be filled.
     pub(crate) began_at: Option<Timestamp>,
     pub(crate) nodes: BTreeMap<NodeId, NodeRecord>,

@@ -55,7 +55,7 @@ impl Model {
             return Liveness::Down { since: seen };
         }
         let silence = secs_since(seen, now).max(secs_since(now, seen));
-        if silence > self.settings.node_down_after_secs {
+        if silence > self.node_down_after_secs(node.org()) {
             Liveness::Down { since: seen }
         } else {
             Liveness::Alive
@@ -128,7 +128,7 @@ impl Model {
     fn current_status(&self, node: &NodeId, now: Timestamp) -> Option<&NodeStatusFacts> {
         let record = self.nodes.get(node)?;
         let is_settled =
-            record.back_at.is_none_or(|back| now >= later(back, self.settings.rejoin_grace_secs));
+            record.back_at.is_none_or(|back| now >= later(back, self.rejoin_grace_secs(node.org())));
         record.status.as_ref().filter(|status| is_settled || status.reported_at >= record.back_at)
     }
 

@@ -183,7 +183,7 @@ impl Model {
             return self.engine.stale.clear();
         }
         match event {
-            Event::FullReconcile | Event::PartitionsChanged { .. } => {
+            Event::FullReconcile | Event::PartitionsChanged { .. } | Event::OrgSettingsChanged { .. } => {
                 self.engine.silence.clear();
                 self.engine.stale.extend(self.engine.workloads.keys().cloned());
                 self.engine
@@ -251,7 +251,7 @@ impl Model {
     fn refresh_workload(&mut self, policy: &PolicyId, now: Timestamp) {
         let Some(known) = self.engine.workloads.get(policy) else { return };
         let facts = self.policies.get(policy);
-        let workload = facts.and_then(|facts| known.record.workload(facts, &self.hub_defaults()));
+        let workload = facts.and_then(|facts| known.record.workload(facts, &self.hub_defaults(policy.org())));
         let specs = facts.map(|facts| self.prepare_specs(&known.record, facts)).unwrap_or_default();
         if let Some(known) = self.engine.workloads.get_mut(policy) {
             known.workload.clone_from(&workload);
@@ -393,7 +393,7 @@ impl Model {
     /// Returns the statistics of a node, if they are recent enough to rank by.
     pub(crate) fn current_statistics(&self, node: &NodeId, now: Timestamp) -> Option<NodeStatistics> {
         let statistics = self.nodes.get(node)?.facts.statistics?;
-        statistics.is_current(now, self.settings.metrics_max_age_secs).then_some(statistics)
+        statistics.is_current(now, self.metrics_max_age_secs(node.org())).then_some(statistics)
     }
 
     /// Returns the organizations with nodes that are ranked by their statistics.
@@ -428,7 +428,7 @@ impl Model {
         }
         let seen = self.nodes.get(node).and_then(|record| record.facts.last_heartbeat);
         if let Some(seen) = seen {
-            let at = later(seen, self.settings.node_down_after_secs + 1);
+            let at = later(seen, self.node_down_after_secs(node.org()) + 1);
             self.engine.silence.insert((at, node.clone()));
         }
     }

@@ -14,6 +14,7 @@ mod inert_policy;
 mod listed;
 mod moves;
 mod orchestration;
+mod org_settings;
 mod other_agbot;
 mod parallelism;
 mod plan;

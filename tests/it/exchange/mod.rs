@@ -19,6 +19,7 @@ mod node_tasks;
 mod nodes;
 mod oidc;
 mod orchestration;
+mod org_orchestration;
 mod privacy;
 mod publications;
 mod request;

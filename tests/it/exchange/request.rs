@@ -153,6 +153,7 @@ fn json_body(operation: &str, aim: Aim) -> Value {
         "replace_node" => json!({"name": "n"}),
         "patch_node" => json!({"arch": "arm"}),
         "replace_node_orchestration" | "patch_node_orchestration" => json!({"availability": "drain"}),
+        "replace_org_orchestration" | "patch_org_orchestration" => json!({"readyPeriodSeconds": 5}),
         "report_node" => json!({"monitorState": "idle"}),
         "replace_node_task" => node_task(org),
         "report_node_task" => json!({"state": "running", "seq": 1, "at": "2026-03-01T08:20:30Z"}),

@@ -83,7 +83,7 @@ async fn get_orchestration(
         .await?
         .ok_or_else(|| ApiError::not_found("not found"))?;
     let spec = spec(&row.availability, row.is_frozen);
-    Ok(Json(NodeOrchestrationResponse { spec, status: shown_report(&exchange, &org, &id, row) }))
+    Ok(Json(NodeOrchestrationResponse { spec, status: shown_report(&exchange, &org, &id, row)? }))
 }
 
 type Write = Permission<right::NodeOrchestrationWrite>;

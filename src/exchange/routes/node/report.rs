@@ -22,12 +22,13 @@ use crate::extract::{Body, Query};
 use crate::feed::visibility::NODE_REPORT;
 use crate::operation::row::{get, put};
 use crate::operation::{Op, Operation, OrgPath, ResourcePath};
+use crate::routes::organization::orchestration::stored_settings;
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::{ApiError, Exchange};
 
 const TAG: &str = "node orchestration";
-/// Silence after which a node is down.
-const DOWN_AFTER: SignedDuration = SignedDuration::from_secs(180);
+/// Silence after which a node is down unless its organization sets another.
+const DOWN_AFTER_SECS: u64 = 180;
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![
@@ -87,16 +88,19 @@ pub(super) fn shown_report(
     org: &str,
     id: &str,
     row: NodeReportRow,
-) -> NodeReportResponse {
+) -> Result<NodeReportResponse, ApiError> {
     let seen_at = exchange.heartbeats().latest_node(org, id, row.seen_at);
     let is_stopped = AgentState::of_word(&row.agent_state) == AgentState::Stopped;
+    let settings = stored_settings(org, row.org_settings)?;
+    let down_after = settings.node_down_after_secs().unwrap_or(DOWN_AFTER_SECS);
+    let is_silent = |seen_at| {
+        exchange.now().duration_since(seen_at) > SignedDuration::from_secs(down_after.cast_signed())
+    };
     let FastReport { statistics, engine } = row.fast;
-    NodeReportResponse {
+    Ok(NodeReportResponse {
         state: match seen_at {
             None => NodeState::Unknown,
-            Some(seen_at) if is_stopped || exchange.now().duration_since(seen_at) > DOWN_AFTER => {
-                NodeState::Down
-            }
+            Some(seen_at) if is_stopped || is_silent(seen_at) => NodeState::Down,
             Some(_) => NodeState::Ready,
         },
         monitor_state: NodeMonitorState::of_word(&row.monitor_state),
@@ -105,7 +109,7 @@ pub(super) fn shown_report(
         stats: statistics.and_then(shown_statistics),
         engine: engine.and_then(|(text, at)| Some(NodeEngine { at: Some(wire_time(at)), ..read(&text)? })),
         last_heartbeat: seen_at.map(wire_time),
-    }
+    })
 }
 
 fn shown_statistics((text, at): Received) -> Option<NodeStatistics> {

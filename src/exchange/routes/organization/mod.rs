@@ -2,6 +2,7 @@
 //!
 //! Source: exchange contract 4.2.
 
+pub(in crate::routes) mod orchestration;
 mod read;
 mod write;
 
@@ -21,7 +22,8 @@ const ONE: &str = "/orgs/{organization}";
 
 /// The routes of this module.
 pub fn operations() -> Vec<Operation> {
-    vec![
+    let mut operations = orchestration::operations();
+    operations.extend([
         get("/orgs", "list_organizations", read::list_organizations)
             .doc(TAG, "Lists the organizations that the caller may know of")
             .success("the organizations")
@@ -52,7 +54,8 @@ pub fn operations() -> Vec<Operation> {
             .unaudited("it only reads")
             .success("the organizations")
             .empty("none"),
-    ]
+    ]);
+    operations
 }
 
 /// A stored part as its type; what was never set is the default.

@@ -147,7 +147,7 @@ fn json<T: Serialize>(part: T) -> Value {
     serde_json::to_value(part).unwrap_or_default()
 }
 
-fn absent(org: &str) -> ApiError {
+pub(super) fn absent(org: &str) -> ApiError {
     ApiError::not_found(format!("organization '{org}' not found"))
 }
 

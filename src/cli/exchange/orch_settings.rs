@@ -1,0 +1,96 @@
+//! `hzn exchange orch settings`: settings of the organization for its workloads and nodes (orchestration 1.6, 2.8).
+
+use clap::Subcommand;
+use serde_json::{Map, Value};
+
+use crate::context::{Context, Exchange, Watch};
+use crate::exit::{CliError, Outcome};
+use crate::output::{Table, View};
+
+/// Commands for all workloads of the organization.
+#[derive(Debug, Subcommand)]
+pub enum OrgOrchCommand {
+    /// Settings of the organization for its workloads and nodes
+    #[command(subcommand)]
+    Settings(SettingsCommand),
+}
+
+/// Commands for the settings of the organization.
+#[derive(Debug, Subcommand)]
+pub enum SettingsCommand {
+    /// Shows the settings, with the defaults
+    Show {
+        #[command(flatten)]
+        watch: Watch,
+    },
+    /// Changes settings
+    Set {
+        /// Changes as KEY=VALUE, for instance nodeDownAfterSeconds=60; KEY=null goes back to the default
+        #[arg(required = true, value_name = "KEY=VALUE")]
+        changes: Vec<String>,
+    },
+}
+
+/// Runs a command for the settings of the organization.
+///
+/// # Errors
+/// Those of the command.
+pub async fn run(command: OrgOrchCommand, context: &Context, exchange: &Exchange) -> Outcome {
+    let OrgOrchCommand::Settings(command) = command;
+    match command {
+        SettingsCommand::Show { watch } => context.show_watched(&watch, async || show(exchange).await).await,
+        SettingsCommand::Set { changes } => set(exchange, &changes).await,
+    }
+}
+
+async fn show(exchange: &Exchange) -> Outcome<View> {
+    let doing = format!("reading the settings of organization {}", exchange.org);
+    let found = exchange.server.client.org_orchestration_record(&exchange.org);
+    let found = exchange.server.call(&doing, found).await?.ok_or_else(|| {
+        CliError::input(
+            format!("the settings of organization {} were not read", exchange.org),
+            "there is no such organization, or the exchange has no such settings",
+            "list the organizations: hzn exchange org list",
+        )
+    })?;
+    let found = found.into_value();
+    let table = Table::of_record(&found);
+    Ok(View::new(found, table))
+}
+
+async fn set(exchange: &Exchange, changes: &[String]) -> Outcome {
+    let change: Map<String, Value> = changes.iter().map(|change| parse(change)).collect::<Outcome<_>>()?;
+    let doing = format!("changing the settings of organization {}", exchange.org);
+    let server = &exchange.server;
+    server.call(&doing, server.client.patch_org_orchestration(&exchange.org, &change)).await?;
+    server.report_done(&format!("the settings of organization {} are changed", exchange.org));
+    Ok(())
+}
+
+fn parse(change: &str) -> Outcome<(String, Value)> {
+    let parsed = change.split_once('=').filter(|(key, _)| !key.is_empty()).and_then(|(key, text)| {
+        let value: Value = serde_json::from_str(text).ok()?;
+        Some((key.to_owned(), value))
+    });
+    parsed.ok_or_else(|| {
+        CliError::input(
+            format!("the change {change} cannot be made"),
+            "it is not of the form KEY=NUMBER",
+            "give changes such as nodeDownAfterSeconds=60 or readyPeriodSeconds=null",
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_numbers_or_null() {
+        assert_eq!(parse("a=5").unwrap(), ("a".to_owned(), Value::from(5)));
+        assert_eq!(parse("a=null").unwrap(), ("a".to_owned(), Value::Null));
+        for bad in ["a", "=5", "a=", "a=x"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+}

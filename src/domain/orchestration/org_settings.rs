@@ -1,0 +1,220 @@
+//! The object `orchestration` of an organization: settings that hold for all of its workloads and nodes unless a policy says otherwise.
+//!
+//! Source: orchestration 1.6.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::object::{Members, MembersError, Object};
+
+/// A setting: its name, the least and the greatest value, and what holds when nobody set it.
+struct Setting {
+    name: &'static str,
+    range: std::ops::RangeInclusive<i64>,
+    default: i64,
+}
+
+/// A month, in seconds.
+const MONTH: i64 = 31 * 86_400;
+
+const SETTINGS: [Setting; 7] = [
+    Setting { name: "readyPeriodSeconds", range: 0..=3600, default: 16 },
+    Setting { name: "rejoinGracePeriodSeconds", range: 0..=86_400, default: 15 },
+    Setting { name: "nodeDownAfterSeconds", range: 1..=MONTH, default: 180 },
+    Setting { name: "orphanAfterSeconds", range: 1..=12 * MONTH, default: 86_400 },
+    Setting { name: "metricsMaxAgeSeconds", range: 1..=MONTH, default: 300 },
+    Setting { name: "oldTaskTimeoutSeconds", range: 1..=86_400, default: 60 },
+    Setting { name: "taskHistoryRetentionLimit", range: -1..=1000, default: 5 },
+];
+
+const MEMBERS: Members = Members {
+    known: &[
+        "readyPeriodSeconds",
+        "rejoinGracePeriodSeconds",
+        "nodeDownAfterSeconds",
+        "orphanAfterSeconds",
+        "metricsMaxAgeSeconds",
+        "oldTaskTimeoutSeconds",
+        "taskHistoryRetentionLimit",
+    ],
+    unsupported: &[
+        "maintenanceGracePeriodSeconds",
+        "agentUpgradeGraceSeconds",
+        "reportGraceSeconds",
+        "constraintPriorities",
+        "nodeBufferPercentage",
+        "bufferUse",
+        "rebalanceIntervalSeconds",
+        "blocklist",
+        "healthEvaluation",
+        "healthCheckIntervalMinSeconds",
+        "healthCheckIntervalMaxSeconds",
+        "systemReportTtlSeconds",
+        "systemReportIntervalSeconds",
+        "upgradeBlockedErrorAfterSeconds",
+        "eventRetention",
+    ],
+};
+
+/// The settings of an organization; `None` where it sets none, and the hub's or the default holds.
+///
+/// # Units
+/// Seconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Value", into = "Value")]
+pub struct OrgSettings {
+    values: [Option<i64>; SETTINGS.len()],
+}
+
+impl TryFrom<Value> for OrgSettings {
+    type Error = MembersError;
+
+    fn try_from(document: Value) -> Result<Self, MembersError> {
+        Self::read(document)
+    }
+}
+
+impl From<OrgSettings> for Value {
+    fn from(settings: OrgSettings) -> Self {
+        settings.document()
+    }
+}
+
+impl OrgSettings {
+    /// Reads a whole document; a member that is `null` is not set.
+    ///
+    /// # Errors
+    /// The first member that breaks a rule or is not supported, with its path.
+    pub fn read(document: Value) -> Result<Self, MembersError> {
+        Self::default().patched(document)
+    }
+
+    /// Returns the settings with what a merge patch changes: members that are left out stay, and `null` ends a setting.
+    ///
+    /// # Errors
+    /// As [`OrgSettings::read`].
+    pub fn patched(mut self, patch: Value) -> Result<Self, MembersError> {
+        let cleared: Vec<&str> = SETTINGS.iter().map(|setting| setting.name).collect();
+        let cleared = cleared.into_iter().filter(|name| patch.get(name).is_some_and(Value::is_null));
+        let cleared: Vec<&str> = cleared.collect();
+        let mut given = Object::open(String::new(), patch, &MEMBERS)?;
+        for (value, setting) in self.values.iter_mut().zip(&SETTINGS) {
+            if cleared.contains(&setting.name) {
+                *value = None;
+            }
+            if let Some(number) = given.integer(setting.name, setting.range.clone())? {
+                *value = Some(number);
+            }
+        }
+        Ok(self)
+    }
+
+    /// Returns the document of what is set.
+    #[must_use]
+    pub fn document(&self) -> Value {
+        let set = SETTINGS.iter().zip(self.values);
+        Value::Object(set.filter_map(|(one, value)| Some((one.name.to_owned(), value?.into()))).collect())
+    }
+
+    /// Returns the document of what holds, with the defaults.
+    #[must_use]
+    pub fn with_defaults(&self) -> Map<String, Value> {
+        let all = SETTINGS.iter().zip(self.values);
+        all.map(|(one, value)| (one.name.to_owned(), value.unwrap_or(one.default).into())).collect()
+    }
+
+    fn seconds(&self, index: usize) -> Option<u64> {
+        self.values[index].and_then(|value| u64::try_from(value).ok())
+    }
+
+    /// Time that a node must stay ready before an instance starts there.
+    #[must_use]
+    pub fn ready_secs(&self) -> Option<u64> {
+        self.seconds(0)
+    }
+
+    /// Time after the start of an agbot, or after the return of a node, in which what is known may be out of date.
+    #[must_use]
+    pub fn rejoin_grace_secs(&self) -> Option<u64> {
+        self.seconds(1)
+    }
+
+    /// Silence after which a node counts as down.
+    #[must_use]
+    pub fn node_down_after_secs(&self) -> Option<u64> {
+        self.seconds(2)
+    }
+
+    /// Silence of a node after which its tasks are given up.
+    #[must_use]
+    pub fn orphan_after_secs(&self) -> Option<u64> {
+        self.seconds(3)
+    }
+
+    /// Age from which statistics of a node are not ranked by.
+    #[must_use]
+    pub fn metrics_max_age_secs(&self) -> Option<u64> {
+        self.seconds(4)
+    }
+
+    /// Time after which a task that was to stop no longer keeps its successor waiting.
+    #[must_use]
+    pub fn old_task_timeout_secs(&self) -> Option<u64> {
+        self.seconds(5)
+    }
+
+    /// Tasks kept for each slot; negative keeps all.
+    #[must_use]
+    pub fn task_history_limit(&self) -> Option<i32> {
+        self.values[6].and_then(|value| i32::try_from(value).ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn refusal_names_the_member_and_the_rule() {
+        for (document, expected) in [
+            (json!([]), "the body must be an object"),
+            (json!({"readyPeriodSeconds": -1}), "readyPeriodSeconds must be an integer from 0 to 3600"),
+            (json!({"readyPeriodSeconds": 1.5}), "readyPeriodSeconds must be an integer from 0 to 3600"),
+            (
+                json!({"taskHistoryRetentionLimit": -2}),
+                "taskHistoryRetentionLimit must be an integer from -1 to 1000",
+            ),
+            (
+                json!({"readyPeriodSecond": 1}),
+                "readyPeriodSecond is not known; readyPeriodSeconds was probably meant",
+            ),
+            (json!({"eventRetention": 1}), "eventRetention is not supported"),
+        ] {
+            assert_eq!(OrgSettings::read(document.clone()).unwrap_err().to_string(), expected, "{document}");
+        }
+    }
+
+    #[test]
+    fn patch_changes_what_it_names_and_null_ends_a_setting() {
+        let first = OrgSettings::read(json!({"readyPeriodSeconds": 3, "orphanAfterSeconds": 9})).unwrap();
+        assert_eq!((first.ready_secs(), first.orphan_after_secs()), (Some(3), Some(9)));
+        let second =
+            first.patched(json!({"readyPeriodSeconds": null, "taskHistoryRetentionLimit": -1})).unwrap();
+        assert_eq!(second.document(), json!({"orphanAfterSeconds": 9, "taskHistoryRetentionLimit": -1}));
+        assert_eq!((second.ready_secs(), second.task_history_limit()), (None, Some(-1)));
+        assert_eq!(OrgSettings::read(second.document()).unwrap(), second);
+        assert_eq!(second.with_defaults()["readyPeriodSeconds"], 16);
+    }
+
+    #[test]
+    fn names_of_settings_are_those_of_the_document() {
+        let all = OrgSettings::default().with_defaults();
+        assert_eq!(all.keys().collect::<Vec<_>>().len(), MEMBERS.known.len());
+        let read = OrgSettings::read(Value::Object(all.clone())).unwrap();
+        assert_eq!(read.document(), Value::Object(all));
+        assert_eq!((read.rejoin_grace_secs(), read.node_down_after_secs()), (Some(15), Some(180)));
+        assert_eq!((read.metrics_max_age_secs(), read.old_task_timeout_secs()), (Some(300), Some(60)));
+    }
+}

@@ -1,0 +1,118 @@
+//! Settings of an organization for its workloads and nodes.
+//!
+//! Source: orchestration 1.6.
+
+use axum::Json;
+use evenkeel_access::{Permission, right};
+use evenkeel_domain::orchestration::org_settings::OrgSettings;
+use evenkeel_exchange_store::audit_state::Subject;
+use evenkeel_exchange_store::change::Change;
+use evenkeel_exchange_store::organization;
+use evenkeel_wire::exchange::org_orchestration::{
+    OrgOrchestration, OrgOrchestrationQuery, WriteOrgOrchestration,
+};
+use serde_json::Value;
+
+use super::write::absent;
+use crate::ApiError;
+use crate::error::{Created, created};
+use crate::extract::{Body, Query};
+use crate::feed::visibility::ORG_SETTINGS;
+use crate::operation::row::{get, patch, put};
+use crate::operation::{Op, Operation, OrgPath};
+
+const TAG: &str = "organizations";
+const PATH: &str = "/orgs/{organization}/orchestration";
+
+pub(super) fn operations() -> Vec<Operation> {
+    vec![
+        get(PATH, "get_org_orchestration", get_settings)
+            .doc(
+                TAG,
+                "Returns the settings of an organization for its workloads and nodes, with the defaults",
+            )
+            .success("the settings"),
+        put(PATH, "replace_org_orchestration", replace_settings)
+            .doc(TAG, "Replaces the settings of an organization for its workloads and nodes")
+            .audit(Subject::Organization)
+            .success("replaced"),
+        patch(PATH, "patch_org_orchestration", patch_settings)
+            .doc(TAG, "Changes settings of an organization for its workloads and nodes; null ends one")
+            .audit(Subject::Organization)
+            .success("changed"),
+    ]
+}
+
+/// Reads what is stored. Settings that cannot be read are an error: the defaults are not what the administrator asked for.
+pub(in crate::routes) fn stored_settings(org: &str, stored: Option<Value>) -> Result<OrgSettings, ApiError> {
+    let Some(stored) = stored else { return Ok(OrgSettings::default()) };
+    OrgSettings::read(stored).map_err(|error| {
+        tracing::error!(org, %error, "the stored settings of the organization cannot be read; write them again");
+        ApiError::internal(format!("the stored settings of organization '{org}' cannot be read: {error}"))
+    })
+}
+
+async fn get_settings(
+    op: Op<OrgPath, Query<OrgOrchestrationQuery>>,
+    _: Permission<right::OrgRead>,
+) -> Result<Json<OrgOrchestration>, ApiError> {
+    let Op { exchange, path: OrgPath { org }, parameters: Query(query), .. } = op;
+    let stored = exchange
+        .database()
+        .read(async |connection| organization::find_settings(connection, &org).await)
+        .await?
+        .ok_or_else(|| absent(&org))?;
+    let settings = stored_settings(&org, stored)?;
+    let shown = match query.given {
+        Some(true) => settings.document(),
+        _ => Value::Object(settings.with_defaults()),
+    };
+    let shown =
+        serde_json::from_value(shown).map_err(|error| ApiError::internal(format!("JSON: {error}")))?;
+    Ok(Json(shown))
+}
+
+type Write = Permission<right::OrgChange>;
+
+async fn replace_settings(
+    op: Op<OrgPath>,
+    permission: Write,
+    Body(WriteOrgOrchestration(document)): Body<WriteOrgOrchestration>,
+) -> Result<Created, ApiError> {
+    write(&op, permission, |_| Ok(OrgSettings::default()), &document).await
+}
+
+async fn patch_settings(
+    op: Op<OrgPath>,
+    permission: Write,
+    Body(WriteOrgOrchestration(document)): Body<WriteOrgOrchestration>,
+) -> Result<Created, ApiError> {
+    let org = op.path.org.clone();
+    write(&op, permission, |stored| stored_settings(&org, stored), &document).await
+}
+
+/// Writes what a document makes of the settings before it.
+async fn write(
+    op: &Op<OrgPath>,
+    permission: Write,
+    before: impl Fn(Option<Value>) -> Result<OrgSettings, ApiError>,
+    document: &Value,
+) -> Result<Created, ApiError> {
+    let org = &op.path.org;
+    op.write(&permission, "organization.set_orchestration", async |mut tx| {
+        let stored = organization::lock_settings(&mut tx, org).await?.ok_or_else(|| absent(org))?;
+        let settings = before(stored)?.patched(document.clone());
+        let settings = settings.map_err(|error| ApiError::invalid_input(error.to_string()))?;
+        organization::set_settings(&mut tx, org, &settings.document()).await?;
+        tx.finish([Change {
+            org: org.clone(),
+            id: org.clone(),
+            category: "org",
+            resource: ORG_SETTINGS,
+            operation: "modified",
+            is_public: false,
+        }])
+    })
+    .await?;
+    Ok(created(format!("orchestration of org '{org}' updated")))
+}

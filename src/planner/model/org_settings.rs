@@ -1,0 +1,87 @@
+//! The settings that hold in an organization: its own, over those of the hub.
+//!
+//! Source: orchestration 1.6.
+
+use evenkeel_domain::orchestration::org_settings::OrgSettings;
+
+use super::Model;
+use crate::{reconcile::UnitSettings, workload::HubDefaults};
+
+impl Model {
+    fn org(&self, org: &str) -> OrgSettings {
+        self.org_settings.get(org).copied().unwrap_or_default()
+    }
+
+    /// Returns the silence after which a node of an organization counts as down.
+    pub fn node_down_after_secs(&self, org: &str) -> u64 {
+        self.org(org).node_down_after_secs().unwrap_or(self.settings.node_down_after_secs)
+    }
+
+    /// Returns the time in which what is known of an organization may be out of date, after a start or a return.
+    pub(crate) fn rejoin_grace_secs(&self, org: &str) -> u64 {
+        self.org(org).rejoin_grace_secs().unwrap_or(self.settings.rejoin_grace_secs)
+    }
+
+    /// Returns the age from which statistics of a node of an organization are not ranked by.
+    pub(crate) fn metrics_max_age_secs(&self, org: &str) -> u64 {
+        self.org(org).metrics_max_age_secs().unwrap_or(self.settings.metrics_max_age_secs)
+    }
+
+    /// Returns what holds for the workloads of an organization where their policies say nothing.
+    pub(crate) fn hub_defaults(&self, org: &str) -> HubDefaults {
+        let hub = HubDefaults::default();
+        let ready_secs = self.org(org).ready_secs().unwrap_or(hub.ready_secs);
+        HubDefaults { update: self.settings.update, ready_secs }
+    }
+
+    /// Returns the times and limits of the workload units of an organization.
+    pub(crate) fn unit_settings(&self, org: &str) -> UnitSettings {
+        let (settings, hub) = (self.org(org), UnitSettings::default());
+        UnitSettings {
+            old_task_timeout_secs: settings.old_task_timeout_secs().unwrap_or(hub.old_task_timeout_secs),
+            orphan_after_secs: settings.orphan_after_secs().unwrap_or(hub.orphan_after_secs),
+            task_history_limit: settings.task_history_limit().unwrap_or(hub.task_history_limit),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_ids::NodeId;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        event::Event,
+        fixture::{at, running_group},
+        model::Liveness,
+        settings::PlannerSettings,
+    };
+
+    fn set(model: &mut Model, org: &str, settings: serde_json::Value) {
+        let settings = OrgSettings::read(settings).expect("the settings are valid");
+        let org = org.parse().expect("an organization");
+        model.apply(&Event::OrgSettingsChanged { org, settings }, at(100));
+    }
+
+    #[test]
+    fn settings_of_an_organization_hold_over_those_of_the_hub_and_only_there() {
+        let (mut model, _) = running_group(&["a"]);
+        let node = NodeId::new("o", "a");
+        set(&mut model, "p", json!({"nodeDownAfterSeconds": 5}));
+        assert_eq!(model.liveness(&node, at(130)), Liveness::Alive);
+        set(
+            &mut model,
+            "o",
+            json!({"nodeDownAfterSeconds": 20, "readyPeriodSeconds": 1, "orphanAfterSeconds": 50}),
+        );
+        assert_eq!(model.liveness(&node, at(130)), Liveness::Down { since: at(100) });
+        assert_eq!((model.hub_defaults("o").ready_secs, model.hub_defaults("p").ready_secs), (1, 16));
+        assert_eq!(
+            (model.unit_settings("o").orphan_after_secs, model.unit_settings("p").orphan_after_secs),
+            (50, 86_400)
+        );
+        set(&mut model, "o", json!({}));
+        assert_eq!(model.node_down_after_secs("o"), PlannerSettings::default().node_down_after_secs);
+    }
+}

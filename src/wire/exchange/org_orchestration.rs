@@ -1,0 +1,51 @@
+//! The object `orchestration` of an organization: settings for its workloads and nodes.
+//!
+//! Source: orchestration 1.6. The rules are in `domain/orchestration/org_settings.rs`.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+use super::query;
+
+/// Settings of an organization, in seconds where the name says so.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OrgOrchestration {
+    /// Time that a node must stay ready before an instance starts there, from 0 to 3600.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready_period_seconds: Option<i64>,
+    /// Time after the start of an agbot, or after the return of a node, in which what is known of nodes may be out of date.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rejoin_grace_period_seconds: Option<i64>,
+    /// Silence after which a node counts as down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_down_after_seconds: Option<i64>,
+    /// Silence of a node after which its tasks are given up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub orphan_after_seconds: Option<i64>,
+    /// Age from which statistics of a node are not ranked by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metrics_max_age_seconds: Option<i64>,
+    /// Time after which a task that was to stop no longer keeps its successor waiting.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub old_task_timeout_seconds: Option<i64>,
+    /// Tasks kept for each slot, from 0 to 1000; -1 keeps all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task_history_retention_limit: Option<i64>,
+}
+
+/// Replaces or changes the settings of an organization; `null` ends a setting.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(transparent)]
+#[schema(value_type = OrgOrchestration)]
+pub struct WriteOrgOrchestration(pub Value);
+
+/// Which settings are wanted.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(default)]
+pub struct OrgOrchestrationQuery {
+    /// Only what the organization has set, without the defaults.
+    #[serde(deserialize_with = "query::optional_flag")]
+    pub given: Option<bool>,
+}
