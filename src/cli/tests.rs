@@ -61,14 +61,14 @@ fn commands_of_the_existing_tool_and_of_the_design_are_understood() {
         "status -l",
         "version",
         "explain n1 p --watch",
+        "explain p --node n1 --unit all",
         "explain acme/n1 acme/p --watch=5 --output yaml",
     ];
     for line in lines {
         let words = std::iter::once("hzn").chain(line.split(' '));
         assert!(Hzn::try_parse_from(words).is_ok(), "not understood: hzn {line}");
     }
-    for line in ["exchange hagroup member add g", "explain n1", "exchange node list --output xml", "nonsense"]
-    {
+    for line in ["exchange hagroup member add g", "explain", "exchange node list --output xml", "nonsense"] {
         let words = std::iter::once("hzn").chain(line.split(' '));
         assert!(Hzn::try_parse_from(words).is_err(), "understood: hzn {line}");
     }

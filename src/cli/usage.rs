@@ -47,8 +47,8 @@ mod tests {
         let error = refused("hzn exchange hagruop list").expect("a failure");
         assert_eq!((error.exit, error.to_string().lines().count()), (Exit::Input, 3));
         assert!(error.why.contains("'hagruop'") && error.advice.contains("'hagroup'"), "{error}");
-        let error = refused("hzn explain n1").expect("a failure");
-        assert!(error.why.contains("<POLICY>") && error.advice.contains("hzn explain"), "{error}");
+        let error = refused("hzn explain").expect("a failure");
+        assert!(error.why.contains("<NODE>") && error.advice.contains("hzn explain"), "{error}");
         assert_eq!(refused("hzn exchange hagroup --help"), None);
         assert_eq!(refused("hzn exchange hagroup"), None);
     }

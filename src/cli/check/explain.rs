@@ -32,12 +32,13 @@ use crate::output::{Table, View, note};
 pub struct ExplainArguments {
     #[command(flatten)]
     user: UserOptions,
-    /// Node and deployment policy, as [ORG/]NODE [ORG/]POLICY; or a deployment policy alone, which is explained as by `exchange deployment orch explain`
-    #[arg(required = true, num_args = 1..=2, value_names = ["NODE", "POLICY"])]
-    subjects: Vec<String>,
+    /// Node, as [ORG/]NODE; without POLICY after it, a deployment policy to be explained as by `exchange deployment orch explain`
+    node: String,
+    /// Deployment policy, as [ORG/]POLICY
+    policy: Option<String>,
     /// With a deployment policy alone: only this node
-    #[arg(long = "node", value_name = "NODE")]
-    node: Option<String>,
+    #[arg(long = "node", id = "node_of_policy", value_name = "NODE")]
+    node_of_policy: Option<String>,
     /// With a deployment policy alone: this part, all or the name of an HA group
     #[arg(long = "unit", value_name = "UNIT")]
     workload_unit: Option<String>,
@@ -65,17 +66,17 @@ struct Obstacle {
 /// With status 8 when node or policy do not exist, 7 when they cannot be compared.
 pub async fn run(arguments: &ExplainArguments, context: &Context) -> Outcome {
     let exchange = context.exchange(&arguments.user, None)?;
-    let about = (arguments.workload_unit.as_deref(), arguments.node.as_deref());
-    match arguments.subjects.as_slice() {
-        [node, policy] if about == (None, None) => {
-            let show = async || explain(context, &exchange, node, policy).await;
+    let about = (arguments.workload_unit.as_deref(), arguments.node_of_policy.as_deref());
+    match &arguments.policy {
+        Some(policy) if about == (None, None) => {
+            let show = async || explain(context, &exchange, &arguments.node, policy).await;
             context.show_watched(&arguments.watch, show).await
         }
-        [policy] => {
-            let show = async || orch::explain::read(context, &exchange, policy, about).await;
+        None => {
+            let show = async || orch::explain::read(context, &exchange, &arguments.node, about).await;
             context.show_watched(&arguments.watch, show).await
         }
-        _ => Err(CliError::input(
+        Some(_) => Err(CliError::input(
             "nothing was explained",
             "--node and --unit belong to a deployment policy without a node before it",
             "use it as hzn explain NODE POLICY, or as hzn explain POLICY --node NODE",
