@@ -10,11 +10,6 @@ mod stored_plan;
 mod task_fit;
 mod user_action;
 
-#[cfg(test)]
-mod affinity_tests;
-#[cfg(test)]
-pub(crate) mod fleet;
-
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{NodeId, PolicyId};
@@ -244,3 +239,8 @@ impl Model {
         document.map_or(0, |document| document.priority)
     }
 }
+
+#[cfg(test)]
+mod affinity_tests;
+#[cfg(test)]
+pub(crate) mod fleet;
