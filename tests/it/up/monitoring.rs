@@ -22,7 +22,9 @@ fn documented() -> BTreeMap<String, (String, BTreeSet<String>)> {
     let rows = page.lines().filter(|line| line.starts_with("| `"));
     rows.map(|row| {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-        let labels = cells[3].split('`').skip(1).step_by(2).map(str::to_owned);
+        // Values of a label follow its name.
+        let names = cells[3].split([':', '(']).next().unwrap_or_default();
+        let labels = names.split('`').skip(1).step_by(2).map(str::to_owned);
         (cells[1].trim_matches('`').to_owned(), (cells[2].to_owned(), labels.collect()))
     })
     .collect()
