@@ -8,8 +8,9 @@ use evenkeel_domain::policy::{ExternalPolicy, Property};
 use evenkeel_ids::{AgreementId, NodeId, OrgId, PolicyId, ServiceId, ServiceKey, TaskId};
 use evenkeel_planner::agreement::{Agreement, AgreementState};
 use evenkeel_planner::change::Cause;
+use evenkeel_planner::command::Action;
 use evenkeel_planner::decide::decide;
-use evenkeel_planner::event::Event;
+use evenkeel_planner::event::{Event, Outcome};
 use evenkeel_planner::facts::{
     DeploymentOverrides, DeploymentPolicyFacts, NodeFacts, NodePolicyFacts, NodeStatusFacts, ObservedService,
     PolicyOrchestration, ServiceFacts, VersionChoice,
@@ -80,6 +81,13 @@ impl OrchestratedFleet {
         }
         let decision = decide(&fleet.model, &Event::Tick, at(30), 1);
         fleet.model.note(&decision, at(30));
+        for command in decision.commands {
+            let outcome = match command.action {
+                Action::ApplyPlan { .. } => Outcome::PlanApplied { claims: Vec::new() },
+                _ => Outcome::Done,
+            };
+            fleet.model.apply(&Event::CommandOutcome { command: Box::new(command), outcome }, at(30));
+        }
         Ok(fleet)
     }
 

@@ -494,7 +494,8 @@ fn statistics_decide_about_the_next_instance_and_reconcile_nothing() {
 #[test]
 fn one_more_instance_takes_one_reconciliation_of_the_workload_unit() {
     let reconciled = |world: &World| -> u64 {
-        world.agbots.iter().map(|agbot| agbot.model.decision_counts()[&policy("r")].of_units).sum()
+        let counts = world.agbots.iter().filter_map(|agbot| agbot.model.decision_counts().get(&policy("r")));
+        counts.map(|counts| counts.of_units).sum()
     };
     for order in ["least-instances", "last-start"] {
         let mut document = replicated(50);

@@ -9,6 +9,7 @@ use http::{HeaderMap, StatusCode, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use memchr::memmem;
 use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use crate::ApiError;
@@ -35,7 +36,7 @@ pub(crate) trait RequestBody: Sized + Send + 'static {
 pub(crate) enum BodyKind {
     /// A text that the request calls JSON.
     Json,
-    /// The same, or nothing.
+    /// The same, or anything else, which is left alone.
     OptionalJson,
     /// Bytes of any type.
     Raw,
@@ -46,7 +47,14 @@ pub(crate) enum BodyKind {
 /// A required JSON body that is an object.
 pub(crate) struct Body<T>(pub(crate) T);
 
-/// A JSON body that is an object, or none. It is rare, and apart from the request so that those without it stay small.
+/// A shape that a body may have where deployed clients send any body, which is left alone.
+pub(crate) trait OptionalShape {
+    /// A body with one of these members is meant to have the shape.
+    const MEMBERS: &'static [&'static str];
+}
+
+/// A JSON body that is an object with members of the shape, or none. It is rare, and apart from the request so that those without it stay
+/// small.
 pub(crate) struct OptionalBody<T>(pub(crate) Option<Box<T>>);
 
 /// A required JSON body that is a list.
@@ -70,11 +78,12 @@ impl<T: DeserializeOwned + ToSchema + Send + 'static> RequestBody for Body<T> {
     }
 }
 
-impl<T: DeserializeOwned + ToSchema + Send + 'static> RequestBody for OptionalBody<T> {
+impl<T: DeserializeOwned + ToSchema + OptionalShape + Send + 'static> RequestBody for OptionalBody<T> {
     const KIND: BodyKind = BodyKind::OptionalJson;
 
     fn parse(bytes: Bytes) -> Result<Self, ApiError> {
-        if bytes.is_empty() {
+        let members = serde_json::from_slice::<Map<String, Value>>(&bytes);
+        if !members.is_ok_and(|members| T::MEMBERS.iter().any(|name| members.contains_key(*name))) {
             return Ok(Self(None));
         }
         parse_object(&bytes).map(|body| Self(Some(Box::new(body))))
@@ -170,7 +179,10 @@ pub(crate) async fn receive(
     if kind == BodyKind::Json && bytes.is_empty() {
         return Err(refusal(StatusCode::BAD_REQUEST, "Request entity expected but not supplied"));
     }
-    if kind == BodyKind::Json && !is_json || kind == BodyKind::OptionalJson && !bytes.is_empty() && !is_json {
+    if kind == BodyKind::OptionalJson && !is_json {
+        return Ok(Bytes::new());
+    }
+    if kind == BodyKind::Json && !is_json {
         let message = "The request's Content-Type is not supported. Expected:\napplication/json";
         return Err(refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
     }

@@ -4,6 +4,7 @@ mod body;
 mod parameters;
 
 pub(crate) use body::{
-    Body, BodyKind, ListBody, NoBody, OptionalBody, RawBody, RequestBody, has_json_type, receive,
+    Body, BodyKind, ListBody, NoBody, OptionalBody, OptionalShape, RawBody, RequestBody, has_json_type,
+    receive,
 };
 pub(crate) use parameters::{Parameters, Query};

@@ -10,8 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-const REPORT: Members =
-    Members { known: &["monitorState", "compatVersion", "stats", "engine"], unsupported: &[] };
+const REPORT: Members = Members { known: PutNodeReport::MEMBERS, unsupported: &[] };
 const STATISTICS: Members = Members {
     known: &["load1", "load5", "load15", "memTotalMb", "memAvailMb", "swapTotalMb", "swapAvailMb", "at"],
     unsupported: &[],
@@ -151,6 +150,9 @@ pub struct PutNodeReport {
 }
 
 impl PutNodeReport {
+    /// Names of the members.
+    pub const MEMBERS: &'static [&'static str] = &["monitorState", "compatVersion", "stats", "engine"];
+
     /// A report of the monitor state alone.
     #[must_use]
     pub fn monitor_state(state: NodeMonitorState) -> Self {

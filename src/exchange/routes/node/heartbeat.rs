@@ -7,7 +7,7 @@ use evenkeel_wire::exchange::node_report::PutNodeReport;
 use super::missing_node;
 use super::report::record;
 use crate::error::{Created, created};
-use crate::extract::OptionalBody;
+use crate::extract::{OptionalBody, OptionalShape};
 use crate::operation::row::post;
 use crate::operation::{Op, Operation, ResourcePath};
 use crate::{ApiError, Exchange};
@@ -25,6 +25,10 @@ pub(super) fn operations() -> Vec<Operation> {
             .fast()
             .success("taken"),
     ]
+}
+
+impl OptionalShape for PutNodeReport {
+    const MEMBERS: &'static [&'static str] = Self::MEMBERS;
 }
 
 pub(crate) async fn heartbeat_node(
