@@ -10,7 +10,7 @@ use evenkeel_api::{Page, PageError, WholeList};
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::claims::{Claim, Scope};
 use evenkeel_planner::report::{Blocked, Placement};
-use evenkeel_planner::status::{blocked_task, why_no_task};
+use evenkeel_planner::status::{blocked_task, held_task, why_no_task};
 use evenkeel_planner::supervise::UpdateState;
 use evenkeel_store::StoreError;
 use evenkeel_wire::agbot::agreement::AgreementsResponse;
@@ -162,6 +162,12 @@ fn reasons_page(
         if has_no_task && let Some(blocked) = blocked_task(&context.model(), &node, &policy) {
             placement = Placement::NotPlaced { blocked };
             has_no_task = false;
+        }
+        if let Placement::Placed { agreement, is_running: false, .. } | Placement::Waiting { agreement, .. } =
+            &placement
+            && let Some(blocked) = held_task(&context.model(), &node, &policy)
+        {
+            placement = Placement::Waiting { agreement: agreement.clone(), blocked };
         }
         let mut reason = shape::reason(&node, &policy, &hidden::placement(placement, seen));
         if has_no_task && let Some(why) = why_no_task(&context.model(), &node, &policy) {

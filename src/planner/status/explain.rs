@@ -19,7 +19,7 @@ use crate::{
         explain_node, place,
     },
     report::{Blocked, FrozenLevel},
-    workload::{NodeOrder, SlotTasks, Task, UnitId, Workload},
+    workload::{DesiredState, NodeOrder, SlotTasks, Task, UnitId, Workload},
 };
 
 /// Nodes that are listed.
@@ -369,6 +369,15 @@ pub fn blocked_task(model: &Model, node: &NodeId, policy: &PolicyId) -> Option<B
     let mut tasks = unit.slots.values().flat_map(SlotTasks::iter).filter(|task| task.is_live());
     let holder = tasks.find_map(|task| task.node.clone()).filter(|_| workload.goal.is_exclusive())?;
     (holder != *node).then_some(Blocked::InstanceElsewhere { node: holder })
+}
+
+/// Returns what the start of a node's task waits for, which may have its agreement already. It may name other nodes.
+pub fn held_task(model: &Model, node: &NodeId, policy: &PolicyId) -> Option<Blocked> {
+    let is_held = |task: &&Task| task.is_live() && task.desired == DesiredState::Ready;
+    let task = model.tasks_of(node).filter(|task| task.unit_id.policy == *policy).find(is_held)?;
+    let blocked = &model.workload_unit(&task.unit_id)?.blocked;
+    let own = blocked.iter().find(|(step, _)| step.slot == task.slot && step.node() == Some(node))?;
+    Some(own.1.clone())
 }
 
 /// Returns why a node has no task of a policy that is carried out by tasks, in words.

@@ -18,7 +18,9 @@ use crate::{
     workload::{UnitId, WorkloadRecord},
 };
 
-pub use explain::{ExplainedConstraint, PartExplanation, Question, blocked_task, explain_part, why_no_task};
+pub use explain::{
+    ExplainedConstraint, PartExplanation, Question, blocked_task, explain_part, held_task, why_no_task,
+};
 pub use instance::{InstanceStatus, MonitorState, Violation};
 
 /// Begins the warning that names the node on which the update failed.
