@@ -47,8 +47,10 @@ async fn what_is_no_json_of_the_right_kind_is_refused_everywhere() {
         ("deeply nested lists", deep.into_bytes()),
         ("a deeply nested member", deep_member.into_bytes()),
     ];
+    // With a heartbeat, deployed clients may send anything; only an object with members of a report is read.
+    let free = ["heartbeat_node"];
     for (endpoint, path) in readers(&world) {
-        for (what, body) in &bodies {
+        for (what, body) in bodies.iter().filter(|_| !free.contains(&endpoint.operation)) {
             let started = Instant::now();
             let (status, response) = world.send(ROOT, &endpoint.method, &path, JSON, body.clone()).await;
             let reported = String::from_utf8_lossy(&response).into_owned();
