@@ -161,6 +161,7 @@ fn facts<'a>(
         part_count: 1,
         gone_parts: &[],
         unsettled_partners: &[],
+        dependencies: &evenkeel_planner::change::Independent,
         grace_until: None,
         settings: UnitSettings::default(),
     }

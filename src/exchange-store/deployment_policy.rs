@@ -205,3 +205,29 @@ pub async fn count_owned(conn: &mut PgConnection, owner_org: &str, owner: &str) 
     .await?;
     Ok(row.count)
 }
+
+/// Lets one transaction at a time write policies of an organization that name others.
+pub async fn lock_relations(tx: &mut PgConnection, org: &str) -> Result<(), StoreError> {
+    sqlx::query!(
+        r#"-- deployment_policy.lock_relations
+        SELECT pg_advisory_xact_lock(hashtextextended($1 || ' relations', 0))::text AS "nothing?""#,
+        org,
+    )
+    .fetch_one(tx)
+    .await?;
+    Ok(())
+}
+
+/// Lists the policies of an organization that name parents or children, each with these two members of its `orchestration`.
+pub async fn list_relations(conn: &mut PgConnection, org: &str) -> Result<Vec<(String, Value)>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- deployment_policy.list_relations
+        SELECT policy, json_build_object('parents', orchestration -> 'parents', 'children', orchestration -> 'children') AS "relations!"
+        FROM deployment_policy
+        WHERE org = $1 AND (orchestration -> 'parents' IS NOT NULL OR orchestration -> 'children' IS NOT NULL)"#,
+        org,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.policy, row.relations)).collect())
+}

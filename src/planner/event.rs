@@ -184,6 +184,11 @@ pub enum Event {
         /// The policy.
         policy: PolicyId,
     },
+    /// A user deleted a deployment policy and does not wait for its children.
+    RemovalForced {
+        /// The policy.
+        policy: PolicyId,
+    },
     /// The organizations whose nodes and groups are read from now on; those of others are not known.
     OrgsRead {
         /// Their names.

@@ -75,6 +75,7 @@ impl Focus {
             Event::ServiceRemoved { .. } => {}
             Event::DeploymentPolicyChanged { policy } => self.add_policy(model, &policy.id),
             Event::DeploymentPolicyRemoved { policy } => self.add_policy(model, policy),
+            Event::RemovalForced { policy } => self.add_workload(model, policy),
             Event::HaGroupChanged { group } => self.add_group(model, &group.id),
             Event::HaGroupRemoved { group } => self.add_group(model, group),
             Event::Message { message } => self.add_agreement(model, &message.agreement),

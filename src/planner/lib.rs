@@ -15,6 +15,7 @@ pub mod engine;
 pub mod event;
 pub mod explain;
 pub mod facts;
+mod failed_clause;
 mod focus;
 mod frozen_level;
 pub mod goal;

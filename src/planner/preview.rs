@@ -64,7 +64,7 @@ pub fn preview(
     for (unit_id, unit) in model.workload_units_of(policy) {
         let inputs = UnitInputs::new(&pass, workload, unit_id, unit, None);
         let facts = inputs.facts(&record);
-        let run = if unit.is_wanted { dry_run(&facts, now) } else { dry_removal(&facts) };
+        let run = if unit.is_wanted { dry_run(&facts, now) } else { dry_removal(&facts, now) };
         basis.add_unit(unit_id, unit, &run);
         workload_units.push((unit_id.clone(), run));
     }

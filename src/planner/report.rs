@@ -10,62 +10,17 @@ use evenkeel_ids::{
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-pub use crate::frozen_level::FrozenLevel;
 use crate::{
     agreement::CancelReason,
     claims::{ReleaseReason, Scope},
     facts::PolicyScope,
+    goal::Avail,
 };
-
-/// The owner of a failed constraint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Side {
-    /// A constraint of the deployment policy, tested against the node's properties.
-    DeploymentPolicy,
-    /// A constraint of the service's policy, tested against the node's properties.
-    ServicePolicy,
-    /// A constraint of the node, tested against the properties of policy and service.
-    Node,
-}
-
-impl fmt::Display for Side {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::DeploymentPolicy => "deployment policy",
-            Self::ServicePolicy => "service policy",
-            Self::Node => "node policy",
-        })
-    }
-}
-
-/// A term that is not satisfied, with the actual value.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FailedClause {
-    /// The owner of the constraint.
-    pub side: Side,
-    /// The whole constraint, as written.
-    pub constraint: String,
-    /// The term inside it that is false; the whole constraint when it cannot be read.
-    pub clause: String,
-    /// Property the term is about; empty when the constraint cannot be read.
-    pub property: String,
-    /// Actual value; none when the property is missing.
-    pub actual: Option<Value>,
-}
-
-impl fmt::Display for FailedClause {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{} wants `{}`", self.side, self.clause)?;
-        match &self.actual {
-            _ if self.property.is_empty() => formatter.write_str(", which cannot be read"),
-            Some(value) => write!(formatter, ", but {} is {value}", self.property),
-            None => write!(formatter, ", but {} is missing", self.property),
-        }
-    }
-}
+pub use crate::{
+    failed_clause::{FailedClause, Side},
+    frozen_level::FrozenLevel,
+};
 
 /// The reason a rollout is held.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -461,6 +416,18 @@ pub enum Blocked {
         /// The node.
         node: NodeId,
     },
+    /// A parent is not up, or has an instance that starts or stops.
+    ParentNotUp {
+        /// The parent.
+        parent: String,
+        /// Its availability; none when it does not exist.
+        avail: Option<Avail>,
+    },
+    /// A child is up.
+    ChildUp {
+        /// The child.
+        child: String,
+    },
     /// No task of the policy is to run on the node.
     NoTask,
     /// A task is no longer what the decision was based on.
@@ -474,6 +441,11 @@ impl Blocked {
     /// Returns whether time alone ends the wait, at an instant that is known.
     pub(crate) fn ends_by_time(&self) -> bool {
         matches!(self, Self::StartDelayed { .. })
+    }
+
+    /// Returns whether a parent or a child is waited for.
+    pub(crate) fn is_of_dependency(&self) -> bool {
+        matches!(self, Self::ParentNotUp { .. } | Self::ChildUp { .. })
     }
 
     /// Returns whether the policies do not fit, so that a running service is no longer wanted.

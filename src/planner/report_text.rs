@@ -8,6 +8,7 @@ use jiff::Timestamp;
 
 use crate::{
     claims,
+    goal::Avail,
     report::{Blocked, FrozenLevel},
 };
 
@@ -99,6 +100,8 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         | Blocked::StartDelayed { .. }
         | Blocked::AffinityWait { .. }
         | Blocked::UnwantedNeighbor { .. }
+        | Blocked::ParentNotUp { .. }
+        | Blocked::ChildUp { .. }
         | Blocked::NoTask
         | Blocked::TaskChanged { .. } => write_step_blocked(blocked, out),
     }
@@ -134,6 +137,16 @@ fn write_step_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::R
                 "{} starts or stops; the instance is placed after that, or at {until}",
                 list(workloads)
             )
+        }
+        Blocked::ParentNotUp { parent, avail: None } => write!(out, "parent {parent} is missing"),
+        Blocked::ParentNotUp { parent, avail: Some(Avail::Up) } => {
+            write!(out, "an instance of parent {parent} starts or stops")
+        }
+        Blocked::ParentNotUp { parent, avail: Some(avail) } => {
+            write!(out, "parent {parent} is {}, and must be up first", avail.word())
+        }
+        Blocked::ChildUp { child } => {
+            write!(out, "child {child} is up, and must be down first: stop it, or use force")
         }
         Blocked::UnwantedNeighbor { partner, node } => {
             write!(out, "{partner} has an instance on {node} and must not share the node")

@@ -7,7 +7,7 @@ use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_planner::{
     facts::{Mode, PolicyOrchestration},
     rolling::action::{Asker, RolloutAction},
-    workload::{ActionGoal, Instance, UserAction, WorkloadAction},
+    workload::{ActionGoal, Instance, InstanceSummary, Task, UserAction, WorkloadAction},
 };
 use serde_json::{Value, json};
 
@@ -272,7 +272,9 @@ fn begin_action(world: &mut World, policy: &PolicyId, name: &str, goal: ActionGo
 fn request_action(world: &mut World, policy: &PolicyId, action: WorkloadAction) {
     let asker = Asker { actor: "o/operator", now: world.now() };
     let Some(record) = world.database.workloads.get(policy) else { return };
-    if let Ok(next) = record.act(action, false, asker) {
+    let mut tasks = world.database.tasks.values().filter(|task| task.unit_id.policy == *policy);
+    let instances = InstanceSummary { is_any_frozen: false, is_any_wanted: tasks.any(Task::is_live) };
+    if let Ok(next) = record.act(action, instances, asker) {
         world.note(format!("the operator asks for {} of {policy}", action.name()));
         world.database.workloads.insert(policy.clone(), next);
         world.database.log.push(Row::Workload(policy.clone()));

@@ -243,7 +243,8 @@ fn pages_name_sources_that_exist() {
 const LOGGED_KINDS: [&str; 2] = ["rollout.going-back", "rollout.updating"];
 
 /// The beginnings of the kinds of events.
-const EVENT_AREAS: [&str; 13] = [
+const EVENT_AREAS: [&str; 14] = [
+    "dependency.",
     "reconcile.",
     "scale.",
     "rollout.",

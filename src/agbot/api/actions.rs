@@ -15,7 +15,7 @@ use evenkeel_domain::orchestration::object::Object;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::rolling::action::{Asker, RolloutAction};
 use evenkeel_planner::workload::{
-    Instance, LastingAction, SlotTasks, UserAction, WorkloadAction, WorkloadRecord,
+    Instance, InstanceSummary, LastingAction, SlotTasks, UserAction, WorkloadAction, WorkloadRecord,
 };
 use evenkeel_store::{PgConnection, StoreError, retry};
 use evenkeel_wire::agbot::action::{AcceptedAction, ActionRequest, ActionState};
@@ -247,6 +247,7 @@ async fn carry_out(
 ) -> Result<Option<Result<WorkloadRecord, String>>, AgbotError> {
     let failing =
         if forgets_failures(action) { failing_nodes(context, &wanted.policy) } else { BTreeSet::new() };
+    let instances = context.model().instance_summary(&wanted.policy);
     let outcome = retry("workload.act", || async {
         let mut tx = context.database.begin().await?;
         let Some(stored) = workloads::lock_workload(&mut tx, &wanted.policy).await? else {
@@ -259,7 +260,7 @@ async fn carry_out(
         }
         let asker = wanted.asker(context);
         let changed = match nodes {
-            None => of_all(&record, &rows, action, &failing, asker),
+            None => of_all(&record, &rows, action, &failing, instances, asker),
             Some(nodes) => of_nodes(&record, &rows, action, nodes, asker),
         };
         let outcome = match changed {
@@ -311,9 +312,11 @@ fn of_all(
     rows: &BTreeMap<NodeId, Instance>,
     action: WorkloadAction,
     failing: &BTreeSet<NodeId>,
+    instances: InstanceSummary,
     asker: Asker<'_>,
 ) -> Result<Changed, String> {
-    let next = record.act(action, rows.values().any(|row| row.is_frozen), asker)?;
+    let is_any_frozen = rows.values().any(|row| row.is_frozen);
+    let next = record.act(action, InstanceSummary { is_any_frozen, ..instances }, asker)?;
     let mut changed: BTreeMap<NodeId, Instance> = BTreeMap::new();
     if action == WorkloadAction::Thaw {
         for (node, row) in rows.iter().filter(|(_, row)| row.is_frozen) {

@@ -100,6 +100,8 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
         | Blocked::UpdateBudget { .. }
         | Blocked::StartDelayed { .. }
         | Blocked::AffinityWait { .. }
+        | Blocked::ParentNotUp { .. }
+        | Blocked::ChildUp { .. }
         | Blocked::NoTask
         | Blocked::TaskChanged { .. }
         | Blocked::ClaimReleased { .. } => blocked,

@@ -177,6 +177,7 @@ async fn events_of(
         }
         "ha_group" if is_node_org => read::ha_group(context, &GroupId::new(org, &change.id)).await,
         "policy" => read::deployment_policy(context, served_entries, &PolicyId::new(org, &change.id)).await,
+        "policyorchestration" => Ok(vec![Event::RemovalForced { policy: PolicyId::new(org, &change.id) }]),
         "pattern" => read::pattern(context, served_entries, org, &change.id).await,
         "service" | "servicepolicies" => read::service(context, org, &change.id).await,
         "mgmtpolicy" => read::management_policy(context, &NmpId::new(org, &change.id)).await,

@@ -9,10 +9,11 @@ use serde_json::{Map, Value};
 
 use super::orch::{self, OrchCommand};
 use super::resource::Kind;
+use crate::confirm::confirm;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::Outcome;
 use crate::input::{read_json, template};
-use crate::output::View;
+use crate::output::{View, note};
 use crate::plan::CheckToken;
 use crate::signer::sign_policy;
 use crate::wait::{self, Wait};
@@ -88,6 +89,9 @@ pub enum DeploymentCommand {
         /// Do not ask
         #[arg(short = 'f', long)]
         force: bool,
+        /// Stop its instances although workloads in its "children" are up
+        #[arg(long)]
+        skip_children: bool,
     },
 }
 
@@ -119,8 +123,32 @@ pub async fn run(command: DeploymentCommand, context: &Context, exchange: &Excha
             wait::policy::follow(&wait, context, exchange, &policy).await
         }
         DeploymentCommand::Orch(command) => orch::run(command, context, exchange).await,
-        DeploymentCommand::Remove { policy, force } => POLICIES.remove(exchange, &policy, force).await,
+        DeploymentCommand::Remove { policy, force, skip_children: false } => {
+            POLICIES.remove(exchange, &policy, force).await
+        }
+        DeploymentCommand::Remove { policy, force, skip_children: true } => {
+            remove_before_children(exchange, &policy, force).await
+        }
     }
+}
+
+/// Removes a policy whose instances do not wait for its children.
+async fn remove_before_children(exchange: &Exchange, policy: &str, is_forced: bool) -> Outcome {
+    let (org, id) = exchange.split(policy);
+    let question = format!("Remove deployment policy {org}/{id}, without waiting for its children?");
+    if exchange.server.is_dry_run {
+        POLICIES.require(exchange, policy).await?;
+    }
+    if !confirm(&question, is_forced || exchange.server.is_dry_run)? {
+        note("nothing was removed");
+        return Ok(());
+    }
+    let removed = exchange.server.client.delete_policy_before_children(&org, &id);
+    if !exchange.server.call(&format!("removing deployment policy {org}/{id}"), removed).await? {
+        return Err(POLICIES.missing(policy));
+    }
+    exchange.server.report_done(&format!("deployment policy {org}/{id} is removed"));
+    Ok(())
 }
 
 /// Makes a policy, or attributes of one, ready to be sent: without what only the exchange sets, and signed.

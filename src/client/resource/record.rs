@@ -179,6 +179,14 @@ impl Client {
     ) -> Result<bool, ClientError> {
         self.delete(resource.path(org, name)).await
     }
+
+    /// Removes a deployment policy whose instances stop although workloads in its `children` are up; `false` when there was none.
+    ///
+    /// # Errors
+    /// Those of [`ExchangeClient::delete`].
+    pub async fn delete_policy_before_children(&self, org: &str, policy: &str) -> Result<bool, ClientError> {
+        self.delete(Resource::DeploymentPolicy.path(org, policy).query("force", "true")).await
+    }
 }
 
 #[cfg(test)]

@@ -110,6 +110,8 @@ impl Orchestration {
             || matches!(self.scope, Scope::Nodes { .. })
             || self.max_per_node != usual.max_per_node
             || self.placement != usual.placement
+            || self.parents != usual.parents
+            || self.children != usual.children
             || self.restart != usual.restart
             || self.rollback != usual.rollback
             || self.timers != usual.timers

@@ -30,8 +30,6 @@ fn without_effect(read: &Orchestration) -> Option<&'static str> {
         ("placement.domains", placement.domains != of_mode.domains),
         ("placement.constraintPriorities", placement.constraint_priorities != of_mode.constraint_priorities),
         ("placement.rebalance", placement.rebalance != of_mode.rebalance),
-        ("parents", read.parents != usual.parents),
-        ("children", read.children != usual.children),
         ("loads", read.loads != usual.loads),
         ("compatGate", !matches!(read.compat_gate, CompatGate::Off) && read.compat_gate != usual.compat_gate),
     ];

@@ -485,7 +485,7 @@ fn what_the_engine_cannot_carry_out_is_refused_by_name() {
         ),
         (json!({"compatGate": "unit"}), "compatGate is not supported"),
         (json!({"healthPolicy": {"type": "senlin.policy.health"}}), "healthPolicy is not supported"),
-        (json!({"parents": ["p"]}), "parents is not supported"),
+        (json!({"loads": {"memory": 1}}), "loads is not supported"),
         (json!({"priority": 101}), "priority must be an integer from 0 to 100"),
         (
             json!({"scope": {"type": "nodes", "nodes": ["n", "o/n"]}}),
@@ -504,6 +504,7 @@ fn what_the_engine_cannot_carry_out_is_refused_by_name() {
         json!({"mode": "flex"}),
         json!({"orchestrate": "no", "timers": {"stopTimeoutSeconds": 1}}),
         json!({"priority": 0, "healthPolicy": null}),
+        json!({"parents": ["p", "db@n"], "children": ["c"]}),
         json!({"parents": [], "children": [], "loads": {}, "compatGate": "off", "timers": {"affinityWaitSeconds": 60}}),
         json!({"mode": "flex", "compatGate": "unit", "placement": {"rebalance": false, "affinity": {"hard": []}}}),
         json!({"mode": "replicated", "replicas": 2, "maxPerNode": 2, "restart": {"maxAttempts": 1}}),

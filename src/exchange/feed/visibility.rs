@@ -15,6 +15,8 @@ pub(crate) const TASK_STATUS: &str = "taskstatus";
 pub(crate) const ORG_SETTINGS: &str = "orgorchestration";
 /// A node has reported another monitor state or compatibility version.
 pub(crate) const NODE_REPORT: &str = "nodeorchestration";
+/// A deployment policy was deleted by a user who does not wait for its children.
+pub(crate) const POLICY_REMOVAL: &str = "policyorchestration";
 
 /// A caller looking at the feed of an organization.
 pub struct View<'a> {
@@ -68,7 +70,7 @@ impl View<'_> {
 
 /// Source: orchestration 1.1-3.
 fn is_extension(change: &SequencedChange) -> bool {
-    matches!(change.resource.as_str(), TASKS | TASK_STATUS | NODE_REPORT | ORG_SETTINGS)
+    matches!(change.resource.as_str(), TASKS | TASK_STATUS | NODE_REPORT | ORG_SETTINGS | POLICY_REMOVAL)
 }
 
 fn concerns_agbot(change: &SequencedChange) -> bool {

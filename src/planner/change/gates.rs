@@ -24,6 +24,10 @@ pub enum Gate {
     Minimum,
     /// No other member of the HA group is being disrupted (P3).
     Exclusive,
+    /// The parents are up (P5).
+    Parents,
+    /// The children are down (P5).
+    Children,
     /// What is known is not out of date after a start (P6).
     Grace,
     /// The update parallelism leaves room (P8).
@@ -34,7 +38,7 @@ pub enum Gate {
 
 /// The gates of a change that could as well happen later.
 const PLANNED: &[Gate] =
-    &[Gate::Frozen, Gate::Confirmed, Gate::Minimum, Gate::Exclusive, Gate::Grace, Gate::Delay];
+    &[Gate::Frozen, Gate::Confirmed, Gate::Minimum, Gate::Exclusive, Gate::Parents, Gate::Grace, Gate::Delay];
 
 /// The gates of a change of version.
 const OF_UPDATE: &[Gate] = &[
@@ -43,6 +47,7 @@ const OF_UPDATE: &[Gate] = &[
     Gate::Confirmed,
     Gate::Minimum,
     Gate::Exclusive,
+    Gate::Parents,
     Gate::Grace,
     Gate::Budget,
     Gate::Delay,
@@ -53,19 +58,25 @@ const OF_UPDATE: &[Gate] = &[
 /// # Shape
 /// One row for each cause; the gates of a row are in order of precedence.
 pub const GATES: &[(CauseKind, &[Gate])] = &[
-    (CauseKind::User, &[Gate::Confirmed, Gate::Minimum, Gate::Exclusive, Gate::Delay]),
-    (CauseKind::NodeLost, &[Gate::Frozen, Gate::Confirmed, Gate::Grace, Gate::Delay]),
-    (CauseKind::TaskFailed, &[Gate::Frozen, Gate::Confirmed, Gate::Delay]),
-    (CauseKind::Incompatible, &[Gate::Frozen, Gate::Confirmed, Gate::Delay]),
+    (
+        CauseKind::User,
+        &[Gate::Confirmed, Gate::Minimum, Gate::Exclusive, Gate::Parents, Gate::Children, Gate::Delay],
+    ),
+    (CauseKind::NodeLost, &[Gate::Frozen, Gate::Confirmed, Gate::Parents, Gate::Grace, Gate::Delay]),
+    (CauseKind::TaskFailed, &[Gate::Frozen, Gate::Confirmed, Gate::Parents, Gate::Delay]),
+    (CauseKind::Incompatible, &[Gate::Frozen, Gate::Confirmed, Gate::Parents, Gate::Delay]),
     (CauseKind::Drain, PLANNED),
     (CauseKind::Update, OF_UPDATE),
     (CauseKind::Rollback, OF_UPDATE),
     (CauseKind::Cure, PLANNED),
     (CauseKind::Scale, PLANNED),
+    // That nothing is wanted any more is above the minimum of a group (P-S16).
+    (CauseKind::Withdrawn, &[Gate::Children]),
 ];
 
 /// The gates that a user may lift.
-pub const FORCED: &[Gate] = &[Gate::Confirmed, Gate::Minimum, Gate::Exclusive, Gate::Delay];
+pub const FORCED: &[Gate] =
+    &[Gate::Confirmed, Gate::Minimum, Gate::Exclusive, Gate::Parents, Gate::Children, Gate::Delay];
 
 /// Returns the gates of a cause.
 pub fn gates_of(kind: CauseKind) -> &'static [Gate] {
@@ -84,6 +95,10 @@ pub trait GateFacts {
     fn group_of(&self, node: &NodeId) -> Option<&GroupState>;
     /// Returns how many instances must stay up in a group; before it is limited to the other intended members.
     fn min_running(&self) -> u32;
+    /// Returns the parent for which an instance that would start has to wait.
+    fn unready_parent(&self, step: &Step) -> Option<Blocked>;
+    /// Returns a child that is up, and of which a stop has to wait.
+    fn running_child(&self, step: &Step) -> Option<Blocked>;
     /// Returns until when nothing is stopped after a start.
     fn grace_until(&self) -> Option<Timestamp>;
     /// Returns the update parallelism, if it is used up.
@@ -127,6 +142,9 @@ fn test(facts: &dyn GateFacts, gate: Gate, step: &Step, permit: &mut Permit) -> 
             }
             None
         }
+        Gate::Parents if step.starts_instance() => facts.unready_parent(step),
+        Gate::Children if step.is_stop_order() => facts.running_child(step),
+        Gate::Parents | Gate::Children => None,
         Gate::Grace => facts.grace_until().map(|until| Blocked::JustStarted { until }),
         Gate::Budget => facts.exhausted_budget(step),
         Gate::Delay => facts.delayed_until(step).map(|until| Blocked::StartDelayed { until }),

@@ -2,11 +2,13 @@
 //!
 //! Rolling updates, drains, moves and restarts differ only in the causes of their steps. Sources: engine 1 and 3, orchestration P.
 
+mod dependency;
 mod gates;
 mod group;
 mod permit;
 mod step;
 
+pub use dependency::{DependencyFacts, Independent};
 pub use gates::{FORCED, GATES, Gate, GateFacts, gates_of, permit};
 pub use group::GroupState;
 pub use permit::{CommittedRows, GroupClaim, Permit};

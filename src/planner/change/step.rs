@@ -33,6 +33,8 @@ pub enum Cause {
     Cure,
     /// More or fewer instances are wanted.
     Scale,
+    /// A user wants no instance any more: the workload is stopped, scaled to none, or deleted.
+    Withdrawn,
 }
 
 /// The kind of a cause: the row of the gate table.
@@ -56,6 +58,8 @@ pub enum CauseKind {
     Cure,
     /// See [`Cause::Scale`].
     Scale,
+    /// See [`Cause::Withdrawn`].
+    Withdrawn,
 }
 
 impl Cause {
@@ -71,6 +75,7 @@ impl Cause {
             Self::Rollback => CauseKind::Rollback,
             Self::Cure => CauseKind::Cure,
             Self::Scale => CauseKind::Scale,
+            Self::Withdrawn => CauseKind::Withdrawn,
         }
     }
 
@@ -137,6 +142,20 @@ impl Step {
             Change::Start { node } | Change::Stop { node } | Change::Relocate { node, .. } => Some(node),
             Change::Replace { node, .. } => node.as_ref(),
         }
+    }
+
+    /// Returns whether a user wants the instance to stop.
+    ///
+    /// # Source
+    /// Orchestration A8.2.
+    pub fn is_stop_order(&self) -> bool {
+        let is_of_user = matches!(self.cause, Cause::User { .. } | Cause::Withdrawn);
+        is_of_user && matches!(self.change, Change::Stop { .. })
+    }
+
+    /// Returns whether an instance starts.
+    pub fn starts_instance(&self) -> bool {
+        !matches!(self.change, Change::Stop { .. })
     }
 
     /// Returns the node on which an instance stops before another one is seen running.

@@ -45,6 +45,12 @@ impl GateFacts for Facts {
     fn min_running(&self) -> u32 {
         self.min_running
     }
+    fn unready_parent(&self, _: &Step) -> Option<Blocked> {
+        self.blocked(Gate::Parents, Blocked::ParentNotUp { parent: "p".into(), avail: None })
+    }
+    fn running_child(&self, _: &Step) -> Option<Blocked> {
+        self.blocked(Gate::Children, Blocked::ChildUp { child: "c".into() })
+    }
     fn grace_until(&self) -> Option<Timestamp> {
         self.closed.contains(&Gate::Grace).then_some(at(9))
     }
@@ -96,7 +102,7 @@ fn claim(name: &str, policy: &str) -> Claim {
     }
 }
 
-const CAUSES: [Cause; 10] = [
+const CAUSES: [Cause; 11] = [
     Cause::User { force: false },
     Cause::User { force: true },
     Cause::NodeLost,
@@ -107,6 +113,7 @@ const CAUSES: [Cause; 10] = [
     Cause::Rollback,
     Cause::Cure,
     Cause::Scale,
+    Cause::Withdrawn,
 ];
 
 #[test]
@@ -122,7 +129,8 @@ fn p_every_cause_has_one_row_in_order_of_precedence() {
 
 #[test]
 fn p_closed_gate_blocks_exactly_the_causes_that_have_it() {
-    let gates = [Gate::Frozen, Gate::Paused, Gate::Confirmed, Gate::Grace, Gate::Budget, Gate::Delay];
+    let gates =
+        [Gate::Frozen, Gate::Paused, Gate::Confirmed, Gate::Parents, Gate::Grace, Gate::Budget, Gate::Delay];
     for cause in CAUSES {
         for gate in gates {
             let facts = Facts { closed: [gate].into(), ..Facts::default() };
@@ -132,6 +140,19 @@ fn p_closed_gate_blocks_exactly_the_causes_that_have_it() {
             assert_eq!(permit(&facts, &step).is_err(), is_blocked, "{cause:?} {gate:?}");
         }
     }
+}
+
+/// A8.2, A8.3: only a user's stop waits for children, and only what starts something waits for parents.
+#[test]
+fn a8_only_the_stop_of_a_user_waits_for_children() {
+    let stop = |cause| step(Change::Stop { node: node("n1") }, cause);
+    let facts = Facts { closed: [Gate::Parents, Gate::Children].into(), ..Facts::default() };
+    for cause in CAUSES {
+        let waits = matches!(cause, Cause::User { force: false } | Cause::Withdrawn);
+        assert_eq!(permit(&facts, &stop(cause)).is_err(), waits, "{cause:?}");
+    }
+    let facts = Facts { closed: [Gate::Children].into(), ..Facts::default() };
+    assert!(permit(&facts, &Step { cause: Cause::User { force: false }, ..replace("n1") }).is_ok());
 }
 
 #[test]

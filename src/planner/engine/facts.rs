@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_ids::{GroupId, NodeId, PolicyId, ServiceKey};
 use jiff::Timestamp;
 
-use super::observe;
+use super::{dependencies::Dependencies, observe};
 use crate::{
-    change::GroupState,
+    change::{DependencyFacts, GroupState, Independent},
     model::{Model, UnitRecord},
     pass::Pass,
     reconcile::{UnitFacts, UnitSettings},
@@ -26,6 +26,7 @@ pub(crate) struct UnitInputs<'a> {
     part_count: usize,
     gone_parts: Vec<Part>,
     unsettled_partners: Vec<PolicyId>,
+    dependencies: Box<dyn DependencyFacts + 'a>,
     grace_until: Option<Timestamp>,
     /// When time alone changes what was seen.
     pub wake_at: Option<Timestamp>,
@@ -65,6 +66,12 @@ impl<'a> UnitInputs<'a> {
         let grace_until = grace_until.filter(|until| pass.now < *until);
         let unsettled_partners = model.unsettled_partners(workload, unit, pass.now);
         let settings = model.unit_settings(unit_id.policy.org());
+        // A part that the policy no longer has is not stopped by a user's order (A8.2).
+        let is_left_over = !unit.is_wanted && model.policy(&unit_id.policy).is_some();
+        let dependencies: Box<dyn DependencyFacts> = match is_left_over {
+            true => Box::new(Independent),
+            false => Box::new(Dependencies::new(model, workload, unit, pass.now)),
+        };
         Self {
             workload,
             unit_id,
@@ -74,6 +81,7 @@ impl<'a> UnitInputs<'a> {
             part_count,
             gone_parts,
             unsettled_partners,
+            dependencies,
             grace_until,
             wake_at,
             settings,
@@ -93,6 +101,7 @@ impl<'a> UnitInputs<'a> {
             part_count: self.part_count,
             gone_parts: &self.gone_parts,
             unsettled_partners: &self.unsettled_partners,
+            dependencies: &*self.dependencies,
             grace_until: self.grace_until,
             settings: self.settings,
         }

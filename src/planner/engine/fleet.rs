@@ -7,6 +7,7 @@ use evenkeel_ids::{NodeId, PolicyId, ServiceId, ServiceKey};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use super::{RequestedAction, accept};
 use crate::{
     command::Action,
     decide::decide,
@@ -17,9 +18,13 @@ use crate::{
     fixture::{at, deployment_policy},
     model::Model,
     reconcile::UnitEvent,
+    rolling::action::Asker,
     settings::PlannerSettings,
     status::{PartStatus, Window, WorkloadStatus, status_of},
-    workload::{DesiredState, Ending, SlotTasks, Task, TaskReport, TaskState, UnitId},
+    workload::{
+        DesiredState, Ending, LastingAction, SlotTasks, Task, TaskReport, TaskState, UnitId, UserAction,
+        WorkloadAction,
+    },
 };
 
 /// Nodes `n1`, `n2`, … and policies in the organization `o`.
@@ -78,12 +83,17 @@ impl Fleet {
 
     /// Writes a policy with a service of its own name.
     pub fn put_policy(&mut self, name: &str, document: Value) {
+        self.put_version(name, "1.0.0", document);
+    }
+
+    /// Writes a policy with a version of a service of its own name.
+    pub fn put_version(&mut self, name: &str, version: &str, document: Value) {
         let id = policy(name);
         let read = Orchestration::of_policy(&id, document).expect("the document is valid");
         let service = ServiceFacts {
-            id: ServiceId::new("o", &format!("{name}_1.0.0_amd64")),
+            id: ServiceId::new("o", &format!("{name}_{version}_amd64")),
             key: ServiceKey::new("o", name),
-            version: "1.0.0".into(),
+            version: version.into(),
             arch: "amd64".into(),
             deployment: r#"{"services":{"c":{"image":"i"}}}"#.into(),
             deployment_signature: String::new(),
@@ -94,7 +104,7 @@ impl Fleet {
         };
         let facts = DeploymentPolicyFacts {
             service: service.key.clone(),
-            versions: vec![VersionChoice { version: "1.0.0".into(), ..VersionChoice::default() }],
+            versions: vec![VersionChoice { version: version.into(), ..VersionChoice::default() }],
             orchestration: PolicyOrchestration::of(&id, &read),
             last_updated: Some(self.now),
             id,
@@ -106,6 +116,39 @@ impl Fleet {
 
     pub fn remove_policy(&mut self, name: &str) {
         self.handle(&Event::DeploymentPolicyRemoved { policy: policy(name) });
+    }
+
+    /// Deletes a policy without waiting for its children.
+    pub fn force_removal(&mut self, name: &str) {
+        self.handle(&Event::RemovalForced { policy: policy(name) });
+    }
+
+    /// Requests an action on a policy.
+    pub fn act(&mut self, name: &str, kind: LastingAction, is_forced: bool) {
+        let request = RequestedAction { kind, part: None, node: None, destinations: &[], is_forced };
+        let goals = accept(&self.model, &policy(name), &request).expect("the action is accepted");
+        let record = self.model.workload(&policy(name)).expect("the workload exists");
+        let action = UserAction {
+            id: "1".into(),
+            name: kind.name().into(),
+            actor: "o/ann".into(),
+            unit_name: None,
+            accepted_at: self.now,
+            is_forced,
+            goals,
+        };
+        let workload = Box::new(record.begin(action).expect("no other action is in progress"));
+        self.handle(&Event::WorkloadRecorded { workload });
+    }
+
+    /// Gives the action in progress up.
+    pub fn abort(&mut self, name: &str) {
+        let record = self.model.workload(&policy(name)).expect("the workload exists");
+        let asker = Asker { actor: "o/ann", now: self.now };
+        let workload = record
+            .act(WorkloadAction::Abort, self.model.instance_summary(&policy(name)), asker)
+            .expect("an action is in progress");
+        self.handle(&Event::WorkloadRecorded { workload: Box::new(workload) });
     }
 
     /// Decides about an event, carries out what is decided about tasks, and goes on until nothing follows.
@@ -209,6 +252,13 @@ impl Fleet {
 
     fn part(&self, name: &str) -> PartStatus {
         self.status(name).parts.remove(0)
+    }
+
+    /// Returns the monitor state of the instance on a node.
+    pub fn monitor(&self, name: &str, on: &str) -> &'static str {
+        let part = self.part(name);
+        let found = part.instances.into_iter().find(|instance| instance.node == node(on));
+        found.expect("the node belongs to the workload unit").monitor.word()
     }
 
     /// Returns the flags of the instance on a node.

@@ -4,6 +4,7 @@
 //! are about to change. Agreements follow the tasks ([`crate::pair`]). Sources: engine 4 and 5; orchestration 1.1-6, 1.10, B3 to B5.
 
 mod claim_end;
+mod dependencies;
 mod facts;
 mod observe;
 mod stored_plan;
@@ -89,6 +90,10 @@ fn follow_policy(pass: &mut Pass<'_>, policy: &PolicyId) {
             },
         },
         // The tasks of a deleted policy stop first; those of one that has no tasks any more are given up, and its agreements stay.
+        (Some(known), None) if model.is_removal_forced(policy) && !known.children.is_empty() => {
+            let workload = Box::new(known.without_children());
+            Action::RecordWorkload { workload, adopted: Vec::new(), ended: None }
+        }
         (Some(_), None) => {
             let busy = model.workload_units_of(policy).find(|(_, unit)| !unit.slots.is_empty());
             if let Some((unit_id, _)) = busy.filter(|_| facts.is_none()) {
@@ -173,7 +178,9 @@ fn plan(pass: &mut Pass<'_>, unit_id: &UnitId, slots: Option<BTreeSet<Slot>>) {
     let is_removed = !unit.is_wanted;
     let has_action = record.action.as_ref().is_some_and(|action| action.goal_of(&unit_id.part).is_some());
     let slots = slots.filter(|_| !is_removed && !has_action);
-    let gone = Workload::new(unit_id.policy.clone(), 0);
+    // What the policy named last still has to be down before its instances stop.
+    let children = record.children.clone();
+    let gone = Workload { children, ..Workload::new(unit_id.policy.clone(), 0) };
     let workload = model.workload_of(&unit_id.policy).unwrap_or(&gone);
     let inputs = UnitInputs::new(pass, workload, unit_id, unit, slots.as_ref());
     let facts = inputs.facts(record);
@@ -242,5 +249,7 @@ impl Model {
 
 #[cfg(test)]
 mod affinity_tests;
+#[cfg(test)]
+mod dependency_tests;
 #[cfg(test)]
 pub(crate) mod fleet;

@@ -61,6 +61,7 @@ impl Model {
             }
             Event::DeploymentPolicyChanged { policy } => self.put_policy(policy),
             Event::DeploymentPolicyRemoved { policy } => self.remove_policy(policy),
+            Event::RemovalForced { policy } => self.engine.force_removal(policy),
             Event::OrgsRead { orgs } => self.read_orgs.clone_from(orgs),
             Event::OrgSettingsChanged { org, settings } => {
                 self.org_settings.insert(org.clone(), *settings);

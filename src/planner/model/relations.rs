@@ -1,6 +1,7 @@
-//! Workloads that name others: which of them a change of an instance concerns, and what runs beside what.
+//! Workloads that name others, as neighbors, parents or children: which of them a change of an instance concerns, and what runs beside what.
 //!
-//! A change of one instance costs one row of each workload unit that names its workload (B4). Sources: engine 2; orchestration A4.
+//! A change of one instance costs one row of each workload unit that names its workload (B4). Sources: engine 2; orchestration A4,
+//! A8.5.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -155,8 +156,15 @@ impl Model {
     }
 
     /// Brings the rows of nodes up to date on which a partner changed, and what that concerns.
-    pub(super) fn refresh_affinity(&mut self, now: Timestamp) {
-        for (policy, node) in self.engine.relations.take_changed() {
+    pub(super) fn refresh_related(&mut self, now: Timestamp) {
+        let changed = self.engine.relations.take_changed();
+        let policies: BTreeSet<&PolicyId> = changed.iter().map(|(policy, _)| policy).collect();
+        for policy in policies {
+            let waiting = self.engine.units_of(policy).filter(|(_, unit)| waits_for_dependency(unit));
+            let waiting: Vec<UnitId> = waiting.map(|(unit_id, _)| unit_id.clone()).collect();
+            self.engine.touched.extend(waiting.into_iter().map(|unit_id| (unit_id, None)));
+        }
+        for (policy, node) in changed {
             let Some(workload) = self.workload_of(&policy) else { continue };
             let affinity = self.affinity_on(workload, &node, now);
             let is_per_node = workload.goal.is_per_node();
@@ -231,6 +239,10 @@ impl Model {
         };
         unit.slots.values().flat_map(SlotTasks::iter).any(is_unsettled)
     }
+}
+
+fn waits_for_dependency(unit: &UnitRecord) -> bool {
+    unit.blocked.iter().any(|(_, blocked)| blocked.is_of_dependency())
 }
 
 fn waits_for_partners(unit: &UnitRecord) -> bool {

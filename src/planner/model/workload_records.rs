@@ -28,6 +28,8 @@ pub(crate) struct KnownWorkload {
     pub workload: Option<Workload>,
     /// The versions of its task spec, by number.
     pub specs: BTreeMap<u64, KnownSpec>,
+    /// Whether the user who deleted the policy does not wait for its children.
+    pub is_removal_forced: bool,
 }
 
 /// A version of a workload's task spec.
@@ -260,6 +262,13 @@ impl WorkloadRecords {
         self.instances.remove(policy);
         self.relations.put(policy, std::iter::empty(), |_| true);
         self.workloads.remove(policy);
+    }
+
+    /// Lets a deleted workload stop without waiting for its children.
+    pub fn force_removal(&mut self, policy: &PolicyId) {
+        if let Some(known) = self.workloads.get_mut(policy) {
+            known.is_removal_forced = true;
+        }
     }
 
     /// Takes over an instance row; none deletes it.

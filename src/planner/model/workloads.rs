@@ -22,8 +22,8 @@ use crate::{
     statistics::NodeStatistics,
     usage::later,
     workload::{
-        Instance, NodeScope, Part, SlotTasks, Task, UnitId, Workload, WorkloadRecord, WorkloadUnit,
-        workload_units,
+        Instance, InstanceSummary, NodeScope, Part, SlotTasks, Task, UnitId, Workload, WorkloadRecord,
+        WorkloadUnit, workload_units,
     },
 };
 
@@ -46,6 +46,12 @@ impl Model {
     /// Returns a workload unit.
     pub fn workload_unit(&self, unit_id: &UnitId) -> Option<&UnitRecord> {
         self.engine.workload_units.get(unit_id)
+    }
+
+    /// Returns whether the instances of a deleted policy stop without waiting for its children.
+    pub(crate) fn is_removal_forced(&self, policy: &PolicyId) -> bool {
+        let is_deleted = !self.policies.contains_key(policy);
+        is_deleted && self.engine.workloads.get(policy).is_some_and(|known| known.is_removal_forced)
     }
 
     /// Returns the workload units of a policy, by name.
@@ -92,6 +98,15 @@ impl Model {
         self.engine.instances_of(policy)
     }
 
+    /// Returns how the instances of a workload are, for a user's action on it.
+    pub fn instance_summary(&self, policy: &PolicyId) -> InstanceSummary {
+        let mut slots = self.engine.units_of(policy).flat_map(|(_, unit)| unit.slots.values());
+        InstanceSummary {
+            is_any_frozen: self.instances_of(policy).values().any(|row| row.is_frozen),
+            is_any_wanted: slots.any(|tasks| tasks.iter().any(Task::is_live)),
+        }
+    }
+
     /// Returns whether tasks carry a policy out, or did until it was deleted.
     pub(crate) fn is_orchestrated(&self, policy: &PolicyId) -> bool {
         match self.policies.get(policy) {
@@ -127,14 +142,17 @@ impl Model {
         let is_other = known.is_none_or(|known| {
             let (old, new) = (&known.record, record);
             let of = |one: &WorkloadRecord| (one.versions, one.is_frozen, one.is_stopped, one.written_at);
-            of(old) != of(new) || old.action != new.action
+            of(old) != of(new) || old.action != new.action || old.children != new.children
         });
+        let is_removal_forced = known.is_some_and(|known| known.is_removal_forced);
         match self.engine.workloads.get_mut(&record.policy) {
             Some(known) if !is_other => known.record = record.clone(),
             _ => {
-                let known = KnownWorkload { record: record.clone(), workload: None, specs: BTreeMap::new() };
-                self.engine.workloads.insert(record.policy.clone(), known);
-                self.engine.stale.insert(record.policy.clone());
+                let (record, specs) = (record.clone(), BTreeMap::new());
+                let known = KnownWorkload { record, workload: None, specs, is_removal_forced };
+                let policy = known.record.policy.clone();
+                self.engine.workloads.insert(policy.clone(), known);
+                self.engine.stale.insert(policy);
             }
         }
     }
@@ -244,22 +262,26 @@ impl Model {
         for unit_id in std::mem::take(&mut self.engine.incomplete) {
             self.complete_table(&unit_id, now);
         }
-        self.refresh_affinity(now);
+        self.refresh_related(now);
     }
 
     /// Prepares a workload and its workload units again.
     fn refresh_workload(&mut self, policy: &PolicyId, now: Timestamp) {
         let Some(known) = self.engine.workloads.get(policy) else { return };
         let facts = self.policies.get(policy);
+        // What a deleted policy named still has to be down before its instances stop.
+        let left = if facts.is_none() { known.record.children.clone() } else { Vec::new() };
         let workload = facts.and_then(|facts| known.record.workload(facts, &self.hub_defaults(policy.org())));
         let specs = facts.map(|facts| self.prepare_specs(&known.record, facts)).unwrap_or_default();
         if let Some(known) = self.engine.workloads.get_mut(policy) {
             known.workload.clone_from(&workload);
+            known.is_removal_forced &= workload.is_none();
             known.specs = specs;
         }
         let wanted = workload.as_ref().map(|workload| self.shape(workload)).unwrap_or_default();
         let workload = workload.unwrap_or_else(|| Workload::new(policy.clone(), 0));
-        let partners = workload.placement.affinity.partners();
+        let partners = workload.placement.affinity.partners().chain(workload.dependencies());
+        let partners = partners.chain(left.iter().map(|child| &child.partner));
         self.engine.relations.put(policy, partners, |named| self.policies.contains_key(named));
         let gone = self.engine.units_of(policy).map(|(unit_id, _)| unit_id);
         let gone = gone.filter(|unit_id| wanted.iter().all(|one| one.id != **unit_id));
@@ -344,7 +366,7 @@ impl Model {
     fn refresh_node(&mut self, node: &NodeId, now: Timestamp) {
         let Some(record) = self.nodes.get(node) else { return };
         let selecting = self.policies_for(node);
-        let (mut changed, mut joined) = (Vec::new(), Vec::new());
+        let (mut changed, mut joined, mut turned) = (Vec::new(), Vec::new(), Vec::new());
         for (unit_id, unit) in &self.engine.workload_units {
             let Some(workload) = self.workload_of(&unit_id.policy) else { continue };
             let Some(old) = unit.table.find(node) else {
@@ -357,11 +379,15 @@ impl Model {
             let found = unit_node(self, workload, unit_id, record, instances, now);
             let found = UnitNode { is_member: old.is_member, ..found };
             if found != *old {
+                if found.state != old.state {
+                    turned.push(unit_id.policy.clone());
+                }
                 let is_concerned = unit.is_waiting() || workload.goal.is_per_node();
                 let is_due = is_concerned && !found.differs_in_rank_only(old);
                 changed.push((unit_id.clone(), found, is_due));
             }
         }
+        turned.iter().for_each(|policy| self.engine.relations.note_policy(policy, node));
         for (unit_id, row, is_due) in changed {
             if let Some(unit) = self.engine.workload_units.get_mut(&unit_id) {
                 unit.table.replace(row);

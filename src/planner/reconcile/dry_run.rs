@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_ids::{GroupId, NodeId, TaskId};
 use jiff::Timestamp;
 
-use super::{TaskChange, UnitFacts, UnitPlan, plan_unit};
+use super::{TaskChange, UnitFacts, UnitPlan, plan_removal, plan_unit};
 use crate::{
     change::{Cause, GroupState, Step},
     place::{EliminationReport, NodeTable},
@@ -92,14 +92,16 @@ pub fn dry_run(facts: &UnitFacts<'_>, now: Timestamp) -> DryRun {
 }
 
 /// Returns what would happen to a workload unit that its policy no longer has.
-pub fn dry_removal(facts: &UnitFacts<'_>) -> DryRun {
-    let wanted = |(slot, tasks): (&Slot, &SlotTasks)| {
-        let task = tasks.wanted().next()?;
+pub fn dry_removal(facts: &UnitFacts<'_>, now: Timestamp) -> DryRun {
+    let plan = plan_removal(facts, now);
+    let emptied = |slot: &&Slot| plan.blocked.iter().all(|(step, _)| step.slot != **slot);
+    let wanted = |slot: &Slot| {
+        let task = facts.slots.get(slot)?.wanted().next()?;
         let (slot, from) = (slot.clone(), task.node.clone());
         Some(ExpectedChange { kind: ExpectedKind::Stop, slot, from, to: None, cause: None })
     };
-    let changes = facts.slots.iter().filter_map(wanted).collect();
-    DryRun { changes, blocked: Vec::new(), unplaced: None, is_complete: true }
+    let changes = facts.slots.keys().filter(emptied).filter_map(wanted).collect();
+    DryRun { changes, blocked: plan.blocked, unplaced: None, is_complete: true }
 }
 
 /// The rows as they would be.
@@ -184,7 +186,7 @@ impl Imagined {
             Cause::Update | Cause::Rollback => ExpectedKind::Replace,
             Cause::TaskFailed => ExpectedKind::Restart,
             Cause::NodeLost | Cause::Incompatible | Cause::Drain | Cause::Cure => ExpectedKind::Move,
-            Cause::User { .. } | Cause::Scale => ExpectedKind::Create,
+            Cause::User { .. } | Cause::Scale | Cause::Withdrawn => ExpectedKind::Create,
         };
         ExpectedChange {
             kind,

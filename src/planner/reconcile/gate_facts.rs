@@ -46,6 +46,14 @@ impl GateFacts for UnitPass<'_> {
         if workload.goal.is_exclusive() { 0 } else { workload.update.min_running }
     }
 
+    fn unready_parent(&self, step: &Step) -> Option<Blocked> {
+        self.facts.dependencies.unready_parent(step.node())
+    }
+
+    fn running_child(&self, step: &Step) -> Option<Blocked> {
+        self.facts.dependencies.running_child(step.node())
+    }
+
     fn grace_until(&self) -> Option<Timestamp> {
         self.facts.grace_until.filter(|until| *until > self.now)
     }

@@ -20,7 +20,7 @@ use evenkeel_ids::{GroupId, PolicyId};
 use jiff::Timestamp;
 
 use crate::{
-    change::GroupState,
+    change::{DependencyFacts, GroupState},
     place::NodeTable,
     supervise::UpdateStatus,
     workload::{Part, Slot, Slots, UnitId, Workload},
@@ -72,6 +72,8 @@ pub struct UnitFacts<'a> {
     pub gone_parts: &'a [Part],
     /// Workloads that should share its nodes and have an instance that starts or stops on nodes like its own.
     pub unsettled_partners: &'a [PolicyId],
+    /// Its parents and children.
+    pub dependencies: &'a dyn DependencyFacts,
     /// Until when nothing is stopped after a start.
     pub grace_until: Option<Timestamp>,
     /// Times and limits.
@@ -117,11 +119,13 @@ pub fn plan_slots(facts: &UnitFacts<'_>, slots: &BTreeSet<Slot>, now: Timestamp,
 /// Orchestration B1-S4, 1.3.
 pub fn plan_removal(facts: &UnitFacts<'_>, now: Timestamp) -> UnitPlan {
     let mut pass = UnitPass::new(facts, now, 0);
-    let slots: Vec<_> = facts.slots.keys().collect();
+    let slots: Vec<_> = facts.slots.keys().cloned().collect();
     for slot in slots {
-        pass.remove_slot(slot);
-        lost::give_up_orphans(&mut pass, slot);
-        slot::reap(&mut pass, slot);
+        if scale::may_withdraw(&mut pass, &slot) {
+            pass.remove_slot(&slot);
+        }
+        lost::give_up_orphans(&mut pass, &slot);
+        slot::reap(&mut pass, &slot);
     }
     pass.finish()
 }

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::{InstanceFailure, TaskChange, UnitEvent, UnitFacts, UnitPlan, placing, slot as slot_rules};
 use crate::{
-    change::{self, Cause, Change, GroupState, Permit, Step},
+    change::{self, Cause, Change, Gate, GroupState, Permit, Step},
     claims::{Claim, Phase, Purpose, Scope},
     goal::{self, SlotCondition},
     place::{Elimination, UnitNode},
@@ -123,6 +123,11 @@ impl<'a> UnitPass<'a> {
         self.change(slot, id, |task| {
             task.raise_desired(desired, now);
         });
+    }
+
+    /// Lets a task that has its node start at the given time at the earliest.
+    pub fn postpone(&mut self, slot: &Slot, id: &TaskId, start_at: Timestamp) {
+        self.change(slot, id, |task| task.start_at = start_at);
     }
 
     /// Gives a task up.
@@ -248,12 +253,38 @@ impl<'a> UnitPass<'a> {
                 if let Some(claim) = &permit.claim {
                     self.claim(&claim.group.id, &claim.node);
                 }
+                self.note_bypass(step);
                 Some(permit)
             }
             Err(blocked) => {
                 self.block(step, blocked);
                 None
             }
+        }
+    }
+
+    /// Tells that an instance stops although a child is up.
+    ///
+    /// # Source
+    /// Orchestration A8.3.
+    pub fn note_bypass(&mut self, step: &Step) {
+        let stops = !matches!(step.change, Change::Start { .. } | Change::Replace { may_run: false, .. });
+        if !stops || self.facts.workload.children.is_empty() {
+            return;
+        }
+        let Some(Blocked::ChildUp { child }) = change::GateFacts::running_child(self, step) else { return };
+        self.emit("dependency.bypassed", Some(&step.slot), step.node(), format!("child {child} is up"));
+    }
+
+    /// Tells that an instance begins to wait for a parent or a child.
+    fn note_wait(&mut self, step: &Step, blocked: &Blocked) {
+        let (gate, kind) = match (blocked, &step.change) {
+            (Blocked::ParentNotUp { .. }, Change::Start { .. }) => (Gate::Parents, "instance.wait-parents"),
+            (Blocked::ChildUp { .. }, _) => (Gate::Children, "instance.wait-children"),
+            _ => return,
+        };
+        if !self.facts.dependencies.has_waited(gate, &step.slot) {
+            self.emit(kind, Some(&step.slot), step.node(), blocked.to_string());
         }
     }
 
@@ -283,6 +314,7 @@ impl<'a> UnitPass<'a> {
 
     /// Records what blocks a step.
     pub fn block(&mut self, step: &Step, blocked: Blocked) {
+        self.note_wait(step, &blocked);
         match &blocked {
             Blocked::StartDelayed { until }
             | Blocked::JustStarted { until }

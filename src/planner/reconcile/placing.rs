@@ -174,13 +174,17 @@ pub(super) fn is_contested(task: &Task) -> bool {
 
 /// Another node than before waits for the ready period, in which a better one may appear.
 fn start_of(pass: &UnitPass<'_>, task: &Task, node: &NodeId) -> Timestamp {
-    let ready_secs = pass.facts.workload.goal.ready_secs;
     let earlier = pass.tasks(&task.slot).iter().filter(|one| one.id != task.id);
     let stayed = earlier.into_iter().find_map(|one| one.node.as_ref()) == Some(node);
-    if !is_contested(task) || stayed || pass.facts.table.members().len() < 2 {
-        return task.start_at;
-    }
-    task.start_at.max(later(pass.now, ready_secs))
+    let ready_at = ready_at(pass, task).filter(|_| !stayed);
+    ready_at.map_or(task.start_at, |at| task.start_at.max(at))
+}
+
+/// Returns the end of a ready period that begins now; none when no other node could contest the start.
+pub(super) fn ready_at(pass: &UnitPass<'_>, task: &Task) -> Option<Timestamp> {
+    let is_alone = pass.facts.table.members().len() < 2;
+    let ready_secs = pass.facts.workload.goal.ready_secs;
+    (is_contested(task) && !is_alone && ready_secs > 0).then(|| later(pass.now, ready_secs))
 }
 
 fn unplaced_step(pass: &UnitPass<'_>, task: &Task) -> Step {

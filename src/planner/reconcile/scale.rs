@@ -170,8 +170,12 @@ fn remove(pass: &mut UnitPass<'_>, used: &[Slot], surplus: u32, is_to_nothing: b
     };
     let candidates = used.iter().map(|slot| (slot, pass.tasks(slot)));
     let order = goal::removal_order(pass.facts.workload.goal.surplus, candidates, rank);
-    // That nothing is wanted any more is a user's explicit request.
-    let cause = if is_to_nothing { Cause::User { force: true } } else { Cause::Scale };
+    let is_forced = pass.facts.workload.action.as_ref().is_some_and(|action| action.is_forced);
+    let cause = match is_to_nothing {
+        true if is_forced => Cause::User { force: true },
+        true => Cause::Withdrawn,
+        false => Cause::Scale,
+    };
     let (mut left, mut in_groups) = (surplus, InstancesInGroups::of(pass));
     let is_stopped = pass.facts.workload.goal.is_stopped;
     for slot in order {
@@ -243,7 +247,7 @@ fn may_remove(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause, in_groups: &In
     }
     let steps: Vec<Step> = nodes.into_iter().map(|node| step(Change::Stop { node })).collect();
     for step in steps {
-        if let Some(blocked) = last_member(pass, &step, in_groups).filter(|_| !cause.is_forced()) {
+        if let Some(blocked) = last_member(pass, &step, in_groups).filter(|_| cause == Cause::Scale) {
             pass.block(&step, blocked);
             return false;
         }
@@ -253,6 +257,22 @@ fn may_remove(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause, in_groups: &In
         }
     }
     true
+}
+
+/// Returns whether a slot of a deleted policy may be emptied.
+pub(super) fn may_withdraw(pass: &mut UnitPass<'_>, slot: &Slot) -> bool {
+    let running: Vec<NodeId> = pass
+        .tasks(slot)
+        .wanted()
+        .filter(|task| !task.state.is_ended() && !pass.is_node_lost(task))
+        .filter_map(|task| task.node.clone())
+        .collect();
+    let unit_id = pass.facts.unit_id.clone();
+    running.into_iter().all(|node| {
+        let change = Change::Stop { node };
+        let step = Step { unit_id: unit_id.clone(), slot: slot.clone(), change, cause: Cause::Withdrawn };
+        pass.permit(&step).is_some()
+    })
 }
 
 /// Returns that the only running instance of an HA group would be removed; another one goes instead.

@@ -6,11 +6,15 @@ use evenkeel_domain::orchestration::{OnExhausted, OnViolation, RestartCondition}
 use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 
-use super::{UnitPass, lost, placing::is_contested};
+use super::{
+    UnitPass, lost,
+    placing::{self, is_contested},
+};
 use crate::{
-    change::{Cause, Change, Step},
+    change::{Cause, Change, Gate, Step},
     facts::Availability,
     place::UnitNode,
+    report::Blocked,
     settings::UpdateOrder,
     supervise::{RestartVerdict, tasks_to_delete},
     workload::{ActionGoal, DesiredState, Slot, Task},
@@ -170,6 +174,7 @@ fn restart(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task) {
         RestartVerdict::Unwanted => pass.raise(slot, &task.id, DesiredState::Shutdown),
         RestartVerdict::Exhausted { attempts } => exhaust(pass, slot, task, &node, attempts),
         RestartVerdict::Restart { start_at } => {
+            pass.note_bypass(&Step { change: Change::Stop { node: node.clone() }, ..step });
             pass.raise(slot, &task.id, DesiredState::Shutdown);
             if goal.is_per_node() {
                 // A paused or drained node gets no task; it gets one when it is active again.
@@ -252,9 +257,9 @@ fn relocate(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, cause: Cause) {
     }
 }
 
-fn no_candidate(pass: &mut UnitPass<'_>, own: &UnitNode) -> crate::report::Blocked {
+fn no_candidate(pass: &mut UnitPass<'_>, own: &UnitNode) -> Blocked {
     match &own.group {
-        Some(group) => crate::report::Blocked::NoCandidate { group: group.clone() },
+        Some(group) => Blocked::NoCandidate { group: group.clone() },
         None => pass.unplaced(1),
     }
 }
@@ -276,6 +281,12 @@ pub(super) fn start(pass: &mut UnitPass<'_>, slot: &Slot) {
     }
     let step = step(pass, slot, Change::Start { node }, task.cause);
     if let Some(mut permit) = pass.permit(&step) {
+        // After its parents have got up, the instance is ready anew (A8.1).
+        let has_waited = pass.facts.dependencies.has_waited(Gate::Parents, slot);
+        if let Some(until) = placing::ready_at(pass, &task).filter(|_| has_waited) {
+            pass.postpone(slot, &task.id, until);
+            return pass.block(&step, Blocked::StartDelayed { until });
+        }
         permit.tasks.insert(task.id.clone());
         pass.keep(permit);
         pass.raise(slot, &task.id, DesiredState::Running);

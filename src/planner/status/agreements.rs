@@ -87,7 +87,7 @@ fn status_of_part(
     }
 }
 
-fn avail(model: &Model, node: &NodeId, agreement: Option<&Agreement>, now: Timestamp) -> Avail {
+pub(super) fn avail(model: &Model, node: &NodeId, agreement: Option<&Agreement>, now: Timestamp) -> Avail {
     match agreement.map(|agreement| model.observed(agreement, now)) {
         Some(Observed::Running) => Avail::Up,
         Some(Observed::Unknown) if model.liveness(node, now) != Liveness::Alive => Avail::Unknown,

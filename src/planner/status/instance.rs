@@ -2,6 +2,8 @@
 //!
 //! Source: orchestration A9.1, A9.2, A9.4.
 
+use std::collections::BTreeMap;
+
 use evenkeel_ids::{AgreementId, NodeId, TaskId};
 use jiff::Timestamp;
 
@@ -32,6 +34,10 @@ pub enum MonitorState {
     StopFailed,
     /// It is being started because a user moves it.
     Placing,
+    /// It starts when its parents are up.
+    WaitParents,
+    /// It is stopped when its children are down.
+    WaitChildren,
 }
 
 impl MonitorState {
@@ -46,6 +52,8 @@ impl MonitorState {
             Self::Stopping => "stopping",
             Self::StopFailed => "stop-failed",
             Self::Placing => "placing",
+            Self::WaitParents => "wait-parents",
+            Self::WaitChildren => "wait-children",
         }
     }
 }
@@ -109,6 +117,8 @@ pub(super) struct Instance<'a> {
     pub row: &'a UnitNode,
     /// Those that have not ended, and the newest of each slot; newest first.
     pub tasks: &'a [&'a Task],
+    /// Slots of the workload unit that wait for a parent or a child.
+    pub waits: &'a BTreeMap<&'a Slot, MonitorState>,
     /// The expression of its placement.
     pub expression: &'a str,
     pub is_leader: bool,
@@ -200,7 +210,11 @@ impl Instance<'_> {
             None if self.tasks.iter().any(is_stopping) => MonitorState::Stopping,
             None if self.row.start_failed.is_some() => MonitorState::StartFailed,
             None => MonitorState::Idle,
-            Some(task) if task.is_running() => MonitorState::Idle,
+            Some(task) if task.is_running() => {
+                let is_to_stop = self.waits.get(&task.slot) == Some(&MonitorState::WaitChildren);
+                if is_to_stop { MonitorState::WaitChildren } else { MonitorState::Idle }
+            }
+            Some(task) if self.waits.contains_key(&task.slot) => MonitorState::WaitParents,
             Some(task) if self.is_placing && matches!(task.cause, Cause::User { .. }) => {
                 MonitorState::Placing
             }

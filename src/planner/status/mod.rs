@@ -6,6 +6,7 @@ mod agreements;
 mod explain;
 mod instance;
 mod part;
+mod standing;
 
 use evenkeel_domain::orchestration::{Mode, Orchestrate};
 use evenkeel_ids::{NodeId, PolicyId};
@@ -15,13 +16,14 @@ use crate::{
     goal::{Avail, PlacementState, workload_avail},
     model::Model,
     supervise::UpdateStatus,
-    workload::{UnitId, WorkloadRecord},
+    workload::{Dependency, Partner, UnitId, WorkloadRecord},
 };
 
 pub use explain::{
     ExplainedConstraint, PartExplanation, Question, blocked_task, explain_part, held_task, why_no_task,
 };
 pub use instance::{InstanceStatus, MonitorState, Violation};
+pub(crate) use standing::{Standing, standing_of, standing_of_service};
 
 /// Begins the warning that names the node on which the update failed.
 pub const UPDATE_PAUSED: &str = "the update is paused";
@@ -148,12 +150,11 @@ pub fn status_of(
     let facts = model.policy(policy)?;
     let is_listed = |id: &UnitId| window.part.as_deref().is_none_or(|name| name == id.name());
     let document = facts.orchestration.document.as_deref();
-    let known = document.and_then(|_| Some((model.workload(policy)?, model.workload_of(policy)?)));
-    let Some((record, workload)) = known else {
+    let Some(source) = document.and_then(|_| part::Source::new(model, policy, now)) else {
         return Some(agreements::status(model, facts, window, now));
     };
+    let part::Source { record, workload, .. } = source;
     let wanted = model.workload_units_of(policy).filter(|(_, unit)| unit.is_wanted);
-    let source = part::Source { model, workload, record, now };
     let all: Vec<PartStatus> = wanted.map(|(id, unit)| source.status(id, unit, window)).collect();
     let frozen: usize = all.iter().map(|part| part.frozen_count).sum();
     let count: usize = all.iter().map(|part| part.instance_count).sum();
@@ -165,6 +166,12 @@ pub fn status_of(
     if record.update.is_paused() {
         status.warnings.push(format!("{UPDATE_PAUSED}: {}", record.update.message));
     }
+    let is_missing = |parent: &&Dependency| match &parent.partner {
+        Partner::Policy(policy) => model.policy(policy).is_none(),
+        Partner::Service(_) => false,
+    };
+    let missing = workload.parents.iter().filter(is_missing);
+    status.warnings.extend(missing.map(|parent| format!("parent missing: {parent}")));
     status.record = Some(record.clone());
     status.parts.retain(|part| is_listed(&part.id));
     Some(status)

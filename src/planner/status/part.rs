@@ -4,18 +4,19 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_ids::NodeId;
+use evenkeel_ids::{NodeId, PolicyId};
 use jiff::Timestamp;
 use roaring::RoaringBitmap;
 
-use super::{PartStatus, Window, instance::Instance, listed};
+use super::{MonitorState, PartStatus, Window, instance::Instance, listed};
 use crate::{
     facts::Availability,
     goal::{Avail, InstanceState, avail_of, placement_state},
     model::{Model, UnitRecord},
     place::{Elimination, NodeState, NodeTable, UnitNode},
     reconcile::leaders_of,
-    workload::{ActionGoal, NodeOrder, SlotTasks, Task, UnitId, Workload, WorkloadRecord},
+    report::Blocked,
+    workload::{ActionGoal, NodeOrder, Slot, SlotTasks, Task, UnitId, Workload, WorkloadRecord},
 };
 
 /// Natural leaders that are listed.
@@ -31,6 +32,43 @@ pub(super) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
+    /// Returns the workload of a policy; none when the policy is not carried out by tasks.
+    pub fn new(model: &'a Model, policy: &PolicyId, now: Timestamp) -> Option<Self> {
+        Some(Self { model, workload: model.workload_of(policy)?, record: model.workload(policy)?, now })
+    }
+
+    /// Returns the availability of the instance on one node.
+    pub fn avail_on(&self, unit: &'a UnitRecord, node: &NodeId) -> Avail {
+        let Some(number) = unit.table.number(node) else { return Avail::Down };
+        let tasks = tasks_by_number(unit);
+        let waits = BTreeMap::new();
+        self.instance(unit, tasks.get(&number).map_or(&[], Vec::as_slice), number, &waits).avail()
+    }
+
+    fn instance<'t>(
+        &self,
+        unit: &'t UnitRecord,
+        tasks: &'t [&'t Task],
+        number: u32,
+        waits: &'t BTreeMap<&'t Slot, MonitorState>,
+    ) -> Instance<'t>
+    where
+        'a: 't,
+    {
+        let row = unit.table.node(number);
+        Instance {
+            row,
+            tasks,
+            waits,
+            expression: self.workload.placement.expression.as_str(),
+            is_leader: false,
+            is_placing: false,
+            is_frozen: self.is_frozen(&row.id),
+            has_better_neighbors: false,
+            now: self.now,
+        }
+    }
+
     pub fn status(&self, id: &UnitId, unit: &'a UnitRecord, window: &Window) -> PartStatus {
         let (table, goal) = (&unit.table, &self.workload.goal);
         let tasks = tasks_by_number(unit);
@@ -39,15 +77,12 @@ impl<'a> Source<'a> {
         let action_goal = self.record.action.as_ref().and_then(|action| action.goal_of(&id.part));
         let available = Elimination::with_instances(table);
         let best = table.preferred(&available).min().map(|number| table.node(number).affinity.soft);
+        let waits = waits(unit);
         let instance = |number: u32| Instance {
-            row: table.node(number),
-            tasks: tasks.get(&number).map_or(&[], Vec::as_slice),
-            expression: self.workload.placement.expression.as_str(),
             is_leader: natural.contains(number),
             is_placing: matches!(action_goal, Some(ActionGoal::Placed { .. })),
-            is_frozen: self.is_frozen(&table.node(number).id),
             has_better_neighbors: best.is_some_and(|best| best < table.node(number).affinity.soft),
-            now: self.now,
+            ..self.instance(unit, tasks.get(&number).map_or(&[], Vec::as_slice), number, &waits)
         };
         let states = states(&tasks, table, leaders.of_giveback(goal), &instance);
         let target = goal.wanted(selected(table));
@@ -86,6 +121,16 @@ impl<'a> Source<'a> {
         let is_member = |node: &NodeId| table.number(node).is_some_and(|one| table.members().contains(one));
         rows.iter().filter(|(node, row)| row.is_frozen && is_member(node)).count()
     }
+}
+
+/// Returns the slots that wait for a parent or a child.
+fn waits(unit: &UnitRecord) -> BTreeMap<&Slot, MonitorState> {
+    let found = unit.blocked.iter().filter_map(|(step, blocked)| match blocked {
+        Blocked::ParentNotUp { .. } => Some((&step.slot, MonitorState::WaitParents)),
+        Blocked::ChildUp { .. } => Some((&step.slot, MonitorState::WaitChildren)),
+        _ => None,
+    });
+    found.collect()
 }
 
 /// Returns the tasks to be shown: those that have not ended, and the newest of each slot.

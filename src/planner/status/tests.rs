@@ -1,5 +1,7 @@
 //! Status of instances and of policies: A9.1 to A9.4.
 
+use std::collections::BTreeMap;
+
 use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_ids::{GroupId, NodeId, TaskId};
 use serde_json::json;
@@ -37,9 +39,11 @@ fn task(generation: u64, desired: DesiredState, state: TaskState) -> Task {
 }
 
 fn shown(row: &UnitNode, tasks: &[&Task]) -> (Avail, MonitorState, &'static str, String) {
+    let waits = BTreeMap::new();
     let instance = Instance {
         row,
         tasks,
+        waits: &waits,
         expression: "",
         is_leader: true,
         is_placing: false,

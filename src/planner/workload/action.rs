@@ -79,6 +79,15 @@ impl WorkloadAction {
     }
 }
 
+/// How the instances of a workload are when a user acts on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct InstanceSummary {
+    /// Whether one is frozen by itself.
+    pub is_any_frozen: bool,
+    /// Whether one is wanted: nothing has told it to stop.
+    pub is_any_wanted: bool,
+}
+
 impl WorkloadRecord {
     /// Returns the row with an action that begins.
     ///
@@ -117,11 +126,16 @@ impl WorkloadRecord {
         }
     }
 
-    /// Returns the row after a user's action on the whole workload; `is_any_frozen`: whether instances are frozen by themselves.
+    /// Returns the row after a user's action on the whole workload; `instances`: how its instances are.
     ///
     /// # Errors
     /// A message, when the workload's state does not allow the action.
-    pub fn act(&self, action: WorkloadAction, is_any_frozen: bool, asker: Asker<'_>) -> Result<Self, String> {
+    pub fn act(
+        &self,
+        action: WorkloadAction,
+        instances: InstanceSummary,
+        asker: Asker<'_>,
+    ) -> Result<Self, String> {
         self.check_free(action)?;
         let mut next = Self { revision: self.revision + 1, ..self.clone() };
         let policy = &self.policy;
@@ -136,10 +150,14 @@ impl WorkloadRecord {
             WorkloadAction::Thaw if self.is_stopped => {
                 return Err(format!("{policy} is stopped: start it with the action start"));
             }
-            WorkloadAction::Thaw if !self.is_frozen && !is_any_frozen => {
+            WorkloadAction::Thaw if !self.is_frozen && !instances.is_any_frozen => {
                 return Err(format!("{policy} is not frozen"));
             }
-            WorkloadAction::Abort => next.action = None,
+            WorkloadAction::Abort => {
+                // What still waits for its children stays up (A8.4).
+                next.is_stopped = self.is_stopped && !instances.is_any_wanted;
+                next.action = None;
+            }
             WorkloadAction::Freeze => next.is_frozen = true,
             WorkloadAction::Thaw => next.is_frozen = false,
             WorkloadAction::Clear => {}
@@ -257,22 +275,27 @@ mod tests {
     #[test]
     fn action_against_the_state_is_refused_with_the_reason() {
         let record = WorkloadRecord::new(&deployment_policy());
-        let refused = |record: &WorkloadRecord, action| record.act(action, false, by()).unwrap_err();
+        let refused = |record: &WorkloadRecord, action| {
+            record.act(action, InstanceSummary::default(), by()).unwrap_err()
+        };
         let paused = WorkloadAction::Update(RolloutAction::Pause);
         assert_eq!(refused(&record, paused), "the update of o/p cannot pause: there is none");
         let back = WorkloadAction::Update(RolloutAction::Rollback);
         assert_eq!(refused(&record, back), "o/p has no previous version to return to");
         assert_eq!(refused(&record, WorkloadAction::Thaw), "o/p is not frozen");
         assert_eq!(refused(&record, WorkloadAction::Abort), "no action of o/p is in progress");
-        let frozen = record.act(WorkloadAction::Freeze, false, by()).unwrap();
+        let frozen = record.act(WorkloadAction::Freeze, InstanceSummary::default(), by()).unwrap();
         assert!(frozen.is_frozen && frozen.revision == record.revision + 1);
         assert_eq!(refused(&frozen, WorkloadAction::Freeze), "o/p is frozen already");
         let stopped = frozen.begin(action(ActionGoal::Stopped)).unwrap();
         assert!(stopped.is_stopped && !stopped.is_frozen);
         assert!(refused(&stopped, WorkloadAction::Thaw).contains("orchestration 7 (stopped) in progress"));
-        let stopped = stopped.act(WorkloadAction::Abort, false, by()).unwrap();
+        let stopped = stopped.act(WorkloadAction::Abort, InstanceSummary::default(), by()).unwrap();
         assert!(refused(&stopped, WorkloadAction::Thaw).contains("start it"));
         assert!(!stopped.begin(action(ActionGoal::Started)).unwrap().is_stopped);
+        let waiting = record.begin(action(ActionGoal::Stopped)).unwrap();
+        let summary = InstanceSummary { is_any_wanted: true, ..InstanceSummary::default() };
+        assert!(!waiting.act(WorkloadAction::Abort, summary, by()).unwrap().is_stopped);
     }
 
     fn action(goal: ActionGoal) -> UserAction {
@@ -294,11 +317,15 @@ mod tests {
         let moving = record.begin(action(ActionGoal::Restarted { node: None })).unwrap();
         let refused = moving.begin(action(ActionGoal::Started)).unwrap_err();
         assert!(refused.starts_with("orchestration 7 (restarted) in progress"), "{refused}");
-        assert!(moving.act(WorkloadAction::Update(RolloutAction::Rollback), false, by()).is_err());
+        assert!(
+            moving
+                .act(WorkloadAction::Update(RolloutAction::Rollback), InstanceSummary::default(), by())
+                .is_err()
+        );
         for allowed in [WorkloadAction::Freeze, WorkloadAction::Clear, WorkloadAction::Abort] {
-            assert!(moving.act(allowed, false, by()).is_ok(), "{allowed:?}");
+            assert!(moving.act(allowed, InstanceSummary::default(), by()).is_ok(), "{allowed:?}");
         }
-        assert_eq!(moving.act(WorkloadAction::Abort, false, by()).unwrap().action, None);
+        assert_eq!(moving.act(WorkloadAction::Abort, InstanceSummary::default(), by()).unwrap().action, None);
     }
 
     /// B11.9: a rollback by hand makes the previous version current.
@@ -309,18 +336,18 @@ mod tests {
         (policy.last_updated, policy.versions[0].version) = (Some(at(1)), "2.0.0".into());
         let second = first.written(&policy, at(1)).unwrap();
         let back = WorkloadAction::Update(RolloutAction::Rollback);
-        let next = second.act(back, false, by()).unwrap();
+        let next = second.act(back, InstanceSummary::default(), by()).unwrap();
         assert_eq!(
             (next.versions.current, next.update.state),
             (first.versions.current, UpdateState::RollbackStarted)
         );
         assert_eq!(next.update.message, "manually requested by o/ann");
-        assert!(next.act(back, false, by()).is_err());
+        assert!(next.act(back, InstanceSummary::default(), by()).is_err());
 
         // The same document again, even with other settings, is no reason to run a version that was rolled back; a user's retry is.
         let retry = WorkloadAction::Update(RolloutAction::Retry);
         assert!(
-            next.act(retry, false, by()).unwrap_err().starts_with("nothing failed"),
+            next.act(retry, InstanceSummary::default(), by()).unwrap_err().starts_with("nothing failed"),
             "it is still going back"
         );
         let mut done = next.clone();
@@ -328,7 +355,7 @@ mod tests {
         policy.last_updated = Some(at(2));
         let edited = done.written(&policy, at(2)).unwrap();
         assert_eq!((edited.versions, edited.update.state), (next.versions, UpdateState::RollbackCompleted));
-        let retried = edited.act(retry, false, by()).unwrap();
+        let retried = edited.act(retry, InstanceSummary::default(), by()).unwrap();
         assert_eq!((retried.versions, retried.update.state), (second.versions, UpdateState::None));
         assert_eq!(retried.update.counts_from, Some(at(9)), "what failed before does not count again");
     }

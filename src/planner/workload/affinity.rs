@@ -18,6 +18,16 @@ pub enum Partner {
     Service(ServiceKey),
 }
 
+impl Partner {
+    /// Returns what a policy names.
+    pub fn of(policy: &PolicyId, reference: &WorkloadReference) -> Option<Self> {
+        match reference {
+            WorkloadReference::Service(service) => Some(Self::Service(service.clone())),
+            WorkloadReference::Policy(_) => reference.policy(policy.org()).map(Self::Policy),
+        }
+    }
+}
+
 impl fmt::Display for Partner {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -48,10 +58,7 @@ pub struct AffinityRules {
 impl AffinityRules {
     /// Returns the partners that a policy names.
     pub fn of(policy: &PolicyId, affinity: &Affinity, wait_secs: u64) -> Self {
-        let partner = |reference: &WorkloadReference| match reference {
-            WorkloadReference::Service(service) => Some(Partner::Service(service.clone())),
-            WorkloadReference::Policy(_) => reference.policy(policy.org()).map(Partner::Policy),
-        };
+        let partner = |reference: &WorkloadReference| Partner::of(policy, reference);
         let list = |references: &[WorkloadReference]| references.iter().filter_map(partner).collect();
         Self {
             hard: list(&affinity.hard),

@@ -5,7 +5,7 @@
 use evenkeel_domain::orchestration::{Orchestration, PlacementPolicy, Scope, Update};
 use evenkeel_ids::{NodeId, PolicyId};
 
-use super::{AffinityRules, NodeOrder, NodeScope, PlacementRules, Versions, Workload};
+use super::{AffinityRules, Dependency, NodeOrder, NodeScope, PlacementRules, Versions, Workload};
 use crate::{
     goal::Goal,
     settings::{UpdateOverrides, UpdateSettings},
@@ -44,6 +44,8 @@ impl Workload {
             scope: scope(policy, &document.scope),
             versions,
             placement: placement(policy, document),
+            parents: Dependency::list(policy, &document.parents),
+            children: Dependency::list(policy, &document.children),
             restart: document.restart,
             update: supervised(&document.update, document, hub),
             rollback: supervised(&document.rollback, document, hub),

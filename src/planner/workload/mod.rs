@@ -7,6 +7,7 @@
 mod action;
 mod adoption;
 mod affinity;
+mod dependency;
 mod document;
 mod instance;
 mod record;
@@ -18,9 +19,10 @@ mod user_action;
 mod versions;
 mod workload_unit;
 
-pub use action::WorkloadAction;
+pub use action::{InstanceSummary, WorkloadAction};
 pub use adoption::{LiveAgreement, adopt};
 pub use affinity::{AffinityRules, Partner};
+pub use dependency::Dependency;
 pub use document::HubDefaults;
 pub use instance::{Failure, Instance};
 pub use record::{TaskSpec, WorkloadRecord};

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{HubDefaults, UserAction, Versions, Workload};
+use super::{Dependency, HubDefaults, UserAction, Versions, Workload};
 use crate::{
     facts::{DeploymentPolicyFacts, VersionChoice},
     stable_hash::stable_hash,
@@ -92,6 +92,9 @@ pub struct WorkloadRecord {
     /// The action of a user that is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<UserAction>,
+    /// What must be down before an instance is stopped, also after the policy was deleted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<Dependency>,
     /// When the exchange stored the policy that was taken over last.
     pub written_at: Option<Timestamp>,
     /// Number of writes of the row.
@@ -113,6 +116,7 @@ impl WorkloadRecord {
             is_frozen: false,
             is_stopped: false,
             action: None,
+            children: children(policy),
             written_at: policy.last_updated,
             revision: 1,
             specs: vec![(versions.current.number, spec)],
@@ -126,8 +130,8 @@ impl WorkloadRecord {
         if self.written_at == policy.last_updated && versions == self.versions {
             return None;
         }
-        let mut next =
-            Self { versions, written_at: policy.last_updated, revision: self.revision + 1, ..self.clone() };
+        let (written_at, revision) = (policy.last_updated, self.revision + 1);
+        let mut next = Self { versions, children: children(policy), written_at, revision, ..self.clone() };
         let event = if versions == self.versions {
             // What failed may succeed with other settings.
             self.update.is_paused().then_some(UpdateEvent::Resume)
@@ -142,6 +146,11 @@ impl WorkloadRecord {
             next.specs.push((versions.current.number, spec));
         }
         Some(next)
+    }
+
+    /// Returns the row of a deleted policy whose children are not waited for.
+    pub fn without_children(&self) -> Self {
+        Self { children: Vec::new(), revision: self.revision + 1, ..self.clone() }
     }
 
     /// Returns what a version runs.
@@ -173,6 +182,11 @@ impl WorkloadRecord {
     pub fn without_specs(&self) -> Self {
         Self { specs: Vec::new(), ..self.clone() }
     }
+}
+
+fn children(policy: &DeploymentPolicyFacts) -> Vec<Dependency> {
+    let document = policy.orchestration.document.as_ref();
+    document.map_or_else(Vec::new, |document| Dependency::list(&policy.id, &document.children))
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use evenkeel_domain::{
 };
 use evenkeel_ids::{NodeId, PolicyId};
 
-use super::{AffinityRules, HubDefaults, NodeScope, UserAction, Versions};
+use super::{AffinityRules, Dependency, HubDefaults, NodeScope, Partner, UserAction, Versions};
 use crate::{goal::Goal, settings::UpdateSettings};
 
 /// A workload: one deployment policy.
@@ -24,6 +24,10 @@ pub struct Workload {
     pub versions: Versions,
     /// Where instances go.
     pub placement: PlacementRules,
+    /// What must be up before an instance starts.
+    pub parents: Vec<Dependency>,
+    /// What must be down before an instance is stopped.
+    pub children: Vec<Dependency>,
     /// What happens when a task ends.
     pub restart: Restart,
     /// How a new version is brought to the slots.
@@ -42,6 +46,11 @@ impl Workload {
     /// Returns the workload of a policy without `orchestration`: one instance on every node that the policy selects.
     pub fn new(policy: PolicyId, digest: u64) -> Self {
         Self::of_document(&policy, &Orchestration::default(), Versions::new(digest), &HubDefaults::default())
+    }
+
+    /// Returns the parents and children.
+    pub fn dependencies(&self) -> impl Iterator<Item = &Partner> {
+        self.parents.iter().chain(&self.children).map(|dependency| &dependency.partner)
     }
 
     /// Returns whether nodes are ranked by their statistics.

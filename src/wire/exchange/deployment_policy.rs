@@ -9,7 +9,16 @@ use utoipa::{IntoParams, ToSchema};
 use super::orchestration::Orchestration;
 use super::shared::{OneProperty, OneSecretBinding, int_map, text_map};
 use super::user_input::UserInputService;
-use super::{lenient, response};
+use super::{lenient, query, response};
+
+/// How a deployment policy is removed.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(default)]
+pub struct RemovalQuery {
+    /// The instances stop although workloads in `orchestration.children` are up.
+    #[serde(deserialize_with = "query::optional_flag")]
+    pub force: Option<bool>,
+}
 
 /// Publishes or replaces a deployment policy.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

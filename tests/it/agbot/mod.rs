@@ -5,6 +5,7 @@ mod affinity;
 mod capable;
 mod claim_batch;
 mod crash;
+mod dependency;
 mod drain;
 mod events;
 pub(crate) mod failover;

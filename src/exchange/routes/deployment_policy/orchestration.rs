@@ -1,11 +1,15 @@
 //! The document `orchestration` of a deployment policy as it is stored.
 
+use std::collections::BTreeMap;
+
+use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_domain::orchestration::object::without_nulls;
+use evenkeel_domain::orchestration::relations::find_cycle;
 use evenkeel_domain::orchestration::supported::supported_orchestration;
-use evenkeel_exchange_store::node_task;
+use evenkeel_exchange_store::{deployment_policy, node_task};
 use evenkeel_ids::PolicyId;
 use evenkeel_store::PgConnection;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::ApiError;
 
@@ -45,6 +49,43 @@ pub(super) async fn require_same_form(
     Err(ApiError::state_conflict(format!(
         "mode change needs delete and create: nodes have tasks of deployment policy {policy}, so that mode and scope.type cannot change"
     )))
+}
+
+/// Refuses parents and children that could never all be up, or down.
+///
+/// The policies of an organization that name others are written one after the other, so that no two of them close a cycle together.
+///
+/// # Errors
+/// 400 with the cycle.
+///
+/// # Source
+/// Orchestration 1.2, A8.7.
+pub(super) async fn require_no_cycle(
+    conn: &mut PgConnection,
+    (org, id): (&str, &str),
+    next: Option<&Value>,
+) -> Result<(), ApiError> {
+    let names_others = |document: &&Value| {
+        ["parents", "children"]
+            .iter()
+            .any(|name| document[name].as_array().is_some_and(|list| !list.is_empty()))
+    };
+    let Some(next) = next.filter(names_others) else { return Ok(()) };
+    deployment_policy::lock_relations(conn, org).await?;
+    let stored = deployment_policy::list_relations(conn, org).await?;
+    let own = PolicyId::new(org, id);
+    let relations = json!({"parents": next["parents"], "children": next["children"]});
+    let documents = stored.into_iter().map(|(policy, relations)| (PolicyId::new(org, &policy), relations));
+    let mut policies = BTreeMap::new();
+    for (policy, relations) in documents.chain([(own.clone(), relations)]) {
+        let read = Orchestration::of_policy(&policy, relations)
+            .map_err(|error| ApiError::internal(format!("the stored relations of {policy}: {error}")))?;
+        policies.insert(policy, read);
+    }
+    match find_cycle(&own, &policies) {
+        Some(cycle) => Err(ApiError::invalid_input(cycle.to_string())),
+        None => Ok(()),
+    }
 }
 
 /// The members that cannot change while there are tasks.

@@ -1,22 +1,26 @@
 //! Publishing, replacing and removing deployment policies.
 
+use std::iter;
+
 use evenkeel_access::{Permission, right};
 use evenkeel_api::NoContent;
+use evenkeel_exchange_store::change::Change;
 use evenkeel_exchange_store::deployment_policy::{self, DeploymentPolicyRow};
 use evenkeel_exchange_store::node_limit::lock_owner;
 use evenkeel_exchange_store::referenced_service::ServiceReference;
 use evenkeel_ids::UserId;
 use evenkeel_store::PgConnection;
-use evenkeel_wire::exchange::deployment_policy::{DeployedService, PostDeploymentPolicy};
+use evenkeel_wire::exchange::deployment_policy::{DeployedService, PostDeploymentPolicy, RemovalQuery};
 use evenkeel_wire::exchange::shared::default_node_health;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::orchestration::{require_same_form, stored_orchestration};
+use super::orchestration::{require_no_cycle, require_same_form, stored_orchestration};
 use super::{absent, change};
 use crate::ApiError;
 use crate::error::{Created, created};
-use crate::extract::Body;
+use crate::extract::{Body, Query};
+use crate::feed::visibility::POLICY_REMOVAL;
 use crate::operation::{Op, ResourcePath};
 use crate::routes::reference::{
     ConstraintWarnings, Warned, require_services, require_user_input, require_version, service_id_base,
@@ -38,6 +42,7 @@ pub(super) async fn create_deployment_policy(
         lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
         let owned = deployment_policy::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
         require_below_limit("deployment policies", owned, exchange.settings().limits.deployment_policies)?;
+        require_no_cycle(&mut tx, (org, id), row.orchestration.as_ref()).await?;
         deployment_policy::insert(&mut tx, &row).await?;
         tx.finish([change(org, id, "created")])
     })
@@ -66,6 +71,7 @@ pub(super) async fn replace_deployment_policy(
         let stored = deployment_policy::lock(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
         let (before, after) = (stored.orchestration.as_ref(), row.orchestration.as_ref());
         require_same_form(&mut tx, (org, id), before, after).await?;
+        require_no_cycle(&mut tx, (org, id), after).await?;
         deployment_policy::update(&mut tx, &row).await?;
         tx.finish([change(org, id, "created/modified")])
     })
@@ -74,15 +80,18 @@ pub(super) async fn replace_deployment_policy(
 }
 
 pub(super) async fn delete_deployment_policy(
-    op: Op<ResourcePath>,
+    op: Op<ResourcePath, Query<RemovalQuery>>,
     permission: Permission<right::DeploymentPolicyWrite>,
 ) -> Result<NoContent, ApiError> {
-    let Op { path: ResourcePath { org, id }, .. } = &op;
+    let Op { path: ResourcePath { org, id }, parameters: Query(query), .. } = &op;
+    let is_forced = query.force == Some(true);
     op.write(&permission, "deployment_policy.delete", async |mut tx| {
         if !deployment_policy::delete(&mut tx, org, id).await? {
             return Err(absent(org, id));
         }
-        tx.finish([change(org, id, "deleted")])
+        let deleted = change(org, id, "deleted");
+        let forced = is_forced.then(|| Change { resource: POLICY_REMOVAL, ..deleted.clone() });
+        tx.finish(iter::once(deleted).chain(forced))
     })
     .await?;
     Ok(NoContent)

@@ -8,7 +8,7 @@ use evenkeel_ids::{GroupId, NodeId, PolicyId, ServiceKey, TaskId};
 use jiff::Timestamp;
 
 use crate::{
-    change::{CommittedRows, GroupState},
+    change::{CommittedRows, GroupState, Independent},
     claims::{Claim, Phase, Purpose, Scope},
     facts::{Availability, HaGroupFacts},
     fixture::at,
@@ -283,6 +283,7 @@ impl World {
             part_count: 1,
             gone_parts: &[],
             unsettled_partners: &self.unsettled_partners,
+            dependencies: &Independent,
             grace_until: None,
             settings: self.settings,
         };

@@ -96,6 +96,7 @@ fn full_reconcile_and_one_failure_of_ten_thousand_slots_are_quick() {
         part_count: 1,
         gone_parts: &[],
         unsettled_partners: &[],
+        dependencies: &crate::change::Independent,
         grace_until: None,
         settings: world.settings,
     };

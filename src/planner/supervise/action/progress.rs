@@ -9,7 +9,7 @@ use super::{ending_text, is_of_action};
 use crate::{
     place::{Elimination, NodeTable, UnitNode},
     usage::later,
-    workload::{ActionGoal, Task, UserAction, Workload},
+    workload::{ActionGoal, DesiredState, Task, UserAction, Workload},
 };
 
 /// What a workload unit has.
@@ -157,9 +157,10 @@ pub(crate) fn progress(
 /// Returns when a start takes too long. What a gate blocks has no deadline: it is shown, and the user may abort.
 fn deadline(action: &UserAction, goal: &ActionGoal, view: &UnitView<'_>) -> Option<Timestamp> {
     let secs = view.workload.update.start_timeout_secs;
-    let starting = view.tasks.iter().filter(|task| is_of_action(task, action) && task.is_live());
-    let since = starting.filter_map(|task| task.desired_at).max();
+    let starting = || view.tasks.iter().filter(|task| is_of_action(task, action) && task.is_live());
+    let since = starting().filter_map(|task| task.desired_at).max();
     match goal {
+        ActionGoal::Started if starting().any(|task| task.desired == DesiredState::Ready) => None,
         ActionGoal::Started => Some(later(since.unwrap_or(action.accepted_at), secs)),
         ActionGoal::Restarted { .. } => since.map(|since| later(since, secs)),
         _ => None,

@@ -1,0 +1,98 @@
+//! How a workload stands for those that depend on it: its availability, and whether one of its instances starts or stops.
+//!
+//! Source: orchestration A8.1, A8.2, A9.3.
+
+use evenkeel_ids::{NodeId, PolicyId, ServiceKey};
+use jiff::Timestamp;
+
+use super::{Window, agreements, part::Source, status_of};
+use crate::{
+    agreement::Agreement,
+    goal::Avail,
+    model::{Liveness, Model, Observed, UnitRecord},
+    place::NodeState,
+    workload::{DesiredState, SlotTasks, Task},
+};
+
+/// What a dependency is judged by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// Its availability.
+    pub avail: Avail,
+    /// Whether an instance starts or stops, or waits for its own parents or children.
+    pub is_changing: bool,
+}
+
+/// Returns how a workload stands, or its instance on one node; none when it does not exist.
+pub(crate) fn standing_of(
+    model: &Model,
+    policy: &PolicyId,
+    node: Option<&NodeId>,
+    now: Timestamp,
+) -> Option<Standing> {
+    let Some(facts) = model.policy(policy) else {
+        // What ran when it was deleted stops.
+        let mut left = model.workload_units_of(policy).flat_map(|(_, unit)| unfinished(unit));
+        return left.next().map(|_| Standing { avail: Avail::Up, is_changing: true });
+    };
+    let wanted: Vec<&UnitRecord> =
+        model.workload_units_of(policy).map(|(_, unit)| unit).filter(|unit| unit.is_wanted).collect();
+    let is_there = |task: &&Task| node.is_none() || task.node.as_ref() == node;
+    let is_orchestrated = facts.orchestration.document.is_some();
+    let is_changing = if is_orchestrated {
+        wanted.iter().any(|unit| {
+            waits(unit) || unfinished(unit).filter(is_there).any(|task| is_transition(unit, task, now))
+        })
+    } else {
+        let mut live = model.agreements_of(policy).filter(|one| node.is_none_or(|node| one.node == *node));
+        live.any(|agreement| is_starting(model, agreement, now))
+    };
+    let avail = match node {
+        None => status_of(model, policy, &Window::default(), now)?.avail,
+        Some(node) if is_orchestrated => {
+            let source = Source::new(model, policy, now)?;
+            let holding = wanted.iter().find(|unit| unit.table.number(node).is_some());
+            holding.map_or(Avail::Down, |unit| source.avail_on(unit, node))
+        }
+        Some(node) => agreements::avail(model, node, model.live_agreement(node, policy), now),
+    };
+    Some(Standing { avail, is_changing })
+}
+
+/// Returns how the agreements of a service on a node stand, those of one policy apart.
+pub(crate) fn standing_of_service(
+    model: &Model,
+    service: &ServiceKey,
+    node: &NodeId,
+    but: &PolicyId,
+    now: Timestamp,
+) -> Standing {
+    let is_meant = |one: &&Agreement| one.service_key == *service && one.policy != *but;
+    let live: Vec<&Agreement> = model.live_on(node).filter(is_meant).collect();
+    let is_up = live.iter().any(|one| model.observed(one, now) == Observed::Running);
+    let is_changing = live.iter().any(|one| is_starting(model, one, now));
+    Standing { avail: if is_up { Avail::Up } else { Avail::Down }, is_changing }
+}
+
+fn is_starting(model: &Model, agreement: &Agreement, now: Timestamp) -> bool {
+    model.liveness(&agreement.node, now) == Liveness::Alive
+        && model.observed(agreement, now) != Observed::Running
+}
+
+fn unfinished(unit: &UnitRecord) -> impl Iterator<Item = &Task> {
+    unit.slots.values().flat_map(SlotTasks::iter).filter(|task| !task.is_stopped())
+}
+
+fn waits(unit: &UnitRecord) -> bool {
+    unit.blocked.iter().any(|(_, blocked)| blocked.is_of_dependency())
+}
+
+/// Returns whether a task starts or stops on a node that would say so.
+fn is_transition(unit: &UnitRecord, task: &Task, now: Timestamp) -> bool {
+    let row = task.node.as_ref().and_then(|node| unit.table.find(node));
+    if row.is_none_or(|row| row.state != NodeState::Ready) {
+        return false;
+    }
+    let is_ready = task.desired == DesiredState::Ready && now < task.start_at;
+    !task.is_wanted() || !task.is_running() && !is_ready
+}
