@@ -106,6 +106,7 @@ fn draw(world: &mut World, policy: &PolicyId, mode: &str) -> Value {
         document["timers"] = json!({"readyPeriodSeconds": world.between(0, 6)});
     }
     draw_affinity(world, policy, &mut document);
+    draw_dependencies(world, policy, &mut document);
     document
 }
 
@@ -179,6 +180,20 @@ fn draw_affinity(world: &mut World, policy: &PolicyId, document: &mut Value) {
     let name = &names[world.between(0, last) as usize];
     document["placement"]["affinity"] = json!({list: [name]});
     document["timers"]["affinityWaitSeconds"] = json!(world.between(1, 20));
+}
+
+/// In the other half of the schedules with workloads these have parents or children, those that come before them in the order of
+/// their names, so that there is no cycle.
+fn draw_dependencies(world: &mut World, policy: &PolicyId, document: &mut Value) {
+    if world.seed % 6 != 3 || !world.chance(0.5) {
+        return;
+    }
+    let relation = ["parents", "children"][(world.seed / 6 % 2) as usize];
+    let known = world.exchange.policies.keys().map(|policy| policy.name().to_owned());
+    let names: Vec<String> = known.filter(|name| name.as_str() < policy.name()).collect();
+    if let Some(name) = pick(world, &names) {
+        document[relation] = json!([name]);
+    }
 }
 
 /// Sometimes a user acts on a workload.

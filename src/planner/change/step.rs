@@ -84,6 +84,14 @@ impl Cause {
         self == Self::User { force: true }
     }
 
+    /// Returns whether an instance that starts for it is placed by itself, so that another node may contest the start.
+    ///
+    /// # Source
+    /// Orchestration A9.5.
+    pub fn is_contested(self) -> bool {
+        matches!(self, Self::Scale | Self::NodeLost | Self::TaskFailed | Self::Incompatible)
+    }
+
     /// Returns whether the step belongs to an update or a rollback.
     pub fn is_update(self) -> bool {
         matches!(self, Self::Update | Self::Rollback)

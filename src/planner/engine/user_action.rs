@@ -128,11 +128,11 @@ impl<'a> Accepting<'a> {
         if let Some(node) = self.request.node {
             let part = self.part_of(node)?;
             part.check_destination(node)?;
-            if part.has_live(node) {
+            if part.started().any(|task| task.node.as_ref() == Some(node)) {
                 return conflict(format!("{} runs on {node} already", self.policy()));
             }
             let other = part
-                .live()
+                .started()
                 .find_map(|task| task.node.clone())
                 .filter(|_| self.workload.goal.is_exclusive() && !self.request.is_forced);
             if let Some(other) = other {
@@ -320,6 +320,11 @@ impl<'a> Candidate<'a> {
 
     fn live(&self) -> impl Iterator<Item = &'a Task> {
         self.tasks().filter(|task| task.is_live())
+    }
+
+    /// Returns the tasks that run, or are to run whatever another node does.
+    fn started(&self) -> impl Iterator<Item = &'a Task> {
+        self.live().filter(|task| !task.is_claim())
     }
 
     fn has_live(&self, node: &NodeId) -> bool {

@@ -172,7 +172,7 @@ impl Model {
             for (unit_id, unit) in self.engine.units_of(&policy) {
                 let Some(old) = unit.table.find(&node) else { continue };
                 let is_other = affinity != old.affinity;
-                let is_due = waits_for_partners(unit) || is_other && (unit.is_waiting() || is_per_node);
+                let is_due = waits_for_partners(unit) || is_other && (unit.is_open() || is_per_node);
                 let row = is_other.then(|| UnitNode { affinity: affinity.clone(), ..old.clone() });
                 found.push((unit_id.clone(), row, is_due));
             }

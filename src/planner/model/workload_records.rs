@@ -61,9 +61,14 @@ pub struct UnitRecord {
 }
 
 impl UnitRecord {
-    /// Returns whether the change of a node may let something proceed.
+    /// Returns whether something waits for more than a time.
     pub(crate) fn is_waiting(&self) -> bool {
         self.blocked.iter().any(|(_, blocked)| !blocked.ends_by_time()) || self.unplaced.is_some()
+    }
+
+    /// Returns whether the change of a node may let something proceed, or contest a claim.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.blocked.is_empty() || self.unplaced.is_some()
     }
 
     fn note(&mut self, report: &UnitReport) {

@@ -355,7 +355,7 @@ impl Model {
             Some(UnitNode { is_member, ..found })
         };
         let nodes = all.filter_map(row).collect();
-        let is_due = unit.is_waiting() || workload.goal.is_per_node();
+        let is_due = unit.is_open() || workload.goal.is_per_node();
         self.engine.put_table(unit_id, NodeTable::new(nodes, workload.placement.max_per_node));
         if is_due {
             self.engine.touched.insert((unit_id.clone(), None));
@@ -382,7 +382,7 @@ impl Model {
                 if found.state != old.state {
                     turned.push(unit_id.policy.clone());
                 }
-                let is_concerned = unit.is_waiting() || workload.goal.is_per_node();
+                let is_concerned = unit.is_open() || workload.goal.is_per_node();
                 let is_due = is_concerned && !found.differs_in_rank_only(old);
                 changed.push((unit_id.clone(), found, is_due));
             }

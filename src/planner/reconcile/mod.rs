@@ -29,6 +29,7 @@ use crate::{
 pub use dry_run::{DryRun, ExpectedChange, ExpectedKind, dry_removal, dry_run};
 pub(crate) use leaders::leaders_of;
 pub(crate) use pass::UnitPass;
+pub(crate) use placing::has_stayed;
 pub use plan::{InstanceFailure, TaskChange, UnitEvent, UnitPlan};
 pub use unit_nodes::{Instances, unit_node, unit_nodes};
 

@@ -36,6 +36,8 @@ pub(crate) struct UnitPass<'a> {
     pub(super) elimination: Option<Elimination>,
     /// What a user's action wants of the workload unit, while that is not reached.
     pub action_goal: Option<&'a ActionGoal>,
+    /// Tasks that claim a node which another one contests.
+    pub contested: BTreeSet<TaskId>,
     /// Slots that differ from the facts.
     changed: BTreeMap<Slot, SlotTasks>,
     /// Slots with something to start.
@@ -60,6 +62,7 @@ impl<'a> UnitPass<'a> {
             pending: Vec::new(),
             elimination: None,
             action_goal: None,
+            contested: BTreeSet::new(),
             changed: BTreeMap::new(),
             starting: BTreeSet::new(),
             groups: BTreeMap::new(),
@@ -69,6 +72,7 @@ impl<'a> UnitPass<'a> {
         for (slot, tasks) in facts.observed {
             tasks.iter().for_each(|task| pass.observe(slot, task));
         }
+        pass.contested = crate::supervise::contest::contested(&pass);
         pass
     }
 

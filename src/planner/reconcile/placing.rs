@@ -167,24 +167,23 @@ fn want(pass: &UnitPass<'_>, task: &Task) -> Want {
     Want { preferred: last.and_then(number), avoided: live.and_then(number) }
 }
 
-/// Returns whether a task that was placed by itself waits for the ready period, and may lose its node to another one until then.
-pub(super) fn is_contested(task: &Task) -> bool {
-    matches!(task.cause, Cause::Scale | Cause::NodeLost | Cause::TaskFailed | Cause::Incompatible)
-}
-
 /// Another node than before waits for the ready period, in which a better one may appear.
 fn start_of(pass: &UnitPass<'_>, task: &Task, node: &NodeId) -> Timestamp {
-    let earlier = pass.tasks(&task.slot).iter().filter(|one| one.id != task.id);
-    let stayed = earlier.into_iter().find_map(|one| one.node.as_ref()) == Some(node);
-    let ready_at = ready_at(pass, task).filter(|_| !stayed);
+    let ready_at = ready_at(pass, task).filter(|_| !has_stayed(pass, task, node));
     ready_at.map_or(task.start_at, |at| task.start_at.max(at))
+}
+
+/// Returns whether the task before was on the same node.
+pub(crate) fn has_stayed(pass: &UnitPass<'_>, task: &Task, node: &NodeId) -> bool {
+    let earlier = pass.tasks(&task.slot).iter().filter(|one| one.generation < task.generation);
+    earlier.into_iter().find_map(|one| one.node.as_ref()) == Some(node)
 }
 
 /// Returns the end of a ready period that begins now; none when no other node could contest the start.
 pub(super) fn ready_at(pass: &UnitPass<'_>, task: &Task) -> Option<Timestamp> {
     let is_alone = pass.facts.table.members().len() < 2;
     let ready_secs = pass.facts.workload.goal.ready_secs;
-    (is_contested(task) && !is_alone && ready_secs > 0).then(|| later(pass.now, ready_secs))
+    (task.cause.is_contested() && !is_alone && ready_secs > 0).then(|| later(pass.now, ready_secs))
 }
 
 fn unplaced_step(pass: &UnitPass<'_>, task: &Task) -> Step {

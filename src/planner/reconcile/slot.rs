@@ -6,17 +6,15 @@ use evenkeel_domain::orchestration::{OnExhausted, OnViolation, RestartCondition}
 use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 
-use super::{
-    UnitPass, lost,
-    placing::{self, is_contested},
-};
+use super::{UnitPass, lost, placing};
 use crate::{
     change::{Cause, Change, Gate, Step},
     facts::Availability,
     place::UnitNode,
     report::Blocked,
     settings::UpdateOrder,
-    supervise::{RestartVerdict, tasks_to_delete},
+    supervise::{RestartVerdict, ending_text, tasks_to_delete},
+    usage::later,
     workload::{ActionGoal, DesiredState, Slot, Task},
 };
 
@@ -33,8 +31,10 @@ enum Trouble {
     Drained,
     /// Its node should not have it.
     Misplaced,
-    /// It was to start on its node, which has become no candidate.
-    Outdated,
+    /// It was to start on its node, which another one contests, or which has become no candidate.
+    Contested,
+    /// It did not get running on a node on which it was started for the first time.
+    StartFailed,
 }
 
 /// Plans what a slot's tasks need, apart from the update.
@@ -54,11 +54,14 @@ pub(super) fn settle(pass: &mut UnitPass<'_>, slot: &Slot) {
             Some(Trouble::Incompatible) => give_up(pass, slot, &task, Cause::Incompatible),
             // A user's action goes first (P7).
             Some(Trouble::Drained | Trouble::Misplaced) if is_held(pass) => {}
-            Some(Trouble::Outdated) => drop_claim(pass, slot, &task),
+            Some(Trouble::Contested) => drop_claim(pass, slot, &task),
+            Some(Trouble::StartFailed) => leave_node(pass, slot, &task),
             Some(Trouble::Drained) => relocate(pass, slot, &task, Cause::Drain),
             Some(Trouble::Misplaced) => relocate(pass, slot, &task, Cause::Cure),
         }
     }
+    let deadline = pass.tasks(slot).wanted().next().and_then(|task| start_deadline(pass, task));
+    deadline.into_iter().for_each(|until| pass.wake(until));
     lost::give_up_orphans(pass, slot);
     note_pending(pass, slot);
 }
@@ -94,6 +97,9 @@ fn trouble(pass: &UnitPass<'_>, task: &Task) -> Option<Trouble> {
     if is_unfit {
         return Some(Trouble::Incompatible);
     }
+    if is_failed_start(pass, task) {
+        return Some(Trouble::StartFailed);
+    }
     if task.state.is_ended() {
         return Some(Trouble::Ended);
     }
@@ -102,15 +108,59 @@ fn trouble(pass: &UnitPass<'_>, task: &Task) -> Option<Trouble> {
         return Some(Trouble::Drained);
     }
     let has_bad_neighbors = node.affinity.hard.is_some() && !goal.is_per_node();
-    if has_bad_neighbors
-        && goal.moves_by_itself()
-        && task.desired == DesiredState::Ready
-        && is_contested(task)
-    {
-        return Some(Trouble::Outdated);
+    if pass.contested.contains(&task.id) {
+        return Some(Trouble::Contested);
     }
     let is_violating = is_moving && (!node.expression.is_passed() || has_bad_neighbors) && !node.is_pinned;
     (!node.is_member || is_violating).then_some(Trouble::Misplaced)
+}
+
+/// Returns whether a task is started on its node for the first time, and leaves it if that fails.
+///
+/// Updates and users' actions judge their tasks themselves, and what has run on the node is restarted there.
+fn is_first_start(pass: &UnitPass<'_>, task: &Task) -> bool {
+    let workload = pass.facts.workload;
+    let may_leave = workload.goal.moves_by_itself()
+        && !workload.goal.is_per_node()
+        && workload.restart.on_exhausted == OnExhausted::Switch;
+    let is_supervised = task.cause.is_update() || matches!(task.cause, Cause::User { .. });
+    let has_run = |one: &Task| one.running_at.is_some() && one.node == task.node && one.spec == task.spec;
+    may_leave && !is_supervised && !pass.tasks(&task.slot).iter().any(has_run)
+}
+
+/// Returns when a first start takes too long; none for other tasks.
+fn start_deadline(pass: &UnitPass<'_>, task: &Task) -> Option<Timestamp> {
+    let is_starting = task.desired == DesiredState::Running && !task.state.is_ended();
+    let since = task.desired_at.filter(|_| is_starting && is_first_start(pass, task))?;
+    Some(later(since, pass.facts.workload.update.start_timeout_secs))
+}
+
+/// Returns whether the first start on a node failed.
+///
+/// # Source
+/// Orchestration A9.7.
+fn is_failed_start(pass: &UnitPass<'_>, task: &Task) -> bool {
+    match task.state.is_ended() {
+        true => task.ended_by_itself() && is_first_start(pass, task),
+        false => start_deadline(pass, task).is_some_and(|until| pass.now >= until),
+    }
+}
+
+/// Marks the node of a task that did not get running there, and lets another one be chosen.
+fn leave_node(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task) {
+    let Some(node) = task.node.clone() else { return };
+    let step = step(pass, slot, Change::Start { node: node.clone() }, Cause::TaskFailed);
+    if let Some(blocked) = crate::change::GateFacts::frozen(pass, &step) {
+        return pass.block(&step, blocked);
+    }
+    let why = match task.state.is_ended() {
+        true => ending_text(task),
+        false => format!("was not seen running within {} s", pass.facts.workload.update.start_timeout_secs),
+    };
+    pass.emit("instance.start-failed", Some(slot), Some(&node), why.clone());
+    pass.raise(slot, &task.id, DesiredState::Shutdown);
+    pass.fail_node(&node, task.spec.number, why);
+    replace_elsewhere(pass, slot, task, Cause::TaskFailed, pass.now);
 }
 
 /// Stops what a newer task of the slot has replaced, and what does not run beside it.

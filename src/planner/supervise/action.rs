@@ -146,7 +146,7 @@ fn is_late(pass: &mut UnitPass<'_>, task: &Task, timeout_secs: u64) -> bool {
     pass.now >= until
 }
 
-fn ending_text(task: &Task) -> String {
+pub(crate) fn ending_text(task: &Task) -> String {
     match &task.state {
         TaskState::Ended(Ending::Failed { error, .. } | Ending::Rejected { error }) if !error.is_empty() => {
             error.clone()
@@ -162,6 +162,12 @@ fn step(pass: &UnitPass<'_>, slot: &Slot, change: Change, cause: Cause) -> Step 
 /// Starts an instance on a node that the user named.
 fn start_on(pass: &mut UnitPass<'_>, node: &NodeId, cause: Cause) {
     pass.pin(node, true);
+    // What only claims a node gives way (A9.5).
+    for claim in all_tasks(pass).into_iter().filter(Task::is_claim) {
+        if pass.facts.workload.goal.is_exclusive() || claim.node.as_ref() == Some(node) {
+            pass.raise(&claim.slot, &claim.id, DesiredState::Shutdown);
+        }
+    }
     let is_there = |task: &Task| task.is_live() && task.node.as_ref() == Some(node);
     if !all_tasks(pass).iter().any(is_there) {
         let slot = pass.free_slot(node);

@@ -4,11 +4,13 @@
 //! Sources: orchestration B10 to B13.
 
 pub(crate) mod action;
+pub(crate) mod contest;
 mod reaper;
 mod restart;
 pub(crate) mod update;
 mod update_status;
 
+pub(crate) use action::ending_text;
 pub use reaper::tasks_to_delete;
 pub use restart::{Verdict as RestartVerdict, judge as judge_restart};
 pub use update_status::{

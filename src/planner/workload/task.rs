@@ -115,6 +115,12 @@ impl Task {
         self.state.is_ended() || self.node.is_none()
     }
 
+    /// Returns whether the task only claims its node: it starts later, unless a better node contests that.
+    pub fn is_claim(&self) -> bool {
+        let is_held = self.desired == DesiredState::Ready && self.node.is_some();
+        is_held && !self.state.is_ended() && self.cause.is_contested()
+    }
+
     /// Returns whether the task ended although nobody had requested it.
     pub fn ended_by_itself(&self) -> bool {
         let is_requested = matches!(self.state, TaskState::Ended(Ending::Shutdown | Ending::Orphaned));

@@ -44,7 +44,14 @@ async fn is(hub: &Hub, name: &str, node: &str, avail: &str, monitor: &str) -> Va
     .await
 }
 
+/// Requests an action, as soon as the one before is over.
 async fn act(hub: &Hub, name: &str, action: &str) {
+    if action != "abort" {
+        eventually("no action is in progress", || async {
+            status(hub, name).await["action"].is_null().then_some(())
+        })
+        .await;
+    }
     let (status, body) =
         hub.call("POST", &format!("{POLICIES}/{name}/actions/{action}"), Some(json!({}))).await;
     assert_eq!(status, 202, "{body}");

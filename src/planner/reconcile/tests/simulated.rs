@@ -8,7 +8,7 @@ use evenkeel_ids::{GroupId, NodeId, PolicyId, ServiceKey, TaskId};
 use jiff::Timestamp;
 
 use crate::{
-    change::{CommittedRows, GroupState, Independent},
+    change::{Cause, CommittedRows, GroupState, Independent},
     claims::{Claim, Phase, Purpose, Scope},
     facts::{Availability, HaGroupFacts},
     fixture::at,
@@ -129,6 +129,32 @@ impl World {
         if let Some(one) = self.nodes.iter_mut().find(|one| one.id == id) {
             change(one);
         }
+        self.is_changed = true;
+    }
+
+    /// Adds a task to the first slot, as it would be in a row.
+    pub fn put_task(&mut self, change: impl FnOnce(Task) -> Task) {
+        let task = Task {
+            id: TaskId::from_text("given"),
+            unit_id: self.unit_id.clone(),
+            slot: Slot::Number(1),
+            generation: 1,
+            spec: self.workload.versions.current,
+            node: None,
+            agreement: None,
+            desired: DesiredState::Ready,
+            state: TaskState::Pending,
+            seq: 0,
+            cause: Cause::Scale,
+            created_at: self.now(),
+            start_at: self.now(),
+            desired_at: Some(self.now()),
+            state_at: self.now(),
+            running_at: None,
+            ended_at: None,
+        };
+        let task = change(task);
+        self.tasks.insert(task.id.clone(), task);
         self.is_changed = true;
     }
 
