@@ -10,6 +10,7 @@ use evenkeel_planner::{
     change::Cause,
     facts::{Availability, DeploymentPolicyFacts, Mode},
     goal::{Count, StartMode},
+    report::Blocked,
     workload::{
         DesiredState, HubDefaults, NodeOrder, Part, Partner, Slot, Task, UnitId, Workload, workload_units,
     },
@@ -246,11 +247,26 @@ pub(crate) fn waiting(world: &World) -> Vec<String> {
     let mut waiting = Vec::new();
     for policy in world.database.workloads.keys() {
         match workload_of(world, policy) {
+            _ if waits_for_others(world, policy) => {}
             Some((facts, workload)) => waiting.extend(waiting_in(world, facts, &workload)),
             None => waiting.push(format!("the rows of {policy} are still there")),
         }
     }
     waiting
+}
+
+/// Returns whether a workload names a parent for which it waits, or a child that still runs: that may last.
+fn waits_for_others(world: &World, policy: &PolicyId) -> bool {
+    let runs = |child: &str| {
+        let child = PolicyId::from_text(child);
+        instances(world, &child).next().is_some()
+    };
+    let known = world.agbots.iter().flat_map(|one| one.model.workload_units_of(policy));
+    known.flat_map(|(_, unit)| &unit.blocked).any(|(_, blocked)| match blocked {
+        Blocked::ParentNotUp { .. } => true,
+        Blocked::ChildUp { child } => runs(child),
+        _ => false,
+    })
 }
 
 fn waiting_in(world: &World, facts: &DeploymentPolicyFacts, workload: &Workload) -> Vec<String> {

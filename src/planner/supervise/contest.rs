@@ -23,7 +23,7 @@ pub(crate) fn contested(pass: &UnitPass<'_>) -> BTreeSet<TaskId> {
     if goal.is_per_node() || !goal.moves_by_itself() {
         return BTreeSet::new();
     }
-    let claims: Vec<(u32, &Task)> = claims(pass).collect();
+    let claims: Vec<Claim<'_>> = claims(pass).collect();
     if claims.is_empty() {
         return BTreeSet::new();
     }
@@ -32,29 +32,38 @@ pub(crate) fn contested(pass: &UnitPass<'_>) -> BTreeSet<TaskId> {
     if goal.start == StartMode::NaturalLeader && !pass.is_started_by_user() {
         candidates &= pass.leaders().natural.into_iter().collect::<RoaringBitmap>();
     }
-    let claimed: RoaringBitmap = claims.iter().map(|(number, _)| *number).collect();
-    let kept = if has_stable_order(pass) {
+    let open: RoaringBitmap = claims.iter().filter(|claim| claim.is_open).map(|claim| claim.node).collect();
+    let kept: RoaringBitmap = if has_stable_order(pass) && !open.is_empty() {
         let order = pass.ranking().order_of_candidates(&candidates).into_iter();
-        let open = order.filter(|number| claimed.contains(*number) || table.own(*number) == 0);
-        open.take(claimed.len() as usize).collect()
+        let free = order.filter(|number| open.contains(*number) || table.own(*number) == 0);
+        free.take(open.len() as usize).collect()
     } else {
-        candidates
+        candidates.clone()
     };
-    claims
-        .into_iter()
-        .filter(|(number, _)| !kept.contains(*number))
-        .map(|(_, task)| task.id.clone())
-        .collect()
+    let is_over = |claim: &&Claim<'_>| match claim.is_restart {
+        true => table.node(claim.node).affinity.hard.is_some(),
+        false => !if claim.is_open { &kept } else { &candidates }.contains(claim.node),
+    };
+    claims.iter().filter(is_over).map(|claim| claim.task.id.clone()).collect()
 }
 
-/// Returns the claims whose ready period is not over, each with its node.
-fn claims<'p>(pass: &'p UnitPass<'_>) -> impl Iterator<Item = (u32, &'p Task)> {
+/// A task that claims a node.
+struct Claim<'p> {
+    task: &'p Task,
+    node: u32,
+    /// Whether it waits for its delay on the node on which the task before was.
+    is_restart: bool,
+    /// Whether its ready period is not over, so that a better node contests it.
+    is_open: bool,
+}
+
+fn claims<'p>(pass: &'p UnitPass<'_>) -> impl Iterator<Item = Claim<'p>> {
     let tasks = pass.facts.slots.values().flat_map(SlotTasks::iter);
-    tasks.filter(|task| task.is_wanted() && task.is_claim() && pass.now < task.start_at).filter_map(|task| {
+    tasks.filter(|task| task.is_wanted() && task.is_claim()).filter_map(|task| {
         let node = task.node.as_ref()?;
-        // A restart on the same node only waits for its delay.
-        let number = pass.facts.table.number(node)?;
-        (!has_stayed(pass, task, node)).then_some((number, task))
+        let is_restart = has_stayed(pass, task, node);
+        let is_open = !is_restart && pass.now < task.start_at;
+        Some(Claim { task, node: pass.facts.table.number(node)?, is_restart, is_open })
     })
 }
 

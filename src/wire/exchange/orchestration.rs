@@ -10,8 +10,8 @@ use utoipa::openapi::schema::{
 };
 use utoipa::{PartialSchema, ToSchema};
 
-/// Most HA groups of a scope.
-const MOST_GROUPS: usize = 1_000;
+/// Most HA groups, or nodes, of a scope.
+const MOST_NAMES: usize = 1_000;
 
 /// Where the service of a deployment policy runs and how it is updated; what is left out is the hub's.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
@@ -28,38 +28,231 @@ pub struct Orchestration {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1)]
     pub version: Option<u32>,
-    /// How many copies there are.
+    /// How many instances there are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
-    /// Whether copies are started by themselves.
+    /// Whether instances are started and moved by themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub orchestrate: Option<Orchestrate>,
     /// On which nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
-    /// How copies are replaced by those of another version.
+    /// Number of instances, with the mode `replicated`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<u32>,
+    /// Limits of the number of instances, with the mode `flex`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flex: Option<Flex>,
+    /// Instances that one node may run, with the mode `replicated`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub max_per_node: Option<u32>,
+    /// Which node comes first, and which never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placement: Option<Placement>,
+    /// Policies, as `policy`, `org/policy` or `policy@node`, or services, as `svc:org/url`, that must be up before an instance starts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parents: Option<Vec<String>>,
+    /// The same for what must be down before a user's stop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub children: Option<Vec<String>>,
+    /// What happens when an instance ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restart: Option<Restart>,
+    /// How instances are replaced by those of another version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub update: Option<Update>,
-    /// What must hold in an HA group before a copy may stop.
+    /// How they return to the version before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollback: Option<Update>,
+    /// What must hold in an HA group before an instance may stop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ha: Option<Ha>,
+    /// Times to wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timers: Option<Timers>,
+    /// Of the workloads that are decided about at the same time, the smaller number comes first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 100)]
+    pub priority: Option<u8>,
 }
 
-/// How many copies there are.
+/// How many instances there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
     /// One on every node of the scope that the policy selects.
     Global,
-    /// One in each HA group of the scope, moved to the next member by name when its node is down or not selected any more.
+    /// A number of instances on the best nodes.
+    Replicated,
+    /// One instance, never two; in each HA group of the scope if there are groups.
     Failover,
+    /// A number of instances between limits.
+    Flex,
 }
 
-/// Whether copies are started by themselves.
+/// Limits of the number of instances.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Flex {
+    /// Fewer raise a warning.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min: Option<u32>,
+    /// More raise a warning; 0 is unlimited.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max: Option<u32>,
+    /// The number that is kept by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<u32>,
+}
+
+/// Which node comes first, and which never.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Placement {
+    /// The order in which nodes are preferred.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PlacementPolicy>,
+    /// Nodes that come first; the others follow.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nodes_order: Option<Vec<String>>,
+    /// By how many places the order is rotated, with the policy `shift`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shift: Option<u32>,
+    /// Expression that must be true on a node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 4096)]
+    pub expression: Option<String>,
+    /// Workloads on the same node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub affinity: Option<Affinity>,
+    /// What happens to an instance on a node on which it would not be placed any more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_violation: Option<OnViolation>,
+}
+
+/// The order in which nodes are preferred.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PlacementPolicy {
+    /// That of the document.
+    NodesOrder,
+    /// The smallest load over 15 minutes first.
+    LoadAvg,
+    /// The best score of load, free memory and free swap space first.
+    Score,
+    /// A static, pseudo-random order.
+    Spread,
+    /// The node of the last start first.
+    LastStart,
+    /// The order of the document, rotated.
+    Shift,
+    /// The fewest instances first.
+    LeastInstances,
+    /// No node is chosen by itself.
+    None,
+}
+
+/// Workloads on the same node: policies, as `policy` or `org/policy`, or services, as `svc:org/url`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Affinity {
+    /// Each must run there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hard: Option<Vec<String>>,
+    /// None may run there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hard_anti: Option<Vec<String>>,
+    /// Each should run there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub soft: Option<Vec<String>>,
+    /// None should run there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub soft_anti: Option<Vec<String>>,
+}
+
+/// What happens to an instance on a node on which it would not be placed any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnViolation {
+    /// It stays, and is reported.
+    Report,
+    /// It moves.
+    Move,
+}
+
+/// What happens when an instance ends.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Restart {
+    /// When it is started again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub condition: Option<RestartCondition>,
+    /// Pause before that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 604_800)]
+    pub delay_seconds: Option<u64>,
+    /// Restarts of a slot that are allowed; 0 is no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_attempts: Option<u32>,
+    /// Only restarts in this time count; 0 counts all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 604_800)]
+    pub window_seconds: Option<u64>,
+    /// What happens after the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_exhausted: Option<OnExhausted>,
+}
+
+/// When an instance that ended is started again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum RestartCondition {
+    /// Never.
+    None,
+    /// Unless it ended without an error.
+    OnFailure,
+    /// Always.
+    Any,
+}
+
+/// What happens after the last restart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum OnExhausted {
+    /// The slot stays down.
+    None,
+    /// Another node is tried.
+    Switch,
+}
+
+/// Times to wait.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Timers {
+    /// Time that a node must stay ready before an instance starts there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 3_600)]
+    pub ready_period_seconds: Option<u64>,
+    /// Time that an instance which a user stops or moves has to stop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 604_800)]
+    pub stop_timeout_seconds: Option<u64>,
+    /// Longest wait for workloads that soft affinity names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 604_800)]
+    pub affinity_wait_seconds: Option<u64>,
+}
+
+/// Whether instances are started and moved by themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Orchestrate {
-    /// Wherever the policy wants one and none runs.
+    /// Only users start them.
+    No,
+    /// They start on natural leaders only, with the modes `failover` and `flex`.
+    Start,
+    /// They start and move to the best available nodes.
     Ha,
 }
 
@@ -69,6 +262,11 @@ pub enum Orchestrate {
 pub enum Scope {
     /// On every node that the policy selects.
     Eligible,
+    /// On these nodes only.
+    Nodes {
+        /// Names of the nodes, `org/name` outside the organization of the policy, in the order of preference.
+        nodes: Vec<String>,
+    },
     /// On members of these HA groups only.
     HaGroups {
         /// Names of the groups, `org/name` outside the organization of the policy; `*` alone is every group.
@@ -84,7 +282,7 @@ impl PartialSchema for Scope {
         let groups = ArrayBuilder::new()
             .items(ObjectBuilder::new().schema_type(Type::String))
             .min_items(Some(1))
-            .max_items(Some(MOST_GROUPS))
+            .max_items(Some(MOST_NAMES))
             .description(Some(
                 "Names of the groups, `org/name` outside the organization of the policy; `*` alone is every group.",
             ));
@@ -92,6 +290,21 @@ impl PartialSchema for Scope {
             .property("type", kind("eligible"))
             .additional_properties(Some(AdditionalProperties::FreeForm(false)))
             .description(Some("On every node that the policy selects."));
+        let names = ArrayBuilder::new()
+            .items(ObjectBuilder::new().schema_type(Type::String))
+            .min_items(Some(1))
+            .max_items(Some(MOST_NAMES))
+            .unique_items(true)
+            .description(Some(
+                "Names of the nodes, `org/name` outside the organization of the policy, in the order of preference.",
+            ));
+        let nodes = ObjectBuilder::new()
+            .property("type", kind("nodes"))
+            .required("type")
+            .property("nodes", names)
+            .required("nodes")
+            .additional_properties(Some(AdditionalProperties::FreeForm(false)))
+            .description(Some("On these nodes only."));
         let members = ObjectBuilder::new()
             .property("type", kind("hagroups"))
             .required("type")
@@ -101,6 +314,7 @@ impl PartialSchema for Scope {
             .description(Some("On members of these HA groups only."));
         OneOfBuilder::new()
             .item(eligible)
+            .item(nodes)
             .item(members)
             .description(Some("On which nodes the service may run, beside properties and constraints."))
             .into()
@@ -109,7 +323,7 @@ impl PartialSchema for Scope {
 
 impl ToSchema for Scope {}
 
-/// How copies are replaced by those of another version.
+/// How instances are replaced by those of another version.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Update {
@@ -124,7 +338,7 @@ pub struct Update {
     /// What comes first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
-    /// Time that a new copy must be seen running before its step counts.
+    /// Time that a new instance must be seen running before its step counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 604_800)]
     pub monitor_seconds: Option<u64>,
@@ -135,7 +349,7 @@ pub struct Update {
     /// What more failures do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_action: Option<FailureAction>,
-    /// Time from the stop of the old copy until the new one must be seen running.
+    /// Time from the stop of the old instance until the new one must be seen running.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 604_800)]
     pub start_timeout_seconds: Option<u64>,
@@ -145,7 +359,7 @@ pub struct Update {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// The old copy stops before the new one starts.
+    /// The old instance stops before the new one starts.
     StopFirst,
     /// The new one is seen running before the old one stops; on one node this is stop-first, with an event.
     StartFirst,
@@ -163,11 +377,11 @@ pub enum FailureAction {
     Rollback,
 }
 
-/// What must hold in an HA group before a copy may stop for a planned change.
+/// What must hold in an HA group before an instance may stop for a planned change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Ha {
-    /// Copies that must run on other members; more than there are other members is all of them.
+    /// Instances that must run on other members; more than there are other members is all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 100_000)]
     pub min_running: Option<u32>,
@@ -180,7 +394,7 @@ pub struct Ha {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OfflinePeerPolicy {
-    /// The last running copy is left alone.
+    /// The last running instance is left alone.
     Wait,
     /// Members that are down do not count.
     Proceed,
