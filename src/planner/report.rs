@@ -444,7 +444,7 @@ impl Blocked {
     }
 
     /// Returns whether a parent or a child is waited for.
-    pub(crate) fn is_of_dependency(&self) -> bool {
+    pub fn is_of_dependency(&self) -> bool {
         matches!(self, Self::ParentNotUp { .. } | Self::ChildUp { .. })
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use evenkeel_ids::{GroupId, NodeId};
+use evenkeel_ids::{GroupId, NodeId, ServiceId};
 use jiff::Timestamp;
 
 use crate::{
@@ -43,10 +43,7 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         Blocked::WrongArch { wanted, actual } => {
             write!(out, "the policy wants architecture {wanted}, the node is {actual}")
         }
-        Blocked::NoDeployment { service, is_cluster } => {
-            let kind = if *is_cluster { "clusters" } else { "devices" };
-            write!(out, "{service} has no deployment for {kind}")
-        }
+        Blocked::NoDeployment { service, is_cluster } => write_no_deployment(service, *is_cluster, out),
         Blocked::WrongNamespace { wanted, actual } => {
             write!(out, "the policy wants namespace {wanted}, the node's is {actual}")
         }
@@ -155,6 +152,11 @@ fn write_step_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::R
         Blocked::TaskChanged { task } => write!(out, "task {task} has changed meanwhile"),
         _ => Ok(()),
     }
+}
+
+fn write_no_deployment(service: &ServiceId, is_cluster: bool, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let kind = if is_cluster { "clusters" } else { "devices" };
+    write!(out, "{service} has no deployment for {kind}")
 }
 
 fn write_not_seen_running(since: &Timestamp, why: Option<&str>, out: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -532,7 +532,10 @@ pub(super) async fn get_action(
             .and_then(|at| at.parse().ok())
             .map_or_else(|| time(found.happened_at), time),
         ended_at: is_over.then(|| time(found.happened_at)),
-        message: text("text").unwrap_or_default(),
+        message: match context.model().waits_for(&policy).filter(|_| !is_over) {
+            Some(blocked) => blocked.to_string(),
+            None => text("text").unwrap_or_default(),
+        },
     }))
 }
 

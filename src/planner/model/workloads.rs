@@ -19,6 +19,7 @@ use crate::{
     facts::DeploymentPolicyFacts,
     place::{NodeTable, UnitNode},
     reconcile::{unit_node, unit_nodes},
+    report::Blocked,
     statistics::NodeStatistics,
     usage::later,
     workload::{
@@ -96,6 +97,12 @@ impl Model {
     /// Returns the rows of a workload on nodes.
     pub fn instances_of(&self, policy: &PolicyId) -> &BTreeMap<NodeId, Instance> {
         self.engine.instances_of(policy)
+    }
+
+    /// Returns the parent or the child that the first instance of a workload waits for.
+    pub fn waits_for<'a>(&'a self, policy: &'a PolicyId) -> Option<&'a Blocked> {
+        let blocked = self.engine.units_of(policy).flat_map(|(_, unit)| &unit.blocked);
+        blocked.map(|(_, blocked)| blocked).find(|blocked| blocked.is_of_dependency())
     }
 
     /// Returns how the instances of a workload are, for a user's action on it.

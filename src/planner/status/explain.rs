@@ -11,6 +11,7 @@ use roaring::RoaringBitmap;
 
 use super::part::selected;
 use crate::{
+    change::Step,
     explain::{Explanation, explain},
     goal::StartMode,
     model::{Model, UnitRecord},
@@ -103,6 +104,8 @@ struct Explainer<'a> {
     live: Vec<u32>,
     /// Slots that the restart policy gave up.
     given_up: u32,
+    /// What waits.
+    blocked: &'a [(Step, Blocked)],
 }
 
 impl<'a> Explainer<'a> {
@@ -114,7 +117,14 @@ impl<'a> Explainer<'a> {
             tasks.wanted().next().is_none() && newest.is_some_and(Task::ended_by_itself)
         };
         let given_up = unit.slots.values().filter(is_given_up).count() as u32;
-        Self { workload, question, table: &unit.table, live: nodes.collect(), given_up }
+        Self {
+            workload,
+            question,
+            table: &unit.table,
+            live: nodes.collect(),
+            given_up,
+            blocked: &unit.blocked,
+        }
     }
 
     fn explain(&self) -> Option<PartExplanation> {
@@ -148,7 +158,7 @@ impl<'a> Explainer<'a> {
             pair: None,
         };
         match self.question.node {
-            None => Some(whole),
+            None => Some(PartExplanation { summary: self.with_wait(whole.summary, None), ..whole }),
             Some(node) => self.of_node(node, whole, &elimination, &chosen),
         }
     }
@@ -205,7 +215,7 @@ impl<'a> Explainer<'a> {
             .collect();
         let summary = match sequence.first() {
             Some(stage) => format!("{} {}", stage.constraint.name(), stage.eliminated[0].reason),
-            None if self.live.contains(&number) => "has an instance".to_owned(),
+            None if self.live.contains(&number) => self.with_wait("has an instance".to_owned(), Some(node)),
             None if is_chosen => "would get an instance".to_owned(),
             None => self.rank(number),
         };
@@ -217,6 +227,19 @@ impl<'a> Explainer<'a> {
             summary,
             ..whole
         })
+    }
+
+    /// Adds the parent or child that the first instance waits for, or the first on a node. Other reasons may name nodes that the caller may
+    /// not know.
+    fn with_wait(&self, text: String, node: Option<&NodeId>) -> String {
+        let is_meant = |(step, blocked): &&(Step, Blocked)| {
+            blocked.is_of_dependency() && node.is_none_or(|node| step.node() == Some(node))
+        };
+        match self.blocked.iter().find(is_meant) {
+            Some((step, blocked)) if step.starts_instance() => format!("{text}; its start waits: {blocked}"),
+            Some((_, blocked)) => format!("{text}; its stop waits: {blocked}"),
+            None => text,
+        }
     }
 
     fn rank(&self, number: u32) -> String {

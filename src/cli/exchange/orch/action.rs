@@ -194,6 +194,11 @@ impl Move {
     }
 }
 
+fn in_progress(action: &str, org: &str, name: &str, message: &str) -> String {
+    let text = format!("{action} of {org}/{name} is in progress");
+    if message.is_empty() { text } else { format!("{text}: {message}") }
+}
+
 /// Waits until an action is over, if that is wanted.
 async fn follow_action(
     context: &Context,
@@ -206,7 +211,7 @@ async fn follow_action(
         let found = read_action(context, exchange, policy, id).await?;
         Ok(match found.state.as_str() {
             "done" => Progress::Done(format!("{action} of {org}/{name} is done")),
-            "running" | "pending" => Progress::Pending(format!("{action} of {org}/{name} is in progress")),
+            "running" | "pending" => Progress::Pending(in_progress(action, &org, &name, &found.message)),
             _ => Progress::Failed(found.message),
         })
     };
