@@ -183,7 +183,7 @@ impl Client {
     /// Removes a deployment policy whose instances stop although workloads in its `children` are up; `false` when there was none.
     ///
     /// # Errors
-    /// Those of [`ExchangeClient::delete`].
+    /// Those of [`Client::delete`].
     pub async fn delete_policy_before_children(&self, org: &str, policy: &str) -> Result<bool, ClientError> {
         self.delete(Resource::DeploymentPolicy.path(org, policy).query("force", "true")).await
     }

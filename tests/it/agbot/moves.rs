@@ -1,9 +1,10 @@
 //! Users start, move, restart and stop what nobody else starts (orchestration A1, A6).
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::support::fleet::Fleet;
-use crate::support::{Hub, Scratch, eventually};
+use crate::support::{Hub, Scratch, TestDatabase, eventually, free_address};
 
 const POLICY: &str = "/orgs/o/business/policies/everywhere";
 
@@ -123,6 +124,58 @@ async fn users_move_the_instance_of_a_failover_pair() {
     for kind in ["accepted", "ended", "aborted", "refused"] {
         assert!(kinds.contains(&format!("orchestration.{kind}").as_str()), "{kind}: {kinds:?}");
     }
+    drop(fleet);
+    assert_eq!(hub.stop().await, 0);
+}
+
+/// A6.4, B5: an agbot dies while the stop of a move is not confirmed; the next one goes on with the move, and never starts a second
+/// instance before.
+#[tokio::test]
+async fn move_goes_on_after_the_death_of_the_agbot_that_began_it() {
+    let (scratch, database, address) = (Scratch::new(), TestDatabase::new().await, free_address());
+    let options = ["--database-url", database.url(), "--listen", &address, "--upgrade-grace-secs", "1"];
+    let mut hub = Hub::start(&scratch, &options).await;
+    let mut fleet = Fleet::start(&scratch, &hub, 2).await;
+    fleet.publish(&hub, "1.0.0").await;
+    let orchestration = json!({"mode": "failover", "placement": {"nodesOrder": ["edge-1", "edge-2"]}});
+    fleet.want_with(&hub, "1.0.0", json!({"orchestration": orchestration})).await;
+    eventually("the agbot has read the policy", || async {
+        let (status, body) = hub.call("GET", &format!("{POLICY}/orchestration"), None).await;
+        (status == 200 && body["specVersion"] == 1).then_some(())
+    })
+    .await;
+    done(&hub, "start", json!({})).await;
+    runs_on(&hub, &fleet, "edge-1").await;
+
+    fleet.agent(0).signal(Signal::SIGSTOP);
+    let id = begin(&hub, "takeover", json!({"node": "edge-2"})).await;
+    let stopping = |status: &Value| status["units"][0]["instances"][0]["monitorState"] == "stopping";
+    eventually("the instance is to stop", || async {
+        stopping(&get(&hub, "/orchestration").await).then_some(())
+    })
+    .await;
+    hub.program.kill().await;
+    drop(hub);
+
+    let hub = Hub::start(&scratch, &options).await;
+    eventually("the next agbot knows the move", || async {
+        let status = get(&hub, "/orchestration").await;
+        (stopping(&status) && status["globalExpect"] == "placed@edge-2").then_some(())
+    })
+    .await;
+    assert_eq!(get(&hub, &format!("/actions/{id}")).await["state"], "running");
+    assert!(fleet.versions().into_keys().eq(["edge-1".to_owned()]), "the stop is not confirmed");
+    fleet.agent(0).signal(Signal::SIGCONT);
+    let mut most = 0;
+    eventually("the move ends", || {
+        most = most.max(fleet.instances());
+        let hub = &hub;
+        let path = format!("/actions/{id}");
+        async move { (get(hub, &path).await["state"] == "done").then_some(()) }
+    })
+    .await;
+    assert!(most <= 1, "{most} instances at once");
+    runs_on(&hub, &fleet, "edge-2").await;
     drop(fleet);
     assert_eq!(hub.stop().await, 0);
 }
