@@ -20,7 +20,10 @@ use crate::{
 /// or placement contest nothing: no ready period would end.
 pub(crate) fn contested(pass: &UnitPass<'_>) -> BTreeSet<TaskId> {
     let goal = &pass.facts.workload.goal;
-    if goal.is_per_node() || !goal.moves_by_itself() {
+    let rules = &pass.facts.workload.placement.affinity;
+    // Without a ready period nothing is claimed for longer than its preparation takes.
+    let is_contestable = goal.ready_secs > 0 || !rules.hard.is_empty() || !rules.hard_anti.is_empty();
+    if goal.is_per_node() || !goal.moves_by_itself() || !is_contestable {
         return BTreeSet::new();
     }
     let claims: Vec<Claim<'_>> = claims(pass).collect();
