@@ -27,6 +27,7 @@ pub(crate) const SECTIONS: [(&str, &[Page]); 4] = [
             "how-to/check-a-placement.md",
             "how-to/roll-out-a-version.md",
             "how-to/run-workloads.md",
+            "how-to/come-from-opensvc.md",
             "how-to/keep-configuration-in-files.md",
             "how-to/drain-a-node.md",
             "how-to/upgrade-agents.md",
