@@ -9,11 +9,10 @@ use serde_json::{Map, Value};
 
 use super::orch::{self, OrchCommand};
 use super::resource::Kind;
-use crate::confirm::confirm;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::Outcome;
 use crate::input::{read_json, template};
-use crate::output::{View, note};
+use crate::output::View;
 use crate::plan::CheckToken;
 use crate::signer::sign_policy;
 use crate::wait::{self, Wait};
@@ -139,16 +138,8 @@ async fn remove_before_children(exchange: &Exchange, policy: &str, is_forced: bo
     if exchange.server.is_dry_run {
         POLICIES.require(exchange, policy).await?;
     }
-    if !confirm(&question, is_forced || exchange.server.is_dry_run)? {
-        note("nothing was removed");
-        return Ok(());
-    }
     let removed = exchange.server.client.delete_policy_before_children(&org, &id);
-    if !exchange.server.call(&format!("removing deployment policy {org}/{id}"), removed).await? {
-        return Err(POLICIES.missing(policy));
-    }
-    exchange.server.report_done(&format!("deployment policy {org}/{id} is removed"));
-    Ok(())
+    POLICIES.remove_by(exchange, policy, (&question, is_forced), removed).await
 }
 
 /// Makes a policy, or attributes of one, ready to be sent: without what only the exchange sets, and signed.

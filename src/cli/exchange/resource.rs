@@ -252,12 +252,27 @@ impl Kind {
         (question, is_forced): (&str, bool),
     ) -> Outcome {
         let (org, id) = self.split(exchange, name);
+        let removed = exchange.server.client.delete_record(self.resource, &org, &id);
+        self.remove_by(exchange, name, (question, is_forced), removed).await
+    }
+
+    /// The same by another request, which is only sent when the question is confirmed.
+    ///
+    /// # Errors
+    /// With status 8 when it does not exist.
+    pub async fn remove_by(
+        &self,
+        exchange: &Exchange,
+        name: &str,
+        (question, is_forced): (&str, bool),
+        removed: impl Future<Output = Result<bool, ClientError>>,
+    ) -> Outcome {
         if !confirm(question, is_forced || exchange.server.is_dry_run)? {
             note("nothing was removed");
             return Ok(());
         }
+        let (org, id) = self.split(exchange, name);
         let what = self.resource_name(&org, &id);
-        let removed = exchange.server.client.delete_record(self.resource, &org, &id);
         if !exchange.server.call(&format!("removing {what}"), removed).await? {
             return Err(self.missing(name));
         }
