@@ -2,13 +2,16 @@
 //!
 //! Source: orchestration A8.
 
-use std::{cell::RefCell, collections::BTreeMap};
+use std::{
+    cell::RefCell,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use evenkeel_ids::{NodeId, PolicyId};
 use jiff::Timestamp;
 
 use crate::{
-    change::{DependencyFacts, Gate},
+    change::{DependencyFacts, Gate, Step},
     goal::Avail,
     model::{Model, UnitRecord},
     report::Blocked,
@@ -21,7 +24,8 @@ use crate::{
 pub(crate) struct Dependencies<'a> {
     model: &'a Model,
     workload: &'a Workload,
-    unit: &'a UnitRecord,
+    /// What waited for a parent or a child when it was looked at last.
+    waited: BTreeSet<(Gate, &'a Slot)>,
     now: Timestamp,
     /// Those that have been asked for: the steps of a decision all see the same.
     known: RefCell<BTreeMap<Dependency, Option<Standing>>>,
@@ -29,7 +33,12 @@ pub(crate) struct Dependencies<'a> {
 
 impl<'a> Dependencies<'a> {
     pub fn new(model: &'a Model, workload: &'a Workload, unit: &'a UnitRecord, now: Timestamp) -> Self {
-        Self { model, workload, unit, now, known: RefCell::default() }
+        let gate = |(step, blocked): &'a (Step, Blocked)| match blocked {
+            Blocked::ParentNotUp { .. } => (Gate::Parents, &step.slot),
+            _ => (Gate::Children, &step.slot),
+        };
+        let waited = unit.dependency_waits().map(gate).collect();
+        Self { model, workload, waited, now, known: RefCell::default() }
     }
 
     fn standing(&self, dependency: &Dependency, node: Option<&NodeId>) -> Option<Standing> {
@@ -74,13 +83,6 @@ impl DependencyFacts for Dependencies<'_> {
     }
 
     fn has_waited(&self, gate: Gate, slot: &Slot) -> bool {
-        self.unit.blocked.iter().any(|(step, blocked)| {
-            let of_gate = match blocked {
-                Blocked::ParentNotUp { .. } => Gate::Parents,
-                Blocked::ChildUp { .. } => Gate::Children,
-                _ => return false,
-            };
-            of_gate == gate && step.slot == *slot
-        })
+        self.waited.contains(&(gate, slot))
     }
 }

@@ -60,7 +60,7 @@ fn a8_s1_child_starts_after_its_parent() {
         let up_at = |name: &str| newest(&fleet, name).running_at;
         assert!(up_at("svc2") >= up_at("svc1"));
         let waits = fleet.events.iter().filter(|event| event.kind == "instance.wait-parents").count();
-        assert_eq!(waits, 1, "it is told once");
+        assert_eq!(waits, 1, "it is reported once");
     }
 }
 

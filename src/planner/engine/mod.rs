@@ -89,11 +89,11 @@ fn follow_policy(pass: &mut Pass<'_>, policy: &PolicyId) {
                 None => return,
             },
         },
-        // The tasks of a deleted policy stop first; those of one that has no tasks any more are given up, and its agreements stay.
         (Some(known), None) if model.is_removal_forced(policy) && !known.children.is_empty() => {
             let workload = Box::new(known.without_children());
             Action::RecordWorkload { workload, adopted: Vec::new(), ended: None }
         }
+        // The tasks of a deleted policy stop first; those of one that has no tasks any more are given up, and its agreements stay.
         (Some(_), None) => {
             let busy = model.workload_units_of(policy).find(|(_, unit)| !unit.slots.is_empty());
             if let Some((unit_id, _)) = busy.filter(|_| facts.is_none()) {

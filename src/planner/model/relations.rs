@@ -160,7 +160,8 @@ impl Model {
         let changed = self.engine.relations.take_changed();
         let policies: BTreeSet<&PolicyId> = changed.iter().map(|(policy, _)| policy).collect();
         for policy in policies {
-            let waiting = self.engine.units_of(policy).filter(|(_, unit)| waits_for_dependency(unit));
+            let waiting =
+                self.engine.units_of(policy).filter(|(_, unit)| unit.dependency_waits().next().is_some());
             let waiting: Vec<UnitId> = waiting.map(|(unit_id, _)| unit_id.clone()).collect();
             self.engine.touched.extend(waiting.into_iter().map(|unit_id| (unit_id, None)));
         }
@@ -239,10 +240,6 @@ impl Model {
         };
         unit.slots.values().flat_map(SlotTasks::iter).any(is_unsettled)
     }
-}
-
-fn waits_for_dependency(unit: &UnitRecord) -> bool {
-    unit.blocked.iter().any(|(_, blocked)| blocked.is_of_dependency())
 }
 
 fn waits_for_partners(unit: &UnitRecord) -> bool {

@@ -71,6 +71,11 @@ impl UnitRecord {
         !self.blocked.is_empty() || self.unplaced.is_some()
     }
 
+    /// Returns what waits for a parent or a child.
+    pub(crate) fn dependency_waits(&self) -> impl Iterator<Item = &(Step, Blocked)> {
+        self.blocked.iter().filter(|(_, blocked)| blocked.is_of_dependency())
+    }
+
     fn note(&mut self, report: &UnitReport) {
         match &report.slots {
             None => {

@@ -101,8 +101,8 @@ impl Model {
 
     /// Returns the parent or the child that the first instance of a workload waits for.
     pub fn waits_for<'a>(&'a self, policy: &'a PolicyId) -> Option<&'a Blocked> {
-        let blocked = self.engine.units_of(policy).flat_map(|(_, unit)| &unit.blocked);
-        blocked.map(|(_, blocked)| blocked).find(|blocked| blocked.is_of_dependency())
+        let mut waits = self.engine.units_of(policy).flat_map(|(_, unit)| unit.dependency_waits());
+        waits.next().map(|(_, blocked)| blocked)
     }
 
     /// Returns how the instances of a workload are, for a user's action on it.

@@ -267,7 +267,7 @@ impl<'a> UnitPass<'a> {
         }
     }
 
-    /// Tells that an instance stops although a child is up.
+    /// Reports that an instance stops although a child is up.
     ///
     /// # Source
     /// Orchestration A8.3.
@@ -280,7 +280,7 @@ impl<'a> UnitPass<'a> {
         self.emit("dependency.bypassed", Some(&step.slot), step.node(), format!("child {child} is up"));
     }
 
-    /// Tells that an instance begins to wait for a parent or a child.
+    /// Reports that an instance begins to wait for a parent or a child.
     fn note_wait(&mut self, step: &Step, blocked: &Blocked) {
         let (gate, kind) = match (blocked, &step.change) {
             (Blocked::ParentNotUp { .. }, Change::Start { .. }) => (Gate::Parents, "instance.wait-parents"),

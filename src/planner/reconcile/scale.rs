@@ -267,12 +267,7 @@ pub(super) fn may_withdraw(pass: &mut UnitPass<'_>, slot: &Slot) -> bool {
         .filter(|task| !task.state.is_ended() && !pass.is_node_lost(task))
         .filter_map(|task| task.node.clone())
         .collect();
-    let unit_id = pass.facts.unit_id.clone();
-    running.into_iter().all(|node| {
-        let change = Change::Stop { node };
-        let step = Step { unit_id: unit_id.clone(), slot: slot.clone(), change, cause: Cause::Withdrawn };
-        pass.permit(&step).is_some()
-    })
+    running.into_iter().all(|node| pass.permits_stop(slot, &node, Cause::Withdrawn))
 }
 
 /// Returns that the only running instance of an HA group would be removed; another one goes instead.

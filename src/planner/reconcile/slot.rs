@@ -331,7 +331,7 @@ pub(super) fn start(pass: &mut UnitPass<'_>, slot: &Slot) {
     }
     let step = step(pass, slot, Change::Start { node }, task.cause);
     if let Some(mut permit) = pass.permit(&step) {
-        // After its parents have got up, the instance is ready anew (A8.1).
+        // After the wait for its parents a new ready period begins (A8.1).
         let has_waited = pass.facts.dependencies.has_waited(Gate::Parents, slot);
         if let Some(until) = placing::ready_at(pass, &task).filter(|_| has_waited) {
             pass.postpone(slot, &task.id, until);

@@ -41,7 +41,8 @@ pub(crate) fn standing_of(
     let is_orchestrated = facts.orchestration.document.is_some();
     let is_changing = if is_orchestrated {
         wanted.iter().any(|unit| {
-            waits(unit) || unfinished(unit).filter(is_there).any(|task| is_transition(unit, task, now))
+            unit.dependency_waits().next().is_some()
+                || unfinished(unit).filter(is_there).any(|task| is_transition(unit, task, now))
         })
     } else {
         let mut live = model.agreements_of(policy).filter(|one| node.is_none_or(|node| one.node == *node));
@@ -81,10 +82,6 @@ fn is_starting(model: &Model, agreement: &Agreement, now: Timestamp) -> bool {
 
 fn unfinished(unit: &UnitRecord) -> impl Iterator<Item = &Task> {
     unit.slots.values().flat_map(SlotTasks::iter).filter(|task| !task.is_stopped())
-}
-
-fn waits(unit: &UnitRecord) -> bool {
-    unit.blocked.iter().any(|(_, blocked)| blocked.is_of_dependency())
 }
 
 /// Returns whether a task starts or stops on a node that would say so.
