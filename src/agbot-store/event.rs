@@ -316,11 +316,13 @@ pub async fn insert_node_events(
 pub async fn list_node_conditions(conn: &mut PgConnection) -> Result<Vec<(NodeId, String)>, StoreError> {
     let rows = sqlx::query!(
         r#"-- event.list_node_conditions
-        SELECT DISTINCT ON (node, kind IN ('node.down', 'node.back'), kind IN ('node.frozen', 'node.thawed'))
+        SELECT DISTINCT ON (node, kind IN ('node.down', 'node.back'), kind IN ('node.frozen', 'node.thawed'),
+                            kind IN ('node.maintenance', 'node.maintenance-expired', 'node.rejoin'))
                node AS "node!: NodeId", kind
         FROM agbot_event
         WHERE kind LIKE 'node.%' AND node IS NOT NULL
-        ORDER BY node, kind IN ('node.down', 'node.back'), kind IN ('node.frozen', 'node.thawed'), event_id DESC"#
+        ORDER BY node, kind IN ('node.down', 'node.back'), kind IN ('node.frozen', 'node.thawed'),
+                 kind IN ('node.maintenance', 'node.maintenance-expired', 'node.rejoin'), event_id DESC"#
     )
     .fetch_all(conn)
     .await?;

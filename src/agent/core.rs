@@ -9,6 +9,7 @@ use evenkeel_client::{Client, Credentials};
 use evenkeel_ids::NodeId;
 use evenkeel_wire::exchange::node::{AgentState, PatchNode};
 use evenkeel_wire::exchange::node_part::PutNodeStatus;
+use evenkeel_wire::exchange::node_report::NodeMonitorState;
 use tokio::{
     sync::{mpsc, oneshot},
     time::{Instant, MissedTickBehavior, interval, timeout},
@@ -225,6 +226,11 @@ impl Core {
                     // The caller may have stopped waiting.
                     let _unheard = done.send(());
                 });
+            }
+            Order::Announce => {
+                if let Some(session) = &self.session {
+                    session.announce();
+                }
             }
             Order::Replace(replacement) => self.replacement = Some(replacement),
             Order::Forget(done) => {
@@ -447,6 +453,10 @@ impl Core {
         }
         // Another program continues with the services: the one that takes over, or the supervising one.
         let is_continued = self.replacement.is_some() || upgrade::is_watched();
+        if let Some(hub) = &hub {
+            let state = if is_continued { NodeMonitorState::Upgrade } else { NodeMonitorState::Maintenance };
+            report_absence(hub, state).await;
+        }
         if self.settings.stops_services && !is_continued {
             let keys: Vec<String> = self.journal.state.running_keys().collect();
             for outcome in futures_util::future::join_all(keys.iter().map(|key| self.driver.stop(key))).await
@@ -460,6 +470,20 @@ impl Core {
             }
         }
         self.file.save(&self.journal)
+    }
+}
+
+/// Reports to the hub that the agent ends on purpose. It ends all the same if the hub does not hear that.
+///
+/// # Source
+/// Orchestration A10.1.
+async fn report_absence(hub: &Hub, state: NodeMonitorState) {
+    match timeout(LONGEST_REPORT, workers::report_monitor_state(hub, state)).await {
+        Ok(Ok(())) => {}
+        // A third-party exchange does not know the state; it detects missing heartbeats.
+        Ok(Err(error)) if matches!(error.status(), Some(400 | 403..=405)) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "the stop of the agent was not announced to the hub"),
+        Err(_) => tracing::warn!("the stop of the agent was not announced to the hub: it does not respond"),
     }
 }
 

@@ -70,6 +70,22 @@ pub struct Journal {
     pub next_entry: u64,
     /// Number of the first log entry since the node was last unregistered.
     pub first_entry: u64,
+    /// The maintenance that the operator of the machine announced.
+    pub maintenance: Option<Maintenance>,
+}
+
+/// A maintenance that the operator of the machine announced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Maintenance {
+    /// When it ends, seconds since 1970; none: when the operator ends it.
+    pub until: Option<u64>,
+}
+
+impl Maintenance {
+    /// Returns whether its time has passed.
+    pub fn is_over(self, now: u64) -> bool {
+        self.until.is_some_and(|until| now >= until)
+    }
 }
 
 impl Journal {

@@ -33,6 +33,8 @@ pub(crate) enum Order {
     Hush(oneshot::Sender<()>),
     /// Remove the registration and everything that belongs to it.
     Forget(oneshot::Sender<()>),
+    /// Report the monitor state again if it has changed.
+    Announce,
     /// Let another program take over.
     Replace(Replacement),
 }

@@ -163,6 +163,8 @@ fn facts<'a>(
         unsettled_partners: &[],
         dependencies: &evenkeel_planner::change::Independent,
         grace_until: None,
+        unheard_until: None,
+        incompatible: &[],
         settings: UnitSettings::default(),
     }
 }

@@ -184,7 +184,8 @@ settings! {
         upgrade_monitor_secs: u64 = "upgrade-monitor-secs", "EVENKEEL_UPGRADE_MONITOR_SECS";
         /// Seconds a member has to run the new version before the rollout is held [default: 600].
         upgrade_start_timeout_secs: u64 = "upgrade-start-timeout-secs", "EVENKEEL_UPGRADE_START_TIMEOUT_SECS";
-        /// Seconds after its start in which the agbot takes no member down [default: 15].
+        /// Seconds after its start for which the agbot starts nothing automatically where a node was not heard since; for at most 15 of
+        /// them it takes no member down [default: 90].
         upgrade_grace_secs: u64 = "upgrade-grace-secs", "EVENKEEL_UPGRADE_GRACE_SECS";
         /// Seconds without a heartbeat after which a node counts as down [default: 180].
         node_down_after_secs: u64 = "node-down-after-secs", "EVENKEEL_NODE_DOWN_AFTER_SECS";

@@ -60,6 +60,12 @@ pub struct NodeRow {
     pub is_frozen: bool,
     /// `running` or `stopped`, as the agent reported.
     pub agent_state: String,
+    /// What its agent is doing.
+    pub monitor_state: String,
+    /// When it reported that; none before its first report.
+    pub monitor_state_since: Option<Timestamp>,
+    /// Version of what must be the same on all nodes of a workload.
+    pub compat_version: Option<i64>,
 }
 
 struct Raw {
@@ -85,6 +91,9 @@ struct Raw {
     availability: String,
     is_frozen: bool,
     agent_state: String,
+    monitor_state: String,
+    monitor_state_since: Option<jiff_sqlx::Timestamp>,
+    compat_version: Option<i64>,
 }
 
 impl From<Raw> for NodeRow {
@@ -112,6 +121,9 @@ impl From<Raw> for NodeRow {
             availability: raw.availability,
             is_frozen: raw.is_frozen,
             agent_state: raw.agent_state,
+            monitor_state: raw.monitor_state,
+            monitor_state_since: raw.monitor_state_since.map(from_sql),
+            compat_version: raw.compat_version,
         }
     }
 }
@@ -129,7 +141,8 @@ macro_rules! select_nodes {
                    node.software_versions AS "software_versions: Json<JsonText>", node.public_key, node.arch,
                    node.heartbeat_intervals AS "heartbeat_intervals: Json<JsonText>", node.cluster_namespace,
                    node.is_namespace_scoped, node.updated_at AS "updated_at: jiff_sqlx::Timestamp", node.availability,
-                   node.is_frozen, node.agent_state,
+                   node.is_frozen, node.agent_state, node.monitor_state,
+                   node.monitor_state_since AS "monitor_state_since: jiff_sqlx::Timestamp", node.compat_version,
                    (SELECT heartbeat.seen_at FROM node_heartbeat AS heartbeat
                     WHERE heartbeat.org = node.org AND heartbeat.node = node.node) AS "seen_at?: jiff_sqlx::Timestamp",
                    (SELECT member.ha_group FROM ha_group_member AS member

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use crate::{
     claims::{Claim, ClaimRequest, Grant, Purpose, Scope, may_take},
-    facts::HaGroupFacts,
+    facts::{HaGroupFacts, NodeMonitorState},
     model::Liveness,
     report::Blocked,
     settings::PlannerSettings,
@@ -132,8 +132,20 @@ fn check_failed_peers(view: GroupView<'_>, node: &NodeId, settings: &PlannerSett
     }
 }
 
-/// Only members *known* to be away count; members never heard of do not.
+/// Only members *known* to be away count; members never heard of do not. One that announced its absence is waited for; of those that are down
+/// or drained, which may last, one other member is enough.
 fn check_peers_away(view: GroupView<'_>, node: &NodeId) -> Result<(), Blocked> {
+    let announced = others(view, node).find_map(|member| match view.members.get(member)?.liveness {
+        Liveness::Away {
+            monitor_state: monitor_state @ (NodeMonitorState::Maintenance | NodeMonitorState::Upgrade),
+            since,
+        } => Some((member, monitor_state, since)),
+        _ => None,
+    });
+    if let Some((member, monitor_state, since)) = announced {
+        let state = format!("in {} since {since}", monitor_state.word());
+        return Err(Blocked::AgentPeer { node: member.clone(), state });
+    }
     let mut away = None;
     for member in others(view, node) {
         match view.members.get(member) {

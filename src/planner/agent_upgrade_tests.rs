@@ -123,6 +123,20 @@ fn member_in_maintenance_keeps_the_last_other_agent_from_upgrading() {
     assert_eq!(world.ask("n2", "m", at(60)), Ok(Grant::Insert));
 }
 
+/// E8-S3: another member that is there does not help.
+#[test]
+fn e8_s3_member_in_maintenance_refuses_all_others() {
+    let mut world = world(&["n1", "n2", "n3"]);
+    let away = |monitor_state| Liveness::Away { monitor_state, since: at(0) };
+    for monitor_state in [NodeMonitorState::Maintenance, NodeMonitorState::Upgrade] {
+        world.members.get_mut(&node("n1")).unwrap().liveness = away(monitor_state);
+        let refusal = world.ask("n2", "m", at(1)).unwrap_err();
+        assert!(refusal.to_string().contains(monitor_state.word()), "{refusal}");
+    }
+    world.members.get_mut(&node("n1")).unwrap().liveness = away(NodeMonitorState::Init);
+    assert_eq!(world.ask("n2", "m", at(2)), Ok(Grant::Insert));
+}
+
 #[test]
 fn one_dead_member_of_three_blocks_no_other() {
     let mut world = world(&["n1", "n2", "n3"]);

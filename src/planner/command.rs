@@ -333,6 +333,9 @@ pub struct UnitReport {
     pub blocked: Vec<(Step, Blocked)>,
     /// Why not everything was placed.
     pub unplaced: Option<EliminationReport>,
+    /// The compatibility versions of the agents that suspend automatic decisions.
+    #[serde(default)]
+    pub incompatible: Vec<i64>,
 }
 
 /// The result of one decision.

@@ -43,6 +43,39 @@ pub enum Availability {
     Drain,
 }
 
+/// What the agent of a node is doing, as it reported.
+///
+/// # Source
+/// Orchestration 1.7, A10.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeMonitorState {
+    /// It works.
+    #[default]
+    Idle,
+    /// It has started, and has not yet reported what runs.
+    Init,
+    /// It was stopped on purpose, or its operator works on the node; it is expected back soon.
+    Maintenance,
+    /// It is being upgraded.
+    Upgrade,
+    /// It is stopping.
+    Shutting,
+}
+
+impl NodeMonitorState {
+    /// Returns the word that the API shows.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Init => "init",
+            Self::Maintenance => "maintenance",
+            Self::Upgrade => "upgrade",
+            Self::Shutting => "shutting",
+        }
+    }
+}
+
 /// A service that a node has registered, with its configuration state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegisteredService {
@@ -89,6 +122,15 @@ pub struct NodeFacts {
     /// True when its agent reported that it stopped, with all of its services.
     #[serde(default)]
     pub is_stopped: bool,
+    /// What its agent is doing.
+    #[serde(default)]
+    pub monitor_state: NodeMonitorState,
+    /// When its agent reported that; none before its first report.
+    #[serde(default)]
+    pub monitor_state_since: Option<Timestamp>,
+    /// Version of what must be the same on all nodes of a workload unit; none of agents that announce none.
+    #[serde(default)]
+    pub compat_version: Option<i64>,
     /// Last heartbeat the exchange has recorded; none before the first.
     pub last_heartbeat: Option<Timestamp>,
     /// Its last statistics, in facts that are read of it alone: none, and the model keeps those that it has.
@@ -115,6 +157,9 @@ impl NodeFacts {
             is_frozen: false,
             is_capable: false,
             is_stopped: false,
+            monitor_state: NodeMonitorState::Idle,
+            monitor_state_since: None,
+            compat_version: None,
             last_heartbeat: None,
             statistics: None,
         }

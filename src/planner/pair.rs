@@ -83,6 +83,7 @@ fn may_propose(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) -> Result<
     }
     match model.liveness(node, now) {
         Liveness::NeverHeard => return Err(Blocked::NeverHeard),
+        Liveness::Away { monitor_state, since } => return Err(Blocked::NodeAway { monitor_state, since }),
         Liveness::Down { since } => return Err(Blocked::NodeDown { since }),
         Liveness::Alive => {}
     }

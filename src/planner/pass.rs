@@ -170,11 +170,18 @@ impl<'a> Pass<'a> {
     }
 
     /// Records what waits in a workload unit.
-    pub fn report_unit(&mut self, unit_id: &UnitId, slots: Option<&BTreeSet<Slot>>, plan: &UnitPlan) {
+    pub fn report_unit(
+        &mut self,
+        unit_id: &UnitId,
+        slots: Option<&BTreeSet<Slot>>,
+        plan: &UnitPlan,
+        incompatible: &[i64],
+    ) {
         let report = UnitReport {
             slots: slots.cloned(),
             blocked: plan.blocked.clone(),
             unplaced: plan.unplaced.clone(),
+            incompatible: incompatible.to_vec(),
         };
         self.unit_reports.insert(unit_id.clone(), report);
     }

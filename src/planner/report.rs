@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     agreement::CancelReason,
     claims::{ReleaseReason, Scope},
-    facts::PolicyScope,
+    facts::{NodeMonitorState, PolicyScope},
     goal::Avail,
 };
 pub use crate::{
@@ -149,9 +149,16 @@ pub enum Blocked {
         /// Last heartbeat.
         since: Timestamp,
     },
-    /// The node is silent while its agent is being upgraded, and is expected back.
+    /// The agents of the workload unit's nodes have different compatibility versions, so that nothing is started or stopped automatically.
+    IncompatibleVersions {
+        /// The versions.
+        versions: Vec<i64>,
+    },
+    /// The agent of the node announced that it is not available for a while.
     NodeAway {
-        /// Last heartbeat.
+        /// What it is doing.
+        monitor_state: NodeMonitorState,
+        /// Since when.
         since: Timestamp,
     },
     /// The node's operator paused placement and updates.

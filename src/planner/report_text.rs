@@ -8,6 +8,7 @@ use jiff::Timestamp;
 
 use crate::{
     claims,
+    facts::NodeMonitorState,
     goal::Avail,
     report::{Blocked, FrozenLevel},
 };
@@ -32,9 +33,22 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         Blocked::NeverHeard => out.write_str("no heartbeat of the node was ever seen"),
         Blocked::NoPublicKey => out.write_str("the node has published no key"),
         Blocked::NodeDown { since } => write!(out, "the node is down; last heard {since}"),
-        Blocked::NodeAway { since } => {
-            write!(out, "the agent of the node is being upgraded; last heard {since}")
+        Blocked::IncompatibleVersions { versions } => {
+            let versions: Vec<String> = versions.iter().map(i64::to_string).collect();
+            write!(
+                out,
+                "members run incompatible versions ({}): nothing is started or stopped automatically",
+                versions.join(", ")
+            )
         }
+        Blocked::NodeAway { monitor_state, since } => match monitor_state {
+            NodeMonitorState::Upgrade => write!(out, "the agent of the node is being upgraded since {since}"),
+            NodeMonitorState::Maintenance => write!(out, "the node is in maintenance since {since}"),
+            NodeMonitorState::Init | NodeMonitorState::Idle => {
+                write!(out, "the agent of the node started {since} and has not yet reported what runs")
+            }
+            NodeMonitorState::Shutting => write!(out, "the agent of the node is stopping since {since}"),
+        },
         Blocked::NodePaused => out.write_str("the node is paused; nothing is placed or updated on it"),
         Blocked::NodeDraining => out.write_str("the node is being drained"),
         Blocked::NoCandidate { group } => {

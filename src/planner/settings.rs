@@ -135,8 +135,8 @@ pub struct PlannerSettings {
     pub node_down_after_secs: u64,
     /// Age from which statistics of a node are not ranked by.
     pub metrics_max_age_secs: u64,
-    /// Time after the model began to be filled in which no member is taken down, and time after a silent node is alive again in
-    /// which its old status is not believed: both may be out of date.
+    /// Time after the model began to be filled for which instances are not started automatically while a node of their workload unit
+    /// has not been heard since.
     pub rejoin_grace_secs: u64,
     /// Silence of a claim's node after which the claim is released.
     pub lock_stale_secs: u64,
@@ -164,7 +164,7 @@ impl Default for PlannerSettings {
             update: UpdateSettings::default(),
             node_down_after_secs: 180,
             metrics_max_age_secs: 300,
-            rejoin_grace_secs: 15,
+            rejoin_grace_secs: 90,
             lock_stale_secs: 1800,
             protocol_timeout_secs: 240,
             agreement_timeout_secs: 240,

@@ -72,6 +72,7 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
         | Blocked::NoPublicKey
         | Blocked::NodeDown { .. }
         | Blocked::NodeAway { .. }
+        | Blocked::IncompatibleVersions { .. }
         | Blocked::NodePaused
         | Blocked::NodeDraining
         | Blocked::NoCandidate { .. }

@@ -72,7 +72,7 @@ impl Shape<'_> {
             frozen: status.frozen.word().to_owned(),
             global_expect: action.map(|action| self.expect(action)),
             action: action.map(|action| action.id.clone()),
-            compat: "ok".to_owned(),
+            compat: if status.is_compatible { "ok" } else { "incompatible" }.to_owned(),
             update: self.update(&status.update),
             warnings: status.warnings.iter().filter(is_shown).cloned().collect(),
             workload_units: status.parts.iter().map(|part| self.part(part)).collect(),

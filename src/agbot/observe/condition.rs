@@ -1,4 +1,4 @@
-//! Records when nodes go down, come back, and are drained or frozen.
+//! Records when nodes go down, are away, come back, and are drained or frozen.
 //!
 //! Several agbots and restarts must not record one change twice: a change is inserted only if the newest event of the node
 //! differs.
@@ -25,9 +25,34 @@ const ROUNDS: u32 = 12;
 const DOWN: (&str, &str) = ("node.down", "node.back");
 const DRAINED: (&str, &str) = ("node.drained", "node.active");
 const FROZEN: (&str, &str) = ("node.frozen", "node.thawed");
+const AWAY: (&str, &str) = ("node.maintenance", "node.rejoin");
+/// It ends with the absence.
+const EXPIRED: (&str, &str) = ("node.maintenance-expired", "node.rejoin");
 
-/// The recorded condition of a node: down, drained, frozen. Nodes that are none of them are not listed.
-type Recorded = BTreeMap<NodeId, (bool, bool, bool)>;
+/// The recorded condition of a node.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Known {
+    is_down: bool,
+    is_drained: bool,
+    is_frozen: bool,
+    is_away: bool,
+    is_expired: bool,
+}
+
+impl Known {
+    fn of(condition: &NodeCondition) -> Self {
+        Self {
+            is_down: condition.down_since.is_some(),
+            is_drained: condition.is_drained,
+            is_frozen: condition.is_frozen,
+            is_away: condition.absence.is_some(),
+            is_expired: condition.absence.is_some_and(|absence| absence.is_expired),
+        }
+    }
+}
+
+/// The recorded conditions. Nodes with nothing unusual are not listed.
+type Recorded = BTreeMap<NodeId, Known>;
 
 /// Records the changes of node conditions.
 pub(crate) struct ConditionRecorder {
@@ -72,11 +97,13 @@ async fn read(context: &Context) -> Result<Recorded, StoreError> {
     let mut recorded = Recorded::new();
     for (node, kind) in conditions {
         let entry = recorded.entry(node).or_default();
-        entry.0 |= kind == DOWN.0;
-        entry.1 |= kind == DRAINED.0;
-        entry.2 |= kind == FROZEN.0;
+        entry.is_down |= kind == DOWN.0;
+        entry.is_drained |= kind == DRAINED.0;
+        entry.is_frozen |= kind == FROZEN.0;
+        entry.is_away |= kind == AWAY.0 || kind == EXPIRED.0;
+        entry.is_expired |= kind == EXPIRED.0;
     }
-    recorded.retain(|_, condition| *condition != (false, false, false));
+    recorded.retain(|_, known| *known != Known::default());
     Ok(recorded)
 }
 
@@ -94,11 +121,12 @@ async fn record_changes(context: &Context, recorded: &mut Recorded) -> Result<()
                 .await?;
         }
         for condition in conditions {
-            let is_down = condition.down_since.is_some();
-            match (is_down, condition.is_drained, condition.is_frozen) {
-                (false, false, false) => recorded.remove(&condition.node),
-                found => recorded.insert(condition.node, found),
-            };
+            let known = Known::of(&condition);
+            if known == Known::default() {
+                recorded.remove(&condition.node);
+            } else {
+                recorded.insert(condition.node, known);
+            }
         }
         match last {
             Some(last) => after = Some(last),
@@ -108,7 +136,7 @@ async fn record_changes(context: &Context, recorded: &mut Recorded) -> Result<()
 }
 
 fn changes(condition: &NodeCondition, recorded: &Recorded) -> Vec<NodeEvent> {
-    let (was_down, was_drained, was_frozen) = recorded.get(&condition.node).copied().unwrap_or_default();
+    let (was, is) = (recorded.get(&condition.node).copied().unwrap_or_default(), Known::of(condition));
     let event = |(begin, end): (&'static str, &'static str), has_begun: bool, detail| NodeEvent {
         node: condition.node.clone(),
         kind: if has_begun { begin } else { end },
@@ -117,43 +145,73 @@ fn changes(condition: &NodeCondition, recorded: &Recorded) -> Vec<NodeEvent> {
         detail,
     };
     let mut events = Vec::new();
-    let is_down = condition.down_since.is_some();
-    if is_down != was_down {
+    if is.is_away != was.is_away {
+        let detail = condition.absence.map_or(
+            json!({}),
+            |absence| json!({"monitorState": absence.monitor_state.word(), "since": absence.since}),
+        );
+        events.push(event(AWAY, is.is_away, detail));
+    }
+    if is.is_expired && !was.is_expired {
+        events.push(event(EXPIRED, true, json!({})));
+    }
+    if is.is_down != was.is_down {
         let detail = condition.down_since.map_or(json!({}), |at| json!({"lastHeartbeat": at}));
-        events.push(event(DOWN, is_down, detail));
+        events.push(event(DOWN, is.is_down, detail));
     }
-    if condition.is_drained != was_drained {
-        events.push(event(DRAINED, condition.is_drained, json!({})));
+    if is.is_drained != was.is_drained {
+        events.push(event(DRAINED, is.is_drained, json!({})));
     }
-    if condition.is_frozen != was_frozen {
-        events.push(event(FROZEN, condition.is_frozen, json!({})));
+    if is.is_frozen != was.is_frozen {
+        events.push(event(FROZEN, is.is_frozen, json!({})));
     }
     events
 }
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_planner::facts::NodeMonitorState;
+    use evenkeel_planner::model::Absence;
     use jiff::Timestamp;
 
     use super::*;
 
+    fn condition(down: bool, is_drained: bool) -> NodeCondition {
+        let down_since = down.then_some(Timestamp::UNIX_EPOCH);
+        NodeCondition { node: NodeId::new("o", "n"), down_since, absence: None, is_drained, is_frozen: false }
+    }
+
+    fn kinds(condition: &NodeCondition, known: Known) -> Vec<&'static str> {
+        let recorded = Recorded::from([(condition.node.clone(), known)]);
+        changes(condition, &recorded).into_iter().map(|event| event.kind).collect()
+    }
+
     #[test]
     fn only_changes_of_the_condition_are_events() {
-        let node = NodeId::new("o", "n");
-        let kinds = |down: bool, is_drained: bool, recorded: &Recorded| {
-            let down_since = down.then_some(Timestamp::UNIX_EPOCH);
-            let condition =
-                NodeCondition { node: NodeId::new("o", "n"), down_since, is_drained, is_frozen: false };
-            changes(&condition, recorded).into_iter().map(|event| event.kind).collect::<Vec<_>>()
+        let normal = Known::default();
+        assert!(kinds(&condition(false, false), normal).is_empty());
+        assert_eq!(kinds(&condition(true, true), normal), ["node.down", "node.drained"]);
+        let both = Known { is_down: true, is_drained: true, ..normal };
+        assert!(kinds(&condition(true, true), both).is_empty());
+        assert_eq!(kinds(&condition(false, true), both), ["node.back"]);
+        assert_eq!(kinds(&condition(true, false), both), ["node.active"]);
+        let frozen = Known { is_frozen: true, ..normal };
+        assert_eq!(kinds(&condition(false, false), frozen), ["node.thawed"]);
+    }
+
+    /// A10-S2.
+    #[test]
+    fn a10_s2_absence_begins_expires_and_ends_with_an_event_each() {
+        let since = Timestamp::UNIX_EPOCH;
+        let of = |is_expired| NodeCondition {
+            absence: Some(Absence { monitor_state: NodeMonitorState::Maintenance, since, is_expired }),
+            ..condition(is_expired, false)
         };
-        let normal = Recorded::new();
-        assert!(kinds(false, false, &normal).is_empty());
-        assert_eq!(kinds(true, true, &normal), ["node.down", "node.drained"]);
-        let both = Recorded::from([(node.clone(), (true, true, false))]);
-        assert!(kinds(true, true, &both).is_empty());
-        assert_eq!(kinds(false, true, &both), ["node.back"]);
-        assert_eq!(kinds(true, false, &both), ["node.active"]);
-        let frozen = Recorded::from([(node, (false, false, true))]);
-        assert_eq!(kinds(false, false, &frozen), ["node.thawed"]);
+        let (normal, away) = (Known::default(), Known::of(&of(false)));
+        assert_eq!(kinds(&of(false), normal), ["node.maintenance"]);
+        assert!(kinds(&of(false), away).is_empty());
+        assert_eq!(kinds(&of(true), away), ["node.maintenance-expired", "node.down"]);
+        assert_eq!(kinds(&condition(false, false), Known::of(&of(true))), ["node.rejoin", "node.back"]);
+        assert_eq!(kinds(&condition(false, false), away), ["node.rejoin"]);
     }
 }

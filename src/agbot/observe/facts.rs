@@ -8,9 +8,9 @@ use evenkeel_domain::policy::internal::Workload;
 use evenkeel_domain::policy::{ExternalPolicy, NodePolicy, Pattern};
 use evenkeel_ids::{AgreementId, GroupId, NodeId, OrgId, PatternId, PolicyId, ServiceId, ServiceKey};
 use evenkeel_planner::facts::{
-    Availability, DeploymentOverrides, DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts,
-    NodeStatusFacts, NodeType, ObservedFailure, ObservedService, PolicyOrchestration, RegisteredService,
-    ServiceFacts, ServicePolicyFacts, VersionChoice,
+    Availability, DeploymentOverrides, DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodeMonitorState,
+    NodePolicyFacts, NodeStatusFacts, NodeType, ObservedFailure, ObservedService, PolicyOrchestration,
+    RegisteredService, ServiceFacts, ServicePolicyFacts, VersionChoice,
 };
 use evenkeel_planner::statistics::{NodeStatistics, Space};
 use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
@@ -18,7 +18,7 @@ use evenkeel_wire::exchange::ha_group::HaGroupResponse;
 use evenkeel_wire::exchange::node::{AgentState, NodeResponse};
 use evenkeel_wire::exchange::node_orchestration::Availability as Word;
 use evenkeel_wire::exchange::node_part::{NodeStatusResponse, RunningService, ServiceFailure};
-use evenkeel_wire::exchange::node_report::NodeStatistics as Reported;
+use evenkeel_wire::exchange::node_report::{NodeMonitorState as Monitor, NodeStatistics as Reported};
 use evenkeel_wire::exchange::node_task::TASKS_SOFTWARE;
 use evenkeel_wire::exchange::pattern::PatternResponse;
 use evenkeel_wire::exchange::service::{RequiredService, ServiceResponse};
@@ -39,6 +39,7 @@ pub fn instant(text: &str) -> Option<Timestamp> {
 pub fn node(id: &NodeId, node: NodeResponse) -> Result<NodeFacts, serde_json::Error> {
     let mut software = node.software_versions()?;
     let orchestration = node.orchestration.unwrap_or_default();
+    let reported = node.orchestration_status.clone().unwrap_or_default();
     Ok(NodeFacts {
         id: id.clone(),
         registered_services: node
@@ -70,6 +71,15 @@ pub fn node(id: &NodeId, node: NodeResponse) -> Result<NodeFacts, serde_json::Er
         },
         is_frozen: orchestration.frozen,
         is_stopped: node.agent_state == Some(AgentState::Stopped),
+        monitor_state: match reported.monitor_state {
+            Monitor::Idle => NodeMonitorState::Idle,
+            Monitor::Init => NodeMonitorState::Init,
+            Monitor::Maintenance => NodeMonitorState::Maintenance,
+            Monitor::Upgrade => NodeMonitorState::Upgrade,
+            Monitor::Shutting => NodeMonitorState::Shutting,
+        },
+        monitor_state_since: reported.monitor_state_since.as_deref().and_then(instant),
+        compat_version: reported.compat_version,
         last_heartbeat: node.last_heartbeat.as_deref().and_then(instant),
         statistics: None,
     })

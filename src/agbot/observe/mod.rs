@@ -166,7 +166,9 @@ async fn events_of(
     let node = || NodeId::new(org, &change.id);
     let is_node_org = served_entries.serves_nodes_of(org);
     match change.resource.as_str() {
-        "node" | "services_configstate" if is_node_org => read::node(context, &node()).await,
+        "node" | "services_configstate" | "nodeorchestration" if is_node_org => {
+            read::node(context, &node()).await
+        }
         "nodepolicies" if is_node_org => read::node_policy(context, &node()).await,
         "nodestatus" if is_node_org => read::status(context, &node()).await,
         "nodeagreements" if is_node_org => read::node_agreements(context, &node()).await,

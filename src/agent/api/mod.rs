@@ -4,6 +4,7 @@
 mod agreement;
 mod event_log;
 pub(crate) mod listen;
+mod maintenance;
 mod management;
 mod node;
 mod service;
@@ -112,6 +113,7 @@ pub(crate) fn router(api: Api) -> Router {
         .merge(event_log::routes())
         .merge(service::routes())
         .merge(service_log::routes())
+        .merge(maintenance::routes())
         .merge(management::routes())
         .merge(trust::routes())
         .layer(middleware::map_request(as_json))

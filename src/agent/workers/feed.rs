@@ -175,6 +175,7 @@ impl ChangeFeed {
         self.parts.signals.node.notify_one();
         self.parts.signals.tasks.notify_one();
         self.parts.signals.statistics.notify_one();
+        self.parts.signals.presence.notify_one();
         if !is_first {
             self.parts.signals.mail.notify_one();
             self.parts.signals.management.notify_one();

@@ -6,10 +6,14 @@ mod management;
 mod node_record;
 mod observer;
 mod package;
+mod presence;
 mod statistics;
 mod tasks;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 
 use evenkeel_client::ClientError;
 use evenkeel_runtime::worker::Workers;
@@ -17,6 +21,7 @@ use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub(crate) use observer::Observer;
+pub(crate) use presence::report as report_monitor_state;
 
 use crate::{
     AgentSettings,
@@ -79,17 +84,27 @@ pub(crate) struct Signals {
     pub tasks: Notify,
     /// The hub may have forgotten the statistics.
     pub statistics: Notify,
+    /// What the agent is doing may have changed.
+    pub presence: Notify,
+    /// Whether the record of the node in the exchange was brought up to date.
+    pub is_joined: AtomicBool,
 }
 
 /// Running workers; dropping it ends them.
 pub(crate) struct Session {
     /// The hub.
     pub hub: Arc<Hub>,
+    signals: Arc<Signals>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
 
 impl Session {
+    /// Lets the monitor state be reported if it has changed.
+    pub fn announce(&self) {
+        self.signals.presence.notify_one();
+    }
+
     /// Ends the workers. What the returned future waits for is their last call.
     pub fn end(self) -> impl Future<Output = ()> + Send + use<> {
         let tasks = self.tasks.clone();
@@ -141,6 +156,13 @@ pub(crate) fn begin(
         signals.clone(),
         reader.clone(),
     );
+    let presence = presence::Presence::new(
+        contact("monitor state"),
+        hub.clone(),
+        handle.clone(),
+        signals.clone(),
+        reader.clone(),
+    );
     let mailbox =
         mailbox::Mailbox::new(hub.clone(), handle.clone(), settings.clone(), signals.clone(), reader);
     let workers = Workers::default();
@@ -149,11 +171,12 @@ pub(crate) fn begin(
     tasks.spawn(workers.run(mailbox, stop.clone()));
     tasks.spawn(workers.run(tasks_of_node, stop.clone()));
     tasks.spawn(workers.run(statistics, stop.clone()));
+    tasks.spawn(workers.run(presence, stop.clone()));
     // Upgrades are left to the supervising program.
     if !upgrade::is_watched() {
-        let management = management::Management::new(hub.clone(), handle, settings, signals, arch);
+        let management = management::Management::new(hub.clone(), handle, settings, signals.clone(), arch);
         tasks.spawn(workers.run(management, stop.clone()));
     }
     tasks.close();
-    Session { hub, stop, tasks }
+    Session { hub, signals, stop, tasks }
 }

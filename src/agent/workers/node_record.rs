@@ -1,6 +1,11 @@
 //! Keeps the node's record in the exchange current, and reads the facts about the node that decisions need.
 
-use std::{collections::BTreeSet, convert::Infallible, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    convert::Infallible,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use evenkeel_runtime::worker::Worker;
 
@@ -78,6 +83,8 @@ impl NodeRecord {
                 self.retry = None;
                 self.backoff = FIRST_PAUSE;
                 if std::mem::take(&mut self.is_first) {
+                    self.parts.signals.is_joined.store(true, Ordering::Relaxed);
+                    self.parts.signals.presence.notify_one();
                     self.parts.signals.mail.notify_one();
                 }
                 // A new pattern or policy may match other management policies.

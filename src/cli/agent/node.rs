@@ -1,6 +1,9 @@
 //! `hzn node`: the node on this machine (agbot 5.6).
 
+use std::time::Duration;
+
 use clap::Subcommand;
+use evenkeel_wire::agent::maintenance::PutMaintenance;
 use evenkeel_wire::agent::node::LocalNode;
 use serde_json::{Value, json};
 
@@ -10,6 +13,10 @@ use crate::exit::Outcome;
 use crate::output::View;
 use crate::server::Server;
 use crate::time::local_text;
+use crate::wait::duration;
+
+/// The agent reports to the hub before it responds.
+const REPORT_LIMIT: Duration = Duration::from_secs(60);
 
 /// Commands for the node.
 #[derive(Debug, Subcommand)]
@@ -19,6 +26,24 @@ pub enum NodeCommand {
         #[command(flatten)]
         watch: Watch,
     },
+    /// Announces that the node is worked on, so that its silence is no failure for a while
+    #[command(subcommand)]
+    Maintenance(MaintenanceCommand),
+}
+
+/// Commands for the maintenance of the node.
+#[derive(Debug, Subcommand)]
+pub enum MaintenanceCommand {
+    /// Begins it: nothing new is placed on the node, and what runs stays
+    On {
+        /// End it by itself after this time: seconds, or a number with the unit s, m or h
+        #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+        limit: Option<Duration>,
+    },
+    /// Ends it
+    Off,
+    /// Shows whether the node is in maintenance
+    Status,
 }
 
 /// Runs a command for the node.
@@ -26,9 +51,35 @@ pub enum NodeCommand {
 /// # Errors
 /// Those of the command.
 pub async fn run(command: NodeCommand, context: &Context) -> Outcome {
-    let NodeCommand::List { watch } = command;
     let agent = context.agent()?;
-    context.show_watched(&watch, async || show(&agent).await).await
+    match command {
+        NodeCommand::List { watch } => context.show_watched(&watch, async || show(&agent).await).await,
+        NodeCommand::Maintenance(command) => maintain(command, &agent, context).await,
+    }
+}
+
+async fn maintain(command: MaintenanceCommand, agent: &Server, context: &Context) -> Outcome {
+    match command {
+        MaintenanceCommand::On { limit } => {
+            let request = PutMaintenance { for_seconds: limit.map(|limit| limit.as_secs()) };
+            let begun = agent.client.begin_local_maintenance(&request, REPORT_LIMIT);
+            agent.call("beginning the maintenance of the node", begun).await?;
+            let found = agent.client.local_maintenance();
+            let found = agent.call("asking the agent for the maintenance of the node", found).await?;
+            let until = found.until.map(|until| format!(" until {}", local_text(Some(&json!(until)))));
+            agent.report_done(&format!("the node is in maintenance{}", until.unwrap_or_default()));
+        }
+        MaintenanceCommand::Off => {
+            agent.call("ending the maintenance of the node", agent.client.end_local_maintenance()).await?;
+            agent.report_done("the node is no longer in maintenance");
+        }
+        MaintenanceCommand::Status => {
+            let found = agent.client.local_maintenance();
+            let found = agent.call("asking the agent for the maintenance of the node", found).await?;
+            return context.screen.show(&View::of(json!(found)));
+        }
+    }
+    Ok(())
 }
 
 async fn show(agent: &Server) -> Outcome<View> {

@@ -125,7 +125,7 @@ fn timed_out(change: &str, last: &Progress, limit: Duration) -> CliError {
 }
 
 /// A span of time: a number of seconds, or one with the unit s, m or h.
-fn duration(given: &str) -> Result<Duration, String> {
+pub(crate) fn duration(given: &str) -> Result<Duration, String> {
     let (number, suffix) = match given.find(|letter: char| !letter.is_ascii_digit()) {
         Some(at) => given.split_at(at),
         None => (given, "s"),

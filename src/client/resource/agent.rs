@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use evenkeel_wire::RawJson;
 use evenkeel_wire::agent::agreement::LocalAgreements;
+use evenkeel_wire::agent::maintenance::{MaintenanceResponse, PutMaintenance};
 use evenkeel_wire::agent::node::{LocalNode, PostNode, PutConfigState, RandomToken, UnregisterQuery};
 use evenkeel_wire::agent::service::LocalServices;
 use evenkeel_wire::agent::service_log::{ServiceLog, ServiceLogQuery};
@@ -62,6 +63,25 @@ impl Client {
     /// Workers of the agent, as it sent them.
     pub async fn local_workers_record(&self) -> Result<RawJson, ClientError> {
         self.get_existing(local(&["status", "workers"])).await
+    }
+
+    /// Whether the node is in maintenance.
+    pub async fn local_maintenance(&self) -> Result<MaintenanceResponse, ClientError> {
+        self.get_local(local(&["node", "maintenance"])).await
+    }
+
+    /// Begins maintenance of the node, waiting at most for a time.
+    pub async fn begin_local_maintenance(
+        &self,
+        request: &PutMaintenance,
+        wait: Duration,
+    ) -> Result<(), ClientError> {
+        self.write_local(Method::PUT, &local(&["node", "maintenance"]), request, wait).await
+    }
+
+    /// Ends maintenance of the node.
+    pub async fn end_local_maintenance(&self) -> Result<(), ClientError> {
+        self.delete(local(&["node", "maintenance"])).await.map(drop)
     }
 
     /// A new token for a node.

@@ -17,14 +17,16 @@ struct Setting {
 /// A month, in seconds.
 const MONTH: i64 = 31 * 86_400;
 
-const SETTINGS: [Setting; 7] = [
+const SETTINGS: [Setting; 9] = [
     Setting { name: "readyPeriodSeconds", range: 0..=3600, default: 16 },
-    Setting { name: "rejoinGracePeriodSeconds", range: 0..=86_400, default: 15 },
+    Setting { name: "rejoinGracePeriodSeconds", range: 0..=86_400, default: 90 },
     Setting { name: "nodeDownAfterSeconds", range: 1..=MONTH, default: 180 },
     Setting { name: "orphanAfterSeconds", range: 1..=12 * MONTH, default: 86_400 },
     Setting { name: "metricsMaxAgeSeconds", range: 1..=MONTH, default: 300 },
     Setting { name: "oldTaskTimeoutSeconds", range: 1..=86_400, default: 60 },
     Setting { name: "taskHistoryRetentionLimit", range: -1..=1000, default: 5 },
+    Setting { name: "maintenanceGracePeriodSeconds", range: 0..=MONTH, default: 60 },
+    Setting { name: "agentUpgradeGraceSeconds", range: 0..=MONTH, default: 1800 },
 ];
 
 const MEMBERS: Members = Members {
@@ -36,10 +38,10 @@ const MEMBERS: Members = Members {
         "metricsMaxAgeSeconds",
         "oldTaskTimeoutSeconds",
         "taskHistoryRetentionLimit",
-    ],
-    unsupported: &[
         "maintenanceGracePeriodSeconds",
         "agentUpgradeGraceSeconds",
+    ],
+    unsupported: &[
         "reportGraceSeconds",
         "constraintPriorities",
         "nodeBufferPercentage",
@@ -133,7 +135,7 @@ impl OrgSettings {
         self.seconds(0)
     }
 
-    /// Time after the start of an agbot, or after the return of a node, in which what is known may be out of date.
+    /// Time after the start of an agbot for which automatic starts wait for nodes of the workload unit that were not heard since.
     #[must_use]
     pub fn rejoin_grace_secs(&self) -> Option<u64> {
         self.seconds(1)
@@ -167,6 +169,18 @@ impl OrgSettings {
     #[must_use]
     pub fn task_history_limit(&self) -> Option<i32> {
         self.values[6].and_then(|value| i32::try_from(value).ok())
+    }
+
+    /// Time for which a node may be away for maintenance before it counts as down.
+    #[must_use]
+    pub fn maintenance_grace_secs(&self) -> Option<u64> {
+        self.seconds(7)
+    }
+
+    /// Time for which a node may be away for an upgrade of its agent before it counts as down.
+    #[must_use]
+    pub fn agent_upgrade_grace_secs(&self) -> Option<u64> {
+        self.seconds(8)
     }
 }
 
@@ -214,7 +228,8 @@ mod tests {
         assert_eq!(all.keys().collect::<Vec<_>>().len(), MEMBERS.known.len());
         let read = OrgSettings::read(Value::Object(all.clone())).unwrap();
         assert_eq!(read.document(), Value::Object(all));
-        assert_eq!((read.rejoin_grace_secs(), read.node_down_after_secs()), (Some(15), Some(180)));
+        assert_eq!((read.rejoin_grace_secs(), read.node_down_after_secs()), (Some(90), Some(180)));
         assert_eq!((read.metrics_max_age_secs(), read.old_task_timeout_secs()), (Some(300), Some(60)));
+        assert_eq!((read.maintenance_grace_secs(), read.agent_upgrade_grace_secs()), (Some(60), Some(1800)));
     }
 }

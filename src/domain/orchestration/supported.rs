@@ -6,7 +6,7 @@
 use evenkeel_ids::PolicyId;
 use serde_json::Value;
 
-use super::{CompatGate, MembersError, Orchestration};
+use super::{MembersError, Orchestration};
 
 /// Reads the document of a policy as [`Orchestration::of_policy`] does, and refuses what the engine cannot carry out.
 ///
@@ -31,7 +31,6 @@ fn without_effect(read: &Orchestration) -> Option<&'static str> {
         ("placement.constraintPriorities", placement.constraint_priorities != of_mode.constraint_priorities),
         ("placement.rebalance", placement.rebalance != of_mode.rebalance),
         ("loads", read.loads != usual.loads),
-        ("compatGate", !matches!(read.compat_gate, CompatGate::Off) && read.compat_gate != usual.compat_gate),
     ];
     members.into_iter().find(|(_, is_other)| *is_other).map(|(member, _)| member)
 }

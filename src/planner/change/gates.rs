@@ -30,6 +30,8 @@ pub enum Gate {
     Children,
     /// What is known is not out of date after a start (P6).
     Grace,
+    /// The agents of the nodes have one compatibility version (P6).
+    Compatibility,
     /// The update parallelism leaves room (P8).
     Budget,
     /// The delay before the step is over (P8).
@@ -39,6 +41,18 @@ pub enum Gate {
 /// The gates of a change that could as well happen later.
 const PLANNED: &[Gate] =
     &[Gate::Frozen, Gate::Confirmed, Gate::Minimum, Gate::Exclusive, Gate::Parents, Gate::Grace, Gate::Delay];
+
+/// The gates of a change with which the engine brings a workload unit to its goal by itself.
+const AUTOMATIC: &[Gate] = &[
+    Gate::Frozen,
+    Gate::Confirmed,
+    Gate::Minimum,
+    Gate::Exclusive,
+    Gate::Parents,
+    Gate::Grace,
+    Gate::Compatibility,
+    Gate::Delay,
+];
 
 /// The gates of a change of version.
 const OF_UPDATE: &[Gate] = &[
@@ -62,14 +76,17 @@ pub const GATES: &[(CauseKind, &[Gate])] = &[
         CauseKind::User,
         &[Gate::Confirmed, Gate::Minimum, Gate::Exclusive, Gate::Parents, Gate::Children, Gate::Delay],
     ),
-    (CauseKind::NodeLost, &[Gate::Frozen, Gate::Confirmed, Gate::Parents, Gate::Grace, Gate::Delay]),
+    (
+        CauseKind::NodeLost,
+        &[Gate::Frozen, Gate::Confirmed, Gate::Parents, Gate::Grace, Gate::Compatibility, Gate::Delay],
+    ),
     (CauseKind::TaskFailed, &[Gate::Frozen, Gate::Confirmed, Gate::Parents, Gate::Delay]),
     (CauseKind::Incompatible, &[Gate::Frozen, Gate::Confirmed, Gate::Parents, Gate::Delay]),
     (CauseKind::Drain, PLANNED),
     (CauseKind::Update, OF_UPDATE),
     (CauseKind::Rollback, OF_UPDATE),
-    (CauseKind::Cure, PLANNED),
-    (CauseKind::Scale, PLANNED),
+    (CauseKind::Cure, AUTOMATIC),
+    (CauseKind::Scale, AUTOMATIC),
     // That nothing is wanted any more is above the minimum of a group (P-S16).
     (CauseKind::Withdrawn, &[Gate::Children]),
 ];
@@ -99,8 +116,10 @@ pub trait GateFacts {
     fn unready_parent(&self, step: &Step) -> Option<Blocked>;
     /// Returns a child that is up, and of which a stop has to wait.
     fn running_child(&self, step: &Step) -> Option<Blocked>;
-    /// Returns until when nothing is stopped after a start.
-    fn grace_until(&self) -> Option<Timestamp>;
+    /// Returns until when the step waits after a start of the agbot.
+    fn grace_until(&self, step: &Step) -> Option<Timestamp>;
+    /// Returns the compatibility versions of the agents that suspend automatic decisions.
+    fn incompatible(&self) -> Option<Blocked>;
     /// Returns the update parallelism, if it is used up.
     fn exhausted_budget(&self, step: &Step) -> Option<Blocked>;
     /// Returns until when the step is delayed.
@@ -145,7 +164,8 @@ fn test(facts: &dyn GateFacts, gate: Gate, step: &Step, permit: &mut Permit) -> 
         Gate::Parents if step.starts_instance() => facts.unready_parent(step),
         Gate::Children if step.is_stop_order() => facts.running_child(step),
         Gate::Parents | Gate::Children => None,
-        Gate::Grace => facts.grace_until().map(|until| Blocked::JustStarted { until }),
+        Gate::Grace => facts.grace_until(step).map(|until| Blocked::JustStarted { until }),
+        Gate::Compatibility => facts.incompatible(),
         Gate::Budget => facts.exhausted_budget(step),
         Gate::Delay => facts.delayed_until(step).map(|until| Blocked::StartDelayed { until }),
     };

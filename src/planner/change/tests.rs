@@ -51,7 +51,10 @@ impl GateFacts for Facts {
     fn running_child(&self, _: &Step) -> Option<Blocked> {
         self.blocked(Gate::Children, Blocked::ChildUp { child: "c".into() })
     }
-    fn grace_until(&self) -> Option<Timestamp> {
+    fn incompatible(&self) -> Option<Blocked> {
+        None
+    }
+    fn grace_until(&self, _: &Step) -> Option<Timestamp> {
         self.closed.contains(&Gate::Grace).then_some(at(9))
     }
     fn exhausted_budget(&self, _: &Step) -> Option<Blocked> {

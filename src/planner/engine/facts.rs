@@ -10,6 +10,7 @@ use crate::{
     change::{DependencyFacts, GroupState, Independent},
     model::{Model, UnitRecord},
     pass::Pass,
+    place::NodeTable,
     reconcile::{UnitFacts, UnitSettings},
     rolling::minimum_available,
     usage::later,
@@ -28,6 +29,9 @@ pub(crate) struct UnitInputs<'a> {
     unsettled_partners: Vec<PolicyId>,
     dependencies: Box<dyn DependencyFacts + 'a>,
     grace_until: Option<Timestamp>,
+    unheard_until: Option<Timestamp>,
+    /// The compatibility versions that suspend automatic decisions.
+    pub incompatible: Vec<i64>,
     /// When time alone changes what was seen.
     pub wake_at: Option<Timestamp>,
     settings: UnitSettings,
@@ -62,8 +66,9 @@ impl<'a> UnitInputs<'a> {
         let groups = groups_of(pass, &unit_id.policy, nodes);
         let part_count = model.workload_units_of(&unit_id.policy).filter(|(_, unit)| unit.is_wanted).count();
         let gone_parts = gone_parts(model, &unit_id.policy);
-        let grace_until = model.began_at.map(|at| later(at, model.rejoin_grace_secs(unit_id.policy.org())));
+        let grace_until = model.began_at.map(|at| later(at, model.settling_secs(unit_id.policy.org())));
         let grace_until = grace_until.filter(|until| pass.now < *until);
+        let unheard_until = unheard_until(pass, unit_id, &unit.table);
         let unsettled_partners = model.unsettled_partners(workload, unit, pass.now);
         let settings = model.unit_settings(unit_id.policy.org());
         // A part that the policy no longer has is not stopped by a user's order (A8.2).
@@ -83,6 +88,8 @@ impl<'a> UnitInputs<'a> {
             unsettled_partners,
             dependencies,
             grace_until,
+            unheard_until,
+            incompatible: workload.suspending_versions(&unit.table),
             wake_at,
             settings,
         }
@@ -103,9 +110,29 @@ impl<'a> UnitInputs<'a> {
             unsettled_partners: &self.unsettled_partners,
             dependencies: &*self.dependencies,
             grace_until: self.grace_until,
+            unheard_until: self.unheard_until,
+            incompatible: &self.incompatible,
             settings: self.settings,
         }
     }
+}
+
+/// Returns until when automatic starts wait for nodes of a workload unit that were not heard since the model began to be filled.
+///
+/// # Source
+/// Orchestration A10.5.
+fn unheard_until(pass: &Pass<'_>, unit_id: &UnitId, table: &NodeTable) -> Option<Timestamp> {
+    let model = pass.model;
+    let began_at = model.began_at?;
+    let until = later(began_at, model.rejoin_grace_secs(unit_id.policy.org()));
+    if pass.now >= until {
+        return None;
+    }
+    let is_unheard = |number: u32| {
+        let record = model.node(&table.node(number).id);
+        record.is_some_and(|record| record.facts.last_heartbeat.is_some_and(|seen| seen < began_at))
+    };
+    table.members().iter().any(is_unheard).then_some(until)
 }
 
 /// Returns the parts that the status of a workload's update names and that the workload no longer has.

@@ -13,7 +13,8 @@ use crate::{
     decide::decide,
     event::{Event, Outcome},
     facts::{
-        DeploymentPolicyFacts, NodeFacts, NodePolicyFacts, PolicyOrchestration, ServiceFacts, VersionChoice,
+        DeploymentPolicyFacts, NodeFacts, NodeMonitorState, NodePolicyFacts, PolicyOrchestration,
+        ServiceFacts, VersionChoice,
     },
     fixture::{at, deployment_policy},
     model::Model,
@@ -34,6 +35,8 @@ pub(crate) struct Fleet {
     pub events: Vec<UnitEvent>,
     /// Seconds from the request to start until an instance is seen running, by policy; 1 unless given.
     pub start_secs: BTreeMap<PolicyId, u64>,
+    /// Nodes that send no heartbeats and report nothing.
+    pub silent: BTreeSet<NodeId>,
     seed: u64,
 }
 
@@ -47,20 +50,45 @@ pub(crate) fn policy(name: &str) -> PolicyId {
 
 impl Fleet {
     pub fn new(names: &[&str]) -> Self {
-        let settings = PlannerSettings::default();
-        let leases = (0..settings.partition_count).map(|partition| (partition, 1)).collect();
-        let model = Model::new(settings);
-        let mut fleet =
-            Self { model, now: at(1_000), events: Vec::new(), start_secs: BTreeMap::new(), seed: 0 };
-        fleet.handle(&Event::PartitionsChanged { leases });
-        for name in names {
-            fleet.put_node(name, |_| {});
-            let facts = NodePolicyFacts { policy: ExternalPolicy::default(), last_updated: None };
-            fleet.handle(&Event::NodePolicyChanged { node: node(name), policy: Some(Box::new(facts)) });
-        }
+        let mut fleet = Self::started(names, &[]);
         // After a start nothing is stopped or placed for a while.
         fleet.run(20);
         fleet
+    }
+
+    /// Starts the agbot; some nodes have not been heard since.
+    pub fn started(names: &[&str], silent: &[&str]) -> Self {
+        let settings = PlannerSettings::default();
+        let leases = (0..settings.partition_count).map(|partition| (partition, 1)).collect();
+        let model = Model::new(settings);
+        let mut fleet = Self {
+            model,
+            now: at(1_000),
+            events: Vec::new(),
+            start_secs: BTreeMap::new(),
+            silent: silent.iter().map(|name| node(name)).collect(),
+            seed: 0,
+        };
+        fleet.handle(&Event::PartitionsChanged { leases });
+        for name in names {
+            let is_silent = silent.contains(name);
+            fleet.put_node(name, |facts| {
+                if is_silent {
+                    facts.last_heartbeat = Some(at(995));
+                }
+            });
+            let facts = NodePolicyFacts { policy: ExternalPolicy::default(), last_updated: None };
+            fleet.handle(&Event::NodePolicyChanged { node: node(name), policy: Some(Box::new(facts)) });
+        }
+        fleet
+    }
+
+    /// The agent of a node reports what it is doing.
+    pub fn announce(&mut self, name: &str, monitor_state: NodeMonitorState) {
+        let now = self.now;
+        self.put_node(name, |facts| {
+            (facts.monitor_state, facts.monitor_state_since) = (monitor_state, Some(now));
+        });
     }
 
     /// Creates a node, or changes it.
@@ -179,7 +207,8 @@ impl Fleet {
     pub fn run(&mut self, seconds: u64) {
         for _ in 0..seconds {
             self.now += SignedDuration::from_secs(1);
-            let names: Vec<NodeId> = self.model.nodes().map(|record| record.facts.id.clone()).collect();
+            let names = self.model.nodes().map(|record| record.facts.id.clone());
+            let names: Vec<NodeId> = names.filter(|node| !self.silent.contains(node)).collect();
             let at = names.iter().map(|node| (node.clone(), self.now)).collect();
             self.handle(&Event::HeartbeatsSeen { at });
             names.iter().for_each(|node| self.report(node));

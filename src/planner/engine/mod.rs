@@ -191,7 +191,8 @@ fn plan(pass: &mut Pass<'_>, unit_id: &UnitId, slots: Option<BTreeSet<Slot>>) {
     };
     let mut stored = StoredPlan::new(&plan, &facts, record, pass.now);
     stored.events.extend(news(unit, lease, slots.is_none(), &plan));
-    note(pass, unit_id, slots.as_ref(), &plan, inputs.wake_at);
+    stored.events.extend(news_of_versions(unit, facts.incompatible));
+    note(pass, unit_id, slots.as_ref(), &plan, &inputs);
     if !stored.is_empty() {
         pass.issue_for_group(lease, Action::ApplyPlan { unit_id: unit_id.clone(), plan: Box::new(stored) });
     }
@@ -221,22 +222,36 @@ fn news(unit: &UnitRecord, lease: Lease, is_whole: bool, plan: &UnitPlan) -> Vec
     initial.into_iter().chain(unplaced).collect()
 }
 
+/// Returns the event about compatibility versions that differ since the last look, or no longer do.
+///
+/// # Source
+/// Orchestration A7.
+fn news_of_versions(unit: &UnitRecord, incompatible: &[i64]) -> Option<UnitEvent> {
+    let (kind, state, decisions) = match (unit.incompatible.is_empty(), incompatible.is_empty()) {
+        (true, false) => ("compat.incompatible", "incompatible", "disabled"),
+        (false, true) => ("compat.restored", "compatible", "enabled"),
+        _ => return None,
+    };
+    let text = format!("members run {state} versions, ha orchestration {decisions}");
+    Some(UnitEvent { kind: kind.into(), slot: None, node: None, text })
+}
+
 /// Records what waits and when time alone changes that.
 fn note(
     pass: &mut Pass<'_>,
     unit_id: &UnitId,
     slots: Option<&BTreeSet<Slot>>,
     plan: &UnitPlan,
-    seen_at: Option<jiff::Timestamp>,
+    inputs: &UnitInputs<'_>,
 ) {
-    for at in plan.wake_at.into_iter().chain(seen_at) {
+    for at in plan.wake_at.into_iter().chain(inputs.wake_at) {
         pass.watch_unit(unit_id, slots, at);
     }
     if plan.blocked.iter().any(|(_, blocked)| !blocked.ends_by_time()) {
         let at = later(pass.now, RECHECK_SECS);
         pass.watch_unit(unit_id, None, at);
     }
-    pass.report_unit(unit_id, slots, plan);
+    pass.report_unit(unit_id, slots, plan, &inputs.incompatible);
 }
 
 impl Model {
@@ -247,6 +262,8 @@ impl Model {
     }
 }
 
+#[cfg(test)]
+mod absence_tests;
 #[cfg(test)]
 mod affinity_tests;
 #[cfg(test)]

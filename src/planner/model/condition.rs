@@ -1,4 +1,4 @@
-//! The reported condition of nodes: whether they are alive, whether their drain is complete, and whether they are frozen.
+//! The reported condition of nodes: whether they are alive or away, whether their drain is complete, and whether they are frozen.
 
 use std::ops::Bound;
 
@@ -6,7 +6,21 @@ use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 
 use super::{Liveness, Model};
-use crate::facts::Availability;
+use crate::facts::{Availability, NodeMonitorState};
+
+/// The announced absence of an agent.
+///
+/// # Source
+/// Orchestration A10.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Absence {
+    /// Maintenance or upgrade.
+    pub monitor_state: NodeMonitorState,
+    /// When it was announced.
+    pub since: Timestamp,
+    /// Whether its grace period passed without a heartbeat.
+    pub is_expired: bool,
+}
 
 /// Condition of one node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +29,8 @@ pub struct NodeCondition {
     pub node: NodeId,
     /// Last heartbeat of a node that is down.
     pub down_since: Option<Timestamp>,
+    /// What its agent announced; none of an agent that works, or has started since.
+    pub absence: Option<Absence>,
     /// Whether the node is being drained and has no agreement any more.
     pub is_drained: bool,
     /// Whether it is frozen.
@@ -44,12 +60,20 @@ impl Model {
         let conditions = own.filter_map(|node| {
             let down_since = match self.liveness(node, now) {
                 Liveness::NeverHeard => return None,
-                Liveness::Alive => None,
+                Liveness::Alive | Liveness::Away { .. } => None,
                 Liveness::Down { since } => Some(since),
             };
             let facts = &self.nodes.get(node)?.facts;
+            let announced =
+                matches!(facts.monitor_state, NodeMonitorState::Maintenance | NodeMonitorState::Upgrade);
+            let absence = facts.monitor_state_since.filter(|_| announced).map(|since| Absence {
+                monitor_state: facts.monitor_state,
+                since,
+                is_expired: down_since.is_some(),
+            });
             let is_drained = facts.availability == Availability::Drain && self.live_on(node).next().is_none();
-            Some(NodeCondition { node: node.clone(), down_since, is_drained, is_frozen: facts.is_frozen })
+            let is_frozen = facts.is_frozen;
+            Some(NodeCondition { node: node.clone(), down_since, absence, is_drained, is_frozen })
         });
         (conditions.collect(), last)
     }

@@ -24,7 +24,7 @@ mod workloads;
 
 pub use apply::ENDED_MEMORY_SECS;
 use candidates::Indexes;
-pub use condition::NodeCondition;
+pub use condition::{Absence, NodeCondition};
 pub use node::{ListedAgreements, NodeRecord};
 pub(crate) use proposal::ProposalStatus;
 pub use query::{Liveness, Observed};

@@ -7,6 +7,13 @@ use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use super::Model;
 use crate::{reconcile::UnitSettings, workload::HubDefaults};
 
+/// Reports arrive within this time after a start of an agbot or the return of a node, unless the rejoin grace period is shorter.
+const SETTLING_SECS: u64 = 15;
+
+/// Grace periods unless an organization sets others.
+const MAINTENANCE_GRACE_SECS: u64 = 60;
+const AGENT_UPGRADE_GRACE_SECS: u64 = 1800;
+
 impl Model {
     fn org(&self, org: &str) -> OrgSettings {
         self.org_settings.get(org).copied().unwrap_or_default()
@@ -17,9 +24,27 @@ impl Model {
         self.org(org).node_down_after_secs().unwrap_or(self.settings.node_down_after_secs)
     }
 
-    /// Returns the time in which what is known of an organization may be out of date, after a start or a return.
+    /// Returns the time for which a node of an organization may be away for maintenance before it counts as down.
+    pub(crate) fn maintenance_grace_secs(&self, org: &str) -> u64 {
+        self.org(org).maintenance_grace_secs().unwrap_or(MAINTENANCE_GRACE_SECS)
+    }
+
+    /// Returns the time for which a node of an organization may be away for an upgrade of its agent before it counts as down.
+    pub(crate) fn agent_upgrade_grace_secs(&self, org: &str) -> u64 {
+        self.org(org).agent_upgrade_grace_secs().unwrap_or(AGENT_UPGRADE_GRACE_SECS)
+    }
+
+    /// Returns the time after a start for which automatic starts wait for nodes of an organization that were not heard since.
+    ///
+    /// # Source
+    /// Orchestration A10.5.
     pub(crate) fn rejoin_grace_secs(&self, org: &str) -> u64 {
         self.org(org).rejoin_grace_secs().unwrap_or(self.settings.rejoin_grace_secs)
+    }
+
+    /// Returns the time in which what is known of an organization may be out of date, after a start or a return.
+    pub(crate) fn settling_secs(&self, org: &str) -> u64 {
+        self.rejoin_grace_secs(org).min(SETTLING_SECS)
     }
 
     /// Returns the age from which statistics of a node of an organization are not ranked by.

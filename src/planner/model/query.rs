@@ -10,12 +10,18 @@ use crate::{
     agreement::{Agreement, AgreementState, CancelReason},
     claims::{Claim, Scope},
     command::CommandKey,
-    facts::{Availability, DeploymentPolicyFacts, HaGroupFacts, NodeStatusFacts, ServiceFacts},
+    facts::{
+        Availability, DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodeMonitorState, NodeStatusFacts,
+        ServiceFacts,
+    },
     matching::{Consumer, consumer},
     pair::STOP_CONFIRMATION_SECS,
     report::{Blocked, FrozenLevel},
     usage::{later, secs_since},
 };
+
+/// The announcement of an absence is itself a sign that the agent is there; so is what arrives together with it.
+const ANNOUNCEMENT_SECS: u64 = 2;
 
 /// The liveness of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +30,13 @@ pub enum Liveness {
     NeverHeard,
     /// Its heartbeats arrive.
     Alive,
+    /// Its agent announced that it is not available for a while: what runs on the node stays, and nothing starts there.
+    Away {
+        /// What its agent is doing.
+        monitor_state: NodeMonitorState,
+        /// Since when.
+        since: Timestamp,
+    },
     /// Its heartbeats stopped.
     Down {
         /// Last heartbeat.
@@ -47,18 +60,55 @@ impl Model {
     ///
     /// A heartbeat from the future (a clock that jumped back) counts only within the limit, like one from the past: an
     /// untrusted time never counts as healthy.
+    /// # Source
+    /// Orchestration A10.2, A10.3.
     pub fn liveness(&self, node: &NodeId, now: Timestamp) -> Liveness {
-        let Some(seen) = self.nodes.get(node).and_then(|record| record.facts.last_heartbeat) else {
+        let Some(facts) = self.nodes.get(node).map(|record| &record.facts) else {
             return Liveness::NeverHeard;
         };
-        if self.is_stopped(node) {
-            return Liveness::Down { since: seen };
+        let Some(seen) = facts.last_heartbeat else { return Liveness::NeverHeard };
+        let (monitor_state, down) = (facts.monitor_state, Liveness::Down { since: seen });
+        let away = |since| Liveness::Away { monitor_state, since };
+        if let Some((since, until)) = self.absence(facts) {
+            if now < until {
+                return away(since);
+            }
+            if seen <= later(since, ANNOUNCEMENT_SECS) {
+                return down;
+            }
         }
         let silence = secs_since(seen, now).max(secs_since(now, seen));
-        if silence > self.node_down_after_secs(node.org()) {
-            Liveness::Down { since: seen }
-        } else {
-            Liveness::Alive
+        if facts.is_stopped || silence > self.node_down_after_secs(node.org()) {
+            return down;
+        }
+        // An agent that reports no monitor state may run on a node whose former agent announced one.
+        match facts.monitor_state_since.filter(|_| facts.is_capable) {
+            Some(since) if monitor_state != NodeMonitorState::Idle => away(since),
+            _ => Liveness::Alive,
+        }
+    }
+
+    /// Returns the start and the end of the grace period of a node whose agent announced an absence.
+    fn absence(&self, facts: &NodeFacts) -> Option<(Timestamp, Timestamp)> {
+        let grace_secs = match facts.monitor_state {
+            NodeMonitorState::Maintenance => self.maintenance_grace_secs(facts.id.org()),
+            NodeMonitorState::Upgrade => self.agent_upgrade_grace_secs(facts.id.org()),
+            NodeMonitorState::Idle | NodeMonitorState::Init | NodeMonitorState::Shutting => return None,
+        };
+        let since = facts.monitor_state_since?;
+        Some((since, later(since, grace_secs)))
+    }
+
+    /// Returns when time alone changes the liveness of a node next; none of a node that is down or was never heard of.
+    pub(super) fn liveness_ends_at(&self, node: &NodeId, now: Timestamp) -> Option<Timestamp> {
+        let facts = &self.nodes.get(node)?.facts;
+        let silent_at = || Some(later(facts.last_heartbeat?, self.node_down_after_secs(node.org()) + 1));
+        match self.liveness(node, now) {
+            Liveness::Alive => silent_at(),
+            Liveness::Away { .. } => {
+                self.absence(facts).map(|(_, until)| until).filter(|until| now < *until).or_else(silent_at)
+            }
+            Liveness::NeverHeard | Liveness::Down { .. } => None,
         }
     }
 
@@ -105,7 +155,8 @@ impl Model {
         if self.is_stopped(&agreement.node) {
             return Observed::Absent;
         }
-        if self.liveness(&agreement.node, now) != Liveness::Alive {
+        // What ran when its agent went away is taken to run.
+        if matches!(self.liveness(&agreement.node, now), Liveness::NeverHeard | Liveness::Down { .. }) {
             return Observed::Unknown;
         }
         let Some(status) = self.current_status(&agreement.node, now) else { return Observed::Unknown };
@@ -127,8 +178,7 @@ impl Model {
     /// a grace period the old status counts.
     fn current_status(&self, node: &NodeId, now: Timestamp) -> Option<&NodeStatusFacts> {
         let record = self.nodes.get(node)?;
-        let is_settled =
-            record.back_at.is_none_or(|back| now >= later(back, self.rejoin_grace_secs(node.org())));
+        let is_settled = record.back_at.is_none_or(|back| now >= later(back, self.settling_secs(node.org())));
         record.status.as_ref().filter(|status| is_settled || status.reported_at >= record.back_at)
     }
 

@@ -54,6 +54,8 @@ pub struct UnitRecord {
     pub blocked: Vec<(Step, Blocked)>,
     /// Why not everything was placed; none when it was.
     pub unplaced: Option<EliminationReport>,
+    /// The compatibility versions of the agents that suspended automatic decisions at the last one.
+    pub(crate) incompatible: Vec<i64>,
     /// The lease under which it was reconciled first: a new owner looks at everything once (B5).
     pub(crate) reconciled_under: Option<Lease>,
     /// Nodes that came to it and are not in the table yet.
@@ -77,6 +79,7 @@ impl UnitRecord {
     }
 
     fn note(&mut self, report: &UnitReport) {
+        self.incompatible.clone_from(&report.incompatible);
         match &report.slots {
             None => {
                 self.blocked.clone_from(&report.blocked);

@@ -21,7 +21,6 @@ use crate::{
     reconcile::{unit_node, unit_nodes},
     report::Blocked,
     statistics::NodeStatistics,
-    usage::later,
     workload::{
         Instance, InstanceSummary, NodeScope, Part, SlotTasks, Task, UnitId, Workload, WorkloadRecord,
         WorkloadUnit, workload_units,
@@ -389,17 +388,20 @@ impl Model {
                 if found.state != old.state {
                     turned.push(unit_id.policy.clone());
                 }
-                let is_concerned = unit.is_open() || workload.goal.is_per_node();
+                let is_concerned = unit.is_open() || workload.goal.is_per_node() || old.is_away();
                 let is_due = is_concerned && !found.differs_in_rank_only(old);
                 changed.push((unit_id.clone(), found, is_due));
             }
         }
         turned.iter().for_each(|policy| self.engine.relations.note_policy(policy, node));
         for (unit_id, row, is_due) in changed {
+            let mut suspends = false;
             if let Some(unit) = self.engine.workload_units.get_mut(&unit_id) {
+                let before = unit.table.compat_versions().count();
                 unit.table.replace(row);
+                suspends = (before > 1) != (unit.table.compat_versions().count() > 1);
             }
-            if is_due {
+            if is_due || suspends {
                 self.engine.touched.insert((unit_id, None));
             }
         }
@@ -456,12 +458,7 @@ impl Model {
 
     /// Remembers when a living node will have been silent for too long.
     fn expect_heartbeat(&mut self, node: &NodeId, now: Timestamp) {
-        if self.liveness(node, now) != Liveness::Alive {
-            return;
-        }
-        let seen = self.nodes.get(node).and_then(|record| record.facts.last_heartbeat);
-        if let Some(seen) = seen {
-            let at = later(seen, self.node_down_after_secs(node.org()) + 1);
+        if let Some(at) = self.liveness_ends_at(node, now) {
             self.engine.silence.insert((at, node.clone()));
         }
     }

@@ -10,7 +10,7 @@ use roaring::RoaringBitmap;
 
 use super::{Constraint, NodeAffinity, SoftViolations};
 use crate::{
-    facts::Availability,
+    facts::{Availability, NodeMonitorState},
     report::{Blocked, FrozenLevel},
     statistics::NodeStatistics,
 };
@@ -50,9 +50,11 @@ pub enum NodeState {
         /// Last heartbeat.
         since: Timestamp,
     },
-    /// Its heartbeats stopped because its agent is being upgraded: what runs on it stays, and nothing is placed on it.
+    /// Its agent announced that it is not available for a while: what runs on it stays, and nothing is placed on it.
     Away {
-        /// Last heartbeat.
+        /// What the agent is doing.
+        monitor_state: NodeMonitorState,
+        /// Since when.
         since: Timestamp,
     },
 }
@@ -94,6 +96,8 @@ pub struct UnitNode {
     pub instance_count: u32,
     /// Its statistics; none without recent ones.
     pub statistics: Option<NodeStatistics>,
+    /// The compatibility version of its agent; none if it announces none.
+    pub compat_version: Option<i64>,
 }
 
 impl UnitNode {
@@ -117,6 +121,7 @@ impl UnitNode {
             last_start_at: None,
             instance_count: 0,
             statistics: None,
+            compat_version: None,
         }
     }
 
@@ -132,6 +137,11 @@ impl UnitNode {
             NodeState::Down { since } => Some(since),
             NodeState::Ready | NodeState::NeverHeard | NodeState::Away { .. } => None,
         }
+    }
+
+    /// Returns whether its agent announced that it is not available for a while.
+    pub fn is_away(&self) -> bool {
+        matches!(self.state, NodeState::Away { .. })
     }
 
     /// Returns why the constraint removes the node; `own`: instances of the workload unit on it.
@@ -156,7 +166,7 @@ impl UnitNode {
         match (self.state, self.availability) {
             (NodeState::NeverHeard, _) => Some(Blocked::NeverHeard),
             (NodeState::Down { since }, _) => Some(Blocked::NodeDown { since }),
-            (NodeState::Away { since }, _) => Some(Blocked::NodeAway { since }),
+            (NodeState::Away { monitor_state, since }, _) => Some(Blocked::NodeAway { monitor_state, since }),
             (NodeState::Ready, Availability::Pause) => Some(Blocked::NodePaused),
             (NodeState::Ready, Availability::Drain) => Some(Blocked::NodeDraining),
             (NodeState::Ready, Availability::Active) => None,
@@ -197,6 +207,8 @@ pub struct NodeTable {
     removed: BTreeMap<Constraint, RoaringBitmap>,
     /// The nodes on which soft lists are violated, by how much.
     unwanted: BTreeMap<SoftViolations, RoaringBitmap>,
+    /// The members that are not down, by the compatibility version that their agents announce.
+    compat_versions: BTreeMap<i64, RoaringBitmap>,
     own: Vec<u32>,
     /// Instances of all workloads, apart from the nodes, so that ranking all of them reads little memory.
     instance_counts: Vec<u32>,
@@ -235,12 +247,31 @@ impl NodeTable {
 
     fn index(&mut self, number: usize) {
         self.index_soft_affinity(number);
+        self.index_compat_version(number);
         let node = &self.nodes[number];
         self.instance_counts[number] = node.instance_count;
         set(&mut self.members, number, node.is_member);
         for constraint in Constraint::OF_NODES.into_iter().filter(|one| *one != Constraint::MaxPerNode) {
             set(self.removed.entry(constraint).or_default(), number, node.is_removed_by(constraint));
         }
+    }
+
+    fn index_compat_version(&mut self, number: usize) {
+        let node = &self.nodes[number];
+        let version = node.compat_version.filter(|_| node.is_member && node.down_since().is_none());
+        self.compat_versions.values_mut().for_each(|nodes| set(nodes, number, false));
+        if let Some(version) = version {
+            set(self.compat_versions.entry(version).or_default(), number, true);
+        }
+        self.compat_versions.retain(|_, nodes| !nodes.is_empty());
+    }
+
+    /// Returns the compatibility versions of the agents of members that are not down.
+    ///
+    /// # Source
+    /// Orchestration A7.
+    pub fn compat_versions(&self) -> impl Iterator<Item = i64> {
+        self.compat_versions.keys().copied()
     }
 
     fn index_soft_affinity(&mut self, number: usize) {

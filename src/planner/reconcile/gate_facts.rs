@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use super::UnitPass;
 use crate::{
-    change::{Change, GateFacts, GroupState, Step},
+    change::{Change, Gate, GateFacts, GroupState, Step, gates_of},
     facts::Availability,
     report::{Blocked, FrozenLevel},
     usage::later,
@@ -54,8 +54,14 @@ impl GateFacts for UnitPass<'_> {
         self.facts.dependencies.running_child(step.node())
     }
 
-    fn grace_until(&self) -> Option<Timestamp> {
-        self.facts.grace_until.filter(|until| *until > self.now)
+    fn grace_until(&self, step: &Step) -> Option<Timestamp> {
+        let unheard = self.facts.unheard_until.filter(|_| matches!(step.change, Change::Start { .. }));
+        self.facts.grace_until.max(unheard).filter(|until| *until > self.now)
+    }
+
+    fn incompatible(&self) -> Option<Blocked> {
+        let versions = self.facts.incompatible;
+        (!versions.is_empty()).then(|| Blocked::IncompatibleVersions { versions: versions.to_vec() })
     }
 
     fn exhausted_budget(&self, step: &Step) -> Option<Blocked> {
@@ -79,6 +85,14 @@ impl GateFacts for UnitPass<'_> {
 }
 
 impl UnitPass<'_> {
+    /// Returns why no node is chosen for a task while automatic decisions are suspended.
+    pub fn suspended_by(&self, task: &Task) -> Option<Blocked> {
+        gates_of(self.cause_of_start(task).kind())
+            .contains(&Gate::Compatibility)
+            .then(|| self.incompatible())
+            .flatten()
+    }
+
     /// Returns the tasks that may have to stop before one starts in a slot.
     fn others(&self, slot: &Slot, is_exclusive: bool) -> Vec<&Task> {
         if !is_exclusive {

@@ -75,8 +75,12 @@ pub struct UnitFacts<'a> {
     pub unsettled_partners: &'a [PolicyId],
     /// Its parents and children.
     pub dependencies: &'a dyn DependencyFacts,
-    /// Until when nothing is stopped after a start.
+    /// Until when what is known may be out of date after a start of the agbot.
     pub grace_until: Option<Timestamp>,
+    /// Until when automatic starts wait for nodes that were not heard since.
+    pub unheard_until: Option<Timestamp>,
+    /// The compatibility versions of its agents, if they differ and that suspends automatic decisions.
+    pub incompatible: &'a [i64],
     /// Times and limits.
     pub settings: UnitSettings,
 }

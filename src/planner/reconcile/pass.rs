@@ -409,6 +409,17 @@ impl<'a> UnitPass<'a> {
         self.action_goal == Some(&ActionGoal::Started)
     }
 
+    /// Returns why a task starts. What holds back automatic starts does not hold back a user who wants the instances to run.
+    pub fn cause_of_start(&self, task: &Task) -> Cause {
+        let is_automatic = matches!(task.cause, Cause::Scale | Cause::NodeLost);
+        match &self.facts.workload.action {
+            Some(action) if is_automatic && self.is_started_by_user() => {
+                Cause::User { force: action.is_forced }
+            }
+            _ => task.cause,
+        }
+    }
+
     /// Returns the slot for one more instance on a node.
     pub fn free_slot(&self, node: &NodeId) -> Slot {
         if self.facts.workload.goal.is_per_node() {

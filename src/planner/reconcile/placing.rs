@@ -97,6 +97,7 @@ pub(super) fn place_pending(pass: &mut UnitPass<'_>) {
     if waiting.is_empty() {
         return;
     }
+    let waiting = without_suspended(pass, waiting);
     let (waiting, wants) = without_those_that_wait_for_partners(pass, waiting);
     if waiting.is_empty() {
         return;
@@ -119,6 +120,22 @@ pub(super) fn place_pending(pass: &mut UnitPass<'_>) {
             pass.block(&step, blocked.clone());
         }
     }
+}
+
+/// Lets tasks wait for whose causes decisions are suspended.
+///
+/// # Source
+/// Orchestration A7.
+fn without_suspended(pass: &mut UnitPass<'_>, tasks: Vec<Task>) -> Vec<Task> {
+    let (suspended, others): (Vec<Task>, Vec<Task>) =
+        tasks.into_iter().partition(|task| pass.suspended_by(task).is_some());
+    for task in suspended {
+        if let Some(blocked) = pass.suspended_by(&task) {
+            let step = unplaced_step(pass, &task);
+            pass.block(&step, blocked);
+        }
+    }
+    others
 }
 
 /// Lets tasks wait for workloads that should be on the same node, as long as those start or stop. An instance that stays on its node is

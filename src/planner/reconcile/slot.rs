@@ -97,6 +97,10 @@ fn trouble(pass: &UnitPass<'_>, task: &Task) -> Option<Trouble> {
     if is_unfit {
         return Some(Trouble::Incompatible);
     }
+    // What happened on a node that is away counts when it is back (A10.2, A10.4).
+    if node.is_some_and(UnitNode::is_away) && !pass.contested.contains(&task.id) {
+        return None;
+    }
     if is_failed_start(pass, task) {
         return Some(Trouble::StartFailed);
     }
@@ -329,7 +333,7 @@ pub(super) fn start(pass: &mut UnitPass<'_>, slot: &Slot) {
     if task.desired != DesiredState::Ready || task.state.is_ended() {
         return;
     }
-    let step = step(pass, slot, Change::Start { node }, task.cause);
+    let step = step(pass, slot, Change::Start { node }, pass.cause_of_start(&task));
     if let Some(mut permit) = pass.permit(&step) {
         // After the wait for its parents a new ready period begins (A8.1).
         let has_waited = pass.facts.dependencies.has_waited(Gate::Parents, slot);

@@ -12,7 +12,7 @@ use evenkeel_ids::{GroupId, NodeId};
 use jiff::Timestamp;
 
 use crate::{
-    facts::{DeploymentPolicyFacts, NodeType},
+    facts::{DeploymentPolicyFacts, NodeMonitorState, NodeType},
     matching,
     model::{Liveness, Model, NodeRecord},
     place::{NodeState, UnitNode, Verdict},
@@ -83,6 +83,7 @@ pub fn unit_node(
         last_start_at: row.last_start_at,
         instance_count: u32::try_from(model.live_on(id).count()).unwrap_or(u32::MAX),
         statistics: model.current_statistics(id, now),
+        compat_version: record.facts.compat_version,
     }
 }
 
@@ -90,7 +91,11 @@ fn state(model: &Model, node: &NodeId, now: Timestamp) -> NodeState {
     match model.liveness(node, now) {
         Liveness::Alive => NodeState::Ready,
         Liveness::NeverHeard => NodeState::NeverHeard,
-        Liveness::Down { since } if model.is_agent_in_upgrade(node) => NodeState::Away { since },
+        Liveness::Away { monitor_state, since } => NodeState::Away { monitor_state, since },
+        // An agent that announces nothing is silent while it is upgraded under the claim of its group (E8-S1).
+        Liveness::Down { since } if model.is_agent_in_upgrade(node) => {
+            NodeState::Away { monitor_state: NodeMonitorState::Upgrade, since }
+        }
         Liveness::Down { since } => NodeState::Down { since },
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn recheck(pass: &mut Pass<'_>, agreement: &Agreement) {
 
 /// Until every member has reported again, the state read first may be out of date.
 pub(super) fn just_started(pass: &Pass<'_>, group: &HaGroupFacts) -> Option<Blocked> {
-    let until = later(pass.model.began_at?, pass.model.rejoin_grace_secs(group.id.org()));
+    let until = later(pass.model.began_at?, pass.model.settling_secs(group.id.org()));
     (pass.now < until && !pass.model.has_heard_since_start(group)).then_some(Blocked::JustStarted { until })
 }
 

@@ -196,6 +196,10 @@ fn runs(pass: &Pass<'_>, member: &NodeId, keys: &BTreeSet<&ServiceKey>) -> Resul
     match model.liveness(member, now) {
         Liveness::Alive => {}
         Liveness::NeverHeard => return Err("never heard of".to_owned()),
+        // Whether its services survive is not known before it is back.
+        Liveness::Away { monitor_state, since } => {
+            return Err(Blocked::NodeAway { monitor_state, since }.to_string());
+        }
         Liveness::Down { since } => return Err(format!("down; last heard {since}")),
     }
     let mut why = match model.availability(member) {

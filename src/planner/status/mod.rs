@@ -28,6 +28,9 @@ pub(crate) use standing::{Standing, standing_of, standing_of_service};
 /// Begins the warning that names the node on which the update failed.
 pub const UPDATE_PAUSED: &str = "the update is paused";
 
+/// The warning about agents whose compatibility versions differ.
+const INCOMPATIBLE: &str = "incompatible versions";
+
 /// Which instances of each workload unit are listed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Window {
@@ -93,6 +96,8 @@ pub struct WorkloadStatus {
     pub placement: PlacementState,
     /// Whether its instances are frozen.
     pub frozen: FrozenState,
+    /// Whether the agents of each workload unit have one compatibility version, as far as that suspends automatic decisions.
+    pub is_compatible: bool,
     /// What is not as it should be, in words.
     pub warnings: Vec<String>,
     /// Its workload units.
@@ -161,6 +166,11 @@ pub fn status_of(
     let mut status = summed(all, record.update.clone());
     status.mode = document.map_or(Mode::Global, |document| document.mode);
     status.orchestrate = document.map_or(Orchestrate::Ha, |document| document.orchestrate);
+    let mut units = model.workload_units_of(policy).filter(|(_, unit)| unit.is_wanted);
+    status.is_compatible = units.all(|(_, unit)| workload.suspending_versions(&unit.table).is_empty());
+    if !status.is_compatible {
+        status.warnings.push(INCOMPATIBLE.to_owned());
+    }
     let is_frozen = record.is_frozen || record.is_stopped;
     status.frozen = if is_frozen { FrozenState::Frozen } else { FrozenState::of(frozen, count) };
     if record.update.is_paused() {
@@ -189,6 +199,7 @@ fn summed(mut parts: Vec<PartStatus>, update: UpdateStatus) -> WorkloadStatus {
         avail: workload_avail(&avails),
         placement: common_placement(&parts),
         frozen: FrozenState::NotApplicable,
+        is_compatible: true,
         warnings,
         parts,
     }

@@ -31,6 +31,8 @@ pub(crate) fn contested(pass: &UnitPass<'_>) -> BTreeSet<TaskId> {
         return BTreeSet::new();
     }
     let table = pass.facts.table;
+    // Nothing is claimed while automatic decisions are suspended (A7).
+    let is_suspended = |claim: &Claim<'_>| pass.suspended_by(claim.task).is_some();
     let mut candidates = Elimination::with_instances(table);
     if goal.start == StartMode::NaturalLeader && !pass.is_started_by_user() {
         candidates &= pass.leaders().natural.into_iter().collect::<RoaringBitmap>();
@@ -45,7 +47,7 @@ pub(crate) fn contested(pass: &UnitPass<'_>) -> BTreeSet<TaskId> {
     };
     let is_over = |claim: &&Claim<'_>| match claim.is_restart {
         true => table.node(claim.node).affinity.hard.is_some(),
-        false => !if claim.is_open { &kept } else { &candidates }.contains(claim.node),
+        false => is_suspended(claim) || !if claim.is_open { &kept } else { &candidates }.contains(claim.node),
     };
     claims.iter().filter(is_over).map(|claim| claim.task.id.clone()).collect()
 }

@@ -2,7 +2,7 @@
 //!
 //! Source: orchestration 1.2, 1.3, A3.
 
-use evenkeel_domain::orchestration::{Orchestration, PlacementPolicy, Scope, Update};
+use evenkeel_domain::orchestration::{CompatGate, Orchestration, PlacementPolicy, Scope, Update};
 use evenkeel_ids::{NodeId, PolicyId};
 
 use super::{AffinityRules, Dependency, NodeOrder, NodeScope, PlacementRules, Versions, Workload};
@@ -49,6 +49,7 @@ impl Workload {
             restart: document.restart,
             update: supervised(&document.update, document, hub),
             rollback: supervised(&document.rollback, document, hub),
+            is_compat_gated: document.compat_gate == CompatGate::Members,
             stop_timeout_secs: document.timers.stop_timeout_seconds,
             is_frozen: false,
             action: None,

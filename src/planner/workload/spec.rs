@@ -9,7 +9,11 @@ use evenkeel_domain::{
 use evenkeel_ids::{NodeId, PolicyId};
 
 use super::{AffinityRules, Dependency, HubDefaults, NodeScope, Partner, UserAction, Versions};
-use crate::{goal::Goal, settings::UpdateSettings};
+use crate::{
+    goal::{Goal, StartMode},
+    place::NodeTable,
+    settings::UpdateSettings,
+};
 
 /// A workload: one deployment policy.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +38,8 @@ pub struct Workload {
     pub update: UpdateSettings,
     /// How an earlier version is brought back.
     pub rollback: UpdateSettings,
+    /// Whether different compatibility versions of the agents suspend automatic decisions.
+    pub is_compat_gated: bool,
     /// Time in which an instance must stop for a user's action, in seconds.
     pub stop_timeout_secs: u64,
     /// Whether a user froze the workload.
@@ -51,6 +57,17 @@ impl Workload {
     /// Returns the parents and children.
     pub fn dependencies(&self) -> impl Iterator<Item = &Partner> {
         self.parents.iter().chain(&self.children).map(|dependency| &dependency.partner)
+    }
+
+    /// Returns the compatibility versions in a workload unit that suspend automatic decisions; empty when none do.
+    ///
+    /// Only decisions of `orchestrate: ha` are suspended: what is bound to natural leaders starts in one place anyway.
+    /// # Source
+    /// Orchestration A7.
+    pub fn suspending_versions(&self, table: &NodeTable) -> Vec<i64> {
+        let is_gated = self.is_compat_gated && self.goal.start == StartMode::BestAvailable;
+        let versions: Vec<i64> = if is_gated { table.compat_versions().collect() } else { Vec::new() };
+        if versions.len() > 1 { versions } else { Vec::new() }
     }
 
     /// Returns whether nodes are ranked by their statistics.

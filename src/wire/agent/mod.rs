@@ -4,6 +4,7 @@
 
 pub mod agreement;
 pub mod event_log;
+pub mod maintenance;
 pub mod management;
 pub mod node;
 pub mod refusal;

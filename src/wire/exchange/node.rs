@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use utoipa::{IntoParams, ToSchema};
 
 use super::node_orchestration::NodeOrchestration;
+use super::node_report::NodeOrchestrationStatus;
 use super::user_input::UserInputService;
 use super::{lenient, query, response};
 
@@ -227,6 +228,9 @@ response! {
         /// What its agent said of itself; only when it has stopped.
         #[serde(skip_serializing_if = "Option::is_none")]
         agent_state: Option<AgentState>,
+        /// What its agent is doing and its compatibility version; only of agents that report one of them.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        orchestration_status: Option<NodeOrchestrationStatus>,
     }
 }
 

@@ -252,6 +252,21 @@ pub struct NodeReportResponse {
     pub last_heartbeat: Option<String>,
 }
 
+/// What the agent of a node is doing, as it is shown with its node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeOrchestrationStatus {
+    /// What its agent is doing.
+    #[schema(required = true)]
+    pub monitor_state: NodeMonitorState,
+    /// Since when; none before its first report.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub monitor_state_since: Option<String>,
+    /// Version of what must be the same on all nodes of a workload.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compat_version: Option<i64>,
+}
+
 /// Which statistics of nodes are wanted.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]

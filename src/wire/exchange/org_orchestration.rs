@@ -15,7 +15,8 @@ pub struct OrgOrchestration {
     /// Time that a node must stay ready before an instance starts there, from 0 to 3600.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready_period_seconds: Option<i64>,
-    /// Time after the start of an agbot, or after the return of a node, in which what is known of nodes may be out of date.
+    /// Time after the start of an agbot for which instances are not started automatically while a node of their workload unit has not
+    /// been heard since, from 0 to 86400.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rejoin_grace_period_seconds: Option<i64>,
     /// Silence after which a node counts as down.
@@ -33,6 +34,12 @@ pub struct OrgOrchestration {
     /// Tasks kept for each slot, from 0 to 1000; -1 keeps all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_history_retention_limit: Option<i64>,
+    /// Time for which a node may be away for maintenance before it counts as down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub maintenance_grace_period_seconds: Option<i64>,
+    /// Time for which a node may be away for an upgrade of its agent before it counts as down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_upgrade_grace_seconds: Option<i64>,
 }
 
 /// Replaces or changes the settings of an organization; `null` ends a setting.

@@ -13,6 +13,7 @@ mod frozen;
 mod in_process;
 mod inert_policy;
 mod listed;
+mod maintenance;
 mod moves;
 mod orchestration;
 mod org_settings;

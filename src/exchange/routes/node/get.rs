@@ -9,8 +9,10 @@ use evenkeel_exchange_store::node::{self, NodeFilter, NodeRow};
 use evenkeel_exchange_store::organization;
 use evenkeel_ids::UserId;
 use evenkeel_wire::exchange::node::{AgentState, AttributeQuery, NodeResponse, NodesQuery, NodesResponse};
+use evenkeel_wire::exchange::node_report::{NodeMonitorState, NodeOrchestrationStatus};
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::AttributeResponse;
+use jiff::Timestamp;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -162,7 +164,23 @@ fn response(exchange: &Exchange, row: NodeRow) -> NodeResponse {
         is_namespace_scoped: row.is_namespace_scoped,
         orchestration: shown_orchestration(&row.availability, row.is_frozen),
         agent_state: AgentState::of_word(&row.agent_state).unless_running(),
+        orchestration_status: shown_status(&row.monitor_state, row.monitor_state_since, row.compat_version),
     }
+}
+
+/// What the agent reported of itself, unless that is what holds without a report.
+fn shown_status(
+    monitor_state: &str,
+    since: Option<Timestamp>,
+    compat_version: Option<i64>,
+) -> Option<NodeOrchestrationStatus> {
+    let monitor_state = NodeMonitorState::of_word(monitor_state);
+    let is_unusual = monitor_state != NodeMonitorState::default() || compat_version.is_some();
+    is_unusual.then(|| NodeOrchestrationStatus {
+        monitor_state,
+        monitor_state_since: since.map(wire_time),
+        compat_version,
+    })
 }
 
 /// The value of an attribute named in any case; `None` for names that are no attribute.

@@ -7,6 +7,7 @@ use evenkeel_exchange_store::node::{self, NodeRow};
 use evenkeel_exchange_store::node_limit::{NodeCount, lock_node_count};
 use evenkeel_wire::exchange::node::{AgentState, HeartbeatQuery, PutNode};
 use evenkeel_wire::exchange::node_orchestration::Availability;
+use evenkeel_wire::exchange::node_report::NodeMonitorState;
 use jiff::Timestamp;
 
 use super::node_change;
@@ -219,6 +220,10 @@ fn row(wanted: &Wanted<'_>, existing: Option<NodeRow>) -> Result<NodeRow, ApiErr
         seen_at: None,
         ha_group: None,
         agent_state: AgentState::Running.word().to_owned(),
+        // Only a report of the node writes these.
+        monitor_state: NodeMonitorState::default().word().to_owned(),
+        monitor_state_since: None,
+        compat_version: None,
         is_frozen: existing.as_ref().is_some_and(|existing| existing.is_frozen),
         availability: existing
             .map_or_else(|| Availability::default().word().to_owned(), |existing| existing.availability),

@@ -1,6 +1,7 @@
 //! Scenarios of the orchestration specification, on one workload unit with simulated nodes.
 
 mod actions;
+mod compatibility;
 mod contest;
 mod dry_runs;
 mod failover;

@@ -311,6 +311,8 @@ impl World {
             unsettled_partners: &self.unsettled_partners,
             dependencies: &Independent,
             grace_until: None,
+            unheard_until: None,
+            incompatible: &self.workload.suspending_versions(&table),
             settings: self.settings,
         };
         decide(&facts, self.now())

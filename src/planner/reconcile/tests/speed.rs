@@ -98,6 +98,8 @@ fn full_reconcile_and_one_failure_of_ten_thousand_slots_are_quick() {
         unsettled_partners: &[],
         dependencies: &crate::change::Independent,
         grace_until: None,
+        unheard_until: None,
+        incompatible: &[],
         settings: world.settings,
     };
     let slot = Slot::Number(77);

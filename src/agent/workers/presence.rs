@@ -1,0 +1,170 @@
+//! Reports to the hub what the agent is doing, so that a stop on purpose is not taken for a failure (orchestration A10).
+
+use std::{convert::Infallible, sync::Arc, sync::atomic::Ordering, time::Duration};
+
+use evenkeel_client::ClientError;
+use evenkeel_runtime::worker::Worker;
+use evenkeel_wire::exchange::node_report::{NodeMonitorState, PutNodeReport};
+
+use super::{
+    FIRST_PAUSE, LONGEST_PAUSE, SIGNAL_ONLY, Signals, canceled_if_ended, failed, jittered, tasks::TaskReader,
+};
+use crate::{
+    clock,
+    contact::Contact,
+    hub::Hub,
+    journal::Journal,
+    order::{Ended, Handle},
+};
+
+/// Version of what agents and hub must agree on to move instances between nodes; it grows when an agent of one version could
+/// misunderstand what it is given by the decisions made for another one.
+pub(crate) const COMPAT_VERSION: i64 = 1;
+
+/// Pause between two looks at what an agent that has just started still has to report.
+const SETTLING_PAUSE: Duration = Duration::from_millis(200);
+
+/// Reports the monitor state.
+pub(super) struct Presence {
+    contact: Contact,
+    hub: Arc<Hub>,
+    handle: Handle,
+    signals: Arc<Signals>,
+    reader: Arc<TaskReader>,
+    reported: Option<NodeMonitorState>,
+    pause: Duration,
+    backoff: Duration,
+}
+
+impl Worker for Presence {
+    type Error = Infallible;
+    const NAME: &'static str = "presence";
+    const IS_INTERRUPTIBLE: bool = true;
+
+    async fn pass(&mut self) -> Result<(), Infallible> {
+        let result = self.report_or_retry().await;
+        canceled_if_ended(result).await;
+        Ok(())
+    }
+
+    fn pause(&self) -> Duration {
+        self.pause
+    }
+
+    /// The change feed signals the first report, when it is known what the exchange understands.
+    fn first_pause(&self) -> Duration {
+        SIGNAL_ONLY
+    }
+
+    async fn signaled(&mut self) {
+        if self.backoff > FIRST_PAUSE {
+            // Further signals must not make it retry without a pause.
+            return std::future::pending().await;
+        }
+        self.signals.presence.notified().await;
+    }
+}
+
+impl Presence {
+    pub fn new(
+        contact: Contact,
+        hub: Arc<Hub>,
+        handle: Handle,
+        signals: Arc<Signals>,
+        reader: Arc<TaskReader>,
+    ) -> Self {
+        Self {
+            contact,
+            hub,
+            handle,
+            signals,
+            reader,
+            reported: None,
+            pause: SIGNAL_ONLY,
+            backoff: FIRST_PAUSE,
+        }
+    }
+
+    async fn report_or_retry(&mut self) -> Result<(), Ended> {
+        self.pause = SIGNAL_ONLY;
+        // Third-party exchanges know no monitor states.
+        if !self.reader.is_supported() {
+            return Ok(());
+        }
+        let is_joined = self.signals.is_joined.load(Ordering::Relaxed);
+        let now = clock::now_secs();
+        let (state, left) = self.handle.with(move |journal| wanted(journal, is_joined, now)).await?;
+        if self.reported != Some(state) {
+            match report(&self.hub, state).await {
+                Ok(()) => {
+                    self.contact.restored();
+                    self.backoff = FIRST_PAUSE;
+                    self.reported = Some(state);
+                }
+                Err(error) => {
+                    self.pause = jittered(self.backoff);
+                    self.backoff = (self.backoff * 2).min(LONGEST_PAUSE);
+                    return failed(&self.contact, &self.handle, &error).await;
+                }
+            }
+        }
+        self.pause = left.unwrap_or(SIGNAL_ONLY);
+        Ok(())
+    }
+}
+
+/// Returns the state to report, and when to look again although nothing signals.
+fn wanted(journal: &mut Journal, is_joined: bool, now: u64) -> (NodeMonitorState, Option<Duration>) {
+    if journal.maintenance.is_some_and(|maintenance| maintenance.is_over(now)) {
+        journal.maintenance = None;
+    }
+    if let Some(maintenance) = journal.maintenance {
+        let left = maintenance.until.map(|until| Duration::from_secs(until.saturating_sub(now).max(1)));
+        return (NodeMonitorState::Maintenance, left);
+    }
+    let has_reported = journal.state.tasks.values().all(|task| task.reports.is_empty());
+    match is_joined && has_reported {
+        true => (NodeMonitorState::Idle, None),
+        false => (NodeMonitorState::Init, Some(SETTLING_PAUSE)),
+    }
+}
+
+/// Reports a monitor state.
+///
+/// # Errors
+/// When the hub does not take it.
+pub(crate) async fn report(hub: &Hub, state: NodeMonitorState) -> Result<(), ClientError> {
+    let report =
+        PutNodeReport { compat_version: Some(COMPAT_VERSION), ..PutNodeReport::monitor_state(state) };
+    hub.exchange.put_node_report(&hub.node, &report).await.map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{journal::Maintenance, step::Task};
+
+    #[test]
+    fn agent_is_idle_when_it_has_joined_and_all_states_of_tasks_are_reported() {
+        let mut journal = Journal::default();
+        let state = |journal: &mut Journal, is_joined| wanted(journal, is_joined, 100).0;
+        assert_eq!(state(&mut journal, false), NodeMonitorState::Init);
+        assert_eq!(state(&mut journal, true), NodeMonitorState::Idle);
+        let report = crate::step::TaskReport { end: Default::default(), seq: 1, at: 1 };
+        let task = Task { reports: [report].into(), ..Task::default() };
+        journal.state.tasks.insert("t".to_owned(), task);
+        assert_eq!(wanted(&mut journal, true, 100), (NodeMonitorState::Init, Some(SETTLING_PAUSE)));
+    }
+
+    #[test]
+    fn maintenance_lasts_as_long_as_its_operator_said() {
+        let mut journal =
+            Journal { maintenance: Some(Maintenance { until: Some(130) }), ..Journal::default() };
+        let left = Some(Duration::from_secs(30));
+        assert_eq!(wanted(&mut journal, true, 100), (NodeMonitorState::Maintenance, left));
+        assert_eq!(wanted(&mut journal, true, 130), (NodeMonitorState::Idle, None));
+        assert_eq!(journal.maintenance, None);
+        journal.maintenance = Some(Maintenance { until: None });
+        assert_eq!(wanted(&mut journal, false, 100), (NodeMonitorState::Maintenance, None));
+    }
+}

@@ -1,0 +1,181 @@
+//! Nodes that are away on purpose, and agbots that have just started: A10, A7, E8.
+
+use evenkeel_domain::orchestration::org_settings::OrgSettings;
+use serde_json::json;
+
+use super::fleet::{Fleet, node};
+use crate::{
+    event::Event,
+    facts::NodeMonitorState,
+    goal::Avail,
+    model::Liveness,
+    place::NodeState,
+    workload::{Ending, LastingAction, Task, TaskReport, TaskState},
+};
+
+use NodeMonitorState::{Idle, Init, Maintenance, Upgrade};
+
+/// A failover workload that runs on `n1` of two nodes.
+fn pair() -> Fleet {
+    let mut fleet = Fleet::new(&["n1", "n2"]);
+    fleet.put_policy("w", document());
+    fleet.run_until(30, |fleet| fleet.running("w") == "n1");
+    fleet.events.clear();
+    fleet
+}
+
+fn document() -> serde_json::Value {
+    json!({"mode": "failover", "orchestrate": "ha", "placement": {"nodesOrder": ["n1", "n2"]},
+           "restart": {"delaySeconds": 0}})
+}
+
+fn leave(fleet: &mut Fleet, name: &str, monitor_state: NodeMonitorState) {
+    fleet.announce(name, monitor_state);
+    fleet.silent.insert(node(name));
+}
+
+fn come_back(fleet: &mut Fleet, name: &str) {
+    fleet.silent.remove(&node(name));
+    fleet.announce(name, Init);
+    fleet.run(1);
+    fleet.announce(name, Idle);
+}
+
+fn ids(fleet: &Fleet) -> Vec<String> {
+    fleet.tasks().into_iter().map(|task| task.id.to_string()).collect()
+}
+
+/// A10-S1.
+#[test]
+fn a10_s1_agent_that_is_restarted_in_time_changes_nothing() {
+    let mut fleet = pair();
+    let before = ids(&fleet);
+    leave(&mut fleet, "n1", Maintenance);
+    fleet.run(40);
+    let unit = fleet.model.workload_unit(&Fleet::unit_id("w")).expect("it exists");
+    let state = unit.table.find(&node("n1")).expect("it is a member").state;
+    assert!(matches!(state, NodeState::Away { monitor_state: Maintenance, .. }), "{state:?}");
+    come_back(&mut fleet, "n1");
+    fleet.run(60);
+    assert_eq!((ids(&fleet), fleet.running("w").as_str()), (before, "n1"));
+    assert!(fleet.events.is_empty(), "{:?}", fleet.events);
+    assert_eq!(fleet.status("w").avail, Avail::Up);
+}
+
+/// A10-S2.
+#[test]
+fn a10_s2_node_that_stays_away_is_down_when_its_grace_is_over() {
+    let mut fleet = pair();
+    leave(&mut fleet, "n1", Maintenance);
+    let passed = fleet.run_until(80, |fleet| fleet.live("w") == "n2");
+    assert!((60..=62).contains(&passed), "{passed} s");
+    assert!(matches!(fleet.model.liveness(&node("n1"), fleet.now), Liveness::Down { .. }));
+    let passed = fleet.run_until(30, |fleet| fleet.running("w") == "n2");
+    assert!((16..=19).contains(&passed), "{passed} s");
+    come_back(&mut fleet, "n1");
+    fleet.run(30);
+    assert_eq!(fleet.running("w"), "n2");
+    let on_first = |task: &&Task| task.node == Some(node("n1")) && !task.state.is_ended();
+    assert_eq!(fleet.tasks().into_iter().filter(on_first).count(), 0, "its copy was stopped");
+}
+
+/// A10-S3.
+#[test]
+fn a10_s3_instance_of_a_node_that_was_rebooted_is_restarted_there() {
+    let mut fleet = pair();
+    let task = fleet.tasks()[0].clone();
+    leave(&mut fleet, "n1", Maintenance);
+    fleet.run(50);
+    fleet.silent.remove(&node("n1"));
+    fleet.announce("n1", Init);
+    let report = TaskReport {
+        node: node("n1"),
+        state: TaskState::Ended(Ending::Failed { exit_code: None, error: "gone".into() }),
+        seq: task.seq + 1_000,
+        at: fleet.now,
+    };
+    fleet.handle(&Event::NodeTasksChanged { node: node("n1"), tasks: [(task.id, report)].into() });
+    fleet.announce("n1", Idle);
+    fleet.run_until(10, |fleet| fleet.running("w") == "n1");
+    assert!(fleet.tasks().iter().all(|task| task.node != Some(node("n2"))));
+    assert_eq!(fleet.status("w").placement.word(), "optimal");
+}
+
+/// A10-S4.
+#[test]
+fn a10_s4_node_that_dies_without_a_word_is_down_after_its_silence() {
+    let mut fleet = pair();
+    let settings = OrgSettings::read(json!({"nodeDownAfterSeconds": 30})).expect("valid settings");
+    fleet.handle(&Event::OrgSettingsChanged { org: "o".parse().expect("an organization"), settings });
+    fleet.silent.insert(node("n1"));
+    let passed = fleet.run_until(60, |fleet| fleet.live("w") == "n2");
+    assert!((30..=33).contains(&passed), "{passed} s");
+}
+
+/// A10-S5.
+#[test]
+fn a10_s5_nothing_starts_by_itself_before_every_node_was_heard_since_the_start() {
+    let started = || {
+        let mut fleet = Fleet::started(&["n1", "n2"], &["n2"]);
+        fleet.put_policy("w", document());
+        fleet
+    };
+    let mut fleet = started();
+    let passed = fleet.run_until(120, |fleet| fleet.running("w") == "n1");
+    assert!((90..=95).contains(&passed), "{passed} s");
+    let mut fleet = started();
+    fleet.run(10);
+    fleet.act("w", LastingAction::Start, false);
+    // The ready period that began before is not over.
+    fleet.run_until(10, |fleet| fleet.running("w") == "n1");
+    let mut fleet = started();
+    fleet.run(20);
+    fleet.silent.clear();
+    let passed = fleet.run_until(60, |fleet| fleet.running("w") == "n1");
+    assert!(passed <= 20, "{passed} s: all have been heard");
+}
+
+/// A10-S6, E6-S8, E8-S1.
+#[test]
+fn a10_s6_announced_upgrade_of_an_agent_leads_to_no_failover() {
+    let mut fleet = pair();
+    let before = ids(&fleet);
+    leave(&mut fleet, "n1", Upgrade);
+    fleet.run(300);
+    come_back(&mut fleet, "n1");
+    fleet.run(30);
+    assert_eq!((ids(&fleet), fleet.running("w").as_str()), (before, "n1"));
+}
+
+/// A node that is worked on while its agent runs gets nothing new, keeps what it has, and is not down after the grace.
+#[test]
+fn node_in_maintenance_whose_agent_runs_keeps_what_it_has() {
+    let mut fleet = pair();
+    fleet.announce("n1", Maintenance);
+    fleet.announce("n2", Maintenance);
+    fleet.run(300);
+    assert_eq!(fleet.running("w"), "n1");
+    fleet.put_policy("x", document());
+    fleet.run(60);
+    assert_eq!(fleet.live("x"), "", "no node is a candidate");
+    fleet.announce("n2", Idle);
+    fleet.run_until(60, |fleet| fleet.running("x") == "n2");
+}
+
+/// A7-S1: the events and the status.
+#[test]
+fn a7_s1_different_versions_are_reported() {
+    let mut fleet = pair();
+    fleet.put_node("n1", |facts| facts.compat_version = Some(12));
+    fleet.put_node("n2", |facts| facts.compat_version = Some(13));
+    fleet.run(1);
+    assert!(fleet.has_event("compat.incompatible") && !fleet.has_event("compat.restored"));
+    let status = fleet.status("w");
+    assert_eq!((status.is_compatible, status.overall()), (false, Avail::Warn));
+    assert_eq!(status.warnings, ["incompatible versions"]);
+    fleet.put_node("n1", |facts| facts.compat_version = Some(13));
+    fleet.run(1);
+    assert!(fleet.has_event("compat.restored"));
+    let reports = fleet.events.iter().filter(|event| event.kind.starts_with("compat.")).count();
+    assert_eq!((reports, fleet.status("w").overall()), (2, Avail::Up));
+}

@@ -1,0 +1,23 @@
+//! Maintenance of the node, as its operator announces it on the machine.
+
+use serde::{Deserialize, Serialize};
+
+/// Begins maintenance.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct PutMaintenance {
+    /// Time after which it ends, in seconds; none: when it is ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub for_seconds: Option<u64>,
+}
+
+/// Whether the node is in maintenance.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MaintenanceResponse {
+    /// Whether it is.
+    pub is_on: bool,
+    /// When it ends, in seconds since 1970; none: when it is ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<u64>,
+}
