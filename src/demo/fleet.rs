@@ -6,6 +6,7 @@ use std::path::Path;
 use evenkeel_client::{Client, ClientError, Credentials, HttpSettings, Transport};
 use evenkeel_ids::NodeId;
 use evenkeel_runtime::files::random_secret;
+use evenkeel_wire::agbot::action::ActionRequest;
 use evenkeel_wire::agreement::PrivateKey;
 use evenkeel_wire::exchange::ha_group::PutHaGroup;
 use evenkeel_wire::exchange::node::PutNode;
@@ -166,6 +167,12 @@ impl Fleet {
     pub async fn change_policy(&self, version: &str, deployment: &Deployment) -> Result<(), ClientError> {
         self.user.put_deployment_policy(ORG, POLICY, &self.policy(version, deployment)).await?;
         Ok(())
+    }
+
+    /// Requests an action on the policy.
+    pub async fn act(&self, action: &str, node: Option<&str>) -> Result<(), ClientError> {
+        let request = ActionRequest { node: node.map(str::to_owned), ..ActionRequest::default() };
+        self.user.act_on_policy(ORG, POLICY, action, &request).await.map(drop)
     }
 
     /// Returns the placement of the policy on each node, in words.

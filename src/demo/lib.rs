@@ -1,8 +1,10 @@
 //! `evenkeel demo`: a hub and edge agents as real processes.
 //!
 //! The main story deploys a service to three agents by policy and rolls its next version through their HA group while at least one copy
-//! answers at every instant; the others show how slots move, how a pair fails over and how a bad version is rolled back.
+//! answers at every instant; the others show how slots move, how a pair fails over, how a cluster is operated and how a bad version is
+//! rolled back.
 
+mod cluster;
 pub mod fleet;
 mod observer;
 mod processes;
@@ -13,6 +15,7 @@ mod start;
 mod stories;
 mod view;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -24,7 +27,7 @@ use evenkeel_runtime::{ExitStatus, Failure};
 use fleet::Fleet;
 use observer::Observer;
 use processes::Processes;
-use stage::Stage;
+use stage::{AgentStart, Stage};
 use start::{Hub, start_agent, start_hub};
 use tokio::signal::unix::{SignalKind, signal};
 use view::View;
@@ -38,6 +41,8 @@ enum Story {
     Replicated,
     /// A pair of which one node runs the service; it dies and the other takes over
     Failover,
+    /// A user moves the instance of a pair; its node is restarted on purpose, and then dies
+    Cluster,
     /// A version that does not work is rolled back by the hub
     Rollback,
 }
@@ -48,7 +53,7 @@ impl Story {
         match self {
             Self::Rollout | Self::Rollback => 3,
             Self::Replicated => 5,
-            Self::Failover => 2,
+            Self::Failover | Self::Cluster => 2,
         }
     }
 
@@ -56,6 +61,11 @@ impl Story {
     fn settings(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Rollout => &[],
+            Self::Cluster => &[
+                ("EVENKEEL_NODE_DOWN_AFTER_SECS", "8"),
+                ("EVENKEEL_UPGRADE_GRACE_SECS", "1"),
+                ("EVENKEEL_HEARTBEAT_INTERVAL", "1"),
+            ],
             _ => &[
                 ("EVENKEEL_NODE_DOWN_AFTER_SECS", "16"),
                 ("EVENKEEL_UPGRADE_GRACE_SECS", "1"),
@@ -74,7 +84,7 @@ pub struct DemoArguments {
     /// End after the summary: status 0 only if an observer outside the hub saw what the story promises
     #[arg(long)]
     exit: bool,
-    /// Number of edge agents [default: 3, replicated: 5, failover: 2]
+    /// Number of edge agents [default: 3, replicated: 5, failover and cluster: 2]
     #[arg(long, value_parser = clap::value_parser!(u16).range(2..=20))]
     nodes: Option<u16>,
     /// Directory for everything the demo makes [default: a new one, removed at the end]
@@ -146,9 +156,11 @@ async fn play(arguments: &DemoArguments, directory: &Path, processes: &mut Proce
     let root = fleet::root_client(&hub.url, &hub.password).map_err(|error| refused(&error))?;
     let fleet = Fleet::create(&root, arch()).await.map_err(|error| refused(&error))?;
     view.print(&format!("made organization {} with an administrator", fleet::ORG));
+    let mut tokens = BTreeMap::new();
     for node in &nodes {
         let token = fleet.create_node(node).await.map_err(|error| refused(&error))?;
         start_agent((node, &token), &hub.url, story.settings(), directory, processes)?;
+        tokens.insert(node.clone(), token);
     }
     view.print(&format!("made and started {} edge agents: {}", nodes.len(), nodes.join(", ")));
 
@@ -160,11 +172,13 @@ async fn play(arguments: &DemoArguments, directory: &Path, processes: &mut Proce
         nodes: &nodes,
         sockets: &sockets,
         processes,
+        agents: AgentStart { url: &hub.url, environment: story.settings(), directory, tokens },
     };
     let verdict = match story {
         Story::Rollout => rollout::play(&mut stage).await?,
         Story::Replicated => stories::play_replicated(&mut stage).await?,
         Story::Failover => stories::play_failover(&mut stage).await?,
+        Story::Cluster => cluster::play(&mut stage).await?,
         Story::Rollback => stories::play_rollback(&mut stage).await?,
     };
     if !arguments.exit {

@@ -66,6 +66,13 @@ impl Processes {
         }
     }
 
+    /// Ends a process, which has time to end in order.
+    pub fn terminate(&mut self, name: &str) {
+        if let Some(index) = self.running.iter().position(|(running, _)| running == name) {
+            end(vec![self.running.remove(index)]);
+        }
+    }
+
     /// Ends everything, the agents together and then the hub; kills what does not end in time.
     pub fn stop(&mut self) {
         let first = self.running.len().min(1);

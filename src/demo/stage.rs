@@ -1,5 +1,6 @@
 //! The fleet of a story while it is watched.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use super::fleet::{Deployment, Fleet};
 use super::observer::{Counted, Observer, Seen};
 use super::processes::Processes;
 use super::refused;
+use super::start::start_agent;
 use super::view::View;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -28,6 +30,16 @@ pub struct Stage<'a> {
     pub nodes: &'a [String],
     pub sockets: &'a Path,
     pub processes: &'a mut Processes,
+    pub agents: AgentStart<'a>,
+}
+
+/// What the agents of a story are started with.
+pub struct AgentStart<'a> {
+    pub url: &'a str,
+    pub environment: &'a [(&'a str, &'a str)],
+    pub directory: &'a Path,
+    /// Token of each node.
+    pub tokens: BTreeMap<String, String>,
 }
 
 impl Stage<'_> {
@@ -84,6 +96,13 @@ impl Stage<'_> {
             since.is_some_and(|since| since.elapsed() >= period)
         })
         .await
+    }
+
+    /// Starts the agent of a node again.
+    pub fn start_agent(&mut self, node: &str) -> Result<(), Failure> {
+        let AgentStart { url, environment, directory, tokens } = &self.agents;
+        let token = tokens.get(node).map_or("", String::as_str);
+        start_agent((node, token), url, environment, directory, self.processes)
     }
 
     /// Ends a node as a power failure would: its agent and its instance are killed and report nothing.
