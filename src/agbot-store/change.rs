@@ -12,6 +12,7 @@ use sqlx::PgConnection;
 
 use super::agreement::{self, UsageRow};
 use super::claim::{self, ClaimRow};
+use super::health::{self, EntityKey, HealthRow};
 use super::rollout;
 use super::task;
 use super::workload::{self, InstanceRow, WorkloadRow};
@@ -34,6 +35,8 @@ pub enum RecordKey {
     Task(TaskId),
     /// The row of a workload on a node, by policy and node.
     Instance(PolicyId, NodeId),
+    /// The health events of an entity.
+    Health(EntityKey),
 }
 
 impl RecordKey {
@@ -46,6 +49,14 @@ impl RecordKey {
             "workload" => Ok(RecordKey::Workload(PolicyId::from_text(first))),
             "task" => Ok(RecordKey::Task(TaskId::from_text(first))),
             "instance" => Ok(RecordKey::Instance(PolicyId::from_text(first), NodeId::from_text(second))),
+            "health" => match first.split_once(' ') {
+                Some((kind, name)) => Ok(RecordKey::Health(EntityKey {
+                    kind: kind.to_owned(),
+                    name: name.to_owned(),
+                    part: second.to_owned(),
+                })),
+                None => Err(StoreError::Corrupt { table: "agbot_change", column: "first_key" }),
+            },
             _ => Err(StoreError::Corrupt { table: "agbot_change", column: "kind" }),
         }
     }
@@ -77,6 +88,8 @@ pub struct Records {
     pub tasks: Vec<Value>,
     /// Rows of workloads on nodes.
     pub instances: Vec<InstanceRow>,
+    /// Health events.
+    pub health: Vec<HealthRow>,
 }
 
 /// Returns the end of the log: every change that is not visible to statements before this one comes after it.
@@ -128,6 +141,7 @@ pub async fn read_records(
     let mut agreements: Vec<&str> = Vec::new();
     let (mut usage, mut claims, mut rollouts) = (Pairs::default(), Pairs::default(), Pairs::default());
     let (mut workloads, mut tasks, mut instances) = (Vec::new(), Vec::new(), Pairs::default());
+    let mut entities: Vec<EntityKey> = Vec::new();
     for key in keys {
         match key {
             RecordKey::Agreement(id) => agreements.push(id.as_str()),
@@ -137,6 +151,7 @@ pub async fn read_records(
             RecordKey::Workload(policy) => workloads.push(policy.as_str()),
             RecordKey::Task(task) => tasks.push(task.as_str()),
             RecordKey::Instance(policy, node) => instances.push(policy.as_str(), node.as_str()),
+            RecordKey::Health(entity) => entities.push(entity.clone()),
         }
     }
     let mut records = Records::default();
@@ -160,6 +175,9 @@ pub async fn read_records(
     }
     if !instances.is_empty() {
         records.instances = workload::read_instances(conn, &instances.first, &instances.second).await?;
+    }
+    if !entities.is_empty() {
+        records.health = health::read_of_entities(conn, &entities).await?;
     }
     Ok(records)
 }
@@ -261,6 +279,7 @@ pub async fn read_all(conn: &mut PgConnection, ended_since: Timestamp) -> Result
         workloads: workload::list_workloads(conn).await?,
         tasks: task::list_tasks(conn).await?,
         instances: workload::list_instances(conn).await?,
+        health: health::list_events(conn).await?,
     })
 }
 

@@ -6,6 +6,7 @@ pub mod agreement;
 pub mod change;
 pub mod claim;
 pub mod event;
+pub mod health;
 pub mod offered;
 pub mod outbox;
 pub mod partition;

@@ -80,6 +80,20 @@ pub async fn extend_leases(
         .collect())
 }
 
+/// Lists the partitions that have an owner, each with the seconds until its lease ends.
+pub async fn list_leased(conn: &mut PgConnection) -> Result<Vec<(i32, f64)>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- partition.list_leased
+        SELECT partition_number, EXTRACT(EPOCH FROM expires_at - now())::float8 AS "seconds!"
+        FROM work_partition
+        WHERE expires_at IS NOT NULL
+        ORDER BY partition_number"#
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.partition_number, row.seconds)).collect())
+}
+
 /// Takes at most `most` partitions without an owner or with an expired lease.
 pub async fn take_free(
     conn: &mut PgConnection,

@@ -77,6 +77,8 @@ pub struct Context {
     inputs: mpsc::Sender<Input>,
     model: RwLock<Model>,
     placements: Mutex<BTreeMap<(NodeId, PolicyId), Placement>>,
+    /// Since when pairs have waited for the same rule, as far as this agbot decides about them.
+    waiting_since: Mutex<BTreeMap<(NodeId, PolicyId), (&'static str, Timestamp)>>,
     /// When all heartbeats were read last.
     heartbeats_read_at: RwLock<Option<Instant>>,
     dropped_messages: AtomicU64,
@@ -115,6 +117,7 @@ impl Context {
             inputs: sender,
             model: RwLock::new(Model::new(settings.planner.clone())),
             placements: Mutex::default(),
+            waiting_since: Mutex::default(),
             heartbeats_read_at: RwLock::default(),
             dropped_messages: AtomicU64::new(0),
             mailbox_backlog: Mutex::default(),
@@ -199,6 +202,7 @@ impl Context {
 
     /// Stores the newest placements and drops pairs whose node or policy is gone.
     pub(crate) fn keep_placements(&self, newer: BTreeMap<(NodeId, PolicyId), Placement>) {
+        self.note_waits(&newer);
         let mut kept = self.placements.lock().unwrap_or_else(PoisonError::into_inner);
         for (pair, placement) in newer {
             match &placement {
@@ -210,6 +214,30 @@ impl Context {
                 }
             }
         }
+    }
+
+    fn note_waits(&self, newer: &BTreeMap<(NodeId, PolicyId), Placement>) {
+        let mut waits = self.waiting_since.lock().unwrap_or_else(PoisonError::into_inner);
+        for (pair, placement) in newer {
+            match placement {
+                Placement::Waiting { blocked, .. } => {
+                    let (rule, now) = (blocked.upgrade_rule(), self.now());
+                    let known = waits.entry(pair.clone()).or_insert((rule, now));
+                    if known.0 != rule {
+                        *known = (rule, now);
+                    }
+                }
+                _ => {
+                    waits.remove(pair);
+                }
+            }
+        }
+    }
+
+    /// Returns since when a pair has waited for the same rule; none when this agbot does not decide about it.
+    pub(crate) fn waiting_since(&self, node: &NodeId, policy: &PolicyId) -> Option<Timestamp> {
+        let waits = self.waiting_since.lock().unwrap_or_else(PoisonError::into_inner);
+        waits.get(&(node.clone(), policy.clone())).map(|(_, since)| *since)
     }
 
     /// Returns the newest placements of the organization's pairs that were planned, at most `limit` in order.

@@ -53,7 +53,10 @@ pub(crate) async fn run(
 
 fn until_next_tick(context: &Context) -> Duration {
     let now = context.now();
-    let due = context.model().next_watch_at();
+    let due = {
+        let model = context.model();
+        [model.next_watch_at(), model.next_health_check_at()].into_iter().flatten().min()
+    };
     due.map_or(TICK, |due| Duration::try_from(due.duration_since(now)).unwrap_or(Duration::from_millis(10)))
         .clamp(Duration::from_millis(10), TICK)
 }

@@ -11,6 +11,7 @@ use evenkeel_agbot_store::partition::{self, LeaseRow};
 use evenkeel_planner::event::Event;
 use evenkeel_runtime::worker::Worker;
 use evenkeel_store::{StoreError, retry};
+use jiff::{SignedDuration, Timestamp};
 
 use crate::AgbotError;
 use crate::context::Context;
@@ -77,8 +78,8 @@ impl Leases {
             self.give_up(context, "their records cannot be read").await;
             return Ok(RETRY);
         }
-        let shares = match renew(context, &self.leaving).await {
-            Ok(shares) => shares,
+        let (shares, confirmed) = match renew(context, &self.leaving).await {
+            Ok(renewed) => renewed,
             Err(error) => {
                 if !matches!(error, StoreError::Contention { .. }) {
                     self.give_up(context, "their leases could not be renewed").await;
@@ -87,6 +88,8 @@ impl Leases {
             }
         };
         self.leaving = shares.leaving;
+        // Whoever owns them keeps their health reports up.
+        context.send_events(vec![Event::PartitionsConfirmed { at: confirmed }]).await;
         // Before the exchange is read everything would count as deleted: nothing may be decided until then.
         if !context.is_loaded() {
             return Ok(BEFORE_LOADED);
@@ -171,7 +174,11 @@ fn by_number(rows: &[LeaseRow]) -> BTreeMap<u32, u64> {
     rows.iter().map(|row| (row.partition.unsigned_abs(), row.fencing.unsigned_abs())).collect()
 }
 
-async fn renew(context: &Context, leaving: &BTreeSet<i32>) -> Result<Shares, StoreError> {
+/// Renews the leases; returns them, and when the owner of each partition renewed its own at the latest.
+async fn renew(
+    context: &Context,
+    leaving: &BTreeSet<i32>,
+) -> Result<(Shares, BTreeMap<u32, Timestamp>), StoreError> {
     let seconds = context.settings.lease_time.as_secs_f64();
     let count = i32::try_from(context.settings.planner.partition_count).unwrap_or(i32::MAX);
     let owner = context.instance;
@@ -188,8 +195,14 @@ async fn renew(context: &Context, leaving: &BTreeSet<i32>) -> Result<Shares, Sto
         } else if !shares.released.is_empty() {
             partition::release(&mut tx, owner, &shares.released).await?;
         }
+        let leased = partition::list_leased(&mut tx).await?;
         tx.commit().await?;
-        Ok::<Shares, StoreError>(shares)
+        let now = context.now();
+        let confirmed = leased.into_iter().map(|(number, left)| {
+            let age = SignedDuration::try_from_secs_f64(seconds - left).unwrap_or_default();
+            (number.unsigned_abs(), now.checked_sub(age).unwrap_or(now).min(now))
+        });
+        Ok::<_, StoreError>((shares, confirmed.collect()))
     })
     .await
 }

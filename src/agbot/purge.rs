@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_agbot_store::{agreement, change, claim, event, rollout};
+use evenkeel_agbot_store::{agreement, change, claim, event, health, rollout};
 use evenkeel_runtime::worker::Worker;
 use evenkeel_store::{StoreError, retry};
 use jiff::{SignedDuration, Timestamp};
@@ -14,6 +14,9 @@ const PERIOD: Duration = Duration::from_secs(1_800);
 const LOG_PERIOD: Duration = Duration::from_secs(60);
 /// Minimum retention of rows of the log. An agbot that did not read for longer reads all records.
 const LOG_RETENTION: Duration = Duration::from_secs(300);
+
+/// Expired health events that are removed at once.
+const EXPIRED_EVENTS: i64 = 1_000;
 
 /// Removes old history.
 pub(crate) struct HistoryPurge(pub Arc<Context>);
@@ -31,7 +34,7 @@ impl Worker for HistoryPurge {
     }
 }
 
-/// Removes old rows of the log.
+/// Removes old rows of the log, and health events that have disappeared.
 pub(crate) struct LogPurge(pub Arc<Context>);
 
 impl Worker for LogPurge {
@@ -39,7 +42,8 @@ impl Worker for LogPurge {
     const NAME: &'static str = "log_purge";
 
     async fn pass(&mut self) -> Result<(), StoreError> {
-        purge_log(&self.0).await
+        purge_log(&self.0).await?;
+        purge_health(&self.0).await
     }
 
     fn pause(&self) -> Duration {
@@ -70,6 +74,20 @@ async fn purge_log(context: &Context) -> Result<(), StoreError> {
         tx.commit().await
     })
     .await
+}
+
+/// Removes health events that have disappeared, some at a time: each statement is one change of the log.
+async fn purge_health(context: &Context) -> Result<(), StoreError> {
+    loop {
+        let now = context.now();
+        let count = context
+            .database
+            .read(async |connection| health::delete_expired(connection, now, EXPIRED_EVENTS).await)
+            .await?;
+        if count < EXPIRED_EVENTS.unsigned_abs() {
+            return Ok(());
+        }
+    }
 }
 
 fn before(now: Timestamp, age: Duration) -> Timestamp {

@@ -8,6 +8,7 @@ mod claims;
 mod exchange;
 mod fleet;
 mod groups;
+mod health;
 mod hello;
 mod hub;
 mod index;

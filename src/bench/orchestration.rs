@@ -49,6 +49,7 @@ pub fn run(options: Options) -> Result<Report, Failure> {
     measure_failures(size, &mut report)?;
     measure_reconcile(slots, &mut report)?;
     measure_placement(slots, &mut report)?;
+    super::health::measure(size, &mut report)?;
     report.note("The fleet is built by the agbot's events, with agreements and node status; each workload may run on a tenth of the nodes. A decision includes applying its event to the model.");
     report.note("Naive, for a failed task: all nodes of the workload are evaluated and all its slots are compared. For a reconcile: slot after slot, each with a ranking of its own. For a placement: every node is evaluated for every instance. For an explanation: every node is evaluated again.");
     Ok(report)
@@ -162,6 +163,7 @@ fn facts<'a>(
         gone_parts: &[],
         unsettled_partners: &[],
         dependencies: &evenkeel_planner::change::Independent,
+        errors: &[],
         grace_until: None,
         unheard_until: None,
         incompatible: &[],

@@ -16,7 +16,8 @@ pub use credentials::Credentials;
 pub use error::ClientError;
 pub use path::Path;
 pub use resource::{
-    ConfigStateChange, ReasonRecords, Records, Resource, RolloutRecords, TaskReported, Unregistered,
+    ConfigStateChange, HealthSubject, ReasonRecords, Records, Resource, RolloutRecords, TaskReported,
+    Unregistered,
 };
 pub use retry::RetryDelay;
 pub use transport::{HttpSettings, Observer, Transport};

@@ -15,6 +15,7 @@ use crate::{
     change::Step,
     claims::{ClaimRef, ClaimRequest, Phase, ReleaseReason},
     engine::StoredPlan,
+    health::{Entity, SystemReport},
     place::EliminationReport,
     report::{Blocked, Report},
     rolling::Rollout,
@@ -212,6 +213,22 @@ pub enum Action {
         /// Whether the policy stays and has no settings that need tasks any more.
         is_detached: bool,
     },
+    /// Stores reports of the engine about an entity: [`crate::health::stored_reports`] of what the transaction reads.
+    ReportHealth {
+        /// The entity.
+        entity: Entity,
+        /// The reports.
+        reports: Vec<SystemReport>,
+        /// How long they hold when no agbot keeps them up.
+        ttl_secs: u64,
+    },
+    /// Deletes the events of entities that do not exist any more.
+    DropHealth {
+        /// What was checked.
+        checked: Entity,
+        /// The entities.
+        entities: Vec<Entity>,
+    },
     /// Stores usage and back-off of a pair; none removes.
     UpdateUsage {
         /// The node.
@@ -246,6 +263,11 @@ impl CommandKey {
             Part::All => format!("plan {}", unit_id.policy),
             Part::Group(group) => format!("plan {} in {group}", unit_id.policy),
         })
+    }
+
+    /// Returns the key of reports about an entity.
+    pub(crate) fn health(entity: &Entity) -> Self {
+        Self(format!("health {} {entity}", entity.kind().word()))
     }
 
     /// Returns the key of the end of an agreement.
@@ -284,6 +306,8 @@ impl Action {
             Self::ApplyPlan { unit_id, .. } => return CommandKey::plan(unit_id),
             Self::RecordWorkload { workload, .. } => format!("workload {}", workload.policy),
             Self::RemoveWorkload { policy, .. } => format!("remove workload {policy}"),
+            Self::ReportHealth { entity, .. } => return CommandKey::health(entity),
+            Self::DropHealth { checked, .. } => format!("drop health {} {checked}", checked.kind().word()),
             Self::UpdateUsage { node, policy, .. } => format!("usage {node} {policy}"),
         })
     }
@@ -355,6 +379,8 @@ pub struct Decision {
     pub deferred: Vec<(UnitId, Option<Slot>)>,
     /// What waits in the workload units that were planned.
     pub unit_reports: Vec<(UnitId, UnitReport)>,
+    /// Entities whose health is to be checked, each with the time.
+    pub health_checks: Vec<(Entity, Timestamp)>,
     /// The reasons for acting and not acting.
     pub report: Report,
 }

@@ -18,6 +18,7 @@ use crate::{
         DeploymentPolicyFacts, HaGroupFacts, NmpStatusFacts, NodeFacts, NodePolicyFacts, NodeStatusFacts,
         ServiceFacts, ServicePolicyFacts,
     },
+    health::{Entity, HealthEvent},
     other_agbots::OtherAgbots,
     rolling::Rollout,
     statistics::NodeStatistics,
@@ -297,6 +298,18 @@ pub enum Event {
         node: NodeId,
         /// The row.
         instance: Option<Box<Instance>>,
+    },
+    /// The health events of an entity were read; there are no others.
+    HealthRecorded {
+        /// The entity.
+        entity: Entity,
+        /// Its events.
+        events: Vec<HealthEvent>,
+    },
+    /// The partitions that had an owner when their leases were read.
+    PartitionsConfirmed {
+        /// When the owner renewed its lease last, at the latest.
+        at: BTreeMap<u32, Timestamp>,
     },
     /// An agreement row was deleted, although the agreement had not ended.
     AgreementRemoved {

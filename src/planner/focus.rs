@@ -13,6 +13,7 @@ use crate::{
     command::{Action, Command},
     engine::StoredPlan,
     event::Event,
+    health::Entity,
     model::{Model, UnitRecord},
     report::Blocked,
     workload::{Slot, Task, UnitId, WorkloadRecord},
@@ -35,6 +36,8 @@ pub(crate) struct Focus {
     pub slots: BTreeSet<(UnitId, Slot)>,
     /// Whether the claims of all groups are checked for expiry.
     pub expires_all_claims: bool,
+    /// Entities that may be gone, so that what was reported about them is dropped.
+    pub unsure: BTreeSet<Entity>,
     /// Nodes per policy that its index excluded.
     pub ruled_out: BTreeMap<PolicyId, u64>,
 }
@@ -59,7 +62,11 @@ impl Focus {
     fn add_event(&mut self, model: &Model, event: &Event) {
         match event {
             Event::NodeChanged { node } => self.add_node(model, &node.id),
-            Event::NodeRemoved { node } | Event::NodePolicyChanged { node, .. } => self.add_node(model, node),
+            Event::NodeRemoved { node } => {
+                self.unsure.insert(Entity::Node(node.clone()));
+                self.add_node(model, node);
+            }
+            Event::NodePolicyChanged { node, .. } => self.add_node(model, node),
             Event::NodeTasksChanged { node, .. } => self.pairs.extend(model.engine.pairs_of(node).cloned()),
             Event::NodeStatusChanged { node, .. } | Event::NodeAgreementsRead { node, .. } => {
                 self.add_known_pairs(model, node);
@@ -74,10 +81,16 @@ impl Focus {
             // The reference does not react to removed definitions either; what runs goes on (agbot 2.4).
             Event::ServiceRemoved { .. } => {}
             Event::DeploymentPolicyChanged { policy } => self.add_policy(model, &policy.id),
-            Event::DeploymentPolicyRemoved { policy } => self.add_policy(model, policy),
+            Event::DeploymentPolicyRemoved { policy } => {
+                self.unsure.insert(Entity::Workload(policy.clone()));
+                self.add_policy(model, policy);
+            }
             Event::RemovalForced { policy } => self.add_workload(model, policy),
             Event::HaGroupChanged { group } => self.add_group(model, &group.id),
-            Event::HaGroupRemoved { group } => self.add_group(model, group),
+            Event::HaGroupRemoved { group } => {
+                self.unsure.insert(Entity::Group(group.clone()));
+                self.add_group(model, group);
+            }
             Event::Message { message } => self.add_agreement(model, &message.agreement),
             Event::CommandOutcome { command, .. } => self.add_command(model, command),
             Event::AgreementRecorded { agreement } => {
@@ -102,9 +115,15 @@ impl Focus {
             }
             Event::TaskRecorded { task } => self.add_task(model, task),
             Event::InstanceRecorded { .. } | Event::TaskRemoved { .. } => {}
+            Event::HealthRecorded { entity, .. } => self.add_health(model, entity),
+            Event::PartitionsConfirmed { .. } => {}
             Event::AgreementRemoved { .. } => {}
             Event::RolloutRemoved { group, policy } => self.add_group_rollout(model, group, policy),
-            Event::PartitionsChanged { .. } | Event::FullReconcile => self.add_everything(model),
+            Event::PartitionsChanged { .. } => {
+                self.unsure.extend(model.orphaned_health());
+                self.add_everything(model);
+            }
+            Event::FullReconcile => self.add_everything(model),
             Event::Tick => self.add_all_active_units(model),
             Event::NmpStatusChanged { status } => {
                 self.groups.extend(model.group_of.get(&status.node).cloned());
@@ -156,6 +175,23 @@ impl Focus {
     fn add_workload(&mut self, model: &Model, policy: &PolicyId) {
         self.workloads.insert(policy.clone());
         self.workload_units.extend(model.engine.units_of(policy).map(|(unit_id, _)| unit_id.clone()));
+    }
+
+    /// Adds what the health of an entity decides about: an update that goes on or fails, and what may stop in a group.
+    fn add_health(&mut self, model: &Model, entity: &Entity) {
+        let Some(policy) = entity.policy() else { return };
+        match entity.node() {
+            Some(node) => self.add_pair(model, node, policy),
+            None => self.add_rollouts_of(model, policy),
+        }
+        if model.workload(policy).is_some_and(|record| record.update.is_rolling()) {
+            self.add_workload(model, policy);
+        }
+    }
+
+    fn add_rollouts_of(&mut self, model: &Model, policy: &PolicyId) {
+        let rollouts = model.rollouts.keys().filter(|(_, one)| one == policy);
+        self.group_rollouts.extend(rollouts.cloned());
     }
 
     fn add_task(&mut self, model: &Model, task: &Task) {
@@ -234,8 +270,7 @@ impl Focus {
         for node in model.live_nodes.get(policy).into_iter().flatten() {
             self.pairs.insert((node.clone(), policy.clone()));
         }
-        let rollouts = model.rollouts.keys().filter(|(_, one)| one == policy);
-        self.group_rollouts.extend(rollouts.cloned());
+        self.add_rollouts_of(model, policy);
         if model.is_orchestrated(policy) || model.workload(policy).is_some() {
             self.add_workload(model, policy);
         }
@@ -284,6 +319,7 @@ impl Focus {
             Action::ApplyPlan { unit_id, plan } => self.add_plan(model, unit_id, plan),
             Action::RecordWorkload { workload, .. } => self.add_policy(model, &workload.policy),
             Action::RemoveWorkload { policy, .. } => self.add_policy(model, policy),
+            Action::ReportHealth { .. } | Action::DropHealth { .. } => {}
             Action::AcknowledgeReply { agreement, .. }
             | Action::SendVerification { agreement, .. }
             | Action::SendVerificationReply { agreement, .. }

@@ -19,6 +19,7 @@ mod failed_clause;
 mod focus;
 mod frozen_level;
 pub mod goal;
+pub mod health;
 pub mod matching;
 mod messages;
 pub mod model;

@@ -11,6 +11,7 @@ use crate::{
     agreement::Agreement,
     claims::Scope,
     command::{Action, Command, CommandKey, Decision, Lease, MessageFate, UnitReport, UnitWatch, Watch},
+    health::Entity,
     model::Model,
     reconcile::UnitPlan,
     report::{Blocked, Placement, PlannerEvent, Report},
@@ -44,6 +45,7 @@ pub(crate) struct Pass<'a> {
     unit_watches: BTreeSet<UnitWatch>,
     deferred: BTreeSet<(UnitId, Option<Slot>)>,
     unit_reports: BTreeMap<UnitId, UnitReport>,
+    health_checks: BTreeMap<Entity, Timestamp>,
     report: Report,
 }
 
@@ -69,6 +71,7 @@ impl<'a> Pass<'a> {
             unit_watches: BTreeSet::new(),
             deferred: BTreeSet::new(),
             unit_reports: BTreeMap::new(),
+            health_checks: BTreeMap::new(),
             report: Report::default(),
         }
     }
@@ -169,6 +172,12 @@ impl<'a> Pass<'a> {
         self.deferred.extend(due_slots(slots).into_iter().map(|slot| (unit_id.clone(), slot)));
     }
 
+    /// Schedules a check of what the engine reports about an entity.
+    pub fn check_health(&mut self, entity: Entity, at: Timestamp) {
+        let known = self.health_checks.entry(entity).or_insert(at);
+        *known = at.min(*known);
+    }
+
     /// Records what waits in a workload unit.
     pub fn report_unit(
         &mut self,
@@ -243,6 +252,7 @@ impl<'a> Pass<'a> {
             unit_watches: self.unit_watches.into_iter().collect(),
             deferred: self.deferred.into_iter().collect(),
             unit_reports: self.unit_reports.into_iter().collect(),
+            health_checks: self.health_checks.into_iter().collect(),
             report: self.report,
         }
     }

@@ -450,6 +450,23 @@ impl Blocked {
         matches!(self, Self::StartDelayed { .. })
     }
 
+    /// Returns the rule that keeps an upgrade from going on, as the API names it.
+    ///
+    /// # Source
+    /// Orchestration D11.
+    pub fn upgrade_rule(&self) -> &'static str {
+        match self {
+            Self::HaMinimum { .. } => "HAMinimum",
+            Self::HaLock { .. } | Self::ClaimRequested => "HALock",
+            Self::Unplaced { .. } | Self::NoCandidate { .. } => "NoCandidate",
+            Self::NodePaused | Self::NodeDraining => "NodePaused",
+            Self::NodeDown { .. } | Self::NeverHeard => "NodeDown",
+            Self::Frozen { .. } => "Frozen",
+            Self::TaskStopping { .. } => "Stopping",
+            _ => "Waiting",
+        }
+    }
+
     /// Returns whether a parent or a child is waited for.
     pub fn is_of_dependency(&self) -> bool {
         matches!(self, Self::ParentNotUp { .. } | Self::ChildUp { .. })

@@ -217,11 +217,23 @@ pub(crate) fn handle(world: &mut World, index: usize, event: &Event, mail: Optio
         }
     }
     for (number, command) in decision.commands.into_iter().enumerate() {
+        if matches!(command.action, Action::ReportHealth { .. } | Action::DropHealth { .. }) {
+            report_health(world, index, command);
+            continue;
+        }
         let delay = world.between(5, 300);
         let mail = mail.filter(|_| number < decision.message_commands);
         let command = Box::new(command);
         world.schedule(delay, ScheduledEvent::Execute { agbot: index, incarnation, command, mail });
     }
+}
+
+/// Carries out a command about health at once: what is reported decides about nothing else, so its schedule is not drawn.
+fn report_health(world: &mut World, index: usize, command: Command) {
+    let now = world.now();
+    let outcome = world.database.execute(&command, None, &|_| false, now);
+    let event = Event::CommandOutcome { command: Box::new(command), outcome };
+    world.agbots[index].model.apply(&event, now);
 }
 
 /// Records the outcome of a message's command: the message is deleted when all of them succeeded, else handled again.

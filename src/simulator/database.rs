@@ -15,6 +15,7 @@ use evenkeel_planner::{
     command::{Action, Command, Lease},
     event::{Event, Outcome},
     facts::HaGroupFacts,
+    health::{Entity, HealthEvent, StoredReport, stored_reports},
     model::ENDED_MEMORY_SECS,
     rolling::{
         Rollout,
@@ -42,6 +43,7 @@ pub(crate) enum Row {
     Workload(PolicyId),
     Task(TaskId),
     Instance(PolicyId, NodeId),
+    Health(Entity),
 }
 
 /// A message that is not delivered yet.
@@ -64,6 +66,7 @@ pub(crate) struct Database {
     pub workloads: BTreeMap<PolicyId, WorkloadRecord>,
     pub tasks: BTreeMap<TaskId, Task>,
     pub instances: BTreeMap<(PolicyId, NodeId), Instance>,
+    pub health: BTreeMap<Entity, Vec<StoredReport>>,
     pub log: Vec<Row>,
     pub(super) fencing: u64,
 }
@@ -168,6 +171,16 @@ impl Database {
             Action::ApplyPlan { unit_id, plan } => return self.apply_plan(unit_id, plan, now),
             Action::RecordWorkload { workload, adopted, .. } => self.record_workload(workload, adopted)?,
             Action::RemoveWorkload { policy, .. } => self.remove_workload(policy),
+            Action::ReportHealth { entity, reports, ttl_secs } => {
+                let lease = command.lease.partition;
+                self.report_health(entity, |stored| stored_reports(stored, reports, *ttl_secs, lease, now));
+            }
+            Action::DropHealth { entities, .. } => {
+                for entity in entities {
+                    self.health.remove(entity);
+                    self.log.push(Row::Health(entity.clone()));
+                }
+            }
             // These only send a message.
             Action::AcknowledgeReply { .. }
             | Action::RepeatCancel { .. }
@@ -178,6 +191,16 @@ impl Database {
         }
         self.enqueue(command);
         Ok(Outcome::Done)
+    }
+
+    /// Replaces events of an entity by newer ones.
+    fn report_health(&mut self, entity: &Entity, changed: impl FnOnce(&[StoredReport]) -> Vec<StoredReport>) {
+        let stored = self.health.entry(entity.clone()).or_default();
+        for next in changed(stored) {
+            stored.retain(|one| (&one.source, &one.property) != (&next.source, &next.property));
+            stored.push(next);
+        }
+        self.log.push(Row::Health(entity.clone()));
     }
 
     /// Writes the message of a command in the command's transaction.
@@ -358,6 +381,11 @@ impl Database {
                 let instance = self.instances.get(&(policy.clone(), node.clone())).cloned().map(Box::new);
                 Some(Event::InstanceRecorded { policy: policy.clone(), node: node.clone(), instance })
             }
+            Row::Health(entity) => {
+                let stored = self.health.get(entity).into_iter().flatten();
+                let events = stored.map(HealthEvent::of).collect();
+                Some(Event::HealthRecorded { entity: entity.clone(), events })
+            }
             Row::Rollout(group, policy) => self
                 .rollouts
                 .get(&(group.clone(), policy.clone()))
@@ -381,7 +409,8 @@ impl Database {
         let workloads = self.workloads.keys().cloned().map(Row::Workload);
         let tasks = self.tasks.keys().cloned().map(Row::Task);
         let instances = self.instances.keys().cloned().map(|(policy, node)| Row::Instance(policy, node));
-        let of_workloads = workloads.chain(tasks).chain(instances);
+        let health = self.health.keys().cloned().map(Row::Health);
+        let of_workloads = workloads.chain(tasks).chain(instances).chain(health);
         agreements.chain(usage).chain(claims).chain(rollouts).chain(of_workloads).collect()
     }
 

@@ -271,7 +271,8 @@ fn instance_that_exited_starts_again_on_its_node() {
     let incarnation = world.agents[&node("n1")].incarnation;
     let ended = agent::AgentTimer::Ended { agreement: agreement.unwrap() };
     agent::timer(&mut world, &node("n1"), incarnation, ended);
-    assert_eq!(journey(&mut world, 60), [vec![], vec!["n1"]]);
+    let found = journey(&mut world, 60);
+    assert_eq!(found, [vec![], vec!["n1"]]);
 }
 
 /// 1.3: the instance of a member that leaves the group moves to another member.

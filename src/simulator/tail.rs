@@ -88,6 +88,7 @@ fn held_rows(model: &Model) -> Vec<Row> {
     let workloads = held.workloads.into_iter().map(Row::Workload);
     let tasks = held.tasks.into_iter().map(Row::Task);
     let instances = held.instances.into_iter().map(|(policy, node)| Row::Instance(policy, node));
-    let of_workloads = workloads.chain(tasks).chain(instances);
+    let health = held.health.into_iter().map(Row::Health);
+    let of_workloads = workloads.chain(tasks).chain(instances).chain(health);
     agreements.chain(usage).chain(claims).chain(rollouts).chain(of_workloads).collect()
 }

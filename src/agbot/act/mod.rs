@@ -5,6 +5,7 @@
 mod agreement;
 mod claim;
 mod claim_batch;
+pub(crate) mod health;
 mod message;
 mod plan;
 mod task_event;
@@ -106,6 +107,10 @@ async fn act(context: &Context, command: &Command) -> Result<Outcome, AgbotError
         Action::RemoveWorkload { policy, is_detached } => {
             plan::remove_workload(context, lease, policy, *is_detached).await?;
         }
+        Action::ReportHealth { entity, reports, ttl_secs } => {
+            health::report(context, lease, entity, reports, *ttl_secs).await?;
+        }
+        Action::DropHealth { entities, .. } => health::drop_entities(context, lease, entities).await?,
         Action::UpdateUsage { node, policy, usage, backoff } => {
             agreement::update_usage(context, lease, node, policy, usage.as_ref(), backoff.as_ref()).await?;
         }

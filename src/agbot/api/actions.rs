@@ -42,18 +42,34 @@ const ABORTED: &str = "orchestration.aborted";
 impl Input for ActionRequest {
     async fn read(request: Request) -> Result<ActionRequest, Refusal> {
         let bad = |text: String| Refusal::new(StatusCode::BAD_REQUEST, text);
+        let is_forced = is_forced(request.uri().query().unwrap_or_default())?;
         let body = read_body(request).await?;
-        if body.is_empty() {
-            return Ok(ActionRequest::default());
+        let mut read = ActionRequest::default();
+        if !body.is_empty() {
+            let value = serde_json::from_slice(&body)
+                .map_err(|error| bad(format!("the body is not JSON: {error}")))?;
+            read = of_body(value).map_err(|error| bad(error.to_string()))?;
         }
-        let value =
-            serde_json::from_slice(&body).map_err(|error| bad(format!("the body is not JSON: {error}")))?;
-        of_body(value).map_err(|error| bad(error.to_string()))
+        read.force = is_forced.or(read.force);
+        Ok(read)
     }
 
     fn body() -> Content {
         Content::read::<ActionRequest>()
     }
+}
+
+/// Reads `force` in the query, where the specification has it; other parameters are ignored.
+///
+/// # Source
+/// Orchestration E4.5.
+fn is_forced(query: &str) -> Result<Option<bool>, Refusal> {
+    let given = query.split('&').find_map(|pair| pair.strip_prefix("force="));
+    let read = given.map(|text| {
+        let bad = || Refusal::new(StatusCode::BAD_REQUEST, "force must be true or false");
+        text.parse().map_err(|_| bad())
+    });
+    read.transpose()
 }
 
 fn of_body(value: Value) -> Result<ActionRequest, MembersError> {
@@ -89,7 +105,10 @@ pub(super) async fn act_on_policy(
     }
     match wanted.action {
         Kind::Lasting(kind) => lasting::begin(&context, &wanted, kind, &request).await?,
-        Kind::Immediate(action) => act_at_once(&context, &wanted, action, &request).await?,
+        Kind::Immediate(action) => {
+            let forced = action.forced().filter(|_| request.force == Some(true));
+            act_at_once(&context, &wanted, forced.unwrap_or(action), &request).await?;
+        }
     }
     let msg = format!("{name} of {} accepted", wanted.policy);
     Ok(Accepted(AcceptedAction { code: "ok".to_owned(), msg, action_id: wanted.id }))

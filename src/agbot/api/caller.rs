@@ -56,6 +56,44 @@ pub(super) async fn own_node(
     })
 }
 
+/// Returns the name of the node in a path, if the caller is that node.
+///
+/// # Errors
+/// 401 without good credentials, 503 when the exchange does not respond.
+pub(super) async fn calling_node(
+    context: &Context,
+    headers: &HeaderMap,
+    org: &str,
+    node: &str,
+) -> Result<Option<String>, Refusal> {
+    let named = if node.contains('/') { NodeId::from_text(node) } else { NodeId::new(org, node) };
+    match credentials(headers).filter(|caller| caller.node() == named) {
+        Some(caller) => Ok(read_itself(context, caller).await?.map(|_| named.to_string())),
+        None => Ok(None),
+    }
+}
+
+/// Reads a deployment policy as the agbot, for a caller whose right does not depend on it.
+///
+/// # Errors
+/// 404 when it does not exist, 503 when the exchange does not respond.
+pub(super) async fn served_policy(context: &Context, org: &str, policy: &str) -> Result<(), Refusal> {
+    let missing = || {
+        let message = format!("the deployment policy {org}/{policy} does not exist");
+        Refusal::new(StatusCode::NOT_FOUND, message)
+    };
+    if context.model().policy(&evenkeel_ids::PolicyId::new(org, policy)).is_some() {
+        return Ok(());
+    }
+    if policy.contains('\0') || policy.len() > evenkeel_api::MAX_ID {
+        return Err(missing());
+    }
+    match context.client.deployment_policy(org, policy).await {
+        Ok(found) => found.map(|_| ()).ok_or_else(missing),
+        Err(error) => Err(refused(error, org)),
+    }
+}
+
 /// Reads a node with its own credentials; `None` when these are not of a node.
 async fn read_itself(context: &Context, caller: Credentials) -> Result<Option<NodeResponse>, Refusal> {
     let node = caller.node();

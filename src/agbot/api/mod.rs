@@ -5,8 +5,11 @@
 
 mod actions;
 mod administer;
+mod blocked_upgrades;
 mod caller;
 mod explain;
+pub(crate) mod health;
+mod health_evaluation;
 mod hidden;
 mod lasting;
 mod orchestration;
@@ -84,6 +87,7 @@ fn endpoints() -> Vec<Operation> {
     all.extend(status_endpoints());
     all.push(plan_endpoint());
     all.extend(orchestration_endpoints());
+    all.extend(health_endpoints());
     all.into_iter().map(Endpoint::at_root_too).collect()
 }
 
@@ -229,6 +233,70 @@ fn orchestration_endpoints() -> Vec<Operation> {
         )
         .doc(TAG, "Lists the events about the deployment policies of an organization in the order of their numbers")
         .success("the events"),
+    ]
+}
+
+fn health_endpoints() -> Vec<Operation> {
+    const ORG: &str = "/orgs/{organization}/health";
+    const NODE: &str = "/orgs/{organization}/nodes/{node}/health";
+    const GROUP: &str = "/orgs/{organization}/hagroups/{hagroup}/health";
+    const POLICY: &str = "/orgs/{organization}/business/policies/{policy}/health";
+    const POLICY_ALIAS: &str = "/orgs/{organization}/deployment/policies/{policy}/health";
+    const UNIT: &str = "/orgs/{organization}/business/policies/{policy}/units/{unit}/health";
+    const UNIT_ALIAS: &str = "/orgs/{organization}/deployment/policies/{policy}/units/{unit}/health";
+    const INSTANCE: &str = "/orgs/{organization}/business/policies/{policy}/instances/{node}/health";
+    const INSTANCE_ALIAS: &str = "/orgs/{organization}/deployment/policies/{policy}/instances/{node}/health";
+    let reported = |operation: Operation, about: &'static str| {
+        operation
+            .doc(TAG, about)
+            .success("reported, or repeated")
+            .response::<ApiResponse>(404, "it does not exist")
+            .response::<ApiResponse>(409, "a newer report is known, or there are too many events")
+    };
+    let evaluated = |operation: Operation, about: &'static str| {
+        operation.doc(TAG, about).success("its health").response::<ApiResponse>(404, "it does not exist")
+    };
+    vec![
+        reported(post(ORG, "report_org_health", health::report_on_org), "Reports about an organization"),
+        reported(post(NODE, "report_node_health", health::report_on_node), "Reports about a node"),
+        reported(post(GROUP, "report_group_health", health::report_on_group), "Reports about an HA group"),
+        reported(
+            post(POLICY, "report_policy_health", health::report_on_policy).alias(POLICY_ALIAS),
+            "Reports about a deployment policy",
+        ),
+        reported(
+            post(UNIT, "report_unit_health", health::report_on_unit).alias(UNIT_ALIAS),
+            "Reports about a workload unit of a deployment policy",
+        ),
+        reported(
+            post(INSTANCE, "report_instance_health", health::report_on_instance).alias(INSTANCE_ALIAS),
+            "Reports about the instance of a deployment policy on a node",
+        ),
+        evaluated(
+            get(ORG, "get_org_health", health_evaluation::get_org_health),
+            "Evaluates the health of an organization, from its own events and from what it holds",
+        ),
+        evaluated(
+            get(NODE, "get_node_health", health_evaluation::get_node_health),
+            "Evaluates the health of a node",
+        ),
+        evaluated(
+            get(GROUP, "get_group_health", health_evaluation::get_group_health),
+            "Evaluates the health of an HA group",
+        ),
+        evaluated(
+            get(POLICY, "get_policy_health", health_evaluation::get_policy_health).alias(POLICY_ALIAS),
+            "Evaluates the health of a deployment policy",
+        ),
+        evaluated(
+            get(UNIT, "get_unit_health", health_evaluation::get_unit_health).alias(UNIT_ALIAS),
+            "Evaluates the health of a workload unit of a deployment policy",
+        ),
+        evaluated(
+            get(INSTANCE, "get_instance_health", health_evaluation::get_instance_health)
+                .alias(INSTANCE_ALIAS),
+            "Evaluates the health of the instance of a deployment policy on a node",
+        ),
     ]
 }
 

@@ -6,8 +6,8 @@ use evenkeel_wire::exchange::node::NodeResponse;
 use http::HeaderMap;
 
 use super::caller::{
-    SeenNodes, may_administrate, may_operate, own_node, readable_policy, seen_nodes, seen_nodes_of,
-    sees_counts,
+    SeenNodes, calling_node, may_administrate, may_operate, own_node, readable_policy, seen_nodes,
+    seen_nodes_of, sees_counts, served_policy,
 };
 use super::pipeline::{Names, Op, Refusal};
 
@@ -81,6 +81,12 @@ pub(super) mod right {
     /// To act as the node in the path.
     pub(in crate::api) enum NodeItself {}
 
+    /// To report about the node in the path: the node, administrators of its organization and root.
+    pub(in crate::api) enum NodeReport {}
+
+    /// To report about the instance of a policy on a node: the node, and whoever may act on the policy.
+    pub(in crate::api) enum InstanceReport {}
+
     /// To read the health of the agbot: everyone, also without credentials.
     pub(in crate::api) enum HealthRead {}
 
@@ -138,6 +144,39 @@ pub(super) mod right {
         async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<NodeResponse, Refusal> {
             let org = op.path.org().unwrap_or_default();
             super::own_node(&op.context, headers, org, op.path.node().unwrap_or_default()).await
+        }
+    }
+
+    impl Right for NodeReport {
+        const ACCESS: RequiredAccess = RequiredAccess::Right("NodeReport");
+
+        /// The caller's name.
+        type Proof = String;
+
+        async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<String, Refusal> {
+            let (org, node) = (op.path.org().unwrap_or_default(), op.path.node().unwrap_or_default());
+            match super::calling_node(&op.context, headers, org, node).await? {
+                Some(name) => Ok(name),
+                None => super::may_administrate(&op.context, headers, org).await,
+            }
+        }
+    }
+
+    impl Right for InstanceReport {
+        const ACCESS: RequiredAccess = RequiredAccess::Right("InstanceReport");
+
+        /// The caller's name.
+        type Proof = String;
+
+        async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<String, Refusal> {
+            let (org, policy) = (op.path.org().unwrap_or_default(), op.path.policy().unwrap_or_default());
+            match super::calling_node(&op.context, headers, org, op.path.node().unwrap_or_default()).await? {
+                Some(name) => {
+                    super::served_policy(&op.context, org, policy).await?;
+                    Ok(name)
+                }
+                None => super::may_operate(&op.context, headers, org, policy).await,
+            }
         }
     }
 

@@ -164,7 +164,66 @@ macro_rules! orchestration_paths {
 orchestration_paths! {
     OrchestrationPath {}: "The orchestration of an organization in a path.";
     PolicyPath { policy }: "A deployment policy in a path.";
+    WorkloadUnitPath { policy; unit }: "A workload unit of a deployment policy in a path.";
     PolicyActionPath { policy; action }: "A deployment policy in a path, and an action on it, or the id of one.";
+}
+
+/// A node in the path of its health.
+#[derive(Deserialize)]
+pub(super) struct HealthNodePath {
+    pub(super) organization: String,
+    pub(super) node: String,
+}
+
+impl Names for HealthNodePath {
+    const HAS_NAMED_CODES: bool = true;
+
+    fn org(&self) -> Option<&str> {
+        Some(&self.organization)
+    }
+
+    fn node(&self) -> Option<&str> {
+        Some(&self.node)
+    }
+}
+
+/// An HA group in the path of its health.
+#[derive(Deserialize)]
+pub(super) struct HealthGroupPath {
+    pub(super) organization: String,
+    pub(super) hagroup: String,
+}
+
+impl Names for HealthGroupPath {
+    const HAS_NAMED_CODES: bool = true;
+
+    fn org(&self) -> Option<&str> {
+        Some(&self.organization)
+    }
+}
+
+/// The instance of a deployment policy on a node in a path.
+#[derive(Deserialize)]
+pub(super) struct InstancePath {
+    pub(super) organization: String,
+    pub(super) policy: String,
+    pub(super) node: String,
+}
+
+impl Names for InstancePath {
+    const HAS_NAMED_CODES: bool = true;
+
+    fn org(&self) -> Option<&str> {
+        Some(&self.organization)
+    }
+
+    fn node(&self) -> Option<&str> {
+        Some(&self.node)
+    }
+
+    fn policy(&self) -> Option<&str> {
+        Some(&self.policy)
+    }
 }
 
 /// What a handler reads of a request besides its path.

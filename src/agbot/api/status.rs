@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::Json;
-use evenkeel_agbot_store::agreement;
 use evenkeel_agbot_store::event::{self, EventFilter};
+use evenkeel_agbot_store::{agreement, claim};
 use evenkeel_api::{Page, PageError, WholeList};
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::claims::{Claim, Scope};
@@ -23,6 +23,7 @@ use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::blocked_upgrades::{self, Asking};
 use super::caller::SeenNodes;
 use super::permission::{Permission, right};
 use super::pipeline::{GroupPath, KnownQuery, Op, OrgPath, Query, Refusal, unreadable};
@@ -76,6 +77,14 @@ pub(super) async fn list_upgrades(
         let members = model.group(&group).map(|group| group.members.clone()).unwrap_or_default();
         (claims.cloned().collect(), members.into_iter().filter(|node| seen.shows(node)).collect())
     };
+    let rows = context
+        .database
+        .read(async |connection| claim::read_groups(connection, &[&group]).await)
+        .await
+        .map_err(|error| unreadable(&error))?;
+    let waits = rows.into_iter().flat_map(|row| row.waits).filter(|wait| seen.shows(&wait.node));
+    let asking = Asking { group: &group, members: &members, claims: &claims, waits: waits.collect() };
+    let blocked = blocked_upgrades::blocked(&context, &asking, &seen);
     let (agent, workloads): (Vec<_>, Vec<_>) =
         claims.into_iter().partition(|claim| claim.scope == Scope::Agent);
     let mut waiting = Vec::new();
@@ -92,6 +101,7 @@ pub(super) async fn list_upgrades(
         agent: agent.first().map(shape::claim),
         workloads: workloads.iter().map(shape::claim).collect(),
         waiting,
+        blocked,
     }))
 }
 

@@ -177,7 +177,7 @@ impl Shape<'_> {
                     Slot::Node(node) => Some(self.node(node)),
                     Slot::Number(_) => None,
                 },
-                reason: reason(&blocked).to_owned(),
+                reason: blocked.upgrade_rule().to_owned(),
                 detail: blocked.to_string(),
             }
         });
@@ -326,23 +326,11 @@ fn violation(violation: &Violation) -> wire::Violation {
     }
 }
 
-/// The code of a reason that blocks an update.
-fn reason(blocked: &Blocked) -> &'static str {
-    match blocked {
-        Blocked::HaMinimum { .. } => "HAMinimum",
-        Blocked::HaLock { .. } | Blocked::ClaimRequested => "HALock",
-        Blocked::Unplaced { .. } | Blocked::NoCandidate { .. } => "NoCandidate",
-        Blocked::NodePaused | Blocked::NodeDraining => "NodePaused",
-        Blocked::NodeDown { .. } | Blocked::NeverHeard => "NodeDown",
-        Blocked::Frozen { .. } => "Frozen",
-        Blocked::TaskStopping { .. } => "Stopping",
-        _ => "Waiting",
-    }
-}
-
-fn hint(rule: &str) -> &'static str {
+pub(super) fn hint(rule: &str) -> &'static str {
     match rule {
-        "HAMinimum" => "bring another member of the group back, or set ha.offlinePeerPolicy to proceed",
+        "HAMinimum" => {
+            "bring another member of the group back, set ha.offlinePeerPolicy to proceed, or do without with: hzn exchange deployment orch update POLICY resume --force"
+        }
         "HALock" => "wait for the claim to end, or free it with: hzn exchange hagroup free",
         "NoCandidate" => {
             "make a node available, or let the old instance stop first with update.order stop-first"

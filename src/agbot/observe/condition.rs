@@ -9,11 +9,14 @@ use std::time::Duration;
 
 use evenkeel_agbot_store::event::{self, NodeEvent};
 use evenkeel_ids::NodeId;
+use evenkeel_planner::health::{Entity, HealthState, NODE_MONITOR, SystemReport};
 use evenkeel_planner::model::NodeCondition;
 use evenkeel_runtime::worker::Worker;
 use evenkeel_store::StoreError;
 use serde_json::json;
 
+use crate::AgbotError;
+use crate::act::health;
 use crate::context::Context;
 
 const PERIOD: Duration = Duration::from_secs(5);
@@ -68,10 +71,10 @@ impl ConditionRecorder {
 }
 
 impl Worker for ConditionRecorder {
-    type Error = StoreError;
+    type Error = AgbotError;
     const NAME: &'static str = "node_conditions";
 
-    async fn pass(&mut self) -> Result<(), StoreError> {
+    async fn pass(&mut self) -> Result<(), AgbotError> {
         if !self.context.is_loaded() {
             return Ok(());
         }
@@ -107,7 +110,7 @@ async fn read(context: &Context) -> Result<Recorded, StoreError> {
     Ok(recorded)
 }
 
-async fn record_changes(context: &Context, recorded: &mut Recorded) -> Result<(), StoreError> {
+async fn record_changes(context: &Context, recorded: &mut Recorded) -> Result<(), AgbotError> {
     let mut after = None;
     loop {
         let now = context.now();
@@ -120,6 +123,7 @@ async fn record_changes(context: &Context, recorded: &mut Recorded) -> Result<()
                 .read(async |connection| event::insert_node_events(connection, &changes, now).await)
                 .await?;
         }
+        report_heartbeats(context, &conditions).await?;
         for condition in conditions {
             let known = Known::of(&condition);
             if known == Known::default() {
@@ -133,6 +137,42 @@ async fn record_changes(context: &Context, recorded: &mut Recorded) -> Result<()
             None => return Ok(()),
         }
     }
+}
+
+/// Property of the reports about heartbeats.
+const HEARTBEAT: &str = "Heartbeat";
+
+/// Reports nodes that are down as errors, and those that are back as Ok.
+///
+/// # Source
+/// Orchestration D2.
+async fn report_heartbeats(context: &Context, conditions: &[NodeCondition]) -> Result<(), AgbotError> {
+    for condition in conditions {
+        let entity = Entity::Node(condition.node.clone());
+        let (lease, ttl_secs, state) = {
+            let model = context.model();
+            let Some(lease) = model.lease_for(&condition.node) else { continue };
+            let known = model.health().find(&entity, NODE_MONITOR, HEARTBEAT);
+            let found = condition.down_since.map_or(HealthState::Ok, |_| HealthState::Error);
+            let is_kept_up = known.is_some_and(|event| event.partition == Some(lease.partition));
+            let known = known.map_or(HealthState::Ok, |event| event.state);
+            if known == found && (found == HealthState::Ok || is_kept_up) {
+                continue;
+            }
+            (lease, model.system_report_ttl_secs(condition.node.org()), found)
+        };
+        let text = match condition.down_since {
+            Some(at) => format!("node {} is down: its last heartbeat was at {at:.3}", condition.node),
+            None => format!("node {} sends heartbeats again", condition.node),
+        };
+        let report = SystemReport::new(NODE_MONITOR, HEARTBEAT, state, text);
+        match health::report(context, lease, &entity, std::slice::from_ref(&report), ttl_secs).await {
+            // Another agbot has the partition by now.
+            Ok(()) | Err(AgbotError::Refused(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 fn changes(condition: &NodeCondition, recorded: &Recorded) -> Vec<NodeEvent> {

@@ -3,14 +3,16 @@
 //! The log is the only source of records for the model, apart from the outcomes of this agbot's own commands. At start, when the
 //! position is lost, and for the periodic comparison all records are read in bulk. Source: docs/adr/0015.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use evenkeel_agbot_store::agreement::UsageRow;
 use evenkeel_agbot_store::change::{self, Position, RecordKey, Records};
+use evenkeel_agbot_store::health::{EntityKey, HealthRow};
 use evenkeel_planner::claims::Scope;
 use evenkeel_planner::event::Event;
+use evenkeel_planner::health::{HealthEvent, StoredReport};
 use evenkeel_planner::model::{ENDED_MEMORY_SECS, RecordKeys};
 use evenkeel_runtime::worker::Worker;
 use jiff::SignedDuration;
@@ -18,7 +20,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use super::records::{claim_of, workload_of};
+use super::records::{claim_of, entity_key, entity_of, workload_of};
 use crate::AgbotError;
 use crate::context::Context;
 
@@ -172,10 +174,22 @@ fn recorded(records: Records) -> Result<Vec<Event>, AgbotError> {
     for row in records.workloads {
         events.push(Event::WorkloadRecorded { workload: Box::new(workload_of(row)?) });
     }
+    events.extend(health_events(records.health)?);
     for record in records.tasks {
         events.push(Event::TaskRecorded { task: Box::new(decoded("task", record, &["id"])?) });
     }
     Ok(events)
+}
+
+/// Returns an event for each entity with health events.
+fn health_events(rows: Vec<HealthRow>) -> Result<Vec<Event>, AgbotError> {
+    let mut found: BTreeMap<EntityKey, Vec<HealthEvent>> = BTreeMap::new();
+    for row in rows {
+        let report: StoredReport = decoded("health event", row.record, &["source", "property"])?;
+        found.entry(row.entity).or_default().push(HealthEvent::of(&report));
+    }
+    let found = found.into_iter();
+    found.map(|(key, events)| Ok(Event::HealthRecorded { entity: entity_of(&key)?, events })).collect()
 }
 
 /// Decodes a record whose key is in these fields.
@@ -199,7 +213,8 @@ fn usage_event(row: UsageRow) -> Result<Event, AgbotError> {
 /// Returns the events for the records with these keys: a record that is not found was deleted.
 fn changed(keys: BTreeSet<RecordKey>, found: Records) -> Result<Vec<Event>, AgbotError> {
     let found = recorded(found)?;
-    let mut events: Vec<Event> = without(keys, &found).into_iter().map(removal).collect();
+    let removed = without(keys, &found).into_iter().map(removal);
+    let mut events: Vec<Event> = removed.collect::<Result<_, _>>()?;
     events.extend(found);
     Ok(events)
 }
@@ -212,8 +227,8 @@ fn without(mut keys: BTreeSet<RecordKey>, events: &[Event]) -> BTreeSet<RecordKe
     keys
 }
 
-fn removal(key: RecordKey) -> Event {
-    match key {
+fn removal(key: RecordKey) -> Result<Event, AgbotError> {
+    Ok(match key {
         RecordKey::Agreement(agreement) => Event::AgreementRemoved { agreement },
         RecordKey::Usage(node, policy) => Event::UsageRecorded { node, policy, usage: None, backoff: None },
         RecordKey::Claim(group, scope) => Event::ClaimRemoved { key: (group, Scope::from_text(&scope)) },
@@ -221,7 +236,8 @@ fn removal(key: RecordKey) -> Event {
         RecordKey::Workload(policy) => Event::WorkloadRemoved { policy },
         RecordKey::Task(task) => Event::TaskRemoved { task },
         RecordKey::Instance(policy, node) => Event::InstanceRecorded { policy, node, instance: None },
-    }
+        RecordKey::Health(key) => Event::HealthRecorded { entity: entity_of(&key)?, events: Vec::new() },
+    })
 }
 
 fn key_of(event: &Event) -> Option<RecordKey> {
@@ -239,6 +255,7 @@ fn key_of(event: &Event) -> Option<RecordKey> {
         Event::InstanceRecorded { policy, node, .. } => {
             Some(RecordKey::Instance(policy.clone(), node.clone()))
         }
+        Event::HealthRecorded { entity, .. } => Some(RecordKey::Health(entity_key(entity))),
         _ => None,
     }
 }
@@ -253,7 +270,8 @@ fn keys_of(held: RecordKeys) -> BTreeSet<RecordKey> {
     let tasks = held.tasks.into_iter().map(RecordKey::Task);
     let instances = held.instances.into_iter();
     let instances = instances.map(|(policy, node)| RecordKey::Instance(policy, node));
-    let of_workloads = workloads.chain(tasks).chain(instances);
+    let health = held.health.iter().map(|entity| RecordKey::Health(entity_key(entity)));
+    let of_workloads = workloads.chain(tasks).chain(instances).chain(health);
     agreements.chain(usage).chain(claims).chain(rollouts).chain(of_workloads).collect()
 }
 

@@ -1,11 +1,14 @@
 //! Converts claims, workloads and tasks from and to rows of the database.
 
 use evenkeel_agbot_store::claim::{ClaimRow, EndedClaim, NewClaim};
+use evenkeel_agbot_store::health::EntityKey;
 use evenkeel_agbot_store::partition::LeaseRow;
 use evenkeel_agbot_store::task::TaskRow;
 use evenkeel_agbot_store::workload::WorkloadRow;
 use evenkeel_planner::claims::{Claim, ClaimRef, ClaimRequest, Scope};
+use evenkeel_planner::health::Entity;
 use evenkeel_planner::workload::{Part, Task, TaskSpec, WorkloadRecord};
+use evenkeel_store::StoreError;
 use jiff::Timestamp;
 
 use crate::AgbotError;
@@ -33,6 +36,21 @@ pub(crate) fn claim_of(row: ClaimRow) -> Result<Claim, AgbotError> {
         phase_since: row.phase_at,
         deadline: row.deadline,
     })
+}
+
+/// Returns the key of the rows of an entity.
+pub(crate) fn entity_key(entity: &Entity) -> EntityKey {
+    let (kind, name, part) = entity.key();
+    EntityKey { kind: kind.to_owned(), name: name.to_owned(), part: part.to_owned() }
+}
+
+/// Returns the entity of a key.
+///
+/// # Errors
+/// When there is no such kind of entity.
+pub(crate) fn entity_of(key: &EntityKey) -> Result<Entity, StoreError> {
+    let corrupt = StoreError::Corrupt { table: "health_event", column: "entity_kind" };
+    Entity::from_key(&key.kind, &key.name, &key.part).ok_or(corrupt)
 }
 
 /// Converts a stored row into a workload.

@@ -5,6 +5,7 @@ pub mod audit;
 pub mod deployment;
 pub mod ha_group;
 pub mod ha_group_edit;
+pub mod health;
 pub mod nmp;
 pub mod nmp_match;
 pub mod node;
@@ -68,6 +69,9 @@ enum ExchangeCommand {
     /// HA groups: nodes that stand in for each other
     #[command(subcommand)]
     Hagroup(ha_group::HaGroupCommand),
+    /// Health: reports of people, nodes and the hub, and what they add up to
+    #[command(subcommand)]
+    Health(health::HealthCommand),
     /// Management policies: which agent software nodes get
     #[command(subcommand)]
     Nmp(nmp::NmpCommand),
@@ -118,6 +122,7 @@ pub async fn run(mut arguments: ExchangeArguments, context: &Context) -> Outcome
         ExchangeCommand::Deployment(command) => deployment::run(command, context, &exchange).await,
         ExchangeCommand::Orch(command) => orch_settings::run(command, context, &exchange).await,
         ExchangeCommand::Hagroup(command) => ha_group::run(command, context, &exchange).await,
+        ExchangeCommand::Health(command) => health::run(command, context, &exchange).await,
         ExchangeCommand::Nmp(command) => nmp::run(command, context, &exchange).await,
         ExchangeCommand::Audit(command) => audit::run(command, context, &exchange).await,
         ExchangeCommand::Status => {

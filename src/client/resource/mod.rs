@@ -8,6 +8,7 @@ mod agent;
 mod audit;
 mod change;
 mod fleet;
+mod health;
 mod management;
 mod node;
 mod orchestration;
@@ -19,6 +20,7 @@ use std::collections::BTreeMap;
 
 pub use agbot_api::{ReasonRecords, RolloutRecords};
 pub use agent::{ConfigStateChange, Unregistered};
+pub use health::HealthSubject;
 pub use node::TaskReported;
 pub use record::{Records, Resource};
 

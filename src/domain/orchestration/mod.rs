@@ -6,6 +6,7 @@
 //! Source: orchestration 0.3, 0.6, 1.2 to 1.7.
 
 mod ha_group;
+mod health_evaluation;
 mod placement;
 mod policy;
 mod read;
@@ -22,6 +23,7 @@ pub mod supported;
 mod tests;
 
 pub use ha_group::HaGroupOrchestration;
+pub use health_evaluation::HealthEvaluation;
 pub use object::MembersError;
 pub use placement::{Affinity, Constraint, Domains, OnViolation, Placement, PlacementPolicy};
 pub use policy::{CompatGate, Flex, Ha, Mode, OfflinePeerPolicy, Orchestrate, Orchestration, Scope, Timers};

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::health_evaluation::HealthEvaluation;
 use super::object::{Members, MembersError, Object};
 
 /// A setting: its name, the least and the greatest value, and what holds when nobody set it.
@@ -14,10 +15,13 @@ struct Setting {
     default: i64,
 }
 
+/// The member that holds the rules by which health is evaluated.
+const HEALTH_EVALUATION: &str = "healthEvaluation";
+
 /// A month, in seconds.
 const MONTH: i64 = 31 * 86_400;
 
-const SETTINGS: [Setting; 9] = [
+const SETTINGS: [Setting; 13] = [
     Setting { name: "readyPeriodSeconds", range: 0..=3600, default: 16 },
     Setting { name: "rejoinGracePeriodSeconds", range: 0..=86_400, default: 90 },
     Setting { name: "nodeDownAfterSeconds", range: 1..=MONTH, default: 180 },
@@ -27,6 +31,10 @@ const SETTINGS: [Setting; 9] = [
     Setting { name: "taskHistoryRetentionLimit", range: -1..=1000, default: 5 },
     Setting { name: "maintenanceGracePeriodSeconds", range: 0..=MONTH, default: 60 },
     Setting { name: "agentUpgradeGraceSeconds", range: 0..=MONTH, default: 1800 },
+    Setting { name: "reportGraceSeconds", range: 0..=3600, default: 0 },
+    Setting { name: "systemReportTtlSeconds", range: 5..=86_400, default: 65 },
+    Setting { name: "systemReportIntervalSeconds", range: 1..=86_400, default: 30 },
+    Setting { name: "upgradeBlockedErrorAfterSeconds", range: 0..=MONTH, default: 600 },
 ];
 
 const MEMBERS: Members = Members {
@@ -40,20 +48,20 @@ const MEMBERS: Members = Members {
         "taskHistoryRetentionLimit",
         "maintenanceGracePeriodSeconds",
         "agentUpgradeGraceSeconds",
+        "reportGraceSeconds",
+        "systemReportTtlSeconds",
+        "systemReportIntervalSeconds",
+        "upgradeBlockedErrorAfterSeconds",
+        HEALTH_EVALUATION,
     ],
     unsupported: &[
-        "reportGraceSeconds",
         "constraintPriorities",
         "nodeBufferPercentage",
         "bufferUse",
         "rebalanceIntervalSeconds",
         "blocklist",
-        "healthEvaluation",
         "healthCheckIntervalMinSeconds",
         "healthCheckIntervalMaxSeconds",
-        "systemReportTtlSeconds",
-        "systemReportIntervalSeconds",
-        "upgradeBlockedErrorAfterSeconds",
         "eventRetention",
     ],
 };
@@ -66,6 +74,7 @@ const MEMBERS: Members = Members {
 #[serde(try_from = "Value", into = "Value")]
 pub struct OrgSettings {
     values: [Option<i64>; SETTINGS.len()],
+    health_evaluation: HealthEvaluation,
 }
 
 impl TryFrom<Value> for OrgSettings {
@@ -99,7 +108,11 @@ impl OrgSettings {
         let cleared: Vec<&str> = SETTINGS.iter().map(|setting| setting.name).collect();
         let cleared = cleared.into_iter().filter(|name| patch.get(name).is_some_and(Value::is_null));
         let cleared: Vec<&str> = cleared.collect();
+        if patch.get(HEALTH_EVALUATION).is_some_and(Value::is_null) {
+            self.health_evaluation = HealthEvaluation::default();
+        }
         let mut given = Object::open(String::new(), patch, &MEMBERS)?;
+        self.health_evaluation = self.health_evaluation.patched(&mut given, HEALTH_EVALUATION)?;
         for (value, setting) in self.values.iter_mut().zip(&SETTINGS) {
             if cleared.contains(&setting.name) {
                 *value = None;
@@ -115,14 +128,19 @@ impl OrgSettings {
     #[must_use]
     pub fn document(&self) -> Value {
         let set = SETTINGS.iter().zip(self.values);
-        Value::Object(set.filter_map(|(one, value)| Some((one.name.to_owned(), value?.into()))).collect())
+        let set = set.filter_map(|(one, value)| Some((one.name.to_owned(), value?.into())));
+        let rules = self.health_evaluation.document();
+        let rules = (!rules.is_empty()).then(|| (HEALTH_EVALUATION.to_owned(), Value::Object(rules)));
+        Value::Object(set.chain(rules).collect())
     }
 
     /// Returns the document of what holds, with the defaults.
     #[must_use]
     pub fn with_defaults(&self) -> Map<String, Value> {
         let all = SETTINGS.iter().zip(self.values);
-        all.map(|(one, value)| (one.name.to_owned(), value.unwrap_or(one.default).into())).collect()
+        let all = all.map(|(one, value)| (one.name.to_owned(), value.unwrap_or(one.default).into()));
+        let rules = Value::Object(self.health_evaluation.with_defaults());
+        all.chain([(HEALTH_EVALUATION.to_owned(), rules)]).collect()
     }
 
     fn seconds(&self, index: usize) -> Option<u64> {
@@ -163,6 +181,36 @@ impl OrgSettings {
     #[must_use]
     pub fn old_task_timeout_secs(&self) -> Option<u64> {
         self.seconds(5)
+    }
+
+    /// Time in which a node that does not report tasks says whether a new version goes on running.
+    #[must_use]
+    pub fn report_grace_secs(&self) -> Option<u64> {
+        self.seconds(9)
+    }
+
+    /// Time after which the engine's health reports disappear when no agbot keeps them up.
+    #[must_use]
+    pub fn system_report_ttl_secs(&self) -> Option<u64> {
+        self.seconds(10)
+    }
+
+    /// Time after which the engine confirms its health reports.
+    #[must_use]
+    pub fn system_report_interval_secs(&self) -> Option<u64> {
+        self.seconds(11)
+    }
+
+    /// Time after which a blocked update is an error.
+    #[must_use]
+    pub fn upgrade_blocked_error_after_secs(&self) -> Option<u64> {
+        self.seconds(12)
+    }
+
+    /// The rules by which health is evaluated.
+    #[must_use]
+    pub fn health_evaluation(&self) -> HealthEvaluation {
+        self.health_evaluation
     }
 
     /// Tasks kept for each slot; negative keeps all.

@@ -11,7 +11,7 @@ use crate::{
     model::{Model, UnitRecord},
     pass::Pass,
     place::NodeTable,
-    reconcile::{UnitFacts, UnitSettings},
+    reconcile::{ReportedError, UnitFacts, UnitSettings},
     rolling::minimum_available,
     usage::later,
     workload::{Part, Slot, SlotTasks, Slots, Task, UnitId, Workload, WorkloadRecord},
@@ -28,6 +28,7 @@ pub(crate) struct UnitInputs<'a> {
     gone_parts: Vec<Part>,
     unsettled_partners: Vec<PolicyId>,
     dependencies: Box<dyn DependencyFacts + 'a>,
+    errors: Vec<ReportedError>,
     grace_until: Option<Timestamp>,
     unheard_until: Option<Timestamp>,
     /// The compatibility versions that suspend automatic decisions.
@@ -87,6 +88,7 @@ impl<'a> UnitInputs<'a> {
             gone_parts,
             unsettled_partners,
             dependencies,
+            errors: reported_errors(model, &unit_id.policy, pass.now),
             grace_until,
             unheard_until,
             incompatible: workload.suspending_versions(&unit.table),
@@ -109,6 +111,7 @@ impl<'a> UnitInputs<'a> {
             gone_parts: &self.gone_parts,
             unsettled_partners: &self.unsettled_partners,
             dependencies: &*self.dependencies,
+            errors: &self.errors,
             grace_until: self.grace_until,
             unheard_until: self.unheard_until,
             incompatible: &self.incompatible,
@@ -133,6 +136,20 @@ fn unheard_until(pass: &Pass<'_>, unit_id: &UnitId, table: &NodeTable) -> Option
         record.is_some_and(|record| record.facts.last_heartbeat.is_some_and(|seen| seen < began_at))
     };
     table.members().iter().any(is_unheard).then_some(until)
+}
+
+/// Returns the errors that were reported since the update of a workload began, or was last resumed.
+fn reported_errors(model: &Model, policy: &PolicyId, now: Timestamp) -> Vec<ReportedError> {
+    let update = model.workload(policy).map(|record| &record.update).filter(|update| update.is_rolling());
+    let Some(since) = update.and_then(|update| update.counts_from) else { return Vec::new() };
+    let found = model.new_errors(policy, since, now).into_iter();
+    let found = found.map(|(entity, event, since)| ReportedError {
+        entity,
+        source: event.source.to_string(),
+        property: event.property.to_string(),
+        since,
+    });
+    found.collect()
 }
 
 /// Returns the parts that the status of a workload's update names and that the workload no longer has.

@@ -17,6 +17,7 @@ use crate::{
         ServiceFacts, VersionChoice,
     },
     fixture::{at, deployment_policy},
+    health::{Entity, HealthEvent, HealthReport, StoredReport, stored_reports},
     model::Model,
     reconcile::UnitEvent,
     rolling::action::Asker,
@@ -37,6 +38,9 @@ pub(crate) struct Fleet {
     pub start_secs: BTreeMap<PolicyId, u64>,
     /// Nodes that send no heartbeats and report nothing.
     pub silent: BTreeSet<NodeId>,
+    /// Whether the agbot is alive and keeps its reports up.
+    pub is_alive: bool,
+    health: BTreeMap<Entity, Vec<StoredReport>>,
     seed: u64,
 }
 
@@ -67,6 +71,8 @@ impl Fleet {
             events: Vec::new(),
             start_secs: BTreeMap::new(),
             silent: silent.iter().map(|name| node(name)).collect(),
+            is_alive: true,
+            health: BTreeMap::new(),
             seed: 0,
         };
         fleet.handle(&Event::PartitionsChanged { leases });
@@ -195,12 +201,50 @@ impl Fleet {
                         Outcome::PlanApplied { claims: Vec::new() }
                     }
                     Action::RecordWorkload { .. } | Action::RemoveWorkload { .. } => Outcome::Done,
+                    Action::ReportHealth { entity, reports, ttl_secs } => {
+                        let (partition, now) = (command.lease.partition, self.now);
+                        let stored = self.health.entry(entity.clone()).or_default();
+                        let changed = stored_reports(stored, reports, *ttl_secs, partition, now);
+                        queue.push(self.store(entity, changed));
+                        Outcome::Done
+                    }
+                    Action::DropHealth { entities, .. } => {
+                        for entity in entities {
+                            self.health.remove(entity);
+                            queue.push(Event::HealthRecorded { entity: entity.clone(), events: Vec::new() });
+                        }
+                        Outcome::Done
+                    }
                     _ => continue,
                 };
                 queue.push(Event::CommandOutcome { command: Box::new(command), outcome });
             }
         }
         panic!("decisions do not come to an end");
+    }
+
+    fn store(&mut self, entity: &Entity, changed: Vec<StoredReport>) -> Event {
+        let stored = self.health.entry(entity.clone()).or_default();
+        for next in changed {
+            stored.retain(|one| (&one.source, &one.property) != (&next.source, &next.property));
+            stored.push(next);
+        }
+        Event::HealthRecorded { entity: entity.clone(), events: stored.iter().map(HealthEvent::of).collect() }
+    }
+
+    /// Reports about an entity, as a watchdog does.
+    pub fn report_health(&mut self, entity: &Entity, source: &str, state: &str) {
+        let body = serde_json::json!({"sourceId": source, "property": "p", "healthState": state});
+        let report = HealthReport::read(body).expect("a report");
+        let known = self.health.get(entity).into_iter().flatten().find(|one| one.source == source);
+        let next = StoredReport::next(known, report, self.now).expect("a newer report");
+        let event = self.store(entity, next.into_iter().collect());
+        self.handle(&event);
+    }
+
+    /// Returns a stored report of the engine about an entity.
+    pub fn reported(&self, entity: &Entity, property: &str) -> Option<&StoredReport> {
+        self.health.get(entity)?.iter().find(|one| one.property == property)
     }
 
     /// Lets seconds pass.
@@ -212,6 +256,11 @@ impl Fleet {
             let at = names.iter().map(|node| (node.clone(), self.now)).collect();
             self.handle(&Event::HeartbeatsSeen { at });
             names.iter().for_each(|node| self.report(node));
+            if self.is_alive {
+                let count = self.model.settings().partition_count;
+                let at = (0..count).map(|partition| (partition, self.now)).collect();
+                self.handle(&Event::PartitionsConfirmed { at });
+            }
             self.handle(&Event::Tick);
         }
     }

@@ -270,3 +270,5 @@ mod affinity_tests;
 mod dependency_tests;
 #[cfg(test)]
 pub(crate) mod fleet;
+#[cfg(test)]
+mod health_tests;

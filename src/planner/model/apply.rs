@@ -104,6 +104,8 @@ impl Model {
             Event::InstanceRecorded { policy, node, instance } => {
                 self.engine.put_instance(policy, node, instance.as_deref());
             }
+            Event::HealthRecorded { entity, events } => self.health.put(entity, events.clone()),
+            Event::PartitionsConfirmed { at } => self.health.confirm(at.clone()),
             Event::PartitionsChanged { leases } => {
                 let is_same = *leases == self.leases;
                 self.leases.clone_from(leases);

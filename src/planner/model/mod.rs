@@ -46,6 +46,7 @@ use crate::{
     claims::{Claim, ClaimKey},
     command::{Action, CommandKey, Decision, Lease},
     facts::{DeploymentPolicyFacts, HaGroupFacts, ServiceFacts, ServicePolicyFacts},
+    health::HealthRecords,
     matching::Consumer,
     other_agbots::OtherAgbots,
     report::{Blocked, Placement, Report},
@@ -120,6 +121,7 @@ pub struct Model {
     /// Nodes that an event changed although it does not name them: alive again, moved between groups.
     pub(crate) touched: BTreeSet<NodeId>,
     pub(crate) engine: WorkloadRecords,
+    pub(crate) health: HealthRecords,
 }
 
 impl Model {
@@ -284,12 +286,18 @@ impl Model {
         self.watches.first().map(|(at, ..)| *at).into_iter().chain(of_units).chain(of_plans).min()
     }
 
+    /// Returns when the next check of health is due, which is the latest time for the next tick, too.
+    pub fn next_health_check_at(&self) -> Option<Timestamp> {
+        self.health.next_check_at()
+    }
+
     /// Records a decision: the commands in flight, so that they are not issued again meanwhile, and the watches.
     ///
     /// Losing it (a crash) only means that a command may be issued twice, which executors must allow for.
     pub fn note(&mut self, decision: &Decision, now: Timestamp) {
         self.touched.clear();
         self.engine.note(decision, now);
+        self.health.note_checks(&decision.health_checks, now);
         while self.watches.first().is_some_and(|(at, ..)| *at <= now) {
             self.watches.pop_first();
         }

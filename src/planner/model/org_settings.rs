@@ -15,23 +15,39 @@ const MAINTENANCE_GRACE_SECS: u64 = 60;
 const AGENT_UPGRADE_GRACE_SECS: u64 = 1800;
 
 impl Model {
-    fn org(&self, org: &str) -> OrgSettings {
+    /// Returns what an organization sets itself.
+    pub(crate) fn org_settings(&self, org: &str) -> OrgSettings {
         self.org_settings.get(org).copied().unwrap_or_default()
+    }
+
+    /// Returns the time after which the engine's reports disappear when no agbot keeps them up.
+    pub fn system_report_ttl_secs(&self, org: &str) -> u64 {
+        self.org_settings(org).system_report_ttl_secs().unwrap_or(65)
+    }
+
+    /// Returns the time after which the engine confirms its reports.
+    pub fn system_report_interval_secs(&self, org: &str) -> u64 {
+        self.org_settings(org).system_report_interval_secs().unwrap_or(30)
+    }
+
+    /// Returns the time after which a blocked update is an error.
+    pub(crate) fn upgrade_blocked_error_after_secs(&self, org: &str) -> u64 {
+        self.org_settings(org).upgrade_blocked_error_after_secs().unwrap_or(600)
     }
 
     /// Returns the silence after which a node of an organization counts as down.
     pub fn node_down_after_secs(&self, org: &str) -> u64 {
-        self.org(org).node_down_after_secs().unwrap_or(self.settings.node_down_after_secs)
+        self.org_settings(org).node_down_after_secs().unwrap_or(self.settings.node_down_after_secs)
     }
 
     /// Returns the time for which a node of an organization may be away for maintenance before it counts as down.
     pub(crate) fn maintenance_grace_secs(&self, org: &str) -> u64 {
-        self.org(org).maintenance_grace_secs().unwrap_or(MAINTENANCE_GRACE_SECS)
+        self.org_settings(org).maintenance_grace_secs().unwrap_or(MAINTENANCE_GRACE_SECS)
     }
 
     /// Returns the time for which a node of an organization may be away for an upgrade of its agent before it counts as down.
     pub(crate) fn agent_upgrade_grace_secs(&self, org: &str) -> u64 {
-        self.org(org).agent_upgrade_grace_secs().unwrap_or(AGENT_UPGRADE_GRACE_SECS)
+        self.org_settings(org).agent_upgrade_grace_secs().unwrap_or(AGENT_UPGRADE_GRACE_SECS)
     }
 
     /// Returns the time after a start for which automatic starts wait for nodes of an organization that were not heard since.
@@ -39,7 +55,7 @@ impl Model {
     /// # Source
     /// Orchestration A10.5.
     pub(crate) fn rejoin_grace_secs(&self, org: &str) -> u64 {
-        self.org(org).rejoin_grace_secs().unwrap_or(self.settings.rejoin_grace_secs)
+        self.org_settings(org).rejoin_grace_secs().unwrap_or(self.settings.rejoin_grace_secs)
     }
 
     /// Returns the time in which what is known of an organization may be out of date, after a start or a return.
@@ -49,23 +65,24 @@ impl Model {
 
     /// Returns the age from which statistics of a node of an organization are not ranked by.
     pub(crate) fn metrics_max_age_secs(&self, org: &str) -> u64 {
-        self.org(org).metrics_max_age_secs().unwrap_or(self.settings.metrics_max_age_secs)
+        self.org_settings(org).metrics_max_age_secs().unwrap_or(self.settings.metrics_max_age_secs)
     }
 
     /// Returns what holds for the workloads of an organization where their policies say nothing.
     pub(crate) fn hub_defaults(&self, org: &str) -> HubDefaults {
         let hub = HubDefaults::default();
-        let ready_secs = self.org(org).ready_secs().unwrap_or(hub.ready_secs);
+        let ready_secs = self.org_settings(org).ready_secs().unwrap_or(hub.ready_secs);
         HubDefaults { update: self.settings.update, ready_secs }
     }
 
     /// Returns the times and limits of the workload units of an organization.
     pub(crate) fn unit_settings(&self, org: &str) -> UnitSettings {
-        let (settings, hub) = (self.org(org), UnitSettings::default());
+        let (settings, hub) = (self.org_settings(org), UnitSettings::default());
         UnitSettings {
             old_task_timeout_secs: settings.old_task_timeout_secs().unwrap_or(hub.old_task_timeout_secs),
             orphan_after_secs: settings.orphan_after_secs().unwrap_or(hub.orphan_after_secs),
             task_history_limit: settings.task_history_limit().unwrap_or(hub.task_history_limit),
+            report_grace_secs: settings.report_grace_secs().unwrap_or(hub.report_grace_secs),
         }
     }
 }

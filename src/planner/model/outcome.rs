@@ -7,6 +7,7 @@ use crate::{
     agreement::{Agreement, PendingUpdate},
     command::{Action, Command},
     event::Outcome,
+    health::Entity,
     usage::later,
     workload::UnitId,
 };
@@ -49,6 +50,16 @@ impl Model {
     /// Lets a command wait until it may be issued again.
     fn retry_at(&mut self, action: &Action, at: Timestamp) {
         self.pending.insert(action.key(), at);
+        match action {
+            Action::ReportHealth { entity: Entity::Instance(policy, node), .. } => {
+                if let Some(unit_id) = self.health_unit_of(policy, node) {
+                    self.health.check_at(&Entity::WorkloadUnit(unit_id), at);
+                }
+            }
+            Action::ReportHealth { entity, .. } => self.health.check_at(entity, at),
+            Action::DropHealth { checked, .. } => self.health.check_at(checked, at),
+            _ => {}
+        }
         let unit_id = match action {
             Action::ApplyPlan { unit_id, .. } => unit_id.clone(),
             Action::RecordWorkload { workload, .. } => UnitId::all(workload.policy.clone()),

@@ -12,6 +12,7 @@ use crate::{
     agreement::{Agreement, AgreementState, PendingUpdate},
     claims::{Claim, ClaimKey, Scope},
     event::Event,
+    health::Entity,
     rolling::Rollout,
 };
 
@@ -32,6 +33,8 @@ pub struct RecordKeys {
     pub tasks: BTreeSet<TaskId>,
     /// Rows of workloads on nodes.
     pub instances: BTreeSet<(PolicyId, NodeId)>,
+    /// Entities with health events.
+    pub health: BTreeSet<Entity>,
 }
 
 impl Model {
@@ -45,6 +48,7 @@ impl Model {
             workloads: self.engine.workloads.keys().cloned().collect(),
             tasks: self.engine.task_ids().cloned().collect(),
             instances: self.engine.instance_keys().collect(),
+            health: self.health.entities().cloned().collect(),
         }
     }
 
@@ -92,6 +96,7 @@ impl Model {
             Event::InstanceRecorded { policy, node, instance } => {
                 self.instance(policy, node) == instance.as_deref()
             }
+            Event::HealthRecorded { entity, events } => self.has_health_events(entity, events),
             _ => false,
         }
     }

@@ -76,6 +76,10 @@ impl GateFacts for UnitPass<'_> {
         (is_over && !has_ticket).then_some(Blocked::UpdateBudget { limit })
     }
 
+    fn is_forced(&self, step: &Step) -> bool {
+        step.cause.is_forced() || step.cause.is_update() && self.update.is_forced
+    }
+
     fn delayed_until(&self, step: &Step) -> Option<Timestamp> {
         let Change::Start { .. } = &step.change else { return None };
         let task = self.tasks(&step.slot).wanted().next()?;

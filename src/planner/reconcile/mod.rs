@@ -21,6 +21,7 @@ use jiff::Timestamp;
 
 use crate::{
     change::{DependencyFacts, GroupState},
+    health::Entity,
     place::NodeTable,
     supervise::UpdateStatus,
     workload::{Part, Slot, Slots, UnitId, Workload},
@@ -33,6 +34,19 @@ pub(crate) use placing::has_stayed;
 pub use plan::{InstanceFailure, TaskChange, UnitEvent, UnitPlan};
 pub use unit_nodes::{Instances, unit_node, unit_nodes};
 
+/// An error that was reported about a workload, one of its units, or an instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReportedError {
+    /// The entity.
+    pub entity: Entity,
+    /// Who reported.
+    pub source: String,
+    /// About what.
+    pub property: String,
+    /// Since when it is so.
+    pub since: Timestamp,
+}
+
 /// The times and limits of an organization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnitSettings {
@@ -42,11 +56,18 @@ pub struct UnitSettings {
     pub orphan_after_secs: u64,
     /// Tasks kept for each slot; negative keeps all.
     pub task_history_limit: i32,
+    /// How much longer an update is watched if an agent does not read tasks, and so reports later.
+    pub report_grace_secs: u64,
 }
 
 impl Default for UnitSettings {
     fn default() -> Self {
-        Self { old_task_timeout_secs: 60, orphan_after_secs: 86_400, task_history_limit: 5 }
+        Self {
+            old_task_timeout_secs: 60,
+            orphan_after_secs: 86_400,
+            task_history_limit: 5,
+            report_grace_secs: 0,
+        }
     }
 }
 
@@ -75,6 +96,8 @@ pub struct UnitFacts<'a> {
     pub unsettled_partners: &'a [PolicyId],
     /// Its parents and children.
     pub dependencies: &'a dyn DependencyFacts,
+    /// What others than the engine reported as errors of the workload since its update began, if it is in error for them.
+    pub errors: &'a [ReportedError],
     /// Until when what is known may be out of date after a start of the agbot.
     pub grace_until: Option<Timestamp>,
     /// Until when automatic starts wait for nodes that were not heard since.

@@ -32,7 +32,7 @@ pub(crate) fn may_stop(
     wanted: &ServiceKey,
 ) -> Result<Vec<NodeId>, Blocked> {
     let running = running_elsewhere(pass, group, agreement, wanted);
-    if pass.model.is_broken(agreement, pass.now) {
+    if is_lost(pass, agreement) {
         return Ok(running.running);
     }
     // |intended| - 1, because this instance is one of them.
@@ -51,6 +51,12 @@ pub(crate) fn may_stop(
     })
 }
 
+/// Returns whether nothing is lost when an instance stops: it is broken, or reported to be in error.
+fn is_lost(pass: &Pass<'_>, agreement: &Agreement) -> bool {
+    let (model, now) = (pass.model, pass.now);
+    model.is_broken(agreement, now) || model.is_unhealthy(&agreement.policy, &agreement.node, now)
+}
+
 /// Returns why stopping an instance that its policy no longer selects would leave a gap now: another member is about to run
 /// the service.
 pub(crate) fn replacement_expected(
@@ -58,7 +64,7 @@ pub(crate) fn replacement_expected(
     group: &HaGroupFacts,
     agreement: &Agreement,
 ) -> Option<Blocked> {
-    if pass.model.is_broken(agreement, pass.now) {
+    if is_lost(pass, agreement) {
         return None;
     }
     let elsewhere = running_elsewhere(pass, group, agreement, &agreement.service_key);
@@ -220,6 +226,9 @@ fn runs(pass: &Pass<'_>, member: &NodeId, keys: &BTreeSet<&ServiceKey>) -> Resul
             why = "its agreement is not final yet".to_owned();
         } else {
             match model.observed(agreement, now) {
+                Observed::Running if model.is_unhealthy(&agreement.policy, member, now) => {
+                    why = "is reported to be in error".to_owned();
+                }
                 Observed::Running => return Ok(()),
                 Observed::Absent => why = format!("does not run {}", agreement.version),
                 Observed::Unknown => why = "has not reported whether it runs".to_owned(),

@@ -89,11 +89,16 @@ fn status_of_part(
 
 pub(super) fn avail(model: &Model, node: &NodeId, agreement: Option<&Agreement>, now: Timestamp) -> Avail {
     match agreement.map(|agreement| model.observed(agreement, now)) {
+        Some(Observed::Running) if is_unhealthy(model, agreement, now) => Avail::Warn,
         Some(Observed::Running) => Avail::Up,
         Some(Observed::Unknown) if model.liveness(node, now) != Liveness::Alive => Avail::Unknown,
         None if model.liveness(node, now) == Liveness::NeverHeard => Avail::Unknown,
         Some(Observed::Absent | Observed::Unknown) | None => Avail::Down,
     }
+}
+
+fn is_unhealthy(model: &Model, agreement: Option<&Agreement>, now: Timestamp) -> bool {
+    agreement.is_some_and(|agreement| model.is_unhealthy(&agreement.policy, &agreement.node, now))
 }
 
 fn instance(model: &Model, policy: &PolicyId, node: &NodeId, avail: Avail) -> InstanceStatus {
@@ -141,6 +146,26 @@ fn blocked(model: &Model, rollout: &Rollout, now: Timestamp) -> Option<UpdateBlo
     let slots: Vec<(Slot, Blocked)> = waiting.collect();
     let since = rollout.last_step_at.unwrap_or(rollout.started_at);
     (!slots.is_empty()).then_some(UpdateBlocked { since, slots, is_announced: true })
+}
+
+/// Rollouts that are examined for what blocks them.
+const EXAMINED: usize = 50;
+
+/// Returns an update with what keeps every rollout of a policy from going on; none while one goes on.
+pub(super) fn blocked_update(model: &Model, policy: &PolicyId, now: Timestamp) -> Option<UpdateStatus> {
+    let open = model.rollouts().filter(|one| one.policy == *policy && one.state == RolloutState::Updating);
+    let open: Vec<&Rollout> = open.take(EXAMINED).collect();
+    let scope = Scope::Policy(policy.clone());
+    if open.is_empty() || model.groups_in_work(&scope, now).next().is_some() {
+        return None;
+    }
+    let mut found: Option<UpdateBlocked> = None;
+    for one in open.into_iter().filter_map(|rollout| blocked(model, rollout, now)) {
+        let known = found.get_or_insert_with(|| UpdateBlocked { slots: Vec::new(), ..one.clone() });
+        known.since = known.since.min(one.since);
+        known.slots.extend(one.slots);
+    }
+    Some(UpdateStatus { blocked: found, state: UpdateState::Updating, ..UpdateStatus::default() })
 }
 
 /// Returns the sum of the rollouts of a policy through its groups.

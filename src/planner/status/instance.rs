@@ -125,6 +125,8 @@ pub(super) struct Instance<'a> {
     /// Whether a user's action moves instances.
     pub is_placing: bool,
     pub is_frozen: bool,
+    /// Whether it was reported to be in error.
+    pub is_unhealthy: bool,
     /// Whether a node that could take an instance violates less of the soft lists of the affinity.
     pub has_better_neighbors: bool,
     pub now: Timestamp,
@@ -197,6 +199,7 @@ impl Instance<'_> {
             0 if self.row.state == NodeState::NeverHeard => Avail::Unknown,
             0 => Avail::Down,
             _ if is_silent => Avail::Unknown,
+            _ if self.is_unhealthy => Avail::Warn,
             running if self.tasks.iter().filter(is_impaired).count() == running => Avail::Warn,
             _ => Avail::Up,
         }

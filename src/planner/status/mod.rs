@@ -7,6 +7,7 @@ mod explain;
 mod instance;
 mod part;
 mod standing;
+mod unit_view;
 
 use evenkeel_domain::orchestration::{Mode, Orchestrate};
 use evenkeel_ids::{NodeId, PolicyId};
@@ -14,6 +15,7 @@ use jiff::Timestamp;
 
 use crate::{
     goal::{Avail, PlacementState, workload_avail},
+    health::HealthState,
     model::Model,
     supervise::UpdateStatus,
     workload::{Dependency, Partner, UnitId, WorkloadRecord},
@@ -24,6 +26,7 @@ pub use explain::{
 };
 pub use instance::{InstanceStatus, MonitorState, Violation};
 pub(crate) use standing::{Standing, standing_of, standing_of_service};
+pub(crate) use unit_view::{UnitView, unit_view};
 
 /// Begins the warning that names the node on which the update failed.
 pub const UPDATE_PAUSED: &str = "the update is paused";
@@ -100,6 +103,8 @@ pub struct WorkloadStatus {
     pub is_compatible: bool,
     /// What is not as it should be, in words.
     pub warnings: Vec<String>,
+    /// Its health, as others than the engine report it.
+    pub health: HealthState,
     /// Its workload units.
     pub parts: Vec<PartStatus>,
 }
@@ -136,7 +141,9 @@ impl WorkloadStatus {
         let is_violated = |part: &PartStatus| part.instances.iter().any(InstanceStatus::is_violated);
         match self.avail {
             Avail::Up | Avail::NotApplicable
-                if !self.warnings.is_empty() || self.parts.iter().any(is_violated) =>
+                if !self.warnings.is_empty()
+                    || self.health != HealthState::Ok
+                    || self.parts.iter().any(is_violated) =>
             {
                 Avail::Warn
             }
@@ -156,7 +163,8 @@ pub fn status_of(
     let is_listed = |id: &UnitId| window.part.as_deref().is_none_or(|name| name == id.name());
     let document = facts.orchestration.document.as_deref();
     let Some(source) = document.and_then(|_| part::Source::new(model, policy, now)) else {
-        return Some(agreements::status(model, facts, window, now));
+        let status = agreements::status(model, facts, window, now);
+        return Some(WorkloadStatus { health: model.reported_health(policy, now), ..status });
     };
     let part::Source { record, workload, .. } = source;
     let wanted = model.workload_units_of(policy).filter(|(_, unit)| unit.is_wanted);
@@ -183,8 +191,17 @@ pub fn status_of(
     let missing = workload.parents.iter().filter(is_missing);
     status.warnings.extend(missing.map(|parent| format!("parent missing: {parent}")));
     status.record = Some(record.clone());
+    status.health = model.reported_health(policy, now);
     status.parts.retain(|part| is_listed(&part.id));
     Some(status)
+}
+
+/// Returns the update of a policy; none when there is none.
+pub(crate) fn update_of(model: &Model, policy: &PolicyId, now: Timestamp) -> Option<UpdateStatus> {
+    match model.workload(policy) {
+        Some(record) => Some(record.update.clone()),
+        None => agreements::blocked_update(model, policy, now),
+    }
 }
 
 /// Sums the workload units up.
@@ -200,6 +217,7 @@ fn summed(mut parts: Vec<PartStatus>, update: UpdateStatus) -> WorkloadStatus {
         placement: common_placement(&parts),
         frozen: FrozenState::NotApplicable,
         is_compatible: true,
+        health: HealthState::Ok,
         warnings,
         parts,
     }

@@ -45,7 +45,7 @@ impl<'a> Source<'a> {
         self.instance(unit, tasks.get(&number).map_or(&[], Vec::as_slice), number, &waits).avail()
     }
 
-    fn instance<'t>(
+    pub fn instance<'t>(
         &self,
         unit: &'t UnitRecord,
         tasks: &'t [&'t Task],
@@ -64,6 +64,7 @@ impl<'a> Source<'a> {
             is_leader: false,
             is_placing: false,
             is_frozen: self.is_frozen(&row.id),
+            is_unhealthy: self.model.is_unhealthy(&self.workload.policy, &row.id, self.now),
             has_better_neighbors: false,
             now: self.now,
         }
@@ -134,7 +135,7 @@ fn waits(unit: &UnitRecord) -> BTreeMap<&Slot, MonitorState> {
 }
 
 /// Returns the tasks to be shown: those that have not ended, and the newest of each slot.
-fn tasks_by_number(unit: &UnitRecord) -> BTreeMap<u32, Vec<&Task>> {
+pub(super) fn tasks_by_number(unit: &UnitRecord) -> BTreeMap<u32, Vec<&Task>> {
     let mut tasks: BTreeMap<u32, Vec<&Task>> = BTreeMap::new();
     for of_slot in unit.slots.values() {
         let newest = of_slot.newest().map(|task| &task.id);

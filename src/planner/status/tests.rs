@@ -48,6 +48,7 @@ fn shown(row: &UnitNode, tasks: &[&Task]) -> (Avail, MonitorState, &'static str,
         is_leader: true,
         is_placing: false,
         is_frozen: false,
+        is_unhealthy: false,
         has_better_neighbors: false,
         now: at(10),
     };

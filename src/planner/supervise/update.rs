@@ -8,7 +8,10 @@ use std::collections::BTreeSet;
 use evenkeel_ids::TaskId;
 use jiff::Timestamp;
 
-use super::update_status::{Ticket, UpdateBlocked, UpdateEvent, UpdateState, next_state};
+use super::{
+    unhealthy::{self, Failed},
+    update_status::{Ticket, UpdateBlocked, UpdateEvent, UpdateState, next_state},
+};
 use crate::{
     change::{Cause, Change, Permit, Step},
     facts::Availability,
@@ -206,18 +209,23 @@ fn is_alone(pass: &mut UnitPass<'_>, slot: &Slot, id: &TaskId) -> bool {
     stays.is_empty()
 }
 
-/// Counts tasks of the update that failed, each once; returns the last new one.
-fn note_failures(pass: &mut UnitPass<'_>) -> Option<Task> {
+/// Counts tasks of the update that failed, and what was reported to be in error, each once; returns the last new one.
+fn note_failures(pass: &mut UnitPass<'_>) -> Option<Failed> {
+    let reported = unhealthy::note(pass);
+    note_failed_tasks(pass).or(reported)
+}
+
+fn note_failed_tasks(pass: &mut UnitPass<'_>) -> Option<Failed> {
     let settings = *pass.update_settings();
     let part = pass.facts.unit_id.part.clone();
     let known = pass.update.part(&part).map(|part| part.failed.clone()).unwrap_or_default();
     let new: Vec<Task> = failed_tasks(pass, settings.monitor_secs, settings.start_timeout_secs)
         .into_iter()
-        .filter(|task| !known.contains(&task.id))
+        .filter(|task| !known.contains(&task.id) && !unhealthy::is_instance_counted(pass, task))
         .collect();
     let last = new.last().cloned()?;
     pass.update.part_mut(&part).failed.extend(new.into_iter().map(|task| task.id));
-    Some(last)
+    Some(Failed { message: failure_message(&last), slot: Some(last.slot), node: last.node })
 }
 
 /// Pauses the update or rolls it back when too many of its tasks failed. Returns whether it did.
@@ -230,25 +238,26 @@ fn react_to_failures(pass: &mut UnitPass<'_>) -> bool {
     }
     let event = UpdateEvent::Failed(settings.failure_action);
     let state = next_state(pass.update.state, event).unwrap_or(pass.update.state);
-    let message = failure_message(&last);
+    let Failed { slot, node, message } = last;
+    let (slot, node) = (slot.as_ref(), node.as_ref());
     match (state, pass.versions.roll_back()) {
         (UpdateState::RollbackStarted, Some(versions)) => {
             pass.versions = versions;
             pass.update.start(pass.now);
             pass.update.target = Some(versions.current);
-            pass.emit("update.rollback-started", Some(&last.slot), last.node.as_ref(), message.clone());
+            pass.emit("update.rollback-started", slot, node, message.clone());
             pass.update.state = state;
             pass.update.message = message;
         }
         (UpdateState::RollbackStarted, None) => {
             pass.update.state = UpdateState::Paused;
             pass.update.message = format!("{message}; there is no previous version to roll back to");
-            pass.emit("update.paused", Some(&last.slot), last.node.as_ref(), pass.update.message.clone());
+            pass.emit("update.paused", slot, node, pass.update.message.clone());
         }
         _ => {
             let kind =
                 if state == UpdateState::RollbackPaused { "update.rollback-paused" } else { "update.paused" };
-            pass.emit(kind, Some(&last.slot), last.node.as_ref(), message.clone());
+            pass.emit(kind, slot, node, message.clone());
             pass.update.state = state;
             pass.update.message = message;
         }
@@ -463,6 +472,17 @@ fn watched_until(pass: &UnitPass<'_>, monitor_secs: u64) -> Option<Timestamp> {
     running.filter_map(|task| task.running_at).map(|at| later(at, monitor_secs)).max()
 }
 
+/// Returns how much longer an update is watched for the sake of agents that do not read tasks.
+///
+/// # Source
+/// Orchestration B11.8.
+fn report_grace_secs(pass: &UnitPass<'_>) -> u64 {
+    let slots = pass.all_slots();
+    let newest = slots.iter().filter_map(|slot| pass.tasks(slot).newest());
+    let mut nodes = newest.filter_map(|task| pass.node_of(task));
+    if nodes.any(|node| !node.is_capable) { pass.facts.settings.report_grace_secs } else { 0 }
+}
+
 /// Completes the update when every slot of every workload unit is done and the monitoring time is over.
 fn complete(pass: &mut UnitPass<'_>) {
     let is_done = pass.update.parts.len() >= pass.facts.part_count
@@ -480,6 +500,7 @@ fn complete(pass: &mut UnitPass<'_>) {
     if pass.all_slots().iter().any(|slot| is_unproven(pass, slot)) {
         return;
     }
+    let watched = watched + report_grace_secs(pass);
     let until = pass.update.last_step_at.map_or(pass.now, |at| later(at, watched));
     let until = until.max(watched_until(pass, settings.monitor_secs).unwrap_or(until));
     if pass.now < until {

@@ -145,6 +145,9 @@ pub struct UnitProgress {
     pub tickets: BTreeMap<Slot, Ticket>,
     /// Tasks of the update that failed.
     pub failed: BTreeSet<TaskId>,
+    /// Instances, and what holds them, that were reported to be in error since the update began, each with the report.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub unhealthy: BTreeMap<String, String>,
 }
 
 impl UnitProgress {
@@ -204,6 +207,9 @@ pub struct UpdateStatus {
     pub counts_from: Option<Timestamp>,
     /// When the last slot was finished.
     pub last_step_at: Option<Timestamp>,
+    /// Whether a user lifted the gates that may be lifted, until the update is over.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_forced: bool,
     /// What every remaining slot waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<UpdateBlocked>,
@@ -224,7 +230,7 @@ impl UpdateStatus {
 
     /// Returns tasks that failed.
     pub fn failed(&self) -> u32 {
-        self.parts.iter().map(|(_, part)| part.failed.len() as u32).sum()
+        self.parts.iter().map(|(_, part)| (part.failed.len() + part.unhealthy.len()) as u32).sum()
     }
 
     /// Returns the slots in work of all workload units.
@@ -286,7 +292,10 @@ impl UpdateStatus {
             }
             UpdateEvent::Resume => {
                 // What failed before does not count again.
-                self.parts.iter_mut().for_each(|(_, part)| part.failed.clear());
+                for (_, part) in &mut self.parts {
+                    part.failed.clear();
+                    part.unhealthy.clear();
+                }
                 self.counts_from = Some(now);
                 // What runs is watched again.
                 self.last_step_at = Some(now);
@@ -306,6 +315,7 @@ impl UpdateStatus {
         self.completed_at = None;
         self.target = None;
         self.blocked = None;
+        self.is_forced = false;
         self.last_step_at = None;
         self.parts.iter_mut().for_each(|(_, part)| part.restart(0));
         self.parts.retain(|(_, part)| !part.tickets.is_empty());

@@ -25,6 +25,8 @@ pub enum WorkloadAction {
     Abort,
     /// An action on the update.
     Update(RolloutAction),
+    /// Let the update go on without the gates that a user may lift.
+    ForceUpdate,
 }
 
 impl WorkloadAction {
@@ -53,11 +55,19 @@ impl WorkloadAction {
             Self::Clear => "clear",
             Self::Abort => "abort",
             Self::Update(RolloutAction::Pause) => "pause",
-            Self::Update(RolloutAction::Resume) => "resume",
+            Self::Update(RolloutAction::Resume) | Self::ForceUpdate => "resume",
             Self::Update(RolloutAction::Abort) => "abort",
             Self::Update(RolloutAction::Rollback) => "rollback",
             Self::Update(RolloutAction::Retry) => "retry",
         }
+    }
+
+    /// Returns the action that a user forces; none when it cannot be forced.
+    ///
+    /// # Source
+    /// Orchestration D11-S3, E4.5.
+    pub fn forced(self) -> Option<Self> {
+        (self == Self::Update(RolloutAction::Resume)).then_some(Self::ForceUpdate)
     }
 
     /// Returns the kind of the event that reports it.
@@ -70,6 +80,7 @@ impl WorkloadAction {
             Self::Update(RolloutAction::Pause | RolloutAction::Abort) => "update.paused",
             Self::Update(RolloutAction::Resume | RolloutAction::Retry) => "update.resumed",
             Self::Update(RolloutAction::Rollback) => "update.rollback-started",
+            Self::ForceUpdate => "update.forced",
         }
     }
 
@@ -162,6 +173,12 @@ impl WorkloadRecord {
             WorkloadAction::Thaw => next.is_frozen = false,
             WorkloadAction::Clear => {}
             WorkloadAction::Update(action) => next.act_on_update(action, asker)?,
+            WorkloadAction::ForceUpdate => {
+                if !self.update.is_rolling() {
+                    next.act_on_update(RolloutAction::Resume, asker)?;
+                }
+                next.update.is_forced = true;
+            }
         }
         Ok(next)
     }
@@ -230,7 +247,7 @@ impl Instance {
             WorkloadAction::Freeze => next.is_frozen = true,
             WorkloadAction::Thaw => next.is_frozen = false,
             WorkloadAction::Clear => (next.failed, next.cleared_at) = (None, Some(now)),
-            WorkloadAction::Abort | WorkloadAction::Update(_) => {}
+            WorkloadAction::Abort | WorkloadAction::Update(_) | WorkloadAction::ForceUpdate => {}
         }
         Ok(next)
     }

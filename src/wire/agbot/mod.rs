@@ -7,6 +7,7 @@ pub mod action;
 pub mod agreement;
 pub mod claim;
 pub mod event;
+pub mod health;
 pub mod orchestration;
 pub mod plan;
 pub mod reason;

@@ -112,7 +112,7 @@ pub struct UpdateProgress {
 }
 
 /// What all remaining slots of an update wait for.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UpdateBlocked {
     /// Since when.
@@ -130,7 +130,7 @@ pub struct UpdateBlocked {
 }
 
 /// A slot that waits.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BlockedSlot {
     /// The slot: a number, or the node.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::claim::Claim;
+use super::orchestration::UpdateBlocked;
 
 /// Asks whether a node may upgrade its agent now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -28,6 +29,9 @@ pub struct UpgradesResponse {
     pub workloads: Vec<Claim>,
     /// Members that wait.
     pub waiting: Vec<WaitingMember>,
+    /// What keeps updates, drains and agent upgrades from going on, after 10 seconds; none when nothing does.
+    #[serde(default)]
+    pub blocked: Option<UpdateBlocked>,
 }
 
 /// A member of a group that waits.

@@ -40,6 +40,42 @@ pub struct OrgOrchestration {
     /// Time for which a node may be away for an upgrade of its agent before it counts as down.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_upgrade_grace_seconds: Option<i64>,
+    /// Time after the monitoring time in which an agent that does not read tasks may still report a failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub report_grace_seconds: Option<i64>,
+    /// Time after which the hub's health reports disappear when no agbot keeps them up, from 5.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_report_ttl_seconds: Option<i64>,
+    /// Time after which such a report is shown as confirmed again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_report_interval_seconds: Option<i64>,
+    /// Time after which a blocked update is an error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upgrade_blocked_error_after_seconds: Option<i64>,
+    /// The rules by which health is evaluated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub health_evaluation: Option<HealthEvaluationRules>,
+}
+
+/// The rules by which the health of an organization is evaluated, in percent where the name says so.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HealthEvaluationRules {
+    /// Whether an event with a warning counts as an error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub consider_warning_as_error: Option<bool>,
+    /// Nodes that may be in error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_percent_unhealthy_nodes: Option<i64>,
+    /// Workloads that may be in error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_percent_unhealthy_workloads: Option<i64>,
+    /// Units of a workload that may be in error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_percent_unhealthy_units: Option<i64>,
+    /// Instances of a unit that may be in error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_percent_unhealthy_instances: Option<i64>,
 }
 
 /// Replaces or changes the settings of an organization; `null` ends a setting.

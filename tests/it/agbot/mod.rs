@@ -10,6 +10,7 @@ mod drain;
 mod events;
 pub(crate) mod failover;
 mod frozen;
+mod health;
 mod in_process;
 mod inert_policy;
 mod listed;

@@ -184,6 +184,12 @@ fn json_body(operation: &str, aim: Aim) -> Value {
         "create_ha_group_document" => json!({"name": "fresh", "members": ["n2"]}),
         "replace_ha_group_document" => json!({"name": "grp", "members": ["n1"]}),
         "act_on_policy" => json!({}),
+        "report_org_health"
+        | "report_node_health"
+        | "report_group_health"
+        | "report_policy_health"
+        | "report_unit_health"
+        | "report_instance_health" => json!({"sourceId": "s", "property": "p", "healthState": "Ok"}),
         "search_nodes_by_policy" => json!({"changedSince": 0}),
         "search_nodes_by_pattern" => json!({"serviceUrl": "public.svc"}),
         "search_pattern_node_health" | "search_node_health" => json!({"lastTime": ""}),

@@ -94,8 +94,11 @@ pub enum UpdateCommand {
     },
     /// Lets the slots in work finish and starts no further one
     Pause,
-    /// Continues an update that is paused
+    /// Continues an update that is paused, or with --force one that is blocked
     Resume {
+        /// Do without the minimum available and the claims of HA groups, until the update is over
+        #[arg(long)]
+        force: bool,
         #[command(flatten)]
         wait: Wait,
     },
@@ -275,10 +278,12 @@ pub async fn run_update(
             return follow(context, exchange, policy, wait, false).await;
         }
         UpdateCommand::Pause => ("pause", &Wait::default()),
-        UpdateCommand::Resume { wait } => ("resume", wait),
+        UpdateCommand::Resume { wait, .. } => ("resume", wait),
         UpdateCommand::Rollback { wait } => ("rollback", wait),
     };
-    act(context, exchange, policy, action, &ActionRequest::default()).await?;
+    let is_forced = matches!(command, UpdateCommand::Resume { force: true, .. });
+    let request = ActionRequest { force: is_forced.then_some(true), ..ActionRequest::default() };
+    act(context, exchange, policy, action, &request).await?;
     follow(context, exchange, policy, wait, action == "rollback").await
 }
 

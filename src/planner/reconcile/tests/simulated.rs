@@ -310,6 +310,7 @@ impl World {
             gone_parts: &[],
             unsettled_partners: &self.unsettled_partners,
             dependencies: &Independent,
+            errors: &[],
             grace_until: None,
             unheard_until: None,
             incompatible: &self.workload.suspending_versions(&table),

@@ -97,6 +97,7 @@ fn full_reconcile_and_one_failure_of_ten_thousand_slots_are_quick() {
         gone_parts: &[],
         unsettled_partners: &[],
         dependencies: &crate::change::Independent,
+        errors: &[],
         grace_until: None,
         unheard_until: None,
         incompatible: &[],

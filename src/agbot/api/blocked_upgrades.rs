@@ -1,0 +1,126 @@
+//! What keeps the updates, drains and agent upgrades of an HA group from going on.
+//!
+//! Source: orchestration D11.
+
+use std::collections::BTreeSet;
+
+use evenkeel_agbot_store::claim::WaitRow;
+use evenkeel_ids::{GroupId, NodeId, PolicyId};
+use evenkeel_planner::claims::{Claim, Scope};
+use evenkeel_planner::report::{Blocked, Placement};
+use evenkeel_planner::workload::{Slot, SlotTasks, WorkloadRecord};
+use evenkeel_wire::agbot::orchestration::{BlockedSlot, SlotName, UpdateBlocked};
+use jiff::{SignedDuration, Timestamp};
+
+use super::caller::SeenNodes;
+use super::hidden;
+use super::workload_shape::{Shape, hint, time};
+use crate::context::Context;
+
+/// What waits is shown after this time.
+const SHOWN_AFTER: SignedDuration = SignedDuration::from_secs(10);
+/// A member that has not asked for this time has given its upgrade up.
+const ASKED_LATELY: SignedDuration = SignedDuration::from_mins(10);
+/// The rules that keep an upgrade from going on until something changes.
+const RULES: [&str; 6] = ["HAMinimum", "HALock", "NoCandidate", "NodePaused", "NodeDown", "Frozen"];
+
+/// A group with what is known of its claims.
+pub(super) struct Asking<'a> {
+    pub(super) group: &'a GroupId,
+    /// The members that the caller may read.
+    pub(super) members: &'a BTreeSet<NodeId>,
+    pub(super) claims: &'a [Claim],
+    /// Members whose agent upgrade was refused.
+    pub(super) waits: Vec<WaitRow>,
+}
+
+/// Returns what has been blocked for long enough.
+pub(super) fn blocked(context: &Context, asking: &Asking<'_>, seen: &SeenNodes) -> Option<UpdateBlocked> {
+    let now = context.now();
+    let none = PolicyId::new(asking.group.org(), "");
+    let shape = Shape { policy: &none, seen, now };
+    let mut found = of_agents(asking, &shape, now);
+    found.extend(of_pairs(context, asking, &shape));
+    found.extend(of_workloads(context, asking, &shape));
+    found.retain(|(since, _)| now.duration_since(*since) >= SHOWN_AFTER);
+    let since = found.iter().map(|(since, _)| *since).min()?;
+    let mut slots: Vec<BlockedSlot> = found.into_iter().map(|(_, slot)| slot).collect();
+    slots.dedup();
+    let rules: BTreeSet<String> = slots.iter().map(|slot| slot.reason.clone()).collect();
+    let hint = rules.first().map(|rule| hint(rule)).unwrap_or_default().to_owned();
+    Some(UpdateBlocked { since: time(since), slots, rules: rules.into_iter().collect(), hint })
+}
+
+fn slot(shape: &Shape<'_>, node: &NodeId, blocked: &Blocked) -> BlockedSlot {
+    let blocked = hidden::reason(blocked.clone(), shape.seen);
+    BlockedSlot {
+        slot: SlotName::Node(shape.node(node)),
+        node: Some(shape.node(node)),
+        reason: blocked.upgrade_rule().to_owned(),
+        detail: blocked.to_string(),
+    }
+}
+
+/// Members that were refused an agent upgrade, and would ask again.
+fn of_agents(asking: &Asking<'_>, shape: &Shape<'_>, now: Timestamp) -> Vec<(Timestamp, BlockedSlot)> {
+    let lately = asking.waits.iter().filter(|wait| now.duration_since(wait.refreshed_at) < ASKED_LATELY);
+    let waits = lately.map(|wait| {
+        let node = shape.node(&wait.node);
+        let holder = asking.claims.iter().find(|claim| claim.node != wait.node);
+        let (reason, detail) = match holder {
+            Some(claim) => {
+                ("HALock", format!("{} holds the claim for the {}", shape.node(&claim.node), claim.task()))
+            }
+            None => ("HAMinimum", "too few other members run what it runs".to_owned()),
+        };
+        let detail = format!("the agent upgrade of {node} waits: {detail}");
+        let slot = SlotName::Node(node.clone());
+        (wait.since, BlockedSlot { slot, node: Some(node), reason: reason.to_owned(), detail })
+    });
+    waits.collect()
+}
+
+/// Members that wait with an agreement: for the update of a policy without tasks, or to be drained.
+fn of_pairs(context: &Context, asking: &Asking<'_>, shape: &Shape<'_>) -> Vec<(Timestamp, BlockedSlot)> {
+    let mut found = Vec::new();
+    for node in asking.members {
+        for (policy, placement) in context.placements_of(node) {
+            let is_going_on = asking.claims.iter().any(|claim| claim.scope == Scope::Policy(policy.clone()));
+            let Placement::Waiting { blocked, .. } = placement else { continue };
+            if !is_going_on
+                && RULES.contains(&blocked.upgrade_rule())
+                && let Some(since) = context.waiting_since(node, &policy)
+            {
+                found.push((since, slot(shape, node, &blocked)));
+            }
+        }
+    }
+    found
+}
+
+/// Members on which the update of a workload is blocked.
+fn of_workloads(context: &Context, asking: &Asking<'_>, shape: &Shape<'_>) -> Vec<(Timestamp, BlockedSlot)> {
+    let model = context.model();
+    let mut found = Vec::new();
+    for record in model.workloads() {
+        let Some(update) = record.update.blocked.as_ref() else { continue };
+        for (at, blocked) in &update.slots {
+            let node = node_of(&model, record, at);
+            if let Some(node) = node.filter(|node| asking.members.contains(node)) {
+                found.push((update.since, slot(shape, &node, blocked)));
+            }
+        }
+    }
+    found
+}
+
+/// Returns the node of a slot.
+fn node_of(model: &evenkeel_planner::model::Model, record: &WorkloadRecord, slot: &Slot) -> Option<NodeId> {
+    if let Slot::Node(node) = slot {
+        return Some(node.clone());
+    }
+    let mut slots = model.workload_units_of(&record.policy).filter_map(|(_, found)| found.slots.get(slot));
+    slots.find_map(|tasks| {
+        SlotTasks::iter(tasks).find(|task| task.is_live()).and_then(|task| task.node.clone())
+    })
+}

@@ -1,0 +1,269 @@
+//! `hzn exchange health`: reports about the health of what the organization has, and what they add up to (orchestration D1, 2.8).
+
+use clap::builder::PossibleValuesParser;
+use clap::{Args, Subcommand};
+use evenkeel_client::HealthSubject;
+use evenkeel_wire::agbot::health::{HealthEvaluation, HealthQuery, HealthReport, UnhealthyEvaluation};
+
+use crate::context::{Context, Exchange, Watch};
+use crate::exit::{CliError, Outcome};
+use crate::output::{Table, View};
+
+/// Commands for health.
+#[derive(Debug, Subcommand)]
+pub enum HealthCommand {
+    /// Shows the health of a deployment policy, of one of its units or instances, of a node, of an HA group, or of the organization
+    List {
+        #[command(flatten)]
+        subject: SubjectArguments,
+        #[command(flatten)]
+        rules: RuleArguments,
+        #[command(flatten)]
+        watch: Watch,
+    },
+    /// Reports about a deployment policy, one of its units or instances, a node, an HA group, or the organization
+    Report {
+        #[command(flatten)]
+        subject: SubjectArguments,
+        #[command(flatten)]
+        report: ReportArguments,
+    },
+}
+
+/// What is reported about. Without any of it the organization.
+#[derive(Debug, Args)]
+pub struct SubjectArguments {
+    /// Deployment policy
+    #[arg(value_name = "POLICY")]
+    policy: Option<String>,
+    /// Unit of the deployment policy: all, or the name of a group
+    #[arg(long, value_name = "UNIT", requires = "policy", conflicts_with = "node")]
+    unit: Option<String>,
+    /// Node; with a deployment policy its instance there
+    #[arg(long, value_name = "NODE")]
+    node: Option<String>,
+    /// HA group
+    #[arg(long, value_name = "GROUP", conflicts_with_all = ["policy", "node"])]
+    group: Option<String>,
+}
+
+/// Rules of one evaluation.
+#[derive(Debug, Args)]
+pub struct RuleArguments {
+    /// Count warnings as errors
+    #[arg(long)]
+    consider_warning_as_error: bool,
+    /// Nodes that may be in error, in percent [default: that of the organization]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    max_percent_unhealthy_nodes: Option<u8>,
+    /// Workloads that may be in error, in percent [default: that of the organization]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    max_percent_unhealthy_workloads: Option<u8>,
+    /// Units of a workload that may be in error, in percent [default: that of the organization]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    max_percent_unhealthy_units: Option<u8>,
+    /// Instances of a unit that may be in error, in percent [default: that of the organization]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    max_percent_unhealthy_instances: Option<u8>,
+    /// Maximum number of children, up to 10000
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    limit: Option<u16>,
+}
+
+/// A report.
+#[derive(Debug, Args)]
+pub struct ReportArguments {
+    /// Who reports, for instance watchdog
+    #[arg(long, value_name = "SOURCE")]
+    source: String,
+    /// About what, for instance Deadlock
+    #[arg(long, value_name = "PROPERTY")]
+    property: String,
+    /// How it is
+    #[arg(long, value_name = "STATE", value_parser = PossibleValuesParser::new(["Ok", "Warning", "Error"]))]
+    state: String,
+    /// More, in words
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// Seconds for which the report holds [default: for ever]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    ttl: Option<u64>,
+    /// Let the event disappear when it expires; otherwise it then counts as an error
+    #[arg(long, requires = "ttl")]
+    remove_when_expired: bool,
+    /// Number of the report, which must be greater than that of the one before [default: the hub numbers it]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(1..))]
+    sequence: Option<i64>,
+}
+
+/// Runs a command for health.
+///
+/// # Errors
+/// Those of the command.
+pub async fn run(command: HealthCommand, context: &Context, exchange: &Exchange) -> Outcome {
+    match command {
+        HealthCommand::List { subject, rules, watch } => {
+            let (subject, query) = (subject.subject(exchange), rules.query());
+            context.show_watched(&watch, async || show(context, exchange, &subject, &query).await).await
+        }
+        HealthCommand::Report { subject, report } => {
+            let subject = subject.subject(exchange);
+            let agbot = context.agbot(exchange)?;
+            let doing = format!("reporting about {subject}");
+            let sent = agbot.call(&doing, agbot.client.report_health(&subject, &report.body())).await?;
+            sent.ok_or_else(|| missing(&subject))?;
+            agbot.report_done(&format!("the health of {subject} is reported"));
+            Ok(())
+        }
+    }
+}
+
+async fn show(
+    context: &Context,
+    exchange: &Exchange,
+    subject: &HealthSubject,
+    query: &HealthQuery,
+) -> Outcome<View> {
+    let agbot = context.agbot(exchange)?;
+    let doing = format!("reading the health of {subject}");
+    let found = agbot.call(&doing, agbot.client.health_record(subject, query)).await?;
+    let found = found.ok_or_else(|| missing(subject))?;
+    let typed: HealthEvaluation = agbot.read(&doing, &found)?;
+    Ok(View::new(found.into_value(), table(&typed)))
+}
+
+fn missing(subject: &HealthSubject) -> CliError {
+    let list_with = match subject {
+        HealthSubject::Org { .. } => "hzn exchange org list",
+        HealthSubject::Node { .. } => "hzn exchange node list",
+        HealthSubject::Group { .. } => "hzn exchange hagroup list",
+        HealthSubject::Workload { .. } => "hzn exchange deployment listpolicy",
+        HealthSubject::WorkloadUnit { .. } | HealthSubject::Instance { .. } => {
+            "hzn exchange deployment orch status POLICY"
+        }
+    };
+    CliError::not_found("the", &subject.to_string(), list_with)
+}
+
+impl SubjectArguments {
+    fn subject(&self, exchange: &Exchange) -> HealthSubject {
+        let split = |name: &String| exchange.split(name);
+        match (&self.policy, &self.unit, &self.node, &self.group) {
+            (Some(policy), Some(unit), ..) => {
+                let (org, policy) = split(policy);
+                HealthSubject::WorkloadUnit { org, policy, unit: unit.clone() }
+            }
+            (Some(policy), None, Some(node), _) => {
+                let (org, policy) = split(policy);
+                HealthSubject::Instance { org, policy, node: node.clone() }
+            }
+            (Some(policy), None, None, _) => {
+                let (org, policy) = split(policy);
+                HealthSubject::Workload { org, policy }
+            }
+            (None, _, Some(node), _) => {
+                let (org, node) = split(node);
+                HealthSubject::Node { org, node }
+            }
+            (None, _, None, Some(group)) => {
+                let (org, group) = split(group);
+                HealthSubject::Group { org, group }
+            }
+            (None, _, None, None) => HealthSubject::Org { org: exchange.org.clone() },
+        }
+    }
+}
+
+impl RuleArguments {
+    fn query(&self) -> HealthQuery {
+        HealthQuery {
+            consider_warning_as_error: self.consider_warning_as_error.then_some(true),
+            max_percent_unhealthy_nodes: self.max_percent_unhealthy_nodes,
+            max_percent_unhealthy_workloads: self.max_percent_unhealthy_workloads,
+            max_percent_unhealthy_units: self.max_percent_unhealthy_units,
+            max_percent_unhealthy_instances: self.max_percent_unhealthy_instances,
+            limit: self.limit,
+        }
+    }
+}
+
+impl ReportArguments {
+    fn body(&self) -> HealthReport {
+        HealthReport {
+            source_id: self.source.clone(),
+            property: self.property.clone(),
+            health_state: self.state.clone(),
+            sequence_number: self.sequence.map(|number| number.to_string()),
+            ttl_seconds: self.ttl,
+            remove_when_expired: self.remove_when_expired.then_some(true),
+            description: self.description.clone(),
+            sent_at: None,
+        }
+    }
+}
+
+/// One line for the entity, one for each of its events, one for each of its children.
+fn table(found: &HealthEvaluation) -> Table {
+    let mut table = Table::new(&["entity", "state", "why"]).keeping(&["state", "why"]);
+    let reasons: Vec<String> = found.unhealthy_evaluations.iter().map(reason).collect();
+    let name = |entity: &str, id: &str| format!("{entity} {id}");
+    table.push([name(&found.entity, &found.id), found.aggregated_health_state.clone(), reasons.join("; ")]);
+    for event in &found.health_events {
+        let expired = if event.is_expired { " (expired)" } else { "" };
+        let (source, property) = (&event.source_id, &event.property);
+        table.push([
+            format!("  {source}/{property}"),
+            format!("{}{expired}", event.health_state),
+            event.description.clone(),
+        ]);
+    }
+    for child in &found.child_health_states {
+        let entity = format!("  {}", name(&child.entity, &child.id));
+        table.push([entity, child.aggregated_health_state.clone(), String::new()]);
+    }
+    if let Some(count) = found.child_count {
+        let text = format!("({} of {count} are listed)", found.child_health_states.len());
+        table.push([text, String::new(), String::new()]);
+    }
+    table
+}
+
+fn reason(reason: &UnhealthyEvaluation) -> String {
+    match reason {
+        UnhealthyEvaluation::Event { source_id, property, health_state, .. } => {
+            format!("{source_id} reports {property} as {health_state}")
+        }
+        UnhealthyEvaluation::Children { entity, unhealthy, total, .. } => {
+            format!("{} of {total} {entity}s unhealthy", unhealthy.len())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn evaluation_is_shown_with_its_events_and_children() {
+        let found: HealthEvaluation = serde_json::from_value(json!({
+            "entity": "unit", "id": "o/cam/g1", "aggregatedHealthState": "Warning",
+            "unhealthyEvaluations": [
+                {"kind": "event", "sourceId": "dog", "property": "p", "healthState": "Warning", "considerWarningAsError": false},
+                {"kind": "children", "entity": "instance", "unhealthy": ["o/cam@n1"], "total": 3, "maxPercent": 0}
+            ],
+            "childHealthStates": [{"entity": "instance", "id": "o/cam@n1", "aggregatedHealthState": "Error"}],
+            "healthEvents": [{"sourceId": "dog", "property": "p", "healthState": "Warning", "isExpired": true, "description": "slow"}],
+        }))
+        .unwrap();
+        assert_eq!(
+            table(&found).rows,
+            [
+                ["unit o/cam/g1", "Warning", "dog reports p as Warning; 1 of 3 instances unhealthy"],
+                ["  dog/p", "Warning (expired)", "slow"],
+                ["  instance o/cam@n1", "Error", ""],
+            ]
+        );
+    }
+}

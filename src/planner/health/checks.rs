@@ -1,0 +1,182 @@
+//! Checks: when the engine compares what it finds with what it has reported.
+//!
+//! An event schedules a check of what it touches, a moment later, so that a burst of events costs one check. Source: orchestration D2.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_ids::PolicyId;
+use jiff::Timestamp;
+
+use super::{
+    Entity, HealthEvent, SYSTEM,
+    conditions::{self, Found, UPGRADE_BLOCKED},
+    system,
+};
+use crate::{
+    command::{Action, CommandKey, Lease},
+    focus::Focus,
+    model::Model,
+    pass::Pass,
+    usage::later,
+    workload::UnitId,
+};
+
+/// Time between an event and the check of what it touched.
+const DELAY_SECS: u64 = 1;
+/// Time between checks of a workload whose groups are updated one by one.
+const ROLLOUT_SECS: u64 = 5;
+/// A check whose command is in flight is repeated after this time.
+const BUSY_SECS: u64 = 2;
+
+/// Schedules checks of what is in focus, and makes those that are due.
+pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
+    let model = pass.model;
+    let soon = later(pass.now, DELAY_SECS);
+    for unit_id in focus.workload_units.iter().chain(focus.slots.iter().map(|(unit_id, _)| unit_id)) {
+        pass.check_health(Entity::WorkloadUnit(unit_id.clone()), soon);
+    }
+    for policy in &focus.workloads {
+        pass.check_health(Entity::Workload(policy.clone()), soon);
+    }
+    for (_, policy) in &focus.group_rollouts {
+        pass.check_health(Entity::Workload(policy.clone()), later(pass.now, ROLLOUT_SECS));
+    }
+    for entity in &focus.unsure {
+        pass.check_health(entity.clone(), soon);
+    }
+    for entity in model.health.due_checks(pass.now) {
+        check(pass, entity);
+    }
+}
+
+fn check(pass: &mut Pass<'_>, entity: &Entity) {
+    match entity {
+        Entity::WorkloadUnit(unit_id) => check_unit(pass, unit_id),
+        Entity::Workload(policy) => check_workload(pass, policy),
+        entity => {
+            let lease = match entity {
+                Entity::Node(node) => pass.lease_for(node),
+                Entity::Group(group) => pass.lease_for_group(group),
+                _ => None,
+            };
+            if let Some(lease) = lease.filter(|_| !pass.model.has_health_entity(entity)) {
+                drop_entities(pass, lease, entity, vec![entity.clone()]);
+            }
+        }
+    }
+}
+
+fn check_unit(pass: &mut Pass<'_>, unit_id: &UnitId) {
+    let Some(lease) = pass.lease_for_unit(unit_id) else { return };
+    let entity = Entity::WorkloadUnit(unit_id.clone());
+    if let Some(found) = conditions::of_unit(pass.model, unit_id, pass.now) {
+        let is_meant = |event: &HealthEvent| event.source.starts_with(SYSTEM) && is_of_units(event);
+        report(pass, lease, &entity, found, is_meant);
+    }
+}
+
+/// Returns whether a check of a unit looks for what an event is about.
+fn is_of_units(event: &HealthEvent) -> bool {
+    let source = &*event.source;
+    [system::PLACEMENT, system::ORCHESTRATOR, system::HOSTING].contains(&source)
+}
+
+fn check_workload(pass: &mut Pass<'_>, policy: &PolicyId) {
+    let Some(lease) = pass.lease_for_workload(policy) else { return };
+    let model = pass.model;
+    let entity = Entity::Workload(policy.clone());
+    if !model.has_health_entity(&entity) {
+        return drop_entities(pass, lease, &entity, model.health.of_policy(policy));
+    }
+    // What the engine said of a unit or an instance is over when there is none any more.
+    let left = model.health.of_policy(policy).into_iter().filter(|one| *one != entity);
+    let (gone, left): (Vec<_>, Vec<_>) = left.partition(|one| !model.has_health_entity(one));
+    if !gone.is_empty() {
+        drop_entities(pass, lease, &entity, gone);
+    }
+    let mut found = conditions::of_workload(model, policy, pass.now);
+    for instance in left.into_iter().filter(|one| is_without_task(model, one)) {
+        found.reports.entry(instance).or_default();
+    }
+    let is_meant = |event: &HealthEvent| *event.property == *UPGRADE_BLOCKED || is_of_units(event);
+    report(pass, lease, &entity, found, is_meant);
+}
+
+/// Returns whether an entity is an instance of a workload with tasks that has none any more.
+fn is_without_task(model: &Model, entity: &Entity) -> bool {
+    let Entity::Instance(policy, node) = entity else { return false };
+    let is_reported = model.health.of(entity).iter().any(|event| event.partition.is_some());
+    is_reported && model.workload(policy).is_some() && model.engine.tasks_on(node, policy).next().is_none()
+}
+
+/// Issues what differs between what was found and what is known.
+fn report(
+    pass: &mut Pass<'_>,
+    lease: Lease,
+    checked: &Entity,
+    found: Found,
+    is_meant: impl Fn(&HealthEvent) -> bool,
+) {
+    let model = pass.model;
+    let ttl_secs = model.system_report_ttl_secs(checked.org());
+    found.wake_at.into_iter().for_each(|at| pass.check_health(checked.clone(), at));
+    for (entity, reports) in found.reports {
+        let reports = system::changes(&model.health, &entity, &reports, lease.partition, &is_meant);
+        if reports.is_empty() {
+            continue;
+        }
+        if model.is_pending(&CommandKey::health(&entity), pass.now) {
+            pass.check_health(checked.clone(), later(pass.now, BUSY_SECS));
+            continue;
+        }
+        pass.issue_for_group(lease, Action::ReportHealth { entity, reports, ttl_secs });
+    }
+}
+
+fn drop_entities(pass: &mut Pass<'_>, lease: Lease, checked: &Entity, entities: Vec<Entity>) {
+    let entities: Vec<Entity> =
+        entities.into_iter().filter(|one| !pass.model.health.of(one).is_empty()).collect();
+    if !entities.is_empty() {
+        pass.issue_for_group(lease, Action::DropHealth { checked: checked.clone(), entities });
+    }
+}
+
+/// The checks that are scheduled.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Checks {
+    at: BTreeSet<(Timestamp, Entity)>,
+    of: BTreeMap<Entity, Timestamp>,
+}
+
+impl Checks {
+    /// Schedules a check, unless it is scheduled earlier.
+    pub fn add(&mut self, entity: &Entity, at: Timestamp) {
+        match self.of.get(entity) {
+            Some(earlier) if *earlier <= at => return,
+            Some(later) => {
+                self.at.remove(&(*later, entity.clone()));
+            }
+            None => {}
+        }
+        self.at.insert((at, entity.clone()));
+        self.of.insert(entity.clone(), at);
+    }
+
+    /// Forgets checks that are due.
+    pub fn remove_due(&mut self, now: Timestamp) {
+        while let Some((_, entity)) = self.at.first().filter(|(at, _)| *at <= now).cloned() {
+            self.at.pop_first();
+            self.of.remove(&entity);
+        }
+    }
+
+    /// Returns the checks that are due, the earliest first.
+    pub fn due(&self, now: Timestamp) -> impl Iterator<Item = &Entity> {
+        self.at.iter().take_while(move |(at, _)| *at <= now).map(|(_, entity)| entity)
+    }
+
+    /// Returns when the next check is due.
+    pub fn next_at(&self) -> Option<Timestamp> {
+        self.at.first().map(|(at, _)| *at)
+    }
+}

@@ -1,0 +1,153 @@
+//! What the engine reports: conditions of workloads and their units, read from the model.
+//!
+//! Source: orchestration D2, 1.3, D11.
+
+use std::collections::BTreeMap;
+
+use evenkeel_ids::PolicyId;
+use jiff::Timestamp;
+
+use super::{
+    Entity, HealthState,
+    system::{HOSTING, ORCHESTRATOR, PLACEMENT, SystemReport},
+};
+use crate::{
+    model::Model,
+    status::{UnitView, unit_view, update_of},
+    usage::later,
+    workload::{Part, UnitId},
+};
+
+/// How long too few instances may run before what is missing is an error.
+const BELOW_MINIMUM_SECS: u64 = 60;
+/// Instances that are named in one description.
+const EXAMPLES: usize = 10;
+
+/// Beginning of the property of a violated constraint.
+pub(super) const VIOLATION: &str = "InstanceConstraintViolation_";
+const UNPLACED: &str = "Unplaced";
+const BELOW_TARGET: &str = "BelowTarget";
+const EMPTY_UNIT: &str = "EmptyUnit";
+const START: &str = "Start";
+pub(super) const UPGRADE_BLOCKED: &str = "UpgradeBlocked";
+
+/// What was found about the entities of a workload or a workload unit.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// The reports, by entity; entities without one were looked at, too.
+    pub reports: BTreeMap<Entity, Vec<SystemReport>>,
+    /// When time alone changes that.
+    pub wake_at: Option<Timestamp>,
+}
+
+impl Found {
+    fn add(&mut self, entity: &Entity, report: SystemReport) {
+        self.reports.entry(entity.clone()).or_default().push(report);
+    }
+
+    fn wake(&mut self, at: Timestamp) {
+        self.wake_at = Some(self.wake_at.map_or(at, |earlier| earlier.min(at)));
+    }
+}
+
+/// Returns what is found about a workload unit and its instances; none when it does not exist.
+pub(super) fn of_unit(model: &Model, unit_id: &UnitId, now: Timestamp) -> Option<Found> {
+    let entity = Entity::WorkloadUnit(unit_id.clone());
+    if !model.has_health_entity(&entity) {
+        return None;
+    }
+    let mut found = Found { reports: BTreeMap::from([(entity.clone(), Vec::new())]), wake_at: None };
+    if let Part::Group(group) = &unit_id.part
+        && model.group(group).is_none_or(|group| group.members.is_empty())
+    {
+        let text = format!("HA group {group} does not exist or has no member");
+        found.add(&entity, SystemReport::new(ORCHESTRATOR, EMPTY_UNIT, HealthState::Warning, text));
+    }
+    if let Some(view) = unit_view(model, unit_id, now) {
+        add_counts(model, &entity, &view, now, &mut found);
+        add_violations(model, unit_id, &view, &mut found);
+        for (node, failure) in &view.failures {
+            let instance = Entity::Instance(unit_id.policy.clone(), node.clone());
+            let state = if failure.is_final { HealthState::Error } else { HealthState::Warning };
+            let text = format!("the last start of {instance} failed: {}", failure.text);
+            found.add(&instance, SystemReport::new(HOSTING, START, state, text));
+        }
+        for node in view.nodes {
+            found.reports.entry(Entity::Instance(unit_id.policy.clone(), node)).or_default();
+        }
+    }
+    Some(found)
+}
+
+fn add_counts(model: &Model, entity: &Entity, view: &UnitView, now: Timestamp, found: &mut Found) {
+    if view.up < view.wanted {
+        let text = format!("{} of {} wanted instances run", view.up, view.wanted);
+        found.add(entity, SystemReport::new(PLACEMENT, BELOW_TARGET, HealthState::Warning, text));
+    }
+    let Some(summary) = &view.unplaced else { return };
+    let mut state = HealthState::Warning;
+    if view.up < view.min {
+        // Both reports begin when the first of the two conditions does.
+        let known = |property| model.health.find(entity, PLACEMENT, property);
+        let is_error = known(UNPLACED).is_some_and(|event| event.state == HealthState::Error);
+        let since = known(UNPLACED).map_or(now, |event| event.since);
+        let since = since.max(known(BELOW_TARGET).map_or(now, |event| event.since));
+        let until = later(since, BELOW_MINIMUM_SECS + 1);
+        if is_error || now >= until {
+            state = HealthState::Error;
+        } else {
+            found.wake(until);
+        }
+    }
+    found.add(entity, SystemReport::new(PLACEMENT, UNPLACED, state, summary.clone()));
+}
+
+fn add_violations(model: &Model, unit_id: &UnitId, view: &UnitView, found: &mut Found) {
+    let is_upgrading = model.workload(&unit_id.policy).is_some_and(|record| record.update.is_rolling());
+    let mut of_unit: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
+    for (node, violation) in &view.violations {
+        let instance = Entity::Instance(unit_id.policy.clone(), node.clone());
+        let constraint = violation.constraint.name();
+        let rule = [violation.expression.as_str(), violation.detail.as_str()];
+        let rule = rule.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(": ");
+        let text = format!(
+            "instance {instance} violates {constraint}: {rule}, node {}, currentlyUpgrading {is_upgrading}",
+            node.name()
+        );
+        of_unit.entry(constraint).or_default().push(text.clone());
+        let property = format!("{VIOLATION}{constraint}");
+        found.add(&instance, SystemReport::new(PLACEMENT, property, HealthState::Warning, text));
+    }
+    for (constraint, mut texts) in of_unit {
+        let count = texts.len();
+        texts.truncate(EXAMPLES);
+        if count > EXAMPLES {
+            texts.push(format!("and {} more", count - EXAMPLES));
+        }
+        let property = format!("{VIOLATION}{constraint}");
+        let report = SystemReport::new(PLACEMENT, property, HealthState::Warning, texts.join("; "));
+        found.add(&Entity::WorkloadUnit(unit_id.clone()), report);
+    }
+}
+
+/// Returns what is found about a workload as a whole.
+pub(super) fn of_workload(model: &Model, policy: &PolicyId, now: Timestamp) -> Found {
+    let entity = Entity::Workload(policy.clone());
+    let mut found = Found { reports: BTreeMap::from([(entity.clone(), Vec::new())]), wake_at: None };
+    let Some(blocked) = update_of(model, policy, now).and_then(|update| update.blocked) else { return found };
+    if !blocked.is_shown(now) {
+        found.wake(blocked.shown_at());
+        return found;
+    }
+    let error_at = later(blocked.since, model.upgrade_blocked_error_after_secs(policy.org()));
+    let state = if now >= error_at { HealthState::Error } else { HealthState::Warning };
+    if state == HealthState::Warning {
+        found.wake(error_at);
+    }
+    let slots = blocked.slots.iter().take(EXAMPLES);
+    let slots: Vec<String> =
+        slots.map(|(slot, why)| format!("slot {slot}: {}: {why}", why.upgrade_rule())).collect();
+    let text = format!("no slot can be upgraded since {:.3}: {}", blocked.since, slots.join("; "));
+    found.add(&entity, SystemReport::new(PLACEMENT, UPGRADE_BLOCKED, state, text));
+    found
+}

@@ -1,0 +1,120 @@
+//! The engine's own reports.
+//!
+//! A report is stored once, and holds as long as an agbot holds the partition under which it was made. So nothing is written while a
+//! condition lasts, and the report disappears when nobody is there to say that it does. Sources: orchestration D2; engine 6.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{Entity, HealthEvent, HealthRecords, HealthReport, HealthState, StoredReport, event::digest};
+
+/// Source of what the placement finds.
+pub const PLACEMENT: &str = "System.Placement";
+/// Source of what the engine finds about workloads.
+pub const ORCHESTRATOR: &str = "System.Orchestrator";
+/// Source of what nodes say of starts.
+pub const HOSTING: &str = "System.Hosting";
+/// Source of what the hub sees of nodes.
+pub const NODE_MONITOR: &str = "System.NodeMonitor";
+
+/// A report of the engine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SystemReport {
+    /// Who says so.
+    pub source: String,
+    /// About what.
+    pub property: String,
+    /// How it is.
+    pub state: HealthState,
+    /// More, in words.
+    pub description: String,
+}
+
+impl SystemReport {
+    /// Returns a report.
+    pub fn new(source: &str, property: impl Into<String>, state: HealthState, description: String) -> Self {
+        Self { source: source.to_owned(), property: property.into(), state, description }
+    }
+
+    fn key(&self) -> (&str, &str) {
+        (&self.source, &self.property)
+    }
+
+    /// Returns whether an event says the same.
+    fn is_known(&self, event: &HealthEvent, partition: u32) -> bool {
+        event.state == self.state
+            && event.partition == Some(partition)
+            && event.digest == digest(&self.description)
+    }
+}
+
+/// Returns the reports to make about an entity, so that its events say what is found and nothing else.
+///
+/// # Shape
+/// `is_meant`: whether an event of the engine is about what was looked at. What is over is reported as Ok.
+pub(super) fn changes(
+    records: &HealthRecords,
+    entity: &Entity,
+    found: &[SystemReport],
+    partition: u32,
+    is_meant: impl Fn(&HealthEvent) -> bool,
+) -> Vec<SystemReport> {
+    let of_key: BTreeMap<(&str, &str), &SystemReport> =
+        found.iter().map(|report| (report.key(), report)).collect();
+    let is_new = |report: &&SystemReport| {
+        let known = records.find(entity, &report.source, &report.property);
+        known.is_none_or(|event| !report.is_known(event, partition))
+    };
+    let over = records.of(entity).iter().filter(|event| {
+        let key: (&str, &str) = (&event.source, &event.property);
+        event.partition.is_some() && is_meant(event) && !of_key.contains_key(&key)
+    });
+    let over = over.map(|event| {
+        SystemReport::new(&event.source, &*event.property, HealthState::Ok, "no longer so".to_owned())
+    });
+    found.iter().filter(is_new).cloned().chain(over).collect()
+}
+
+/// Returns the stored form of reports of the engine that say something new.
+///
+/// # Shape
+/// `stored`: the events of the entity. What is not Ok holds as long as somebody owns `partition`; Ok disappears after `ttl_secs`.
+pub fn stored_reports(
+    stored: &[StoredReport],
+    reports: &[SystemReport],
+    ttl_secs: u64,
+    partition: u32,
+    now: Timestamp,
+) -> Vec<StoredReport> {
+    let mut changed = Vec::new();
+    for report in reports {
+        let known = stored.iter().find(|one| (one.source.as_str(), one.property.as_str()) == report.key());
+        let partition = (report.state != HealthState::Ok).then_some(partition);
+        let is_same = known.is_some_and(|known| {
+            known.state == report.state
+                && known.description == report.description
+                && known.partition == partition
+                && !known.is_gone(now)
+        });
+        if is_same {
+            continue;
+        }
+        let report = HealthReport {
+            source: report.source.clone(),
+            property: report.property.clone(),
+            state: report.state,
+            sequence: known.map(|known| known.sequence.saturating_add(1)),
+            ttl_secs: Some(ttl_secs),
+            is_removed_when_expired: true,
+            description: report.description.clone(),
+            sent_at: Some(now),
+        };
+        // The number is greater than the known one, apart from the last there is.
+        if let Ok(Some(next)) = StoredReport::next(known, report, now) {
+            changed.push(StoredReport { partition, ..next });
+        }
+    }
+    changed
+}

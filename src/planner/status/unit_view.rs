@@ -1,0 +1,114 @@
+//! What the engine reports about a workload unit: how much of it runs, what violates constraints, what failed to start.
+//!
+//! Source: orchestration D2.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_ids::NodeId;
+use jiff::Timestamp;
+
+use super::{
+    Violation,
+    part::{Source, selected, tasks_by_number},
+};
+use crate::{
+    goal::{Avail, Count},
+    model::{Model, UnitRecord},
+    workload::{Ending, SlotTasks, Task, TaskState, UnitId},
+};
+
+/// A start that failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StartFailure {
+    /// Why, in words.
+    pub text: String,
+    /// Whether no other start is made on the node.
+    pub is_final: bool,
+}
+
+/// A workload unit as its health depends on it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct UnitView {
+    /// Instances that are up.
+    pub up: u32,
+    /// Instances that are to run.
+    pub wanted: u32,
+    /// Instances below which the unit is a warning.
+    pub min: u32,
+    /// Why not everything was placed.
+    pub unplaced: Option<String>,
+    /// Constraints that running instances violate.
+    pub violations: Vec<(NodeId, Violation)>,
+    /// The last starts that failed, by node.
+    pub failures: BTreeMap<NodeId, StartFailure>,
+    /// Nodes with tasks.
+    pub nodes: BTreeSet<NodeId>,
+}
+
+/// Returns what is seen of a workload unit; none when no tasks carry it out.
+pub(crate) fn unit_view(model: &Model, unit_id: &UnitId, now: Timestamp) -> Option<UnitView> {
+    let source = Source::new(model, &unit_id.policy, now)?;
+    let unit = model.workload_unit(unit_id).filter(|unit| unit.is_wanted)?;
+    let (goal, tasks) = (&source.workload.goal, tasks_by_number(unit));
+    let mut view = UnitView { failures: failures(unit), ..UnitView::default() };
+    let waits = BTreeMap::new();
+    for (number, of_node) in &tasks {
+        let instance = source.instance(unit, of_node, *number, &waits);
+        let running = instance.running();
+        if instance.avail() == Avail::Up {
+            view.up += running as u32;
+        }
+        let node = &instance.row.id;
+        view.nodes.insert(node.clone());
+        if running > 0 {
+            let violations = instance.status().violations.into_iter();
+            view.violations.extend(violations.map(|violation| (node.clone(), violation)));
+        }
+    }
+    let slots = unit.slots.values().filter(|tasks| tasks.wanted().next().is_some()).count() as u32;
+    let is_automatic = goal.is_per_node() || goal.moves_by_itself();
+    let selected = if goal.is_per_node() { selected(&unit.table) } else { 0 };
+    let is_held = source.record.is_frozen || source.record.is_stopped;
+    view.wanted = match () {
+        () if goal.is_stopped || source.record.is_stopped => 0,
+        () if is_automatic && !is_held => goal.wanted(selected),
+        // What nobody starts by itself is wanted where a user started it.
+        () => slots,
+    };
+    view.min = match goal.count {
+        Count::PerNode => selected,
+        Count::Exactly(count) => count,
+        Count::Between { min, .. } => min,
+    };
+    view.unplaced = unit.unplaced.as_ref().map(|report| report.summary.clone());
+    Some(view)
+}
+
+/// Returns the nodes on which the newest start failed.
+fn failures(unit: &UnitRecord) -> BTreeMap<NodeId, StartFailure> {
+    let mut newest: BTreeMap<&NodeId, &Task> = BTreeMap::new();
+    for tasks in unit.slots.values() {
+        // One that starts says nothing yet.
+        let told = SlotTasks::iter(tasks).filter(|task| task.is_running() || task.state.is_ended());
+        for (node, task) in told.filter_map(|task| Some((task.node.as_ref()?, task))) {
+            let known = newest.entry(node).or_insert(task);
+            if task.created_at > known.created_at {
+                *known = task;
+            }
+        }
+    }
+    let mut failures = BTreeMap::new();
+    for (node, task) in newest {
+        let text = match &task.state {
+            TaskState::Ended(Ending::Failed { error, .. } | Ending::Rejected { error }) => error.clone(),
+            _ => continue,
+        };
+        let row = unit.table.find(node);
+        let is_final = row.is_some_and(|row| row.start_failed.is_some());
+        let is_cleared = row.and_then(|row| row.cleared_at).is_some_and(|at| at >= task.state_at);
+        if !is_cleared && (task.is_wanted() || task.ended_by_itself() || is_final) {
+            failures.insert(node.clone(), StartFailure { text, is_final });
+        }
+    }
+    failures
+}

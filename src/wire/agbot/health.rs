@@ -1,0 +1,187 @@
+//! Health reports and evaluations.
+//!
+//! Source: orchestration D1.
+
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+/// What a source says about a property of an entity.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HealthReport {
+    /// Who says so, up to 256 characters; names that begin with `System.` are the engine's.
+    #[schema(required = true, min_length = 1, max_length = 256)]
+    pub source_id: String,
+    /// About what, up to 256 characters.
+    #[schema(required = true, min_length = 1, max_length = 256)]
+    pub property: String,
+    /// `Ok`, `Warning` or `Error`.
+    #[schema(required = true)]
+    pub health_state: String,
+    /// Grows with each report of the source about the property; without it the hub numbers the report. May be a number, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sequence_number: Option<String>,
+    /// How long the report holds; without it for ever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub ttl_seconds: Option<u64>,
+    /// Whether the event disappears when it expires; otherwise it then counts as an error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remove_when_expired: Option<bool>,
+    /// More, in words, up to 4096 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_length = 4096)]
+    pub description: Option<String>,
+    /// When it was sent, by the sender's clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sent_at: Option<String>,
+}
+
+/// Rules for one evaluation instead of those of the organization.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", default)]
+#[into_params(parameter_in = Query)]
+pub struct HealthQuery {
+    /// Whether an event with a warning counts as an error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub consider_warning_as_error: Option<bool>,
+    /// Nodes that may be in error, in percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 0, maximum = 100)]
+    pub max_percent_unhealthy_nodes: Option<u8>,
+    /// Workloads that may be in error, in percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 0, maximum = 100)]
+    pub max_percent_unhealthy_workloads: Option<u8>,
+    /// Units of a workload that may be in error, in percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 0, maximum = 100)]
+    pub max_percent_unhealthy_units: Option<u8>,
+    /// Instances of a unit that may be in error, in percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 0, maximum = 100)]
+    pub max_percent_unhealthy_instances: Option<u8>,
+    /// Children that are listed, the worst first [default: 1000].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 10_000)]
+    pub limit: Option<u16>,
+}
+
+/// The health of an entity.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HealthEvaluation {
+    /// `org`, `node`, `hagroup`, `workload`, `unit` or `instance`.
+    #[schema(required = true)]
+    pub entity: String,
+    /// Its id: `org`, `org/name`, `org/policy/unit` or `org/policy@node`.
+    #[schema(required = true)]
+    pub id: String,
+    /// `Ok`, `Warning` or `Error`: the worst of its own events and of what it holds.
+    #[schema(required = true)]
+    pub aggregated_health_state: String,
+    /// Every reason that it is not `Ok`.
+    #[schema(required = true)]
+    pub unhealthy_evaluations: Vec<UnhealthyEvaluation>,
+    /// What it holds, the worst first.
+    #[schema(required = true)]
+    pub child_health_states: Vec<ChildHealthState>,
+    /// How many entities it holds, when not all of them are listed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub child_count: Option<usize>,
+    /// Its own events, by source and property.
+    #[schema(required = true)]
+    pub health_events: Vec<HealthEvent>,
+}
+
+/// A reason that an entity is not `Ok`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "kind")]
+pub enum UnhealthyEvaluation {
+    /// An event of it.
+    Event {
+        /// Who reported.
+        source_id: String,
+        /// About what.
+        property: String,
+        /// `Warning` or `Error`.
+        health_state: String,
+        /// Whether a warning counted as an error.
+        consider_warning_as_error: bool,
+    },
+    /// What it holds.
+    Children {
+        /// The kind of what it holds.
+        entity: String,
+        /// Those that are not `Ok`.
+        unhealthy: Vec<String>,
+        /// All of them.
+        total: usize,
+        /// How many of them may be in error, in percent.
+        max_percent: u8,
+    },
+}
+
+/// The state of an entity that another one holds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ChildHealthState {
+    /// Its kind.
+    #[schema(required = true)]
+    pub entity: String,
+    /// Its id.
+    #[schema(required = true)]
+    pub id: String,
+    /// Its state.
+    #[schema(required = true)]
+    pub aggregated_health_state: String,
+}
+
+/// The newest report of a source about a property.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HealthEvent {
+    /// Who reported.
+    #[schema(required = true)]
+    pub source_id: String,
+    /// About what.
+    #[schema(required = true)]
+    pub property: String,
+    /// `Ok`, `Warning` or `Error`.
+    #[schema(required = true)]
+    pub health_state: String,
+    /// The number of the report.
+    #[schema(required = true)]
+    pub sequence_number: String,
+    /// When it was sent, by the sender's clock.
+    pub sent_at: Option<String>,
+    /// When the hub received it, or confirmed it last.
+    #[schema(required = true)]
+    pub received_at: String,
+    /// How long it holds.
+    pub ttl_seconds: Option<u64>,
+    /// Whether it disappears when it expires.
+    #[schema(required = true)]
+    pub remove_when_expired: bool,
+    /// Whether it has expired, and counts as an error.
+    #[schema(required = true)]
+    pub is_expired: bool,
+    /// When it had which state.
+    #[schema(required = true)]
+    pub transitions: HealthTransitions,
+    /// More, in words.
+    #[schema(required = true)]
+    pub description: String,
+}
+
+/// When an event had which state: for its present state since when, for the others the last report that said so.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HealthTransitions {
+    /// `Ok`; none for never.
+    pub last_ok_at: Option<String>,
+    /// `Warning`; none for never.
+    pub last_warning_at: Option<String>,
+    /// `Error`; none for never.
+    pub last_error_at: Option<String>,
+}
