@@ -20,6 +20,13 @@ const MAINTENANCE: Duration = Duration::from_secs(12);
 pub async fn play(stage: &mut Stage<'_>) -> Result<Verdict, Failure> {
     stage.fleet.create_group(stage.nodes).await.map_err(|error| refused(&error))?;
     stage.view.print(&format!("formed HA group {} of all of them", fleet::GROUP));
+    let until = Instant::now() + MOVE_TIMEOUT;
+    while !stage.fleet.is_idle().await.map_err(|error| refused(&error))? {
+        if Instant::now() > until {
+            return Ok(Err("the agents did not get ready".to_owned()));
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
     stage.observer.begin_counting();
     let orchestration = json!({
         "mode": "failover", "orchestrate": "ha", "scope": {"type": "hagroups", "haGroups": [fleet::GROUP]},

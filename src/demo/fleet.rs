@@ -9,7 +9,8 @@ use evenkeel_runtime::files::random_secret;
 use evenkeel_wire::agbot::action::ActionRequest;
 use evenkeel_wire::agreement::PrivateKey;
 use evenkeel_wire::exchange::ha_group::PutHaGroup;
-use evenkeel_wire::exchange::node::PutNode;
+use evenkeel_wire::exchange::node::{NodeResponse, PutNode};
+use evenkeel_wire::exchange::node_report::NodeMonitorState;
 use evenkeel_wire::exchange::organization::PutOrganization;
 use evenkeel_wire::exchange::user::PutUser;
 use evenkeel_wire::signature;
@@ -167,6 +168,13 @@ impl Fleet {
     pub async fn change_policy(&self, version: &str, deployment: &Deployment) -> Result<(), ClientError> {
         self.user.put_deployment_policy(ORG, POLICY, &self.policy(version, deployment)).await?;
         Ok(())
+    }
+
+    /// Returns whether every agent has reported what runs on its node.
+    pub async fn is_idle(&self) -> Result<bool, ClientError> {
+        let nodes = self.user.list_nodes(ORG).await?;
+        let state = |node: &NodeResponse| node.orchestration_status.as_ref().map(|one| one.monitor_state);
+        Ok(nodes.values().all(|node| state(node) == Some(NodeMonitorState::Idle)))
     }
 
     /// Requests an action on the policy.

@@ -34,9 +34,12 @@ fn leave(fleet: &mut Fleet, name: &str, monitor_state: NodeMonitorState) {
     fleet.silent.insert(node(name));
 }
 
+/// An agent that had stopped with its services reports first that it has started.
 fn come_back(fleet: &mut Fleet, name: &str) {
     fleet.silent.remove(&node(name));
+    fleet.put_node(name, |facts| facts.is_stopped = true);
     fleet.announce(name, Init);
+    fleet.put_node(name, |facts| facts.is_stopped = false);
     fleet.run(1);
     fleet.announce(name, Idle);
 }
@@ -52,6 +55,7 @@ fn a10_s1_agent_that_is_restarted_in_time_changes_nothing() {
     let before = ids(&fleet);
     leave(&mut fleet, "n1", Maintenance);
     fleet.run(40);
+    assert_eq!(fleet.status("w").avail, Avail::Up, "what ran is taken to run");
     let unit = fleet.model.workload_unit(&Fleet::unit_id("w")).expect("it exists");
     let state = unit.table.find(&node("n1")).expect("it is a member").state;
     assert!(matches!(state, NodeState::Away { monitor_state: Maintenance, .. }), "{state:?}");

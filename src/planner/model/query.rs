@@ -78,7 +78,9 @@ impl Model {
             }
         }
         let silence = secs_since(seen, now).max(secs_since(now, seen));
-        if facts.is_stopped || silence > self.node_down_after_secs(node.org()) {
+        // An agent that has started reports that before it takes back that it had stopped.
+        let is_stopped = facts.is_stopped && monitor_state != NodeMonitorState::Init;
+        if is_stopped || silence > self.node_down_after_secs(node.org()) {
             return down;
         }
         // An agent that reports no monitor state may run on a node whose former agent announced one.

@@ -193,7 +193,8 @@ impl Instance<'_> {
 
     pub fn avail(&self) -> Avail {
         let is_impaired = |task: &&&Task| matches!(task.state, TaskState::Running { impaired: Some(_) });
-        let is_silent = self.row.state != NodeState::Ready;
+        // What ran when a node went away is taken to run (A10.2).
+        let is_silent = !matches!(self.row.state, NodeState::Ready | NodeState::Away { .. });
         match self.running() {
             0 if matches!(self.row.eligibility, Verdict::Failed(_)) => Avail::NotApplicable,
             0 if self.row.state == NodeState::NeverHeard => Avail::Unknown,

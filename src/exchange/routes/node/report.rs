@@ -4,6 +4,7 @@
 
 use evenkeel_access::{Permission, right};
 use evenkeel_api::WholeList;
+use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::node;
 use evenkeel_exchange_store::node_report::{self, FastReport, NodeReportRow, Received};
@@ -29,6 +30,9 @@ use crate::{ApiError, Exchange};
 const TAG: &str = "node orchestration";
 /// Silence after which a node is down unless its organization sets another.
 const DOWN_AFTER_SECS: u64 = 180;
+/// Grace periods of announced absences unless its organization sets others.
+const MAINTENANCE_GRACE_SECS: u64 = 60;
+const AGENT_UPGRADE_GRACE_SECS: u64 = 1800;
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![
@@ -100,6 +104,9 @@ pub(super) fn shown_report(
     Ok(NodeReportResponse {
         state: match seen_at {
             None => NodeState::Unknown,
+            Some(_) if is_excused(&row.monitor_state, row.monitor_state_since, &settings, exchange.now()) => {
+                NodeState::Ready
+            }
             Some(seen_at) if is_stopped || is_silent(seen_at) => NodeState::Down,
             Some(_) => NodeState::Ready,
         },
@@ -110,6 +117,17 @@ pub(super) fn shown_report(
         engine: engine.and_then(|(text, at)| Some(NodeEngine { at: Some(wire_time(at)), ..read(&text)? })),
         last_heartbeat: seen_at.map(wire_time),
     })
+}
+
+/// Returns whether the agent announced that it is away, and its grace period is not over.
+fn is_excused(monitor_state: &str, since: Option<Timestamp>, settings: &OrgSettings, now: Timestamp) -> bool {
+    let grace_secs = match NodeMonitorState::of_word(monitor_state) {
+        NodeMonitorState::Maintenance => settings.maintenance_grace_secs().unwrap_or(MAINTENANCE_GRACE_SECS),
+        NodeMonitorState::Upgrade => settings.agent_upgrade_grace_secs().unwrap_or(AGENT_UPGRADE_GRACE_SECS),
+        NodeMonitorState::Idle | NodeMonitorState::Init | NodeMonitorState::Shutting => return false,
+    };
+    let grace = SignedDuration::from_secs(grace_secs.cast_signed());
+    since.is_some_and(|since| now.duration_since(since) < grace)
 }
 
 fn shown_statistics((text, at): Received) -> Option<NodeStatistics> {
