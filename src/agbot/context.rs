@@ -42,6 +42,9 @@ pub enum Input {
     Marker(oneshot::Sender<()>),
 }
 
+/// The rule that something waits for, and since when.
+type WaitBegin = (&'static str, Timestamp);
+
 /// The state that the workers of an agbot share.
 pub struct Context {
     /// Settings.
@@ -78,7 +81,7 @@ pub struct Context {
     model: RwLock<Model>,
     placements: Mutex<BTreeMap<(NodeId, PolicyId), Placement>>,
     /// Since when pairs have waited for the same rule, as far as this agbot decides about them.
-    waiting_since: Mutex<BTreeMap<(NodeId, PolicyId), (&'static str, Timestamp)>>,
+    waiting_since: Mutex<BTreeMap<(NodeId, PolicyId), WaitBegin>>,
     /// When all heartbeats were read last.
     heartbeats_read_at: RwLock<Option<Instant>>,
     dropped_messages: AtomicU64,

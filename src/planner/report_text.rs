@@ -33,22 +33,7 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         Blocked::NeverHeard => out.write_str("no heartbeat of the node was ever seen"),
         Blocked::NoPublicKey => out.write_str("the node has published no key"),
         Blocked::NodeDown { since } => write!(out, "the node is down; last heard {since}"),
-        Blocked::IncompatibleVersions { versions } => {
-            let versions: Vec<String> = versions.iter().map(i64::to_string).collect();
-            write!(
-                out,
-                "members run incompatible versions ({}): nothing is started or stopped automatically",
-                versions.join(", ")
-            )
-        }
-        Blocked::NodeAway { monitor_state, since } => match monitor_state {
-            NodeMonitorState::Upgrade => write!(out, "the agent of the node is being upgraded since {since}"),
-            NodeMonitorState::Maintenance => write!(out, "the node is in maintenance since {since}"),
-            NodeMonitorState::Init | NodeMonitorState::Idle => {
-                write!(out, "the agent of the node started {since} and has not yet reported what runs")
-            }
-            NodeMonitorState::Shutting => write!(out, "the agent of the node is stopping since {since}"),
-        },
+        Blocked::NodeAway { monitor_state, since } => write_away(*monitor_state, since, out),
         Blocked::NodePaused => out.write_str("the node is paused; nothing is placed or updated on it"),
         Blocked::NodeDraining => out.write_str("the node is being drained"),
         Blocked::NoCandidate { group } => {
@@ -104,6 +89,7 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         Blocked::AgentTurn { node, until } => write_agent_turn(node, until, out),
         Blocked::ClaimReleased { why } => write!(out, "the claim was released: {why}"),
         Blocked::Frozen { .. }
+        | Blocked::IncompatibleVersions { .. }
         | Blocked::TaskStopping { .. }
         | Blocked::Unplaced { .. }
         | Blocked::UpdateBudget { .. }
@@ -115,6 +101,17 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         | Blocked::ChildUp { .. }
         | Blocked::NoTask
         | Blocked::TaskChanged { .. } => write_step_blocked(blocked, out),
+    }
+}
+
+fn write_away(state: NodeMonitorState, since: &Timestamp, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match state {
+        NodeMonitorState::Upgrade => write!(out, "the agent of the node is being upgraded since {since}"),
+        NodeMonitorState::Maintenance => write!(out, "the node is in maintenance since {since}"),
+        NodeMonitorState::Init | NodeMonitorState::Idle => {
+            write!(out, "the agent of the node started {since} and has not yet reported what runs")
+        }
+        NodeMonitorState::Shutting => write!(out, "the agent of the node is stopping since {since}"),
     }
 }
 
@@ -136,6 +133,14 @@ fn write_step_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::R
         }
         Blocked::Unplaced { wanted, placed, summary } => {
             write!(out, "{placed} of {wanted} instances can be placed: {summary}")
+        }
+        Blocked::IncompatibleVersions { versions } => {
+            let versions: Vec<String> = versions.iter().map(i64::to_string).collect();
+            write!(
+                out,
+                "members run incompatible versions ({}): nothing is started or stopped automatically",
+                versions.join(", ")
+            )
         }
         Blocked::UpdateBudget { limit } => {
             write!(out, "other slots are being updated; update.parallelism is {limit}")

@@ -25,7 +25,7 @@ pub(super) enum Stage {
     /// As received.
     Sealed(Box<AgbotMessage>),
     /// Opened, to be handled by the engine.
-    Opened(Event),
+    Opened(Box<Event>),
     /// To be deleted.
     Done,
 }
@@ -34,7 +34,7 @@ pub(super) enum Stage {
 pub(super) async fn process(context: Arc<Context>, id: i64, mut stage: Stage) -> Option<Stage> {
     if let Stage::Sealed(sealed) = stage {
         stage = match message::event(&context, &sealed).await {
-            Ok(Some(event)) => Stage::Opened(event),
+            Ok(Some(event)) => Stage::Opened(Box::new(event)),
             Ok(None) => {
                 context.count_dropped_message();
                 tracing::warn!(node.id = sealed.node_id, "unusable message dropped");
@@ -44,7 +44,7 @@ pub(super) async fn process(context: Arc<Context>, id: i64, mut stage: Stage) ->
         };
     }
     if let Stage::Opened(event) = stage
-        && context.send_message(event.clone()).await == MessageFate::Leave
+        && context.send_message((*event).clone()).await == MessageFate::Leave
     {
         return Some(Stage::Opened(event));
     }

@@ -142,7 +142,10 @@ pub(crate) async fn report(hub: &Hub, state: NodeMonitorState) -> Result<(), Cli
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{journal::Maintenance, step::Task};
+    use crate::{
+        journal::Maintenance,
+        step::{Task, TaskEnd, TaskReport},
+    };
 
     #[test]
     fn agent_is_idle_when_it_has_joined_and_all_states_of_tasks_are_reported() {
@@ -150,7 +153,7 @@ mod tests {
         let state = |journal: &mut Journal, is_joined| wanted(journal, is_joined, 100).0;
         assert_eq!(state(&mut journal, false), NodeMonitorState::Init);
         assert_eq!(state(&mut journal, true), NodeMonitorState::Idle);
-        let report = crate::step::TaskReport { end: Default::default(), seq: 1, at: 1 };
+        let report = TaskReport { end: TaskEnd::default(), seq: 1, at: 1 };
         let task = Task { reports: [report].into(), ..Task::default() };
         journal.state.tasks.insert("t".to_owned(), task);
         assert_eq!(wanted(&mut journal, true, 100), (NodeMonitorState::Init, Some(SETTLING_PAUSE)));

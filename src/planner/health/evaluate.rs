@@ -29,7 +29,7 @@ pub struct EvaluationRules {
 }
 
 impl EvaluationRules {
-    fn max_percent(&self, kind: EntityKind) -> u8 {
+    fn max_percent(self, kind: EntityKind) -> u8 {
         match kind {
             EntityKind::Node => self.max_percent_nodes,
             EntityKind::Workload => self.max_percent_workloads,
@@ -40,7 +40,7 @@ impl EvaluationRules {
     }
 
     /// Returns the state of what holds so many children of a kind. Rounding up lets a small percentage tolerate one error in a small set.
-    fn of_children(&self, kind: EntityKind, found: Tally, total: impl FnOnce() -> usize) -> HealthState {
+    fn of_children(self, kind: EntityKind, found: Tally, total: impl FnOnce() -> usize) -> HealthState {
         let max_percent = self.max_percent(kind);
         match found {
             Tally { errors: 0, warnings: 0 } => HealthState::Ok,
@@ -410,7 +410,7 @@ impl<'m> Evaluator<'m> {
             let bad: std::collections::BTreeSet<&Entity> = unhealthy.iter().map(|(one, _)| one).collect();
             let all = self.model.health_children(entity, kind);
             let healthy = all.filter(|one| !bad.contains(one)).take(limit).collect();
-            Children { kind, healthy, total, unhealthy }
+            Children { kind, unhealthy, healthy, total }
         };
         match entity {
             Entity::Org(org) => [EntityKind::Node, EntityKind::Group, EntityKind::Workload]
