@@ -41,6 +41,7 @@ const SEGMENTS: &[Segment] = &[
         "What to do, such as `pause`, `resume` or `rollback`; in a read the id of an action.",
         "pause",
     ),
+    segment("unit", "Workload unit: the name of its HA group, or `all`.", "all"),
     segment("key", "Name of a public key.", "signing.pem"),
 ];
 

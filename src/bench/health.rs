@@ -28,9 +28,9 @@ pub(super) fn measure(size: FleetSize, report: &mut Report) -> Result<(), Failur
     let mut count: u32 = 0;
     for workload in 0..size.workloads {
         let policy = policy_id(workload);
-        let units: Vec<_> =
+        let slots_of_units: Vec<_> =
             fleet.model.workload_units_of(&policy).map(|(_, found)| found.slots.clone()).collect();
-        let tasks = units.iter().flat_map(|slots| slots.values().flat_map(SlotTasks::iter));
+        let tasks = slots_of_units.iter().flat_map(|slots| slots.values().flat_map(SlotTasks::iter));
         for task in tasks {
             let Some(node) = task.node.clone() else { continue };
             count += 1;

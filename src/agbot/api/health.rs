@@ -194,7 +194,7 @@ async fn known(context: &Context, entity: Entity) -> Result<Entity, Refusal> {
     while !context.model().has_health_entity(&entity) {
         if tokio::time::Instant::now() >= deadline {
             let text = format!("the agbot does not serve {entity}, or has not read it yet; ask again");
-            return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, text));
+            return Err(Refusal::new(StatusCode::CONFLICT, text));
         }
         tokio::time::sleep(READ_PAUSE).await;
     }

@@ -174,8 +174,9 @@ pub fn status_of(
     let mut status = summed(all, record.update.clone());
     status.mode = document.map_or(Mode::Global, |document| document.mode);
     status.orchestrate = document.map_or(Orchestrate::Ha, |document| document.orchestrate);
-    let mut units = model.workload_units_of(policy).filter(|(_, unit)| unit.is_wanted);
-    status.is_compatible = units.all(|(_, unit)| workload.suspending_versions(&unit.table).is_empty());
+    let mut workload_units = model.workload_units_of(policy).filter(|(_, unit)| unit.is_wanted);
+    status.is_compatible =
+        workload_units.all(|(_, unit)| workload.suspending_versions(&unit.table).is_empty());
     if !status.is_compatible {
         status.warnings.push(INCOMPATIBLE.to_owned());
     }

@@ -89,8 +89,8 @@ fn failures(unit: &UnitRecord) -> BTreeMap<NodeId, StartFailure> {
     let mut newest: BTreeMap<&NodeId, &Task> = BTreeMap::new();
     for tasks in unit.slots.values() {
         // One that starts says nothing yet.
-        let told = SlotTasks::iter(tasks).filter(|task| task.is_running() || task.state.is_ended());
-        for (node, task) in told.filter_map(|task| Some((task.node.as_ref()?, task))) {
+        let conclusive = SlotTasks::iter(tasks).filter(|task| task.is_running() || task.state.is_ended());
+        for (node, task) in conclusive.filter_map(|task| Some((task.node.as_ref()?, task))) {
             let known = newest.entry(node).or_insert(task);
             if task.created_at > known.created_at {
                 *known = task;

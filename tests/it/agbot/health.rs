@@ -284,7 +284,7 @@ async fn d2_s1_hub_reports_what_it_cannot_place_as_long_as_it_is_so() {
     .await;
     assert_eq!((&event["sourceId"], &event["ttlSeconds"]), (&json!("System.Placement"), &json!(65)));
     assert_eq!((&event["removeWhenExpired"], &event["isExpired"]), (&json!(true), &json!(false)));
-    assert!(event["description"].as_str().is_some_and(|text| text.contains("of 2 placed")), "{event}");
+    assert!(event["description"].as_str().is_some_and(|text| text.contains("0 of 1 placed")), "{event}");
     want(1).await;
     eventually("the hub reports that it is over", || async {
         state_of("Unplaced").await.filter(|event| event["healthState"] == "Ok")

@@ -22,8 +22,17 @@ async fn is_in(hub: &Hub, state: &str) {
     .await;
 }
 
+/// What the agent has not reported as running has not started, if it ends.
+async fn is_up(hub: &Hub) {
+    eventually("the hub knows that the instance runs", || async {
+        let path = "/orgs/o/business/policies/everywhere/orchestration";
+        (hub.call("GET", path, None).await.1["avail"] == "up").then_some(())
+    })
+    .await;
+}
+
 async fn kinds(hub: &Hub) -> Vec<String> {
-    let (_, found) = hub.call("GET", "/orgs/o/agbot/events?limit=1000", None).await;
+    let (_, found) = hub.call("GET", "/orgs/o/agbot/events", None).await;
     let events = found["events"].as_array().cloned().unwrap_or_default();
     events.iter().filter_map(|event| Some(event["kind"].as_str()?.to_owned())).collect()
 }
@@ -44,6 +53,7 @@ async fn instance_stays_on_a_node_in_maintenance_until_the_grace_is_over() {
     });
     want(&fleet, &hub, "1.0.0", orchestration).await;
     assert!(runs(&fleet, "1.0.0", 1).await.contains("edge-1"));
+    is_up(&hub).await;
 
     fleet.agent(0).signal(Signal::SIGTERM);
     assert_eq!(fleet.agent(0).wait().await, 0);
@@ -60,6 +70,7 @@ async fn instance_stays_on_a_node_in_maintenance_until_the_grace_is_over() {
     })
     .await;
     assert!(!fleet.versions().contains_key("edge-2"));
+    is_up(&hub).await;
 
     let settings = json!({"maintenanceGracePeriodSeconds": 3});
     assert_eq!(hub.call("PATCH", "/orgs/o/orchestration", Some(settings)).await.0, 201);
