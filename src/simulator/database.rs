@@ -178,7 +178,6 @@ impl Database {
             Action::DropHealth { entities, .. } => {
                 for entity in entities {
                     self.health.remove(entity);
-                    self.log.push(Row::Health(entity.clone()));
                 }
             }
             // These only send a message.
@@ -193,14 +192,14 @@ impl Database {
         Ok(Outcome::Done)
     }
 
-    /// Replaces events of an entity by newer ones.
+    /// Replaces events of an entity by newer ones. They decide about nothing, and another agbot reads them when it starts: in the log they would
+    /// only shift what is drawn for other rows.
     fn report_health(&mut self, entity: &Entity, changed: impl FnOnce(&[StoredReport]) -> Vec<StoredReport>) {
         let stored = self.health.entry(entity.clone()).or_default();
         for next in changed(stored) {
             stored.retain(|one| (&one.source, &one.property) != (&next.source, &next.property));
             stored.push(next);
         }
-        self.log.push(Row::Health(entity.clone()));
     }
 
     /// Writes the message of a command in the command's transaction.

@@ -30,7 +30,7 @@ use crate::context::Context;
 use crate::observe::records::entity_key;
 
 /// How long a request waits for the model to read what the exchange has.
-const READ_TIMEOUT: Duration = Duration::from_secs(5);
+const READ_TIMEOUT: Duration = Duration::from_secs(1);
 const READ_PAUSE: Duration = Duration::from_millis(50);
 
 /// The body of a report.

@@ -59,6 +59,7 @@ fn value(world: &World, operation: &str, template: &str, name: &str, aim: Aim) -
         "hagroup" => "grp".to_owned(),
         "nmp" => "pol".to_owned(),
         "action" => "pause".to_owned(),
+        "unit" => "all".to_owned(),
         other => panic!("the access table does not know what {{{other}}} of {operation} is"),
     }
 }
