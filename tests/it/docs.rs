@@ -244,7 +244,9 @@ fn pages_name_sources_that_exist() {
 const LOGGED_KINDS: [&str; 2] = ["rollout.going-back", "rollout.updating"];
 
 /// The beginnings of the kinds of events.
-const EVENT_AREAS: [&str; 14] = [
+const EVENT_AREAS: [&str; 16] = [
+    "compat.",
+    "health.",
     "dependency.",
     "reconcile.",
     "scale.",

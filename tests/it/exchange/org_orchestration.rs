@@ -21,8 +21,9 @@ async fn start() -> (TestDatabase, Api) {
 async fn defaults_are_shown_and_a_patch_changes_what_it_names() {
     let (_database, api) = start().await;
     let defaults = json!({
-        "readyPeriodSeconds": 16, "rejoinGracePeriodSeconds": 15, "nodeDownAfterSeconds": 180, "orphanAfterSeconds": 86400,
+        "readyPeriodSeconds": 16, "rejoinGracePeriodSeconds": 90, "nodeDownAfterSeconds": 180, "orphanAfterSeconds": 86400,
         "metricsMaxAgeSeconds": 300, "oldTaskTimeoutSeconds": 60, "taskHistoryRetentionLimit": 5,
+        "maintenanceGracePeriodSeconds": 60, "agentUpgradeGraceSeconds": 1800,
         "reportGraceSeconds": 0, "systemReportTtlSeconds": 65, "systemReportIntervalSeconds": 30, "upgradeBlockedErrorAfterSeconds": 600,
         "healthEvaluation": {
             "considerWarningAsError": false, "maxPercentUnhealthyNodes": 0, "maxPercentUnhealthyWorkloads": 0,
