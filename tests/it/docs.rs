@@ -273,7 +273,8 @@ fn event_kinds(code: &str) -> BTreeSet<String> {
             let end =
                 name.find(|letter: char| !matches!(letter, 'a'..='z' | '-' | '.')).unwrap_or(name.len());
             let is_literal = before.len() + 1 == start && name[end..].starts_with(['"', '\'']);
-            let is_transaction = ["retry(", "write(", "name:"].iter().any(|call| before.trim_end().ends_with(call));
+            let is_transaction =
+                ["retry(", "write(", "name:"].iter().any(|call| before.trim_end().ends_with(call));
             if is_literal && !is_transaction && !LOGGED_KINDS.contains(&&name[..end]) {
                 kinds.insert(name[..end].to_owned());
             }
