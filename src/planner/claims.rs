@@ -4,16 +4,13 @@
 //! group, which the agbot reads at one revision and inserts at the same. Sources: orchestration E5 and E6,
 //! agbot 3.4, design "Claims".
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt,
-};
+use std::{collections::BTreeSet, fmt};
 
 use evenkeel_ids::{GroupId, NmpId, NodeId, PolicyId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{facts::HaGroupFacts, report::Blocked};
+use crate::{change, facts::HaGroupFacts, report::Blocked};
 
 /// The subject of a claim: one rollout of a policy, or the agent.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -119,6 +116,15 @@ impl Claim {
         task(&self.scope, self.purpose == Purpose::Drain)
     }
 
+    /// Returns why the holder does not count as running, in words.
+    pub(crate) fn disruption(&self) -> String {
+        let doing = match self.phase {
+            Phase::Stopping | Phase::Starting => "being disrupted by the",
+            Phase::Verifying => "not yet verified in the",
+        };
+        format!("{doing} {}", self.task())
+    }
+
     /// Returns the reference that commands carry to act under this claim.
     pub fn reference(&self) -> ClaimRef {
         ClaimRef { group: self.group.clone(), scope: self.scope.clone(), fencing: self.fencing }
@@ -209,15 +215,7 @@ pub fn may_take(rows: &[Claim], request: &ClaimRequest, group: &HaGroupFacts) ->
             Err(lock_of(row))
         };
     }
-    let mut others: BTreeMap<&NodeId, &Claim> = BTreeMap::new();
-    for row in rows.iter().filter(|row| row.node != request.node) {
-        others.entry(&row.node).or_insert(row);
-    }
-    let allowed = if group.is_exclusive { 0 } else { group.max_unavailable.max(1) as usize - 1 };
-    match others.values().next() {
-        Some(row) if others.len() > allowed => Err(lock_of(row)),
-        _ => Ok(Grant::Insert),
-    }
+    change::may_disrupt(group, rows, &request.node).map(|()| Grant::Insert)
 }
 
 /// Checks that one more group in work keeps the update parallelism of a policy.

@@ -1,10 +1,9 @@
 //! Plans one (node, policy): propose, keep, update or end its agreement.
 //!
-//! Replacing the agreement of a group member is not decided here but by the rollout ([`crate::rolling`]); decided here for a
-//! member are only the changes that nothing may block. Sources: agbot 1.5, 1.7, 2.1 to 2.5; orchestration E4.7.
+//! Whether an instance may stop is not decided here but by the gates ([`crate::change`]), which the rollout of a group and the judge of
+//! one instance ask ([`crate::rolling`]). Sources: agbot 1.5, 1.7, 2.1 to 2.5.
 
 use evenkeel_ids::{NodeId, PolicyId, TaskId};
-use jiff::Timestamp;
 
 use crate::{
     agreement::{Agreement, AgreementState, CancelReason},
@@ -18,7 +17,10 @@ use crate::{
     model::{Listing, Liveness, Observed},
     pass::Pass,
     report::{Blocked, Placement},
-    rolling::{self, minimum_available},
+    rolling::{
+        self,
+        instance::{self, Verdict},
+    },
     usage::{Backoff, later, usage_after_cancel},
 };
 
@@ -235,28 +237,42 @@ fn plan_present(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
     if agreement.state == AgreementState::Proposed {
         return plan_proposed(pass, lease, agreement, &fit);
     }
-    match fit {
-        Fit::Lost(_) if model.is_orchestrated(&agreement.policy) => {
-            let reason = engine::cancel_reason(model, agreement, now);
-            cancel(pass, lease, agreement, reason, None, true);
+    // What the tasks of a workload need has been decided when they were written.
+    let verdict = match &fit {
+        Fit::Lost(_) if model.is_orchestrated(&agreement.policy) => Verdict::Now,
+        _ => instance::judge(pass, agreement, &fit),
+    };
+    match (verdict, fit) {
+        (Verdict::Now, fit) => end(pass, lease, agreement, &fit),
+        (Verdict::Later { until, why }, _) => {
+            pass.watch((&agreement.node, &agreement.policy), until);
+            pass.wait(agreement, why);
         }
-        Fit::Lost(blocked) => retire(pass, lease, agreement, blocked),
-        Fit::Outdated(choice) if model.group_of(&agreement.node).is_none() => {
-            let text = format!("replacing {} by {}", agreement.version, choice.version);
-            cancel(pass, lease, agreement, CancelReason::POLICY_CHANGED, None, true);
-            pass.act(&agreement.node, &agreement.policy, text);
-        }
-        Fit::Leaving if model.group_of(&agreement.node).is_none() => {
-            take_off(pass, lease, agreement, None);
-        }
-        // The group rollout decides and reports.
-        Fit::Outdated(_) | Fit::Leaving => {}
-        Fit::Unclear(blocked) => keep(pass, lease, agreement, Some(blocked)),
-        Fit::Clean(choice) => {
+        (Verdict::Stays, Fit::Clean(choice)) => {
             update_terms(pass, lease, agreement, &choice);
             keep(pass, lease, agreement, None);
         }
+        (Verdict::Stays, Fit::Unclear(blocked)) => keep(pass, lease, agreement, Some(blocked)),
+        // The group rollout decides and reports.
+        (Verdict::InTurn | Verdict::Stays, _) => {}
     }
+}
+
+/// Ends an agreement that does not fit any more.
+fn end(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, fit: &Fit) {
+    let model = pass.model;
+    let text = match fit {
+        Fit::Lost(_) if model.is_orchestrated(&agreement.policy) => {
+            let reason = engine::cancel_reason(model, agreement, pass.now);
+            return cancel(pass, lease, agreement, reason, None, true);
+        }
+        Fit::Leaving => return take_off(pass, lease, agreement, None),
+        Fit::Lost(blocked) => format!("ending the agreement: {blocked}"),
+        Fit::Outdated(choice) => format!("replacing {} by {}", agreement.version, choice.version),
+        Fit::Clean(_) | Fit::Unclear(_) => return,
+    };
+    cancel(pass, lease, agreement, CancelReason::POLICY_CHANGED, None, true);
+    pass.act(&agreement.node, &agreement.policy, text);
 }
 
 /// Ends an agreement whose node is being drained or left to another agbot.
@@ -294,40 +310,6 @@ fn plan_proposed(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, fit: 
     pass.watch(pair, agreement.reply_by);
     let blocked = Blocked::WaitingForReply { agreement: agreement.id.clone(), until: agreement.reply_by };
     pass.wait(agreement, blocked);
-}
-
-/// Ends an agreement whose policy no longer selects the node.
-///
-/// Nothing blocks this, with one exception: an edit of the policy that moves the service from the last member that runs it to
-/// another member waits until it runs there, for as long as a start may take (design 1.1).
-fn retire(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, blocked: Blocked) {
-    match retire_until(pass, agreement) {
-        Some((until, reason)) => {
-            pass.watch((&agreement.node, &agreement.policy), until);
-            pass.wait(agreement, reason);
-        }
-        None => {
-            let text = format!("ending the agreement: {blocked}");
-            cancel(pass, lease, agreement, CancelReason::POLICY_CHANGED, None, true);
-            pass.act(&agreement.node, &agreement.policy, text);
-        }
-    }
-}
-
-/// Returns until when the last instance stays although its policy no longer selects the node, and what it waits for.
-fn retire_until(pass: &Pass<'_>, agreement: &Agreement) -> Option<(Timestamp, Blocked)> {
-    let model = pass.model;
-    let group = model.group_of(&agreement.node)?;
-    let edited_at = model.policy(&agreement.policy)?.last_updated?;
-    let node_changed_at = model.node(&agreement.node)?.policy.as_ref()?.last_updated;
-    if node_changed_at > Some(edited_at) {
-        return None;
-    }
-    let until = later(edited_at, model.update_settings(&agreement.policy).start_timeout_secs);
-    if pass.now >= until {
-        return None;
-    }
-    minimum_available::replacement_expected(pass, group, agreement).map(|reason| (until, reason))
 }
 
 /// Sends changed terms to the node; the running service continues (agbot 2.2, step 8).

@@ -4,7 +4,7 @@
 
 use jiff::Timestamp;
 
-use super::{CauseKind, GroupState, Permit, Step, group};
+use super::{CauseKind, Change, GroupState, Permit, Step, group};
 use crate::report::Blocked;
 use evenkeel_ids::NodeId;
 
@@ -20,10 +20,14 @@ pub enum Gate {
     Paused,
     /// Instances that must have stopped are confirmed to have (P1).
     Confirmed,
-    /// Enough other members of the HA group run the service (P3).
-    Minimum,
+    /// The node of the instance that stops is up, so that it obeys now and not unsupervised later (P3).
+    Reachable,
     /// No other member of the HA group is being disrupted (P3).
     Exclusive,
+    /// Enough other members of the HA group run the service (P3).
+    Minimum,
+    /// The member that takes the service over runs it (P3).
+    Successor,
     /// The parents are up (P5).
     Parents,
     /// The children are down (P5).
@@ -32,22 +36,31 @@ pub enum Gate {
     Grace,
     /// The agents of the nodes have one compatibility version (P6).
     Compatibility,
-    /// The update parallelism leaves room (P8).
-    Budget,
     /// The delay before the step is over (P8).
     Delay,
+    /// The update parallelism leaves room (P8).
+    Budget,
 }
 
 /// The gates of a change that could as well happen later.
-const PLANNED: &[Gate] =
-    &[Gate::Frozen, Gate::Confirmed, Gate::Minimum, Gate::Exclusive, Gate::Parents, Gate::Grace, Gate::Delay];
+const PLANNED: &[Gate] = &[
+    Gate::Frozen,
+    Gate::Confirmed,
+    Gate::Reachable,
+    Gate::Exclusive,
+    Gate::Minimum,
+    Gate::Parents,
+    Gate::Grace,
+    Gate::Delay,
+];
 
 /// The gates of a change with which the engine brings a workload unit to its goal by itself.
 const AUTOMATIC: &[Gate] = &[
     Gate::Frozen,
     Gate::Confirmed,
-    Gate::Minimum,
+    Gate::Reachable,
     Gate::Exclusive,
+    Gate::Minimum,
     Gate::Parents,
     Gate::Grace,
     Gate::Compatibility,
@@ -59,12 +72,13 @@ const OF_UPDATE: &[Gate] = &[
     Gate::Frozen,
     Gate::Paused,
     Gate::Confirmed,
-    Gate::Minimum,
+    Gate::Reachable,
     Gate::Exclusive,
+    Gate::Minimum,
     Gate::Parents,
     Gate::Grace,
-    Gate::Budget,
     Gate::Delay,
+    Gate::Budget,
 ];
 
 /// The gates of each cause.
@@ -74,14 +88,14 @@ const OF_UPDATE: &[Gate] = &[
 pub const GATES: &[(CauseKind, &[Gate])] = &[
     (
         CauseKind::User,
-        &[Gate::Confirmed, Gate::Minimum, Gate::Exclusive, Gate::Parents, Gate::Children, Gate::Delay],
+        &[Gate::Confirmed, Gate::Exclusive, Gate::Minimum, Gate::Parents, Gate::Children, Gate::Delay],
     ),
     (
         CauseKind::NodeLost,
         &[Gate::Frozen, Gate::Confirmed, Gate::Parents, Gate::Grace, Gate::Compatibility, Gate::Delay],
     ),
     (CauseKind::TaskFailed, &[Gate::Frozen, Gate::Confirmed, Gate::Parents, Gate::Delay]),
-    (CauseKind::Incompatible, &[Gate::Frozen, Gate::Confirmed, Gate::Parents, Gate::Delay]),
+    (CauseKind::Incompatible, &[Gate::Frozen, Gate::Confirmed, Gate::Successor, Gate::Parents, Gate::Delay]),
     (CauseKind::Drain, PLANNED),
     (CauseKind::Update, OF_UPDATE),
     (CauseKind::Rollback, OF_UPDATE),
@@ -93,37 +107,71 @@ pub const GATES: &[(CauseKind, &[Gate])] = &[
 
 /// The gates that a user may lift.
 pub const FORCED: &[Gate] =
-    &[Gate::Confirmed, Gate::Minimum, Gate::Exclusive, Gate::Parents, Gate::Children, Gate::Delay];
+    &[Gate::Confirmed, Gate::Exclusive, Gate::Minimum, Gate::Parents, Gate::Children, Gate::Delay];
 
 /// Returns the gates of a cause.
 pub fn gates_of(kind: CauseKind) -> &'static [Gate] {
     GATES.iter().find(|(one, _)| *one == kind).map_or(&[], |(_, gates)| gates)
 }
 
-/// What the gates must know.
+/// What the gates must know. A gate of which nothing is known is open.
 pub trait GateFacts {
     /// Returns why a frozen object blocks the step.
-    fn frozen(&self, step: &Step) -> Option<Blocked>;
+    fn frozen(&self, _step: &Step) -> Option<Blocked> {
+        None
+    }
     /// Returns why a paused update or node blocks the step.
-    fn paused(&self, step: &Step) -> Option<Blocked>;
+    fn paused(&self, _step: &Step) -> Option<Blocked> {
+        None
+    }
     /// Returns the instance whose stop must be confirmed before the step.
-    fn unconfirmed_stop(&self, step: &Step) -> Option<Blocked>;
+    fn unconfirmed_stop(&self, _step: &Step) -> Option<Blocked> {
+        None
+    }
+    /// Returns why a node cannot obey now. There is no reason where the tasks of a node that is down have been given up before.
+    fn unreachable(&self, _step: &Step) -> Option<Blocked> {
+        None
+    }
     /// Returns the HA group of a node, as to the service of the workload.
-    fn group_of(&self, node: &NodeId) -> Option<&GroupState>;
+    fn group_of(&self, _node: &NodeId) -> Option<&GroupState> {
+        None
+    }
     /// Returns how many instances must stay up in a group; before it is limited to the other intended members.
-    fn min_running(&self) -> u32;
+    fn min_running(&self) -> u32 {
+        0
+    }
+    /// Returns whether a group loses nothing when the instance on a member stops.
+    fn loses_nothing(&self, group: &GroupState, node: &NodeId) -> bool {
+        !group.running.contains(node)
+    }
+    /// Returns the wait for the member that is to take over what the step stops.
+    fn missing_successor(&self, _step: &Step) -> Option<Blocked> {
+        None
+    }
     /// Returns the parent for which an instance that would start has to wait.
-    fn unready_parent(&self, step: &Step) -> Option<Blocked>;
+    fn unready_parent(&self, _step: &Step) -> Option<Blocked> {
+        None
+    }
     /// Returns a child that is up, and of which a stop has to wait.
-    fn running_child(&self, step: &Step) -> Option<Blocked>;
+    fn running_child(&self, _step: &Step) -> Option<Blocked> {
+        None
+    }
     /// Returns until when the step waits after a start of the agbot.
-    fn grace_until(&self, step: &Step) -> Option<Timestamp>;
+    fn grace_until(&self, _step: &Step) -> Option<Timestamp> {
+        None
+    }
     /// Returns the compatibility versions of the agents that suspend automatic decisions.
-    fn incompatible(&self) -> Option<Blocked>;
-    /// Returns the update parallelism, if it is used up.
-    fn exhausted_budget(&self, step: &Step) -> Option<Blocked>;
+    fn incompatible(&self) -> Option<Blocked> {
+        None
+    }
     /// Returns until when the step is delayed.
-    fn delayed_until(&self, step: &Step) -> Option<Timestamp>;
+    fn delayed_until(&self, _step: &Step) -> Option<Timestamp> {
+        None
+    }
+    /// Returns the update parallelism, if it is used up.
+    fn exhausted_budget(&self, _step: &Step) -> Option<Blocked> {
+        None
+    }
     /// Returns whether a user lifted the gates that may be lifted.
     fn is_forced(&self, step: &Step) -> bool {
         step.cause.is_forced()
@@ -136,8 +184,24 @@ pub trait GateFacts {
 /// # Errors
 /// The reason of the first gate that blocks the step.
 pub fn permit(facts: &dyn GateFacts, step: &Step) -> Result<Permit, Blocked> {
+    permit_by(facts, step, |_| true)
+}
+
+/// Tests those of the gates of a step that are named.
+///
+/// # Errors
+/// The reason of the first one that blocks the step.
+pub fn check_gates(facts: &dyn GateFacts, step: &Step, named: &[Gate]) -> Result<(), Blocked> {
+    permit_by(facts, step, |gate| named.contains(&gate)).map(|_| ())
+}
+
+fn permit_by(
+    facts: &dyn GateFacts,
+    step: &Step,
+    is_tested: impl Fn(Gate) -> bool,
+) -> Result<Permit, Blocked> {
     let mut permit = Permit::new(step);
-    for gate in gates_of(step.cause.kind()) {
+    for gate in gates_of(step.cause.kind()).iter().filter(|gate| is_tested(**gate)) {
         if facts.is_forced(step) && FORCED.contains(gate) {
             continue;
         }
@@ -152,26 +216,32 @@ fn test(facts: &dyn GateFacts, gate: Gate, step: &Step, permit: &mut Permit) -> 
         Gate::Frozen => facts.frozen(step),
         Gate::Paused => facts.paused(step),
         Gate::Confirmed => facts.unconfirmed_stop(step),
-        Gate::Minimum => {
-            if let Some((node, group)) = group() {
-                permit.counted_on = group::may_stop(group, node, facts.min_running())?;
-            }
-            None
-        }
+        Gate::Reachable => facts.unreachable(step),
         Gate::Exclusive => {
             if let Some((node, group)) = group() {
-                group::may_disrupt(group, node, &step.unit_id.policy)?;
+                group::may_claim(&group.facts, &group.claims, node, &step.unit_id.policy)?;
                 permit.take_claim(&group.facts, node);
             }
             None
         }
+        Gate::Minimum => {
+            if let Some((node, group)) = group() {
+                let minimum = if facts.loses_nothing(group, node) { 0 } else { facts.min_running() };
+                permit.counted_on = group::may_stop(group, node, minimum)?;
+            }
+            None
+        }
+        Gate::Successor => facts.missing_successor(step),
         Gate::Parents if step.starts_instance() => facts.unready_parent(step),
         Gate::Children if step.is_stop_order() => facts.running_child(step),
         Gate::Parents | Gate::Children => None,
         Gate::Grace => facts.grace_until(step).map(|until| Blocked::JustStarted { until }),
         Gate::Compatibility => facts.incompatible(),
+        Gate::Delay => facts.delayed_until(step).map(|until| match step.change {
+            Change::Start { .. } => Blocked::StartDelayed { until },
+            _ => Blocked::Delay { until },
+        }),
         Gate::Budget => facts.exhausted_budget(step),
-        Gate::Delay => facts.delayed_until(step).map(|until| Blocked::StartDelayed { until }),
     };
     blocked.map_or(Ok(()), Err)
 }

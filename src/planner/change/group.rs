@@ -1,6 +1,6 @@
 //! The HA group of a node as to one service: the minimum available, and one disruption at a time.
 //!
-//! Source: orchestration E4, E5.4.
+//! Source: orchestration E3, E4, E5.4.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,43 +31,72 @@ pub struct GroupState {
     pub claims: Vec<Claim>,
 }
 
+/// The other intended members: those on which the service can be relied, and what keeps the rest from counting.
+struct Others {
+    running: Vec<NodeId>,
+    missing: BTreeMap<NodeId, String>,
+}
+
+impl GroupState {
+    /// A member that is being disrupted does not count as running.
+    fn others(&self, node: &NodeId) -> Others {
+        let claim_on = |member: &NodeId| self.claims.iter().find(|claim| claim.node == *member);
+        let missing = self.missing.iter().filter(|(member, _)| *member != node);
+        let mut others = Others {
+            running: Vec::new(),
+            missing: missing.map(|(member, why)| (member.clone(), why.clone())).collect(),
+        };
+        for member in self.running.iter().filter(|member| *member != node) {
+            match claim_on(member) {
+                Some(claim) => {
+                    others.missing.insert(member.clone(), claim.disruption());
+                }
+                None => others.running.push(member.clone()),
+            }
+        }
+        others
+    }
+
+    fn below_minimum(&self, wanted: usize, others: Others) -> Blocked {
+        Blocked::HaMinimum {
+            group: self.facts.id.clone(),
+            service: self.service.clone(),
+            wanted: u32::try_from(wanted).unwrap_or(u32::MAX),
+            running: others.running,
+            missing: others.missing,
+        }
+    }
+
+    /// Returns the wait for a member that is about to run the service, while no other one than `node` runs it.
+    pub(crate) fn missing_successor(
+        &self,
+        node: &NodeId,
+        can_run: impl Fn(&NodeId) -> bool,
+    ) -> Option<Blocked> {
+        let others = self.others(node);
+        let is_expected = others.running.is_empty() && others.missing.keys().any(can_run);
+        is_expected.then(|| self.below_minimum(1, others))
+    }
+}
+
 /// Returns the other members that keep the service up while the one on `node` is stopped.
 ///
 /// # Errors
 /// [`Blocked::HaMinimum`] when there are fewer than `min_running`, limited to the number of other intended members.
 pub(super) fn may_stop(group: &GroupState, node: &NodeId, min_running: u32) -> Result<Vec<NodeId>, Blocked> {
-    let is_disrupted = |member: &&NodeId| group.claims.iter().any(|claim| claim.node == **member);
-    let others: Vec<&NodeId> = group.running.iter().filter(|member| *member != node).collect();
-    let running: Vec<NodeId> =
-        others.iter().filter(|one| !is_disrupted(one)).map(|&one| one.clone()).collect();
-    let missing = group.missing.iter().filter(|(member, _)| *member != node);
-    let intended = others.len() + missing.clone().count();
-    let minimum = (min_running as usize).min(intended);
-    // A member that does not run the service loses nothing.
-    if !group.running.contains(node) || running.len() >= minimum {
-        return Ok(running);
+    let others = group.others(node);
+    let minimum = (min_running as usize).min(others.running.len() + others.missing.len());
+    if others.running.len() >= minimum {
+        return Ok(others.running);
     }
-    let disrupted = others.iter().filter(|one| is_disrupted(one));
-    let disrupted = disrupted.map(|&one| (one.clone(), "being disrupted".to_owned()));
-    Err(Blocked::HaMinimum {
-        group: group.facts.id.clone(),
-        service: group.service.clone(),
-        wanted: u32::try_from(minimum).unwrap_or(u32::MAX),
-        running,
-        missing: missing.map(|(member, why)| (member.clone(), why.clone())).chain(disrupted).collect(),
-    })
+    Err(group.below_minimum(minimum, others))
 }
 
-/// Checks that no more members are disrupted than the group allows. Claims on the same node do not conflict; a policy has one
-/// claim in a group.
+/// Checks that no more members are disrupted than the group allows, by the rows of the group alone. Claims on the same node do not
+/// conflict; a policy has one claim in a group, and under it goes on even if fewer members may be disrupted meanwhile.
 ///
 /// # Errors
 /// [`Blocked::HaLock`] with the claim of another member.
-pub(super) fn may_disrupt(group: &GroupState, node: &NodeId, policy: &PolicyId) -> Result<(), Blocked> {
-    may_claim(&group.facts, &group.claims, node, policy)
-}
-
-/// See [`may_disrupt`]; by the rows of the group alone.
 pub(super) fn may_claim(
     facts: &HaGroupFacts,
     claims: &[Claim],
@@ -75,11 +104,27 @@ pub(super) fn may_claim(
     policy: &PolicyId,
 ) -> Result<(), Blocked> {
     let is_own = |claim: &&Claim| matches!(&claim.scope, Scope::Policy(one) if one == policy);
-    if let Some(claim) = claims.iter().filter(is_own).find(|claim| claim.node != *node) {
-        return Err(lock_of(claim));
+    if let Some(claim) = claims.iter().find(is_own) {
+        return if claim.node == *node { Ok(()) } else { Err(lock_of(claim)) };
     }
-    let others: BTreeMap<&NodeId, &Claim> =
-        claims.iter().filter(|claim| claim.node != *node).map(|claim| (&claim.node, claim)).collect();
+    may_disrupt(facts, claims, node)
+}
+
+/// Checks that a claim on one more member is allowed.
+///
+/// # Shape
+/// `claims`: those of the group. Those on the same node do not conflict.
+/// # Errors
+/// [`Blocked::HaLock`] with the claim of another member.
+pub(crate) fn may_disrupt<'c>(
+    facts: &HaGroupFacts,
+    claims: impl IntoIterator<Item = &'c Claim>,
+    node: &NodeId,
+) -> Result<(), Blocked> {
+    let mut others: BTreeMap<&NodeId, &Claim> = BTreeMap::new();
+    for claim in claims.into_iter().filter(|claim| claim.node != *node) {
+        others.entry(&claim.node).or_insert(claim);
+    }
     let allowed = if facts.is_exclusive { 0 } else { facts.max_unavailable.max(1) as usize - 1 };
     match others.values().next() {
         Some(claim) if others.len() > allowed => Err(lock_of(claim)),

@@ -5,11 +5,12 @@
 use std::collections::BTreeSet;
 
 use evenkeel_ids::{NodeId, TaskId};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{Step, group};
 use crate::{
-    claims::Claim,
+    claims::{Claim, ClaimRequest, Purpose, Scope},
     facts::HaGroupFacts,
     report::Blocked,
     workload::{Partner, Slot},
@@ -70,6 +71,29 @@ impl Permit {
 
     pub(super) fn take_claim(&mut self, group: &HaGroupFacts, node: &NodeId) {
         self.claim = Some(GroupClaim { group: group.clone(), node: node.clone() });
+    }
+
+    /// Returns the request for the claim that the step needs; none if it disrupts no member of a group.
+    ///
+    /// # Shape
+    /// `parallelism`: see [`ClaimRequest::parallelism`].
+    pub fn claim_request(
+        &self,
+        (purpose, version): (Purpose, &str),
+        deadline: Timestamp,
+        parallelism: u32,
+    ) -> Option<ClaimRequest> {
+        let claim = self.claim.as_ref()?;
+        Some(ClaimRequest {
+            group: claim.group.id.clone(),
+            scope: Scope::Policy(self.step.unit_id.policy.clone()),
+            node: claim.node.clone(),
+            purpose,
+            version: version.to_owned(),
+            deadline,
+            seen_running: self.counted_on.clone(),
+            parallelism,
+        })
     }
 
     /// Tests the permit again against committed rows.

@@ -15,6 +15,15 @@ use crate::{
     workload::{Partner, Slot, UnitId},
 };
 
+/// E5-S2: the claim of another member is named, although it leaves too few members running as well.
+#[test]
+fn e5_s2_claim_is_named_before_the_minimum() {
+    let mut state = group(&["n1", "n2"], &[]);
+    state.claims = vec![claim("n2", "other")];
+    let facts = Facts { min_running: 1, group: Some(state), ..Facts::default() };
+    assert!(matches!(permit(&facts, &replace("n1")), Err(Blocked::HaLock { .. })));
+}
+
 /// Facts of which every gate can be closed.
 #[derive(Default)]
 struct Facts {
@@ -265,10 +274,11 @@ fn replacing_what_does_not_run_disrupts_nothing() {
 fn disrupted_members_do_not_count_toward_the_minimum() {
     let mut state = group(&["n1", "n2", "n3"], &[]);
     (state.facts.is_exclusive, state.facts.max_unavailable) = (false, 3);
-    state.claims = vec![claim("n2", "w"), claim("n3", "w")];
+    state.claims = vec![claim("n2", "a"), claim("n3", "b")];
     let facts = Facts { min_running: 1, group: Some(state), ..Facts::default() };
     let blocked = permit(&facts, &replace("n1")).unwrap_err();
-    let missing: BTreeMap<NodeId, String> =
-        [(node("n2"), "being disrupted".to_owned()), (node("n3"), "being disrupted".to_owned())].into();
+    let missing: BTreeMap<NodeId, String> = [("n2", "a"), ("n3", "b")]
+        .map(|(name, other)| (node(name), format!("being disrupted by the rollout of o/{other}")))
+        .into();
     assert!(matches!(blocked, Blocked::HaMinimum { missing: found, .. } if found == missing));
 }

@@ -7,12 +7,11 @@ use jiff::Timestamp;
 
 use super::{dependencies::Dependencies, observe};
 use crate::{
-    change::{DependencyFacts, GroupState, Independent},
+    change::{self, DependencyFacts, GroupState, Independent},
     model::{Model, UnitRecord},
     pass::Pass,
     place::NodeTable,
     reconcile::{ReportedError, UnitFacts, UnitSettings},
-    rolling::minimum_available,
     usage::later,
     workload::{Part, Slot, SlotTasks, Slots, Task, UnitId, Workload, WorkloadRecord},
 };
@@ -172,7 +171,7 @@ fn groups_of<'n>(
     let Some(service) = service_of(pass.model, policy) else { return groups };
     for group in nodes.filter_map(|node| pass.model.group_of(node)) {
         if !groups.contains_key(&group.id) {
-            let state = minimum_available::state_of(pass, group, policy, &service);
+            let state = change::group_state(pass, group, policy, &service, &service);
             groups.insert(group.id.clone(), state);
         }
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     agreement::Agreement,
     change::{CommittedRows, Permit},
-    claims::{Claim, ClaimRequest, Purpose, Scope},
+    claims::{Claim, ClaimRequest, Purpose},
     reconcile::{UnitEvent, UnitFacts, UnitPlan},
     report::Blocked,
     usage::later,
@@ -227,15 +227,6 @@ fn instances(
 
 /// Returns the claim that a permit needs.
 fn request(permit: &Permit, facts: &UnitFacts<'_>, now: Timestamp) -> Option<ClaimRequest> {
-    let claim = permit.claim.as_ref()?;
-    Some(ClaimRequest {
-        group: claim.group.id.clone(),
-        scope: Scope::Policy(facts.unit_id.policy.clone()),
-        node: claim.node.clone(),
-        purpose: Purpose::ServiceUpgrade,
-        version: String::new(),
-        deadline: later(now, facts.workload.update.start_timeout_secs),
-        seen_running: permit.counted_on.clone(),
-        parallelism: 0,
-    })
+    let deadline = later(now, facts.workload.update.start_timeout_secs);
+    permit.claim_request((Purpose::ServiceUpgrade, ""), deadline, 0)
 }

@@ -6,55 +6,37 @@
 
 use evenkeel_ids::NodeId;
 
-use super::{claim_expiry, gates, group_rollout::GroupRollout};
+use super::{
+    claim_expiry,
+    group_rollout::GroupRollout,
+    stop::{self, Candidate},
+};
 use crate::{
     agreement::Agreement,
     claims::{Claim, Purpose, ReleaseReason},
-    command::Action,
     matching::{self, Fit},
-    model::Observed,
     pair::{self, STOP_CONFIRMATION_SECS},
     pass::Pass,
-    report::Blocked,
     usage::later,
 };
 
 /// Requests the claim for the first instance that may leave, and reports what the others wait for. Returns the node for which
 /// the claim was requested.
 pub(super) fn next_step(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>) -> Option<NodeId> {
-    let mut leaving = group_rollout.leaving.clone();
-    // Instances that do not run lose nothing by stopping.
-    leaving.sort_by_key(|agreement| pass.model.observed(agreement, pass.now) == Observed::Running);
-    let mut chosen: Option<NodeId> = None;
-    for agreement in leaving {
-        gates::recheck(pass, agreement);
-        let step = match &chosen {
-            Some(first) => Err(Blocked::PeerFirst { node: first.clone() }),
-            None => may_leave(pass, group_rollout, agreement),
-        };
-        match step {
-            Ok(action) => {
-                chosen = Some(agreement.node.clone());
-                pass.wait(agreement, Blocked::ClaimRequested);
-                pass.issue(group_rollout.lease, action, (&agreement.node, &agreement.policy));
-            }
-            Err(blocked) => pass.wait(agreement, blocked),
-        }
+    let candidates: Vec<Candidate<'_>> =
+        group_rollout.leaving.iter().map(|agreement| candidate(agreement)).collect();
+    let Some(blocked) = stop::blocked(pass, group_rollout, &candidates) else {
+        return stop::take_next(pass, group_rollout, candidates);
+    };
+    for agreement in &group_rollout.leaving {
+        stop::recheck(pass, agreement);
+        pass.wait(agreement, blocked.clone());
     }
-    chosen
+    None
 }
 
-fn may_leave(
-    pass: &Pass<'_>,
-    group_rollout: &GroupRollout<'_>,
-    agreement: &Agreement,
-) -> Result<Action, Blocked> {
-    if let Some(blocked) = gates::just_started(pass, group_rollout.group) {
-        return Err(blocked);
-    }
-    let key = &agreement.service_key;
-    let request = gates::request_for(pass, group_rollout, agreement, key, (Purpose::Drain, String::new()))?;
-    Ok(Action::TakeClaim { request: Box::new(request) })
+fn candidate(agreement: &Agreement) -> Candidate<'_> {
+    Candidate { agreement, wanted: &agreement.service_key, purpose: Purpose::Drain, version: "" }
 }
 
 /// Continues the drain step of the member that holds the claim.
@@ -67,7 +49,7 @@ pub(super) fn work(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, claim:
         Some(_) if pass.now >= claim.deadline => release(pass, ReleaseReason::DeadlinePassed),
         Some(agreement) if pass.is_stopping(agreement) => {}
         Some(agreement) => match matching::fit(model, agreement, pass.now) {
-            Fit::Leaving => stop(pass, group_rollout, claim, agreement),
+            Fit::Leaving => leave(pass, group_rollout, claim, agreement),
             Fit::Lost(_) => release(pass, ReleaseReason::NotWanted),
             Fit::Clean(_) | Fit::Outdated(_) | Fit::Unclear(_) => {
                 release(pass, ReleaseReason::AvailabilityChanged);
@@ -76,8 +58,8 @@ pub(super) fn work(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, claim:
     }
 }
 
-fn stop(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, claim: &Claim, agreement: &Agreement) {
-    if gates::may_stop_now(pass, group_rollout, claim, agreement, &agreement.service_key) {
+fn leave(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, claim: &Claim, agreement: &Agreement) {
+    if stop::may_stop_now(pass, group_rollout, claim, &candidate(agreement)) {
         pair::take_off(pass, group_rollout.lease, agreement, Some(claim.reference()));
     }
 }

@@ -6,21 +6,19 @@
 
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 
-use super::gates::{just_started, parallelism_reached, recheck, request_for};
-use super::{Rollout, RolloutState, drain, progress, step};
+use super::stop::{self, Candidate, recheck};
+use super::{Rollout, drain, progress, step};
 use crate::{
     agreement::Agreement,
     claims::{self, Purpose, Scope},
-    command::{Action, Lease},
+    command::Lease,
     facts::{DeploymentPolicyFacts, HaGroupFacts, VersionChoice},
     focus::Focus,
     matching::{self, Choice, Fit},
-    model::Observed,
     pass::Pass,
     report::Blocked,
     settings::UpdateSettings,
     stable_hash::stable_hash,
-    usage::later,
 };
 
 /// Plans every group rollout in focus.
@@ -34,6 +32,17 @@ pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
 pub(super) struct Slot<'a> {
     pub(super) agreement: &'a Agreement,
     pub(super) choice: Choice,
+}
+
+impl Slot<'_> {
+    fn candidate(&self) -> Candidate<'_> {
+        Candidate {
+            agreement: self.agreement,
+            wanted: &self.choice.key,
+            purpose: Purpose::ServiceUpgrade,
+            version: &self.choice.version,
+        }
+    }
 }
 
 /// A group rollout with the inputs of its steps.
@@ -126,54 +135,20 @@ fn instances_to_change<'a>(
 
 /// Chooses the next outdated instance and requests the claim for it.
 fn next_step(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, stored: Option<&Rollout>) {
-    let now = pass.now;
-    let blocked = group_rollout.current.and_then(|rollout| match &rollout.state {
-        RolloutState::Held { hold, since } if !progress::has_caught_up(pass, group_rollout, hold) => {
-            Some(Blocked::RolloutHeld { hold: (**hold).clone(), since: *since })
-        }
-        _ => {
-            let until = later(rollout.last_step_at?, group_rollout.update.delay_secs);
-            (now < until).then_some(Blocked::Delay { until })
-        }
-    });
-    if let Some(blocked) = blocked
-        .or_else(|| just_started(pass, group_rollout.group))
-        .or_else(|| parallelism_reached(pass, group_rollout))
-    {
-        for slot in &group_rollout.dirty {
-            pass.wait(slot.agreement, blocked.clone());
-            match blocked {
-                // A wait with a known end is planned again when it ends.
-                Blocked::Delay { until } | Blocked::JustStarted { until } => {
-                    pass.watch((&slot.agreement.node, &slot.agreement.policy), until);
-                }
-                _ => recheck(pass, slot.agreement),
-            }
-        }
+    let candidates: Vec<Candidate<'_>> = group_rollout.dirty.iter().map(Slot::candidate).collect();
+    let Some(blocked) = stop::blocked(pass, group_rollout, &candidates) else {
+        progress::begin(pass, group_rollout, stored);
+        stop::take_next(pass, group_rollout, candidates);
         return;
-    }
-    progress::begin(pass, group_rollout, stored);
-    let mut order: Vec<&Slot<'_>> = group_rollout.dirty.iter().collect();
-    // Instances that do not run lose nothing by stopping.
-    order.sort_by_key(|slot| {
-        (pass.model.observed(slot.agreement, now) == Observed::Running, slot.agreement.node.clone())
-    });
-    let mut chosen: Option<NodeId> = None;
-    for slot in order {
-        recheck(pass, slot.agreement);
-        if let Some(first) = &chosen {
-            pass.wait(slot.agreement, Blocked::PeerFirst { node: first.clone() });
-            continue;
-        }
-        let step = (Purpose::ServiceUpgrade, slot.choice.version.clone());
-        match request_for(pass, group_rollout, slot.agreement, &slot.choice.key, step) {
-            Ok(request) => {
-                chosen = Some(slot.agreement.node.clone());
-                pass.wait(slot.agreement, Blocked::ClaimRequested);
-                let pair = (&slot.agreement.node, &slot.agreement.policy);
-                pass.issue(group_rollout.lease, Action::TakeClaim { request: Box::new(request) }, pair);
+    };
+    for slot in &group_rollout.dirty {
+        pass.wait(slot.agreement, blocked.clone());
+        match blocked {
+            // A wait with a known end is planned again when it ends.
+            Blocked::Delay { until } | Blocked::JustStarted { until } => {
+                pass.watch((&slot.agreement.node, &slot.agreement.policy), until);
             }
-            Err(blocked) => pass.wait(slot.agreement, blocked),
+            _ => recheck(pass, slot.agreement),
         }
     }
 }

@@ -1,19 +1,20 @@
 //! The update supervisor: one engine that replaces the instances of a policy in an HA group step by step.
 //!
 //! A *group rollout* is the rollout of one policy through one HA group. The defaults are one at a time, stop first, minimum
-//! available one; other modes are settings of the same engine. Sources: orchestration B11, E3 to E5; design "Rolling
-//! service upgrade".
+//! available one; other modes are settings of the same engine. Whether a member may stop is asked of the gate table
+//! ([`crate::change`]). Sources: orchestration B11, E3 to E5; design "Rolling service upgrade".
 
 pub mod action;
 pub(crate) mod claim_expiry;
 mod drain;
-mod gates;
+mod gate_facts;
 pub(crate) mod group_rollout;
 pub mod history;
-pub(crate) mod minimum_available;
+pub(crate) mod instance;
 mod progress;
 mod rollback;
 mod step;
+mod stop;
 
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use jiff::Timestamp;

@@ -4,8 +4,8 @@
 
 use jiff::Timestamp;
 
-use super::gates::may_stop_now;
 use super::progress::{begin, record};
+use super::stop::{self, Candidate};
 use super::{Rollout, RolloutState, drain, group_rollout::GroupRollout, rollback};
 use crate::{
     agreement::{Agreement, AgreementState, CancelReason},
@@ -147,10 +147,9 @@ fn stop(
     if pass.now >= claim.deadline {
         return release(pass, group_rollout, claim, ReleaseReason::DeadlinePassed);
     }
-    if group_rollout.current.is_some_and(|rollout| matches!(rollout.state, RolloutState::Held { .. })) {
-        return release(pass, group_rollout, claim, ReleaseReason::RolloutHeld);
-    }
-    if may_stop_now(pass, group_rollout, claim, agreement, &choice.key) {
+    let (wanted, version) = (&choice.key, choice.version.as_str());
+    let candidate = Candidate { agreement, wanted, purpose: Purpose::ServiceUpgrade, version };
+    if stop::may_stop_now(pass, group_rollout, claim, &candidate) {
         let claim = Some(claim.reference());
         pair::cancel(pass, group_rollout.lease, agreement, CancelReason::POLICY_CHANGED, claim, true);
         let text = format!("replacing {} by {}", agreement.version, choice.version);

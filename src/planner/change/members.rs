@@ -1,0 +1,145 @@
+//! Which members of an HA group run a service, from the model.
+//!
+//! "Intended" and "running" are computed per service, not per policy, so that two policies that deploy one service protect
+//! each other, and members that the service is not intended for do not count. Only an instance that is *seen* running
+//! counts. Source: orchestration E3, E4.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_ids::{NodeId, PolicyId, ServiceKey};
+
+use super::GroupState;
+use crate::{
+    agreement::Agreement,
+    claims::Claim,
+    facts::{Availability, HaGroupFacts},
+    matching,
+    model::{Liveness, Model, Observed},
+    pass::Pass,
+    report::Blocked,
+    settings::OfflinePeerPolicy,
+};
+
+/// Returns a group as to the service of a policy: which of the intended members run it.
+///
+/// Members that are being disrupted count as running here; their claims are part of the state.
+/// # Shape
+/// `replacement`: the service that replaces it, usually the same; instances of either count, so that replacing a policy's service
+/// by another one is a rolling change too.
+pub(crate) fn group_state(
+    pass: &Pass<'_>,
+    group: &HaGroupFacts,
+    policy: &PolicyId,
+    service: &ServiceKey,
+    replacement: &ServiceKey,
+) -> GroupState {
+    let keys = BTreeSet::from([service, replacement]);
+    let offline = pass.model.update_settings(policy).offline_peers;
+    let claims: Vec<_> = pass.model.claims_of(&group.id).cloned().collect();
+    let (mut running, mut missing) = (BTreeSet::new(), BTreeMap::new());
+    for member in group.members.iter().filter(|member| is_intended(pass, member, &keys, offline)) {
+        let claim = claims.iter().find(|claim| claim.node == *member);
+        match runs(pass, member, &keys) {
+            Ok(()) => {
+                running.insert(member.clone());
+            }
+            Err(why) => {
+                let claim = claim.filter(|_| pass.model.liveness(member, pass.now) == Liveness::Alive);
+                missing.insert(member.clone(), claim.map_or(why, Claim::disruption));
+            }
+        }
+    }
+    GroupState { facts: group.clone(), service: service.clone(), running, missing, claims }
+}
+
+/// Returns whether nothing is lost when an instance stops: it is broken, or reported to be in error.
+pub(crate) fn is_lost(pass: &Pass<'_>, agreement: &Agreement) -> bool {
+    let (model, now) = (pass.model, pass.now);
+    model.is_broken(agreement, now) || model.is_unhealthy(&agreement.policy, &agreement.node, now)
+}
+
+/// Returns the wait for a member of the group that is about to run the service of a policy, while no other one than `node` does.
+pub(crate) fn missing_successor(
+    pass: &Pass<'_>,
+    group: &HaGroupFacts,
+    policy: &PolicyId,
+    (node, service): (&NodeId, &ServiceKey),
+) -> Option<Blocked> {
+    let can_run = |node: &NodeId| {
+        pass.model.may_start_on(node, pass.now) && is_selected(pass, node, &BTreeSet::from([service]))
+    };
+    group_state(pass, group, policy, service, service).missing_successor(node, can_run)
+}
+
+/// A member is intended when a policy selects it for the service, or while it still has the service from one.
+fn is_intended(
+    pass: &Pass<'_>,
+    member: &NodeId,
+    keys: &BTreeSet<&ServiceKey>,
+    offline: OfflinePeerPolicy,
+) -> bool {
+    let model = pass.model;
+    if model.node(member).is_none() {
+        return false;
+    }
+    if offline == OfflinePeerPolicy::Proceed
+        && matches!(model.liveness(member, pass.now), Liveness::Down { .. })
+    {
+        return false;
+    }
+    model.live_on(member).any(|agreement| keys.contains(&agreement.service_key))
+        || is_selected(pass, member, keys)
+}
+
+fn is_selected(pass: &Pass<'_>, member: &NodeId, keys: &BTreeSet<&ServiceKey>) -> bool {
+    let policies = keys.iter().flat_map(|key| pass.model.policies_of(key));
+    policies.into_iter().any(|policy| matching::is_intended(pass.model, member, policy, pass.now))
+}
+
+/// Returns whether another agbot makes the agreements for one of the services on the member.
+fn is_left_to_another(model: &Model, member: &NodeId, keys: &BTreeSet<&ServiceKey>) -> bool {
+    let policies = keys.iter().flat_map(|key| model.policies_of(key));
+    policies.into_iter().any(|policy| model.other_agbot_of(member, policy).is_some())
+}
+
+/// Returns why a member is not seen running one of the services.
+fn runs(pass: &Pass<'_>, member: &NodeId, keys: &BTreeSet<&ServiceKey>) -> Result<(), String> {
+    let (model, now) = (pass.model, pass.now);
+    match model.liveness(member, now) {
+        Liveness::Alive => {}
+        Liveness::NeverHeard => return Err("never heard of".to_owned()),
+        // Whether its services survive is not known before it is back.
+        Liveness::Away { monitor_state, since } => {
+            return Err(Blocked::NodeAway { monitor_state, since }.to_string());
+        }
+        Liveness::Down { since } => return Err(format!("down; last heard {since}")),
+    }
+    let mut why = match model.availability(member) {
+        Availability::Active if is_left_to_another(model, member, keys) => {
+            if model.runs_for_another_agbot(member, keys, now) {
+                return Ok(());
+            }
+            "is not seen running it for the other agbot".to_owned()
+        }
+        Availability::Active => "has no agreement for it".to_owned(),
+        Availability::Pause => "has no agreement for it; paused".to_owned(),
+        Availability::Drain => "has no agreement for it; drained".to_owned(),
+    };
+    for agreement in model.live_on(member).filter(|agreement| keys.contains(&agreement.service_key)) {
+        if pass.is_stopping(agreement) {
+            why = "its agreement is being ended".to_owned();
+        } else if agreement.finalized_at().is_none() {
+            why = "its agreement is not final yet".to_owned();
+        } else {
+            match model.observed(agreement, now) {
+                Observed::Running if model.is_unhealthy(&agreement.policy, member, now) => {
+                    why = "is reported to be in error".to_owned();
+                }
+                Observed::Running => return Ok(()),
+                Observed::Absent => why = format!("does not run {}", agreement.version),
+                Observed::Unknown => why = "has not reported whether it runs".to_owned(),
+            }
+        }
+    }
+    Err(why)
+}
