@@ -117,7 +117,7 @@ impl GateFacts for RolloutFacts<'_, '_> {
     fn delayed_until(&self, step: &Step) -> Option<Timestamp> {
         let is_of_update = step.cause.is_update() && !self.has_claim;
         let last = self.rollout.current.filter(|_| is_of_update)?.last_step_at?;
-        Some(later(last, self.rollout.update.delay_secs)).filter(|until| self.pass.now < *until)
+        Some(self.rollout.update.next_slot_at(last)).filter(|until| self.pass.now < *until)
     }
 
     /// Claims requested by this pass and earlier ones count as well: several groups are planned before the first is granted.

@@ -66,15 +66,14 @@ pub(super) fn previous_version<'a>(
     Some((stored.previous_version.clone()?, stored.previous_overrides.clone()))
 }
 
-/// Returns the rollout turned into a rollback after a failure, if there is a previous version and the failure counts against
-/// the new one: a silent member does not.
-pub(super) fn turned_back(
+/// Returns the version to which a rollout returns after a failure, if the failure counts against the new one: a silent member does not.
+pub(super) fn way_back<'a>(
     model: &Model,
     policy: &DeploymentPolicyFacts,
-    rollout: &Rollout,
+    rollout: &'a Rollout,
     why: &HoldReason,
     now: Timestamp,
-) -> Option<Rollout> {
+) -> Option<&'a str> {
     let speaks_against = match why {
         HoldReason::StepFailed { .. } => true,
         HoldReason::StepStalled { node, missing, .. } => {
@@ -82,11 +81,10 @@ pub(super) fn turned_back(
         }
         _ => false,
     };
-    let version =
-        rollout.previous_version.as_ref().filter(|_| speaks_against && rollout.rollback.is_none())?;
+    let version = rollout.previous_version.as_deref().filter(|_| speaks_against)?;
     // Withdrawn meanwhile: there is no version to return to.
-    model.services_of(&policy.service).find(|service| service.version == *version)?;
-    Some(rollout.clone().turned_back(version, why.clone(), now))
+    model.services_of(&policy.service).find(|service| service.version == version)?;
+    Some(version)
 }
 
 /// Returns the members on which the new version failed and that do not have the old one again yet, except those that no

@@ -17,7 +17,7 @@ use crate::{
     pair,
     pass::Pass,
     report::{Blocked, HoldReason},
-    settings::FailureAction,
+    supervise::{UpdateState, rules},
     usage::later,
 };
 
@@ -71,7 +71,7 @@ pub(super) fn work(
 }
 
 fn start_deadline(pass: &Pass<'_>, group_rollout: &GroupRollout<'_>) -> Timestamp {
-    later(pass.now, group_rollout.update.start_timeout_secs)
+    group_rollout.update.start_deadline(pass.now)
 }
 
 /// Returns why the claim's version failed on its node since the claim was taken.
@@ -169,7 +169,7 @@ fn see(
     let observed = pass.model.observed(agreement, now);
     match (observed, claim.phase) {
         (Observed::Running, Phase::Verifying) => {
-            let until = later(claim.phase_since, update.monitor_secs);
+            let until = update.monitored_until(claim.phase_since);
             if now >= until {
                 return complete_step(pass, group_rollout, claim);
             }
@@ -202,7 +202,7 @@ fn complete_step(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, claim: &
         Some(rollout) if !is_recorded(group_rollout, claim) => {
             let laggards = rollback::laggards(pass.model, rollout, pass.now).count();
             let left = u32::try_from(group_rollout.dirty.len() + laggards).unwrap_or(u32::MAX);
-            let done = rollout.total.saturating_sub(left).max(rollout.done);
+            let done = rules::done(rollout.done, rollout.total, left);
             let (last_step_at, last_node) = (Some(pass.now), Some(claim.node.clone()));
             record(pass, group_rollout.lease, Rollout { done, last_step_at, last_node, ..rollout.clone() });
         }
@@ -259,19 +259,25 @@ fn give_up(
     if is_failure && !rollout.failed.contains(&claim.node) {
         rollout.failed.push(claim.node.clone());
     }
-    let ratio = rollout.failed.len() as f64 / f64::from(rollout.total.max(1));
-    let tolerated =
-        is_failure && (ratio <= update.max_failure_ratio || update.failure_action == FailureAction::Continue);
-    if !tolerated {
-        let back = (update.failure_action == FailureAction::Rollback)
-            .then(|| rollback::turned_back(pass.model, group_rollout.policy, &rollout, &reason, pass.now));
-        rollout = match back.flatten() {
-            Some(back) => back,
-            None => {
-                Rollout { state: RolloutState::Held { hold: Box::new(reason), since: pass.now }, ..rollout }
-            }
-        };
-    }
+    let back = rollback::way_back(pass.model, group_rollout.policy, &rollout, &reason, pass.now);
+    let back = back.map(str::to_owned);
+    let counts = (u32::try_from(rollout.failed.len()).unwrap_or(u32::MAX), rollout.total);
+    // The slot in work may fail while the rollout is held.
+    let state = if rollout.rollback.is_some() { UpdateState::RollbackStarted } else { UpdateState::Updating };
+    // A member that stalls is no failure of the version, and is never passed over.
+    let next = match is_failure {
+        true => rules::after_failures(state, &update, counts, back.is_some()),
+        false => Some(rules::after_failure(state, update.failure_action, back.is_some())),
+    };
+    rollout = match (next, back) {
+        (None, _) => rollout,
+        (Some(UpdateState::RollbackStarted), Some(version)) => {
+            rollout.turned_back(&version, reason, pass.now)
+        }
+        (Some(_), _) => {
+            Rollout { state: RolloutState::Held { hold: Box::new(reason), since: pass.now }, ..rollout }
+        }
+    };
     record(pass, group_rollout.lease, rollout);
 }
 

@@ -17,6 +17,7 @@ use crate::{
     model::Observed,
     pass::Pass,
     report::Blocked,
+    supervise::rules,
     usage::later,
 };
 
@@ -66,10 +67,10 @@ pub(super) fn blocked(
 pub(super) fn take_next(
     pass: &mut Pass<'_>,
     group_rollout: &GroupRollout<'_>,
-    mut candidates: Vec<Candidate<'_>>,
+    candidates: Vec<Candidate<'_>>,
 ) -> Option<NodeId> {
-    // Instances that do not run lose nothing by stopping.
-    candidates.sort_by_key(|one| pass.model.observed(one.agreement, pass.now) == Observed::Running);
+    let candidates =
+        rules::in_order(candidates, |one| pass.model.observed(one.agreement, pass.now) == Observed::Running);
     let verdicts = verdicts(pass, group_rollout, &candidates);
     let mut chosen: Option<NodeId> = None;
     let mut verdicts = verdicts.into_iter();
@@ -123,7 +124,7 @@ fn request(
     let permit = change::permit(facts, &one.step(group_rollout))?;
     let update = &group_rollout.update;
     let parallelism = if one.purpose == Purpose::ServiceUpgrade { update.parallelism } else { 0 };
-    let deadline = later(pass.now, update.start_timeout_secs);
+    let deadline = update.start_deadline(pass.now);
     let request = permit.claim_request((one.purpose.clone(), one.version), deadline, parallelism);
     request
         .map(|request| Action::TakeClaim { request: Box::new(request) })

@@ -7,6 +7,7 @@ pub(crate) mod action;
 pub(crate) mod contest;
 mod reaper;
 mod restart;
+pub(crate) mod rules;
 mod unhealthy;
 pub(crate) mod update;
 mod update_status;

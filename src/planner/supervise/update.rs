@@ -9,6 +9,7 @@ use evenkeel_ids::TaskId;
 use jiff::Timestamp;
 
 use super::{
+    rules,
     unhealthy::{self, Failed},
     update_status::{Ticket, UpdateBlocked, UpdateEvent, UpdateState, next_state},
 };
@@ -64,14 +65,10 @@ fn target(pass: &UnitPass<'_>) -> SpecVersion {
 ///
 /// A paused node keeps what it runs until it is active again.
 fn dirty_slots(pass: &UnitPass<'_>) -> Vec<Slot> {
-    let mut dirty: Vec<(bool, Slot)> = pass
-        .all_slots()
-        .into_iter()
-        .filter(|slot| is_dirty(pass, slot))
-        .map(|slot| (pass.tasks(&slot).is_running(), slot))
-        .collect();
+    let mut dirty = pass.all_slots();
+    dirty.retain(|slot| is_dirty(pass, slot));
     dirty.sort();
-    dirty.into_iter().map(|(_, slot)| slot).collect()
+    rules::in_order(dirty, |slot| pass.tasks(slot).is_running())
 }
 
 fn is_dirty(pass: &UnitPass<'_>, slot: &Slot) -> bool {
@@ -156,7 +153,7 @@ fn finish_tickets(pass: &mut UnitPass<'_>) {
             pass.update.last_step_at = Some(now);
             pass.emit("update.slot", Some(&slot), None, "finished".to_owned());
         }
-        let free_at = ticket.done_at.map(|at| later(at, settings.delay_secs));
+        let free_at = ticket.done_at.map(|at| settings.next_slot_at(at));
         let tickets = &mut pass.update.part_mut(&part).tickets;
         match free_at {
             Some(at) if at <= now => {
@@ -232,15 +229,12 @@ fn note_failed_tasks(pass: &mut UnitPass<'_>) -> Option<Failed> {
 fn react_to_failures(pass: &mut UnitPass<'_>) -> bool {
     let settings = *pass.update_settings();
     let Some(last) = note_failures(pass) else { return false };
-    let ratio = f64::from(pass.update.failed()) / f64::from(pass.update.total().max(1));
-    if ratio <= settings.max_failure_ratio || settings.failure_action == FailureAction::Continue {
-        return false;
-    }
-    let event = UpdateEvent::Failed(settings.failure_action);
-    let state = next_state(pass.update.state, event).unwrap_or(pass.update.state);
+    let (counts, versions) = ((pass.update.failed(), pass.update.total()), pass.versions.roll_back());
+    let next = rules::after_failures(pass.update.state, &settings, counts, versions.is_some());
+    let Some(state) = next else { return false };
     let Failed { slot, node, message } = last;
     let (slot, node) = (slot.as_ref(), node.as_ref());
-    match (state, pass.versions.roll_back()) {
+    match (state, versions) {
         (UpdateState::RollbackStarted, Some(versions)) => {
             pass.versions = versions;
             pass.update.start(pass.now);
@@ -249,8 +243,8 @@ fn react_to_failures(pass: &mut UnitPass<'_>) -> bool {
             pass.update.state = state;
             pass.update.message = message;
         }
-        (UpdateState::RollbackStarted, None) => {
-            pass.update.state = UpdateState::Paused;
+        (UpdateState::Paused, None) if settings.failure_action == FailureAction::Rollback => {
+            pass.update.state = state;
             pass.update.message = format!("{message}; there is no previous version to roll back to");
             pass.emit("update.paused", slot, node, pass.update.message.clone());
         }
@@ -338,8 +332,7 @@ fn take(pass: &mut UnitPass<'_>, dirty: &[Slot]) {
             taken += 1;
             let ticket = Ticket { since: pass.now, task: Some(task), done_at: None };
             pass.update.part_mut(&part).tickets.insert(slot.clone(), ticket);
-            let deadline = later(pass.now, pass.update_settings().start_timeout_secs);
-            pass.wake(deadline);
+            pass.wake(pass.update_settings().start_deadline(pass.now));
         }
     }
     let is_in_work = pass.update.tickets().any(|(.., ticket)| ticket.task.is_some());
@@ -449,7 +442,7 @@ fn count(pass: &mut UnitPass<'_>) {
     let part = pass.facts.unit_id.part.clone();
     let progress = pass.update.part_mut(&part);
     let open = progress.tickets.values().filter(|ticket| ticket.done_at.is_none()).count() as u32;
-    progress.done = progress.done.max(progress.total.saturating_sub(left + open));
+    progress.done = rules::done(progress.done, progress.total, left + open);
 }
 
 /// Returns whether the version still has to show in a slot that it runs: a restart that follows a failure has to as well, unless the
@@ -465,11 +458,11 @@ fn is_unproven(pass: &UnitPass<'_>, slot: &Slot) -> bool {
 }
 
 /// Returns until when what runs in the slots is watched.
-fn watched_until(pass: &UnitPass<'_>, monitor_secs: u64) -> Option<Timestamp> {
+fn watched_until(pass: &UnitPass<'_>) -> Option<Timestamp> {
     let slots = pass.all_slots();
     let newest = slots.iter().filter_map(|slot| pass.tasks(slot).newest());
     let running = newest.filter(|task| task.is_running() && task.spec == target(pass));
-    running.filter_map(|task| task.running_at).map(|at| later(at, monitor_secs)).max()
+    running.filter_map(|task| task.running_at).map(|at| pass.update_settings().monitored_until(at)).max()
 }
 
 /// Returns how much longer an update is watched for the sake of agents that do not read tasks.
@@ -502,7 +495,7 @@ fn complete(pass: &mut UnitPass<'_>) {
     }
     let watched = watched + report_grace_secs(pass);
     let until = pass.update.last_step_at.map_or(pass.now, |at| later(at, watched));
-    let until = until.max(watched_until(pass, settings.monitor_secs).unwrap_or(until));
+    let until = until.max(watched_until(pass).unwrap_or(until));
     if pass.now < until {
         return pass.wake(until);
     }
