@@ -132,6 +132,16 @@ pub(crate) fn note_end(world: &mut World, node: &NodeId, agreement: &AgreementId
     });
 }
 
+/// Records the code with which the instance of an agreement exits.
+pub(crate) fn note_exit(world: &mut World, node: &NodeId, agreement: &AgreementId, code: i32) {
+    let Some(agent) = world.agents.get_mut(node) else { return };
+    let found = task_of(&agent.tasks, agreement).and_then(|id| agent.tasks.get_mut(&id));
+    if let Some(task) = found {
+        let error = format!("it exited with {code}");
+        task.end.get_or_insert(Ending::Failed { exit_code: Some(code), error });
+    }
+}
+
 /// Reports the tasks whose states have changed.
 pub(crate) fn note(world: &mut World, node: &NodeId) {
     let now = world.now();

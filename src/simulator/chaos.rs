@@ -53,6 +53,11 @@ pub(crate) fn run(world: &mut World, steps: u32) {
     world.run_until(CONVERGE_SECS, is_settled);
     if world.checker.violation.is_none() {
         world.run_for(5);
+        // What waited for another workload may go on only now.
+        if !invariants::waiting(world).is_empty() {
+            world.run_until(CONVERGE_SECS, is_settled);
+            world.run_for(5);
+        }
         invariants::check_settled(world);
     }
 }
@@ -312,6 +317,7 @@ fn move_node(world: &mut World) {
     world.edited_at_millis = world.millis;
     let groups: Vec<HaGroupFacts> = world.exchange.groups.values().cloned().collect();
     let (Some(mut group), Some(node)) = (pick(world, &groups), some_node(world)) else { return };
+    world.checker.note_moved(world.millis, &node);
     if group.members.contains(&node) {
         group.members.remove(&node);
         world.note(format!("{node} leaves {}", group.id));

@@ -39,6 +39,8 @@ pub(crate) struct InvariantChecker {
     unplanned: Vec<(u64, NodeId, ServiceKey)>,
     /// When each agent was started last.
     started: BTreeMap<NodeId, u64>,
+    /// When each node joined or left a group last.
+    moved: BTreeMap<NodeId, u64>,
     /// When the clock jumped last.
     jumped_at_millis: Option<u64>,
     tasks: workload::TaskWatch,
@@ -47,6 +49,11 @@ pub(crate) struct InvariantChecker {
 impl InvariantChecker {
     pub fn note_unplanned(&mut self, millis: u64, node: &NodeId, service: &ServiceKey) {
         self.unplanned.push((millis, node.clone(), service.clone()));
+    }
+
+    /// Records that a node joins or leaves a group.
+    pub fn note_moved(&mut self, millis: u64, node: &NodeId) {
+        self.moved.insert(node.clone(), millis);
     }
 
     /// Records the start of an agent, or without one a jump of the clock: both change which nodes count as silent.
@@ -137,6 +144,8 @@ pub(crate) fn instance_stopped(
     let since = planned.at_millis.saturating_sub(blindness_millis(world));
     let fault = world.checker.unplanned.iter().rev().take_while(|(at, ..)| *at >= since);
     let excused = fault.clone().any(|(_, peer, service)| peer != node && planned.keys.contains(service))
+        // A member that was out of the group in between did not keep the others from being replaced.
+        || world.checker.moved.get(node).is_some_and(|at| *at >= planned.at_millis)
         // A peer that was moved out of the group no longer counts for it.
         || planned.running_elsewhere.iter().any(|peer| {
             world.exchange.group_of(peer).map(|group| &group.id) != world.exchange.group_of(node).map(|group| &group.id)

@@ -17,6 +17,7 @@ pub(crate) mod invariants;
 pub mod report;
 pub(crate) mod tail;
 pub mod upgrade;
+mod user_actions;
 mod workload;
 mod workload_chaos;
 pub(crate) mod world;

@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeMap, thread};
 
+use evenkeel_planner::workload::LastingAction;
+
 use super::*;
 
 /// Runs seeds on two threads; returns the first failure and the sums of replaced instances and holds.
@@ -50,6 +52,14 @@ fn schedules_that_failed_once_keep_every_promise() {
         (481, 600),
         (2_463, 600),
         (5_932, 600),
+        (651, 600),
+        (3_124, 600),
+        (3_154, 600),
+        (3_340, 600),
+        (3_994, 600),
+        (5_589, 600),
+        (6_387, 600),
+        (6_988, 600),
     ] {
         if let Some(text) = simulate(seed, steps).failure_text() {
             panic!("{text}");
@@ -122,4 +132,22 @@ fn command_line_run_reports_success_in_one_line() {
     assert!(run_cli(plan, &mut out).unwrap());
     let text = String::from_utf8(out).unwrap();
     assert!(text.starts_with("2 seeds, ") && text.ends_with("every promise kept\n"), "{text}");
+}
+
+/// The seeds of workloads would prove nothing about users' actions that they do not draw.
+#[test]
+fn seeds_of_workloads_draw_every_action_of_a_user() {
+    let mut trace = String::new();
+    for seed in (3..300).step_by(6) {
+        let mut world = world::World::new(seed, DeliberateFaults::default());
+        chaos::run(&mut world, 600);
+        trace.extend(world.trace);
+    }
+    for action in LastingAction::ALL {
+        let name = action.name();
+        assert!(trace.contains(&format!("the operator asks for {name} of o/w")), "{name} is not drawn");
+    }
+    for text in ["force: true: [", "is refused", "it exited with 137", "the operator asks for abort of o/w"] {
+        assert!(trace.contains(text), "{text}");
+    }
 }

@@ -16,7 +16,7 @@ use evenkeel_planner::{
     },
 };
 
-use super::{agent::Container, agent_tasks, database::Row, invariants, world::World};
+use super::{agent::Container, agent_tasks, database::Row, invariants, user_actions, world::World};
 
 /// Tasks of one slot that may be wanted at once: the one that starts, and the one that stops after it.
 const MOST_WANTED: usize = 2;
@@ -173,9 +173,14 @@ fn is_restarted_early(world: &World, task: &Task) -> bool {
     let node = earlier.and_then(|earlier| world.exchange.nodes.get(earlier.node.as_ref()?));
     let is_left = node.is_none_or(|node| node.facts.availability == Availability::Drain);
     let delay = i64::try_from(workload.restart.delay_seconds).unwrap_or(0);
+    // One that had not started when its node was given to another workload keeps its time.
+    let keeps_time = earlier.is_some_and(|earlier| {
+        earlier.cause == Cause::TaskFailed && !earlier.ended_by_itself() && task.start_at >= earlier.start_at
+    });
     task.cause == Cause::TaskFailed
         && workload.restart.on_exhausted == OnExhausted::None
         && !is_left
+        && !keeps_time
         && !invariants::was_just_edited(world)
         && task.start_at.as_second() - task.created_at.as_second() < delay
 }
@@ -194,7 +199,10 @@ fn broken_workload(world: &World, policy: &PolicyId) -> Option<String> {
 }
 
 fn is_early(task: &Task) -> bool {
-    task.desired == DesiredState::Running && task.desired_at.is_some_and(|at| at < task.start_at)
+    let is_forced = user_actions::is_forced([task].into_iter());
+    !is_forced
+        && task.desired == DesiredState::Running
+        && task.desired_at.is_some_and(|at| at < task.start_at)
 }
 
 /// Returns what must never be seen on the nodes: two instances where there is to be one.
@@ -214,6 +222,10 @@ fn second_instance(world: &World, policy: &PolicyId) -> Option<String> {
             continue;
         }
         let unit_id = task_of(world, policy, agreement).map(|task| &task.unit_id);
+        let of_unit = tasks_of(world, policy).filter(|task| Some(&task.unit_id) == unit_id);
+        if user_actions::is_forced(of_unit) {
+            continue;
+        }
         if let Some(first) = known.insert(unit_id, node) {
             return Some(format!("{policy} runs on {first} and on {node}"));
         }
@@ -252,6 +264,7 @@ pub(crate) fn waiting(world: &World) -> Vec<String> {
             None => waiting.push(format!("the rows of {policy} are still there")),
         }
     }
+    waiting.extend(user_actions::unexplained(world));
     waiting
 }
 
@@ -343,17 +356,21 @@ fn bounds(world: &World, workload: &Workload, nodes: &[&NodeId]) -> (usize, usiz
         let row = world.database.instances.get(&(workload.policy.clone(), node.clone()));
         row.and_then(|row| row.failed.as_ref()).is_some_and(|failed| failed.version == current)
     };
-    let has_instance = |node: &NodeId| {
-        tasks_of(world, &workload.policy).any(|task| task.is_live() && task.node.as_ref() == Some(node))
+    let instances_on = |node: &NodeId| {
+        let on_node = |task: &&Task| task.is_live() && task.node.as_ref() == Some(node);
+        tasks_of(world, &workload.policy).filter(on_node).count()
     };
     let rules = &workload.placement.affinity;
     let is_per_node = goal.is_per_node();
-    // What runs stays when its partners change.
-    let may_join =
-        |node: &NodeId| !is_per_node && has_instance(node) || satisfies_affinity(world, workload, node);
-    let fits = |node: &&&NodeId| is_true(node) && !is_failed(node) && may_join(node);
+    // What runs stays when its partners change, and nothing joins it.
+    let room_on = |node: &NodeId| match satisfies_affinity(world, workload, node) {
+        true => most(node),
+        false if is_per_node => 0,
+        false => instances_on(node).min(most(node)),
+    };
+    let fits = |node: &&&NodeId| is_true(node) && !is_failed(node);
     let has_hard_rules = !rules.hard.is_empty() || !rules.hard_anti.is_empty();
-    let room: usize = nodes.iter().filter(fits).map(|node| most(node)).sum();
+    let room: usize = nodes.iter().filter(fits).map(|node| room_on(node)).sum();
     let wanted = match goal.count {
         Count::PerNode if has_hard_rules || workload.placement.on_violation == OnViolation::Report => {
             return (room, nodes.len());

@@ -7,7 +7,7 @@ use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_planner::{
     facts::{Mode, PolicyOrchestration},
     rolling::action::{Asker, RolloutAction},
-    workload::{ActionGoal, Instance, InstanceSummary, Task, UserAction, WorkloadAction},
+    workload::{ActionGoal, Instance, InstanceSummary, Task, WorkloadAction},
 };
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ use super::{
     chaos::{add_node, add_service, pick, put_policy},
     database::Row,
     exchange::Resource,
-    workload,
+    user_actions, workload,
     world::{Quality, World},
 };
 
@@ -57,11 +57,11 @@ pub(crate) fn build(world: &mut World) {
     }
 }
 
-fn choose<T: Copy>(world: &mut World, items: &[T]) -> T {
+pub(crate) fn choose<T: Copy>(world: &mut World, items: &[T]) -> T {
     pick(world, items).unwrap_or(items[0])
 }
 
-fn nodes(world: &World) -> Vec<NodeId> {
+pub(crate) fn nodes(world: &World) -> Vec<NodeId> {
     world.exchange.nodes.keys().cloned().collect()
 }
 
@@ -203,12 +203,14 @@ pub(crate) fn strike(world: &mut World) {
     }
     let policies: Vec<PolicyId> = world.database.workloads.keys().cloned().collect();
     let Some(policy) = pick(world, &policies) else { return };
-    match world.between(0, 9) {
+    match world.between(0, 14) {
         0..=2 => edit(world, &policy),
         3..=4 => act_on_workload(world, &policy),
         5..=6 => act_on_instance(world, &policy),
         7 => freeze_node(world),
-        _ => exchange_agent(world),
+        8..=9 => exchange_agent(world),
+        10 => user_actions::exit(world, &policy),
+        _ => user_actions::act(world, &policy),
     }
 }
 
@@ -244,6 +246,8 @@ fn act_on_workload(world: &mut World, policy: &PolicyId) {
             Drawn::Stop,
             Drawn::AtOnce(WorkloadAction::Freeze),
             Drawn::AtOnce(WorkloadAction::Thaw),
+            Drawn::AtOnce(WorkloadAction::Abort),
+            Drawn::AtOnce(WorkloadAction::Clear),
             Drawn::AtOnce(WorkloadAction::Update(RolloutAction::Pause)),
             Drawn::AtOnce(WorkloadAction::Update(RolloutAction::Resume)),
             Drawn::AtOnce(WorkloadAction::Update(RolloutAction::Rollback)),
@@ -251,7 +255,7 @@ fn act_on_workload(world: &mut World, policy: &PolicyId) {
     );
     match drawn {
         Drawn::Start => start(world, policy),
-        Drawn::Stop => begin_action(world, policy, "stop", ActionGoal::Stopped),
+        Drawn::Stop => user_actions::begin(world, policy, ("stop", false), vec![(None, ActionGoal::Stopped)]),
         Drawn::AtOnce(action) => request_action(world, policy, action),
     }
 }
@@ -260,26 +264,7 @@ fn act_on_workload(world: &mut World, policy: &PolicyId) {
 fn start(world: &mut World, policy: &PolicyId) {
     let record = world.database.workloads.get(policy);
     if record.is_some_and(|record| record.is_stopped || record.is_frozen) {
-        begin_action(world, policy, "start", ActionGoal::Started);
-    }
-}
-
-/// A user begins an action that lasts: one transaction on the row of the workload.
-fn begin_action(world: &mut World, policy: &PolicyId, name: &str, goal: ActionGoal) {
-    let Some(record) = world.database.workloads.get(policy) else { return };
-    let action = UserAction {
-        id: format!("{policy} {}", record.revision),
-        name: name.to_owned(),
-        actor: "o/operator".to_owned(),
-        unit_name: None,
-        accepted_at: world.now(),
-        is_forced: false,
-        goals: vec![(None, goal)],
-    };
-    if let Ok(next) = record.begin(action) {
-        world.note(format!("the operator asks for {name} of {policy}"));
-        world.database.workloads.insert(policy.clone(), next);
-        world.database.log.push(Row::Workload(policy.clone()));
+        user_actions::start_again(world, policy);
     }
 }
 
@@ -351,7 +336,6 @@ pub(crate) fn repair(world: &mut World) {
     let policies: Vec<PolicyId> = world.database.workloads.keys().cloned().collect();
     for policy in &policies {
         request_action(world, policy, WorkloadAction::Abort);
-        start(world, policy);
     }
     let instances: Vec<(PolicyId, NodeId)> = world.database.instances.keys().cloned().collect();
     for (policy, node) in &instances {
@@ -360,5 +344,8 @@ pub(crate) fn repair(world: &mut World) {
     }
     for node in nodes(world) {
         set_frozen(world, &node, false);
+    }
+    for policy in &policies {
+        user_actions::start_again(world, policy);
     }
 }

@@ -3,7 +3,7 @@
 //! The planner decides on the model whether one is possible; the transaction stores it in the workload's row, if no other one is in
 //! progress by then. Source: orchestration A6.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use evenkeel_agbot_store::event as events;
 use evenkeel_agbot_store::workload as workloads;
@@ -126,7 +126,7 @@ async fn store(
         }
         let outcome = match record.begin(action.clone()) {
             Ok(next) => {
-                let changed = Changed { record: Some(next), rows: changed_rows(&rows, action) };
+                let changed = Changed { record: Some(next), rows: action.changed_rows(&rows) };
                 write(&mut tx, &wanted.policy, &changed).await?;
                 let begun = wanted.event(kind.event_kind(), None, &wanted.text(), context);
                 events::insert_events(&mut tx, context.now(), &[wanted.accepted(context), begun]).await?;
@@ -141,16 +141,4 @@ async fn store(
         Ok(Some(outcome))
     })
     .await
-}
-
-/// Returns the rows of nodes that differ as an action begins.
-fn changed_rows(rows: &BTreeMap<NodeId, Instance>, action: &UserAction) -> Vec<(NodeId, Instance)> {
-    let named = action.goals.iter().flat_map(|(_, goal)| goal.nodes());
-    let nodes: BTreeSet<&NodeId> = rows.keys().chain(named).collect();
-    let changed = |node: &NodeId| {
-        let before = rows.get(node).cloned().unwrap_or_default();
-        let after = before.begin(node, action);
-        (after != before).then(|| (node.clone(), after))
-    };
-    nodes.into_iter().filter_map(changed).collect()
 }

@@ -199,10 +199,11 @@ fn give_up(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, cause: Cause) {
     replace_elsewhere(pass, slot, task, cause, pass.now);
 }
 
-/// Ends a task that has not started, and lets another node be chosen.
+/// Ends a task that has not started, and lets another node be chosen. A restart keeps its delay.
 fn drop_claim(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task) {
     pass.raise(slot, &task.id, DesiredState::Shutdown);
-    pass.create(slot, task.spec, task.cause, None);
+    let start_at = if task.cause == Cause::TaskFailed { task.start_at.max(pass.now) } else { pass.now };
+    pass.create_at(slot, task.spec, task.cause, None, start_at);
 }
 
 /// Creates a successor on whatever node is best, if the goal starts instances by itself.

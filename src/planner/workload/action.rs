@@ -3,6 +3,8 @@
 //! A pure step; the caller stores the row in the same transaction that read it, and every agbot follows it from there. What concerns
 //! single nodes is in their rows. Source: orchestration A6, A11, A12, B12.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 
@@ -276,6 +278,20 @@ impl Instance {
             }
         }
         next
+    }
+}
+
+impl UserAction {
+    /// Returns the rows of nodes that differ as the action begins; `rows`: those that are stored.
+    pub fn changed_rows(&self, rows: &BTreeMap<NodeId, Instance>) -> Vec<(NodeId, Instance)> {
+        let named = self.goals.iter().flat_map(|(_, goal)| goal.nodes());
+        let nodes: BTreeSet<&NodeId> = rows.keys().chain(named).collect();
+        let changed = |node: &NodeId| {
+            let before = rows.get(node).cloned().unwrap_or_default();
+            let after = before.begin(node, self);
+            (after != before).then(|| (node.clone(), after))
+        };
+        nodes.into_iter().filter_map(changed).collect()
     }
 }
 
