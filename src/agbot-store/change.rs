@@ -5,12 +5,13 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, TaskId};
+use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceKey, TaskId};
 use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;
 
 use super::agreement::{self, UsageRow};
+use super::blocklist::{self, BlocklistRow};
 use super::claim::{self, ClaimRow};
 use super::health::{self, EntityKey, HealthRow};
 use super::rollout;
@@ -37,6 +38,8 @@ pub enum RecordKey {
     Instance(PolicyId, NodeId),
     /// The health events of an entity.
     Health(EntityKey),
+    /// A row of the node blocklist, by node, service and version.
+    Blocklist(NodeId, ServiceKey, String),
 }
 
 impl RecordKey {
@@ -57,6 +60,12 @@ impl RecordKey {
                 })),
                 None => Err(StoreError::Corrupt { table: "agbot_change", column: "first_key" }),
             },
+            "blocklist" => {
+                let corrupt = StoreError::Corrupt { table: "agbot_change", column: "second_key" };
+                let (version, service) = second.split_once(' ').ok_or(corrupt)?;
+                let service = ServiceKey::from_text(service);
+                Ok(RecordKey::Blocklist(NodeId::from_text(first), service, version.to_owned()))
+            }
             _ => Err(StoreError::Corrupt { table: "agbot_change", column: "kind" }),
         }
     }
@@ -90,6 +99,8 @@ pub struct Records {
     pub instances: Vec<InstanceRow>,
     /// Health events.
     pub health: Vec<HealthRow>,
+    /// Rows of the node blocklist.
+    pub blocklist: Vec<BlocklistRow>,
 }
 
 /// Returns the end of the log: every change that is not visible to statements before this one comes after it.
@@ -142,6 +153,7 @@ pub async fn read_records(
     let (mut usage, mut claims, mut rollouts) = (Pairs::default(), Pairs::default(), Pairs::default());
     let (mut workloads, mut tasks, mut instances) = (Vec::new(), Vec::new(), Pairs::default());
     let mut entities: Vec<EntityKey> = Vec::new();
+    let mut blocked = Vec::new();
     for key in keys {
         match key {
             RecordKey::Agreement(id) => agreements.push(id.as_str()),
@@ -152,6 +164,7 @@ pub async fn read_records(
             RecordKey::Task(task) => tasks.push(task.as_str()),
             RecordKey::Instance(policy, node) => instances.push(policy.as_str(), node.as_str()),
             RecordKey::Health(entity) => entities.push(entity.clone()),
+            RecordKey::Blocklist(node, service, version) => blocked.push((node, service, version.as_str())),
         }
     }
     let mut records = Records::default();
@@ -178,6 +191,9 @@ pub async fn read_records(
     }
     if !entities.is_empty() {
         records.health = health::read_of_entities(conn, &entities).await?;
+    }
+    if !blocked.is_empty() {
+        records.blocklist = blocklist::read_blocklist(conn, &blocked).await?;
     }
     Ok(records)
 }
@@ -280,6 +296,7 @@ pub async fn read_all(conn: &mut PgConnection, ended_since: Timestamp) -> Result
         tasks: task::list_tasks(conn).await?,
         instances: workload::list_instances(conn).await?,
         health: health::list_events(conn).await?,
+        blocklist: blocklist::list_blocklist(conn).await?,
     })
 }
 

@@ -3,6 +3,7 @@
 //! Records are kept as JSON of the planner's types beside the columns that rules and indexes need.
 
 pub mod agreement;
+pub mod blocklist;
 pub mod change;
 pub mod claim;
 pub mod event;

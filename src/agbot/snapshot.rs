@@ -45,6 +45,8 @@ pub struct Snapshot {
     pub decisions: BTreeMap<PolicyId, DecisionCounts>,
     /// First looks of this agbot at workload units that it took over.
     pub initial_passes: u64,
+    /// Nodes that are blocked for a service version.
+    pub blocklist_entries: usize,
     /// The claims held, with group and purpose.
     pub locks: Vec<(GroupId, &'static str)>,
     /// Inputs that wait for the planner.
@@ -84,6 +86,7 @@ impl Snapshot {
             unplaced: unplaced(&model),
             decisions: model.decision_counts().clone(),
             initial_passes: model.initial_passes(),
+            blocklist_entries: model.blocklist().filter(|(_, entry)| entry.until.is_some()).count(),
             locks: model.claims().map(|claim| (claim.group.clone(), purpose(&claim.purpose))).collect(),
             planner_queue: context.queue_length(),
             dropped_messages: context.dropped_messages(),

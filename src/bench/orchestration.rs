@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
+use evenkeel_planner::blocklist::BlocklistNews;
 use evenkeel_planner::command::Action;
 use evenkeel_planner::decide::decide;
 use evenkeel_planner::event::Event;
@@ -25,6 +26,8 @@ use super::orchestration_fleet::{
 };
 use super::process::resident_mib;
 use super::report::{Options, Report, Row, Target};
+
+static NO_NEWS: BlocklistNews = BlocklistNews::NONE;
 
 const FAILURE_MICROS: f64 = 200.0;
 const RECONCILE_MILLIS: f64 = 50.0;
@@ -161,6 +164,7 @@ fn facts<'a>(
         update,
         part_count: 1,
         gone_parts: &[],
+        blocklist: &NO_NEWS,
         unsettled_partners: &[],
         dependencies: &evenkeel_planner::change::Independent,
         errors: &[],

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     agreement::{Agreement, CancelReason},
+    blocklist::{BlocklistChange, BlocklistKey},
     change::Step,
     claims::{ClaimRef, ClaimRequest, Phase, ReleaseReason},
     engine::StoredPlan,
@@ -229,6 +230,13 @@ pub enum Action {
         /// The entities.
         entities: Vec<Entity>,
     },
+    /// Changes a row of the node blocklist as [`crate::blocklist::BlocklistEntry::changed`] says, and writes the event of that.
+    ChangeBlocklist {
+        /// The key of the row.
+        key: BlocklistKey,
+        /// The change.
+        change: BlocklistChange,
+    },
     /// Stores usage and back-off of a pair; none removes.
     UpdateUsage {
         /// The node.
@@ -308,6 +316,9 @@ impl Action {
             Self::RemoveWorkload { policy, .. } => format!("remove workload {policy}"),
             Self::ReportHealth { entity, .. } => return CommandKey::health(entity),
             Self::DropHealth { checked, .. } => format!("drop health {} {checked}", checked.kind().word()),
+            Self::ChangeBlocklist { key, .. } => {
+                format!("blocklist {} {} {}", key.node, key.version, key.service)
+            }
             Self::UpdateUsage { node, policy, .. } => format!("usage {node} {policy}"),
         })
     }

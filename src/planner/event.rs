@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     agreement::Agreement,
+    blocklist::{BlocklistEntry, BlocklistKey},
     claims::{Claim, ClaimKey},
     command::Command,
     facts::{
@@ -310,6 +311,13 @@ pub enum Event {
     PartitionsConfirmed {
         /// When the owner renewed its lease last, at the latest.
         at: BTreeMap<u32, Timestamp>,
+    },
+    /// A row of the node blocklist was read; none when it was deleted.
+    BlocklistRecorded {
+        /// The key of the row.
+        key: BlocklistKey,
+        /// The row.
+        entry: Option<Box<BlocklistEntry>>,
     },
     /// An agreement row was deleted, although the agreement had not ended.
     AgreementRemoved {

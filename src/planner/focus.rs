@@ -114,7 +114,7 @@ impl Focus {
                 self.add_policy(model, policy);
             }
             Event::TaskRecorded { task } => self.add_task(model, task),
-            Event::InstanceRecorded { .. } | Event::TaskRemoved { .. } => {}
+            Event::InstanceRecorded { .. } | Event::BlocklistRecorded { .. } | Event::TaskRemoved { .. } => {}
             Event::HealthRecorded { entity, .. } => self.add_health(model, entity),
             Event::PartitionsConfirmed { .. } => {}
             Event::AgreementRemoved { .. } => {}
@@ -320,6 +320,8 @@ impl Focus {
             Action::RecordWorkload { workload, .. } => self.add_policy(model, &workload.policy),
             Action::RemoveWorkload { policy, .. } => self.add_policy(model, policy),
             Action::ReportHealth { .. } | Action::DropHealth { .. } => {}
+            // The tables of nodes follow, and touch what they change.
+            Action::ChangeBlocklist { .. } => {}
             Action::AcknowledgeReply { agreement, .. }
             | Action::SendVerification { agreement, .. }
             | Action::SendVerificationReply { agreement, .. }

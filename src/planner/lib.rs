@@ -7,6 +7,7 @@
 
 pub mod agent_upgrade;
 pub mod agreement;
+pub mod blocklist;
 pub mod change;
 pub mod claims;
 pub mod command;

@@ -373,6 +373,17 @@ pub enum Blocked {
         /// What is frozen: `instance`, `workload` or `node`.
         level: FrozenLevel,
     },
+    /// The service version keeps failing on the node.
+    Blocklisted {
+        /// The service.
+        service: ServiceKey,
+        /// The version.
+        version: String,
+        /// End of the block.
+        until: Timestamp,
+        /// The last failure.
+        failure: String,
+    },
     /// Another task must have stopped first, and its node has not confirmed that.
     TaskStopping {
         /// The task.
@@ -462,6 +473,7 @@ impl Blocked {
             Self::NodePaused | Self::NodeDraining => "NodePaused",
             Self::NodeDown { .. } | Self::NeverHeard => "NodeDown",
             Self::Frozen { .. } => "Frozen",
+            Self::Blocklisted { .. } => "Blocklist",
             Self::TaskStopping { .. } => "Stopping",
             _ => "Waiting",
         }

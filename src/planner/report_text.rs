@@ -90,6 +90,7 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         Blocked::ClaimReleased { why } => write!(out, "the claim was released: {why}"),
         Blocked::Frozen { .. }
         | Blocked::IncompatibleVersions { .. }
+        | Blocked::Blocklisted { .. }
         | Blocked::TaskStopping { .. }
         | Blocked::Unplaced { .. }
         | Blocked::UpdateBudget { .. }
@@ -123,6 +124,13 @@ fn write_step_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::R
             FrozenLevel::Workload => "the workload is frozen",
             FrozenLevel::Node => "the node is frozen",
         }),
+        Blocked::Blocklisted { service, version, until, failure } => {
+            let until = format!("{until:.0}");
+            write!(
+                out,
+                "{service} {version} keeps failing on the node and is blocked until {until}: {failure}"
+            )
+        }
         Blocked::TaskStopping { task, node, since, agreement } => {
             write!(out, "task {task} was stopped at {since}, and {node} has not confirmed it")?;
             let Some(agreement) = agreement else { return Ok(()) };

@@ -11,6 +11,7 @@ use super::agent::ToAgent;
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, TaskId};
 use evenkeel_planner::{
     agreement::{Agreement, AgreementState, PendingUpdate},
+    blocklist::{BlocklistEntry, BlocklistKey},
     claims::{self, Claim, ClaimKey, ClaimRef, ClaimRequest, Grant},
     command::{Action, Command, Lease},
     event::{Event, Outcome},
@@ -44,6 +45,7 @@ pub(crate) enum Row {
     Task(TaskId),
     Instance(PolicyId, NodeId),
     Health(Entity),
+    Blocklist(BlocklistKey),
 }
 
 /// A message that is not delivered yet.
@@ -67,6 +69,7 @@ pub(crate) struct Database {
     pub tasks: BTreeMap<TaskId, Task>,
     pub instances: BTreeMap<(PolicyId, NodeId), Instance>,
     pub health: BTreeMap<Entity, Vec<StoredReport>>,
+    pub blocklist: BTreeMap<BlocklistKey, BlocklistEntry>,
     pub log: Vec<Row>,
     pub(super) fencing: u64,
 }
@@ -180,6 +183,7 @@ impl Database {
                     self.health.remove(entity);
                 }
             }
+            Action::ChangeBlocklist { key, change } => self.change_blocklist(key, change),
             // These only send a message.
             Action::AcknowledgeReply { .. }
             | Action::RepeatCancel { .. }
@@ -385,6 +389,10 @@ impl Database {
                 let events = stored.map(HealthEvent::of).collect();
                 Some(Event::HealthRecorded { entity: entity.clone(), events })
             }
+            Row::Blocklist(key) => {
+                let entry = self.blocklist.get(key).cloned().map(Box::new);
+                Some(Event::BlocklistRecorded { key: key.clone(), entry })
+            }
             Row::Rollout(group, policy) => self
                 .rollouts
                 .get(&(group.clone(), policy.clone()))
@@ -409,7 +417,8 @@ impl Database {
         let tasks = self.tasks.keys().cloned().map(Row::Task);
         let instances = self.instances.keys().cloned().map(|(policy, node)| Row::Instance(policy, node));
         let health = self.health.keys().cloned().map(Row::Health);
-        let of_workloads = workloads.chain(tasks).chain(instances).chain(health);
+        let blocklist = self.blocklist.keys().cloned().map(Row::Blocklist);
+        let of_workloads = workloads.chain(tasks).chain(instances).chain(health).chain(blocklist);
         agreements.chain(usage).chain(claims).chain(rollouts).chain(of_workloads).collect()
     }
 

@@ -11,6 +11,7 @@ use super::{
 use evenkeel_ids::{AgreementId, NodeId, PolicyId, TaskId};
 use evenkeel_planner::{
     agreement::Agreement,
+    blocklist::{BlocklistChange, BlocklistEntry, BlocklistKey},
     claims::{Claim, Grant, may_take},
     command::{Action, Command},
     engine::{StoredPlan, neighbors},
@@ -93,6 +94,17 @@ impl Database {
             self.instances.insert((unit_id.policy.clone(), node.clone()), instance.clone());
             self.log.push(Row::Instance(unit_id.policy.clone(), node.clone()));
         }
+        for (key, change) in &plan.blocklist {
+            self.change_blocklist(key, change);
+        }
+    }
+
+    pub(super) fn change_blocklist(&mut self, key: &BlocklistKey, change: &BlocklistChange) {
+        match BlocklistEntry::changed(self.blocklist.get(key), change) {
+            Some(entry) => self.blocklist.insert(key.clone(), entry),
+            None => self.blocklist.remove(key),
+        };
+        self.log.push(Row::Blocklist(key.clone()));
     }
 
     pub(super) fn record_workload(

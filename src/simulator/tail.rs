@@ -89,6 +89,8 @@ fn held_rows(model: &Model) -> Vec<Row> {
     let tasks = held.tasks.into_iter().map(Row::Task);
     let instances = held.instances.into_iter().map(|(policy, node)| Row::Instance(policy, node));
     let health = held.health.into_iter().map(Row::Health);
-    let of_workloads = workloads.chain(tasks).chain(instances).chain(health);
+    let blocklist = held.blocklist.into_iter().map(Row::Blocklist);
+    let of_workloads = workloads.chain(tasks).chain(instances).chain(health).chain(blocklist);
+    let of_workloads = workloads.chain(tasks).chain(instances);
     agreements.chain(usage).chain(claims).chain(rollouts).chain(of_workloads).collect()
 }

@@ -3,6 +3,7 @@
 //! No transaction is open across a network call: effects on the exchange are enqueued in the transaction ([`crate::outbox`]). Source: `evenkeel_planner::command`.
 
 mod agreement;
+pub(crate) mod blocklist;
 mod claim;
 mod claim_batch;
 pub(crate) mod health;
@@ -111,6 +112,7 @@ async fn act(context: &Context, command: &Command) -> Result<Outcome, AgbotError
             health::report(context, lease, entity, reports, *ttl_secs).await?;
         }
         Action::DropHealth { entities, .. } => health::drop_entities(context, lease, entities).await?,
+        Action::ChangeBlocklist { key, change } => blocklist::change(context, lease, key, change).await?,
         Action::UpdateUsage { node, policy, usage, backoff } => {
             agreement::update_usage(context, lease, node, policy, usage.as_ref(), backoff.as_ref()).await?;
         }

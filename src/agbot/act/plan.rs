@@ -1,6 +1,6 @@
 //! Writes the changes of workload units: everything that a plan rests on is tested again in the one transaction that writes it.
 //!
-//! Locks are taken in this order: lease, workload, tasks, groups, nodes. Source: engine 3 to 6; orchestration 1.10, E5.1.
+//! Locks are taken in this order: lease, workload, tasks, groups, nodes, blocklist. Source: engine 3 to 6; orchestration 1.10, E5.1.
 
 use std::collections::BTreeSet;
 
@@ -17,6 +17,7 @@ use evenkeel_planner::workload::{ActionEnd, Partner, Task, UnitId, WorkloadRecor
 use evenkeel_store::{PgConnection, retry};
 use serde_json::Value;
 
+use super::blocklist::{self, Author};
 use super::claim_batch::read_groups;
 use super::{check_lease, task_event};
 use crate::AgbotError;
@@ -196,6 +197,11 @@ async fn write(
     if !plan.instances.is_empty() {
         let rows = plan.instances.iter().map(|(node, row)| Ok((node.clone(), serde_json::to_value(row)?)));
         workloads::upsert_instances(tx, policy, &rows.collect::<Result<Vec<_>, AgbotError>>()?).await?;
+    }
+    if !plan.blocklist.is_empty() {
+        let name = context.name();
+        let author = Author { actor: &name, at: plan.at, policy: Some(policy) };
+        blocklist::write(tx, &plan.blocklist, author).await?;
     }
     let rows = task_event::events(&context.name(), unit_id, plan, stored);
     if !rows.is_empty() {

@@ -267,6 +267,33 @@ pub(super) async fn may_operate(
     }
 }
 
+/// Returns the name of a caller and the nodes of an organization that the caller may act on: all for its administrators, those that a user
+/// owns for others.
+///
+/// # Errors
+/// 401 without good credentials, 403 for nodes and for accounts of other organizations, 503 when the exchange does not respond.
+pub(super) async fn operated_nodes(
+    context: &Context,
+    headers: &HeaderMap,
+    org: &str,
+) -> Result<(String, SeenNodes), Refusal> {
+    let forbidden = match may_administrate(context, headers, org).await {
+        Ok(name) => return Ok((name, SeenNodes::All)),
+        Err(refusal @ Refusal::Message(StatusCode::FORBIDDEN, _)) => refusal,
+        Err(refusal) => return Err(refusal),
+    };
+    let name = match as_caller(context, headers)?.own_user(org).await {
+        Ok(Some((name, _))) => name,
+        Ok(None) | Err(ClientError::Status { status: 400 | 403 | 404, .. }) => return Err(forbidden),
+        Err(error) => return Err(refused(error, org)),
+    };
+    // A user may list the nodes that it owns, and no others.
+    match seen_nodes(context, headers, org).await? {
+        SeenNodes::Only(nodes) => Ok((name, SeenNodes::Only(nodes))),
+        SeenNodes::All | SeenNodes::PerOrg(_) => Err(forbidden),
+    }
+}
+
 /// Whether the exchange shows its counts to the caller.
 pub(super) async fn sees_counts(context: &Context, headers: &HeaderMap) -> bool {
     let Ok(client) = as_caller(context, headers) else { return false };

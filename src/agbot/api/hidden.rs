@@ -97,6 +97,7 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
         | Blocked::Delay { .. }
         | Blocked::NotAMember { .. }
         | Blocked::Frozen { .. }
+        | Blocked::Blocklisted { .. }
         | Blocked::Unplaced { .. }
         | Blocked::UpdateBudget { .. }
         | Blocked::StartDelayed { .. }

@@ -6,6 +6,7 @@
 mod actions;
 mod administer;
 mod blocked_upgrades;
+mod blocklist;
 mod caller;
 mod explain;
 pub(crate) mod health;
@@ -88,6 +89,7 @@ fn endpoints() -> Vec<Operation> {
     all.push(plan_endpoint());
     all.extend(orchestration_endpoints());
     all.extend(health_endpoints());
+    all.extend(blocklist_endpoints());
     all.into_iter().map(Endpoint::at_root_too).collect()
 }
 
@@ -297,6 +299,18 @@ fn health_endpoints() -> Vec<Operation> {
                 .alias(INSTANCE_ALIAS),
             "Evaluates the health of the instance of a deployment policy on a node",
         ),
+    ]
+}
+
+fn blocklist_endpoints() -> Vec<Operation> {
+    const BLOCKLIST: &str = "/orgs/{organization}/blocklist";
+    vec![
+        get(BLOCKLIST, "list_blocklist", blocklist::list_blocklist)
+            .doc(TAG, "Lists the nodes that get no start of a service version that keeps failing on them")
+            .success("the entries"),
+        delete(BLOCKLIST, "clear_blocklist", blocklist::clear_blocklist)
+            .doc(TAG, "Lets services start again on nodes on which they kept failing")
+            .success("the entries that blocked their nodes"),
     ]
 }
 

@@ -6,8 +6,8 @@ use evenkeel_wire::exchange::node::NodeResponse;
 use http::HeaderMap;
 
 use super::caller::{
-    SeenNodes, calling_node, may_administrate, may_operate, own_node, readable_policy, seen_nodes,
-    seen_nodes_of, sees_counts, served_policy,
+    SeenNodes, calling_node, may_administrate, may_operate, operated_nodes, own_node, readable_policy,
+    seen_nodes, seen_nodes_of, sees_counts, served_policy,
 };
 use super::pipeline::{Names, Op, Refusal};
 
@@ -78,6 +78,9 @@ pub(super) mod right {
     /// To act on a deployment policy: its owner, administrators of its organization and root.
     pub(in crate::api) enum PolicyOperate {}
 
+    /// To act on the nodes of an organization: its administrators and root on all, users on those that they own.
+    pub(in crate::api) enum NodesOperate {}
+
     /// To act as the node in the path.
     pub(in crate::api) enum NodeItself {}
 
@@ -133,6 +136,17 @@ pub(super) mod right {
         async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<String, Refusal> {
             let (org, policy) = (op.path.org().unwrap_or_default(), op.path.policy().unwrap_or_default());
             super::may_operate(&op.context, headers, org, policy).await
+        }
+    }
+
+    impl Right for NodesOperate {
+        const ACCESS: RequiredAccess = RequiredAccess::Right("NodesOperate");
+
+        /// The caller's name, and the nodes.
+        type Proof = (String, SeenNodes);
+
+        async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<Self::Proof, Refusal> {
+            super::operated_nodes(&op.context, headers, op.path.org().unwrap_or_default()).await
         }
     }
 

@@ -135,6 +135,7 @@ impl Shape<'_> {
             agreement_id: instance.agreement.as_ref().filter(|_| is_shown).map(ToString::to_string),
             violations: instance.violations.iter().filter(|_| is_shown).map(violation).collect(),
             since: instance.since.map(time),
+            blocklisted: instance.blocklisted.as_ref().filter(|_| is_shown).map(ToString::to_string),
         }
     }
 
@@ -337,6 +338,7 @@ pub(super) fn hint(rule: &str) -> &'static str {
         }
         "NodePaused" => "set the node to active with: hzn exchange node orch set",
         "NodeDown" => "bring the node back",
+        "Blocklist" => "mend what fails on the node, then: hzn exchange blocklist clear",
         "Frozen" => "thaw it with: hzn exchange deployment orch thaw",
         _ => "",
     }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use evenkeel_agbot_store::agreement::UsageRow;
 use evenkeel_agbot_store::change::{self, Position, RecordKey, Records};
 use evenkeel_agbot_store::health::{EntityKey, HealthRow};
+use evenkeel_planner::blocklist::BlocklistKey;
 use evenkeel_planner::claims::Scope;
 use evenkeel_planner::event::Event;
 use evenkeel_planner::health::{HealthEvent, StoredReport};
@@ -22,6 +23,7 @@ use tokio::sync::Mutex;
 
 use super::records::{claim_of, entity_key, entity_of, workload_of};
 use crate::AgbotError;
+use crate::act::blocklist::entry_of;
 use crate::context::Context;
 
 /// Pause between two reads of the log.
@@ -165,6 +167,10 @@ fn recorded(records: Records) -> Result<Vec<Event>, AgbotError> {
     for row in records.claims {
         events.push(Event::ClaimRecorded { claim: Box::new(claim_of(row)?) });
     }
+    for row in records.blocklist {
+        let (key, entry) = entry_of(row)?;
+        events.push(Event::BlocklistRecorded { key, entry: Some(Box::new(entry)) });
+    }
     // An action of a user changes them together with the workload, and is judged by them.
     for row in records.instances {
         let instance = decoded("instance", row.record, &[])?;
@@ -237,6 +243,9 @@ fn removal(key: RecordKey) -> Result<Event, AgbotError> {
         RecordKey::Task(task) => Event::TaskRemoved { task },
         RecordKey::Instance(policy, node) => Event::InstanceRecorded { policy, node, instance: None },
         RecordKey::Health(key) => Event::HealthRecorded { entity: entity_of(&key)?, events: Vec::new() },
+        RecordKey::Blocklist(node, service, version) => {
+            Event::BlocklistRecorded { key: BlocklistKey { node, service, version }, entry: None }
+        }
     })
 }
 
@@ -256,8 +265,13 @@ fn key_of(event: &Event) -> Option<RecordKey> {
             Some(RecordKey::Instance(policy.clone(), node.clone()))
         }
         Event::HealthRecorded { entity, .. } => Some(RecordKey::Health(entity_key(entity))),
+        Event::BlocklistRecorded { key, .. } => Some(blocklist_key(key.clone())),
         _ => None,
     }
+}
+
+fn blocklist_key(BlocklistKey { node, service, version }: BlocklistKey) -> RecordKey {
+    RecordKey::Blocklist(node, service, version)
 }
 
 fn keys_of(held: RecordKeys) -> BTreeSet<RecordKey> {
@@ -271,7 +285,8 @@ fn keys_of(held: RecordKeys) -> BTreeSet<RecordKey> {
     let instances = held.instances.into_iter();
     let instances = instances.map(|(policy, node)| RecordKey::Instance(policy, node));
     let health = held.health.iter().map(|entity| RecordKey::Health(entity_key(entity)));
-    let of_workloads = workloads.chain(tasks).chain(instances).chain(health);
+    let blocklist = held.blocklist.into_iter().map(blocklist_key);
+    let of_workloads = workloads.chain(tasks).chain(instances).chain(health).chain(blocklist);
     agreements.chain(usage).chain(claims).chain(rollouts).chain(of_workloads).collect()
 }
 

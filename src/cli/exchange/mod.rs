@@ -2,6 +2,7 @@
 
 pub mod agbot;
 pub mod audit;
+pub mod blocklist;
 pub mod deployment;
 pub mod ha_group;
 pub mod ha_group_edit;
@@ -66,6 +67,9 @@ enum ExchangeCommand {
     /// What holds for all workloads of the organization
     #[command(subcommand)]
     Orch(orch_settings::OrgOrchCommand),
+    /// Nodes that get no start of a service that keeps failing on them
+    #[command(subcommand)]
+    Blocklist(blocklist::BlocklistCommand),
     /// HA groups: nodes that stand in for each other
     #[command(subcommand)]
     Hagroup(ha_group::HaGroupCommand),
@@ -121,6 +125,7 @@ pub async fn run(mut arguments: ExchangeArguments, context: &Context) -> Outcome
         ExchangeCommand::Pattern(command) => pattern::run(command, context, &exchange).await,
         ExchangeCommand::Deployment(command) => deployment::run(command, context, &exchange).await,
         ExchangeCommand::Orch(command) => orch_settings::run(command, context, &exchange).await,
+        ExchangeCommand::Blocklist(command) => blocklist::run(command, context, &exchange).await,
         ExchangeCommand::Hagroup(command) => ha_group::run(command, context, &exchange).await,
         ExchangeCommand::Health(command) => health::run(command, context, &exchange).await,
         ExchangeCommand::Nmp(command) => nmp::run(command, context, &exchange).await,

@@ -2,6 +2,7 @@
 
 use evenkeel_wire::RawJson;
 use evenkeel_wire::agbot::agreement::{Agreements, AgreementsResponse};
+use evenkeel_wire::agbot::blocklist::BlocklistQuery;
 use evenkeel_wire::agbot::event::EventsQuery;
 use evenkeel_wire::agbot::plan::PlanResponse;
 use evenkeel_wire::agbot::reason::{InertPolicy, ReasonsResponse};
@@ -37,6 +38,13 @@ pub struct RolloutRecords {
     pub refused: Vec<String>,
 }
 
+/// Entries of the node blocklist as the agbot sent them.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct BlocklistRecords {
+    entries: Vec<RawJson>,
+}
+
 /// Events as the agbot sent them.
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -53,6 +61,34 @@ fn upgrades_path(org: &str, group: &str) -> Path {
 }
 
 impl Client {
+    /// The node blocklist of an organization, as the agbot sent it; `None` when the node does not exist.
+    pub async fn blocklist_records(
+        &self,
+        org: &str,
+        query: &BlocklistQuery,
+    ) -> Result<Option<Vec<RawJson>>, ClientError> {
+        let path = Path::org(org, &["blocklist"]).parameters(query)?;
+        let found: Option<BlocklistRecords> = self.get(path).await?;
+        Ok(found.map(|found| found.entries))
+    }
+
+    /// Clears entries of the node blocklist, and returns those that blocked their nodes; `None` when the node does not exist.
+    pub async fn clear_blocklist(
+        &self,
+        org: &str,
+        query: &BlocklistQuery,
+    ) -> Result<Option<Vec<RawJson>>, ClientError> {
+        let path = Path::org(org, &["blocklist"]).parameters(query)?;
+        let response = self.send(Method::DELETE, &path, None).await?;
+        match response.status {
+            StatusCode::NOT_FOUND => Ok(None),
+            status if status.is_success() => {
+                Ok(Some(response.json::<BlocklistRecords>().unwrap_or_default().entries))
+            }
+            _ => Err(response.unexpected()),
+        }
+    }
+
     /// Health of the agbot.
     pub async fn agbot_status(&self) -> Result<AgbotStatus, ClientError> {
         self.get_existing(Path::new(&["agbot", "status"])).await

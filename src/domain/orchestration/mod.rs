@@ -5,6 +5,7 @@
 //! engine cannot carry out yet. The rules that need other documents are functions of their own: [`relations`].
 //! Source: orchestration 0.3, 0.6, 1.2 to 1.7.
 
+mod blocklist;
 mod ha_group;
 mod health_evaluation;
 mod placement;
@@ -22,6 +23,7 @@ pub mod supported;
 #[cfg(test)]
 mod tests;
 
+pub use blocklist::{BlocklistRules, BlocklistSettings};
 pub use ha_group::HaGroupOrchestration;
 pub use health_evaluation::HealthEvaluation;
 pub use object::MembersError;

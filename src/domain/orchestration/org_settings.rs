@@ -5,14 +5,15 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use super::blocklist::{BlocklistRules, BlocklistSettings};
 use super::health_evaluation::HealthEvaluation;
 use super::object::{Members, MembersError, Object};
 
 /// A setting: its name, the least and the greatest value, and what holds when nobody set it.
-struct Setting {
-    name: &'static str,
-    range: std::ops::RangeInclusive<i64>,
-    default: i64,
+pub(super) struct Setting {
+    pub(super) name: &'static str,
+    pub(super) range: std::ops::RangeInclusive<i64>,
+    pub(super) default: i64,
 }
 
 /// The member that holds the rules by which health is evaluated.
@@ -46,6 +47,7 @@ const MEMBERS: Members = Members {
         "metricsMaxAgeSeconds",
         "oldTaskTimeoutSeconds",
         "taskHistoryRetentionLimit",
+        "blocklist",
         "maintenanceGracePeriodSeconds",
         "agentUpgradeGraceSeconds",
         "reportGraceSeconds",
@@ -59,7 +61,6 @@ const MEMBERS: Members = Members {
         "nodeBufferPercentage",
         "bufferUse",
         "rebalanceIntervalSeconds",
-        "blocklist",
         "healthCheckIntervalMinSeconds",
         "healthCheckIntervalMaxSeconds",
         "eventRetention",
@@ -75,6 +76,7 @@ const MEMBERS: Members = Members {
 pub struct OrgSettings {
     values: [Option<i64>; SETTINGS.len()],
     health_evaluation: HealthEvaluation,
+    blocklist: BlocklistSettings,
 }
 
 impl TryFrom<Value> for OrgSettings {
@@ -111,8 +113,9 @@ impl OrgSettings {
         if patch.get(HEALTH_EVALUATION).is_some_and(Value::is_null) {
             self.health_evaluation = HealthEvaluation::default();
         }
-        let mut given = Object::open(String::new(), patch, &MEMBERS)?;
+        let mut given = Object::open(String::new(), patch.clone(), &MEMBERS)?;
         self.health_evaluation = self.health_evaluation.patched(&mut given, HEALTH_EVALUATION)?;
+        self.blocklist = self.blocklist.patched(&mut given, &patch)?;
         for (value, setting) in self.values.iter_mut().zip(&SETTINGS) {
             if cleared.contains(&setting.name) {
                 *value = None;
@@ -131,7 +134,8 @@ impl OrgSettings {
         let set = set.filter_map(|(one, value)| Some((one.name.to_owned(), value?.into())));
         let rules = self.health_evaluation.document();
         let rules = (!rules.is_empty()).then(|| (HEALTH_EVALUATION.to_owned(), Value::Object(rules)));
-        Value::Object(set.chain(rules).collect())
+        let blocklist = self.blocklist.document().map(|document| ("blocklist".to_owned(), document));
+        Value::Object(set.chain(rules).chain(blocklist).collect())
     }
 
     /// Returns the document of what holds, with the defaults.
@@ -140,7 +144,14 @@ impl OrgSettings {
         let all = SETTINGS.iter().zip(self.values);
         let all = all.map(|(one, value)| (one.name.to_owned(), value.unwrap_or(one.default).into()));
         let rules = Value::Object(self.health_evaluation.with_defaults());
-        all.chain([(HEALTH_EVALUATION.to_owned(), rules)]).collect()
+        let blocklist = self.blocklist.with_defaults();
+        all.chain([(HEALTH_EVALUATION.to_owned(), rules), ("blocklist".to_owned(), blocklist)]).collect()
+    }
+
+    /// When a node gets no more starts of a service version that keeps failing on it.
+    #[must_use]
+    pub fn blocklist(&self) -> BlocklistRules {
+        self.blocklist.rules()
     }
 
     fn seconds(&self, index: usize) -> Option<u64> {

@@ -20,6 +20,8 @@ pub enum Gate {
     Paused,
     /// Instances that must have stopped are confirmed to have (P1).
     Confirmed,
+    /// The service version does not keep failing on the node (P2).
+    Blocklist,
     /// The node of the instance that stops is up, so that it obeys now and not unsupervised later (P3).
     Reachable,
     /// No other member of the HA group is being disrupted (P3).
@@ -46,6 +48,7 @@ pub enum Gate {
 const PLANNED: &[Gate] = &[
     Gate::Frozen,
     Gate::Confirmed,
+    Gate::Blocklist,
     Gate::Reachable,
     Gate::Exclusive,
     Gate::Minimum,
@@ -58,6 +61,7 @@ const PLANNED: &[Gate] = &[
 const AUTOMATIC: &[Gate] = &[
     Gate::Frozen,
     Gate::Confirmed,
+    Gate::Blocklist,
     Gate::Reachable,
     Gate::Exclusive,
     Gate::Minimum,
@@ -72,6 +76,7 @@ const OF_UPDATE: &[Gate] = &[
     Gate::Frozen,
     Gate::Paused,
     Gate::Confirmed,
+    Gate::Blocklist,
     Gate::Reachable,
     Gate::Exclusive,
     Gate::Minimum,
@@ -92,10 +97,21 @@ pub const GATES: &[(CauseKind, &[Gate])] = &[
     ),
     (
         CauseKind::NodeLost,
-        &[Gate::Frozen, Gate::Confirmed, Gate::Parents, Gate::Grace, Gate::Compatibility, Gate::Delay],
+        &[
+            Gate::Frozen,
+            Gate::Confirmed,
+            Gate::Blocklist,
+            Gate::Parents,
+            Gate::Grace,
+            Gate::Compatibility,
+            Gate::Delay,
+        ],
     ),
-    (CauseKind::TaskFailed, &[Gate::Frozen, Gate::Confirmed, Gate::Parents, Gate::Delay]),
-    (CauseKind::Incompatible, &[Gate::Frozen, Gate::Confirmed, Gate::Successor, Gate::Parents, Gate::Delay]),
+    (CauseKind::TaskFailed, &[Gate::Frozen, Gate::Confirmed, Gate::Blocklist, Gate::Parents, Gate::Delay]),
+    (
+        CauseKind::Incompatible,
+        &[Gate::Frozen, Gate::Confirmed, Gate::Blocklist, Gate::Successor, Gate::Parents, Gate::Delay],
+    ),
     (CauseKind::Drain, PLANNED),
     (CauseKind::Update, OF_UPDATE),
     (CauseKind::Rollback, OF_UPDATE),
@@ -126,6 +142,10 @@ pub trait GateFacts {
     }
     /// Returns the instance whose stop must be confirmed before the step.
     fn unconfirmed_stop(&self, _step: &Step) -> Option<Blocked> {
+        None
+    }
+    /// Returns why a node gets no start.
+    fn blocklisted(&self, _step: &Step) -> Option<Blocked> {
         None
     }
     /// Returns why a node cannot obey now. There is no reason where the tasks of a node that is down have been given up before.
@@ -216,6 +236,7 @@ fn test(facts: &dyn GateFacts, gate: Gate, step: &Step, permit: &mut Permit) -> 
         Gate::Frozen => facts.frozen(step),
         Gate::Paused => facts.paused(step),
         Gate::Confirmed => facts.unconfirmed_stop(step),
+        Gate::Blocklist => facts.blocklisted(step),
         Gate::Reachable => facts.unreachable(step),
         Gate::Exclusive => {
             if let Some((node, group)) = group() {

@@ -48,6 +48,13 @@ impl GateFacts for Facts {
     fn unconfirmed_stop(&self, _: &Step) -> Option<Blocked> {
         self.blocked(Gate::Confirmed, Blocked::InstanceElsewhere { node: node("n9") })
     }
+    fn blocklisted(&self, _: &Step) -> Option<Blocked> {
+        let (service, failure) = (evenkeel_ids::ServiceKey::new("o", "s"), "exit code 1".to_owned());
+        self.blocked(
+            Gate::Blocklist,
+            Blocked::Blocklisted { service, version: "1.0.0".into(), until: at(9), failure },
+        )
+    }
     fn group_of(&self, _: &NodeId) -> Option<&GroupState> {
         self.group.as_ref()
     }

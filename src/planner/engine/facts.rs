@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_ids::{GroupId, NodeId, PolicyId, ServiceKey};
 use jiff::Timestamp;
 
-use super::{dependencies::Dependencies, observe};
+use super::{blocklist::Collector, dependencies::Dependencies, observe};
 use crate::{
+    blocklist::BlocklistNews,
     change::{self, DependencyFacts, GroupState, Independent},
     model::{Model, UnitRecord},
     pass::Pass,
@@ -26,6 +27,7 @@ pub(crate) struct UnitInputs<'a> {
     part_count: usize,
     gone_parts: Vec<Part>,
     unsettled_partners: Vec<PolicyId>,
+    blocklist: BlocklistNews,
     dependencies: Box<dyn DependencyFacts + 'a>,
     errors: Vec<ReportedError>,
     grace_until: Option<Timestamp>,
@@ -52,15 +54,19 @@ impl<'a> UnitInputs<'a> {
             None => unit.slots.iter().collect(),
         };
         let (mut observed, mut wake_at) = (Slots::new(), None);
+        let mut blocklist = Collector::default();
         for (slot, tasks) in &found {
             for task in tasks.iter().filter(|task| !task.state.is_ended()) {
                 let seen = observe(model, task, workload, pass.now);
                 wake_at = [wake_at, seen.wake_at].into_iter().flatten().min();
+                let tasks = (task, seen.task.as_ref().unwrap_or(task));
+                blocklist.note(model, (workload, unit), tasks, pass.now);
                 if let Some(task) = seen.task {
                     observed.entry((*slot).clone()).or_default().put(task);
                 }
             }
         }
+        wake_at = [wake_at, blocklist.wake_at].into_iter().flatten().min();
         let tasks = found.iter().flat_map(|(_, tasks)| tasks.iter());
         let nodes = tasks.filter(|task| !task.state.is_ended()).filter_map(|task: &Task| task.node.as_ref());
         let groups = groups_of(pass, &unit_id.policy, nodes);
@@ -86,6 +92,7 @@ impl<'a> UnitInputs<'a> {
             part_count,
             gone_parts,
             unsettled_partners,
+            blocklist: blocklist.news,
             dependencies,
             errors: reported_errors(model, &unit_id.policy, pass.now),
             grace_until,
@@ -109,6 +116,7 @@ impl<'a> UnitInputs<'a> {
             part_count: self.part_count,
             gone_parts: &self.gone_parts,
             unsettled_partners: &self.unsettled_partners,
+            blocklist: &self.blocklist,
             dependencies: &*self.dependencies,
             errors: &self.errors,
             grace_until: self.grace_until,

@@ -41,6 +41,8 @@ pub(crate) struct Fleet {
     /// Whether the agbot is alive and keeps its reports up.
     pub is_alive: bool,
     health: BTreeMap<Entity, Vec<StoredReport>>,
+    /// Pairs of node and policy whose tasks exit at once.
+    pub crashing: BTreeSet<(NodeId, PolicyId)>,
     seed: u64,
 }
 
@@ -71,6 +73,7 @@ impl Fleet {
             events: Vec::new(),
             start_secs: BTreeMap::new(),
             silent: silent.iter().map(|name| node(name)).collect(),
+            crashing: BTreeSet::new(),
             is_alive: true,
             health: BTreeMap::new(),
             seed: 0,
@@ -159,8 +162,20 @@ impl Fleet {
 
     /// Requests an action on a policy.
     pub fn act(&mut self, name: &str, kind: LastingAction, is_forced: bool) {
-        let request = RequestedAction { kind, part: None, node: None, destinations: &[], is_forced };
-        let goals = accept(&self.model, &policy(name), &request).expect("the action is accepted");
+        self.request(name, &RequestedAction { kind, part: None, node: None, destinations: &[], is_forced });
+    }
+
+    /// Requests a start on a node.
+    pub fn start_on(&mut self, name: &str, on: &str) {
+        let (kind, node) = (LastingAction::Start, node(on));
+        let request =
+            RequestedAction { kind, part: None, node: Some(&node), destinations: &[], is_forced: false };
+        self.request(name, &request);
+    }
+
+    fn request(&mut self, name: &str, request: &RequestedAction<'_>) {
+        let (kind, is_forced) = (request.kind, request.is_forced);
+        let goals = accept(&self.model, &policy(name), request).expect("the action is accepted");
         let record = self.model.workload(&policy(name)).expect("the workload exists");
         let action = UserAction {
             id: "1".into(),
@@ -200,7 +215,9 @@ impl Fleet {
                         self.events.extend(plan.events.iter().cloned());
                         Outcome::PlanApplied { claims: Vec::new() }
                     }
-                    Action::RecordWorkload { .. } | Action::RemoveWorkload { .. } => Outcome::Done,
+                    Action::RecordWorkload { .. }
+                    | Action::RemoveWorkload { .. }
+                    | Action::ChangeBlocklist { .. } => Outcome::Done,
                     Action::ReportHealth { entity, reports, ttl_secs } => {
                         let (partition, now) = (command.lease.partition, self.now);
                         let stored = self.health.entry(entity.clone()).or_default();
@@ -283,6 +300,10 @@ impl Fleet {
             let start_secs = self.start_secs.get(&task.unit_id.policy).copied().unwrap_or(1);
             let state = match task.desired {
                 DesiredState::Ready => return None,
+                DesiredState::Running if self.is_crashing(node, task) => TaskState::Ended(Ending::Failed {
+                    exit_code: Some(1),
+                    error: format!("{} is broken on {node}", task.unit_id.policy),
+                }),
                 DesiredState::Running if since < start_secs.cast_signed() => TaskState::Starting,
                 DesiredState::Running => TaskState::RUNNING,
                 DesiredState::Shutdown | DesiredState::Remove => TaskState::Ended(Ending::Shutdown),
@@ -292,6 +313,27 @@ impl Fleet {
         });
         let tasks: BTreeMap<_, _> = tasks.collect();
         self.handle(&Event::NodeTasksChanged { node: node.clone(), tasks });
+    }
+
+    fn is_crashing(&self, node: &NodeId, task: &Task) -> bool {
+        self.crashing.contains(&(node.clone(), task.unit_id.policy.clone()))
+    }
+
+    /// Lets the tasks of a policy exit at once on a node, or no longer.
+    pub fn crash(&mut self, name: &str, on: &str, is_crashing: bool) {
+        let pair = (node(on), policy(name));
+        if is_crashing {
+            self.crashing.insert(pair)
+        } else {
+            self.crashing.remove(&pair)
+        };
+    }
+
+    /// Returns the nodes that are blocked for a policy's service, separated by blanks.
+    pub fn blocked(&self, name: &str) -> String {
+        let rows =
+            self.model.blocklist().filter(|(key, entry)| key.service.name() == name && entry.until.is_some());
+        rows.map(|(key, _)| key.node.name()).collect::<Vec<_>>().join(" ")
     }
 
     pub fn tasks(&self) -> Vec<&Task> {

@@ -3,6 +3,7 @@
 //! The rows are the only memory. A plan is one command; a workload unit has one in flight at most, so that nothing is decided on rows that
 //! are about to change. Agreements follow the tasks ([`crate::pair`]). Sources: engine 4 and 5; orchestration 1.1-6, 1.10, B3 to B5.
 
+mod blocklist;
 mod claim_end;
 mod dependencies;
 mod facts;
@@ -57,6 +58,7 @@ pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
     for (unit_id, slots) in slots {
         plan(pass, unit_id, Some(slots));
     }
+    blocklist::expire(pass);
 }
 
 /// Brings the row of a workload in line with its policy.
@@ -266,6 +268,8 @@ impl Model {
 mod absence_tests;
 #[cfg(test)]
 mod affinity_tests;
+#[cfg(test)]
+mod blocklist_tests;
 #[cfg(test)]
 mod dependency_tests;
 #[cfg(test)]

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     agreement::Agreement,
+    blocklist::BlocklistChanges,
     change::{CommittedRows, Permit},
     claims::{Claim, ClaimRequest, Purpose},
     reconcile::{UnitEvent, UnitFacts, UnitPlan},
@@ -30,6 +31,9 @@ pub struct StoredPlan {
     pub deleted: Vec<TaskId>,
     /// Rows of the workload on nodes.
     pub instances: Vec<(NodeId, Instance)>,
+    /// Changes of the node blocklist.
+    #[serde(default)]
+    pub blocklist: BlocklistChanges,
     /// The workload's row.
     pub workload: Option<Box<WorkloadRecord>>,
     /// What must still be true.
@@ -73,6 +77,7 @@ impl StoredPlan {
             workload,
             claims: claims.into_values().collect(),
             permits: plan.permits.clone(),
+            blocklist: plan.blocklist.clone(),
             events: plan.events.clone(),
         }
     }
@@ -82,6 +87,7 @@ impl StoredPlan {
         self.tasks.is_empty()
             && self.deleted.is_empty()
             && self.instances.is_empty()
+            && self.blocklist.is_empty()
             && self.workload.is_none()
             && self.events.is_empty()
     }

@@ -106,6 +106,7 @@ impl Model {
             }
             Event::HealthRecorded { entity, events } => self.health.put(entity, events.clone()),
             Event::PartitionsConfirmed { at } => self.health.confirm(at.clone()),
+            Event::BlocklistRecorded { key, entry } => self.engine.blocklist.put(key, entry.as_deref()),
             Event::PartitionsChanged { leases } => {
                 let is_same = *leases == self.leases;
                 self.leases.clone_from(leases);

@@ -4,6 +4,7 @@
 //! Sources: design "The agbot", agbot 6.9 and 6.10.
 
 mod apply;
+mod blocklist;
 mod candidates;
 mod condition;
 mod failure;

@@ -136,6 +136,7 @@ impl Model {
                 adopted.iter().for_each(|task| self.put_task(task));
             }
             Action::RemoveWorkload { policy, .. } => self.engine.remove_workload(policy),
+            Action::ChangeBlocklist { key, change } => self.engine.blocklist.change(key, change),
             _ => {}
         }
     }

@@ -10,6 +10,7 @@ use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, TaskId};
 use super::Model;
 use crate::{
     agreement::{Agreement, AgreementState, PendingUpdate},
+    blocklist::BlocklistKey,
     claims::{Claim, ClaimKey, Scope},
     event::Event,
     health::Entity,
@@ -35,6 +36,8 @@ pub struct RecordKeys {
     pub instances: BTreeSet<(PolicyId, NodeId)>,
     /// Entities with health events.
     pub health: BTreeSet<Entity>,
+    /// Rows of the node blocklist.
+    pub blocklist: BTreeSet<BlocklistKey>,
 }
 
 impl Model {
@@ -49,6 +52,7 @@ impl Model {
             tasks: self.engine.task_ids().cloned().collect(),
             instances: self.engine.instance_keys().collect(),
             health: self.health.entities().cloned().collect(),
+            blocklist: self.engine.blocklist.keys().cloned().collect(),
         }
     }
 
@@ -97,6 +101,7 @@ impl Model {
                 self.instance(policy, node) == instance.as_deref()
             }
             Event::HealthRecorded { entity, events } => self.has_health_events(entity, events),
+            Event::BlocklistRecorded { key, entry } => engine.blocklist.get(key) == entry.as_deref(),
             _ => false,
         }
     }

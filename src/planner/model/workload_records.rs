@@ -17,7 +17,7 @@ use crate::{
     workload::{Instance, NodeScope, Slot, SlotTasks, Slots, Task, UnitId, Workload, WorkloadRecord},
 };
 
-use super::{Consumers, relations::Relations};
+use super::{Consumers, blocklist::Blocklist, relations::Relations};
 
 /// A workload.
 #[derive(Debug, Clone, PartialEq)]
@@ -119,6 +119,7 @@ pub struct DecisionCounts {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WorkloadRecords {
     pub workloads: BTreeMap<PolicyId, KnownWorkload>,
+    pub blocklist: Blocklist,
     pub instances: BTreeMap<PolicyId, BTreeMap<NodeId, Instance>>,
     pub workload_units: BTreeMap<UnitId, UnitRecord>,
     slots_of: BTreeMap<TaskId, (UnitId, Slot)>,

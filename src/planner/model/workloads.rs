@@ -188,6 +188,9 @@ impl Model {
             self.engine.put_instance(&unit_id.policy, node, Some(instance));
             self.engine.changed_instances.insert((unit_id.policy.clone(), node.clone()));
         }
+        for (key, change) in &plan.blocklist {
+            self.engine.blocklist.change(key, change);
+        }
         if let Some(workload) = &plan.workload {
             self.put_workload(workload);
         }
@@ -204,6 +207,7 @@ impl Model {
     pub(super) fn follow_workloads(&mut self, event: &Event, now: Timestamp) {
         if self.engine.is_unused() {
             self.engine.claimed_by_agents.clear();
+            self.engine.blocklist.take_changed();
             return self.engine.stale.clear();
         }
         match event {
@@ -259,6 +263,7 @@ impl Model {
                 self.refresh_node(&node, now);
             }
         }
+        self.follow_blocklist(now);
         for (policy, node) in std::mem::take(&mut self.engine.changed_instances) {
             self.refresh_instance(&policy, &node, now);
         }
@@ -369,7 +374,7 @@ impl Model {
     }
 
     /// Brings the rows of one node up to date.
-    fn refresh_node(&mut self, node: &NodeId, now: Timestamp) {
+    pub(super) fn refresh_node(&mut self, node: &NodeId, now: Timestamp) {
         let Some(record) = self.nodes.get(node) else { return };
         let selecting = self.policies_for(node);
         let (mut changed, mut joined, mut turned) = (Vec::new(), Vec::new(), Vec::new());

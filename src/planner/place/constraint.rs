@@ -23,6 +23,8 @@ pub enum Constraint {
     MaxPerNode,
     /// The last start or stop on the node failed.
     StartFailed,
+    /// The service version that the node would run keeps failing on it.
+    Blocklist,
     /// A workload that must be on the node is not there, or one that must not be is.
     Affinity,
     /// The node was chosen for other instances of the same decision.
@@ -32,13 +34,14 @@ pub enum Constraint {
 
 impl Constraint {
     /// The constraints that depend on the node alone, in their order.
-    pub const OF_NODES: [Self; 7] = [
+    pub const OF_NODES: [Self; 8] = [
         Self::Eligibility,
         Self::NodeState,
         Self::Frozen,
         Self::PlacementConstraint,
         Self::MaxPerNode,
         Self::StartFailed,
+        Self::Blocklist,
         Self::Affinity,
     ];
 
@@ -51,6 +54,7 @@ impl Constraint {
             Self::PlacementConstraint => "PlacementConstraint",
             Self::MaxPerNode => "ReplicaExclusionStatic",
             Self::StartFailed => "StartFailed",
+            Self::Blocklist => "Blocklist",
             Self::Affinity => "Affinity",
             Self::AlreadyChosen => "ReplicaExclusionDynamic",
         }
@@ -58,6 +62,6 @@ impl Constraint {
 
     /// Returns whether the constraint removes a node only for a while.
     pub fn is_transient(self) -> bool {
-        matches!(self, Self::NodeState | Self::Frozen | Self::StartFailed)
+        matches!(self, Self::NodeState | Self::Frozen | Self::StartFailed | Self::Blocklist)
     }
 }

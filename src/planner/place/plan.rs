@@ -217,7 +217,7 @@ fn restore(table: &NodeTable, elimination: &mut Elimination, added: &BTreeMap<u3
     let freed: RoaringBitmap = freed.map(|(node, _)| *node).collect();
     if let Some(stage) = elimination.stages.iter_mut().find(|one| one.constraint == Constraint::MaxPerNode) {
         let mut back = &stage.removed & &freed;
-        for later in [Constraint::StartFailed, Constraint::Affinity] {
+        for later in [Constraint::StartFailed, Constraint::Blocklist, Constraint::Affinity] {
             if let Some(removed) = table.removed_by(later) {
                 back -= removed;
             }

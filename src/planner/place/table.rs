@@ -82,6 +82,8 @@ pub struct UnitNode {
     pub start_failed: Option<Arc<str>>,
     /// Why the last stop of the workload failed on it.
     pub stop_failed: Option<Arc<str>>,
+    /// Why the node gets no start of the current version, until when.
+    pub blocklisted: Option<Box<Blocked>>,
     /// Whether a user placed the instance.
     pub is_pinned: bool,
     /// Whether its agent can hold two instances of one workload, and a prepared one.
@@ -114,6 +116,7 @@ impl UnitNode {
             frozen: None,
             start_failed: None,
             stop_failed: None,
+            blocklisted: None,
             is_pinned: false,
             is_capable: true,
             group: None,
@@ -157,6 +160,7 @@ impl UnitNode {
             Constraint::StartFailed => {
                 self.start_failed.as_ref().or(self.stop_failed.as_ref()).map(|why| why.as_ref().to_owned())
             }
+            Constraint::Blocklist => self.blocklisted.as_ref().map(ToString::to_string),
             Constraint::Affinity => self.affinity.hard.as_ref().map(|why| why.as_ref().to_owned()),
             Constraint::AlreadyChosen => None,
         }
@@ -180,6 +184,7 @@ impl UnitNode {
             Constraint::Frozen => self.frozen.is_some(),
             Constraint::PlacementConstraint => !self.expression.is_passed(),
             Constraint::StartFailed => self.start_failed.is_some() || self.stop_failed.is_some(),
+            Constraint::Blocklist => self.blocklisted.is_some(),
             Constraint::Affinity => self.affinity.hard.is_some(),
             Constraint::MaxPerNode | Constraint::AlreadyChosen => false,
         }

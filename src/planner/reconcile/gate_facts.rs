@@ -35,6 +35,12 @@ impl GateFacts for UnitPass<'_> {
         others.into_iter().find_map(|task| self.waits_for(task, &step.slot, is_exclusive))
     }
 
+    fn blocklisted(&self, step: &Step) -> Option<Blocked> {
+        let Change::Start { node } = &step.change else { return None };
+        let task = self.tasks(&step.slot).wanted().next()?;
+        self.block_of(task).filter(|_| task.node.as_ref() == Some(node)).cloned()
+    }
+
     fn group_of(&self, node: &NodeId) -> Option<&GroupState> {
         let group: &GroupId = self.facts.table.find(node)?.group.as_ref()?;
         self.group(group)
@@ -95,6 +101,14 @@ impl UnitPass<'_> {
             .contains(&Gate::Compatibility)
             .then(|| self.incompatible())
             .flatten()
+    }
+
+    /// Returns why the node of a task gets no start of it, before or by this decision.
+    pub(super) fn block_of(&self, task: &Task) -> Option<&Blocked> {
+        // What is known of nodes is known for the current version.
+        let node = task.node.as_ref().filter(|_| task.spec == self.versions.current)?;
+        let row = || self.facts.table.find(node)?.blocklisted.as_deref();
+        self.facts.blocklist.blocked.get(node).or_else(row)
     }
 
     /// Returns the tasks that may have to stop before one starts in a slot.

@@ -20,6 +20,7 @@ use evenkeel_ids::{GroupId, PolicyId};
 use jiff::Timestamp;
 
 use crate::{
+    blocklist::BlocklistNews,
     change::{DependencyFacts, GroupState},
     health::Entity,
     place::NodeTable,
@@ -94,6 +95,8 @@ pub struct UnitFacts<'a> {
     pub gone_parts: &'a [Part],
     /// Workloads that should share its nodes and have an instance that starts or stops on nodes like its own.
     pub unsettled_partners: &'a [PolicyId],
+    /// What its tasks tell the node blocklist.
+    pub blocklist: &'a BlocklistNews,
     /// Its parents and children.
     pub dependencies: &'a dyn DependencyFacts,
     /// What others than the engine reported as errors of the workload since its update began, if it is in error for them.

@@ -31,6 +31,8 @@ pub(crate) struct UnitPass<'a> {
     pub added: BTreeMap<u32, i64>,
     /// Nodes that this decision marks as failed.
     pub failed_nodes: roaring::RoaringBitmap,
+    /// Nodes that get no start from now on.
+    pub blocked_nodes: roaring::RoaringBitmap,
     /// Tasks without a node, in the order in which they are placed.
     pub pending: Vec<(Slot, TaskId)>,
     pub(super) elimination: Option<Elimination>,
@@ -51,14 +53,16 @@ static NO_TASKS: SlotTasks = SlotTasks::EMPTY;
 
 impl<'a> UnitPass<'a> {
     pub fn new(facts: &'a UnitFacts<'a>, now: Timestamp, seed: u64) -> Self {
+        let numbers = facts.blocklist.blocked.keys().filter_map(|node| facts.table.number(node));
         let mut pass = Self {
             facts,
             now,
-            plan: UnitPlan::default(),
+            plan: UnitPlan { blocklist: facts.blocklist.changes.clone(), ..UnitPlan::default() },
             update: facts.update.clone(),
             versions: facts.workload.versions,
             added: BTreeMap::new(),
             failed_nodes: roaring::RoaringBitmap::new(),
+            blocked_nodes: numbers.collect(),
             pending: Vec::new(),
             elimination: None,
             action_goal: None,

@@ -34,6 +34,7 @@ impl<'a> UnitPass<'a> {
         }
         let mut elimination = Elimination::of(self.facts.table);
         elimination.remove(Constraint::StartFailed, &self.failed_nodes);
+        elimination.remove(Constraint::Blocklist, &self.blocked_nodes);
         if self.facts.workload.goal.start == StartMode::NaturalLeader && !self.is_started_by_user() {
             let natural = self.leaders().natural.into_iter().collect::<roaring::RoaringBitmap>();
             elimination.remaining &= natural;
@@ -52,7 +53,8 @@ impl<'a> UnitPass<'a> {
     pub fn place(&mut self, wants: &[Want]) -> Placed {
         let elimination = self.elimination();
         // Room that is left on a node that this decision finds failed is of no use.
-        let is_used = |node: u32, by: i64| by > 0 || (by < 0 && !self.failed_nodes.contains(node));
+        let is_failed = |node: u32| self.failed_nodes.contains(node) || self.blocked_nodes.contains(node);
+        let is_used = |node: u32, by: i64| by > 0 || (by < 0 && !is_failed(node));
         let added = self.added.iter().filter(|(node, by)| is_used(**node, **by));
         let added: BTreeMap<u32, i64> = added.map(|(node, by)| (*node, *by)).collect();
         place::place(self.facts.table, &self.ranking(), elimination, &added, wants)

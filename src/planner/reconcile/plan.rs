@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    blocklist::BlocklistChanges,
     change::{Permit, Step},
     place::EliminationReport,
     report::Blocked,
@@ -88,6 +89,8 @@ pub struct UnitPlan {
     pub failures: Vec<InstanceFailure>,
     /// Nodes that a user chose, and those that no longer count as chosen.
     pub pins: BTreeMap<NodeId, bool>,
+    /// Changes of the node blocklist.
+    pub blocklist: BlocklistChanges,
     /// The update's status.
     pub update: Option<UpdateStatus>,
     /// The versions, after a rollback.

@@ -33,6 +33,8 @@ enum Trouble {
     Misplaced,
     /// It was to start on its node, which another one contests, or which has become no candidate.
     Contested,
+    /// It waits for its start on a node that gets no start of it.
+    Blocked,
     /// It did not get running on a node on which it was started for the first time.
     StartFailed,
 }
@@ -54,6 +56,10 @@ pub(super) fn settle(pass: &mut UnitPass<'_>, slot: &Slot) {
             Some(Trouble::Incompatible) => give_up(pass, slot, &task, Cause::Incompatible),
             // A user's action goes first (P7).
             Some(Trouble::Drained | Trouble::Misplaced) if is_held(pass) => {}
+            Some(Trouble::Blocked) => {
+                pass.raise(slot, &task.id, DesiredState::Shutdown);
+                replace_elsewhere(pass, slot, &task, task.cause, task.start_at);
+            }
             Some(Trouble::Contested) => drop_claim(pass, slot, &task),
             Some(Trouble::StartFailed) => leave_node(pass, slot, &task),
             Some(Trouble::Drained) => relocate(pass, slot, &task, Cause::Drain),
@@ -111,12 +117,23 @@ fn trouble(pass: &UnitPass<'_>, task: &Task) -> Option<Trouble> {
     if node.availability == Availability::Drain {
         return Some(Trouble::Drained);
     }
+    if waits_on_blocked_node(pass, task) {
+        return Some(Trouble::Blocked);
+    }
     let has_bad_neighbors = node.affinity.hard.is_some() && !goal.is_per_node();
     if pass.contested.contains(&task.id) {
         return Some(Trouble::Contested);
     }
     let is_violating = is_moving && (!node.expression.is_passed() || has_bad_neighbors) && !node.is_pinned;
     (!node.is_member || is_violating).then_some(Trouble::Misplaced)
+}
+
+/// Returns whether a task waits for its start on a node that gets no start of it, and another node may take it (D4).
+fn waits_on_blocked_node(pass: &UnitPass<'_>, task: &Task) -> bool {
+    let workload = pass.facts.workload;
+    let may_move = workload.goal.moves_by_itself() && workload.restart.condition != RestartCondition::None;
+    let is_chosen_by_user = matches!(task.cause, Cause::User { .. });
+    may_move && !is_chosen_by_user && task.desired == DesiredState::Ready && pass.block_of(task).is_some()
 }
 
 /// Returns whether a task is started on its node for the first time, and leaves it if that fails.

@@ -16,7 +16,7 @@ use crate::{
     matching,
     model::{Liveness, Model, NodeRecord},
     place::{NodeState, UnitNode, Verdict},
-    report::FrozenLevel,
+    report::{Blocked, FrozenLevel},
     workload::{Failure, Instance, UnitId, Workload, WorkloadUnit},
 };
 
@@ -65,10 +65,12 @@ pub fn unit_node(
         (false, true) => Some(FrozenLevel::Node),
         (false, false) => None,
     };
+    let choice = choice(model, workload, id, now);
+    let blocklisted = choice.as_ref().ok().and_then(|choice| model.blocklisted(id, choice));
     UnitNode {
         id: id.clone(),
         is_member: true,
-        eligibility: eligibility(model, workload, id, now),
+        eligibility: eligibility(model, id, choice),
         expression: expression(model, workload, unit_id, record),
         affinity: model.affinity_on(workload, id, now),
         state: state(model, id, now),
@@ -76,6 +78,7 @@ pub fn unit_node(
         frozen,
         start_failed: failed(&|one| !one.is_of_stop && one.version == current),
         stop_failed: failed(&|one| one.is_of_stop),
+        blocklisted: blocklisted.map(Box::new),
         is_pinned: row.pinned == Some(current),
         is_capable: record.facts.is_capable,
         group: record.group().map(|group| GroupId::new(id.org(), group)),
@@ -100,16 +103,25 @@ fn state(model: &Model, node: &NodeId, now: Timestamp) -> NodeState {
     }
 }
 
+/// Returns what the current version runs on a node.
+fn choice(
+    model: &Model,
+    workload: &Workload,
+    node: &NodeId,
+    now: Timestamp,
+) -> Result<matching::Choice, Blocked> {
+    let current = workload.versions.current.number;
+    match model.known_spec(&workload.policy, current) {
+        Some(spec) => matching::select_spec(model, node, &spec.policy, &spec.consumers, now),
+        None => matching::select(model, node, &workload.policy, now),
+    }
+}
+
 /// Edge clusters are no candidates of workloads with tasks.
-fn eligibility(model: &Model, workload: &Workload, node: &NodeId, now: Timestamp) -> Verdict {
+fn eligibility(model: &Model, node: &NodeId, choice: Result<matching::Choice, Blocked>) -> Verdict {
     if model.node(node).is_some_and(|record| record.facts.node_type == NodeType::Cluster) {
         return Verdict::Failed("the node is an edge cluster".into());
     }
-    let current = workload.versions.current.number;
-    let choice = match model.known_spec(&workload.policy, current) {
-        Some(spec) => matching::select_spec(model, node, &spec.policy, &spec.consumers, now),
-        None => matching::select(model, node, &workload.policy, now),
-    };
     match choice {
         Ok(_) => Verdict::Passed,
         Err(blocked) if blocked.is_incompatibility() => Verdict::Failed(blocked.to_string().into()),

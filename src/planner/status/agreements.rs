@@ -116,6 +116,7 @@ fn instance(model: &Model, policy: &PolicyId, node: &NodeId, avail: Avail) -> In
         task: None,
         agreement: agreement.map(|agreement| agreement.id.clone()),
         violations: Vec::new(),
+        blocklisted: None,
         since: agreement.map(|agreement| agreement.finalized_at().unwrap_or(agreement.created_at)),
     }
 }

@@ -12,6 +12,7 @@ use crate::{
     facts::Availability,
     goal::Avail,
     place::{Constraint, NodeState, UnitNode, Verdict},
+    report::Blocked,
     workload::{DesiredState, Slot, Task, TaskState},
 };
 
@@ -86,6 +87,8 @@ pub struct InstanceStatus {
     pub agreement: Option<AgreementId>,
     /// Violated constraints.
     pub violations: Vec<Violation>,
+    /// Why its node gets no start.
+    pub blocklisted: Option<Box<Blocked>>,
     /// Since when its newest task has its state.
     pub since: Option<Timestamp>,
 }
@@ -174,6 +177,7 @@ impl Instance<'_> {
             task: newest.map(|task| task.id.clone()),
             agreement: newest.and_then(|task| task.agreement.clone()),
             violations: violations.collect(),
+            blocklisted: row.blocklisted.clone(),
             since: newest.map(|task| task.state_at),
         }
     }

@@ -5,6 +5,7 @@
 
 pub mod action;
 pub mod agreement;
+pub mod blocklist;
 pub mod claim;
 pub mod event;
 pub mod health;

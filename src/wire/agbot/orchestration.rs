@@ -216,6 +216,9 @@ pub struct Instance {
     pub violations: Vec<Violation>,
     /// Since when the task has its state.
     pub since: Option<String>,
+    /// Why the node gets no start of the service version, and until when; none while it is not on the blocklist.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocklisted: Option<String>,
 }
 
 /// A constraint of the placement that does not hold on a node.

@@ -58,7 +58,11 @@ async fn what_cannot_be_honoured_is_refused_by_name_and_changes_nothing() {
             json!({"readyPeriodSecond": 1}),
             "readyPeriodSecond is not known; readyPeriodSeconds was probably meant",
         ),
-        (json!({"readyPeriodSeconds": 5, "blocklist": {}}), "blocklist is not supported"),
+        (
+            json!({"readyPeriodSeconds": 5, "blocklist": {"factor": 0}}),
+            "blocklist.factor must be an integer from 1 to 100",
+        ),
+        (json!({"readyPeriodSeconds": 5, "bufferUse": "upgrade"}), "bufferUse is not supported"),
     ] {
         for method in ["PUT", "PATCH"] {
             let refused = api.expect(400, ADMIN, method, PATH, body.clone()).await;

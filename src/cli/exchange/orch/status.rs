@@ -131,7 +131,8 @@ fn notes_of(instance: &Instance) -> String {
     let violations = (!details.is_empty()).then(|| format!("constraints violation: {}", details.join("; ")));
     // The mark stays with the node, for an instance that returns there.
     let pinned = instance.pinned.then(|| "placed by a user".to_owned());
-    violations.into_iter().chain(pinned).collect::<Vec<_>>().join("; ")
+    let blocklisted = instance.blocklisted.clone();
+    violations.into_iter().chain(blocklisted).chain(pinned).collect::<Vec<_>>().join("; ")
 }
 
 fn state_text(instance: &Instance) -> String {

@@ -8,6 +8,7 @@ use evenkeel_ids::{GroupId, NodeId, PolicyId, ServiceKey, TaskId};
 use jiff::Timestamp;
 
 use crate::{
+    blocklist::BlocklistNews,
     change::{Cause, CommittedRows, GroupState, Independent},
     claims::{Claim, Phase, Purpose, Scope},
     facts::{Availability, HaGroupFacts},
@@ -308,6 +309,7 @@ impl World {
             update: &self.update,
             part_count: 1,
             gone_parts: &[],
+            blocklist: &BlocklistNews::default(),
             unsettled_partners: &self.unsettled_partners,
             dependencies: &Independent,
             errors: &[],

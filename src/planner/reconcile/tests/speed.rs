@@ -6,6 +6,7 @@ use evenkeel_ids::NodeId;
 
 use super::simulated::World;
 use crate::{
+    blocklist::BlocklistNews,
     fixture::at,
     goal::Goal,
     place::{
@@ -95,6 +96,7 @@ fn full_reconcile_and_one_failure_of_ten_thousand_slots_are_quick() {
         update: &world.update,
         part_count: 1,
         gone_parts: &[],
+        blocklist: &BlocklistNews::default(),
         unsettled_partners: &[],
         dependencies: &crate::change::Independent,
         errors: &[],

@@ -1,0 +1,165 @@
+//! Writes the node blocklist: each change is a function of the row, which is locked meanwhile.
+//!
+//! Source: orchestration D4.
+
+use std::collections::BTreeSet;
+
+use evenkeel_agbot_store::blocklist::{self as blocklist, BlocklistRow};
+use evenkeel_agbot_store::event::{EventRow, insert_event, insert_events};
+use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_planner::blocklist::{BlocklistChange, BlocklistEntry, BlocklistKey};
+use evenkeel_planner::command::Lease;
+use evenkeel_store::{PgConnection, retry};
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::check_lease;
+use crate::AgbotError;
+use crate::context::Context;
+
+/// Who changes the blocklist, when, and because of which policy.
+#[derive(Clone, Copy)]
+pub(crate) struct Author<'a> {
+    pub actor: &'a str,
+    pub at: Timestamp,
+    pub policy: Option<&'a PolicyId>,
+}
+
+/// Changes one row.
+pub(super) async fn change(
+    context: &Context,
+    lease: Lease,
+    key: &BlocklistKey,
+    change: &BlocklistChange,
+) -> Result<(), AgbotError> {
+    let name = context.name();
+    let author = Author { actor: &name, at: context.now(), policy: None };
+    retry("blocklist.change", || async {
+        let mut tx = context.database.begin().await?;
+        check_lease(context, &mut tx, lease).await?;
+        write(&mut tx, &[(key.clone(), change.clone())], author).await?;
+        tx.commit().await?;
+        Ok(())
+    })
+    .await
+}
+
+/// Makes changes of rows with their events.
+pub(super) async fn write(
+    tx: &mut PgConnection,
+    changes: &[(BlocklistKey, BlocklistChange)],
+    author: Author<'_>,
+) -> Result<(), AgbotError> {
+    let nodes: BTreeSet<&NodeId> = changes.iter().map(|(key, _)| &key.node).collect();
+    blocklist::lock_blocklist(tx, &nodes.into_iter().collect::<Vec<_>>()).await?;
+    for (key, change) in changes {
+        let known = blocklist::find_entry(tx, &key.node, &key.service, &key.version).await?;
+        let known: Option<BlocklistEntry> = known.map(serde_json::from_value).transpose()?;
+        let next = BlocklistEntry::changed(known.as_ref(), change);
+        match &next {
+            Some(entry) if known.as_ref() != Some(entry) => {
+                let BlocklistKey { node, service, version } = key.clone();
+                let record = serde_json::to_value(entry)?;
+                blocklist::upsert_entry(tx, &BlocklistRow { node, service, version, record }).await?;
+            }
+            None if known.is_some() => {
+                let version = Some(key.version.as_str());
+                blocklist::delete_entries(tx, &[&key.node], Some(&key.service), version).await?;
+            }
+            _ => {}
+        }
+        if let Some(kind) = BlocklistEntry::event_kind(known.as_ref(), change, next.as_ref()) {
+            let entry = next.as_ref().or(known.as_ref());
+            let text = match (&next, entry) {
+                (Some(next), _) => next.text(key),
+                (None, _) => cleared_text(key),
+            };
+            insert_event(tx, &event(kind, key, author, &text, entry)).await?;
+        }
+    }
+    Ok(())
+}
+
+fn cleared_text(key: &BlocklistKey) -> String {
+    format!("{} {} is no longer blocked", key.service, key.version)
+}
+
+fn event(
+    kind: &str,
+    key: &BlocklistKey,
+    author: Author<'_>,
+    text: &str,
+    entry: Option<&BlocklistEntry>,
+) -> EventRow {
+    let until = entry.and_then(|entry| entry.until).map(|until| format!("{until:.3}"));
+    let detail = json!({
+        "actor": author.actor, "service": key.service, "version": key.version, "until": until,
+        "blocks": entry.map(|entry| entry.blocks), "text": text,
+    });
+    EventRow {
+        happened_at: author.at,
+        kind: kind.to_owned(),
+        ha_group: None,
+        node: Some(key.node.clone()),
+        policy: author.policy.cloned(),
+        detail,
+    }
+}
+
+/// Records the end of the blocks of rows that a user deleted, and returns those that blocked their nodes.
+pub(crate) async fn note_cleared(
+    tx: &mut PgConnection,
+    deleted: Vec<BlocklistRow>,
+    author: Author<'_>,
+) -> Result<Vec<(BlocklistKey, BlocklistEntry)>, AgbotError> {
+    let mut cleared = Vec::new();
+    for row in deleted {
+        let (key, entry) = entry_of(row)?;
+        if entry.until.is_some() {
+            cleared.push((key, entry));
+        }
+    }
+    let rows: Vec<EventRow> = cleared
+        .iter()
+        .map(|(key, entry)| event("blocklist.cleared", key, author, &cleared_text(key), Some(entry)))
+        .collect();
+    if !rows.is_empty() {
+        insert_events(tx, author.at, &rows).await?;
+    }
+    Ok(cleared)
+}
+
+/// Converts a stored row.
+///
+/// # Errors
+/// When it cannot be read.
+pub(crate) fn entry_of(row: BlocklistRow) -> Result<(BlocklistKey, BlocklistEntry), AgbotError> {
+    let BlocklistRow { node, service, version, record } = row;
+    let entry = serde_json::from_value::<BlocklistEntry>(record);
+    let key = BlocklistKey { node, service, version };
+    let unreadable = |source| AgbotError::UnreadableRecord {
+        record: format!("the blocklist's {} {} on {}", key.service, key.version, key.node),
+        source,
+    };
+    let entry = entry.map_err(unreadable)?;
+    Ok((key, entry))
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_ids::ServiceKey;
+
+    use super::*;
+
+    #[test]
+    fn unreadable_row_is_named() {
+        let row = BlocklistRow {
+            node: NodeId::new("o", "n"),
+            service: ServiceKey::new("o", "s"),
+            version: "1.0.0".to_owned(),
+            record: serde_json::Value::Null,
+        };
+        let error = entry_of(row).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.contains("the blocklist's o/s 1.0.0 on o/n"), "{error}");
+    }
+}

@@ -1,0 +1,120 @@
+//! What tasks tell the node blocklist, and the end of blocks.
+//!
+//! Source: orchestration D4, A10, A12.
+
+use std::collections::BTreeMap;
+
+use evenkeel_ids::NodeId;
+use jiff::Timestamp;
+
+use crate::{
+    blocklist::{BlocklistChange, BlocklistEntry, BlocklistKey, BlocklistNews},
+    change::Cause,
+    command::Action,
+    matching,
+    model::{Model, UnitRecord},
+    pass::Pass,
+    place::NodeState,
+    supervise::ending_text,
+    usage::later,
+    workload::{Ending, Task, TaskState, Workload},
+};
+
+/// Collects what the tasks of a workload unit tell.
+#[derive(Default)]
+pub(super) struct Collector {
+    /// What they tell.
+    pub news: BlocklistNews,
+    /// When time alone changes a row because something runs.
+    pub wake_at: Option<Timestamp>,
+    rows: BTreeMap<BlocklistKey, Option<BlocklistEntry>>,
+}
+
+impl Collector {
+    /// Takes in what is seen of a task; `known`: the task as it is stored.
+    pub fn note(
+        &mut self,
+        model: &Model,
+        (workload, unit): (&Workload, &UnitRecord),
+        (known, seen): (&Task, &Task),
+        now: Timestamp,
+    ) {
+        let is_empty = model.engine.blocklist.is_empty();
+        if !seen.state.is_ended() && is_empty && self.rows.is_empty() {
+            return;
+        }
+        let Some(key) = key_of(model, seen, now) else { return };
+        let rules = model.blocklist_rules(key.node.org());
+        if is_failure(seen, rules.reset_after_secs) && counts(workload, unit, &key.node) {
+            let text = ending_text(seen);
+            let change = BlocklistChange::Failed { task: seen.id.clone(), at: now, text, rules };
+            let is_current = seen.spec == workload.versions.current;
+            return self.change(model, key, change, is_current);
+        }
+        let Some(entry) = self.row(model, &key) else { return };
+        if !seen.is_live() || !seen.is_running() {
+            return;
+        }
+        let is_started_by_user = matches!(seen.cause, Cause::User { .. }) && !known.is_running();
+        let last = entry.failures.iter().map(|failure| failure.at).max();
+        let until = later(last.map_or(seen.state_at, |at| at.max(seen.state_at)), rules.reset_after_secs);
+        if is_started_by_user || now >= until {
+            self.change(model, key, BlocklistChange::Ran, false);
+        } else {
+            self.wake_at = Some(self.wake_at.map_or(until, |at| at.min(until)));
+        }
+    }
+
+    fn row(&self, model: &Model, key: &BlocklistKey) -> Option<BlocklistEntry> {
+        match self.rows.get(key) {
+            Some(row) => row.clone(),
+            None => model.engine.blocklist.get(key).cloned(),
+        }
+    }
+
+    fn change(&mut self, model: &Model, key: BlocklistKey, change: BlocklistChange, is_current: bool) {
+        let row = BlocklistEntry::changed(self.row(model, &key).as_ref(), &change);
+        if let Some(blocked) = row.as_ref().and_then(|row| row.blocked(&key)).filter(|_| is_current) {
+            self.news.blocked.insert(key.node.clone(), blocked);
+        }
+        self.rows.insert(key.clone(), row);
+        self.news.changes.push((key, change));
+    }
+}
+
+/// Returns the service version that a task runs on its node: that of its agreement, or what its version would run there.
+fn key_of(model: &Model, task: &Task, now: Timestamp) -> Option<BlocklistKey> {
+    let node = task.node.clone()?;
+    if let Some(agreement) = task.agreement.as_ref().and_then(|id| model.agreement(id)) {
+        let (service, version) = (agreement.service_key.clone(), agreement.version.clone());
+        return Some(BlocklistKey { node, service, version });
+    }
+    let spec = model.known_spec(&task.unit_id.policy, task.spec.number)?;
+    let choice = matching::select_spec(model, &node, &spec.policy, &spec.consumers, now).ok()?;
+    Some(BlocklistKey { node, service: choice.key, version: choice.version })
+}
+
+/// Returns whether a task ended with an error before it had run for long enough.
+fn is_failure(task: &Task, reset_after_secs: u64) -> bool {
+    let has_failed = matches!(task.state, TaskState::Ended(Ending::Failed { .. } | Ending::Rejected { .. }));
+    // Both are times of the node's clock.
+    let ran = task.running_at.zip(task.ended_at);
+    has_failed && task.ended_by_itself() && ran.is_none_or(|(from, to)| to < later(from, reset_after_secs))
+}
+
+/// Returns whether failures on a node count: not those of frozen instances, nor on nodes that are away.
+fn counts(workload: &Workload, unit: &UnitRecord, node: &NodeId) -> bool {
+    let row = unit.table.find(node);
+    !workload.is_frozen && row.is_some_and(|row| row.frozen.is_none() && row.state == NodeState::Ready)
+}
+
+/// Ends what is over, on the nodes of this agbot.
+pub(super) fn expire(pass: &mut Pass<'_>) {
+    let model = pass.model;
+    for key in model.engine.blocklist.due(pass.now) {
+        if let Some(lease) = model.lease_for(&key.node) {
+            let change = BlocklistChange::Expired { at: pass.now };
+            pass.issue_for_group(lease, Action::ChangeBlocklist { key: key.clone(), change });
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The node blocklist in the model.
+//!
+//! Source: orchestration D4.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_domain::orchestration::BlocklistRules;
+use evenkeel_ids::NodeId;
+use jiff::Timestamp;
+
+use super::Model;
+use crate::{
+    blocklist::{BlocklistChange, BlocklistEntry, BlocklistKey},
+    matching::Choice,
+    place::UnitNode,
+    report::Blocked,
+    workload::UnitId,
+};
+
+/// The rows of the blocklist.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Blocklist {
+    rows: BTreeMap<BlocklistKey, BlocklistEntry>,
+    /// When time changes each row.
+    due: BTreeSet<(Timestamp, BlocklistKey)>,
+    /// Nodes with a row that changed.
+    changed: BTreeSet<NodeId>,
+}
+
+impl Blocklist {
+    /// Takes over a row; none deletes it.
+    pub fn put(&mut self, key: &BlocklistKey, entry: Option<&BlocklistEntry>) {
+        if let Some(old) = self.rows.remove(key) {
+            self.due.remove(&(old.due_at(), key.clone()));
+        }
+        if let Some(entry) = entry {
+            self.due.insert((entry.due_at(), key.clone()));
+            self.rows.insert(key.clone(), entry.clone());
+        }
+        self.changed.insert(key.node.clone());
+    }
+
+    /// Changes a row.
+    pub fn change(&mut self, key: &BlocklistKey, change: &BlocklistChange) {
+        let entry = BlocklistEntry::changed(self.rows.get(key), change);
+        self.put(key, entry.as_ref());
+    }
+
+    /// Returns a row.
+    pub fn get(&self, key: &BlocklistKey) -> Option<&BlocklistEntry> {
+        self.rows.get(key)
+    }
+
+    /// Returns whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Returns the keys of all rows.
+    pub fn keys(&self) -> impl Iterator<Item = &BlocklistKey> {
+        self.rows.keys()
+    }
+
+    /// Returns the rows that time changes.
+    pub fn due(&self, now: Timestamp) -> impl Iterator<Item = &BlocklistKey> {
+        self.due.iter().take_while(move |(at, _)| *at <= now).map(|(_, key)| key)
+    }
+
+    /// Returns the nodes with rows that changed, once.
+    pub fn take_changed(&mut self) -> BTreeSet<NodeId> {
+        std::mem::take(&mut self.changed)
+    }
+}
+
+impl Model {
+    /// Returns the rows of the blocklist, by node, service and version.
+    pub fn blocklist(&self) -> impl Iterator<Item = (&BlocklistKey, &BlocklistEntry)> {
+        self.engine.blocklist.rows.iter()
+    }
+
+    /// Returns the rules of an organization.
+    pub(crate) fn blocklist_rules(&self, org: &str) -> BlocklistRules {
+        self.org_settings.get(org).copied().unwrap_or_default().blocklist()
+    }
+
+    /// Returns why a node gets no start of what was chosen for it.
+    pub(crate) fn blocklisted(&self, node: &NodeId, choice: &Choice) -> Option<Blocked> {
+        if self.engine.blocklist.is_empty() {
+            return None;
+        }
+        let (service, version) = (choice.key.clone(), choice.version.clone());
+        let key = BlocklistKey { node: node.clone(), service, version };
+        self.engine.blocklist.get(&key)?.blocked(&key)
+    }
+
+    /// Brings the rows of the nodes in the tables up to date after the blocklist changed.
+    pub(super) fn follow_blocklist(&mut self, now: Timestamp) {
+        for node in self.engine.blocklist.take_changed() {
+            let before = self.blocks_on(&node);
+            self.refresh_node(&node, now);
+            let after = self.blocks_on(&node).into_iter();
+            let changed = after.filter(|(unit_id, blocked)| before.get(unit_id) != Some(blocked));
+            self.engine.touched.extend(changed.map(|(unit_id, _)| (unit_id, None)));
+        }
+    }
+
+    fn blocks_on(&self, node: &NodeId) -> BTreeMap<UnitId, Option<Blocked>> {
+        let row = |unit_id: &UnitId, row: &UnitNode| (unit_id.clone(), row.blocklisted.as_deref().cloned());
+        let units = self.engine.workload_units.iter();
+        units.filter_map(|(unit_id, unit)| Some(row(unit_id, unit.table.find(node)?))).collect()
+    }
+}
