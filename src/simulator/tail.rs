@@ -91,6 +91,5 @@ fn held_rows(model: &Model) -> Vec<Row> {
     let health = held.health.into_iter().map(Row::Health);
     let blocklist = held.blocklist.into_iter().map(Row::Blocklist);
     let of_workloads = workloads.chain(tasks).chain(instances).chain(health).chain(blocklist);
-    let of_workloads = workloads.chain(tasks).chain(instances);
     agreements.chain(usage).chain(claims).chain(rollouts).chain(of_workloads).collect()
 }

@@ -29,7 +29,7 @@ fn root() -> &'static Path {
 }
 
 /// Pages with runnable blocks, in the order in which they are run.
-const RUNNABLE: [&str; 10] = [
+const RUNNABLE: [&str; 11] = [
     "docs/tutorial/five-minutes.md",
     "docs/how-to/manage-ha-groups.md",
     "docs/how-to/check-a-placement.md",
@@ -37,6 +37,7 @@ const RUNNABLE: [&str; 10] = [
     "docs/how-to/roll-out-a-version.md",
     "docs/how-to/drain-a-node.md",
     "docs/how-to/run-workloads.md",
+    "docs/how-to/come-from-service-fabric.md",
     "docs/how-to/come-from-opensvc.md",
     "docs/how-to/upgrade-agents.md",
     "docs/tutorial/second-hub.md",

@@ -25,7 +25,8 @@ pub enum SettingsCommand {
     },
     /// Changes settings
     Set {
-        /// Changes as KEY=VALUE, for instance nodeDownAfterSeconds=60; KEY=null goes back to the default
+        /// Changes as KEY=VALUE, for instance nodeDownAfterSeconds=60 or blocklist.baseSeconds=60; KEY=null goes back to
+        /// the default
         #[arg(required = true, value_name = "KEY=VALUE")]
         changes: Vec<String>,
     },
@@ -59,7 +60,7 @@ async fn show(exchange: &Exchange) -> Outcome<View> {
 }
 
 async fn set(exchange: &Exchange, changes: &[String]) -> Outcome {
-    let change: Map<String, Value> = changes.iter().map(|change| parse(change)).collect::<Outcome<_>>()?;
+    let change = merged(changes)?;
     let doing = format!("changing the settings of organization {}", exchange.org);
     let server = &exchange.server;
     server.call(&doing, server.client.patch_org_orchestration(&exchange.org, &change)).await?;
@@ -67,10 +68,36 @@ async fn set(exchange: &Exchange, changes: &[String]) -> Outcome {
     Ok(())
 }
 
+/// Makes one document of all changes; a key with dots names a member of an object.
+fn merged(changes: &[String]) -> Outcome<Map<String, Value>> {
+    let mut document = Map::new();
+    for change in changes {
+        let (key, value) = parse(change)?;
+        let mut path: Vec<&str> = key.split('.').collect();
+        let Some(last) = path.pop() else { continue };
+        let mut members = Some(&mut document);
+        for name in path {
+            let inner = members.and_then(|members| {
+                members.entry(name).or_insert_with(|| Value::Object(Map::new())).as_object_mut()
+            });
+            members = inner;
+        }
+        let members = members.ok_or_else(|| {
+            CliError::input(
+                format!("the change {change} cannot be made"),
+                "another change sets what it is a member of",
+                "give each setting once, for instance blocklist.baseSeconds=60",
+            )
+        })?;
+        members.insert(last.to_owned(), value);
+    }
+    Ok(document)
+}
+
 fn parse(change: &str) -> Outcome<(String, Value)> {
     let parsed = change.split_once('=').filter(|(key, _)| !key.is_empty()).and_then(|(key, text)| {
         let value: Value = serde_json::from_str(text).ok()?;
-        Some((key.to_owned(), value))
+        key.split('.').all(|name| !name.is_empty()).then(|| (key.to_owned(), value))
     });
     parsed.ok_or_else(|| {
         CliError::input(
@@ -89,8 +116,16 @@ mod tests {
     fn changes_are_numbers_or_null() {
         assert_eq!(parse("a=5").unwrap(), ("a".to_owned(), Value::from(5)));
         assert_eq!(parse("a=null").unwrap(), ("a".to_owned(), Value::Null));
-        for bad in ["a", "=5", "a=", "a=x"] {
+        for bad in ["a", "=5", "a=", "a=x", "a.=1", ".a=1"] {
             assert!(parse(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn keys_with_dots_are_members_of_one_object() {
+        let changes = ["b.x=1", "a=2", "b.y=null"].map(str::to_owned);
+        let expected = serde_json::json!({"b": {"x": 1, "y": null}, "a": 2});
+        assert_eq!(Value::Object(merged(&changes).unwrap()), expected);
+        assert!(merged(&["b=1", "b.x=1"].map(str::to_owned)).is_err());
     }
 }

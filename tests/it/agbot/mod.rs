@@ -2,6 +2,7 @@
 
 mod administer;
 mod affinity;
+mod blocklist;
 mod capable;
 mod claim_batch;
 mod crash;
