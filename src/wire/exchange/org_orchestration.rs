@@ -55,6 +55,9 @@ pub struct OrgOrchestration {
     /// The rules by which health is evaluated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health_evaluation: Option<HealthEvaluationRules>,
+    /// When a node gets no more starts of a service version that keeps failing on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocklist: Option<BlocklistSettings>,
 }
 
 /// The rules by which the health of an organization is evaluated, in percent where the name says so.
@@ -76,6 +79,30 @@ pub struct HealthEvaluationRules {
     /// Instances of a unit that may be in error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_percent_unhealthy_instances: Option<i64>,
+}
+
+/// When a node gets no more starts of a service version that keeps failing on it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BlocklistSettings {
+    /// Failures within the window that block a node, from 1 to 1000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure_threshold: Option<i64>,
+    /// How long a failure counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window_seconds: Option<i64>,
+    /// Duration of the first block.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_seconds: Option<i64>,
+    /// Each block is so many times as long as the one before, from 1 to 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub factor: Option<i64>,
+    /// Longest duration of a block.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_seconds: Option<i64>,
+    /// Time after which a running instance is no failure any more, and the count of blocks begins anew.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reset_after_seconds: Option<i64>,
 }
 
 /// Replaces or changes the settings of an organization; `null` ends a setting.
