@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_domain::orchestration::BlocklistRules;
-use evenkeel_ids::{NodeId, ServiceKey, TaskId};
+use evenkeel_ids::{NodeId, PolicyId, ServiceKey, TaskId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +53,8 @@ pub struct BlocklistEntry {
     pub until: Option<Timestamp>,
     /// The text of the last failure.
     pub last_failure: String,
+    /// The policy of the task that failed last.
+    pub policy: Option<PolicyId>,
     /// When the row is dropped, if nothing happens before.
     pub kept_until: Timestamp,
 }
@@ -65,6 +67,8 @@ pub enum BlocklistChange {
     Failed {
         /// The task.
         task: TaskId,
+        /// Its policy.
+        policy: PolicyId,
         /// When, by the hub's clock.
         at: Timestamp,
         /// Why, in words.
@@ -102,8 +106,9 @@ impl BlocklistEntry {
     /// Returns the row after a change; none deletes it. Repeating a change changes nothing.
     pub fn changed(known: Option<&Self>, change: &BlocklistChange) -> Option<Self> {
         match change {
-            BlocklistChange::Failed { task, at, text, rules } => {
-                Some(Self::failed(known, FailedTask { task: task.clone(), at: *at }, text, rules))
+            BlocklistChange::Failed { task, policy, at, text, rules } => {
+                let failed = Self::failed(known, FailedTask { task: task.clone(), at: *at }, text, rules);
+                Some(Self { policy: Some(policy.clone()), ..failed })
             }
             BlocklistChange::Ran => None,
             BlocklistChange::Expired { at } => known.cloned().and_then(|entry| entry.expired(*at)),
@@ -117,6 +122,7 @@ impl BlocklistEntry {
             since: None,
             until: None,
             last_failure: String::new(),
+            policy: None,
             kept_until: failure.at,
         });
         if entry.failures.iter().any(|one| one.task == failure.task) {
@@ -203,6 +209,7 @@ mod tests {
     fn failed(number: i64, seconds: i64) -> BlocklistChange {
         BlocklistChange::Failed {
             task: TaskId::from_text(&format!("t{number}")),
+            policy: PolicyId::new("o", "p"),
             at: at(seconds),
             text: format!("exit code {number}"),
             rules: BlocklistRules::default(),

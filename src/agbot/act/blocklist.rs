@@ -101,7 +101,7 @@ fn event(
         kind: kind.to_owned(),
         ha_group: None,
         node: Some(key.node.clone()),
-        policy: author.policy.cloned(),
+        policy: author.policy.or(entry.and_then(|entry| entry.policy.as_ref())).cloned(),
         detail,
     }
 }

@@ -47,7 +47,8 @@ impl Collector {
         let rules = model.blocklist_rules(key.node.org());
         if is_failure(seen, rules.reset_after_secs) && counts(workload, unit, &key.node) {
             let text = ending_text(seen);
-            let change = BlocklistChange::Failed { task: seen.id.clone(), at: now, text, rules };
+            let (task, policy) = (seen.id.clone(), seen.unit_id.policy.clone());
+            let change = BlocklistChange::Failed { task, policy, at: now, text, rules };
             let is_current = seen.spec == workload.versions.current;
             return self.change(model, key, change, is_current);
         }

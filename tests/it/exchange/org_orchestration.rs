@@ -28,7 +28,10 @@ async fn defaults_are_shown_and_a_patch_changes_what_it_names() {
         "healthEvaluation": {
             "considerWarningAsError": false, "maxPercentUnhealthyNodes": 0, "maxPercentUnhealthyWorkloads": 0,
             "maxPercentUnhealthyUnits": 0, "maxPercentUnhealthyInstances": 0
-        }
+        },
+        "blocklist": {
+            "failureThreshold": 5, "windowSeconds": 300, "baseSeconds": 300, "factor": 2, "maxSeconds": 3600, "resetAfterSeconds": 300
+        },
     });
     let shown = async |given: bool| {
         let path = if given { format!("{PATH}?given=true") } else { PATH.to_owned() };
