@@ -29,6 +29,7 @@ async fn defaults_are_shown_and_a_patch_changes_what_it_names() {
             "considerWarningAsError": false, "maxPercentUnhealthyNodes": 0, "maxPercentUnhealthyWorkloads": 0,
             "maxPercentUnhealthyUnits": 0, "maxPercentUnhealthyInstances": 0
         },
+        "maintenanceGracePeriodSeconds": 60, "agentUpgradeGraceSeconds": 1800,
         "blocklist": {
             "failureThreshold": 5, "windowSeconds": 300, "baseSeconds": 300, "factor": 2, "maxSeconds": 3600, "resetAfterSeconds": 300
         },
