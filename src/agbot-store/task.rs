@@ -157,6 +157,18 @@ pub async fn list_on_nodes(
     .await?)
 }
 
+/// Reads all tasks on some nodes.
+pub async fn list_all_on_nodes(tx: &mut PgConnection, nodes: &[&NodeId]) -> Result<Vec<Value>, StoreError> {
+    let names: Vec<&str> = nodes.iter().map(|node| node.as_str()).collect();
+    Ok(sqlx::query_scalar!(
+        "-- task.list_all_on_nodes
+        SELECT record FROM task WHERE record ->> 'node' = ANY ($1) ORDER BY task",
+        &names as &[&str],
+    )
+    .fetch_all(tx)
+    .await?)
+}
+
 /// Reads a task and keeps it as it is until the transaction ends.
 pub async fn share_task(tx: &mut PgConnection, task: &TaskId) -> Result<Option<Value>, StoreError> {
     Ok(sqlx::query_scalar!(

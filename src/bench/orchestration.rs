@@ -11,7 +11,7 @@ use evenkeel_planner::decide::decide;
 use evenkeel_planner::event::Event;
 use evenkeel_planner::model::UnitRecord;
 use evenkeel_planner::place::{
-    Elimination, NodeTable, Ranking, UnitNode, Want, explain_node, place, report as explain,
+    Added, Elimination, NodeTable, Ranking, UnitNode, Want, explain_node, place, report as explain,
 };
 use evenkeel_planner::reconcile::{UnitFacts, UnitPlan, UnitSettings, plan_slot, plan_unit, unit_nodes};
 use evenkeel_planner::supervise::UpdateStatus;
@@ -263,7 +263,7 @@ fn measure_placement(count: u32, report: &mut Report) -> Result<(), Failure> {
             let nodes = candidates.iter().map(|one| one.unit_node(expression)).collect();
             let table = NodeTable::new(nodes, MAX_PER_NODE);
             let ranking = Ranking::new(&workload.placement, &unit_id, &table);
-            let placed = place(&table, &ranking, Elimination::of(&table), &BTreeMap::new(), &wants);
+            let placed = place(&table, &ranking, Elimination::of(&table), &Added::default(), &wants);
             (table, placed)
         }));
     }

@@ -58,6 +58,8 @@ pub struct NodeRow {
     pub availability: String,
     /// Whether a user froze it.
     pub is_frozen: bool,
+    /// What instances may use of it, by name; none when nobody said it.
+    pub capacities: Option<serde_json::Value>,
     /// `running` or `stopped`, as the agent reported.
     pub agent_state: String,
     /// What its agent is doing.
@@ -90,6 +92,7 @@ struct Raw {
     ha_group: Option<String>,
     availability: String,
     is_frozen: bool,
+    capacities: Option<serde_json::Value>,
     agent_state: String,
     monitor_state: String,
     monitor_state_since: Option<jiff_sqlx::Timestamp>,
@@ -120,6 +123,7 @@ impl From<Raw> for NodeRow {
             ha_group: raw.ha_group,
             availability: raw.availability,
             is_frozen: raw.is_frozen,
+            capacities: raw.capacities,
             agent_state: raw.agent_state,
             monitor_state: raw.monitor_state,
             monitor_state_since: raw.monitor_state_since.map(from_sql),
@@ -141,7 +145,7 @@ macro_rules! select_nodes {
                    node.software_versions AS "software_versions: Json<JsonText>", node.public_key, node.arch,
                    node.heartbeat_intervals AS "heartbeat_intervals: Json<JsonText>", node.cluster_namespace,
                    node.is_namespace_scoped, node.updated_at AS "updated_at: jiff_sqlx::Timestamp", node.availability,
-                   node.is_frozen, node.agent_state, node.monitor_state,
+                   node.is_frozen, node.capacities, node.agent_state, node.monitor_state,
                    node.monitor_state_since AS "monitor_state_since: jiff_sqlx::Timestamp", node.compat_version,
                    (SELECT heartbeat.seen_at FROM node_heartbeat AS heartbeat
                     WHERE heartbeat.org = node.org AND heartbeat.node = node.node) AS "seen_at?: jiff_sqlx::Timestamp",
@@ -358,7 +362,7 @@ pub async fn update_node(
     Ok(())
 }
 
-/// Sets the availability of a node, and whether it is frozen; `None` leaves it. False when the node does not exist.
+/// Sets the availability of a node, whether it is frozen, and its capacities; `None` leaves it. False when the node does not exist.
 ///
 /// # Shape
 /// `availability`: `active`, `pause` or `drain`.
@@ -366,19 +370,21 @@ pub async fn set_orchestration(
     tx: &mut Permitted<right::NodeOrchestrationWrite>,
     org: &str,
     node: &str,
-    (availability, is_frozen): (Option<&str>, Option<bool>),
+    (availability, is_frozen, capacities): (Option<&str>, Option<bool>, Option<&serde_json::Value>),
     now: Timestamp,
 ) -> Result<bool, StoreError> {
     let done = sqlx::query!(
         "-- node.set_orchestration
         UPDATE node
-        SET availability = COALESCE($3, availability), is_frozen = COALESCE($4, is_frozen), updated_at = $5
+        SET availability = COALESCE($3, availability), is_frozen = COALESCE($4, is_frozen),
+            capacities = COALESCE($6, capacities), updated_at = $5
         WHERE org = $1 AND node = $2",
         org,
         node,
         availability,
         is_frozen,
         to_sql(now) as _,
+        capacities,
     )
     .execute(&mut **tx)
     .await?;

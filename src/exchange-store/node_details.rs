@@ -53,6 +53,8 @@ pub struct NodeDetailsRow {
     pub availability: String,
     /// Whether a user froze it.
     pub is_frozen: bool,
+    /// What instances may use of it, by name; none when nobody said it.
+    pub capacities: Option<serde_json::Value>,
     /// Properties, constraints and last change of the policy.
     pub policy: Option<(JsonText, JsonText, Timestamp)>,
     /// Connectivity, services, running services and last change of the status.
@@ -79,7 +81,7 @@ pub async fn list_node_details(
                node.software_versions AS "software_versions: Json<JsonText>", node.public_key, node.arch,
                node.heartbeat_intervals AS "heartbeat_intervals: Json<JsonText>", node.cluster_namespace,
                node.is_namespace_scoped, node.updated_at AS "updated_at: jiff_sqlx::Timestamp", node.availability,
-               node.is_frozen, node_heartbeat.seen_at AS "seen_at?: jiff_sqlx::Timestamp", ha_group_member.ha_group AS "ha_group?",
+               node.is_frozen, node.capacities, node_heartbeat.seen_at AS "seen_at?: jiff_sqlx::Timestamp", ha_group_member.ha_group AS "ha_group?",
                node_policy.properties AS "properties?: Json<JsonText>", node_policy.constraints AS "constraints?: Json<JsonText>",
                node_policy.updated_at AS "policy_updated_at?: jiff_sqlx::Timestamp",
                node_status.connectivity AS "connectivity?: Json<JsonText>", node_status.services AS "services?: Json<JsonText>",
@@ -139,6 +141,7 @@ pub async fn list_node_details(
             ha_group: row.ha_group,
             availability: row.availability,
             is_frozen: row.is_frozen,
+            capacities: row.capacities,
             policy: row
                 .properties
                 .zip(row.constraints)

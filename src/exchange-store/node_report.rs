@@ -28,6 +28,8 @@ pub struct NodeReportRow {
     pub availability: String,
     /// Whether a user froze it.
     pub is_frozen: bool,
+    /// What instances may use of it, by name; none when nobody said it.
+    pub capacities: Option<serde_json::Value>,
     /// `running` or `stopped`, as the agent reported.
     pub agent_state: String,
     /// What its agent is doing.
@@ -52,7 +54,7 @@ pub async fn find_report(
 ) -> Result<Option<NodeReportRow>, StoreError> {
     let row = sqlx::query!(
         r#"-- node_report.find_report
-        SELECT node.availability, node.is_frozen, node.agent_state, node.monitor_state,
+        SELECT node.availability, node.is_frozen, node.capacities, node.agent_state, node.monitor_state,
                node.monitor_state_since AS "monitor_state_since: jiff_sqlx::Timestamp", node.compat_version,
                heartbeat.seen_at AS "seen_at?: jiff_sqlx::Timestamp",
                report.statistics AS "statistics?: Json<JsonText>",
@@ -72,6 +74,7 @@ pub async fn find_report(
     Ok(row.map(|row| NodeReportRow {
         availability: row.availability,
         is_frozen: row.is_frozen,
+        capacities: row.capacities,
         agent_state: row.agent_state,
         monitor_state: row.monitor_state,
         monitor_state_since: row.monitor_state_since.map(from_sql),

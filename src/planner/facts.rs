@@ -7,6 +7,7 @@
 use std::{collections::BTreeSet, fmt};
 
 pub use evenkeel_domain::orchestration::Mode;
+use evenkeel_domain::orchestration::capacity::Amounts;
 use evenkeel_domain::orchestration::{Orchestration, PlacementPolicy, Scope};
 use evenkeel_domain::policy::ExternalPolicy;
 use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, OrgId, PatternId, PolicyId, ServiceId, ServiceKey};
@@ -116,6 +117,9 @@ pub struct NodeFacts {
     /// Whether a user froze it: nothing starts, stops or moves there by itself.
     #[serde(default)]
     pub is_frozen: bool,
+    /// What instances may use of it, as its operator said.
+    #[serde(default, skip_serializing_if = "Amounts::is_empty")]
+    pub capacities: Amounts,
     /// Whether its agent reads tasks and reports their states.
     #[serde(default)]
     pub is_capable: bool,
@@ -155,6 +159,7 @@ impl NodeFacts {
             is_namespace_scoped: false,
             availability: Availability::Active,
             is_frozen: false,
+            capacities: Amounts::new(),
             is_capable: false,
             is_stopped: false,
             monitor_state: NodeMonitorState::Idle,

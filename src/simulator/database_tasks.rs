@@ -43,7 +43,7 @@ impl Database {
         let of_slots = |task: &&Task| task.unit_id == *unit_id && slots.contains(&task.slot);
         let stored: Vec<Task> = self.tasks.values().filter(of_slots).cloned().collect();
         let held: Vec<Claim> = self.claims.values().cloned().collect();
-        let (nodes, _) = plan.apart();
+        let nodes = &plan.apart().0 | &plan.limited_nodes();
         let is_there = |node: Option<&NodeId>| node.is_some_and(|node| nodes.contains(node));
         let tasks: Vec<Task> =
             self.tasks.values().filter(|task| is_there(task.node.as_ref())).cloned().collect();

@@ -10,7 +10,7 @@ use evenkeel_ids::{GroupId, NodeId, PolicyId, TaskId};
 use evenkeel_planner::agreement::Agreement;
 use evenkeel_planner::claims::{Claim, Grant, may_take};
 use evenkeel_planner::command::Lease;
-use evenkeel_planner::engine::{StoredPlan, neighbors};
+use evenkeel_planner::engine::{Neighbors, StoredPlan, neighbors};
 use evenkeel_planner::event::Outcome;
 use evenkeel_planner::report::Blocked;
 use evenkeel_planner::workload::{ActionEnd, Partner, Task, UnitId, WorkloadRecord};
@@ -92,16 +92,18 @@ async fn locked_tasks(
     read_tasks(records)
 }
 
-/// Returns what has an instance on the nodes of the plan. Other plans that test the same nodes wait until this one is written, so that two
-/// workloads that must not share a node never take the same one.
+/// Returns what is on the nodes of the plan. Other plans that test the same nodes wait until this one is written, so that two workloads
+/// that must not share a node never take the same one, and none takes room that another one has counted on.
 async fn locked_neighbors(
     tx: &mut PgConnection,
     unit_id: &UnitId,
     plan: &StoredPlan,
-) -> Result<BTreeSet<(NodeId, Partner)>, AgbotError> {
-    let (nodes, partners) = plan.apart();
+) -> Result<Neighbors, AgbotError> {
+    let (apart, partners) = plan.apart();
+    let limited = plan.limited_nodes();
+    let nodes = &apart | &limited;
     if nodes.is_empty() {
-        return Ok(BTreeSet::new());
+        return Ok(Neighbors::default());
     }
     let policies = partners.iter().filter_map(|partner| match partner {
         Partner::Policy(policy) => Some(policy.as_str()),
@@ -109,7 +111,12 @@ async fn locked_neighbors(
     });
     let (nodes, policies): (Vec<&NodeId>, Vec<&str>) = (nodes.iter().collect(), policies.collect());
     tasks::lock_nodes(tx, &nodes).await?;
-    let beside = read_tasks(tasks::list_on_nodes(tx, &policies, &nodes).await?)?;
+    let beside = if limited.is_empty() {
+        tasks::list_on_nodes(tx, &policies, &nodes).await?
+    } else {
+        tasks::list_all_on_nodes(tx, &nodes).await?
+    };
+    let beside = read_tasks(beside)?;
     let agreements = agreements::list_live_on_nodes(tx, &nodes).await?;
     let agreements: Vec<Agreement> =
         agreements.into_iter().map(serde_json::from_value).collect::<Result<_, _>>()?;

@@ -38,7 +38,7 @@ pub fn instant(text: &str) -> Option<Timestamp> {
 /// When a part of it does not have the API's shape.
 pub fn node(id: &NodeId, node: NodeResponse) -> Result<NodeFacts, serde_json::Error> {
     let mut software = node.software_versions()?;
-    let orchestration = node.orchestration.unwrap_or_default();
+    let orchestration = node.orchestration.clone().unwrap_or_default();
     let reported = node.orchestration_status.clone().unwrap_or_default();
     Ok(NodeFacts {
         id: id.clone(),
@@ -70,6 +70,7 @@ pub fn node(id: &NodeId, node: NodeResponse) -> Result<NodeFacts, serde_json::Er
             Word::Drain => Availability::Drain,
         },
         is_frozen: orchestration.frozen,
+        capacities: orchestration.capacities,
         is_stopped: node.agent_state == Some(AgentState::Stopped),
         monitor_state: match reported.monitor_state {
             Monitor::Idle => NodeMonitorState::Idle,

@@ -42,8 +42,12 @@ pub struct NodeOrchSet {
     node: String,
     /// active: services are placed on it; pause: services keep running, nothing new is placed or updated there; drain: services leave
     /// the node, members of an HA group one at a time and never the last running instance
-    #[arg(long, value_parser = availability())]
-    availability: Availability,
+    #[arg(long, value_parser = availability(), required_unless_present = "capacity")]
+    availability: Option<Availability>,
+    /// What instances may use of the node, for instance memoryMb=2048; given once for each capacity, and those that are not given are
+    /// removed
+    #[arg(long, value_name = "NAME=AMOUNT", value_parser = capacity)]
+    capacity: Vec<(String, f64)>,
     #[command(flatten)]
     wait: Wait,
 }
@@ -51,6 +55,12 @@ pub struct NodeOrchSet {
 fn availability() -> impl TypedValueParser<Value = Availability> {
     PossibleValuesParser::new(Availability::ALL.map(|one| PossibleValue::new(one.word())))
         .map(|word| Availability::of_word(&word))
+}
+
+fn capacity(text: &str) -> Result<(String, f64), String> {
+    let (name, amount) = text.split_once('=').ok_or("must have the form NAME=AMOUNT")?;
+    let amount: f64 = amount.parse().map_err(|_| format!("the amount {amount} is no number"))?;
+    Ok((name.to_owned(), amount))
 }
 
 /// Runs a command for the placing of services on a node.
@@ -65,7 +75,8 @@ pub async fn run(command: NodeOrchCommand, context: &Context, exchange: &Exchang
         NodeOrchCommand::Set(set) => {
             change(exchange, &set).await?;
             let id = exchange.node_id(&set.node);
-            let progress = async || wait::node::progress(context, exchange, &id, set.availability).await;
+            let Some(availability) = set.availability else { return Ok(()) };
+            let progress = async || wait::node::progress(context, exchange, &id, availability).await;
             set.wait.follow(context, &format!("the availability of node {id}"), progress).await
         }
         NodeOrchCommand::Freeze { node } => freeze(exchange, &node, true).await,
@@ -86,14 +97,22 @@ async fn show(exchange: &Exchange, node: &str) -> Outcome<View> {
 
 async fn change(exchange: &Exchange, set: &NodeOrchSet) -> Outcome {
     let id = exchange.node_id(&set.node);
-    let body = PatchNodeOrchestration::availability(set.availability);
+    let capacities = (!set.capacity.is_empty()).then(|| set.capacity.iter().cloned().collect());
+    let body = PatchNodeOrchestration { availability: set.availability, frozen: None, capacities };
     exchange.server.client.patch_node_orchestration(&id, &body).await.map_err(|error| {
         if error.is_not_found() {
             return NODES.missing(&set.node);
         }
-        exchange.server.failed(&format!("setting the availability of node {id}"), &error)
+        exchange.server.failed(&format!("changing the orchestration of node {id}"), &error)
     })?;
-    exchange.server.report_done(&report(id.as_str(), set.availability));
+    if let Some(availability) = set.availability {
+        exchange.server.report_done(&report(id.as_str(), availability));
+    }
+    if !set.capacity.is_empty() {
+        let amounts = set.capacity.iter().map(|(name, amount)| format!("{name}={amount}"));
+        let amounts = amounts.collect::<Vec<_>>().join(", ");
+        exchange.server.report_done(&format!("capacities of node {id}: {amounts}"));
+    }
     Ok(())
 }
 

@@ -74,7 +74,8 @@ impl NodeHealth {
     pub fn of(node: &NodeResponse, now: Timestamp, down_after: DownAfter) -> Self {
         let seen = seconds_of(node.last_heartbeat.as_deref().unwrap_or_default().trim_end_matches("[UTC]"));
         let heartbeat_age = (seen != 0).then(|| now.as_second().saturating_sub(seen).max(0));
-        let is_draining = node.orchestration.is_some_and(|asked| asked.availability == Availability::Drain);
+        let is_draining =
+            node.orchestration.as_ref().is_some_and(|asked| asked.availability == Availability::Drain);
         let state = match heartbeat_age {
             _ if node.agent_state == Some(AgentState::Stopped) => NodeState::Stopped,
             None => NodeState::New,

@@ -15,6 +15,7 @@ mod reference;
 mod supervisor;
 mod task;
 
+pub mod capacity;
 pub mod object;
 pub mod org_settings;
 pub mod relations;

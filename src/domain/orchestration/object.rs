@@ -72,6 +72,11 @@ impl Object {
         MembersError { path: self.path_of(&member), rule: rule.to_owned() }
     }
 
+    /// Returns the error of something inside of a member; the path begins with the member and is bounded.
+    pub fn broken_at(&self, path: &str, rule: &str) -> MembersError {
+        MembersError { path: self.path_of(path), rule: rule.to_owned() }
+    }
+
     fn path_of(&self, member: &str) -> String {
         if self.path.is_empty() { member.to_owned() } else { format!("{}.{member}", self.path) }
     }

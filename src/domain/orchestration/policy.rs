@@ -112,6 +112,7 @@ impl Orchestration {
             || self.placement != usual.placement
             || self.parents != usual.parents
             || self.children != usual.children
+            || self.loads != usual.loads
             || self.restart != usual.restart
             || self.rollback != usual.rollback
             || self.timers != usual.timers

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_ids::PolicyId;
 use serde_json::Value;
 
+use super::capacity::take_amounts;
 use super::object::{Members, MembersError, Object};
 use super::placement::{Affinity, Constraint, Domains, OnViolation, Placement, PlacementPolicy};
 use super::policy::{
@@ -124,7 +125,7 @@ impl TryFrom<Value> for Orchestration {
             },
             parents: references(&mut root, "parents", InstanceReference::parse)?,
             children: references(&mut root, "children", InstanceReference::parse)?,
-            loads: loads(&mut root)?,
+            loads: take_amounts(&mut root, "loads")?.unwrap_or_default(),
             restart: match root.object("restart", &RESTART)? {
                 Some(restart) => read_restart(restart, mode)?,
                 None => Restart::of_mode(mode),
@@ -393,35 +394,6 @@ fn references<T: Ord>(
 ) -> Read<Vec<T>> {
     let names = object.names(name, 0..=MAX_NAMES, "policies")?.unwrap_or_default();
     names.iter().map(|text| parse(text).map_err(|rule| object.broken(name, rule))).collect()
-}
-
-fn loads(root: &mut Object) -> Read<BTreeMap<String, f64>> {
-    let entries = match root.take("loads") {
-        None => return Ok(BTreeMap::new()),
-        Some(Value::Object(entries)) if entries.len() <= MAX_ENTRIES => entries,
-        Some(Value::Object(_)) => {
-            return Err(root.broken("loads", &format!("must hold at most {MAX_ENTRIES} names")));
-        }
-        Some(_) => return Err(root.broken("loads", "must be an object")),
-    };
-    let mut loads = BTreeMap::new();
-    for (name, value) in entries {
-        let member = format!("loads.{}", name.chars().take(64).collect::<String>());
-        if !is_metric(&name) {
-            return Err(root.broken(&member, "must be a name of 1 to 64 letters, digits and _"));
-        }
-        let load = value.as_f64().filter(|load| load.is_finite() && *load >= 0.0);
-        let load = load.ok_or_else(|| root.broken(&member, "must be a number from 0 on"))?;
-        loads.insert(name, load);
-    }
-    Ok(loads)
-}
-
-/// Returns whether a text is the name of a capacity: `[A-Za-z][A-Za-z0-9_]{0,63}`.
-pub(super) fn is_metric(name: &str) -> bool {
-    name.len() <= 64
-        && name.starts_with(|first: char| first.is_ascii_alphabetic())
-        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 fn read_restart(mut restart: Object, mode: Mode) -> Read<Restart> {

@@ -30,7 +30,6 @@ fn without_effect(read: &Orchestration) -> Option<&'static str> {
         ("placement.domains", placement.domains != of_mode.domains),
         ("placement.constraintPriorities", placement.constraint_priorities != of_mode.constraint_priorities),
         ("placement.rebalance", placement.rebalance != of_mode.rebalance),
-        ("loads", read.loads != usual.loads),
     ];
     members.into_iter().find(|(_, is_other)| *is_other).map(|(member, _)| member)
 }

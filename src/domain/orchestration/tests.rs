@@ -351,7 +351,7 @@ fn references_stay_in_the_organization_and_name_others() {
 fn loads_restart_updates_and_timers_keep_their_rules() {
     expect_refusals(&[
         (json!({"loads": []}), ".loads must be an object"),
-        (json!({"loads": {"memoryMb": -1}}), ".loads.memoryMb must be a number from 0 on"),
+        (json!({"loads": {"memoryMb": -1}}), ".loads.memoryMb must be a number from 0 to 1000000000000"),
         (json!({"loads": {"9": 1}}), ".loads.9 must be a name of 1 to 64 letters, digits and _"),
         (json!({"restart": {"condition": "always"}}), ".restart.condition must be none, on-failure or any"),
         (json!({"restart": {"onExhausted": "stop"}}), ".restart.onExhausted must be none or switch"),
@@ -484,7 +484,6 @@ fn what_the_engine_cannot_carry_out_is_refused_by_name() {
             "timers.affinityWaitSeconds must be an integer from 1 to 604800",
         ),
         (json!({"healthPolicy": {"type": "senlin.policy.health"}}), "healthPolicy is not supported"),
-        (json!({"loads": {"memory": 1}}), "loads is not supported"),
         (json!({"priority": 101}), "priority must be an integer from 0 to 100"),
         (
             json!({"scope": {"type": "nodes", "nodes": ["n", "o/n"]}}),

@@ -41,6 +41,9 @@ pub struct Permit {
     /// Partners that must have no instance on the node of the step.
     #[serde(default)]
     pub apart_from: BTreeSet<Partner>,
+    /// The tasks with which the capacities of the node of the step were counted: no other one may use them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted_tasks: Option<BTreeSet<TaskId>>,
 }
 
 /// The rows that a transaction reads, with locks, before it carries a step out.
@@ -54,6 +57,8 @@ pub struct CommittedRows {
     pub tasks: BTreeSet<TaskId>,
     /// What has an instance on the node of the step.
     pub neighbors: BTreeSet<Partner>,
+    /// The tasks that use the node of the step, if its capacities were counted.
+    pub node_tasks: BTreeSet<TaskId>,
 }
 
 impl Permit {
@@ -66,6 +71,7 @@ impl Permit {
             ticket_limit: None,
             tasks: BTreeSet::new(),
             apart_from: BTreeSet::new(),
+            counted_tasks: None,
         }
     }
 
@@ -114,6 +120,11 @@ impl Permit {
             (self.apart_from.intersection(&rows.neighbors).next(), self.step.node())
         {
             return Err(Blocked::UnwantedNeighbor { partner: partner.to_string(), node: node.clone() });
+        }
+        if let Some(counted) = &self.counted_tasks
+            && let Some(task) = rows.node_tasks.difference(counted).next()
+        {
+            return Err(Blocked::TaskChanged { task: task.clone() });
         }
         match self.tasks.iter().find(|task| !rows.tasks.contains(*task)) {
             Some(task) => Err(Blocked::TaskChanged { task: task.clone() }),

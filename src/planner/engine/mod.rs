@@ -32,7 +32,7 @@ use crate::{
 pub(crate) use claim_end::reason_to_release;
 pub(crate) use facts::UnitInputs;
 pub(crate) use observe::observe;
-pub use stored_plan::{StoredPlan, neighbors};
+pub use stored_plan::{Neighbors, StoredPlan, neighbors};
 pub(crate) use task_fit::{cancel_reason, choose, fit, is_intended, startable};
 pub use user_action::{ActionRefusal, RequestedAction, accept};
 
@@ -186,11 +186,17 @@ fn plan(pass: &mut Pass<'_>, unit_id: &UnitId, slots: Option<BTreeSet<Slot>>) {
     let workload = model.workload_of(&unit_id.policy).unwrap_or(&gone);
     let inputs = UnitInputs::new(pass, workload, unit_id, unit, slots.as_ref());
     let facts = inputs.facts(record);
-    let plan = match &slots {
+    let mut plan = match &slots {
         _ if is_removed => reconcile::plan_removal(&facts, pass.now),
         Some(slots) => reconcile::plan_slots(&facts, slots, pass.now, pass.seed()),
         None => reconcile::plan_unit(&facts, pass.now, pass.seed()),
     };
+    for permit in &mut plan.permits {
+        if let (Some(counted), Some(node)) = (&mut permit.counted_tasks, permit.step.node()) {
+            let using = model.tasks_of(node).filter(|task| !task.state.is_ended());
+            counted.extend(using.map(|task| task.id.clone()));
+        }
+    }
     let mut stored = StoredPlan::new(&plan, &facts, record, pass.now);
     stored.events.extend(news(unit, lease, slots.is_none(), &plan));
     stored.events.extend(news_of_versions(unit, facts.incompatible));
@@ -270,6 +276,8 @@ mod absence_tests;
 mod affinity_tests;
 #[cfg(test)]
 mod blocklist_tests;
+#[cfg(test)]
+mod capacity_tests;
 #[cfg(test)]
 mod dependency_tests;
 #[cfg(test)]

@@ -105,11 +105,17 @@ impl StoredPlan {
         (nodes, permits.flat_map(|permit| permit.apart_from.iter().cloned()).collect())
     }
 
+    /// Returns the nodes whose capacities the plan counts on.
+    pub fn limited_nodes(&self) -> BTreeSet<NodeId> {
+        let permits = self.permits.iter().filter(|permit| permit.counted_tasks.is_some());
+        permits.filter_map(|permit| permit.step.node().cloned()).collect()
+    }
+
     /// Tests the plan against the rows that its transaction has locked.
     ///
     /// # Shape
     /// `stored`: all tasks of [`StoredPlan::slots`]. `workload`: the workload's row. `claims`: those of the groups that the permits name.
-    /// `neighbors`: what has an instance on the nodes of [`StoredPlan::apart`].
+    /// `neighbors`: what is on the nodes of [`StoredPlan::apart`] and [`StoredPlan::limited_nodes`].
     /// # Errors
     /// The reason why the plan may no longer be carried out.
     pub fn check(
@@ -118,7 +124,7 @@ impl StoredPlan {
         workload: &WorkloadRecord,
         stored: &[Task],
         claims: &[Claim],
-        neighbors: &BTreeSet<(NodeId, Partner)>,
+        neighbors: &Neighbors,
     ) -> Result<(), Blocked> {
         let stored_by_id: BTreeMap<&TaskId, &Task> = stored.iter().map(|task| (&task.id, task)).collect();
         let mut newest: BTreeMap<&Slot, u64> = BTreeMap::new();
@@ -145,9 +151,11 @@ impl StoredPlan {
         for permit in &self.permits {
             let group = permit.claim.as_ref().map(|claim| &claim.group.id);
             let is_beside = |node: &NodeId| Some(node) == permit.step.node() && !permit.apart_from.is_empty();
-            let beside = neighbors.iter().filter(|(node, _)| is_beside(node));
+            let beside = neighbors.partners.iter().filter(|(node, _)| is_beside(node));
+            let using = neighbors.tasks.iter().filter(|(node, _)| Some(node) == permit.step.node());
             let rows = CommittedRows {
                 neighbors: beside.map(|(_, partner)| partner.clone()).collect(),
+                node_tasks: using.map(|(_, task)| task.clone()).collect(),
                 claims: claims.iter().filter(|claim| Some(&claim.group) == group).cloned().collect(),
                 tickets: tickets.clone(),
                 tasks: wanted.get(&permit.step.slot).cloned().unwrap_or_default(),
@@ -170,11 +178,22 @@ impl StoredPlan {
     }
 }
 
-/// Returns what has an instance on which node, by rows that are stored.
+/// What is on nodes, by rows that are stored.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Neighbors {
+    /// What has an instance on which node, apart from the workload itself.
+    pub partners: BTreeSet<(NodeId, Partner)>,
+    /// The tasks that use which node.
+    pub tasks: BTreeSet<(NodeId, TaskId)>,
+}
+
+/// Returns what is on which node, by rows that are stored.
 ///
 /// # Shape
-/// `tasks` and `agreements`: those on the nodes in question; agreements are live. Those of `own` are left out.
-pub fn neighbors(own: &PolicyId, tasks: &[Task], agreements: &[Agreement]) -> BTreeSet<(NodeId, Partner)> {
+/// `tasks` and `agreements`: those on the nodes in question; agreements are live. `own` is no partner of itself.
+pub fn neighbors(own: &PolicyId, tasks: &[Task], agreements: &[Agreement]) -> Neighbors {
+    let using = tasks.iter().filter(|task| !task.state.is_ended());
+    let using = using.filter_map(|task| Some((task.node.clone()?, task.id.clone()))).collect();
     let of_tasks = tasks.iter().filter(|task| !task.state.is_ended() && task.unit_id.policy != *own);
     let of_tasks =
         of_tasks.filter_map(|task| Some((task.node.clone()?, Partner::Policy(task.unit_id.policy.clone()))));
@@ -183,7 +202,7 @@ pub fn neighbors(own: &PolicyId, tasks: &[Task], agreements: &[Agreement]) -> BT
     // A task speaks for its agreement.
     let without_task = others.filter(|agreement| agreement.task.is_none());
     let policies = without_task.map(|one| (one.node.clone(), Partner::Policy(one.policy.clone())));
-    of_tasks.chain(services).chain(policies).collect()
+    Neighbors { partners: of_tasks.chain(services).chain(policies).collect(), tasks: using }
 }
 
 /// Returns the rows of nodes that failed, and of those on which something started, where that decides about the next placement.

@@ -18,6 +18,7 @@ mod query;
 mod record;
 mod relations;
 mod reported;
+mod room;
 mod stop;
 mod view;
 mod workload_records;

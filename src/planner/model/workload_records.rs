@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evenkeel_domain::orchestration::capacity::Amounts;
 use evenkeel_ids::{GroupId, NodeId, PolicyId, TaskId};
 use jiff::Timestamp;
 
@@ -28,6 +29,8 @@ pub(crate) struct KnownWorkload {
     pub workload: Option<Workload>,
     /// The versions of its task spec, by number.
     pub specs: BTreeMap<u64, KnownSpec>,
+    /// What one instance uses of its node, also after the policy was deleted.
+    pub loads: Amounts,
     /// Whether the user who deleted the policy does not wait for its children.
     pub is_removal_forced: bool,
 }
@@ -144,6 +147,10 @@ pub(crate) struct WorkloadRecords {
     pub incomplete: BTreeSet<UnitId>,
     /// Which workloads name which others.
     pub relations: Relations,
+    /// Workloads whose instances use capacities.
+    pub limited: BTreeSet<PolicyId>,
+    /// Nodes on which tasks of such workloads changed.
+    pub loaded_nodes: BTreeSet<NodeId>,
     /// How often there was a decision.
     pub decisions: BTreeMap<PolicyId, DecisionCounts>,
     /// How often a workload unit was looked at first under a lease.
@@ -202,6 +209,7 @@ impl WorkloadRecords {
         self.count(&task.id, false);
         self.slots_of.insert(task.id.clone(), (task.unit_id.clone(), task.slot.clone()));
         if let Some(node) = &task.node {
+            self.note_load(&task.unit_id.policy, node);
             self.relations.note_policy(&task.unit_id.policy, node);
             let pair = (node.clone(), task.unit_id.policy.clone());
             self.tasks_on.entry(pair).or_default().insert(task.id.clone());
@@ -210,6 +218,13 @@ impl WorkloadRecords {
         let unit = self.workload_units.entry(task.unit_id.clone()).or_default();
         unit.slots.entry(task.slot.clone()).or_default().put(task);
         self.count(&id, true);
+    }
+
+    /// Notes that what a workload uses of a node may have changed.
+    fn note_load(&mut self, policy: &PolicyId, node: &NodeId) {
+        if self.limited.contains(policy) {
+            self.loaded_nodes.insert(node.clone());
+        }
     }
 
     /// Drops a task.
@@ -224,6 +239,9 @@ impl WorkloadRecords {
         }
         let node = removed.and_then(|task| task.node);
         if let Some(node) = &node {
+            if self.limited.contains(&unit_id.policy) {
+                self.loaded_nodes.insert(node.clone());
+            }
             self.relations.note_policy(&unit_id.policy, node);
         }
         if let Some(pair) = node.map(|node| (node, unit_id.policy.clone()))
@@ -275,6 +293,7 @@ impl WorkloadRecords {
         });
         self.instances.remove(policy);
         self.relations.put(policy, std::iter::empty(), |_| true);
+        self.limited.remove(policy);
         self.workloads.remove(policy);
     }
 

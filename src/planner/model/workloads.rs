@@ -151,11 +151,12 @@ impl Model {
             of(old) != of(new) || old.action != new.action || old.children != new.children
         });
         let is_removal_forced = known.is_some_and(|known| known.is_removal_forced);
+        let loads = known.map(|known| known.loads.clone()).unwrap_or_default();
         match self.engine.workloads.get_mut(&record.policy) {
             Some(known) if !is_other => known.record = record.clone(),
             _ => {
                 let (record, specs) = (record.clone(), BTreeMap::new());
-                let known = KnownWorkload { record, workload: None, specs, is_removal_forced };
+                let known = KnownWorkload { record, workload: None, specs, loads, is_removal_forced };
                 let policy = known.record.policy.clone();
                 self.engine.workloads.insert(policy.clone(), known);
                 self.engine.stale.insert(policy);
@@ -274,6 +275,7 @@ impl Model {
             self.complete_table(&unit_id, now);
         }
         self.refresh_related(now);
+        self.refresh_room();
     }
 
     /// Prepares a workload and its workload units again.
@@ -288,7 +290,11 @@ impl Model {
             known.workload.clone_from(&workload);
             known.is_removal_forced &= workload.is_none();
             known.specs = specs;
+            if let Some(workload) = &workload {
+                known.loads.clone_from(&workload.loads);
+            }
         }
+        self.note_loads(policy);
         let wanted = workload.as_ref().map(|workload| self.shape(workload)).unwrap_or_default();
         let workload = workload.unwrap_or_else(|| Workload::new(policy.clone(), 0));
         let partners = workload.placement.affinity.partners().chain(workload.dependencies());
@@ -394,7 +400,8 @@ impl Model {
                     turned.push(unit_id.policy.clone());
                 }
                 let is_concerned = unit.is_open() || workload.goal.is_per_node() || old.is_away();
-                let is_due = is_concerned && !found.differs_in_rank_only(old);
+                let is_overloaded = found.room != old.room && found.has_surplus();
+                let is_due = is_concerned && !found.differs_in_rank_only(old) || is_overloaded;
                 changed.push((unit_id.clone(), found, is_due));
             }
         }

@@ -27,6 +27,8 @@ pub enum Constraint {
     Blocklist,
     /// A workload that must be on the node is not there, or one that must not be is.
     Affinity,
+    /// The node has too little of something that an instance uses.
+    NodeCapacity,
     /// The node was chosen for other instances of the same decision.
     #[serde(rename = "ReplicaExclusionDynamic")]
     AlreadyChosen,
@@ -34,7 +36,7 @@ pub enum Constraint {
 
 impl Constraint {
     /// The constraints that depend on the node alone, in their order.
-    pub const OF_NODES: [Self; 8] = [
+    pub const OF_NODES: [Self; 9] = [
         Self::Eligibility,
         Self::NodeState,
         Self::Frozen,
@@ -43,6 +45,7 @@ impl Constraint {
         Self::StartFailed,
         Self::Blocklist,
         Self::Affinity,
+        Self::NodeCapacity,
     ];
 
     /// Returns the name that the API shows.
@@ -56,12 +59,16 @@ impl Constraint {
             Self::StartFailed => "StartFailed",
             Self::Blocklist => "Blocklist",
             Self::Affinity => "Affinity",
+            Self::NodeCapacity => "NodeCapacity",
             Self::AlreadyChosen => "ReplicaExclusionDynamic",
         }
     }
 
     /// Returns whether the constraint removes a node only for a while.
     pub fn is_transient(self) -> bool {
-        matches!(self, Self::NodeState | Self::Frozen | Self::StartFailed | Self::Blocklist)
+        matches!(
+            self,
+            Self::NodeState | Self::Frozen | Self::StartFailed | Self::Blocklist | Self::NodeCapacity
+        )
     }
 }

@@ -50,10 +50,16 @@ impl Elimination {
     /// Returns the nodes that may have an instance now, whether or not they have one already.
     pub fn with_instances(table: &NodeTable) -> RoaringBitmap {
         let mut nodes = table.members().clone();
-        let constraints = Constraint::OF_NODES.into_iter().filter(|one| *one != Constraint::MaxPerNode);
+        let of_instance = [Constraint::MaxPerNode, Constraint::NodeCapacity];
+        let constraints = Constraint::OF_NODES.into_iter().filter(|one| !of_instance.contains(one));
         for removed in constraints.filter_map(|constraint| table.removed_by(constraint)) {
             nodes -= removed;
         }
+        // What runs on a full node has its room there.
+        let full = table.removed_by(Constraint::NodeCapacity).into_iter().flatten();
+        full.filter(|node| table.own(*node) == 0).for_each(|node| {
+            nodes.remove(node);
+        });
         nodes
     }
 

@@ -76,7 +76,7 @@ pub fn report(table: &NodeTable, placed: &Placed) -> EliminationReport {
         let nodes = stage.removed.iter().take(EXAMPLE_COUNT);
         let eliminated = nodes.map(|node| EliminatedNode {
             node: table.node(node).id.clone(),
-            reason: reason(table, stage.constraint, node),
+            reason: reason(table, stage.constraint, node, placed.loads.get(&node).copied().unwrap_or(0)),
         });
         ExplainedStage {
             constraint: stage.constraint,
@@ -108,10 +108,16 @@ pub fn explain_node(table: &NodeTable, node: &NodeId) -> Result<Option<(Constrai
     let found = Constraint::OF_NODES
         .into_iter()
         .find(|one| table.removed_by(*one).is_some_and(|nodes| nodes.contains(number)));
-    Ok(found.map(|constraint| (constraint, reason(table, constraint, number))))
+    Ok(found.map(|constraint| (constraint, reason(table, constraint, number, 0))))
 }
 
-fn reason(table: &NodeTable, constraint: Constraint, node: u32) -> String {
+/// `added`: instances that the decision has added to the node, as to its capacities.
+fn reason(table: &NodeTable, constraint: Constraint, node: u32, added: u32) -> String {
+    if let (Constraint::NodeCapacity, Some(room)) = (constraint, &table.node(node).room)
+        && let Some(objection) = room.objection(added)
+    {
+        return objection;
+    }
     let found = table.node(node).removed_by(constraint, table.own(node), table.max_per_node(node));
     found.unwrap_or_else(|| "chosen for other instances of this decision".to_owned())
 }

@@ -4,6 +4,7 @@
 //! engine 2 and 3.
 
 mod affinity;
+mod capacity;
 mod constraint;
 mod eliminate;
 mod explain;
@@ -12,6 +13,7 @@ mod rank;
 mod table;
 
 pub use affinity::{NodeAffinity, SoftViolations};
+pub use capacity::{Added, Metric, NodeRoom, loading_tasks};
 pub use constraint::Constraint;
 pub use eliminate::{Elimination, Stage};
 pub use explain::{

@@ -9,7 +9,7 @@ use std::{
 
 use roaring::RoaringBitmap;
 
-use super::{Constraint, Elimination, NodeTable, Ranking, SoftViolations};
+use super::{Added, Constraint, Elimination, NodeTable, Ranking, SoftViolations};
 
 /// So many tasks are placed by a look at every key for each of them; for more, the keys are ordered once.
 const FEW: usize = 4;
@@ -24,6 +24,8 @@ pub struct Want {
     pub preferred: Option<u32>,
     /// The node that it must not get.
     pub avoided: Option<u32>,
+    /// Whether it takes over what its predecessor uses of the preferred node.
+    pub keeps_load: bool,
 }
 
 /// The outcome of a placement.
@@ -33,6 +35,8 @@ pub struct Placed {
     pub nodes: Vec<Option<u32>>,
     /// Which constraint removed which nodes.
     pub elimination: Elimination,
+    /// Instances that the decision has added to nodes, as to capacities.
+    pub loads: BTreeMap<u32, u32>,
 }
 
 impl Placed {
@@ -46,25 +50,26 @@ impl Placed {
 ///
 /// Each gets the best node that is left, in the order of the tasks; those with a preferred node come first.
 /// # Shape
-/// `elimination`: what remains before this decision. `added`: instances that the decision has added to nodes or removed from them,
-/// beyond those that the table counts.
+/// `elimination`: what remains before this decision. `added`: what the decision has added to nodes or removed from them, beyond what
+/// the table counts.
 pub fn place(
     table: &NodeTable,
     ranking: &Ranking<'_>,
     elimination: Elimination,
-    added: &BTreeMap<u32, i64>,
+    added: &Added,
     wants: &[Want],
 ) -> Placed {
     let mut search = Search::new(table, ranking, elimination, added, wants.len());
     let mut nodes = vec![None; wants.len()];
     for (node, want) in nodes.iter_mut().zip(wants) {
-        *node = want.preferred.filter(|preferred| search.take(*preferred));
+        *node = want.preferred.filter(|preferred| search.take_preferred(*preferred, want.keeps_load));
     }
     let open = nodes.iter_mut().zip(wants).filter(|(node, _)| node.is_none());
     for (node, want) in open {
         *node = search.best(want.avoided);
     }
-    Placed { nodes, elimination: search.finish() }
+    let loads = search.loads.clone();
+    Placed { nodes, elimination: search.finish(), loads }
 }
 
 /// The nodes that are left.
@@ -73,11 +78,14 @@ struct Search<'a> {
     ranking: &'a Ranking<'a>,
     elimination: Elimination,
     added: BTreeMap<u32, i64>,
+    /// Instances that the decision adds, as to capacities.
+    loads: BTreeMap<u32, u32>,
     counts_matter: bool,
     /// The best on top; none when every key is looked at for each task.
     heap: Option<BinaryHeap<Reverse<Key>>>,
-    chosen: RoaringBitmap,
     full: RoaringBitmap,
+    /// Nodes whose capacities leave no room for more than the decision has added.
+    loaded: RoaringBitmap,
 }
 
 impl<'a> Search<'a> {
@@ -85,21 +93,23 @@ impl<'a> Search<'a> {
         table: &'a NodeTable,
         ranking: &'a Ranking<'a>,
         mut elimination: Elimination,
-        added: &BTreeMap<u32, i64>,
+        added: &Added,
         task_count: usize,
     ) -> Self {
-        restore(table, &mut elimination, added);
+        restore(table, &mut elimination, &added.instances);
         let is_scan = task_count <= FEW && ranking.has_single_keys();
         let mut search = Self {
             table,
             ranking,
             elimination,
-            added: added.clone(),
+            added: added.instances.clone(),
+            loads: added.loads.clone(),
             counts_matter: ranking.depends_on_counts(),
             heap: None,
-            chosen: RoaringBitmap::new(),
             full: RoaringBitmap::new(),
+            loaded: RoaringBitmap::new(),
         };
+        added.loads.keys().for_each(|node| search.note_load(*node));
         if !is_scan {
             let keys = ranking.keys(&search.elimination.remaining).into_iter();
             search.heap = Some(keys.map(|(key, node)| Reverse(search.weighted(key, node))).collect());
@@ -126,17 +136,53 @@ impl<'a> Search<'a> {
         i64::from(self.table.own(node)) + self.added.get(&node).copied().unwrap_or(0)
     }
 
+    /// Takes room on a node, if it remains, or if only its capacities speak against it and a predecessor makes room.
+    fn take_preferred(&mut self, node: u32, keeps_load: bool) -> bool {
+        if !keeps_load {
+            return self.take(node);
+        }
+        let mut stages = self.elimination.stages.iter();
+        let capacity = stages.find(|stage| stage.constraint == Constraint::NodeCapacity);
+        let is_loaded =
+            self.loaded.contains(node) || capacity.is_some_and(|stage| stage.removed.contains(node));
+        if !(is_loaded || self.elimination.remaining.contains(node)) || self.is_full(node) {
+            return false;
+        }
+        self.count(node);
+        true
+    }
+
+    fn is_full(&self, node: u32) -> bool {
+        self.full.contains(node) && !self.loaded.contains(node)
+            || self.own(node) >= i64::from(self.table.max_per_node(node))
+    }
+
+    /// Notes whether the capacities of a node leave room for more than the decision has added.
+    fn note_load(&mut self, node: u32) {
+        if self.loads.get(&node).copied().unwrap_or(0) >= self.table.node(node).room_left() {
+            self.loaded.insert(node);
+            self.full.insert(node);
+        }
+    }
+
     /// Takes room on a node, if it remains.
     fn take(&mut self, node: u32) -> bool {
         if !self.elimination.remaining.contains(node) || self.full.contains(node) {
             return false;
         }
+        if self.table.node(node).room.is_some() {
+            *self.loads.entry(node).or_default() += 1;
+            self.note_load(node);
+        }
+        self.count(node);
+        true
+    }
+
+    fn count(&mut self, node: u32) {
         *self.added.entry(node).or_default() += 1;
-        self.chosen.insert(node);
         if self.own(node) >= i64::from(self.table.max_per_node(node)) {
             self.full.insert(node);
         }
-        true
     }
 
     /// Takes room on the best node.
@@ -202,6 +248,9 @@ impl<'a> Search<'a> {
     }
 
     fn finish(mut self) -> Elimination {
+        let has_place = |node: &u32| self.own(*node) < i64::from(self.table.max_per_node(*node));
+        let loaded: RoaringBitmap = self.loaded.iter().filter(has_place).collect();
+        self.elimination.remove(Constraint::NodeCapacity, &loaded);
         self.elimination.remove(Constraint::AlreadyChosen, &self.full);
         self.elimination
     }
@@ -224,6 +273,9 @@ fn restore(table: &NodeTable, elimination: &mut Elimination, added: &BTreeMap<u3
         }
         stage.removed -= &back;
         elimination.remaining |= back;
+        if let Some(loaded) = table.removed_by(Constraint::NodeCapacity) {
+            elimination.remove(Constraint::NodeCapacity, loaded);
+        }
     }
     elimination.stages.retain(|stage| !stage.removed.is_empty());
 }

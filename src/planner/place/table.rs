@@ -8,7 +8,7 @@ use evenkeel_ids::{GroupId, NodeId};
 use jiff::Timestamp;
 use roaring::RoaringBitmap;
 
-use super::{Constraint, NodeAffinity, SoftViolations};
+use super::{Constraint, NodeAffinity, NodeRoom, SoftViolations};
 use crate::{
     facts::{Availability, NodeMonitorState},
     report::{Blocked, FrozenLevel},
@@ -60,7 +60,7 @@ pub enum NodeState {
 }
 
 /// A node as to one workload unit.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct UnitNode {
     /// Its id.
     pub id: NodeId,
@@ -72,6 +72,8 @@ pub struct UnitNode {
     pub expression: Verdict,
     /// Whether the workloads on it are those that the unit wants beside it.
     pub affinity: NodeAffinity,
+    /// What its capacities leave; none when nothing limits the workload on it.
+    pub room: Option<Box<NodeRoom>>,
     /// Whether it is alive.
     pub state: NodeState,
     /// What its operator allows.
@@ -111,6 +113,7 @@ impl UnitNode {
             eligibility: Verdict::Passed,
             expression: Verdict::Passed,
             affinity: NodeAffinity::default(),
+            room: None,
             state: NodeState::Ready,
             availability: Availability::Active,
             frozen: None,
@@ -162,8 +165,19 @@ impl UnitNode {
             }
             Constraint::Blocklist => self.blocklisted.as_ref().map(ToString::to_string),
             Constraint::Affinity => self.affinity.hard.as_ref().map(|why| why.as_ref().to_owned()),
+            Constraint::NodeCapacity => self.room.as_ref().and_then(|room| room.objection(0)),
             Constraint::AlreadyChosen => None,
         }
+    }
+
+    /// Returns whether its tasks use more than it has.
+    pub fn has_surplus(&self) -> bool {
+        self.room.as_ref().is_some_and(|room| room.surplus.is_some())
+    }
+
+    /// Returns how many more instances of the workload the capacities of the node leave room for.
+    pub fn room_left(&self) -> u32 {
+        self.room.as_ref().map_or(u32::MAX, |room| room.instances())
     }
 
     fn unavailable(&self) -> Option<Blocked> {
@@ -186,6 +200,7 @@ impl UnitNode {
             Constraint::StartFailed => self.start_failed.is_some() || self.stop_failed.is_some(),
             Constraint::Blocklist => self.blocklisted.is_some(),
             Constraint::Affinity => self.affinity.hard.is_some(),
+            Constraint::NodeCapacity => self.room_left() == 0,
             Constraint::MaxPerNode | Constraint::AlreadyChosen => false,
         }
     }
@@ -240,6 +255,15 @@ impl NodeTable {
             self.nodes[number as usize] = node;
             self.index(number as usize);
             self.index_room(number);
+        }
+    }
+
+    /// Counts instances of the workload unit that came to a node, or left it, as to its capacities.
+    pub fn count_load(&mut self, node: &NodeId, by: i64) {
+        let Some(number) = self.number(node).filter(|_| by != 0) else { return };
+        if let Some(room) = &mut self.nodes[number as usize].room {
+            room.add(by);
+            self.index(number as usize);
         }
     }
 

@@ -36,7 +36,7 @@ fn order(placement: &PlacementRules, policy: &str, table: &NodeTable) -> Vec<Str
 fn put(table: &NodeTable, placement: &PlacementRules, wants: &[Want]) -> Placed {
     let unit_id = unit_id("w");
     let ranking = Ranking::new(placement, &unit_id, table);
-    place(table, &ranking, Elimination::of(table), &BTreeMap::new(), wants)
+    place(table, &ranking, Elimination::of(table), &Added::default(), wants)
 }
 
 /// A3-S1.
@@ -196,7 +196,7 @@ fn preferred_node_is_taken_if_it_remains_and_an_avoided_one_never() {
     let mut nodes = nodes(3);
     nodes[1].frozen = Some(FrozenLevel::Node);
     let table = NodeTable::new(nodes, 1);
-    let want = |preferred, avoided| Want { preferred, avoided };
+    let want = |preferred, avoided| Want { preferred, avoided, keeps_load: false };
     let wants = [want(None, Some(0)), want(Some(1), None), want(Some(0), None)];
     let placed = put(&table, &placement(NodeOrder::Listed), &wants);
     assert_eq!(placed.nodes, [Some(2), None, Some(0)]);

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use super::{TaskChange, UnitFacts, UnitPlan, plan_removal, plan_unit};
 use crate::{
     change::{Cause, GroupState, Step},
-    place::{EliminationReport, NodeTable},
+    place::{EliminationReport, NodeTable, loading_tasks},
     report::Blocked,
     supervise::UpdateStatus,
     workload::{DesiredState, Ending, Slot, SlotTasks, Slots, Task, TaskState, Workload},
@@ -226,7 +226,15 @@ impl Imagined {
             self.table.count_instance(node, true);
         }
         self.slot_of.insert(task.id.clone(), task.slot.clone());
-        self.slots.entry(task.slot.clone()).or_default().put(task);
+        let (slot, node) = (task.slot.clone(), task.node.clone());
+        let load = |tasks: &SlotTasks| node.as_ref().map_or(0, |node| i64::from(loading_tasks(tasks, node)));
+        let tasks = self.slots.entry(slot).or_default();
+        let before = load(tasks);
+        tasks.put(task);
+        let by = load(tasks) - before;
+        if let Some(node) = &node {
+            self.table.count_load(node, by);
+        }
     }
 
     fn change(&mut self, id: &TaskId, change: impl FnOnce(&mut Task, Timestamp)) {

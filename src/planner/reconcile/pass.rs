@@ -10,7 +10,7 @@ use crate::{
     change::{self, Cause, Change, Gate, GroupState, Permit, Step},
     claims::{Claim, Phase, Purpose, Scope},
     goal::{self, SlotCondition},
-    place::{Elimination, UnitNode},
+    place::{Elimination, UnitNode, loading_tasks},
     report::Blocked,
     stable_hash::stable_hash,
     supervise::{RestartVerdict, UpdateStatus, judge_restart},
@@ -29,6 +29,8 @@ pub(crate) struct UnitPass<'a> {
     pub versions: Versions,
     /// Instances added to nodes by this decision, or removed.
     pub added: BTreeMap<u32, i64>,
+    /// Instances that this decision adds to nodes, as to their capacities.
+    pub loads: BTreeMap<u32, u32>,
     /// Nodes that this decision marks as failed.
     pub failed_nodes: roaring::RoaringBitmap,
     /// Nodes that get no start from now on.
@@ -61,6 +63,7 @@ impl<'a> UnitPass<'a> {
             update: facts.update.clone(),
             versions: facts.workload.versions,
             added: BTreeMap::new(),
+            loads: BTreeMap::new(),
             failed_nodes: roaring::RoaringBitmap::new(),
             blocked_nodes: numbers.collect(),
             pending: Vec::new(),
@@ -149,7 +152,7 @@ impl<'a> UnitPass<'a> {
 
     /// Assigns a task to a node, to be started at the given time at the earliest.
     pub fn assign(&mut self, slot: &Slot, id: &TaskId, node: &NodeId, start_at: Timestamp) {
-        let now = self.now;
+        let (now, before) = (self.now, loading_tasks(self.tasks(slot), node));
         self.change(slot, id, |task| {
             if task.assign(node, now).is_ok() {
                 task.start_at = start_at;
@@ -158,6 +161,10 @@ impl<'a> UnitPass<'a> {
         // A task without a node is live, too.
         if let Some(number) = self.facts.table.number(node) {
             *self.added.entry(number).or_default() += 1;
+            if self.facts.table.node(number).room.is_some() {
+                let more = loading_tasks(self.tasks(slot), node).saturating_sub(before);
+                *self.loads.entry(number).or_default() += more;
+            }
         }
         self.starting.insert(slot.clone());
     }
@@ -296,14 +303,16 @@ impl<'a> UnitPass<'a> {
         }
     }
 
-    /// Lets the transaction test that nothing on the node of a placement must not be beside it.
+    /// Lets the transaction test that nothing on the node of a placement must not be beside it, and that nothing else has taken its room.
     pub fn stay_apart(&mut self, slot: &Slot, node: &NodeId, cause: Cause) {
         let partners = &self.facts.workload.placement.affinity.hard_anti;
-        if !partners.is_empty() {
+        let is_limited = self.facts.table.find(node).is_some_and(|row| row.room.is_some());
+        if !partners.is_empty() || is_limited {
             let change = Change::Start { node: node.clone() };
             let step = Step { unit_id: self.facts.unit_id.clone(), slot: slot.clone(), change, cause };
             let apart_from = partners.iter().cloned().collect();
-            self.keep(Permit { apart_from, ..Permit::new(&step) });
+            let counted_tasks = is_limited.then(BTreeSet::new);
+            self.keep(Permit { apart_from, counted_tasks, ..Permit::new(&step) });
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Source: orchestration B3 (scheduler), A1, A9.5 (ready period).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use evenkeel_ids::NodeId;
 use jiff::Timestamp;
@@ -11,7 +11,7 @@ use super::{UnitFacts, UnitPass, leaders_of};
 use crate::{
     change::{Cause, Change, Step},
     goal::{Leaders, StartMode},
-    place::{self, Constraint, Elimination, Placed, Ranking, Want},
+    place::{self, Added, Constraint, Elimination, Placed, Ranking, Want},
     report::Blocked,
     settings::UpdateOrder,
     usage::later,
@@ -56,14 +56,15 @@ impl<'a> UnitPass<'a> {
         let is_failed = |node: u32| self.failed_nodes.contains(node) || self.blocked_nodes.contains(node);
         let is_used = |node: u32, by: i64| by > 0 || (by < 0 && !is_failed(node));
         let added = self.added.iter().filter(|(node, by)| is_used(**node, **by));
-        let added: BTreeMap<u32, i64> = added.map(|(node, by)| (*node, *by)).collect();
+        let instances = added.map(|(node, by)| (*node, *by)).collect();
+        let added = Added { instances, loads: self.loads.clone() };
         place::place(self.facts.table, &self.ranking(), elimination, &added, wants)
     }
 
     /// Returns the best node for one more task, other than `avoided`.
     pub fn candidate(&mut self, avoided: Option<&NodeId>) -> Option<NodeId> {
         let avoided = avoided.and_then(|node| self.facts.table.number(node));
-        let placed = self.place(&[Want { preferred: None, avoided }]);
+        let placed = self.place(&[Want { avoided, ..Want::default() }]);
         let node = placed.nodes.into_iter().flatten().next()?;
         Some(self.facts.table.node(node).id.clone())
     }
@@ -183,7 +184,9 @@ fn want(pass: &UnitPass<'_>, task: &Task) -> Want {
     let stays =
         task.cause.is_update() || task.cause == Cause::TaskFailed && pass.facts.workload.goal.is_sticky;
     let last = earlier().find_map(|one| one.node.as_ref()).filter(|_| stays);
-    Want { preferred: last.and_then(number), avoided: live.and_then(number) }
+    let is_leaving = |one: &&Task| !one.is_wanted() && !one.state.is_ended() && one.node.as_ref() == last;
+    let keeps_load = last.is_some() && earlier().any(|one| is_leaving(&one));
+    Want { preferred: last.and_then(number), avoided: live.and_then(number), keeps_load }
 }
 
 /// Another node than before waits for the ready period, in which a better one may appear.

@@ -124,7 +124,9 @@ fn trouble(pass: &UnitPass<'_>, task: &Task) -> Option<Trouble> {
     if pass.contested.contains(&task.id) {
         return Some(Trouble::Contested);
     }
-    let is_violating = is_moving && (!node.expression.is_passed() || has_bad_neighbors) && !node.is_pinned;
+    let is_surplus = node.room.as_ref().is_some_and(|room| room.surplus.as_ref() == Some(&task.id));
+    let is_unfit = !node.expression.is_passed() || has_bad_neighbors || is_surplus;
+    let is_violating = is_moving && is_unfit && !node.is_pinned;
     (!node.is_member || is_violating).then_some(Trouble::Misplaced)
 }
 

@@ -73,6 +73,7 @@ pub fn unit_node(
         eligibility: eligibility(model, id, choice),
         expression: expression(model, workload, unit_id, record),
         affinity: model.affinity_on(workload, id, now),
+        room: model.room_on(workload, record),
         state: state(model, id, now),
         availability: record.facts.availability,
         frozen,

@@ -16,7 +16,7 @@ use crate::{
     goal::StartMode,
     model::{Model, UnitRecord},
     place::{
-        Constraint, EliminatedNode, Elimination, NodeTable, Ranking, UnplacedCause, Want, cause,
+        Added, Constraint, EliminatedNode, Elimination, NodeTable, Ranking, UnplacedCause, Want, cause,
         explain_node, place,
     },
     report::{Blocked, FrozenLevel},
@@ -172,7 +172,7 @@ impl<'a> Explainer<'a> {
         if missing > 0 && !self.workload.goal.is_per_node() {
             let ranking = Ranking::new(&self.workload.placement, self.question.part, self.table);
             let wants = vec![Want::default(); missing as usize];
-            let placed = place(self.table, &ranking, elimination, &BTreeMap::new(), &wants);
+            let placed = place(self.table, &ranking, elimination, &Added::default(), &wants);
             let new: Vec<u32> = placed.nodes.into_iter().flatten().collect();
             let mut elimination = placed.elimination;
             // A node that is chosen is not one that was removed.

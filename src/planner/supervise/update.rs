@@ -382,6 +382,9 @@ fn replace(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause) -> Option<TaskId>
         Slot::Node(node) => Some(node.clone()),
         Slot::Number(_) => destination,
     };
+    if let Some(node) = on_node.as_ref().filter(|_| order == UpdateOrder::StartFirst) {
+        pass.stay_apart(slot, node, cause);
+    }
     Some(pass.create(slot, target(pass), cause, on_node.as_ref()))
 }
 
@@ -416,7 +419,8 @@ fn start_first(
         let fits = table.number(&node.id).is_some_and(|number| {
             let constraints = Constraint::OF_NODES.into_iter().filter(|one| *one != Constraint::MaxPerNode);
             let mut removed = constraints.filter_map(|constraint| table.removed_by(constraint));
-            !removed.any(|nodes| nodes.contains(number))
+            let added = pass.loads.get(&number).copied().unwrap_or(0);
+            !removed.any(|nodes| nodes.contains(number)) && added < node.room_left()
         });
         if fits {
             return (UpdateOrder::StartFirst, Some(node.id.clone()));

@@ -44,6 +44,7 @@ impl Workload {
             scope: scope(policy, &document.scope),
             versions,
             placement: placement(policy, document),
+            loads: document.loads.clone(),
             parents: Dependency::list(policy, &document.parents),
             children: Dependency::list(policy, &document.children),
             restart: document.restart,

@@ -3,7 +3,7 @@
 //! Source: orchestration 1.2; engine 3.
 
 use evenkeel_domain::{
-    orchestration::{OnViolation, Orchestration, Restart},
+    orchestration::{OnViolation, Orchestration, Restart, capacity::Amounts},
     policy::expression::Expression,
 };
 use evenkeel_ids::{NodeId, PolicyId};
@@ -28,6 +28,8 @@ pub struct Workload {
     pub versions: Versions,
     /// Where instances go.
     pub placement: PlacementRules,
+    /// What one instance uses of its node.
+    pub loads: Amounts,
     /// What must be up before an instance starts.
     pub parents: Vec<Dependency>,
     /// What must be down before an instance is stopped.

@@ -1,7 +1,10 @@
-//! The object `orchestration` of a node: whether services are placed on it, and whether it is frozen.
+//! The object `orchestration` of a node: whether services are placed on it, whether it is frozen, and what they may use of it.
 //!
-//! Source: orchestration 1.7, A12, B9.
+//! Source: orchestration 1.7, A12, B9, D7.
 
+use std::collections::BTreeMap;
+
+use evenkeel_domain::orchestration::capacity::{Amounts, readable_amounts, take_amounts};
 use evenkeel_domain::orchestration::object::{Members, MembersError, Object};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
@@ -10,8 +13,8 @@ use utoipa::ToSchema;
 use super::node_report::NodeReportResponse;
 
 const SPEC: Members = Members {
-    known: &["availability", "frozen"],
-    unsupported: &["faultDomain", "upgradeDomain", "capacities"],
+    known: &["availability", "frozen", "capacities"],
+    unsupported: &["faultDomain", "upgradeDomain"],
 };
 
 /// Whether services are placed on a node, and whether those that run there stay.
@@ -55,7 +58,7 @@ impl From<Value> for Availability {
 }
 
 /// What the operator of a node asks of the engine; what is left out, or cannot be read, is as if nobody had asked.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct NodeOrchestration {
     /// Whether services are placed on the node.
@@ -64,6 +67,16 @@ pub struct NodeOrchestration {
     /// True when nothing starts, stops or moves there by itself; left out when it is not frozen.
     #[serde(deserialize_with = "true_or_else", skip_serializing_if = "std::ops::Not::not")]
     pub frozen: bool,
+    /// What instances may use of the node, by name; what is not named is unlimited, but for `memoryMb` and `cpuMilli`, which the
+    /// properties of the node say.
+    #[serde(deserialize_with = "amounts_or_none", skip_serializing_if = "BTreeMap::is_empty")]
+    #[schema(required = false)]
+    pub capacities: Amounts,
+}
+
+/// What cannot be read, because another version wrote it, is left out.
+fn amounts_or_none<'de, D: Deserializer<'de>>(value: D) -> Result<Amounts, D::Error> {
+    Ok(readable_amounts(&Value::deserialize(value)?))
 }
 
 /// What cannot be read, because another version wrote it, is false.
@@ -92,7 +105,7 @@ pub struct NodeOrchestrationResponse {
 }
 
 /// Replaces what the operator of a node asks of the engine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(try_from = "Value", deny_unknown_fields)]
 pub struct PutNodeOrchestration {
     /// Whether services are placed on the node.
@@ -100,10 +113,13 @@ pub struct PutNodeOrchestration {
     /// Whether the node is frozen.
     #[schema(required = false)]
     pub frozen: bool,
+    /// What instances may use of the node, by name.
+    #[schema(required = false)]
+    pub capacities: Amounts,
 }
 
 /// Changes what the operator of a node asks of the engine.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(try_from = "Value", deny_unknown_fields)]
 pub struct PatchNodeOrchestration {
     /// Whether services are placed on the node.
@@ -112,6 +128,9 @@ pub struct PatchNodeOrchestration {
     /// Whether the node is frozen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frozen: Option<bool>,
+    /// What instances may use of the node, by name; all amounts are replaced.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacities: Option<Amounts>,
 }
 
 impl PatchNodeOrchestration {
@@ -133,9 +152,10 @@ impl TryFrom<Value> for PatchNodeOrchestration {
 
     fn try_from(value: Value) -> Result<Self, MembersError> {
         let mut spec = Object::open(String::new(), value, &SPEC)?;
-        let change = Self { availability: word(&mut spec)?, frozen: spec.boolean("frozen")? };
+        let capacities = take_amounts(&mut spec, "capacities")?;
+        let change = Self { availability: word(&mut spec)?, frozen: spec.boolean("frozen")?, capacities };
         if change == Self::default() {
-            return Err(spec.broken("availability", "or frozen must be given"));
+            return Err(spec.broken("availability", "or frozen or capacities must be given"));
         }
         Ok(change)
     }
@@ -152,7 +172,8 @@ impl TryFrom<Value> for PutNodeOrchestration {
         let mut spec = Object::open(String::new(), value, &SPEC)?;
         let availability = word(&mut spec)?
             .ok_or_else(|| spec.broken("availability", "must be given: active, pause or drain"))?;
-        Ok(Self { availability, frozen: spec.boolean("frozen")?.unwrap_or_default() })
+        let capacities = take_amounts(&mut spec, "capacities")?.unwrap_or_default();
+        Ok(Self { availability, frozen: spec.boolean("frozen")?.unwrap_or_default(), capacities })
     }
 }
 
@@ -175,7 +196,15 @@ mod tests {
             (json!({"availability": "drain", "frozen": 1}), "frozen must be true or false"),
             (json!({"faultDomain": "fd:/a"}), "faultDomain is not supported"),
             (json!({"upgradeDomain": "a"}), "upgradeDomain is not supported"),
-            (json!({"capacities": {}}), "capacities is not supported"),
+            (json!({"capacities": [1]}), "capacities must be an object"),
+            (
+                json!({"capacities": {"memoryMb": 9_223_372_036_854_775_808_u64}}),
+                "capacities.memoryMb must be a number from 0 to 1000000000000",
+            ),
+            (
+                json!({"capacities": {"a b": 1}}),
+                "capacities.a b must be a name of 1 to 64 letters, digits and _",
+            ),
             (json!({"availabilty": "drain"}), "availabilty is not known; availability was probably meant"),
             (json!({"colour": 1}), "colour is not known"),
         ] {
@@ -193,7 +222,7 @@ mod tests {
             assert_eq!(read.availability, availability);
             assert_eq!(
                 serde_json::from_value::<NodeOrchestration>(written).unwrap(),
-                NodeOrchestration { availability, frozen: false }
+                NodeOrchestration { availability, ..NodeOrchestration::default() }
             );
         }
     }
@@ -204,14 +233,14 @@ mod tests {
             |value: Value| PatchNodeOrchestration::try_from(value).map_err(|error| error.to_string());
         assert_eq!(change(json!({"frozen": true})), Ok(PatchNodeOrchestration::frozen(true)));
         let drain = PatchNodeOrchestration::availability(Availability::Drain);
-        assert_eq!(change(json!({"availability": "drain"})), Ok(drain));
+        assert_eq!(change(json!({"availability": "drain"})), Ok(drain.clone()));
         assert_eq!(serde_json::to_value(drain).unwrap(), json!({"availability": "drain"}));
         for value in [json!({}), json!({"frozen": null})] {
-            assert_eq!(change(value), Err("availability or frozen must be given".to_owned()));
+            assert_eq!(change(value), Err("availability or frozen or capacities must be given".to_owned()));
         }
         let frozen: NodeOrchestration =
             serde_json::from_value(json!({"availability": "active", "frozen": true})).unwrap();
-        assert_eq!(frozen.unless_default(), Some(frozen));
+        assert_eq!(frozen.clone().unless_default(), Some(frozen));
     }
 
     #[test]

@@ -98,7 +98,10 @@ async fn settings_that_cannot_be_honoured_are_refused_by_name_and_change_nothing
             "orchestration.parents must name policies of the organization",
         ),
         (json!({"healthPolicy": {}}), "orchestration.healthPolicy is not supported"),
-        (json!({"mode": "replicated", "loads": {"memoryMb": 1}}), "orchestration.loads is not supported"),
+        (
+            json!({"loads": {"memoryMb": 1e300}}),
+            "orchestration.loads.memoryMb must be a number from 0 to 1000000000000",
+        ),
         (json!([1]), "orchestration must be an object"),
         (json!("global"), "orchestration must be an object"),
     ] {

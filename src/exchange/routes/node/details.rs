@@ -111,7 +111,7 @@ fn shape(exchange: &Exchange, row: NodeDetailsRow) -> NodeDetails {
         ha_group: row.ha_group,
         cluster_namespace: unless_empty(row.cluster_namespace),
         is_namespace_scoped: row.is_namespace_scoped,
-        orchestration: shown_orchestration(&row.availability, row.is_frozen),
+        orchestration: shown_orchestration(&row.availability, row.is_frozen, row.capacities.as_ref()),
     }
 }
 

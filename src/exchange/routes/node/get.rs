@@ -162,7 +162,7 @@ fn response(exchange: &Exchange, row: NodeRow) -> NodeResponse {
         last_updated: wire_time(row.updated_at),
         cluster_namespace: row.cluster_namespace,
         is_namespace_scoped: row.is_namespace_scoped,
-        orchestration: shown_orchestration(&row.availability, row.is_frozen),
+        orchestration: shown_orchestration(&row.availability, row.is_frozen, row.capacities.as_ref()),
         agent_state: AgentState::of_word(&row.agent_state).unless_running(),
         orchestration_status: shown_status(&row.monitor_state, row.monitor_state_since, row.compat_version),
     }

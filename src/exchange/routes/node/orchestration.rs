@@ -1,13 +1,16 @@
-//! Whether services are placed on a node, and whether it is frozen, as its operator wants it.
+//! Whether services are placed on a node, whether it is frozen, and what they may use of it, as its operator wants it.
 //!
-//! Source: orchestration 1.7, A12, B9.
+//! Source: orchestration 1.7, A12, B9, D7.
 use axum::Json;
 use evenkeel_access::{Permission, right};
+use evenkeel_domain::orchestration::capacity::readable_amounts;
 use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::{node, node_report};
 use evenkeel_wire::exchange::node_orchestration::{
     Availability, NodeOrchestration, NodeOrchestrationResponse, PatchNodeOrchestration, PutNodeOrchestration,
 };
+
+use serde_json::{Value, json};
 
 use super::report::shown_report;
 use super::{missing_node, node_change};
@@ -62,12 +65,17 @@ pub(super) fn operations() -> Vec<Operation> {
 }
 
 /// The object as it is shown with its node; none for a node that is active, so that its answer is that of the reference.
-pub(super) fn shown_orchestration(availability: &str, frozen: bool) -> Option<NodeOrchestration> {
-    spec(availability, frozen).unless_default()
+pub(super) fn shown_orchestration(
+    availability: &str,
+    frozen: bool,
+    capacities: Option<&Value>,
+) -> Option<NodeOrchestration> {
+    spec(availability, frozen, capacities).unless_default()
 }
 
-fn spec(availability: &str, frozen: bool) -> NodeOrchestration {
-    NodeOrchestration { availability: Availability::of_word(availability), frozen }
+fn spec(availability: &str, frozen: bool, capacities: Option<&Value>) -> NodeOrchestration {
+    let capacities = capacities.map(readable_amounts).unwrap_or_default();
+    NodeOrchestration { availability: Availability::of_word(availability), frozen, capacities }
 }
 
 async fn get_orchestration(
@@ -82,7 +90,7 @@ async fn get_orchestration(
         .read(async |connection| node_report::find_report(connection, &org, &id).await)
         .await?
         .ok_or_else(|| ApiError::not_found("not found"))?;
-    let spec = spec(&row.availability, row.is_frozen);
+    let spec = spec(&row.availability, row.is_frozen, row.capacities.as_ref());
     Ok(Json(NodeOrchestrationResponse { spec, status: shown_report(&exchange, &org, &id, row)? }))
 }
 
@@ -93,8 +101,11 @@ async fn replace_orchestration(
     permission: Write,
     Body(request): Body<PutNodeOrchestration>,
 ) -> Result<Created, ApiError> {
-    let change =
-        PatchNodeOrchestration { availability: Some(request.availability), frozen: Some(request.frozen) };
+    let change = PatchNodeOrchestration {
+        availability: Some(request.availability),
+        frozen: Some(request.frozen),
+        capacities: Some(request.capacities),
+    };
     set_orchestration(op, permission, change).await
 }
 
@@ -132,7 +143,8 @@ async fn set_orchestration(
     change: PatchNodeOrchestration,
 ) -> Result<Created, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
-    let values = (change.availability.map(Availability::word), change.frozen);
+    let capacities = change.capacities.as_ref().map(|amounts| json!(amounts));
+    let values = (change.availability.map(Availability::word), change.frozen, capacities.as_ref());
     op.write(&permission, "node_orchestration.replace", async |mut tx| {
         if !node::set_orchestration(&mut tx, org, id, values, exchange.now()).await? {
             return Err(missing_node(org, id));
@@ -140,11 +152,15 @@ async fn set_orchestration(
         tx.finish([node_change(org, id, "node", "modified")])
     })
     .await?;
-    let frozen = match change {
+    let frozen = match &change {
         PatchNodeOrchestration { frozen: Some(true), .. } => Some(format!("node '{org}/{id}' is frozen")),
-        PatchNodeOrchestration { availability: None, .. } => Some(format!("node '{org}/{id}' is not frozen")),
+        PatchNodeOrchestration { frozen: Some(false), availability: None, .. } => {
+            Some(format!("node '{org}/{id}' is not frozen"))
+        }
         _ => None,
     };
     let availability = values.0.map(|word| format!("availability of node '{org}/{id}' is {word}"));
-    Ok(created(availability.into_iter().chain(frozen).collect::<Vec<_>>().join("; ")))
+    let capacities = capacities.filter(|_| change.frozen.is_none() || change.availability.is_none());
+    let capacities = capacities.map(|_| format!("capacities of node '{org}/{id}' are set"));
+    Ok(created(availability.into_iter().chain(frozen).chain(capacities).collect::<Vec<_>>().join("; ")))
 }

@@ -225,6 +225,7 @@ fn row(wanted: &Wanted<'_>, existing: Option<NodeRow>) -> Result<NodeRow, ApiErr
         monitor_state_since: None,
         compat_version: None,
         is_frozen: existing.as_ref().is_some_and(|existing| existing.is_frozen),
+        capacities: existing.as_ref().and_then(|existing| existing.capacities.clone()),
         availability: existing
             .map_or_else(|| Availability::default().word().to_owned(), |existing| existing.availability),
     })

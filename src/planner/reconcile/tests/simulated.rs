@@ -438,7 +438,13 @@ impl World {
             let tasks = wanted.map(|task| task.id.clone()).chain(created).collect();
             let neighbors = permit.step.node().and_then(|node| self.neighbors.get(node)).cloned();
             let neighbors = neighbors.unwrap_or_default();
-            let rows = CommittedRows { claims: self.claims.clone(), tickets, tasks, neighbors };
+            let rows = CommittedRows {
+                claims: self.claims.clone(),
+                tickets,
+                tasks,
+                neighbors,
+                ..CommittedRows::default()
+            };
             assert_eq!(permit.check(&rows), Ok(()), "{permit:#?}");
             if let Some(claim) = &permit.claim {
                 let claim = self.claim(&claim.node);

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use evenkeel_ids::NodeId;
 
 use super::simulated::World;
+use crate::place::Added;
 use crate::{
     blocklist::BlocklistNews,
     fixture::at,
@@ -48,7 +49,7 @@ fn ten_thousand_replicas_are_placed_on_ten_thousand_nodes() {
     let ranking = Ranking::new(&world.workload.placement, &world.unit_id, &table);
     let wants = vec![Want::default(); 10_000];
     let placed = timed("placing 10,000 replicas", Duration::from_millis(500), || {
-        place(&table, &ranking, Elimination::of(&table), &std::collections::BTreeMap::new(), &wants)
+        place(&table, &ranking, Elimination::of(&table), &Added::default(), &wants)
     });
     assert_eq!(placed.count(), 10_000);
     let found = timed("explaining one", Duration::from_millis(5), || {
@@ -69,7 +70,7 @@ fn soft_affinity_of_ten_thousand_nodes_costs_little() {
     for (count, limit) in [(1, 20), (10_000, 500)] {
         let wants = vec![Want::default(); count];
         let placed = timed("placing by soft affinity", Duration::from_millis(limit), || {
-            place(&table, &ranking, Elimination::of(&table), &std::collections::BTreeMap::new(), &wants)
+            place(&table, &ranking, Elimination::of(&table), &Added::default(), &wants)
         });
         assert_eq!(placed.count(), count as u32);
     }

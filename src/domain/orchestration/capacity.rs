@@ -1,0 +1,61 @@
+//! Amounts of what nodes have and instances use: `capacities` of a node, `loads` of a workload.
+//!
+//! Source: orchestration 1.2, 1.7, D7.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::object::{MembersError, Object};
+
+/// Most entries of a map.
+const MAX_ENTRIES: usize = 100;
+/// Largest amount; sums of amounts up to it are exact.
+const MAX_AMOUNT: f64 = 1e12;
+
+/// Amounts by the name of what they measure, such as `memoryMb`.
+pub type Amounts = BTreeMap<String, f64>;
+
+/// Takes a map of amounts out of an object; none when the member is not given.
+///
+/// # Errors
+/// The first name or amount that breaks a rule, with its path.
+pub fn take_amounts(object: &mut Object, member: &str) -> Result<Option<Amounts>, MembersError> {
+    let entries = match object.take(member) {
+        None => return Ok(None),
+        Some(Value::Object(entries)) if entries.len() <= MAX_ENTRIES => entries,
+        Some(Value::Object(_)) => {
+            return Err(object.broken(member, &format!("must hold at most {MAX_ENTRIES} names")));
+        }
+        Some(_) => return Err(object.broken(member, "must be an object")),
+    };
+    let mut amounts = BTreeMap::new();
+    for (name, value) in entries {
+        let path = format!("{member}.{}", name.chars().take(64).collect::<String>());
+        if !is_metric(&name) {
+            return Err(object.broken_at(&path, "must be a name of 1 to 64 letters, digits and _"));
+        }
+        let amount = value.as_f64().filter(|amount| (0.0..=MAX_AMOUNT).contains(amount));
+        let amount = amount
+            .ok_or_else(|| object.broken_at(&path, &format!("must be a number from 0 to {MAX_AMOUNT}")))?;
+        amounts.insert(name, amount);
+    }
+    Ok(Some(amounts))
+}
+
+/// Returns the amounts of a document that can be read; those of another version are left out.
+pub fn readable_amounts(document: &Value) -> Amounts {
+    let entries = document.as_object().into_iter().flatten().take(MAX_ENTRIES);
+    let readable = entries.filter(|(name, _)| is_metric(name)).filter_map(|(name, value)| {
+        let amount = value.as_f64().filter(|amount| (0.0..=MAX_AMOUNT).contains(amount))?;
+        Some((name.clone(), amount))
+    });
+    readable.collect()
+}
+
+/// Returns whether a text is the name of a capacity: `[A-Za-z][A-Za-z0-9_]{0,63}`.
+fn is_metric(name: &str) -> bool {
+    name.len() <= 64
+        && name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}

@@ -1,0 +1,138 @@
+//! Workloads that share what nodes have: D7, D3.
+
+use serde_json::{Value, json};
+
+use super::fleet::{Fleet, node};
+use crate::{
+    place::Constraint,
+    status::{Question, explain_part},
+};
+
+fn replicated(replicas: u32, memory: u32) -> Value {
+    json!({"mode": "replicated", "replicas": replicas, "maxPerNode": 5, "loads": {"memoryMb": memory}})
+}
+
+/// A fleet whose nodes have so much memory.
+fn fleet(names: &[&str], memory: f64) -> Fleet {
+    let mut fleet = Fleet::new(names);
+    names.iter().for_each(|name| set_memory(&mut fleet, name, memory));
+    fleet
+}
+
+fn set_memory(fleet: &mut Fleet, name: &str, memory: f64) {
+    fleet.put_node(name, |facts| {
+        facts.capacities.insert("memoryMb".into(), memory);
+    });
+}
+
+fn running_count(fleet: &Fleet, policy: &str) -> usize {
+    let of_policy = fleet.tasks().into_iter().filter(|task| task.unit_id.policy.name() == policy);
+    of_policy.filter(|task| task.is_wanted() && task.is_running()).count()
+}
+
+/// Returns the memory that tasks use on a node.
+fn used(fleet: &Fleet, name: &str, loads: &[(&str, u32)]) -> u32 {
+    let there = fleet.tasks().into_iter().filter(|task| !task.state.is_ended());
+    let there = there.filter(|task| task.node == Some(node(name)));
+    let load = |policy: &str| loads.iter().find(|(name, _)| *name == policy).map_or(0, |(_, load)| *load);
+    there.map(|task| load(task.unit_id.policy.name())).sum()
+}
+
+fn reasons(fleet: &Fleet, policy: &str) -> Vec<String> {
+    let question = Question { part: &Fleet::unit_id(policy), node: None, is_complete: false, now: fleet.now };
+    let explained = explain_part(&fleet.model, question).expect("the workload unit exists");
+    let of_capacity =
+        explained.sequence.into_iter().filter(|stage| stage.constraint == Constraint::NodeCapacity);
+    of_capacity.flat_map(|stage| stage.eliminated).map(|one| format!("{} {}", one.node, one.reason)).collect()
+}
+
+#[test]
+fn instances_beyond_the_capacity_stay_unplaced_with_the_sum() {
+    let mut fleet = fleet(&["n1"], 800.0);
+    fleet.put_policy("w", replicated(3, 400));
+    fleet.run(10);
+    assert_eq!(running_count(&fleet, "w"), 2, "{:#?}", fleet.tasks());
+    assert_eq!(reasons(&fleet, "w"), ["o/n1 memoryMb 800+400 > 800"]);
+    assert!(fleet.has_event("placement.unplaced"));
+    set_memory(&mut fleet, "n1", 1_200.0);
+    fleet.run(10);
+    assert_eq!(running_count(&fleet, "w"), 3, "the third one takes the room at once");
+}
+
+#[test]
+fn workloads_share_the_capacity_of_a_node() {
+    let mut fleet = fleet(&["n1", "n2"], 512.0);
+    fleet.put_policy("a", replicated(2, 300));
+    fleet.run(10);
+    fleet.put_policy("b", replicated(1, 256));
+    fleet.run(10);
+    assert_eq!((fleet.running("a").as_str(), running_count(&fleet, "b")), ("n1 n2", 0));
+    assert_eq!(reasons(&fleet, "b"), ["o/n1 memoryMb 300+256 > 512", "o/n2 memoryMb 300+256 > 512"]);
+    fleet.remove_policy("a");
+    let loads = [("a", 300), ("b", 256)];
+    fleet.run_until(60, |fleet| {
+        assert!(["n1", "n2"].iter().all(|name| used(fleet, name, &loads) <= 512), "{:#?}", fleet.tasks());
+        running_count(fleet, "b") == 1
+    });
+}
+
+#[test]
+fn new_version_takes_over_the_room_of_the_one_that_stops() {
+    let mut fleet = fleet(&["n1", "n2"], 500.0);
+    fleet.put_policy("w", replicated(2, 400));
+    fleet.run(10);
+    fleet.put_version("w", "2.0.0", replicated(2, 400));
+    let is_updated = |fleet: &Fleet| {
+        let tasks = fleet.tasks();
+        let new = tasks.iter().filter(|task| task.is_wanted() && task.is_running() && task.spec.number == 2);
+        new.count() == 2
+    };
+    fleet.run_until(120, is_updated);
+    assert_eq!(fleet.running("w"), "n1 n2");
+}
+
+/// D7-S5.
+#[test]
+fn d7_s5_instance_moves_off_a_node_with_too_little_left() {
+    let mut fleet = fleet(&["n1"], 1_000.0);
+    fleet.put_policy("w", replicated(2, 400));
+    fleet.run(10);
+    assert_eq!((fleet.running("w").as_str(), running_count(&fleet, "w")), ("n1", 2));
+    fleet.put_node("n2", |facts| {
+        facts.capacities.insert("memoryMb".into(), 500.0);
+    });
+    let facts = crate::facts::NodePolicyFacts {
+        policy: evenkeel_domain::policy::ExternalPolicy::default(),
+        last_updated: None,
+    };
+    let joined = crate::event::Event::NodePolicyChanged { node: node("n2"), policy: Some(Box::new(facts)) };
+    fleet.handle(&joined);
+    fleet.run(5);
+    set_memory(&mut fleet, "n1", 500.0);
+    fleet.run_until(60, |fleet| fleet.running("w") == "n1 n2" && used(fleet, "n1", &[("w", 400)]) == 400);
+    fleet.run(30);
+    assert_eq!(
+        (fleet.running("w").as_str(), running_count(&fleet, "w")),
+        ("n1 n2", 2),
+        "nothing moves again"
+    );
+}
+
+/// P-S1 without a buffer: a node that cannot hold both lets the old instance stop first.
+#[test]
+fn start_first_degrades_to_stop_first_when_no_node_has_room_for_both() {
+    let document = || {
+        let mut document = replicated(1, 400);
+        document["update"] = json!({"order": "start-first"});
+        document
+    };
+    let mut fleet = fleet(&["n1"], 500.0);
+    fleet.put_policy("w", document());
+    fleet.run(10);
+    fleet.put_version("w", "2.0.0", document());
+    fleet.run_until(120, |fleet| {
+        assert!(used(fleet, "n1", &[("w", 400)]) <= 800);
+        fleet.tasks().iter().any(|task| task.is_wanted() && task.is_running() && task.spec.number == 2)
+    });
+    assert!(fleet.has_event("update.order-degraded"));
+}

@@ -1,0 +1,134 @@
+//! The capacities of nodes, and what the tasks on them use.
+//!
+//! A change of one task costs one row of each workload unit whose instances use capacities and that has the node. Source: orchestration 1.7,
+//! D7.
+
+use std::collections::BTreeSet;
+
+use evenkeel_domain::orchestration::capacity::Amounts;
+use evenkeel_ids::{NodeId, PolicyId, TaskId};
+
+use super::{Model, NodeRecord};
+use crate::{
+    place::{Metric, NodeRoom, loading_tasks},
+    workload::{Slot, SlotTasks, UnitId, Workload},
+};
+
+/// Capacities that a node without its own has by a property: the name, the property, and what one of it is.
+const BY_PROPERTY: [(&str, &str, f64); 2] =
+    [("memoryMb", "openhorizon.memory", 1.0), ("cpuMilli", "openhorizon.cpu", 1000.0)];
+
+impl Model {
+    /// Returns what the capacities of a node leave for instances of a workload; none when nothing limits it there.
+    pub(crate) fn room_on(&self, workload: &Workload, record: &NodeRecord) -> Option<Box<NodeRoom>> {
+        if workload.loads.is_empty() {
+            return None;
+        }
+        let node = &record.facts.id;
+        let limited = workload.loads.iter().filter_map(|(name, load)| {
+            let capacity = capacity(record, name)?;
+            let used = self.used(node, name, false);
+            Some(Metric { name: name.as_str().into(), used, load: *load, capacity })
+        });
+        let metrics: Vec<Metric> = limited.collect();
+        let over = metrics.iter().find(|one| self.used(node, &one.name, true) > one.capacity);
+        let surplus = over.and_then(|one| self.largest(node, &one.name));
+        (!metrics.is_empty()).then(|| Box::new(NodeRoom { metrics, surplus }))
+    }
+
+    /// Returns what tasks use of one capacity of a node; `only_wanted`: those that are to stop are left out.
+    fn used(&self, node: &NodeId, metric: &str, only_wanted: bool) -> f64 {
+        let policies: BTreeSet<&PolicyId> = self.engine.pairs_of(node).map(|(_, policy)| policy).collect();
+        let of_policy = |policy: &PolicyId| {
+            let load = self.loads_of(policy)?.get(metric).copied()?;
+            let slots: BTreeSet<_> = self
+                .engine
+                .tasks_on(node, policy)
+                .filter(|task| !task.state.is_ended() && (task.is_wanted() || !only_wanted))
+                .map(|task| (&task.unit_id, &task.slot))
+                .collect();
+            let count_of = |(unit_id, slot): (&UnitId, &Slot)| match self.workload_unit(unit_id) {
+                Some(unit) if !only_wanted => loading_tasks(unit.tasks(slot), node),
+                _ => 1,
+            };
+            let count: u32 = slots.into_iter().map(count_of).sum();
+            Some(load * f64::from(count))
+        };
+        policies.into_iter().filter_map(of_policy).sum()
+    }
+
+    /// Returns the wanted task on a node that uses most of a capacity.
+    fn largest(&self, node: &NodeId, metric: &str) -> Option<TaskId> {
+        let tasks = self.tasks_of(node).filter(|task| task.is_live());
+        let using = tasks.filter_map(|task| {
+            let load =
+                self.loads_of(&task.unit_id.policy)?.get(metric).copied().filter(|load| *load > 0.0)?;
+            Some((load, &task.id))
+        });
+        using
+            .max_by(|one, other| one.0.total_cmp(&other.0).then(other.1.cmp(one.1)))
+            .map(|(_, id)| id.clone())
+    }
+
+    fn loads_of(&self, policy: &PolicyId) -> Option<&Amounts> {
+        self.engine.workloads.get(policy).map(|known| &known.loads)
+    }
+
+    /// Notes what an instance of a workload uses now, and the nodes on which that differs from before.
+    pub(super) fn note_loads(&mut self, policy: &PolicyId) {
+        let uses = self.loads_of(policy).is_some_and(|loads| !loads.is_empty());
+        let has_used = self.engine.limited.contains(policy);
+        if uses {
+            self.engine.limited.insert(policy.clone());
+        } else {
+            self.engine.limited.remove(policy);
+        }
+        if uses || has_used {
+            let units = self.engine.units_of(policy);
+            let tasks = units.flat_map(|(_, unit)| unit.slots.values().flat_map(SlotTasks::iter));
+            let nodes: Vec<NodeId> = tasks.filter_map(|task| task.node.clone()).collect();
+            self.engine.loaded_nodes.extend(nodes);
+        }
+    }
+
+    /// Brings the room of nodes up to date on which tasks changed, and what that concerns.
+    pub(super) fn refresh_room(&mut self) {
+        for node in std::mem::take(&mut self.engine.loaded_nodes) {
+            let Some(record) = self.nodes.get(&node) else { continue };
+            let units = self.engine.limited.iter().flat_map(|policy| self.engine.units_of(policy));
+            let mut changed = Vec::new();
+            for (unit_id, unit) in units {
+                let (Some(workload), Some(row)) = (self.workload_of(&unit_id.policy), unit.table.find(&node))
+                else {
+                    continue;
+                };
+                let room = self.room_on(workload, record);
+                if room == row.room {
+                    continue;
+                }
+                let left = room.as_ref().map_or(u32::MAX, |room| room.instances());
+                let row = crate::place::UnitNode { room, ..row.clone() };
+                let is_due = unit.is_open() && left > 0 || row.has_surplus();
+                changed.push((unit_id.clone(), row, is_due));
+            }
+            for (unit_id, row, is_due) in changed {
+                if let Some(unit) = self.engine.workload_units.get_mut(&unit_id) {
+                    unit.table.replace(row);
+                }
+                if is_due {
+                    self.engine.touched.insert((unit_id, None));
+                }
+            }
+        }
+    }
+}
+
+/// Returns a capacity of a node, as its operator said or as its properties say; none: unlimited.
+fn capacity(record: &NodeRecord, metric: &str) -> Option<f64> {
+    if let Some(amount) = record.facts.capacities.get(metric) {
+        return Some(*amount);
+    }
+    let (_, property, one) = BY_PROPERTY.iter().find(|(name, ..)| *name == metric)?;
+    let found = record.properties()?.iter().find(|found| found.name == *property)?;
+    found.value.as_f64().filter(|amount| *amount >= 0.0).map(|amount| amount * one)
+}

@@ -1,0 +1,121 @@
+//! The room of a node: what its capacities leave for instances of a workload.
+//!
+//! Source: orchestration D7.
+
+use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
+
+use evenkeel_ids::{NodeId, TaskId};
+
+use crate::workload::{DesiredState, SlotTasks, Task};
+
+/// One capacity of a node, as to one workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Metric {
+    /// Its name.
+    pub name: Arc<str>,
+    /// What the tasks on the node use.
+    pub used: f64,
+    /// What one instance of the workload uses.
+    pub load: f64,
+    /// What the node has.
+    pub capacity: f64,
+}
+
+/// What the capacities of a node leave for instances of a workload.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct NodeRoom {
+    /// The capacities that the workload uses.
+    pub metrics: Vec<Metric>,
+    /// The task that leaves first, if the tasks on the node use more than it has.
+    pub surplus: Option<TaskId>,
+}
+
+impl NodeRoom {
+    /// Returns how many more instances of the workload the node can run.
+    pub fn instances(&self) -> u32 {
+        let fitting = self.metrics.iter().filter(|metric| metric.load > 0.0);
+        let counts = fitting.map(|metric| ((metric.capacity - metric.used) / metric.load).floor());
+        counts.fold(f64::from(u32::MAX), f64::min).max(0.0) as u32
+    }
+
+    /// Returns why no further instance fits, after some that are added.
+    pub fn objection(&self, added: u32) -> Option<String> {
+        let over = |metric: &&Metric| used_with(metric, added) + metric.load > metric.capacity;
+        let mut text = String::new();
+        for metric in self.metrics.iter().filter(over) {
+            let separator = if text.is_empty() { "" } else { ", " };
+            let (name, used) = (&metric.name, used_with(metric, added));
+            let _ = write!(text, "{separator}{name} {used}+{} > {}", metric.load, metric.capacity);
+        }
+        (!text.is_empty()).then_some(text)
+    }
+
+    /// Returns what the node has too little of for what runs on it.
+    pub fn overload(&self) -> Option<String> {
+        let over = self.metrics.iter().filter(|metric| metric.used > metric.capacity);
+        let texts: Vec<String> =
+            over.map(|metric| format!("{} {} > {}", metric.name, metric.used, metric.capacity)).collect();
+        (!texts.is_empty()).then(|| texts.join(", "))
+    }
+
+    /// Counts instances of the workload that came to the node, or left it.
+    pub fn add(&mut self, count: i64) {
+        for metric in &mut self.metrics {
+            metric.used = (metric.used + metric.load * count as f64).max(0.0);
+        }
+    }
+}
+
+fn used_with(metric: &Metric, added: u32) -> f64 {
+    metric.used + metric.load * f64::from(added)
+}
+
+/// Returns how many instances the tasks of a slot are on a node, as to its capacities.
+///
+/// A task counts until it has ended. One that starts after its predecessor on the node has stopped takes over what that one uses.
+pub fn loading_tasks(tasks: &SlotTasks, node: &NodeId) -> u32 {
+    let there = || tasks.iter().filter(|task| !task.state.is_ended() && task.node.as_ref() == Some(node));
+    let count = |is_meant: fn(&Task) -> bool| there().filter(|task| is_meant(task)).count() as u32;
+    let stopping = count(|task| !task.is_wanted());
+    let waiting = count(|task| task.desired == DesiredState::Ready);
+    count(|task| task.desired == DesiredState::Running) + stopping.max(waiting)
+}
+
+/// What a decision adds to nodes beyond what the table counts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Added {
+    /// Instances of the workload unit, or removed ones.
+    pub instances: BTreeMap<u32, i64>,
+    /// Instances that use capacities.
+    pub loads: BTreeMap<u32, u32>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn room(used: f64, load: f64, capacity: f64) -> NodeRoom {
+        let metric = Metric { name: "memoryMb".into(), used, load, capacity };
+        NodeRoom { metrics: vec![metric], surplus: None }
+    }
+
+    #[test]
+    fn room_is_what_is_left_of_the_scarcest_capacity() {
+        assert_eq!(room(300.0, 256.0, 512.0).instances(), 0);
+        assert_eq!(room(0.0, 256.0, 512.0).instances(), 2);
+        assert_eq!(room(0.0, 0.0, 0.0).instances(), u32::MAX);
+        assert_eq!(room(600.0, 1.0, 512.0).instances(), 0);
+        let mut both = room(0.0, 1.0, 100.0);
+        both.metrics.extend(room(0.0, 10.0, 25.0).metrics);
+        assert_eq!(both.instances(), 2);
+        assert_eq!(NodeRoom::default().instances(), u32::MAX);
+    }
+
+    #[test]
+    fn objection_shows_the_sum_and_the_capacity() {
+        assert_eq!(room(300.0, 256.0, 512.0).objection(0).unwrap(), "memoryMb 300+256 > 512");
+        assert_eq!(room(0.0, 400.0, 800.0).objection(1), None);
+        assert_eq!(room(0.0, 400.0, 800.0).objection(2).unwrap(), "memoryMb 800+400 > 800");
+        assert_eq!(room(900.0, 400.0, 800.0).overload().unwrap(), "memoryMb 900 > 800");
+    }
+}
