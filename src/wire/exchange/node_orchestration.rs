@@ -71,7 +71,7 @@ pub struct NodeOrchestration {
     /// properties of the node say.
     #[serde(deserialize_with = "amounts_or_none", skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(required = false)]
-    pub capacities: Amounts,
+    pub capacities: BTreeMap<String, f64>,
 }
 
 /// What cannot be read, because another version wrote it, is left out.
@@ -115,7 +115,7 @@ pub struct PutNodeOrchestration {
     pub frozen: bool,
     /// What instances may use of the node, by name.
     #[schema(required = false)]
-    pub capacities: Amounts,
+    pub capacities: BTreeMap<String, f64>,
 }
 
 /// Changes what the operator of a node asks of the engine.
@@ -130,7 +130,7 @@ pub struct PatchNodeOrchestration {
     pub frozen: Option<bool>,
     /// What instances may use of the node, by name; all amounts are replaced.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub capacities: Option<Amounts>,
+    pub capacities: Option<BTreeMap<String, f64>>,
 }
 
 impl PatchNodeOrchestration {
