@@ -76,6 +76,8 @@ pub(crate) struct Core {
     /// Whether the supervising program still has to be notified that this one works.
     owes_confirmation: bool,
     acknowledgements: Vec<oneshot::Sender<()>>,
+    /// When the last heartbeat that the hub recorded was sent.
+    heartbeat_at: Instant,
 }
 
 impl Core {
@@ -87,7 +89,11 @@ impl Core {
         journal: Journal,
         handle: Handle,
     ) -> Self {
+        let silent_secs = journal.state.heartbeat_at.map_or(0, |at| clock::now_secs().saturating_sub(at));
+        let now = Instant::now();
+        let heartbeat_at = now.checked_sub(Duration::from_secs(silent_secs)).unwrap_or(now);
         Self {
+            heartbeat_at,
             settings,
             machine,
             driver,
@@ -119,7 +125,10 @@ impl Core {
             tokio::select! {
                 () = shutdown.cancelled() => break,
                 Some(order) = orders.recv() => self.take(order).await?,
-                _ = tick.tick() => self.apply(Event::Tick),
+                _ = tick.tick() => {
+                    self.apply(Event::Tick);
+                    self.check_leases();
+                }
             }
             self.settle().await?;
             if self.replacement.is_some() {
@@ -184,6 +193,21 @@ impl Core {
         spec.ok()
     }
 
+    /// Records a heartbeat; over a restart only while a lease depends on it.
+    fn note_heartbeat(&mut self, at: Instant) {
+        self.heartbeat_at = at;
+        let secs = clock::now_secs().saturating_sub(at.elapsed().as_secs());
+        self.journal.state.heartbeat_at = self.journal.state.shortest_lease().map(|_| secs);
+    }
+
+    /// Ends the tasks whose lease is over.
+    fn check_leases(&mut self) {
+        let silent_secs = self.heartbeat_at.elapsed().as_secs();
+        if self.journal.state.shortest_lease().is_some_and(|lease| silent_secs >= u64::from(lease)) {
+            self.apply(Event::LeaseExpired { silent_secs });
+        }
+    }
+
     async fn take(&mut self, order: Order) -> Result<(), AgentError> {
         match order {
             Order::Apply(event, done) => {
@@ -202,6 +226,7 @@ impl Core {
                     registration.was_known = true;
                 }
             }
+            Order::HeartbeatSent(at) => self.note_heartbeat(at),
             Order::Refused => self.refused(),
             Order::Register(registration, token, done) => {
                 self.register(registration, &token).await?;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
 
 use crate::{
     hub::Hub,
@@ -21,6 +22,8 @@ pub(crate) enum Order {
     Done(String, Result<Option<Event>, String>),
     /// The hub responded.
     Heard,
+    /// The hub recorded a heartbeat, not before this time.
+    HeartbeatSent(Instant),
     /// The hub refused the credentials.
     Refused,
     /// Register as a node.

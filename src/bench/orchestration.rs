@@ -146,6 +146,8 @@ fn count_instances(table: &mut NodeTable, unit: &UnitRecord) {
 
 static NO_SLOTS: Slots = Slots::new();
 static NO_GROUPS: BTreeMap<evenkeel_ids::GroupId, evenkeel_planner::change::GroupState> = BTreeMap::new();
+static NO_HEALTH: BTreeMap<evenkeel_ids::TaskId, evenkeel_planner::workload::ReportedHealth> =
+    BTreeMap::new();
 
 fn facts<'a>(
     workload: &'a Workload,
@@ -168,6 +170,7 @@ fn facts<'a>(
         unsettled_partners: &[],
         dependencies: &evenkeel_planner::change::Independent,
         errors: &[],
+        health: &NO_HEALTH,
         grace_until: None,
         unheard_until: None,
         incompatible: &[],

@@ -249,6 +249,7 @@ pub fn running_task(workload: u32, slot: u32, node: &NodeId, spec: SpecVersion) 
         state_at: at(2),
         running_at: Some(at(2)),
         ended_at: None,
+        health: evenkeel_planner::workload::TaskHealth::default(),
     }
 }
 

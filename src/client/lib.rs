@@ -7,6 +7,7 @@ mod client;
 mod credentials;
 mod error;
 mod path;
+mod probe;
 mod resource;
 mod retry;
 mod transport;
@@ -15,6 +16,7 @@ pub use client::{Client, RawResponse, Refusal, Written};
 pub use credentials::Credentials;
 pub use error::ClientError;
 pub use path::Path;
+pub use probe::ProbeClient;
 pub use resource::{
     ConfigStateChange, HealthSubject, ReasonRecords, Records, Resource, RolloutRecords, TaskReported,
     Unregistered,

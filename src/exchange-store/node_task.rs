@@ -5,6 +5,7 @@
 use evenkeel_access::right;
 use evenkeel_store::{StoreError, from_sql, to_sql};
 use jiff::Timestamp;
+use serde_json::Value;
 use sqlx::PgConnection;
 
 use super::permitted::Permitted;
@@ -18,6 +19,8 @@ pub struct NodeTaskRow {
     pub wanted: WantedTask,
     /// Its last report.
     pub reported: ReportedTask,
+    /// What the node reported about its health.
+    pub health: Option<Value>,
     /// Last change.
     pub updated_at: Timestamp,
 }
@@ -39,6 +42,8 @@ pub struct WantedTask {
     pub agreement: Option<String>,
     /// Fencing number of the writer's lease.
     pub fencing: i64,
+    /// What the agent does to supervise the task; `None` for nothing.
+    pub supervision: Option<Value>,
 }
 
 /// The last report of a task.
@@ -73,6 +78,8 @@ struct Row {
     message: Option<String>,
     error: Option<String>,
     exit_code: Option<i32>,
+    supervision: Option<Value>,
+    health: Option<Value>,
     updated_at: jiff_sqlx::Timestamp,
 }
 
@@ -88,6 +95,7 @@ impl From<Row> for NodeTaskRow {
                 desired: row.desired,
                 agreement: row.agreement,
                 fencing: row.fencing,
+                supervision: row.supervision,
             },
             reported: ReportedTask {
                 state: row.state,
@@ -97,6 +105,7 @@ impl From<Row> for NodeTaskRow {
                 error: row.error,
                 exit_code: row.exit_code,
             },
+            health: row.health,
             updated_at: from_sql(row.updated_at),
         }
     }
@@ -113,7 +122,7 @@ pub async fn list_of_node(
         Row,
         r#"-- node_task.list_of_node
         SELECT task, policy, workload_unit, slot, spec_version, desired, agreement, fencing, state, seq,
-               reported_at AS "reported_at: jiff_sqlx::Timestamp", message, error, exit_code,
+               reported_at AS "reported_at: jiff_sqlx::Timestamp", message, error, exit_code, supervision, health,
                updated_at AS "updated_at: jiff_sqlx::Timestamp"
         FROM node_task
         WHERE org = $1 AND node = $2
@@ -139,7 +148,7 @@ pub async fn lock(
         Row,
         r#"-- node_task.lock
         SELECT task, policy, workload_unit, slot, spec_version, desired, agreement, fencing, state, seq,
-               reported_at AS "reported_at: jiff_sqlx::Timestamp", message, error, exit_code,
+               reported_at AS "reported_at: jiff_sqlx::Timestamp", message, error, exit_code, supervision, health,
                updated_at AS "updated_at: jiff_sqlx::Timestamp"
         FROM node_task
         WHERE org = $1 AND node = $2 AND task = $3
@@ -180,11 +189,12 @@ pub async fn upsert(
 ) -> Result<(), StoreError> {
     sqlx::query!(
         "-- node_task.upsert
-        INSERT INTO node_task (org, node, task, policy, workload_unit, slot, spec_version, desired, agreement, fencing, updated_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+        INSERT INTO node_task (org, node, task, policy, workload_unit, slot, spec_version, desired, agreement, fencing,
+                               updated_at, supervision)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
         ON CONFLICT (org, node, task) DO UPDATE
         SET desired = excluded.desired, agreement = excluded.agreement, fencing = excluded.fencing,
-            updated_at = excluded.updated_at",
+            updated_at = excluded.updated_at, supervision = excluded.supervision",
         org,
         node,
         task,
@@ -196,6 +206,7 @@ pub async fn upsert(
         row.agreement,
         row.fencing,
         to_sql(now) as _,
+        row.supervision,
     )
     .execute(&mut **tx)
     .await?;
@@ -230,6 +241,52 @@ pub async fn update_report(
     .execute(&mut **tx)
     .await?;
     Ok(done.rows_affected() > 0)
+}
+
+/// Adds what a node reports about the health of a task: members replace those of the same name.
+pub async fn merge_health(
+    tx: &mut Permitted<right::NodeTaskReport>,
+    org: &str,
+    node: &str,
+    task: &str,
+    health: &Value,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- node_task.merge_health
+        UPDATE node_task SET health = COALESCE(health, '{}') || $4, updated_at = $5
+        WHERE org = $1 AND node = $2 AND task = $3",
+        org,
+        node,
+        task,
+        health,
+        to_sql(now) as _,
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Finds the task of a node that an agreement or a command belongs to.
+pub async fn find_by(
+    conn: &mut PgConnection,
+    (org, node): (&str, &str),
+    agreement: Option<&str>,
+    command: Option<&str>,
+) -> Result<Option<String>, StoreError> {
+    Ok(sqlx::query_scalar!(
+        "-- node_task.find_by
+        SELECT task FROM node_task
+        WHERE org = $1 AND node = $2 AND (agreement = $3 OR supervision #>> '{command,id}' = $4)
+        ORDER BY updated_at DESC
+        LIMIT 1",
+        org,
+        node,
+        agreement,
+        command,
+    )
+    .fetch_optional(conn)
+    .await?)
 }
 
 /// Removes a task; false when there is none.

@@ -26,6 +26,7 @@ pub(crate) const SECTIONS: [(&str, &[Page]); 4] = [
             "how-to/manage-ha-groups.md",
             "how-to/check-a-placement.md",
             "how-to/roll-out-a-version.md",
+            "how-to/recover-instances.md",
             "how-to/run-workloads.md",
             "how-to/come-from-opensvc.md",
             "how-to/keep-configuration-in-files.md",

@@ -24,7 +24,7 @@ use crate::{
     rolling::Rollout,
     statistics::NodeStatistics,
     usage::{Backoff, WorkloadUsage},
-    workload::{Instance, Task, TaskReport, WorkloadRecord},
+    workload::{Instance, ReportedHealth, Task, TaskReport, WorkloadRecord},
 };
 
 /// The body of a node's message.
@@ -148,6 +148,8 @@ pub enum Event {
         node: NodeId,
         /// All its tasks that it has reported about, with the last report of each.
         tasks: BTreeMap<TaskId, TaskReport>,
+        /// What it reported about the health of its tasks.
+        health: BTreeMap<TaskId, ReportedHealth>,
     },
     /// Heartbeats were read.
     HeartbeatsSeen {
@@ -201,7 +203,7 @@ pub enum Event {
         /// The organization.
         org: OrgId,
         /// What it sets.
-        settings: OrgSettings,
+        settings: Box<OrgSettings>,
     },
     /// The complete served policies and patterns of the other agbots of the exchange.
     OtherAgbotsChanged {

@@ -161,6 +161,18 @@ pub enum Blocked {
         /// Since when.
         since: Timestamp,
     },
+    /// An instance on a node that is down may still run until its lease ends.
+    FencePending {
+        /// The node.
+        node: NodeId,
+        /// When its agent has stopped the instance.
+        until: Timestamp,
+    },
+    /// An instance on a node that is down may still run, and nothing stops it by itself.
+    FenceFailed {
+        /// The node.
+        node: NodeId,
+    },
     /// The node's operator paused placement and updates.
     NodePaused,
     /// The node's operator is draining it.
@@ -458,7 +470,7 @@ pub enum Blocked {
 impl Blocked {
     /// Returns whether time alone ends the wait, at an instant that is known.
     pub(crate) fn ends_by_time(&self) -> bool {
-        matches!(self, Self::StartDelayed { .. })
+        matches!(self, Self::StartDelayed { .. } | Self::FencePending { .. })
     }
 
     /// Returns the rule that keeps an upgrade from going on, as the API names it.

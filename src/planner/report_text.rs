@@ -100,6 +100,8 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         | Blocked::UnwantedNeighbor { .. }
         | Blocked::ParentNotUp { .. }
         | Blocked::ChildUp { .. }
+        | Blocked::FencePending { .. }
+        | Blocked::FenceFailed { .. }
         | Blocked::NoTask
         | Blocked::TaskChanged { .. } => write_step_blocked(blocked, out),
     }
@@ -131,6 +133,14 @@ fn write_step_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::R
                 "{service} {version} keeps failing on the node and is blocked until {until}: {failure}"
             )
         }
+        Blocked::FencePending { node, until } => {
+            write!(out, "the instance on {node}, which is down, may run until its lease ends at {until}")
+        }
+        Blocked::FenceFailed { node } => write!(
+            out,
+            "{node} is down and its instance cannot be fenced; if you made sure that it does not run, start it elsewhere with \
+             \"hzn exchange deployment orch takeover --force\""
+        ),
         Blocked::TaskStopping { task, node, since, agreement } => {
             write!(out, "task {task} was stopped at {since}, and {node} has not confirmed it")?;
             let Some(agreement) = agreement else { return Ok(()) };

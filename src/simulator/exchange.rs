@@ -136,7 +136,7 @@ impl Exchange {
             Resource::NodeTasks(id) => {
                 let reported = |(id, task): (&TaskId, &NodeTask)| Some((id.clone(), task.report.clone()?));
                 let tasks = self.tasks.get(id).into_iter().flatten().filter_map(reported).collect();
-                Event::NodeTasksChanged { node: id.clone(), tasks }
+                Event::NodeTasksChanged { node: id.clone(), tasks, health: BTreeMap::new() }
             }
             Resource::Service(id) => match self.services.get(id) {
                 Some(service) => Event::ServiceChanged { service: Box::new(service.clone()) },

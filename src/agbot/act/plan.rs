@@ -23,7 +23,7 @@ use super::{check_lease, task_event};
 use crate::AgbotError;
 use crate::context::Context;
 use crate::observe::records::{new_claim, part_text, task_row};
-use crate::outbox::{Publication, publication, publish_later};
+use crate::outbox::{Publication, publication, publish_later, supervision};
 
 /// Writes a plan, or nothing of it.
 pub(super) async fn apply(
@@ -174,7 +174,11 @@ fn published_tasks(
     let model = context.model();
     let is_changed = |task: &&Task| {
         let before = stored.iter().find(|one| one.id == task.id);
-        before.is_some_and(|before| before.desired != task.desired || before.agreement != task.agreement)
+        before.is_some_and(|before| {
+            before.desired != task.desired
+                || before.agreement != task.agreement
+                || supervision(before) != supervision(task)
+        })
     };
     let changed = plan.tasks.iter().filter(is_changed).chain(deleted);
     changed.filter_map(|task| publication(&model, task)).collect()
@@ -254,6 +258,11 @@ pub(super) async fn record_workload(
             publish_later(context, &mut tx, lease.partition, &publications(context, adopted)).await?;
         }
         workloads::delete_task_specs(&mut tx, policy, &kept).await?;
+        let was_registered = stored.as_ref().is_some_and(|stored| stored.has_health_policy);
+        if was_registered != workload.has_health_policy {
+            let event = task_event::registered(&context.name(), context.now(), policy, !was_registered);
+            insert_event(&mut tx, &event).await?;
+        }
         if let Some(ended) = ended {
             insert_event(&mut tx, &task_event::ended(context.now(), policy, ended)).await?;
         }
@@ -274,6 +283,11 @@ pub(super) async fn remove_workload(
         let mut tx = context.database.begin().await?;
         check_lease(context, &mut tx, lease).await?;
         let stored = workloads::lock_workload(&mut tx, policy).await?;
+        let record: Option<WorkloadRecord> = stored.clone().map(serde_json::from_value).transpose()?;
+        if record.is_some_and(|record| record.has_health_policy) {
+            let event = task_event::registered(&context.name(), context.now(), policy, false);
+            insert_event(&mut tx, &event).await?;
+        }
         let given_up = read_tasks(tasks::list_of_policy(&mut tx, policy).await?)?;
         workloads::delete_workload(&mut tx, policy).await?;
         if is_detached && stored.is_some() {

@@ -29,7 +29,9 @@ pub(super) fn events(actor: &str, unit_id: &UnitId, plan: &StoredPlan, stored: &
         rows.extend(log.of_instance(known, task, before.max_by_key(|one| one.generation).copied()));
     }
     rows.extend(plan.events.iter().map(|event| {
-        log.row(&event.kind, event.slot.as_ref(), event.node.as_ref(), json!({"text": event.text}))
+        let mut detail = event.data.clone().unwrap_or_else(|| json!({}));
+        detail["text"] = json!(event.text);
+        log.row(&event.kind, event.slot.as_ref(), event.node.as_ref(), detail)
     }));
     if !plan.deleted.is_empty() {
         rows.push(log.row("task.reaped", None, None, json!({"count": plan.deleted.len()})));
@@ -51,6 +53,22 @@ pub(super) fn detached(actor: &str, at: Timestamp, policy: &PolicyId, tasks: &[T
             "kept": kept,
             "text": "the policy has no settings that need tasks any more; its instances go on",
         }),
+    }
+}
+
+/// Returns the event of a policy whose instances are checked from now on, or no longer.
+pub(super) fn registered(actor: &str, at: Timestamp, policy: &PolicyId, is_registered: bool) -> EventRow {
+    let (kind, text) = match is_registered {
+        true => ("health.registered", "the instances are checked by the health policy"),
+        false => ("health.unregistered", "the policy has no health policy any more"),
+    };
+    EventRow {
+        happened_at: at,
+        kind: kind.to_owned(),
+        ha_group: None,
+        node: None,
+        policy: Some(policy.clone()),
+        detail: json!({"actor": actor, "text": text}),
     }
 }
 

@@ -53,6 +53,10 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
         Blocked::UnwantedNeighbor { partner, node: peer } => {
             Blocked::UnwantedNeighbor { partner, node: node(peer, seen) }
         }
+        Blocked::FencePending { node: peer, until } => {
+            Blocked::FencePending { node: node(peer, seen), until }
+        }
+        Blocked::FenceFailed { node: peer } => Blocked::FenceFailed { node: node(peer, seen) },
         Blocked::UpdatePaused { message } => {
             // The message names the node that failed.
             let message = if matches!(seen, SeenNodes::All) { message } else { String::new() };

@@ -168,6 +168,7 @@ fn reason(cause: Option<Cause>) -> &'static str {
         Some(Cause::Update) => "another version is wanted",
         Some(Cause::Rollback) => "the earlier version is wanted back",
         Some(Cause::Cure) => "the placement does not want it on its node",
+        Some(Cause::Health) => "its health policy recovers it",
         Some(Cause::Withdrawn) => "no instance is wanted any more",
         Some(Cause::Scale) => "more instances are wanted",
     }

@@ -78,7 +78,7 @@ pub async fn org_settings(context: &Context, org: &str) -> Result<Vec<Event>, Cl
         }
     };
     let Ok(org) = org.parse() else { return Ok(Vec::new()) };
-    Ok(vec![Event::OrgSettingsChanged { org, settings }])
+    Ok(vec![Event::OrgSettingsChanged { org, settings: Box::new(settings) }])
 }
 
 #[derive(Default)]

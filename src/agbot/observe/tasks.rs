@@ -9,14 +9,17 @@ use evenkeel_domain::orchestration::TaskState as Word;
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, TaskId};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::model::Model;
-use evenkeel_planner::workload::{Ending, Part, Task, TaskReport, TaskState, UnitId};
+use evenkeel_planner::workload::{
+    EndedCommand, Ending, LifecycleEvent, Part, ReportedHealth, Task, TaskReport, TaskState, UnitId,
+};
 use evenkeel_wire::exchange::node_task::NodeTask;
+use evenkeel_wire::exchange::task_health::{CommandResult, TaskHealth};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::facts::instant;
 use crate::AgbotError;
 use crate::context::Context;
-use crate::outbox::{Publication, publication, publish_later, word};
+use crate::outbox::{Publication, publication, publish_later, supervision, word};
 
 /// Concurrent requests of a comparison.
 const PARALLEL: usize = 16;
@@ -82,6 +85,7 @@ fn wrong_publications(model: &Model, node: &NodeId, found: &[NodeTask]) -> Vec<P
         found.iter().any(|one| {
             one.task_id == task.id.as_str()
                 && one.desired_state == word(task.desired)
+                && one.supervision == supervision(task)
                 && one.agreement_id.as_deref() == task.agreement.as_ref().map(AgreementId::as_str)
         })
     };
@@ -103,6 +107,9 @@ fn wrong_publications(model: &Model, node: &NodeId, found: &[NodeTask]) -> Vec<P
 }
 
 fn reports(node: &NodeId, found: Vec<NodeTask>) -> Event {
+    let known =
+        |task: &NodeTask| Some((TaskId::from_text(&task.task_id), reported_health(task.health.clone()?)));
+    let health: BTreeMap<TaskId, ReportedHealth> = found.iter().filter_map(known).collect();
     let report = |task: NodeTask| {
         let id = TaskId::from_text(&task.task_id);
         let at = task.at.as_deref().or(Some(task.last_updated.as_str())).and_then(instant)?;
@@ -110,7 +117,24 @@ fn reports(node: &NodeId, found: Vec<NodeTask>) -> Event {
         Some((id, TaskReport { node: node.clone(), state: state(task)?, seq, at }))
     };
     let tasks: BTreeMap<TaskId, TaskReport> = found.into_iter().filter_map(report).collect();
-    Event::NodeTasksChanged { node: node.clone(), tasks }
+    Event::NodeTasksChanged { node: node.clone(), tasks, health }
+}
+
+fn reported_health(found: TaskHealth) -> ReportedHealth {
+    let TaskHealth { healthy, message, events, lifecycle, command } = found;
+    let lifecycle = lifecycle.map(|event| LifecycleEvent {
+        event: event.event,
+        state: event.state,
+        instance_id: event.instance_id,
+        timestamp: event.timestamp,
+        publisher: event.publisher,
+    });
+    let command = command.map(|command| EndedCommand {
+        id: command.id,
+        is_ok: command.result == CommandResult::Ok,
+        message: command.message,
+    });
+    ReportedHealth { healthy, message, events, lifecycle, command }
 }
 
 /// Returns the reported state; none before the first report.

@@ -12,6 +12,7 @@ use evenkeel_planner::model::Model;
 use evenkeel_planner::workload::{DesiredState, Slot, Task};
 use evenkeel_store::PgConnection;
 use evenkeel_wire::exchange::node_task::PutNodeTask;
+use evenkeel_wire::exchange::task_health::{TaskCommand, TaskProbe, TaskSupervision};
 
 use super::Effect;
 use crate::AgbotError;
@@ -116,7 +117,28 @@ fn body(task: &Task, agreement: &str, fencing: i64) -> PutNodeTask {
         desired_state: word(task.desired),
         agreement_id: Some(agreement.to_owned()),
         fencing,
+        supervision: supervision(task),
     }
+}
+
+/// Returns what the node does to supervise a task.
+pub(crate) fn supervision(task: &Task) -> TaskSupervision {
+    let wanted = &task.health.supervision;
+    let probe = wanted.probe.as_ref().map(|probe| TaskProbe {
+        url: probe.url.clone(),
+        healthy_response: probe.healthy_response.clone(),
+        ssl_verify: probe.ssl_verify,
+        connection_error_is_unhealthy: probe.connection_error_is_unhealthy,
+        retry_limit: probe.retry_limit,
+        retry_interval_seconds: probe.retry_interval_secs,
+        interval_seconds: probe.interval_secs,
+    });
+    let command = task.health.command().map(|command| TaskCommand {
+        id: command.id.clone(),
+        op: command.kind.word().to_owned(),
+        hard: command.hard,
+    });
+    TaskSupervision { probe, lifecycle: wanted.lifecycle, lease_seconds: wanted.lease_secs, command }
 }
 
 /// Returns the word for a desired state.

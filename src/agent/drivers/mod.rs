@@ -202,6 +202,9 @@ pub trait Driver: Send + Sync {
     /// Stops a service and removes its remains.
     async fn stop(&self, key: &str) -> Result<(), DriverError>;
 
+    /// Kills a service and removes its remains.
+    async fn kill(&self, key: &str) -> Result<(), DriverError>;
+
     /// Returns the driver's observation of a service.
     async fn observe(&self, key: &str) -> Observation;
 

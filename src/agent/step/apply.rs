@@ -33,6 +33,12 @@ impl State {
             Event::TasksRead(tasks) => self.take_tasks(tasks, now),
             Event::TaskReported { task, seq } => self.task_reported(&task, seq),
             Event::TaskRefused { task, seq, stored } => self.task_refused(&task, seq, &stored),
+            Event::CommandEnded { task, ended } => self.command_ended(&task, ended),
+            Event::CommandReported { task, id } => self.command_reported(&task, &id),
+            Event::Probed { task, health } => self.probed(&task, health),
+            Event::HealthReported { task, healthy } => self.health_reported(&task, healthy),
+            Event::LifecycleReported { task, event } => self.lifecycle_reported(&task, &event),
+            Event::LeaseExpired { silent_secs } => self.end_leases(silent_secs, now),
             Event::Prepared { agreement } => {
                 self.forget_error(&agreement);
                 self.change(&agreement, |agreement| agreement.is_prepared = true);
@@ -56,13 +62,7 @@ impl State {
                 self.note_error(&key, error, now);
                 Outcome::default()
             }
-            Event::Stopped { agreement } => {
-                self.observed.remove(&agreement);
-                self.leftovers.remove(&agreement);
-                self.change(&agreement, |agreement| agreement.is_stopped = true);
-                self.forget_old();
-                Outcome::default()
-            }
+            Event::Stopped { agreement } => self.stopped(&agreement),
             Event::DependencyStarted { key } => {
                 self.forget_error(&key);
                 self.instances.entry(key).and_modify(|instance| instance.is_start_ordered = true);
@@ -109,6 +109,14 @@ impl State {
             Event::Deleted => self.end_all_in_silence(now),
             Event::Tick => self.tick(now),
         }
+    }
+
+    fn stopped(&mut self, agreement: &str) -> Outcome {
+        self.observed.remove(agreement);
+        self.leftovers.remove(agreement);
+        self.change(agreement, |agreement| agreement.is_stopped = true);
+        self.forget_old();
+        Outcome::default()
     }
 
     fn take_proposal(&mut self, from: &str, message: &Message, facts: &ProposalFacts, now: u64) -> Outcome {
@@ -241,6 +249,9 @@ impl State {
                 (false, since) => Some(since.unwrap_or(now)),
             };
         });
+        if is_running {
+            self.note_running(&key);
+        }
         self.note_failures(&key, &observation, now);
         let ended = self.end_exited(&key, &observation, now);
         self.observed.insert(key, observation);

@@ -13,6 +13,7 @@ pub mod management;
 mod plan;
 mod proposal;
 mod report;
+mod supervise;
 mod surface;
 mod task;
 
@@ -27,6 +28,7 @@ use evenkeel_wire::exchange::{
     node::RegisteredService,
     node_part::PutNodeStatus,
     node_task::{NodeTask, TaskConflict},
+    task_health::{EndedCommand, PostLifecycle, PutTaskHealth, TaskCommand},
 };
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +37,7 @@ pub use dependency::{Dependency, Instance};
 pub use failure::ServiceFailure;
 pub use proposal::{Decision, DependencyFacts, ProposalFacts};
 pub use report::{ContainerState, Failures, Observation, RunState};
+pub use supervise::ProbedTask;
 pub use surface::SurfaceError;
 pub use task::{Task, TaskEnd, TaskReport};
 
@@ -104,6 +107,8 @@ pub struct State {
     pub outbox: BTreeMap<u64, Outgoing>,
     /// Next number of an outgoing message.
     pub next_message: u64,
+    /// When the last heartbeat was sent, seconds since 1970; only while a task has a lease.
+    pub heartbeat_at: Option<u64>,
     /// Errors of services that users should see.
     pub errors: Vec<SurfaceError>,
     /// Errors recorded at the exchange.
@@ -177,6 +182,46 @@ pub enum Event {
         seq: i64,
         /// The stored task.
         stored: TaskConflict,
+    },
+    /// A command on the containers of a task was carried out, or failed.
+    CommandEnded {
+        /// Task.
+        task: String,
+        /// The command.
+        ended: EndedCommand,
+    },
+    /// The exchange has recorded the outcome of a command.
+    CommandReported {
+        /// Task.
+        task: String,
+        /// Id of the command.
+        id: String,
+    },
+    /// A task was checked, with another outcome than before.
+    Probed {
+        /// Task.
+        task: String,
+        /// The outcome.
+        health: PutTaskHealth,
+    },
+    /// The exchange has recorded the outcome of a check.
+    HealthReported {
+        /// Task.
+        task: String,
+        /// The outcome.
+        healthy: bool,
+    },
+    /// The exchange has recorded a life-cycle event.
+    LifecycleReported {
+        /// Task.
+        task: String,
+        /// The event.
+        event: Box<PostLifecycle>,
+    },
+    /// The hub has not responded for so long that leases are over.
+    LeaseExpired {
+        /// Seconds since the last contact.
+        silent_secs: u64,
     },
     /// Everything that the service of a task needs is on this machine.
     Prepared {
@@ -301,6 +346,36 @@ pub enum Command {
         /// Whether it restarts them.
         restarts: bool,
     },
+    /// Carry a command on the containers of a task out.
+    Supervise {
+        /// Agreement.
+        agreement: String,
+        /// Task.
+        task: String,
+        /// The command.
+        command: TaskCommand,
+    },
+    /// Report the outcome of a command.
+    ReportCommand {
+        /// Task.
+        task: String,
+        /// The outcome.
+        ended: EndedCommand,
+    },
+    /// Report the outcome of a check.
+    ReportHealth {
+        /// Task.
+        task: String,
+        /// The outcome.
+        health: PutTaskHealth,
+    },
+    /// Report a life-cycle event.
+    ReportLifecycle {
+        /// Task.
+        task: String,
+        /// The event.
+        event: Box<PostLifecycle>,
+    },
     /// Report the state of a task.
     ReportTask {
         /// Task.
@@ -315,6 +390,11 @@ pub enum Command {
     },
     /// Stop a service and remove its remains.
     Stop {
+        /// Agreement.
+        agreement: String,
+    },
+    /// Kill a service and remove its remains.
+    Kill {
         /// Agreement.
         agreement: String,
     },
@@ -343,6 +423,8 @@ impl Command {
             Self::Prepare { agreement: key }
             | Self::SetRestarts { agreement: key, .. }
             | Self::Start { agreement: key }
+            | Self::Supervise { agreement: key, .. }
+            | Self::Kill { agreement: key }
             | Self::Stop { agreement: key }
             | Self::StartDependency { key }
             | Self::StopDependency { key } => Some(key),
@@ -359,7 +441,13 @@ impl Command {
             Self::Prepare { agreement }
             | Self::SetRestarts { agreement, .. }
             | Self::Start { agreement }
+            | Self::Supervise { agreement, .. }
             | Self::Stop { agreement } => format!("service {agreement}"),
+            // Another stop that waits for the grace period does not hold it up.
+            Self::Kill { agreement } => format!("kill {agreement}"),
+            Self::ReportCommand { task, .. } => format!("command {task}"),
+            Self::ReportHealth { task, .. } => format!("health {task}"),
+            Self::ReportLifecycle { task, .. } => format!("lifecycle {task}"),
             Self::ReportTask { task, .. } => format!("task {task}"),
             Self::StartDependency { key } | Self::StopDependency { key } => format!("service {key}"),
             Self::ReportStatus(_) => "status".to_owned(),

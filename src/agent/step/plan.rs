@@ -16,6 +16,7 @@ impl State {
         commands.extend(self.outbox.keys().map(|number| Command::Send(*number)));
         commands.extend(self.agreements.values().filter_map(record));
         commands.extend(self.task_reports());
+        commands.extend(self.health_reports());
         let status = self.status();
         if self.has_seen_all_services() && self.reported_status.as_ref() != Some(&status) {
             commands.push(Command::ReportStatus(Box::new(status)));
@@ -55,10 +56,17 @@ impl State {
     fn service(&self, agreement: &Agreement) -> Option<Command> {
         let id = || agreement.id.clone();
         if agreement.ending.is_some() {
-            return (!agreement.is_stopped).then(|| Command::Stop { agreement: id() });
+            let stop = |agreement| match self.is_fenced(&id()) {
+                true => Command::Kill { agreement },
+                false => Command::Stop { agreement },
+            };
+            return (!agreement.is_stopped).then(|| stop(id()));
         }
         let is_task = self.task_of(&agreement.id).is_some();
         if agreement.is_start_ordered {
+            if let Some(command) = self.supervising_command(agreement) {
+                return Some(command);
+            }
             let restarts = !is_task;
             return (agreement.has_no_restarts == restarts)
                 .then(|| Command::SetRestarts { agreement: id(), restarts });

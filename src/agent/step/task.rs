@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, VecDeque};
 use evenkeel_domain::orchestration::{DesiredState, TaskState};
 use evenkeel_wire::agreement::reason;
 use evenkeel_wire::exchange::node_task::{NodeTask, PutNodeTaskStatus, TaskConflict};
+use evenkeel_wire::exchange::task_health::{EndedCommand, PostLifecycle, PutTaskHealth, TaskSupervision};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +36,22 @@ pub struct Task {
     pub reports: VecDeque<TaskReport>,
     /// How it ends or ended.
     pub end: Option<TaskEnd>,
+    /// What the engine wants to be supervised.
+    pub supervision: TaskSupervision,
+    /// The last command that has ended.
+    pub ended_command: Option<EndedCommand>,
+    /// Whether the hub has its outcome.
+    pub is_command_reported: bool,
+    /// Outcome of the last check.
+    pub health: Option<PutTaskHealth>,
+    /// The outcome that the hub has recorded.
+    pub reported_health: Option<bool>,
+    /// A life-cycle event that the hub has not recorded.
+    pub lifecycle: Option<PostLifecycle>,
+    /// Whether a life-cycle event was queued since the service ran last.
+    pub is_down_reported: bool,
+    /// Whether the lease is over, so that the containers are killed.
+    pub is_fenced: bool,
 }
 
 /// A state of a task, to be reported.
@@ -62,11 +79,11 @@ pub struct TaskEnd {
 }
 
 impl TaskEnd {
-    fn new(state: TaskState) -> Self {
+    pub(super) fn new(state: TaskState) -> Self {
         Self { state, ..Self::default() }
     }
 
-    fn with_error(state: TaskState, error: &str) -> Self {
+    pub(super) fn with_error(state: TaskState, error: &str) -> Self {
         let error = error.chars().take(LONGEST_ERROR).collect();
         Self { state, error: Some(error), exit_code: None }
     }
@@ -142,11 +159,17 @@ impl State {
     pub(super) fn take_tasks(&mut self, found: Vec<NodeTask>, now: u64) -> Outcome {
         let ids: BTreeSet<&String> = found.iter().map(|task| &task.task_id).collect();
         self.tasks.retain(|id, _| ids.contains(id));
-        for NodeTask { task_id, agreement_id, desired_state, state, seq, .. } in found {
+        for NodeTask { task_id, agreement_id, desired_state, state, seq, supervision, health, .. } in found {
             let fresh = || Task { state, seq, ..Task::default() };
             let task = self.tasks.entry(task_id).or_insert_with(fresh);
             task.agreement = agreement_id.or(task.agreement.take());
             task.desired = task.desired.max(desired_state);
+            task.supervision = supervision;
+            // After the loss of the journal the hub knows which command was carried out.
+            if task.ended_command.is_none() {
+                task.ended_command = health.and_then(|health| health.command);
+                task.is_command_reported = true;
+            }
             if task.desired >= DesiredState::Running {
                 task.wanted_at.get_or_insert(now);
             }
@@ -182,11 +205,17 @@ impl State {
     /// Ends the agreement of a task whose containers ended: it is the engine that starts another one.
     pub(super) fn end_exited(&mut self, key: &str, observation: &Observation, now: u64) -> Outcome {
         let Some(end) = exit_of(observation) else { return Outcome::default() };
+        if self.note_lifecycle(key, observation, now) {
+            return Outcome::default();
+        }
         self.end_task(key, end, now)
     }
 
     /// Ends the agreement of a task of which nothing is left, because it ended while nobody watched.
     pub(super) fn end_gone(&mut self, key: &str, now: u64) -> Outcome {
+        if self.note_lifecycle(key, &Observation::default(), now) {
+            return Outcome::default();
+        }
         let error = "it ended while the agent did not run; its exit code is not known";
         self.end_task(key, TaskEnd::with_error(TaskState::Failed, error), now)
     }

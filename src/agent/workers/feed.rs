@@ -88,6 +88,10 @@ impl ChangeFeed {
             Ok((following, response, took)) => {
                 self.parts.contact.restored();
                 self.parts.handle.order(Order::Heard).await?;
+                // A poll counts as a heartbeat when the hub receives it, not when it responds.
+                if let (Some(_), Some(sent_at)) = (self.next, Instant::now().checked_sub(took)) {
+                    self.parts.handle.order(Order::HeartbeatSent(sent_at)).await?;
+                }
                 let was_silent =
                     self.silent_since.take().is_some_and(|since| since.elapsed() >= LONG_SILENCE);
                 if was_silent {

@@ -7,6 +7,7 @@ mod node_record;
 mod observer;
 mod package;
 mod presence;
+mod probe;
 mod statistics;
 mod tasks;
 
@@ -145,7 +146,7 @@ pub(crate) fn begin(
         hub: hub.clone(),
         handle: handle.clone(),
         settings: settings.clone(),
-        machine,
+        machine: machine.clone(),
         pattern,
         signals: signals.clone(),
     });
@@ -169,7 +170,9 @@ pub(crate) fn begin(
     tasks.spawn(workers.run(feed, stop.clone()));
     tasks.spawn(workers.run(record, stop.clone()));
     tasks.spawn(workers.run(mailbox, stop.clone()));
+    let probes = probe::Probes::new(hub.clone(), handle.clone(), machine);
     tasks.spawn(workers.run(tasks_of_node, stop.clone()));
+    tasks.spawn(workers.run(probes, stop.clone()));
     tasks.spawn(workers.run(statistics, stop.clone()));
     tasks.spawn(workers.run(presence, stop.clone()));
     // Upgrades are left to the supervising program.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
 use evenkeel_ids::{AgreementId, NodeId};
 use evenkeel_wire::RawJson;
 use evenkeel_wire::exchange::message::{NodeMessage, NodeMessagesResponse, PostMessage};
@@ -15,6 +16,7 @@ use evenkeel_wire::exchange::node_report::{NodeStatistics, NodesStatisticsRespon
 use evenkeel_wire::exchange::node_task::{
     NodeTask, NodeTasksResponse, PutNodeTask, PutNodeTaskStatus, TaskConflict,
 };
+use evenkeel_wire::exchange::task_health::{PostLifecycle, PutNodeCommand, PutTaskHealth};
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::{Method, StatusCode};
 use serde::de::IgnoredAny;
@@ -282,6 +284,43 @@ impl Client {
             StatusCode::CONFLICT => Ok(TaskReported::Refused(response.json()?)),
             StatusCode::NOT_FOUND => Ok(TaskReported::Missing),
             _ => response.accepted().map(|_| TaskReported::Recorded),
+        }
+    }
+
+    /// Reports the outcome of a check of a task; false when the node has no such task.
+    pub async fn put_node_task_health(
+        &self,
+        node: &NodeId,
+        task: &str,
+        health: &PutTaskHealth,
+    ) -> Result<bool, ClientError> {
+        self.report(Method::PUT, &node_path(node, &["tasks", task, "health"]), encode(health)?).await
+    }
+
+    /// Reports a life-cycle event; false when the node has no task that it belongs to.
+    pub async fn post_node_lifecycle(
+        &self,
+        node: &NodeId,
+        event: &PostLifecycle,
+    ) -> Result<bool, ClientError> {
+        self.report(Method::POST, &node_path(node, &["lifecycle"]), encode(event)?).await
+    }
+
+    /// Reports the outcome of a command; false when the node has no such command.
+    pub async fn put_node_command(
+        &self,
+        node: &NodeId,
+        command: &str,
+        outcome: &PutNodeCommand,
+    ) -> Result<bool, ClientError> {
+        self.report(Method::PUT, &node_path(node, &["commands", command]), encode(outcome)?).await
+    }
+
+    async fn report(&self, method: Method, path: &Path, body: Bytes) -> Result<bool, ClientError> {
+        let response = self.send(method, path, Some(body)).await?;
+        match response.status {
+            StatusCode::NOT_FOUND => Ok(false),
+            _ => response.accepted().map(|_| true),
         }
     }
 

@@ -8,6 +8,7 @@
 mod blocklist;
 mod ha_group;
 mod health_evaluation;
+pub mod health_policy;
 mod placement;
 mod policy;
 mod read;
@@ -27,6 +28,7 @@ mod tests;
 pub use blocklist::{BlocklistRules, BlocklistSettings};
 pub use ha_group::HaGroupOrchestration;
 pub use health_evaluation::HealthEvaluation;
+pub use health_policy::HealthPolicy;
 pub use object::MembersError;
 pub use placement::{Affinity, Constraint, Domains, OnViolation, Placement, PlacementPolicy};
 pub use policy::{CompatGate, Flex, Ha, Mode, OfflinePeerPolicy, Orchestrate, Orchestration, Scope, Timers};

@@ -20,6 +20,20 @@ pub struct Members {
     pub unsupported: &'static [&'static str],
 }
 
+impl Members {
+    /// Returns the member that a misspelt name was probably meant to be.
+    pub fn nearest(&self, name: &str) -> Option<&'static str> {
+        let members = self.known.iter().chain(self.unsupported);
+        // The distance costs the product of the lengths, and is at least their difference.
+        let near = members
+            .filter(|one| one.len().abs_diff(name.len()) <= MISSPELT_BY)
+            .map(|one| (strsim::damerau_levenshtein(one, name), *one))
+            .filter(|(distance, _)| *distance <= MISSPELT_BY)
+            .min();
+        near.map(|(_, one)| one)
+    }
+}
+
 /// A member that breaks a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{path} {rule}")]
@@ -52,14 +66,8 @@ impl Object {
                 return Err(object.broken(name, "is not supported"));
             }
             if !known.known.contains(&name.as_str()) {
-                let members = known.known.iter().chain(known.unsupported);
-                // The distance costs the product of the lengths, and is at least their difference.
-                let near = members
-                    .filter(|one| one.len().abs_diff(name.len()) <= MISSPELT_BY)
-                    .map(|one| (strsim::damerau_levenshtein(one, name), one))
-                    .filter(|(distance, _)| *distance <= MISSPELT_BY)
-                    .min();
-                let hint = near.map(|(_, one)| format!("; {one} was probably meant")).unwrap_or_default();
+                let near = known.nearest(name);
+                let hint = near.map(|one| format!("; {one} was probably meant")).unwrap_or_default();
                 return Err(object.broken(name, &format!("is not known{hint}")));
             }
         }
@@ -77,7 +85,8 @@ impl Object {
         MembersError { path: self.path_of(path), rule: rule.to_owned() }
     }
 
-    fn path_of(&self, member: &str) -> String {
+    /// Returns the path of a member.
+    pub(super) fn path_of(&self, member: &str) -> String {
         if self.path.is_empty() { member.to_owned() } else { format!("{}.{member}", self.path) }
     }
 

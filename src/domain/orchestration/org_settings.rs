@@ -22,7 +22,7 @@ const HEALTH_EVALUATION: &str = "healthEvaluation";
 /// A month, in seconds.
 const MONTH: i64 = 31 * 86_400;
 
-const SETTINGS: [Setting; 13] = [
+const SETTINGS: [Setting; 15] = [
     Setting { name: "readyPeriodSeconds", range: 0..=3600, default: 16 },
     Setting { name: "rejoinGracePeriodSeconds", range: 0..=86_400, default: 90 },
     Setting { name: "nodeDownAfterSeconds", range: 1..=MONTH, default: 180 },
@@ -36,6 +36,8 @@ const SETTINGS: [Setting; 13] = [
     Setting { name: "systemReportTtlSeconds", range: 5..=86_400, default: 65 },
     Setting { name: "systemReportIntervalSeconds", range: 1..=86_400, default: 30 },
     Setting { name: "upgradeBlockedErrorAfterSeconds", range: 0..=MONTH, default: 600 },
+    Setting { name: "healthCheckIntervalMinSeconds", range: 1..=86_400, default: 60 },
+    Setting { name: "healthCheckIntervalMaxSeconds", range: 1..=604_800, default: 3600 },
 ];
 
 const MEMBERS: Members = Members {
@@ -55,14 +57,14 @@ const MEMBERS: Members = Members {
         "systemReportIntervalSeconds",
         "upgradeBlockedErrorAfterSeconds",
         HEALTH_EVALUATION,
+        "healthCheckIntervalMinSeconds",
+        "healthCheckIntervalMaxSeconds",
     ],
     unsupported: &[
         "constraintPriorities",
         "nodeBufferPercentage",
         "bufferUse",
         "rebalanceIntervalSeconds",
-        "healthCheckIntervalMinSeconds",
-        "healthCheckIntervalMaxSeconds",
         "eventRetention",
     ],
 };
@@ -222,6 +224,18 @@ impl OrgSettings {
     #[must_use]
     pub fn health_evaluation(&self) -> HealthEvaluation {
         self.health_evaluation
+    }
+
+    /// Least time between two checks that a health policy may ask for.
+    #[must_use]
+    pub fn health_interval_min_secs(&self) -> u64 {
+        self.seconds(13).unwrap_or(60)
+    }
+
+    /// Longest time between two checks; a health policy that asks for a longer one is checked so often.
+    #[must_use]
+    pub fn health_interval_max_secs(&self) -> u64 {
+        self.seconds(14).unwrap_or(3600)
     }
 
     /// Tasks kept for each slot; negative keeps all.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::supervisor::{Restart, Update};
-use super::{InstanceReference, Placement};
+use super::{HealthPolicy, InstanceReference, Placement};
 
 /// How many instances of a workload there are, where they run and how they are replaced.
 ///
@@ -52,6 +52,9 @@ pub struct Orchestration {
     pub rollback: Update,
     /// What must hold in an HA group before an instance may stop for a planned change; what is `None` is the hub's.
     pub ha: Ha,
+    /// How failures of instances are detected, and what recovers them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub health_policy: Option<HealthPolicy>,
     /// Whether different compatibility versions of the agents suspend automatic decisions.
     pub compat_gate: CompatGate,
     /// Times to wait.
@@ -78,6 +81,7 @@ impl Default for Orchestration {
             update: Update::default(),
             rollback: Update::default(),
             ha: Ha::default(),
+            health_policy: None,
             compat_gate: CompatGate::Off,
             timers: Timers::of_mode(Mode::Global),
             priority: 50,
@@ -116,6 +120,7 @@ impl Orchestration {
             || self.restart != usual.restart
             || self.rollback != usual.rollback
             || self.timers != usual.timers
+            || self.health_policy.is_some()
     }
 
     /// Returns the policies that its parents name.

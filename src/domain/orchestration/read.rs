@@ -15,7 +15,7 @@ use super::policy::{
     qualified,
 };
 use super::supervisor::{FailureAction, OnExhausted, Order, Restart, RestartCondition, Update};
-use super::{InstanceReference, WorkloadReference};
+use super::{HealthPolicy, InstanceReference, WorkloadReference, health_policy::Target};
 use crate::policy::expression::{Expression, limits};
 
 /// Longest time that a member may name, in seconds.
@@ -45,10 +45,11 @@ const ROOT: Members = Members {
         "rollback",
         "ha",
         "compatGate",
+        "healthPolicy",
         "timers",
         "priority",
     ],
-    unsupported: &["healthPolicy"],
+    unsupported: &[],
 };
 const SCOPE: Members = members(&["type", "nodes", "haGroups"]);
 const FLEX: Members = members(&["min", "max", "target"]);
@@ -133,6 +134,10 @@ impl TryFrom<Value> for Orchestration {
             update: update(&mut root, "update", mode)?,
             rollback: update(&mut root, "rollback", mode)?,
             ha: root.object("ha", &HA)?.map_or_else(|| Ok(Ha::default()), ha)?,
+            health_policy: root
+                .take("healthPolicy")
+                .map(|document| HealthPolicy::read("orchestration.healthPolicy", document, Target::Workload))
+                .transpose()?,
             compat_gate: root
                 .word("compatGate", &[("unit", Some(CompatGate::Members)), ("off", Some(CompatGate::Off))])?
                 .unwrap_or(Self::of_mode(mode).compat_gate),

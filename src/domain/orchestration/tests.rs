@@ -183,7 +183,7 @@ fn modes_and_counts_keep_their_rules() {
         (json!({"maxPerNode": 0}), ".maxPerNode must be an integer from 1 to 100000"),
         (json!({"priority": 101}), ".priority must be an integer from 0 to 100"),
         (json!({"compatGate": "on"}), ".compatGate must be unit or off"),
-        (json!({"healthPolicy": {}}), ".healthPolicy is not supported"),
+        (json!({"healthPolicy": {}}), ".healthPolicy.detection must be an object"),
     ]);
 }
 
@@ -483,7 +483,7 @@ fn what_the_engine_cannot_carry_out_is_refused_by_name() {
             json!({"timers": {"affinityWaitSeconds": 0}}),
             "timers.affinityWaitSeconds must be an integer from 1 to 604800",
         ),
-        (json!({"healthPolicy": {"type": "senlin.policy.health"}}), "healthPolicy is not supported"),
+        (json!({"healthPolicy": {"type": "senlin.policy.health"}}), "healthPolicy.type is not known"),
         (json!({"priority": 101}), "priority must be an integer from 0 to 100"),
         (
             json!({"scope": {"type": "nodes", "nodes": ["n", "o/n"]}}),

@@ -20,6 +20,8 @@ pub enum Gate {
     Paused,
     /// Instances that must have stopped are confirmed to have (P1).
     Confirmed,
+    /// Instances on lost nodes are fenced, where that is requested (P1).
+    Fenced,
     /// The service version does not keep failing on the node (P2).
     Blocklist,
     /// The node of the instance that stops is up, so that it obeys now and not unsupervised later (P3).
@@ -48,6 +50,7 @@ pub enum Gate {
 const PLANNED: &[Gate] = &[
     Gate::Frozen,
     Gate::Confirmed,
+    Gate::Fenced,
     Gate::Blocklist,
     Gate::Reachable,
     Gate::Exclusive,
@@ -61,6 +64,7 @@ const PLANNED: &[Gate] = &[
 const AUTOMATIC: &[Gate] = &[
     Gate::Frozen,
     Gate::Confirmed,
+    Gate::Fenced,
     Gate::Blocklist,
     Gate::Reachable,
     Gate::Exclusive,
@@ -76,6 +80,7 @@ const OF_UPDATE: &[Gate] = &[
     Gate::Frozen,
     Gate::Paused,
     Gate::Confirmed,
+    Gate::Fenced,
     Gate::Blocklist,
     Gate::Reachable,
     Gate::Exclusive,
@@ -93,13 +98,22 @@ const OF_UPDATE: &[Gate] = &[
 pub const GATES: &[(CauseKind, &[Gate])] = &[
     (
         CauseKind::User,
-        &[Gate::Confirmed, Gate::Exclusive, Gate::Minimum, Gate::Parents, Gate::Children, Gate::Delay],
+        &[
+            Gate::Confirmed,
+            Gate::Fenced,
+            Gate::Exclusive,
+            Gate::Minimum,
+            Gate::Parents,
+            Gate::Children,
+            Gate::Delay,
+        ],
     ),
     (
         CauseKind::NodeLost,
         &[
             Gate::Frozen,
             Gate::Confirmed,
+            Gate::Fenced,
             Gate::Blocklist,
             Gate::Parents,
             Gate::Grace,
@@ -107,23 +121,46 @@ pub const GATES: &[(CauseKind, &[Gate])] = &[
             Gate::Delay,
         ],
     ),
-    (CauseKind::TaskFailed, &[Gate::Frozen, Gate::Confirmed, Gate::Blocklist, Gate::Parents, Gate::Delay]),
+    (
+        CauseKind::TaskFailed,
+        &[Gate::Frozen, Gate::Confirmed, Gate::Fenced, Gate::Blocklist, Gate::Parents, Gate::Delay],
+    ),
     (
         CauseKind::Incompatible,
-        &[Gate::Frozen, Gate::Confirmed, Gate::Blocklist, Gate::Successor, Gate::Parents, Gate::Delay],
+        &[
+            Gate::Frozen,
+            Gate::Confirmed,
+            Gate::Fenced,
+            Gate::Blocklist,
+            Gate::Successor,
+            Gate::Parents,
+            Gate::Delay,
+        ],
     ),
     (CauseKind::Drain, PLANNED),
     (CauseKind::Update, OF_UPDATE),
     (CauseKind::Rollback, OF_UPDATE),
     (CauseKind::Cure, AUTOMATIC),
+    // A member that failed does not count for the minimum of its group; one is recovered at a time.
+    (
+        CauseKind::Health,
+        &[Gate::Frozen, Gate::Confirmed, Gate::Fenced, Gate::Exclusive, Gate::Parents, Gate::Delay],
+    ),
     (CauseKind::Scale, AUTOMATIC),
     // That nothing is wanted any more is above the minimum of a group (P-S16).
     (CauseKind::Withdrawn, &[Gate::Children]),
 ];
 
 /// The gates that a user may lift.
-pub const FORCED: &[Gate] =
-    &[Gate::Confirmed, Gate::Exclusive, Gate::Minimum, Gate::Parents, Gate::Children, Gate::Delay];
+pub const FORCED: &[Gate] = &[
+    Gate::Confirmed,
+    Gate::Fenced,
+    Gate::Exclusive,
+    Gate::Minimum,
+    Gate::Parents,
+    Gate::Children,
+    Gate::Delay,
+];
 
 /// Returns the gates of a cause.
 pub fn gates_of(kind: CauseKind) -> &'static [Gate] {
@@ -142,6 +179,10 @@ pub trait GateFacts {
     }
     /// Returns the instance whose stop must be confirmed before the step.
     fn unconfirmed_stop(&self, _step: &Step) -> Option<Blocked> {
+        None
+    }
+    /// Returns an instance on a lost node that is to be fenced before the step.
+    fn unfenced_instance(&self, _step: &Step) -> Option<Blocked> {
         None
     }
     /// Returns why a node gets no start.
@@ -236,6 +277,7 @@ fn test(facts: &dyn GateFacts, gate: Gate, step: &Step, permit: &mut Permit) -> 
         Gate::Frozen => facts.frozen(step),
         Gate::Paused => facts.paused(step),
         Gate::Confirmed => facts.unconfirmed_stop(step),
+        Gate::Fenced => facts.unfenced_instance(step),
         Gate::Blocklist => facts.blocklisted(step),
         Gate::Reachable => facts.unreachable(step),
         Gate::Exclusive => {

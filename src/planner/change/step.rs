@@ -31,6 +31,8 @@ pub enum Cause {
     Rollback,
     /// The instance runs where the placement does not want it.
     Cure,
+    /// The health policy recovers a failed member.
+    Health,
     /// More or fewer instances are wanted.
     Scale,
     /// A user wants no instance any more: the workload is stopped, scaled to none, or deleted.
@@ -56,6 +58,8 @@ pub enum CauseKind {
     Rollback,
     /// See [`Cause::Cure`].
     Cure,
+    /// See [`Cause::Health`].
+    Health,
     /// See [`Cause::Scale`].
     Scale,
     /// See [`Cause::Withdrawn`].
@@ -74,6 +78,7 @@ impl Cause {
             Self::Update => CauseKind::Update,
             Self::Rollback => CauseKind::Rollback,
             Self::Cure => CauseKind::Cure,
+            Self::Health => CauseKind::Health,
             Self::Scale => CauseKind::Scale,
             Self::Withdrawn => CauseKind::Withdrawn,
         }

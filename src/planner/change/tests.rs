@@ -55,6 +55,9 @@ impl GateFacts for Facts {
             Blocked::Blocklisted { service, version: "1.0.0".into(), until: at(9), failure },
         )
     }
+    fn unfenced_instance(&self, _: &Step) -> Option<Blocked> {
+        self.blocked(Gate::Fenced, Blocked::FenceFailed { node: node("n9") })
+    }
     fn group_of(&self, _: &NodeId) -> Option<&GroupState> {
         self.group.as_ref()
     }
@@ -121,12 +124,13 @@ fn claim(name: &str, policy: &str) -> Claim {
     }
 }
 
-const CAUSES: [Cause; 11] = [
+const CAUSES: [Cause; 12] = [
     Cause::User { force: false },
     Cause::User { force: true },
     Cause::NodeLost,
     Cause::TaskFailed,
     Cause::Incompatible,
+    Cause::Health,
     Cause::Drain,
     Cause::Update,
     Cause::Rollback,

@@ -98,7 +98,11 @@ fn a10_s3_instance_of_a_node_that_was_rebooted_is_restarted_there() {
         seq: task.seq + 1_000,
         at: fleet.now,
     };
-    fleet.handle(&Event::NodeTasksChanged { node: node("n1"), tasks: [(task.id, report)].into() });
+    fleet.handle(&Event::NodeTasksChanged {
+        node: node("n1"),
+        tasks: [(task.id, report)].into(),
+        health: std::collections::BTreeMap::new(),
+    });
     fleet.announce("n1", Idle);
     fleet.run_until(10, |fleet| fleet.running("w") == "n1");
     assert!(fleet.tasks().iter().all(|task| task.node != Some(node("n2"))));
@@ -109,7 +113,7 @@ fn a10_s3_instance_of_a_node_that_was_rebooted_is_restarted_there() {
 #[test]
 fn a10_s4_node_that_dies_without_a_word_is_down_after_its_silence() {
     let mut fleet = pair();
-    let settings = OrgSettings::read(json!({"nodeDownAfterSeconds": 30})).expect("valid settings");
+    let settings = Box::new(OrgSettings::read(json!({"nodeDownAfterSeconds": 30})).expect("valid settings"));
     fleet.handle(&Event::OrgSettingsChanged { org: "o".parse().expect("an organization"), settings });
     fleet.silent.insert(node("n1"));
     let passed = fleet.run_until(60, |fleet| fleet.live("w") == "n2");

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_ids::{GroupId, NodeId, PolicyId, ServiceKey};
+use evenkeel_ids::{GroupId, NodeId, PolicyId, ServiceKey, TaskId};
 use jiff::Timestamp;
 
 use super::{blocklist::Collector, dependencies::Dependencies, observe};
@@ -14,7 +14,7 @@ use crate::{
     place::NodeTable,
     reconcile::{ReportedError, UnitFacts, UnitSettings},
     usage::later,
-    workload::{Part, Slot, SlotTasks, Slots, Task, UnitId, Workload, WorkloadRecord},
+    workload::{Part, ReportedHealth, Slot, SlotTasks, Slots, Task, UnitId, Workload, WorkloadRecord},
 };
 
 /// What [`UnitFacts`] borrows.
@@ -30,6 +30,7 @@ pub(crate) struct UnitInputs<'a> {
     blocklist: BlocklistNews,
     dependencies: Box<dyn DependencyFacts + 'a>,
     errors: Vec<ReportedError>,
+    health: BTreeMap<TaskId, ReportedHealth>,
     grace_until: Option<Timestamp>,
     unheard_until: Option<Timestamp>,
     /// The compatibility versions that suspend automatic decisions.
@@ -67,6 +68,11 @@ impl<'a> UnitInputs<'a> {
             }
         }
         wake_at = [wake_at, blocklist.wake_at].into_iter().flatten().min();
+        let health = found.iter().flat_map(|(_, tasks)| tasks.wanted()).filter_map(|task| {
+            let node = model.node(task.node.as_ref()?)?;
+            Some((task.id.clone(), node.health.get(&task.id)?.clone()))
+        });
+        let health = if workload.health.is_some() { health.collect() } else { BTreeMap::new() };
         let tasks = found.iter().flat_map(|(_, tasks)| tasks.iter());
         let nodes = tasks.filter(|task| !task.state.is_ended()).filter_map(|task: &Task| task.node.as_ref());
         let groups = groups_of(pass, &unit_id.policy, nodes);
@@ -95,6 +101,7 @@ impl<'a> UnitInputs<'a> {
             blocklist: blocklist.news,
             dependencies,
             errors: reported_errors(model, &unit_id.policy, pass.now),
+            health,
             grace_until,
             unheard_until,
             incompatible: workload.suspending_versions(&unit.table),
@@ -119,6 +126,7 @@ impl<'a> UnitInputs<'a> {
             blocklist: &self.blocklist,
             dependencies: &*self.dependencies,
             errors: &self.errors,
+            health: &self.health,
             grace_until: self.grace_until,
             unheard_until: self.unheard_until,
             incompatible: &self.incompatible,

@@ -312,7 +312,7 @@ impl Fleet {
             Some((task.id.clone(), report))
         });
         let tasks: BTreeMap<_, _> = tasks.collect();
-        self.handle(&Event::NodeTasksChanged { node: node.clone(), tasks });
+        self.handle(&Event::NodeTasksChanged { node: node.clone(), tasks, health: BTreeMap::new() });
     }
 
     fn is_crashing(&self, node: &NodeId, task: &Task) -> bool {

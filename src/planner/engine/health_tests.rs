@@ -1,5 +1,6 @@
 //! What the engine reports about workloads, and what reports do to updates: D1, D2, D10, D11.
 
+use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
@@ -210,7 +211,7 @@ fn error_reported_during_an_update_rolls_it_back() {
 fn error_that_the_organization_tolerates_fails_no_update() {
     let mut fleet = Fleet::new(&["n1", "n2", "n3"]);
     let rules = json!({"healthEvaluation": {"maxPercentUnhealthyInstances": 40}});
-    let settings = evenkeel_domain::orchestration::org_settings::OrgSettings::read(rules).expect("valid");
+    let settings = Box::new(OrgSettings::read(rules).expect("valid"));
     let org = "o".parse().expect("an organization");
     fleet.handle(&crate::event::Event::OrgSettingsChanged { org, settings });
     fleet.put_policy("w", rolling("pause"));
@@ -231,7 +232,7 @@ fn d11_s3_blocked_update_is_reported_and_becomes_an_error() {
     fleet.put_policy("w", document.clone());
     fleet.run(10);
     let settings = json!({"upgradeBlockedErrorAfterSeconds": 30});
-    let settings = evenkeel_domain::orchestration::org_settings::OrgSettings::read(settings).expect("valid");
+    let settings = Box::new(OrgSettings::read(settings).expect("valid"));
     let org = "o".parse().expect("an organization");
     fleet.handle(&crate::event::Event::OrgSettingsChanged { org, settings });
     fleet.freeze("n1");

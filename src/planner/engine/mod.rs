@@ -217,8 +217,13 @@ pub(crate) const INITIAL_PASS: &str = "reconcile.initial";
 /// # Source
 /// Orchestration B5, D3.
 fn news(unit: &UnitRecord, lease: Lease, is_whole: bool, plan: &UnitPlan) -> Vec<UnitEvent> {
-    let event =
-        |kind: &'static str, text: String| UnitEvent { kind: kind.into(), slot: None, node: None, text };
+    let event = |kind: &'static str, text: String| UnitEvent {
+        kind: kind.into(),
+        slot: None,
+        node: None,
+        text,
+        data: None,
+    };
     let is_first = is_whole && unit.is_wanted && unit.reconciled_under != Some(lease);
     let initial = is_first.then(|| {
         let tasks: usize = unit.slots.values().map(|tasks| tasks.iter().count()).sum();
@@ -241,7 +246,7 @@ fn news_of_versions(unit: &UnitRecord, incompatible: &[i64]) -> Option<UnitEvent
         _ => return None,
     };
     let text = format!("members run {state} versions, ha orchestration {decisions}");
-    Some(UnitEvent { kind: kind.into(), slot: None, node: None, text })
+    Some(UnitEvent { kind: kind.into(), slot: None, node: None, text, data: None })
 }
 
 /// Records what waits and when time alone changes that.

@@ -28,6 +28,7 @@ fn task(slot: u32, node: Option<&str>, is_running: bool) -> Task {
         state_at: at(0),
         running_at: None,
         ended_at: None,
+        health: crate::workload::TaskHealth::default(),
     }
 }
 

@@ -1,17 +1,24 @@
 //! Health: reports about entities, and how they add up from instances to the organization.
 //!
 //! People, nodes and the engine report; the newest report of a source about a property is an *event* of the entity. Nothing here is stored
-//! as a state: what has expired is seen from the time. Source: orchestration D1, D2; engine 5 and 6.
+//! as a state: what has expired is seen from the time. Health policies add which
+//! instances have failed, what recovers them, and what makes sure that they do not run any more. Source: orchestration C, D1, D2; engine 3, 5 and 6.
 
 pub(crate) mod checks;
 mod conditions;
+mod detect;
 mod entity;
 mod evaluate;
 mod event;
+mod fence;
 mod records;
+mod recover;
 mod report;
 mod system;
 mod tree;
+
+pub(crate) use fence::{note, unfenced};
+pub(crate) use recover::follow;
 
 pub use entity::{Entity, EntityKind};
 pub use evaluate::{Evaluation, EvaluationRules, Reason};

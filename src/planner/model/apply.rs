@@ -35,8 +35,11 @@ impl Model {
                 let list = ListedAgreements { ids: agreements.clone(), read_at: *read_at };
                 self.change_node(node, |record| record.agreements = Some(list));
             }
-            Event::NodeTasksChanged { node, tasks } => {
-                self.change_node(node, |record| record.tasks.clone_from(tasks));
+            Event::NodeTasksChanged { node, tasks, health } => {
+                self.change_node(node, |record| {
+                    record.tasks.clone_from(tasks);
+                    record.health.clone_from(health);
+                });
             }
             Event::HeartbeatsSeen { at } => {
                 for (node, &seen) in at {
@@ -64,7 +67,7 @@ impl Model {
             Event::RemovalForced { policy } => self.engine.force_removal(policy),
             Event::OrgsRead { orgs } => self.read_orgs.clone_from(orgs),
             Event::OrgSettingsChanged { org, settings } => {
-                self.org_settings.insert(org.clone(), *settings);
+                self.org_settings.insert(org.clone(), **settings);
             }
             Event::OtherAgbotsChanged { others } => self.other_agbots.clone_from(others),
             Event::HaGroupChanged { group } => self.put_group(group),

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use crate::{
     facts::{NodeFacts, NodePolicyFacts, NodeStatusFacts},
-    workload::TaskReport,
+    workload::{ReportedHealth, TaskReport},
 };
 
 /// The parsed deployment policy of a node.
@@ -43,6 +43,8 @@ pub struct NodeRecord {
     pub agreements: Option<ListedAgreements>,
     /// Its last report about each of its tasks.
     pub tasks: BTreeMap<TaskId, TaskReport>,
+    /// What it reported about the health of its tasks.
+    pub health: BTreeMap<TaskId, ReportedHealth>,
     pub(crate) policy: Option<NodePolicy>,
     /// When it was alive again after it had been down: earlier reports are no longer believed.
     pub(crate) back_at: Option<Timestamp>,
@@ -57,6 +59,7 @@ impl NodeRecord {
             status: None,
             agreements: None,
             tasks: BTreeMap::new(),
+            health: BTreeMap::new(),
             policy: None,
             back_at: None,
             group: group.map(str::to_owned),

@@ -80,6 +80,8 @@ impl Model {
         let (settings, hub) = (self.org_settings(org), UnitSettings::default());
         UnitSettings {
             old_task_timeout_secs: settings.old_task_timeout_secs().unwrap_or(hub.old_task_timeout_secs),
+            health_interval_max_secs: settings.health_interval_max_secs(),
+            node_down_after_secs: self.node_down_after_secs(org),
             orphan_after_secs: settings.orphan_after_secs().unwrap_or(hub.orphan_after_secs),
             task_history_limit: settings.task_history_limit().unwrap_or(hub.task_history_limit),
             report_grace_secs: settings.report_grace_secs().unwrap_or(hub.report_grace_secs),
@@ -101,7 +103,7 @@ mod tests {
     };
 
     fn set(model: &mut Model, org: &str, settings: serde_json::Value) {
-        let settings = OrgSettings::read(settings).expect("the settings are valid");
+        let settings = Box::new(OrgSettings::read(settings).expect("the settings are valid"));
         let org = org.parse().expect("an organization");
         model.apply(&Event::OrgSettingsChanged { org, settings }, at(100));
     }

@@ -41,6 +41,17 @@ impl GateFacts for UnitPass<'_> {
         self.block_of(task).filter(|_| task.node.as_ref() == Some(node)).cloned()
     }
 
+    fn unfenced_instance(&self, step: &Step) -> Option<Blocked> {
+        let Change::Start { node } = &step.change else { return None };
+        let policy = self.facts.workload.health.as_ref()?;
+        if !policy.recovery.is_fencing() {
+            return None;
+        }
+        let others = self.others(&step.slot, self.facts.workload.goal.is_exclusive());
+        let elsewhere = others.into_iter().filter(|task| task.node.as_ref().is_some_and(|one| one != node));
+        elsewhere.filter(|task| self.is_node_lost(task)).find_map(|task| crate::health::unfenced(self, task))
+    }
+
     fn group_of(&self, node: &NodeId) -> Option<&GroupState> {
         let group: &GroupId = self.facts.table.find(node)?.group.as_ref()?;
         self.group(group)
@@ -112,7 +123,7 @@ impl UnitPass<'_> {
     }
 
     /// Returns the tasks that may have to stop before one starts in a slot.
-    fn others(&self, slot: &Slot, is_exclusive: bool) -> Vec<&Task> {
+    pub(crate) fn others(&self, slot: &Slot, is_exclusive: bool) -> Vec<&Task> {
         if !is_exclusive {
             return self.tasks(slot).iter().collect();
         }

@@ -16,7 +16,7 @@ mod unit_nodes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_ids::{GroupId, PolicyId};
+use evenkeel_ids::{GroupId, PolicyId, TaskId};
 use jiff::Timestamp;
 
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
     health::Entity,
     place::NodeTable,
     supervise::UpdateStatus,
-    workload::{Part, Slot, Slots, UnitId, Workload},
+    workload::{Part, ReportedHealth, Slot, Slots, UnitId, Workload},
 };
 
 pub use dry_run::{DryRun, ExpectedChange, ExpectedKind, dry_removal, dry_run};
@@ -55,6 +55,10 @@ pub struct UnitSettings {
     pub old_task_timeout_secs: u64,
     /// Silence of a node after which its tasks are given up.
     pub orphan_after_secs: u64,
+    /// Silence of a node after which it counts as down.
+    pub node_down_after_secs: u64,
+    /// Longest time between two checks of an instance.
+    pub health_interval_max_secs: u64,
     /// Tasks kept for each slot; negative keeps all.
     pub task_history_limit: i32,
     /// How much longer an update is watched if an agent does not read tasks, and so reports later.
@@ -66,6 +70,8 @@ impl Default for UnitSettings {
         Self {
             old_task_timeout_secs: 60,
             orphan_after_secs: 86_400,
+            node_down_after_secs: 180,
+            health_interval_max_secs: 3600,
             task_history_limit: 5,
             report_grace_secs: 0,
         }
@@ -101,6 +107,8 @@ pub struct UnitFacts<'a> {
     pub dependencies: &'a dyn DependencyFacts,
     /// What others than the engine reported as errors of the workload since its update began, if it is in error for them.
     pub errors: &'a [ReportedError],
+    /// What nodes reported about the health of its tasks.
+    pub health: &'a BTreeMap<TaskId, ReportedHealth>,
     /// Until when what is known may be out of date after a start of the agbot.
     pub grace_until: Option<Timestamp>,
     /// Until when automatic starts wait for nodes that were not heard since.

@@ -15,7 +15,9 @@ use crate::{
     stable_hash::stable_hash,
     supervise::{RestartVerdict, UpdateStatus, judge_restart},
     usage::later,
-    workload::{ActionGoal, DesiredState, Ending, Slot, SlotTasks, SpecVersion, Task, TaskState, Versions},
+    workload::{
+        ActionGoal, DesiredState, Ending, Slot, SlotTasks, SpecVersion, Task, TaskHealth, TaskState, Versions,
+    },
 };
 
 /// A decision under construction.
@@ -136,6 +138,11 @@ impl<'a> UnitPass<'a> {
         });
     }
 
+    /// Replaces what is stored about the health of a task.
+    pub fn set_health(&mut self, slot: &Slot, id: &TaskId, health: TaskHealth) {
+        self.change(slot, id, |task| task.health = health);
+    }
+
     /// Lets a task that has its node start at the given time at the earliest.
     pub fn postpone(&mut self, slot: &Slot, id: &TaskId, start_at: Timestamp) {
         self.change(slot, id, |task| task.start_at = start_at);
@@ -202,6 +209,7 @@ impl<'a> UnitPass<'a> {
             state_at: self.now,
             running_at: None,
             ended_at: None,
+            health: TaskHealth::default(),
         };
         self.put(slot, task);
         match node {
@@ -335,6 +343,7 @@ impl<'a> UnitPass<'a> {
         match &blocked {
             Blocked::StartDelayed { until }
             | Blocked::JustStarted { until }
+            | Blocked::FencePending { until, .. }
             | Blocked::AffinityWait { until, .. } => self.wake(*until),
             Blocked::TaskStopping { since, .. } => {
                 self.wake(later(*since, self.facts.settings.old_task_timeout_secs));
@@ -376,12 +385,20 @@ impl<'a> UnitPass<'a> {
     }
 
     pub fn emit(&mut self, kind: &'static str, slot: Option<&Slot>, node: Option<&NodeId>, text: String) {
-        self.plan.events.push(UnitEvent {
-            kind: kind.into(),
-            slot: slot.cloned(),
-            node: node.cloned(),
-            text,
-        });
+        self.emit_with(kind, slot, node, text, None);
+    }
+
+    /// Reports an event with more than its text.
+    pub fn emit_with(
+        &mut self,
+        kind: &'static str,
+        slot: Option<&Slot>,
+        node: Option<&NodeId>,
+        text: String,
+        data: Option<serde_json::Value>,
+    ) {
+        let (slot, node) = (slot.cloned(), node.cloned());
+        self.plan.events.push(UnitEvent { kind: kind.into(), slot, node, text, data });
     }
 
     pub fn fail_node(&mut self, node: &NodeId, version: u64, message: String) {

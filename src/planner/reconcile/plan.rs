@@ -72,6 +72,9 @@ pub struct UnitEvent {
     pub node: Option<NodeId>,
     /// What happened, in words.
     pub text: String,
+    /// More about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<serde_json::Value>,
 }
 
 /// The changes to make, all in one transaction, and what has to wait.

@@ -41,6 +41,7 @@ enum Trouble {
 
 /// Plans what a slot's tasks need, apart from the update.
 pub(super) fn settle(pass: &mut UnitPass<'_>, slot: &Slot) {
+    crate::health::follow(pass, slot);
     if is_quiet(pass, slot) {
         return;
     }
@@ -354,7 +355,9 @@ pub(super) fn start(pass: &mut UnitPass<'_>, slot: &Slot) {
         return;
     }
     let step = step(pass, slot, Change::Start { node }, pass.cause_of_start(&task));
-    if let Some(mut permit) = pass.permit(&step) {
+    let permit = pass.permit(&step);
+    crate::health::note(pass, &task, permit.is_some());
+    if let Some(mut permit) = permit {
         // After the wait for its parents a new ready period begins (A8.1).
         let has_waited = pass.facts.dependencies.has_waited(Gate::Parents, slot);
         if let Some(until) = placing::ready_at(pass, &task).filter(|_| has_waited) {

@@ -35,6 +35,7 @@ fn task(generation: u64, desired: DesiredState, state: TaskState) -> Task {
         state_at: at(1),
         running_at: None,
         ended_at: None,
+        health: crate::workload::TaskHealth::default(),
     }
 }
 

@@ -35,6 +35,7 @@ fn ended(number: u32, created: i64, end: i64, exit_code: i32) -> Task {
         state_at: at(end),
         running_at: Some(at(created)),
         ended_at: Some(at(end)),
+        health: crate::workload::TaskHealth::default(),
     }
 }
 

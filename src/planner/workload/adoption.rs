@@ -58,6 +58,7 @@ pub fn adopt(
             state_at: now,
             running_at: agreement.running_since,
             ended_at: None,
+            health: super::TaskHealth::default(),
         })
         .collect()
 }

@@ -51,6 +51,7 @@ impl Workload {
             update: supervised(&document.update, document, hub),
             rollback: supervised(&document.rollback, document, hub),
             is_compat_gated: document.compat_gate == CompatGate::Members,
+            health: document.health_policy.clone(),
             stop_timeout_secs: document.timers.stop_timeout_seconds,
             is_frozen: false,
             action: None,

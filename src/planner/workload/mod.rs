@@ -13,6 +13,7 @@ mod instance;
 mod record;
 mod slot;
 mod spec;
+mod supervision;
 mod task;
 mod task_state;
 mod user_action;
@@ -28,6 +29,10 @@ pub use instance::{Failure, Instance};
 pub use record::{TaskSpec, WorkloadRecord};
 pub use slot::{Slot, SlotTasks, Slots, by_slot};
 pub use spec::{NodeOrder, PlacementRules, Workload};
+pub use supervision::{
+    EndedCommand, LifecycleEvent, PreparedAction, Probe, Recovery, RecoveryCommand, ReportedHealth,
+    Supervision, TaskHealth,
+};
 pub use task::{RefusedReport, Task, TaskReport};
 pub use task_state::{DesiredState, Ending, Impairment, TaskState, Writer};
 pub use user_action::{ActionEnd, ActionGoal, ActionGoals, LastingAction, UserAction};

@@ -3,7 +3,7 @@
 //! Source: orchestration 1.2; engine 3.
 
 use evenkeel_domain::{
-    orchestration::{OnViolation, Orchestration, Restart, capacity::Amounts},
+    orchestration::{HealthPolicy, OnViolation, Orchestration, Restart, capacity::Amounts},
     policy::expression::Expression,
 };
 use evenkeel_ids::{NodeId, PolicyId};
@@ -42,6 +42,8 @@ pub struct Workload {
     pub rollback: UpdateSettings,
     /// Whether different compatibility versions of the agents suspend automatic decisions.
     pub is_compat_gated: bool,
+    /// How failures of instances are detected, and what recovers them.
+    pub health: Option<HealthPolicy>,
     /// Time in which an instance must stop for a user's action, in seconds.
     pub stop_timeout_secs: u64,
     /// Whether a user froze the workload.

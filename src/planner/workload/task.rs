@@ -6,7 +6,7 @@ use evenkeel_ids::{AgreementId, NodeId, TaskId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{DesiredState, Ending, Slot, SpecVersion, TaskState, UnitId, Writer};
+use super::{DesiredState, Ending, Slot, SpecVersion, TaskHealth, TaskState, UnitId, Writer};
 use crate::change::Cause;
 
 /// A task.
@@ -50,6 +50,9 @@ pub struct Task {
     pub running_at: Option<Timestamp>,
     /// When it ended, by the node's clock.
     pub ended_at: Option<Timestamp>,
+    /// Its supervision and recovery.
+    #[serde(default, skip_serializing_if = "TaskHealth::is_empty")]
+    pub health: TaskHealth,
 }
 
 /// A node's report about a task.

@@ -29,6 +29,7 @@ fn task() -> Task {
         state_at: at(0),
         running_at: None,
         ended_at: None,
+        health: crate::workload::TaskHealth::default(),
     }
 }
 

@@ -26,6 +26,7 @@ pub mod query;
 pub mod search;
 pub mod service;
 pub mod shared;
+pub mod task_health;
 pub mod time;
 pub mod user;
 pub mod user_input;

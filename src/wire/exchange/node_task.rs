@@ -6,6 +6,8 @@ use evenkeel_domain::orchestration::{DesiredState, TaskState};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use super::task_health::{NodeCommand, TaskHealth, TaskSupervision};
+
 /// Name and version by which an agent states in `softwareVersions` that it reads tasks.
 ///
 /// # Source
@@ -37,6 +39,9 @@ pub struct PutNodeTask {
     pub agreement_id: Option<String>,
     /// Fencing number of the agbot's lease.
     pub fencing: i64,
+    /// What the agent does to supervise the task.
+    #[serde(default, skip_serializing_if = "TaskSupervision::is_empty")]
+    pub supervision: TaskSupervision,
 }
 
 response! {
@@ -44,6 +49,8 @@ response! {
     pub struct NodeTasksResponse {
         /// The tasks by id.
         tasks: Vec<NodeTask>,
+        /// The commands that have not ended.
+        commands: Vec<NodeCommand>,
     }
 }
 
@@ -68,6 +75,11 @@ response! {
         agreement_id: Option<String>,
         /// Fencing number of the agbot's lease.
         fencing: i64,
+        /// What the agent does to supervise the task.
+        #[serde(skip_serializing_if = "TaskSupervision::is_empty")]
+        supervision: TaskSupervision,
+        /// What the node reported about the health of the task.
+        health: Option<TaskHealth>,
         /// The reported state, `assigned` before the first report.
         #[schema(value_type = String)]
         state: TaskState,

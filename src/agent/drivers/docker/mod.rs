@@ -97,13 +97,26 @@ impl DockerDriver {
         self.engine().await?.list_containers(Some(options)).await.map_err(transient)
     }
 
-    async fn remove(&self, container: &ContainerSummary) -> Result<(), DriverError> {
+    async fn remove(&self, container: &ContainerSummary, grace: Duration) -> Result<(), DriverError> {
         let Some(id) = &container.id else { return Ok(()) };
-        let grace = i32::try_from(self.grace.as_secs()).unwrap_or(10);
+        let grace = i32::try_from(grace.as_secs()).unwrap_or(10);
         let stop = StopContainerOptionsBuilder::new().t(grace).build();
         gone_is_fine(self.engine().await?.stop_container(id, Some(stop)).await)?;
         let remove = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
         gone_is_fine(self.engine().await?.remove_container(id, Some(remove)).await)
+    }
+
+    /// Ends the containers of a service and removes its remains.
+    async fn end(&self, key: &str, grace: Duration) -> Result<(), DriverError> {
+        self.exits.begin_stop(key);
+        let containers = self.containers(Some(key)).await?;
+        let removals = containers.iter().map(|container| self.remove(container, grace));
+        futures_util::future::try_join_all(removals).await?;
+        if let Some(network) = self.find_network(key).await? {
+            gone_is_fine(self.engine().await?.remove_network(&network).await)?;
+        }
+        self.exits.forget(key);
+        Ok(())
     }
 
     /// Returns the id of a service's network. The engine would take a name that it does not know for the beginning of an id.
@@ -250,7 +263,7 @@ impl Driver for DockerDriver {
             let key = label(&container, AGREEMENT_LABEL);
             if !wanted.iter().any(|service| service.key == key) {
                 tracing::info!(agreement.id = key, "container without agreement is removed");
-                self.remove(&container).await?;
+                self.remove(&container, self.grace).await?;
             }
         }
         let filters = HashMap::from([("label".to_owned(), vec![format!("{AGENT_LABEL}={}", self.agent)])]);
@@ -316,14 +329,11 @@ impl Driver for DockerDriver {
     }
 
     async fn stop(&self, key: &str) -> Result<(), DriverError> {
-        self.exits.begin_stop(key);
-        let containers = self.containers(Some(key)).await?;
-        futures_util::future::try_join_all(containers.iter().map(|container| self.remove(container))).await?;
-        if let Some(network) = self.find_network(key).await? {
-            gone_is_fine(self.engine().await?.remove_network(&network).await)?;
-        }
-        self.exits.forget(key);
-        Ok(())
+        self.end(key, self.grace).await
+    }
+
+    async fn kill(&self, key: &str) -> Result<(), DriverError> {
+        self.end(key, Duration::ZERO).await
     }
 
     async fn observe(&self, key: &str) -> Observation {

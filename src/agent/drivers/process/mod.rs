@@ -263,6 +263,12 @@ impl Driver for ProcessDriver {
         Ok(())
     }
 
+    async fn kill(&self, key: &str) -> Result<(), DriverError> {
+        let running: Vec<_> = self.survivors().into_iter().filter(|process| process.key == key).collect();
+        table::kill_all(&running);
+        self.stop(key).await
+    }
+
     async fn observe(&self, key: &str) -> Observation {
         let states = lock(&self.shared.states);
         let containers = states.get(key).map(|service| service.values().cloned().collect());

@@ -101,6 +101,11 @@ fn signal(process: &ProcessRecord, signal: Signal) {
     }
 }
 
+/// Kills processes.
+pub(crate) fn kill_all(processes: &[ProcessRecord]) {
+    processes.iter().for_each(|process| signal(process, Signal::SIGKILL));
+}
+
 /// Ends processes: first with `SIGTERM`, after `grace` with `SIGKILL`. Returns when none of them is left.
 pub(crate) async fn end_all(mut processes: Vec<ProcessRecord>, grace: Duration) {
     processes.iter().for_each(|process| signal(process, Signal::SIGTERM));

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_domain::orchestration::Orchestration;
+use evenkeel_domain::orchestration::health_policy::Target;
 use evenkeel_domain::orchestration::object::without_nulls;
 use evenkeel_domain::orchestration::relations::find_cycle;
 use evenkeel_domain::orchestration::supported::supported_orchestration;
-use evenkeel_exchange_store::{deployment_policy, node_task};
+use evenkeel_domain::orchestration::{HealthPolicy, Orchestration};
+use evenkeel_exchange_store::{deployment_policy, node_task, organization};
 use evenkeel_ids::PolicyId;
 use evenkeel_store::PgConnection;
 use serde_json::{Value, json};
 
 use crate::ApiError;
+use crate::routes::organization::orchestration::stored_settings;
 
 /// Checks a document and returns it without the members that are `null`.
 ///
@@ -21,9 +23,34 @@ use crate::ApiError;
 /// # Source
 /// Orchestration 1.2.
 pub(super) fn stored_orchestration(org: &str, id: &str, document: &Value) -> Result<Value, ApiError> {
-    supported_orchestration(&PolicyId::new(org, id), document.clone())
+    let read = supported_orchestration(&PolicyId::new(org, id), document.clone())
         .map_err(|error| ApiError::invalid_input(error.to_string()))?;
-    Ok(without_nulls(document))
+    let mut stored = without_nulls(document);
+    if let Some(policy) = read.health_policy {
+        // Its defaults are shown, whatever form it was written in.
+        stored["healthPolicy"] = json!(policy);
+    }
+    Ok(stored)
+}
+
+/// Refuses a health policy that polls more often than the organization allows.
+///
+/// # Errors
+/// 400 with the member and the least interval.
+///
+/// # Source
+/// Orchestration C2.
+pub(super) async fn require_interval(
+    conn: &mut PgConnection,
+    org: &str,
+    next: Option<&Value>,
+) -> Result<(), ApiError> {
+    let Some(document) = next.and_then(|next| next.get("healthPolicy")) else { return Ok(()) };
+    let policy = HealthPolicy::read("orchestration.healthPolicy", document.clone(), Target::Workload);
+    let stored = organization::find_settings(conn, org).await?.flatten();
+    let least_secs = stored_settings(org, stored)?.health_interval_min_secs();
+    let checked = policy.and_then(|policy| policy.check_interval(least_secs));
+    checked.map_err(|error| ApiError::invalid_input(error.to_string()))
 }
 
 /// Refuses another mode, or another kind of scope, while nodes have tasks of the policy.

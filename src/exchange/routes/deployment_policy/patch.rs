@@ -8,7 +8,7 @@ use evenkeel_wire::exchange::shared::{OneProperty, OneSecretBinding};
 use evenkeel_wire::exchange::user_input::UserInputService;
 use serde_json::{Value, json};
 
-use super::orchestration::{require_no_cycle, require_same_form, stored_orchestration};
+use super::orchestration::{require_interval, require_no_cycle, require_same_form, stored_orchestration};
 use super::write::{require_deployed_service, validate_service};
 use super::{absent, change};
 use crate::ApiError;
@@ -42,6 +42,7 @@ pub(super) async fn patch_deployment_policy(
         require_references(&mut tx, &attribute).await?;
         if let Attribute::Orchestration(next) = &attribute {
             require_same_form(&mut tx, (org, id), row.orchestration.as_ref(), next.as_ref()).await?;
+            require_interval(&mut tx, org, next.as_ref()).await?;
             require_no_cycle(&mut tx, (org, id), next.as_ref()).await?;
         }
         apply(&mut row, &attribute);

@@ -15,7 +15,7 @@ use evenkeel_wire::exchange::shared::default_node_health;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::orchestration::{require_no_cycle, require_same_form, stored_orchestration};
+use super::orchestration::{require_interval, require_no_cycle, require_same_form, stored_orchestration};
 use super::{absent, change};
 use crate::ApiError;
 use crate::error::{Created, created};
@@ -42,6 +42,7 @@ pub(super) async fn create_deployment_policy(
         lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
         let owned = deployment_policy::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
         require_below_limit("deployment policies", owned, exchange.settings().limits.deployment_policies)?;
+        require_interval(&mut tx, org, row.orchestration.as_ref()).await?;
         require_no_cycle(&mut tx, (org, id), row.orchestration.as_ref()).await?;
         deployment_policy::insert(&mut tx, &row).await?;
         tx.finish([change(org, id, "created")])
@@ -71,6 +72,7 @@ pub(super) async fn replace_deployment_policy(
         let stored = deployment_policy::lock(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
         let (before, after) = (stored.orchestration.as_ref(), row.orchestration.as_ref());
         require_same_form(&mut tx, (org, id), before, after).await?;
+        require_interval(&mut tx, org, after).await?;
         require_no_cycle(&mut tx, (org, id), after).await?;
         deployment_policy::update(&mut tx, &row).await?;
         tx.finish([change(org, id, "created/modified")])

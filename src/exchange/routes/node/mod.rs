@@ -19,6 +19,7 @@ mod put;
 mod report;
 mod status;
 mod task;
+mod task_health;
 mod validate;
 
 pub(super) use change::node_change;
@@ -72,6 +73,7 @@ pub fn operations() -> Vec<Operation> {
     operations.extend(message::operations());
     operations.extend(management_status::operations());
     operations.extend(task::operations());
+    operations.extend(task_health::operations());
     operations
 }
 

@@ -14,10 +14,11 @@ use evenkeel_store::PgConnection;
 use evenkeel_wire::exchange::node_task::{
     FencingQuery, LONGEST_TEXT, NodeTask, NodeTasksResponse, PutNodeTask, PutNodeTaskStatus, TaskConflict,
 };
+use evenkeel_wire::exchange::task_health::{NodeCommand, TaskSupervision};
 use evenkeel_wire::exchange::time::wire_time;
 use http::StatusCode;
 use jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{missing_node, node_change};
 use crate::ApiError;
@@ -31,6 +32,9 @@ const TAG: &str = "node task";
 const ALL: &str = "/orgs/{organization}/nodes/{node}/tasks";
 const ONE: &str = "/orgs/{organization}/nodes/{node}/tasks/{task}";
 const STATUS: &str = "/orgs/{organization}/nodes/{node}/tasks/{task}/status";
+
+/// Longest supervision of a task, in bytes.
+const LONGEST_SUPERVISION: usize = 16 * 1024;
 
 /// Maximum number of tasks of a node, ended ones included.
 const MOST_TASKS: i64 = 1_000;
@@ -67,12 +71,29 @@ async fn list_tasks(
         .database()
         .read(async |connection| node_task::list_of_node(connection, &org, &id, MOST_TASKS).await)
         .await?;
-    Ok(Json(NodeTasksResponse { tasks: rows.into_iter().map(shown_task).collect() }))
+    let tasks: Vec<NodeTask> = rows.into_iter().map(shown_task).collect::<Result<_, _>>()?;
+    let commands = tasks.iter().filter_map(open_command).collect();
+    Ok(Json(NodeTasksResponse { tasks, commands }))
 }
 
-fn shown_task(row: NodeTaskRow) -> NodeTask {
-    let NodeTaskRow { task, wanted, reported, updated_at } = row;
-    NodeTask {
+/// Returns the command of a task that has not ended.
+fn open_command(task: &NodeTask) -> Option<NodeCommand> {
+    let command = task.supervision.command.as_ref()?;
+    let ended = task.health.as_ref().and_then(|health| health.command.as_ref());
+    ended.is_none_or(|ended| ended.id != command.id).then(|| NodeCommand {
+        id: command.id.clone(),
+        op: command.op.clone(),
+        task_id: task.task_id.clone(),
+        params: json!({"type": if command.hard { "HARD" } else { "SOFT" }}),
+    })
+}
+
+fn shown_task(row: NodeTaskRow) -> Result<NodeTask, ApiError> {
+    let NodeTaskRow { task, wanted, reported, health, updated_at } = row;
+    let unreadable = |error| ApiError::internal(format!("the supervision of task {task}: {error}"));
+    let supervision = wanted.supervision.map(serde_json::from_value).transpose().map_err(unreadable)?;
+    let health = health.map(serde_json::from_value).transpose().map_err(unreadable)?;
+    Ok(NodeTask {
         task_id: task,
         policy: wanted.policy,
         workload_unit: wanted.workload_unit,
@@ -81,6 +102,8 @@ fn shown_task(row: NodeTaskRow) -> NodeTask {
         desired_state: DesiredState::of_word(&wanted.desired).unwrap_or_default(),
         agreement_id: wanted.agreement,
         fencing: wanted.fencing,
+        supervision: supervision.unwrap_or_default(),
+        health,
         state: TaskState::of_word(&reported.state).unwrap_or_default(),
         seq: reported.seq,
         at: reported.reported_at.map(wire_time),
@@ -88,7 +111,7 @@ fn shown_task(row: NodeTaskRow) -> NodeTask {
         err: reported.error,
         exit_code: reported.exit_code,
         last_updated: wire_time(updated_at),
-    }
+    })
 }
 
 async fn replace_task(
@@ -149,7 +172,17 @@ fn wanted_task(request: PutNodeTask) -> Result<WantedTask, ApiError> {
         desired: request.desired_state.word().to_owned(),
         agreement: request.agreement_id,
         fencing: request.fencing,
+        supervision: supervision(&request.supervision)?,
     })
+}
+
+fn supervision(given: &TaskSupervision) -> Result<Option<Value>, ApiError> {
+    let document = json!(given);
+    if document.to_string().len() > LONGEST_SUPERVISION {
+        let rule = format!("supervision must not be longer than {LONGEST_SUPERVISION} bytes");
+        return Err(ApiError::invalid_input(rule));
+    }
+    Ok((!given.is_empty()).then_some(document))
 }
 
 /// Only an agbot that serves the policy to the nodes of the organization decides about its tasks.
@@ -267,7 +300,7 @@ fn check_report(stored: &NodeTaskRow, report: &ReportedTask) -> Result<(), ApiEr
     Ok(())
 }
 
-fn missing_task(org: &str, node: &str, task: &str) -> ApiError {
+pub(super) fn missing_task(org: &str, node: &str, task: &str) -> ApiError {
     ApiError::not_found(format!("task '{task}' of node '{org}/{node}' not found"))
 }
 

@@ -63,6 +63,7 @@ impl Fixture {
             state_at: at(1),
             running_at: Some(at(1)),
             ended_at: None,
+            health: crate::workload::TaskHealth::default(),
         }
     }
 

@@ -6,6 +6,7 @@ mod contest;
 mod dry_runs;
 mod failover;
 mod groups;
+mod health;
 mod nodes;
 mod random;
 mod restarts;

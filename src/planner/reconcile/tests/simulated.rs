@@ -19,7 +19,8 @@ use crate::{
     supervise::{UpdateEvent, UpdateStatus},
     usage::{later, secs_since},
     workload::{
-        DesiredState, Ending, Partner, Slot, Slots, Task, TaskReport, TaskState, UnitId, Workload, by_slot,
+        DesiredState, Ending, Partner, ReportedHealth, Slot, Slots, Task, TaskReport, TaskState, UnitId,
+        Workload, by_slot,
     },
 };
 
@@ -46,6 +47,8 @@ pub(crate) struct World {
     pub members: BTreeSet<NodeId>,
     pub claims: Vec<Claim>,
     pub settings: UnitSettings,
+    /// What nodes reported about the health of tasks.
+    pub health: BTreeMap<TaskId, ReportedHealth>,
     /// What else has an instance on a node.
     pub neighbors: BTreeMap<NodeId, BTreeSet<Partner>>,
     /// Workloads in the soft list that start or stop.
@@ -92,6 +95,7 @@ impl World {
             members: BTreeSet::new(),
             claims: Vec::new(),
             settings: UnitSettings::default(),
+            health: BTreeMap::new(),
             neighbors: BTreeMap::new(),
             unsettled_partners: Vec::new(),
             seconds: 0,
@@ -153,6 +157,7 @@ impl World {
             state_at: self.now(),
             running_at: None,
             ended_at: None,
+            health: crate::workload::TaskHealth::default(),
         };
         let task = change(task);
         self.tasks.insert(task.id.clone(), task);
@@ -189,6 +194,12 @@ impl World {
     /// A client changes something that is not part of the task spec.
     pub fn edit(&mut self, change: impl FnOnce(&mut Workload)) {
         change(&mut self.workload);
+        self.is_changed = true;
+    }
+
+    /// The node of a task reports about its health.
+    pub fn report_health(&mut self, task: &TaskId, change: impl FnOnce(&mut ReportedHealth)) {
+        change(self.health.entry(task.clone()).or_default());
         self.is_changed = true;
     }
 
@@ -313,6 +324,7 @@ impl World {
             unsettled_partners: &self.unsettled_partners,
             dependencies: &Independent,
             errors: &[],
+            health: &self.health,
             grace_until: None,
             unheard_until: None,
             incompatible: &self.workload.suspending_versions(&table),
@@ -390,6 +402,11 @@ impl World {
         }
         for (pinned, is_pinned) in &plan.pins {
             self.change_node(pinned.name(), |node| node.is_pinned = *is_pinned);
+        }
+        for record in &plan.records {
+            let Some(task) = self.tasks.get_mut(&record.id) else { continue };
+            self.is_changed |= task.health != record.health;
+            task.health = record.health.clone();
         }
         self.events.extend(plan.events.iter().cloned());
         self.history.extend(self.tasks.iter().map(|(id, task)| (id.clone(), task.clone())));

@@ -101,6 +101,7 @@ fn full_reconcile_and_one_failure_of_ten_thousand_slots_are_quick() {
         unsettled_partners: &[],
         dependencies: &crate::change::Independent,
         errors: &[],
+        health: &std::collections::BTreeMap::new(),
         grace_until: None,
         unheard_until: None,
         incompatible: &[],

@@ -1,11 +1,12 @@
 //! Carries out the commands of the step machine. Each may be repeated; each ends in the event that records it.
 
+mod report;
+
 use std::{future::Future, pin::Pin, sync::Arc};
 
-use evenkeel_client::TaskReported;
 use evenkeel_domain::policy::internal::InternalPolicy;
-use evenkeel_wire::exchange::node::PatchNode;
-use evenkeel_wire::exchange::node_part::{AgreedService, AgreementWorkload, PutNodeAgreement, PutNodeErrors};
+use evenkeel_wire::exchange::node_part::{AgreedService, AgreementWorkload, PutNodeAgreement};
+use evenkeel_wire::exchange::task_health::{CommandResult, EndedCommand, TaskCommand};
 
 use crate::{
     AgentSettings,
@@ -16,7 +17,7 @@ use crate::{
     journal::Journal,
     machine::Machine,
     settings::DriverKind,
-    step::{Agreement, Command, Dependency, Event, ExchangeState, TaskReport},
+    step::{Agreement, Command, Dependency, Event, ExchangeState},
 };
 
 /// The objects that effects act on.
@@ -55,7 +56,28 @@ pub(crate) fn prepare(command: &Command, journal: &Journal, machine: &Machine, c
                 Ok(Some(Event::RestartsSet { agreement, restarts }))
             })
         }
-        Command::ReportTask { task, report } => Box::pin(report_task(context, task.clone(), report.clone())),
+        Command::Supervise { agreement, task, command } => {
+            let Some(agreement) = agreement_of(agreement) else { return nothing() };
+            let spec = service_spec(&agreement, journal, &context.settings, machine);
+            Box::pin(supervise(context, agreement, spec, (task.clone(), command.clone())))
+        }
+        Command::Kill { agreement } => {
+            let agreement = agreement.clone();
+            Box::pin(async move {
+                context.driver.kill(&agreement).await.map_err(|error| error.to_string())?;
+                Ok(Some(Event::Stopped { agreement }))
+            })
+        }
+        Command::ReportCommand { task, ended } => {
+            Box::pin(report::command(context, task.clone(), ended.clone()))
+        }
+        Command::ReportHealth { task, health } => {
+            Box::pin(report::health(context, task.clone(), health.clone()))
+        }
+        Command::ReportLifecycle { task, event } => {
+            Box::pin(report::lifecycle(context, task.clone(), event.clone()))
+        }
+        Command::ReportTask { task, report } => Box::pin(report::task(context, task.clone(), report.clone())),
         Command::Stop { agreement } => Box::pin(stop(context, agreement.clone())),
         Command::StartDependency { key } => {
             let Some(instance) = journal.state.instances.get(key) else { return nothing() };
@@ -79,35 +101,9 @@ pub(crate) fn prepare(command: &Command, journal: &Journal, machine: &Machine, c
             let pattern = journal.state.facts.pattern.clone();
             Box::pin(record(context, agreement, *state, pattern))
         }
-        Command::ReportStatus(status) => {
-            let status = status.clone();
-            Box::pin(async move {
-                hub(&context)?.put_status(&status).await.map_err(text)?;
-                Ok(Some(Event::StatusReported(status)))
-            })
-        }
-        Command::ReportServices(services) => {
-            let services = services.clone();
-            Box::pin(async move {
-                let hub = hub(&context)?;
-                let registered_services = Some(services.clone());
-                let change = PatchNode { registered_services, ..PatchNode::default() };
-                hub.exchange.patch_node(&hub.node, &change).await.map_err(text)?;
-                Ok(Some(Event::ServicesReported(services)))
-            })
-        }
-        Command::ReportErrors(errors) => {
-            let errors = errors.clone();
-            Box::pin(async move {
-                let hub = hub(&context)?;
-                let list = errors.iter().map(|error| serde_json::json!(error.record())).collect();
-                hub.exchange
-                    .put_node_errors(&hub.node, &PutNodeErrors { errors: list })
-                    .await
-                    .map_err(text)?;
-                Ok(Some(Event::ErrorsReported(errors)))
-            })
-        }
+        Command::ReportStatus(status) => Box::pin(report::status(context, status.clone())),
+        Command::ReportServices(services) => Box::pin(report::services(context, services.clone())),
+        Command::ReportErrors(errors) => Box::pin(report::errors(context, errors.clone())),
     }
 }
 
@@ -204,17 +200,30 @@ async fn start(
     }
 }
 
-async fn report_task(context: Context, task: String, report: TaskReport) -> Result<Option<Event>, String> {
-    let (hub, seq) = (hub(&context)?, report.seq);
-    match hub.exchange.put_node_task_status(&hub.node, &task, &report.body()).await {
-        Ok(TaskReported::Refused(stored)) => Ok(Some(Event::TaskRefused { task, seq, stored })),
-        Ok(TaskReported::Recorded | TaskReported::Missing) => Ok(Some(Event::TaskReported { task, seq })),
-        Err(error) if error.status() == Some(400) => {
-            tracing::warn!(task.id = task, %error, "the hub refuses a report about a task");
-            Ok(Some(Event::TaskReported { task, seq }))
+/// Carries a command of the engine out. Its containers end and start again; the outcome is reported, and not the end.
+async fn supervise(
+    context: Context,
+    agreement: Agreement,
+    spec: Result<ServiceSpec, DriverError>,
+    (task, command): (String, TaskCommand),
+) -> Result<Option<Event>, String> {
+    let outcome = async {
+        let mut spec = spec?;
+        spec.logins = logins(&context, &agreement.service_id).await;
+        match command.op.as_str() {
+            "REBOOT" if command.hard => context.driver.kill(&agreement.id).await?,
+            "REBOOT" | "START" => context.driver.stop(&agreement.id).await?,
+            other => {
+                return Err(DriverError::Unsuitable(format!("the agent does not know the command {other}")));
+            }
         }
-        Err(error) => Err(text(error)),
-    }
+        context.driver.start(&spec).await
+    };
+    let (result, message) = match outcome.await {
+        Ok(()) => (CommandResult::Ok, None),
+        Err(error) => (CommandResult::Failed, Some(error.to_string())),
+    };
+    Ok(Some(Event::CommandEnded { task, ended: EndedCommand { id: command.id, result, message } }))
 }
 
 async fn start_dependency(

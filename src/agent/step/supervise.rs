@@ -1,0 +1,217 @@
+//! Supervision of tasks for the hub's engine: commands on their containers, life-cycle events, checks and the lease.
+//!
+//! What the engine's own commands cause is no life-cycle event: while a command is open, nothing is reported.
+//! Source: orchestration C4 to C6, C8.3.
+
+use evenkeel_wire::agreement::reason;
+use evenkeel_wire::exchange::task_health::{
+    EndedCommand, PostLifecycle, PutTaskHealth, TaskCommand, TaskProbe,
+};
+use jiff::Timestamp;
+
+use super::{Agreement, Command, Observation, Outcome, RunState, State, Task, task::TaskEnd};
+use evenkeel_domain::orchestration::TaskState;
+
+/// A task whose URL is polled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProbedTask {
+    /// The task.
+    pub task: String,
+    /// The URL.
+    pub probe: TaskProbe,
+    /// Whether the last check succeeded; none before the first one.
+    pub is_healthy: Option<bool>,
+}
+
+impl Task {
+    /// Returns the command that is not carried out yet.
+    pub(super) fn open_command(&self) -> Option<&TaskCommand> {
+        let command = self.supervision.command.as_ref()?;
+        let has_ended = self.ended_command.as_ref().is_some_and(|ended| ended.id == command.id);
+        (!has_ended && self.end.is_none() && !self.desired.is_stop()).then_some(command)
+    }
+}
+
+impl State {
+    /// Returns the command to carry out on the service of an agreement.
+    pub(super) fn supervising_command(&self, agreement: &Agreement) -> Option<Command> {
+        let (id, task) =
+            self.tasks.iter().find(|(_, task)| task.agreement.as_deref() == Some(&agreement.id))?;
+        let command = task.open_command()?.clone();
+        Some(Command::Supervise { agreement: agreement.id.clone(), task: id.clone(), command })
+    }
+
+    /// Returns the reports about the health of tasks that the hub has not recorded.
+    pub(super) fn health_reports(&self) -> impl Iterator<Item = Command> {
+        self.tasks.iter().flat_map(|(id, task)| {
+            let health = task.health.clone().filter(|health| task.reported_health != Some(health.healthy));
+            let health = health.map(|health| Command::ReportHealth { task: id.clone(), health });
+            let event = task.lifecycle.clone();
+            let event =
+                event.map(|event| Command::ReportLifecycle { task: id.clone(), event: Box::new(event) });
+            let ended = task.ended_command.clone().filter(|_| !task.is_command_reported);
+            let ended = ended.map(|ended| Command::ReportCommand { task: id.clone(), ended });
+            health.into_iter().chain(event).chain(ended)
+        })
+    }
+
+    /// Records the outcome of a command. The next check tells anew whether the task is healthy.
+    pub(super) fn command_ended(&mut self, task: &str, ended: EndedCommand) -> Outcome {
+        let Some(task) = self.tasks.get_mut(task) else { return Outcome::default() };
+        let text = format!("command {} ended: {:?}", ended.id, ended.result);
+        (task.ended_command, task.is_command_reported) = (Some(ended), false);
+        task.is_down_reported = false;
+        let agreement = task.agreement.clone().unwrap_or_default();
+        if let Some(agreement) = self.agreements.get_mut(&agreement) {
+            agreement.down_since = None;
+        }
+        Outcome { note: Some(text) }
+    }
+
+    /// Records the outcome of a check.
+    pub(super) fn probed(&mut self, task: &str, health: PutTaskHealth) -> Outcome {
+        if let Some(task) = self.tasks.get_mut(task) {
+            task.health = Some(health);
+        }
+        Outcome::default()
+    }
+
+    /// Records that the hub has a report, or does not want it.
+    pub(super) fn health_reported(&mut self, task: &str, healthy: bool) -> Outcome {
+        if let Some(task) = self.tasks.get_mut(task) {
+            task.reported_health = Some(healthy);
+        }
+        Outcome::default()
+    }
+
+    /// See [`State::health_reported`]; of a life-cycle event.
+    pub(super) fn lifecycle_reported(&mut self, task: &str, event: &PostLifecycle) -> Outcome {
+        if let Some(task) = self.tasks.get_mut(task)
+            && task.lifecycle.as_ref() == Some(event)
+        {
+            task.lifecycle = None;
+        }
+        Outcome::default()
+    }
+
+    /// See [`State::health_reported`]; of a command.
+    pub(super) fn command_reported(&mut self, task: &str, id: &str) -> Outcome {
+        if let Some(task) = self.tasks.get_mut(task)
+            && task.ended_command.as_ref().is_some_and(|ended| ended.id == id)
+        {
+            task.is_command_reported = true;
+        }
+        Outcome::default()
+    }
+
+    /// Takes the end of containers of a supervised task: the engine decides what follows. Returns whether the task is supervised.
+    pub(super) fn note_lifecycle(&mut self, key: &str, observation: &Observation, now: u64) -> bool {
+        let (node, Some((id, task))) = (
+            self.node.rsplit('/').next().unwrap_or_default().to_owned(),
+            self.tasks.iter_mut().find(|(_, task)| task.agreement.as_deref() == Some(key)),
+        ) else {
+            return false;
+        };
+        if !task.supervision.lifecycle || task.end.is_some() || task.desired.is_stop() {
+            return false;
+        }
+        if task.open_command().is_some() || task.is_down_reported {
+            return true;
+        }
+        let (event, state, instance) = lifecycle_of(observation);
+        let at =
+            i64::try_from(now).ok().and_then(|secs| Timestamp::from_second(secs).ok()).unwrap_or_default();
+        task.is_down_reported = true;
+        task.lifecycle = Some(PostLifecycle {
+            event: event.to_owned(),
+            state: state.to_owned(),
+            instance_id: format!("{key}/{instance}"),
+            agreement_id: Some(key.to_owned()),
+            task_id: Some(id.clone()),
+            timestamp: at.to_string(),
+            publisher: format!("agent:{node}"),
+        });
+        true
+    }
+
+    /// Records that the service of a task runs again.
+    pub(super) fn note_running(&mut self, key: &str) {
+        let task = self.tasks.values_mut().find(|task| task.agreement.as_deref() == Some(key));
+        if let Some(task) = task.filter(|task| task.open_command().is_none()) {
+            task.is_down_reported = false;
+        }
+    }
+
+    /// Returns the shortest lease of the tasks that run, in seconds.
+    pub fn shortest_lease(&self) -> Option<u32> {
+        let of = |task: &Task| task.supervision.lease_seconds.filter(|_| task.end.is_none());
+        let runs = |task: &&Task| {
+            let agreement = task.agreement.as_ref().and_then(|id| self.agreements.get(id));
+            agreement.is_some_and(|agreement| agreement.is_live() && agreement.is_start_ordered)
+        };
+        self.tasks.values().filter(runs).filter_map(of).min()
+    }
+
+    /// Ends the tasks whose lease is over, because another node may have taken their place.
+    pub(super) fn end_leases(&mut self, silent_secs: u64, now: u64) -> Outcome {
+        let over: Vec<(String, u32)> = self
+            .tasks
+            .values()
+            .filter_map(|task| Some((task.agreement.clone()?, task.supervision.lease_seconds?)))
+            .filter(|(_, lease)| silent_secs >= u64::from(*lease))
+            .collect();
+        let mut notes = Vec::new();
+        for (key, lease) in over {
+            let error = format!("fenced: no contact to the hub for {lease} s");
+            let is_running =
+                self.agreements.get(&key).is_some_and(|one| one.is_live() && one.is_start_ordered);
+            let Some(task) = self.tasks.values_mut().find(|task| task.agreement.as_deref() == Some(&key))
+            else {
+                continue;
+            };
+            if !is_running {
+                continue;
+            }
+            task.is_fenced = true;
+            task.end.get_or_insert(TaskEnd::with_error(TaskState::Failed, &error));
+            notes.extend(self.end(&key, reason::SERVICE_TERMINATED, true, now).note);
+        }
+        Outcome { note: (!notes.is_empty()).then(|| notes.join("; ")) }
+    }
+
+    /// Returns whether the containers of an agreement are killed instead of stopped with grace.
+    pub(super) fn is_fenced(&self, agreement: &str) -> bool {
+        self.task_of(agreement).is_some_and(|task| task.is_fenced)
+    }
+
+    /// Returns the tasks whose URLs are polled: those that run and on which no command is being carried out.
+    pub fn probed_tasks(&self) -> Vec<ProbedTask> {
+        let runs = |task: &Task| {
+            let agreement = task.agreement.as_ref().and_then(|id| self.agreements.get(id));
+            agreement.is_some_and(|agreement| agreement.is_live() && agreement.started_at.is_some())
+        };
+        let running = self.tasks.iter().filter(|(_, task)| task.open_command().is_none() && runs(task));
+        let probed = running.filter_map(|(id, task)| {
+            let probe = task.supervision.probe.clone()?;
+            let is_healthy = task.health.as_ref().map(|health| health.healthy);
+            Some(ProbedTask { task: id.clone(), probe, is_healthy })
+        });
+        probed.collect()
+    }
+}
+
+/// Returns the event, the state and the container of a service that ended.
+fn lifecycle_of(observation: &Observation) -> (&'static str, &'static str, &str) {
+    let exited = observation.containers.iter().find(|one| one.state == RunState::Exited);
+    let Some(container) = exited else { return ("SOFT_DELETE", "deleted", "") };
+    // The convention of shells and container engines for signals.
+    let is_signal = |number: i64| {
+        container.failures.signal.map(i64::from) == Some(number)
+            || container.failures.code == Some(128 + number)
+    };
+    if is_signal(15) || is_signal(9) {
+        ("POWER_OFF", "stopped", &container.name)
+    } else {
+        ("SHUTDOWN", "shutdown", &container.name)
+    }
+}

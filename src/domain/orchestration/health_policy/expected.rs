@@ -1,0 +1,64 @@
+//! What the body of a healthy response contains.
+
+use regex::{Regex, RegexBuilder};
+use serde::{Serialize, Serializer};
+
+/// Longest text or expression, in bytes.
+pub(super) const MAX_BYTES: usize = 1024;
+/// Largest compiled expression, in bytes. The engine takes time linear in the body, so this bounds a check.
+const MAX_COMPILED: usize = 256 * 1024;
+/// Marks a regular expression.
+const EXPRESSION: &str = "re:";
+
+/// A part that the body of a healthy response contains: a text, or a match of a regular expression.
+#[derive(Debug, Clone)]
+pub struct Expected {
+    text: String,
+    expression: Option<Regex>,
+}
+
+impl Expected {
+    /// Reads a text; `re:` marks a regular expression.
+    ///
+    /// # Errors
+    /// The rule that it breaks.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text.is_empty() || text.len() > MAX_BYTES {
+            return Err(format!("must have 1 to {MAX_BYTES} bytes"));
+        }
+        let compile = |pattern| RegexBuilder::new(pattern).size_limit(MAX_COMPILED).build();
+        let expression = text.strip_prefix(EXPRESSION).map(compile).transpose().map_err(|error| {
+            let error = error.to_string();
+            let reason = error.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            format!("is no regular expression: {reason}")
+        })?;
+        Ok(Self { text: text.to_owned(), expression })
+    }
+
+    /// Returns whether a body contains it.
+    #[must_use]
+    pub fn is_in(&self, body: &str) -> bool {
+        match &self.expression {
+            Some(expression) => expression.is_match(body),
+            None => body.contains(&self.text),
+        }
+    }
+
+    /// Returns its written form.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+impl PartialEq for Expected {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Serialize for Expected {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
+}

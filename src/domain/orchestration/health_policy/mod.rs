@@ -1,0 +1,316 @@
+//! `healthPolicy` of a deployment policy or an HA group: how failures are detected, and what recovers from them.
+//!
+//! Names and words are those of Senlin's health policy, so that existing specifications can be pasted.
+//! Source: orchestration C2 to C8.
+
+mod expected;
+mod read;
+mod url;
+
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+pub use expected::Expected;
+pub use read::Target;
+pub use url::PollUrl;
+
+use super::MembersError;
+
+/// How failures of the members of a target are detected, and what recovers from them.
+///
+/// # Shape
+/// Every member has its value; a document of version 1.0 or 1.1 is read as one of 1.2.
+///
+/// # Source
+/// Orchestration C2.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HealthPolicy {
+    /// `1.2`.
+    pub version: &'static str,
+    /// Whether failures are detected.
+    pub enabled: bool,
+    /// How.
+    pub detection: Detection,
+    /// What recovers from them.
+    pub recovery: Recovery,
+}
+
+/// How failures are detected.
+///
+/// # Units
+/// Seconds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Detection {
+    /// Time between two checks of a member.
+    pub interval: u64,
+    /// Time after a change of a member in which it counts as healthy.
+    pub node_update_timeout: u64,
+    /// Whether one failed mode is enough.
+    pub recovery_conditional: RecoveryConditional,
+    /// The modes, each type at most once.
+    pub detection_modes: Vec<DetectionMode>,
+}
+
+/// How the results of several modes are combined.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum RecoveryConditional {
+    /// One failed mode is enough.
+    #[default]
+    AnyFailed,
+    /// Every mode must fail.
+    AllFailed,
+}
+
+/// A mode of detection with its options.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DetectionMode {
+    /// The type.
+    #[serde(rename = "type")]
+    pub kind: DetectionType,
+    /// Options of `NODE_STATUS_POLL_URL`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub options: Option<PollOptions>,
+}
+
+/// The type of a mode of detection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum DetectionType {
+    /// The state that is known of the member.
+    NodeStatusPolling,
+    /// The response of a URL.
+    NodeStatusPollUrl,
+    /// Events of the container engine.
+    LifecycleEvents,
+    /// The container engine of the member's node.
+    HypervisorStatusPolling,
+    /// Peers that probe the member.
+    LbStatusPolling,
+    /// Peers that report changes of what they see.
+    LbStatusEvents,
+}
+
+impl DetectionType {
+    /// Every type with its word.
+    pub const ALL: [(&str, Self); 6] = [
+        ("NODE_STATUS_POLLING", Self::NodeStatusPolling),
+        ("NODE_STATUS_POLL_URL", Self::NodeStatusPollUrl),
+        ("LIFECYCLE_EVENTS", Self::LifecycleEvents),
+        ("HYPERVISOR_STATUS_POLLING", Self::HypervisorStatusPolling),
+        ("LB_STATUS_POLLING", Self::LbStatusPolling),
+        ("LB_STATUS_EVENTS", Self::LbStatusEvents),
+    ];
+
+    /// Returns its word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        Self::ALL.iter().find(|(_, one)| *one == self).map_or("", |(word, _)| word)
+    }
+
+    /// Returns whether members are checked at intervals.
+    #[must_use]
+    pub fn is_polling(self) -> bool {
+        !matches!(self, Self::LifecycleEvents | Self::LbStatusEvents)
+    }
+}
+
+/// Options of `NODE_STATUS_POLL_URL`.
+///
+/// # Source
+/// Orchestration C4.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PollOptions {
+    /// The URL, with `{nodename}` and `{nodeip}`.
+    pub poll_url: PollUrl,
+    /// Whether the certificate of the server is verified.
+    pub poll_url_ssl_verify: bool,
+    /// Whether a failed connection is a failed check.
+    pub poll_url_conn_error_as_unhealthy: bool,
+    /// What the body of a healthy response contains.
+    pub poll_url_healthy_response: Expected,
+    /// Further attempts before the check fails.
+    pub poll_url_retry_limit: u32,
+    /// Seconds between two attempts.
+    pub poll_url_retry_interval: u64,
+    /// Who sends the request.
+    pub executor: Executor,
+}
+
+/// Who sends the request of a check.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Executor {
+    /// The agent of the member's node.
+    #[default]
+    Agent,
+    /// The hub.
+    Hub,
+}
+
+/// What recovers a failed member.
+///
+/// # Units
+/// Seconds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Recovery {
+    /// Actions, tried in order.
+    pub actions: Vec<RecoveryAction>,
+    /// What is fenced before a second instance starts.
+    pub fencing: Vec<FencedResource>,
+    /// Longest wait for the old member to be gone before the new one is created.
+    pub node_delete_timeout: u64,
+    /// Whether the new member is created although the old one may not be gone.
+    pub node_force_recreate: bool,
+    /// Longest time of one action.
+    pub action_timeout: u64,
+}
+
+impl Recovery {
+    /// Returns whether the actions are the default, so that hints may put a lighter one before them.
+    ///
+    /// # Source
+    /// Orchestration C5.
+    #[must_use]
+    pub fn has_default_actions(&self) -> bool {
+        self.actions == [RecoveryAction::new(ActionKind::Recreate)]
+    }
+
+    /// Returns whether the member is fenced before a second instance starts.
+    #[must_use]
+    pub fn is_fencing(&self) -> bool {
+        !self.fencing.is_empty()
+    }
+}
+
+/// What is fenced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum FencedResource {
+    /// The containers of the member.
+    Compute,
+}
+
+/// An action that may recover a member.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RecoveryAction {
+    /// Its name.
+    pub name: String,
+    /// The type; none for built-in actions.
+    #[serde(rename = "type", default, skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<WorkflowType>,
+    /// Its parameters.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub params: Map<String, Value>,
+}
+
+/// The type of an action that is carried out by somebody else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum WorkflowType {
+    /// A request to a URL.
+    Workflow,
+}
+
+/// What an action does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum ActionKind {
+    /// Ends the agreement and creates another task.
+    Recreate,
+    /// Restarts the containers.
+    Reboot,
+    /// Fetches the images and creates the containers again.
+    Rebuild,
+    /// Starts the existing containers.
+    Start,
+    /// Lets paused containers continue.
+    Unpause,
+    /// Places the instance on another node.
+    Migrate,
+    /// Calls a URL.
+    Workflow,
+}
+
+impl ActionKind {
+    /// Every built-in action with its word.
+    pub const BUILT_IN: [(&str, Self); 6] = [
+        ("RECREATE", Self::Recreate),
+        ("REBOOT", Self::Reboot),
+        ("REBUILD", Self::Rebuild),
+        ("START", Self::Start),
+        ("UNPAUSE", Self::Unpause),
+        ("MIGRATE", Self::Migrate),
+    ];
+
+    /// Returns the word of a built-in action; `WORKFLOW` for the other.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        Self::BUILT_IN.iter().find(|(_, one)| *one == self).map_or("WORKFLOW", |(word, _)| word)
+    }
+
+    /// Returns whether the node carries it out on the existing instance.
+    #[must_use]
+    pub fn is_in_place(self) -> bool {
+        matches!(self, Self::Reboot | Self::Rebuild | Self::Start | Self::Unpause)
+    }
+}
+
+impl RecoveryAction {
+    /// Returns a built-in action without parameters.
+    #[must_use]
+    pub fn new(kind: ActionKind) -> Self {
+        Self { name: kind.word().to_owned(), workflow: None, params: Map::new() }
+    }
+
+    /// Returns what it does.
+    #[must_use]
+    pub fn kind(&self) -> ActionKind {
+        if self.workflow.is_some() {
+            return ActionKind::Workflow;
+        }
+        let known = ActionKind::BUILT_IN.iter().find(|(word, _)| *word == self.name);
+        known.map_or(ActionKind::Recreate, |(_, kind)| *kind)
+    }
+
+    /// Returns whether containers are killed instead of stopped with grace.
+    #[must_use]
+    pub fn is_hard(&self) -> bool {
+        self.params.get("type").and_then(Value::as_str) != Some("SOFT")
+    }
+}
+
+impl HealthPolicy {
+    /// Returns the options of a mode that polls a URL.
+    #[must_use]
+    pub fn poll_options(&self) -> Option<&PollOptions> {
+        self.detection.detection_modes.iter().find_map(|mode| mode.options.as_ref())
+    }
+
+    /// Returns whether a mode of this type is used.
+    #[must_use]
+    pub fn has_mode(&self, kind: DetectionType) -> bool {
+        self.detection.detection_modes.iter().any(|mode| mode.kind == kind)
+    }
+
+    /// Checks the interval against the settings of the organization.
+    ///
+    /// # Errors
+    /// When members would be polled more often than is allowed.
+    ///
+    /// # Source
+    /// Orchestration C2, 1.6.
+    pub fn check_interval(&self, least_secs: u64) -> Result<(), MembersError> {
+        let is_polling = self.detection.detection_modes.iter().any(|mode| mode.kind.is_polling());
+        if !is_polling || self.detection.interval >= least_secs {
+            return Ok(());
+        }
+        Err(MembersError {
+            path: "orchestration.healthPolicy.detection.interval".to_owned(),
+            rule: format!("must be at least {least_secs}, healthCheckIntervalMinSeconds of the organization"),
+        })
+    }
+}

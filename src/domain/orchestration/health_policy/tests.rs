@@ -1,0 +1,194 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn read(document: Value) -> Result<HealthPolicy, String> {
+    read_for(document, Target::Workload)
+}
+
+fn read_for(document: Value, target: Target) -> Result<HealthPolicy, String> {
+    HealthPolicy::read("healthPolicy", document, target).map_err(|error| error.to_string())
+}
+
+fn polling() -> Value {
+    json!({"detection": {"detection_modes": [{"type": "NODE_STATUS_POLLING"}]}})
+}
+
+fn url(options: &Value) -> Value {
+    let mut all = json!({"poll_url": "http://{nodename}:8080/s", "poll_url_healthy_response": "ok"});
+    all.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
+    json!({"detection": {"detection_modes": [{"type": "NODE_STATUS_POLL_URL", "options": all}]}})
+}
+
+/// C2-S1: what is left out has its default.
+#[test]
+fn c2_s1_document_is_returned_with_all_defaults() {
+    let shown = json!(read(url(&json!({}))).unwrap());
+    assert_eq!(
+        shown,
+        json!({
+            "version": "1.2", "enabled": true,
+            "detection": {
+                "interval": 60, "node_update_timeout": 300, "recovery_conditional": "ANY_FAILED",
+                "detection_modes": [{"type": "NODE_STATUS_POLL_URL", "options": {
+                    "poll_url": "http://{nodename}:8080/s", "poll_url_ssl_verify": true,
+                    "poll_url_conn_error_as_unhealthy": true, "poll_url_healthy_response": "ok",
+                    "poll_url_retry_limit": 3, "poll_url_retry_interval": 3, "executor": "agent"}}]},
+            "recovery": {
+                "actions": [{"name": "RECREATE"}], "fencing": [], "node_delete_timeout": 20,
+                "node_force_recreate": false, "action_timeout": 300}})
+    );
+    assert_eq!(json!(read(shown.clone()).unwrap()), shown, "it reads back as the same value");
+}
+
+/// C2-S2: the organization sets the least interval of modes that poll.
+#[test]
+fn c2_s2_members_are_not_polled_more_often_than_the_organization_allows() {
+    let mut document = polling();
+    document["detection"]["interval"] = json!(30);
+    let policy = read(document).unwrap();
+    assert!(policy.check_interval(30).is_ok());
+    assert_eq!(
+        policy.check_interval(60).unwrap_err().to_string(),
+        "orchestration.healthPolicy.detection.interval must be at least 60, healthCheckIntervalMinSeconds of the \
+         organization"
+    );
+    let events = read(json!({"detection": {"interval": 1, "type": "LIFECYCLE_EVENTS"}})).unwrap();
+    assert!(events.check_interval(60).is_ok(), "events are not polled");
+}
+
+/// C2-S3: the form of version 1.0.
+#[test]
+fn c2_s3_single_mode_is_read_as_a_list() {
+    for version in [json!("1.0"), json!("1.1"), json!(1.1), json!("1.2"), Value::Null] {
+        let policy = read(json!({"version": version, "detection": {"type": "LIFECYCLE_EVENTS"}})).unwrap();
+        assert_eq!(json!(policy.detection.detection_modes), json!([{"type": "LIFECYCLE_EVENTS"}]));
+        assert_eq!(policy.version, "1.2");
+    }
+}
+
+/// C2-S4, C2-S5, C6-S6, C1-S3 and the other rules.
+#[test]
+fn c2_s4_c2_s5_document_that_breaks_a_rule_is_refused_with_the_member_and_the_rule() {
+    let modes = |modes: Value| json!({"detection": {"detection_modes": modes}});
+    let with = |recovery: Value| {
+        let mut document = polling();
+        document["recovery"] = recovery;
+        document
+    };
+    let kind = |word: &str| json!({"type": word});
+    for (document, expected) in [
+        (
+            modes(json!([kind("LIFECYCLE_EVENTS"), kind("NODE_STATUS_POLLING")])),
+            ".detection.detection_modes must hold LIFECYCLE_EVENTS alone",
+        ),
+        (
+            modes(json!([kind("NODE_STATUS_POLLING"), kind("NODE_STATUS_POLLING")])),
+            ".detection.detection_modes must not hold NODE_STATUS_POLLING twice",
+        ),
+        (
+            url(&json!({"poll_url_conn_error_as_unhealty": true})),
+            ".detection.detection_modes[0].options.poll_url_conn_error_as_unhealty is not known; did you mean \
+             poll_url_conn_error_as_unhealthy",
+        ),
+        (
+            url(&json!({"poll_url": "http://{foo}/"})),
+            ".detection.detection_modes[0].options.poll_url must not contain {foo}: only {nodename} and {nodeip} are \
+             replaced",
+        ),
+        (
+            url(&json!({"poll_url": "ftp://n/"})),
+            ".detection.detection_modes[0].options.poll_url must begin with http:// or https://",
+        ),
+        (
+            url(&json!({"poll_url": "http://user@n/"})),
+            ".detection.detection_modes[0].options.poll_url must not contain a user name or password",
+        ),
+        (
+            url(&json!({"poll_url_healthy_response": "re:("})),
+            ".detection.detection_modes[0].options.poll_url_healthy_response is no regular expression: unclosed group",
+        ),
+        (
+            url(&json!({"poll_url_retry_interval": 0})),
+            ".detection.detection_modes[0].options.poll_url_retry_interval must be an integer from 1 to 3600",
+        ),
+        (modes(json!([])), ".detection.detection_modes must be a list of 1 to 6 modes"),
+        (json!({"detection": {}}), ".detection.detection_modes must be a list of 1 to 6 modes"),
+        (
+            json!({"detection": {"type": "LIFECYCLE_EVENTS", "detection_modes": []}}),
+            ".detection.detection_modes must not be given beside type or options",
+        ),
+        (with(json!({"fencing": ["STORAGE"]})), ".recovery.fencing STORAGE is not supported"),
+        (
+            with(json!({"actions": [{"name": "RECREATE"}, {"name": "RECREATE"}]})),
+            ".recovery.actions must not hold RECREATE twice",
+        ),
+        (with(json!({"actions": []})), ".recovery.actions must be a list of 1 to 20 actions"),
+        (
+            with(json!({"actions": [{"name": "evacuate"}]})),
+            ".recovery.actions[0].name must be one of RECREATE, REBOOT, REBUILD, START, UNPAUSE, MIGRATE unless the \
+             type is WORKFLOW",
+        ),
+        (
+            with(json!({"actions": [{"name": "REBOOT", "params": {"type": "cold"}}]})),
+            ".recovery.actions[0].params.type must be SOFT or HARD",
+        ),
+        (
+            with(json!({"actions": [{"name": "w", "type": "WORKFLOW"}]})),
+            ".recovery.actions[0].params.url must begin with http:// or https://",
+        ),
+        (json!({"version": "2.0"}), ".version must be 1.0, 1.1 or 1.2"),
+    ] {
+        assert_eq!(read(document.clone()).unwrap_err(), format!("healthPolicy{expected}"), "{document}");
+    }
+}
+
+/// C1-S3: some actions need an instance.
+#[test]
+fn c1_s3_group_refuses_actions_on_instances() {
+    let mut document = polling();
+    document["recovery"] = json!({"actions": [{"name": "REBUILD"}]});
+    assert!(read(document.clone()).is_ok());
+    assert_eq!(
+        read_for(document, Target::Group).unwrap_err(),
+        "healthPolicy.recovery.actions[0].name must not be REBUILD: it needs a deployment policy"
+    );
+}
+
+/// C6-S6.
+#[test]
+fn c6_s6_actions_are_different_and_have_their_defaults() {
+    let mut document = polling();
+    document["recovery"] = json!({"actions": [
+        {"name": "REBOOT", "params": {"type": "soft"}}, {"name": "RECREATE"},
+        {"name": "w", "type": "MISTRAL_WORKFLOW", "params": {"url": "http://h/"}}]});
+    let policy = read(document).unwrap();
+    assert_eq!(
+        json!(policy.recovery.actions),
+        json!([{"name": "REBOOT", "params": {"type": "SOFT"}}, {"name": "RECREATE"},
+            {"name": "w", "type": "WORKFLOW", "params": {"url": "http://h/"}}])
+    );
+    let kinds: Vec<ActionKind> = policy.recovery.actions.iter().map(RecoveryAction::kind).collect();
+    assert_eq!(kinds, [ActionKind::Reboot, ActionKind::Recreate, ActionKind::Workflow]);
+    assert!(!policy.recovery.actions[0].is_hard() && !policy.recovery.has_default_actions());
+}
+
+/// C4-S4: parameters of a URL.
+#[test]
+fn c4_s4_parameters_stand_for_the_node() {
+    let url = PollUrl::parse("http://{nodename}/h?ip={nodeip}").unwrap();
+    assert_eq!(url.expand("edge-7", "10.0.0.7"), "http://edge-7/h?ip=10.0.0.7");
+    assert_eq!(url.expand("edge-7", "fe80::1"), "http://edge-7/h?ip=[fe80::1]");
+    assert!(url.needs_address());
+}
+
+/// C4.3: a text, or a match of a regular expression.
+#[test]
+fn body_is_healthy_when_it_contains_what_is_expected() {
+    assert!(Expected::parse("all good").unwrap().is_in("it is all good here"));
+    assert!(!Expected::parse("all good").unwrap().is_in("starting"));
+    let expression = Expected::parse(r#"re:"status":\s*"(ok|fine)""#).unwrap();
+    assert!(expression.is_in(r#"{"status": "fine"}"#) && !expression.is_in(r#"{"status": "bad"}"#));
+    let huge = format!("re:{}", "(a{1000}){1000}");
+    assert!(Expected::parse(&huge).unwrap_err().starts_with("is no regular expression"));
+}

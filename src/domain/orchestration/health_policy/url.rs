@@ -1,0 +1,67 @@
+//! URLs of checks, with parameters that stand for a node.
+
+use serde::Serialize;
+
+/// Longest URL, in bytes.
+const MAX_BYTES: usize = 2048;
+const NODE_NAME: &str = "{nodename}";
+const NODE_IP: &str = "{nodeip}";
+
+/// A URL of a check, with the parameters `{nodename}` and `{nodeip}`.
+///
+/// # Source
+/// Orchestration C4.1.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PollUrl(String);
+
+impl PollUrl {
+    /// Reads a URL.
+    ///
+    /// # Errors
+    /// The rule that it breaks.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text.len() > MAX_BYTES {
+            return Err(format!("must not be longer than {MAX_BYTES} bytes"));
+        }
+        if text.chars().any(|letter| letter.is_whitespace() || letter.is_control()) {
+            return Err("must not contain blanks or control characters".to_owned());
+        }
+        let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+        let rest = rest.ok_or_else(|| "must begin with http:// or https://".to_owned())?;
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        if authority.is_empty() || authority.starts_with(':') {
+            return Err("must name a host".to_owned());
+        }
+        if authority.contains('@') {
+            return Err("must not contain a user name or password".to_owned());
+        }
+        let without = text.replace(NODE_NAME, "").replace(NODE_IP, "");
+        match without.find(['{', '}']) {
+            None => Ok(Self(text.to_owned())),
+            Some(start) => {
+                let part: String =
+                    without[start..].chars().take_while(|letter| *letter != '}').take(40).collect();
+                Err(format!("must not contain {part}}}: only {NODE_NAME} and {NODE_IP} are replaced"))
+            }
+        }
+    }
+
+    /// Returns whether the address of the node is needed.
+    #[must_use]
+    pub fn needs_address(&self) -> bool {
+        self.0.contains(NODE_IP)
+    }
+
+    /// Returns the URL of a node.
+    #[must_use]
+    pub fn expand(&self, node_name: &str, address: &str) -> String {
+        let address = if address.contains(':') { format!("[{address}]") } else { address.to_owned() };
+        self.0.replace(NODE_NAME, node_name).replace(NODE_IP, &address)
+    }
+
+    /// Returns its written form.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}

@@ -1,0 +1,68 @@
+//! Fencing: what makes sure that an instance on a lost node does not run any more.
+//!
+//! The agent of a capable node kills the containers by itself when it has had no contact to the hub for the length of the lease. It measures
+//! from its last contact, so that no clock has to be right. Source: orchestration C8.
+
+use jiff::Timestamp;
+
+use crate::{
+    reconcile::UnitPass,
+    report::Blocked,
+    usage::later,
+    workload::{Task, TaskHealth},
+};
+
+/// Time that an agent may need to kill containers after the end of the lease, in seconds.
+const MARGIN_SECS: u64 = 10;
+
+/// Returns why an instance on a lost node may still run; none when its lease is over.
+pub(crate) fn unfenced(pass: &UnitPass<'_>, task: &Task) -> Option<Blocked> {
+    let node = task.node.clone()?;
+    // What never started cannot run.
+    if task.state.is_ended() || (task.agreement.is_none() && task.running_at.is_none()) {
+        return None;
+    }
+    let row = pass.node_of(task)?;
+    let last_heartbeat = row.down_since()?;
+    match fenced_at(task, last_heartbeat).filter(|_| row.is_capable) {
+        Some(until) if pass.now >= until => None,
+        Some(until) => Some(Blocked::FencePending { node, until }),
+        None => Some(Blocked::FenceFailed { node }),
+    }
+}
+
+/// Reports that the instances for which a start had to wait are fenced, or that they cannot be.
+pub(crate) fn note(pass: &mut UnitPass<'_>, task: &Task, is_permitted: bool) {
+    let is_fencing = pass.facts.workload.health.as_ref().is_some_and(|policy| policy.recovery.is_fencing());
+    if !is_fencing {
+        return;
+    }
+    if is_permitted {
+        let is_lost = |one: &&Task| {
+            one.id != task.id && !one.state.is_ended() && one.running_at.is_some() && pass.is_node_lost(one)
+        };
+        let others = pass.others(&task.slot, pass.facts.workload.goal.is_exclusive());
+        let fenced: Vec<Task> = others.into_iter().filter(is_lost).cloned().collect();
+        for one in fenced {
+            let lease = one.health.supervision.lease_secs.unwrap_or_default();
+            let text = format!("the lease of {lease} s of task {} is over", one.id);
+            pass.emit("fence.confirmed", Some(&one.slot), one.node.as_ref(), text);
+        }
+        return;
+    }
+    let failed = pass.plan.blocked.iter().rev().find_map(|(step, blocked)| match blocked {
+        Blocked::FenceFailed { node } if step.slot == task.slot => Some((node.clone(), blocked.to_string())),
+        _ => None,
+    });
+    if let Some((node, text)) = failed.filter(|_| !task.health.is_unfenced_reported) {
+        pass.emit("fence.failed", Some(&task.slot), Some(&node), text);
+        let health = TaskHealth { is_unfenced_reported: true, ..task.health.clone() };
+        pass.set_health(&task.slot, &task.id, health);
+    }
+}
+
+/// Returns when the agent of a task has killed its containers; none without a lease.
+fn fenced_at(task: &Task, last_heartbeat: Timestamp) -> Option<Timestamp> {
+    let lease = task.health.supervision.lease_secs?;
+    Some(later(last_heartbeat, u64::from(lease) + MARGIN_SECS))
+}

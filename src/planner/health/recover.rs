@@ -1,0 +1,262 @@
+//! Recovers failed members: one action after the other, one recovery at a time for each member.
+//!
+//! The state of a recovery is stored with the task, so that whoever takes the workload unit over goes on with it.
+//! Source: orchestration C5, C6, C10.
+
+use evenkeel_domain::orchestration::health_policy::{ActionKind, HealthPolicy};
+use evenkeel_ids::NodeId;
+use serde_json::json;
+
+use super::detect::{self, Failure, Verdict};
+use crate::{
+    change::{Cause, Change, Step},
+    reconcile::UnitPass,
+    usage::later,
+    workload::{
+        DesiredState, LifecycleEvent, PreparedAction, Recovery, RecoveryCommand, Slot, Supervision, Task,
+        TaskHealth,
+    },
+};
+
+/// Follows the health of the members of a slot.
+pub(crate) fn follow(pass: &mut UnitPass<'_>, slot: &Slot) {
+    let workload = pass.facts.workload;
+    if workload.health.is_none() && pass.tasks(slot).wanted().all(|task| task.health.is_empty()) {
+        return;
+    }
+    let wanted: Vec<Task> = pass.tasks(slot).wanted().cloned().collect();
+    let settings = pass.facts.settings;
+    let (down_after, longest) = (settings.node_down_after_secs, settings.health_interval_max_secs);
+    let supervision = workload.health.as_ref().map(|policy| Supervision::of(policy, down_after, longest));
+    let supervision = supervision.unwrap_or_default();
+    for task in wanted.iter().filter(|task| task.health.supervision != supervision) {
+        let health = TaskHealth { supervision: supervision.clone(), ..task.health.clone() };
+        pass.set_health(slot, &task.id, health);
+    }
+    let Some(policy) = workload.health.as_ref().filter(|policy| policy.enabled) else { return };
+    let Some(task) = pass.tasks(slot).wanted().next().cloned() else { return };
+    let verdict = match detect::is_examined(pass, &task) {
+        // An update replaces instances; what they report meanwhile is no failure (C10).
+        _ if pass.update.is_rolling() || pass.action_goal.is_some() => Verdict::Healthy,
+        false => Verdict::Healthy,
+        true => detect::examine(pass, policy, &task),
+    };
+    let task = see_events(pass, slot, task);
+    match (task.health.recovery.clone(), verdict) {
+        (Some(recovery), verdict) => go_on(pass, policy, &task, *recovery, verdict),
+        (None, Verdict::Failed(failure)) => begin(pass, policy, &task, failure),
+        (None, Verdict::NotBefore(until)) => pass.wake(until),
+        (None, Verdict::Healthy) => {}
+    }
+}
+
+/// Records that the life-cycle events so far were examined.
+fn see_events(pass: &mut UnitPass<'_>, slot: &Slot, task: Task) -> Task {
+    let Some(reported) = pass.facts.health.get(&task.id) else { return task };
+    if reported.events <= task.health.events_seen {
+        return task;
+    }
+    if let Some(event) = &reported.lifecycle {
+        let text = format!("{} of {} reported by {}", event.event, event.instance_id, event.publisher);
+        pass.emit_with("instance.lifecycle", Some(slot), task.node.as_ref(), text, Some(json!(event)));
+    }
+    let health = TaskHealth { events_seen: reported.events, ..task.health.clone() };
+    pass.set_health(slot, &task.id, health.clone());
+    Task { health, ..task }
+}
+
+/// Begins a recovery with the first action.
+fn begin(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, failure: Failure) {
+    let reason = failure.text();
+    if matches!(failure, Failure::Check { .. }) {
+        pass.emit("health.check-failed", Some(&task.slot), task.node.as_ref(), reason.clone());
+    }
+    let hint = match failure {
+        Failure::Event(event) => Some(event),
+        Failure::Check { .. } => None,
+    };
+    let mut actions: Vec<PreparedAction> = policy.recovery.actions.iter().map(PreparedAction::from).collect();
+    let light = hint.as_ref().and_then(LifecycleEvent::light_action);
+    if let Some(kind) = light.filter(|_| policy.recovery.has_default_actions()) {
+        actions.insert(0, PreparedAction { kind, hard: false });
+    }
+    let recovery = Recovery {
+        reason: reason.clone(),
+        hint,
+        actions,
+        step: 0,
+        since: pass.now,
+        action_since: None,
+        command: None,
+        is_recreated: false,
+        failed_until: None,
+    };
+    let data = hints(&recovery);
+    pass.emit_with("health.recover", Some(&task.slot), task.node.as_ref(), reason, Some(data));
+    act(pass, policy, task, recovery);
+}
+
+/// Returns the hints of a recovery: those of the event, and the first action.
+///
+/// # Source
+/// Orchestration C5, C6.
+fn hints(recovery: &Recovery) -> serde_json::Value {
+    let operation = recovery.actions.first().map(|action| action.kind.word());
+    let list: Vec<_> = recovery.actions.iter().map(|action| json!({"name": action.kind.word()})).collect();
+    let mut data = match &recovery.hint {
+        Some(event) => json!(event),
+        None => json!({}),
+    };
+    data["operation"] = json!(operation);
+    data["health"] = json!({"recover_action": list});
+    data
+}
+
+/// Goes on with a recovery.
+fn go_on(
+    pass: &mut UnitPass<'_>,
+    policy: &HealthPolicy,
+    task: &Task,
+    mut recovery: Recovery,
+    verdict: Verdict,
+) {
+    let has_failed = matches!(verdict, Verdict::Failed(_));
+    if let Some(until) = recovery.failed_until {
+        return match verdict {
+            Verdict::Failed(failure) if pass.now >= until => begin(pass, policy, task, failure),
+            _ if !has_failed && detect::is_seen_healthy(pass, policy, task) => end(pass, task, &recovery),
+            _ => pass.wake(until),
+        };
+    }
+    let Some(since) = recovery.action_since else { return act(pass, policy, task, recovery) };
+    let ended = pass.facts.health.get(&task.id).and_then(|reported| reported.command.as_ref());
+    let command = recovery.command.as_ref();
+    let ended = ended.filter(|ended| command.is_some_and(|command| command.id == ended.id));
+    let is_done = command.is_none() || ended.is_some_and(|ended| ended.is_ok);
+    if is_done && !has_failed && detect::is_seen_healthy(pass, policy, task) {
+        return end(pass, task, &recovery);
+    }
+    let until = later(since, policy.recovery.action_timeout);
+    let why = match ended {
+        Some(ended) if !ended.is_ok => ended.message.clone().unwrap_or_else(|| "the node failed".to_owned()),
+        _ if pass.now >= until => format!("not healthy after {} s", policy.recovery.action_timeout),
+        _ => return pass.wake(until),
+    };
+    fail_action(pass, task, &mut recovery, &why);
+    act(pass, policy, task, recovery);
+}
+
+fn fail_action(pass: &mut UnitPass<'_>, task: &Task, recovery: &mut Recovery, why: &str) {
+    let name = recovery.action().map_or("", |action| action.kind.word());
+    let text = format!("{name} failed: {why}");
+    pass.emit("health.action-failed", Some(&task.slot), task.node.as_ref(), text);
+    recovery.step += 1;
+    recovery.action_since = None;
+    recovery.command = None;
+}
+
+fn end(pass: &mut UnitPass<'_>, task: &Task, recovery: &Recovery) {
+    let name = recovery.action().map_or("", |action| action.kind.word());
+    let text = format!("{name} recovered the instance: {}", recovery.reason);
+    let data = json!({"recreated": recovery.is_recreated, "operation": name});
+    pass.emit_with("health.recovered", Some(&task.slot), task.node.as_ref(), text, Some(data));
+    let health = TaskHealth { recovery: None, ..task.health.clone() };
+    pass.set_health(&task.slot, &task.id, health);
+}
+
+/// Carries out the next action that is possible, or records that all have failed.
+fn act(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, mut recovery: Recovery) {
+    while let Some(action) = recovery.action().cloned() {
+        let outcome = match action.kind {
+            kind if kind.is_in_place() => command(pass, task, &mut recovery, &action),
+            kind => replace(pass, task, &mut recovery, kind),
+        };
+        match outcome {
+            Ok(()) => return,
+            Err(why) => fail_action(pass, task, &mut recovery, &why),
+        }
+    }
+    let pause = policy.detection.interval.max(policy.detection.node_update_timeout);
+    let until = later(pass.now, pause);
+    recovery.failed_until = Some(until);
+    let text = format!("recovery failed: {}", recovery.reason);
+    pass.emit("health.recovery-failed", Some(&task.slot), task.node.as_ref(), text);
+    pass.wake(until);
+    let health = TaskHealth { recovery: Some(Box::new(recovery)), ..task.health.clone() };
+    pass.set_health(&task.slot, &task.id, health);
+}
+
+fn announce(pass: &mut UnitPass<'_>, task: &Task, kind: ActionKind) {
+    let text = format!("{} of task {}", kind.word(), task.id);
+    let data = json!({"operation": kind.word()});
+    pass.emit_with("health.recover-action", Some(&task.slot), task.node.as_ref(), text, Some(data));
+}
+
+/// Sends a command to the node.
+fn command(
+    pass: &mut UnitPass<'_>,
+    task: &Task,
+    recovery: &mut Recovery,
+    action: &PreparedAction,
+) -> Result<(), String> {
+    if !pass.node_of(task).is_some_and(|node| node.is_capable) {
+        return Err("the agent of the node takes no commands".to_owned());
+    }
+    if !matches!(action.kind, ActionKind::Start | ActionKind::Reboot) {
+        return Err("the agent of the node does not know the command".to_owned());
+    }
+    if task.state.is_ended() {
+        return Err("the task has ended".to_owned());
+    }
+    announce(pass, task, action.kind);
+    let commands = task.health.commands + 1;
+    let id = format!("{}-{commands}", task.id);
+    recovery.command = Some(RecoveryCommand { id, kind: action.kind, hard: action.hard });
+    recovery.action_since = Some(pass.now);
+    let health = TaskHealth { commands, recovery: Some(Box::new(recovery.clone())), ..task.health.clone() };
+    pass.set_health(&task.slot, &task.id, health);
+    Ok(())
+}
+
+/// Ends the task and creates another one, which goes on with the recovery; waits while a gate blocks that.
+fn replace(
+    pass: &mut UnitPass<'_>,
+    task: &Task,
+    recovery: &mut Recovery,
+    kind: ActionKind,
+) -> Result<(), String> {
+    let Some(node) = task.node.clone() else { return Err("the task has no node".to_owned()) };
+    let target: NodeId = match kind {
+        ActionKind::Migrate => {
+            let found = pass.candidate(Some(&node));
+            found.filter(|found| *found != node).ok_or_else(|| "no other node can take it".to_owned())?
+        }
+        ActionKind::Recreate => node.clone(),
+        _ => return Err("the hub does not know the action".to_owned()),
+    };
+    let change = Change::Stop { node: node.clone() };
+    let step =
+        Step { unit_id: pass.facts.unit_id.clone(), slot: task.slot.clone(), change, cause: Cause::Health };
+    let Some(permit) = pass.permit(&step) else {
+        let health = TaskHealth { recovery: Some(Box::new(recovery.clone())), ..task.health.clone() };
+        pass.set_health(&task.slot, &task.id, health);
+        return Ok(());
+    };
+    pass.keep(permit);
+    announce(pass, task, kind);
+    pass.set_health(&task.slot, &task.id, TaskHealth { recovery: None, ..task.health.clone() });
+    pass.raise(&task.slot, &task.id, DesiredState::Shutdown);
+    let spec = pass.spec_of_replacement(task);
+    let id = pass.create(&task.slot, spec, Cause::Health, Some(&target));
+    pass.stay_apart(&task.slot, &target, Cause::Health);
+    recovery.is_recreated = true;
+    recovery.action_since = Some(pass.now);
+    recovery.command = None;
+    let health = TaskHealth {
+        supervision: task.health.supervision.clone(),
+        recovery: Some(Box::new(recovery.clone())),
+        ..TaskHealth::default()
+    };
+    pass.set_health(&task.slot, &id, health);
+    Ok(())
+}

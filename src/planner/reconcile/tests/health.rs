@@ -1,0 +1,234 @@
+//! Health policies: C4 to C8.
+
+use evenkeel_domain::orchestration::{HealthPolicy, health_policy::Target};
+use evenkeel_ids::TaskId;
+use serde_json::{Value, json};
+
+use super::simulated::*;
+use crate::{
+    goal::{Goal, StartMode},
+    report::Blocked,
+    workload::{EndedCommand, LifecycleEvent, NodeOrder},
+};
+
+const UPDATE_TIMEOUT: u64 = 20;
+
+fn policy(detection: Value, recovery: Value) -> HealthPolicy {
+    let mut detection = detection;
+    detection["node_update_timeout"] = json!(UPDATE_TIMEOUT);
+    let document = json!({"detection": detection, "recovery": recovery});
+    HealthPolicy::read("healthPolicy", document, Target::Workload).expect("the document is valid")
+}
+
+fn url(recovery: Value) -> HealthPolicy {
+    let options = json!({"poll_url": "http://{nodename}/h", "poll_url_healthy_response": "ok"});
+    policy(json!({"type": "NODE_STATUS_POLL_URL", "options": options}), recovery)
+}
+
+fn events(recovery: Value) -> HealthPolicy {
+    policy(json!({"type": "LIFECYCLE_EVENTS"}), recovery)
+}
+
+/// One instance that runs for longer than the update timeout.
+fn running(health: HealthPolicy) -> (World, TaskId) {
+    let mut world = World::new(Goal::replicated(1), 2);
+    world.edit(|workload| workload.health = Some(health));
+    world.run(UPDATE_TIMEOUT + 5);
+    let task = world.running()[0].id.clone();
+    (world, task)
+}
+
+fn unhealthy(world: &mut World, task: &TaskId) {
+    world.report_health(task, |health| {
+        (health.healthy, health.message) = (Some(false), Some("answers \"starting\"".into()));
+    });
+}
+
+fn healthy(world: &mut World, task: &TaskId) {
+    world.report_health(task, |health| health.healthy = Some(true));
+}
+
+fn command_done(world: &mut World, task: &TaskId, is_ok: bool) -> String {
+    let command = world.tasks[task].health.command().expect("there is a command").clone();
+    let ended = EndedCommand { id: command.id, is_ok, message: None };
+    world.report_health(task, |health| health.command = Some(ended));
+    command.kind.word().to_owned()
+}
+
+fn event(world: &mut World, task: &TaskId, name: &str) {
+    let event = LifecycleEvent {
+        event: name.into(),
+        state: "stopped".into(),
+        instance_id: "c1".into(),
+        timestamp: "2026-01-01T00:00:00Z".into(),
+        publisher: "docker:n1".into(),
+    };
+    world.report_health(task, |health| {
+        health.events += 1;
+        health.lifecycle = Some(event);
+    });
+}
+
+fn count(world: &World, kind: &str) -> usize {
+    world.events.iter().filter(|event| event.kind == kind).count()
+}
+
+/// C4-S2: the recovery waits until the member has not changed for a while.
+#[test]
+fn c4_s2_failed_check_recreates_the_instance_after_the_grace_of_a_change() {
+    let mut world = World::new(Goal::replicated(1), 2);
+    world.edit(|workload| workload.health = Some(url(json!({}))));
+    world.run(3);
+    let (task, node) = (world.running()[0].id.clone(), world.running()[0].node.clone());
+    unhealthy(&mut world, &task);
+    world.run(UPDATE_TIMEOUT - 5);
+    assert_eq!(count(&world, "health.recover"), 0, "it has just been started");
+    world.run_until(30, |world| world.running().first().is_some_and(|one| one.id != task));
+    let next = world.running()[0].clone();
+    assert_eq!(next.node, node, "the same node is preferred");
+    assert_eq!(count(&world, "health.recovered"), 0, "it was not seen healthy");
+    healthy(&mut world, &next.id);
+    world.run(1);
+    let recovered = world.events.iter().find(|event| event.kind == "health.recovered").expect("it recovered");
+    assert_eq!(recovered.data.as_ref().map(|data| data["recreated"].clone()), Some(json!(true)));
+    assert!(world.has_event("health.check-failed"));
+}
+
+/// C6-S1: a reboot that helps keeps the task.
+#[test]
+fn c6_s1_reboot_that_helps_is_the_only_action() {
+    let actions = json!({"actions": [{"name": "REBOOT", "params": {"type": "SOFT"}}, {"name": "RECREATE"}]});
+    let (mut world, task) = running(url(actions));
+    unhealthy(&mut world, &task);
+    world.run(1);
+    assert_eq!(command_done(&mut world, &task, true), "REBOOT");
+    world.run(1);
+    healthy(&mut world, &task);
+    world.run(60);
+    assert_eq!(world.running()[0].id, task);
+    assert_eq!((count(&world, "health.recover-action"), count(&world, "health.recovered")), (1, 1));
+    assert_eq!(world.tasks[&task].health.recovery, None);
+}
+
+/// C6-S2: the next action follows after the timeout of the first one.
+#[test]
+fn c6_s2_recreation_follows_a_reboot_that_does_not_help() {
+    let recovery = json!({"actions": [{"name": "REBOOT"}, {"name": "RECREATE"}], "action_timeout": 30});
+    let (mut world, task) = running(url(recovery));
+    unhealthy(&mut world, &task);
+    world.run(1);
+    command_done(&mut world, &task, true);
+    world.run(25);
+    assert_eq!(world.running()[0].id, task, "the reboot still has time");
+    world.run_until(20, |world| world.running().first().is_some_and(|one| one.id != task));
+    assert_eq!((count(&world, "health.recover"), count(&world, "health.recover-action")), (1, 2));
+    assert!(world.has_event("health.action-failed"));
+}
+
+/// When all actions failed, the next attempt waits.
+#[test]
+fn next_attempt_follows_a_pause_after_all_actions_failed() {
+    let recovery = json!({"actions": [{"name": "REBOOT"}], "action_timeout": 10});
+    let (mut world, task) = running(url(recovery));
+    unhealthy(&mut world, &task);
+    world.run(1);
+    command_done(&mut world, &task, false);
+    world.run(1);
+    assert_eq!(count(&world, "health.recovery-failed"), 1);
+    world.run(50);
+    assert_eq!(count(&world, "health.recover"), 1, "the interval is longer");
+    world.run(20);
+    assert_eq!(count(&world, "health.recover"), 2);
+}
+
+/// C5-S1, C5-S5: a hint chooses a lighter action, and the event has all hints.
+#[test]
+fn c5_s1_c5_s5_stopped_instance_is_started_at_once() {
+    let (mut world, task) = running(events(json!({})));
+    event(&mut world, &task, "POWER_OFF");
+    world.run(1);
+    assert_eq!(command_done(&mut world, &task, true), "START");
+    world.run(1);
+    assert_eq!((world.running()[0].id.clone(), count(&world, "health.recovered")), (task, 1));
+    let recover = world.events.iter().find(|event| event.kind == "health.recover").expect("it recovers");
+    let data = recover.data.clone().expect("it has hints");
+    for key in ["event", "state", "instance_id", "timestamp", "publisher", "operation"] {
+        assert!(data[key].is_string(), "{key} of {data}");
+    }
+    assert_eq!(data["operation"], "START");
+}
+
+/// C6-S5, C5: other events, and a second trigger, recover nothing.
+#[test]
+fn c6_s5_second_trigger_is_merged_and_other_events_are_only_recorded() {
+    let (mut world, task) = running(events(json!({"actions": [{"name": "REBOOT"}]})));
+    event(&mut world, &task, "START");
+    world.run(1);
+    assert_eq!((count(&world, "health.recover"), count(&world, "instance.lifecycle")), (0, 1));
+    event(&mut world, &task, "SHUTDOWN");
+    world.run(1);
+    event(&mut world, &task, "SHUTDOWN");
+    world.run(1);
+    assert_eq!(count(&world, "health.recover"), 1);
+}
+
+/// C10-S2: nothing is recovered while an update replaces instances.
+#[test]
+fn c10_s2_update_suspends_recovery() {
+    let (mut world, task) = running(events(json!({})));
+    world.edit(|workload| workload.update.monitor_secs = 30);
+    world.write(2);
+    world.reconcile();
+    event(&mut world, &task, "SHUTDOWN");
+    world.run(10);
+    assert_eq!(count(&world, "health.recover"), 0);
+    world.run(60);
+    let next = world.running()[0].id.clone();
+    event(&mut world, &next, "SHUTDOWN");
+    world.run(1);
+    assert_eq!(count(&world, "health.recover"), 1);
+}
+
+fn failover(is_fencing: bool) -> World {
+    let mut world = World::new(Goal::failover(StartMode::BestAvailable, 0), 2);
+    let recovery = if is_fencing { json!({"fencing": ["COMPUTE"]}) } else { json!({}) };
+    world.settings.node_down_after_secs = 60;
+    world.edit(|workload| {
+        workload.placement.order = NodeOrder::Listed;
+        workload.health = Some(url(recovery));
+    });
+    world.run_until(10, |world| world.running_nodes() == ["n1"]);
+    world
+}
+
+/// C8-S1: the other node waits until the lease of the lost one is over.
+#[test]
+fn c8_s1_failover_waits_for_the_end_of_the_lease() {
+    let mut world = failover(true);
+    world.take_down("n1");
+    let passed = world.run_until(100, |world| world.running_nodes().contains(&"n2"));
+    assert!((70..=75).contains(&passed), "{passed} s");
+    assert!(world.has_event("fence.confirmed"));
+}
+
+/// C8-S2: without fencing it does not wait.
+#[test]
+fn c8_s2_failover_without_fencing_does_not_wait() {
+    let mut world = failover(false);
+    world.take_down("n1");
+    let passed = world.run_until(20, |world| world.running_nodes().contains(&"n2"));
+    assert!(passed <= 5, "{passed} s");
+}
+
+/// C8-S3: nothing stops an instance on a node whose agent knows no lease.
+#[test]
+fn c8_s3_failover_stays_away_when_the_node_cannot_be_fenced() {
+    let mut world = failover(true);
+    world.change_node("n1", |node| node.is_capable = false);
+    world.take_down("n1");
+    world.run(600);
+    assert!(!world.running_nodes().contains(&"n2"));
+    assert_eq!(count(&world, "fence.failed"), 1, "it is reported once");
+    let is_reason = |blocked: &Blocked| matches!(blocked, Blocked::FenceFailed { .. });
+    assert!(world.last.blocked.iter().any(|(_, blocked)| is_reason(blocked)));
+}

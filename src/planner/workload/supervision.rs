@@ -1,0 +1,215 @@
+//! Supervision of a task: what its node checks, what the node reported, and the recovery in progress.
+//!
+//! Source: orchestration C4 to C6, C8.
+
+use evenkeel_domain::orchestration::health_policy::{
+    ActionKind, DetectionType, Executor, HealthPolicy, RecoveryAction,
+};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// What the agent of a node does to supervise a task.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Supervision {
+    /// The URL to poll.
+    pub probe: Option<Probe>,
+    /// Whether the agent reports the end of a container and keeps the agreement.
+    pub lifecycle: bool,
+    /// Seconds without contact after which the agent kills the containers.
+    pub lease_secs: Option<u32>,
+}
+
+/// A URL that an agent polls.
+///
+/// # Units
+/// Seconds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Probe {
+    /// The URL, with parameters for the node.
+    pub url: String,
+    /// What the body of a healthy response contains.
+    pub healthy_response: String,
+    /// Whether the certificate is verified.
+    pub ssl_verify: bool,
+    /// Whether a failed connection is a failed check.
+    pub connection_error_is_unhealthy: bool,
+    /// Further attempts.
+    pub retry_limit: u32,
+    /// Time between attempts.
+    pub retry_interval_secs: u32,
+    /// Time between checks.
+    pub interval_secs: u32,
+}
+
+impl Supervision {
+    /// Returns what the agents of a workload do; `node_down_after_secs`: silence after which a node counts as down; `interval_max_secs`: longest
+    /// time between two checks.
+    ///
+    /// # Source
+    /// Orchestration C4.2, C8.3.
+    pub fn of(policy: &HealthPolicy, node_down_after_secs: u64, interval_max_secs: u64) -> Self {
+        let seconds = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        let options = policy.poll_options().filter(|options| options.executor == Executor::Agent);
+        let probe = options.map(|options| Probe {
+            url: options.poll_url.as_str().to_owned(),
+            healthy_response: options.poll_url_healthy_response.as_str().to_owned(),
+            ssl_verify: options.poll_url_ssl_verify,
+            connection_error_is_unhealthy: options.poll_url_conn_error_as_unhealthy,
+            retry_limit: options.poll_url_retry_limit,
+            retry_interval_secs: seconds(options.poll_url_retry_interval),
+            interval_secs: seconds(policy.detection.interval.min(interval_max_secs)),
+        });
+        let lease_secs = seconds(node_down_after_secs.saturating_sub(10).max(60));
+        Self {
+            probe: probe.filter(|_| policy.enabled),
+            lifecycle: policy.enabled && policy.has_mode(DetectionType::LifecycleEvents),
+            lease_secs: policy.recovery.is_fencing().then_some(lease_secs),
+        }
+    }
+}
+
+/// What a node reported about the health of a task.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportedHealth {
+    /// Whether the last check succeeded; none before the first report.
+    pub healthy: Option<bool>,
+    /// Message of the last check.
+    pub message: Option<String>,
+    /// Number of life-cycle events.
+    pub events: u64,
+    /// The last life-cycle event.
+    pub lifecycle: Option<LifecycleEvent>,
+    /// The last command that has ended.
+    pub command: Option<EndedCommand>,
+}
+
+/// A life-cycle event of a container.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LifecycleEvent {
+    /// The event.
+    pub event: String,
+    /// The state of the container.
+    pub state: String,
+    /// The container.
+    pub instance_id: String,
+    /// Time, by the node's clock.
+    pub timestamp: String,
+    /// Driver and node.
+    pub publisher: String,
+}
+
+impl LifecycleEvent {
+    /// Returns whether the event is a failure.
+    ///
+    /// # Source
+    /// Orchestration C5.
+    pub fn is_failure(&self) -> bool {
+        matches!(self.event.as_str(), "PAUSE" | "POWER_OFF" | "REBUILD" | "SHUTDOWN" | "SOFT_DELETE")
+    }
+
+    /// Returns the light action that undoes it.
+    pub fn light_action(&self) -> Option<ActionKind> {
+        match self.event.as_str() {
+            "POWER_OFF" => Some(ActionKind::Start),
+            "PAUSE" => Some(ActionKind::Unpause),
+            _ => None,
+        }
+    }
+}
+
+/// A command that has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndedCommand {
+    /// Its id.
+    pub id: String,
+    /// Whether it was carried out.
+    pub is_ok: bool,
+    /// Message.
+    pub message: Option<String>,
+}
+
+/// What is stored about the health of a task.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TaskHealth {
+    /// What its node does.
+    pub supervision: Supervision,
+    /// The recovery in progress, or the last one that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<Box<Recovery>>,
+    /// Number of life-cycle events that were examined.
+    pub events_seen: u64,
+    /// Number of commands so far.
+    pub commands: u64,
+    /// Whether it was reported that an instance cannot be fenced for which the task waits.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_unfenced_reported: bool,
+}
+
+impl TaskHealth {
+    /// Returns whether there is nothing to store.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Returns the command that the node carries out or has carried out last.
+    pub fn command(&self) -> Option<&RecoveryCommand> {
+        self.recovery.as_ref()?.command.as_ref()
+    }
+}
+
+/// A recovery of a member.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recovery {
+    /// Why it began, in words.
+    pub reason: String,
+    /// The life-cycle event that began it.
+    pub hint: Option<LifecycleEvent>,
+    /// The prepared actions.
+    pub actions: Vec<PreparedAction>,
+    /// Number of the action in progress.
+    pub step: usize,
+    /// When it began.
+    pub since: Timestamp,
+    /// When the action in progress began; none while it waits.
+    pub action_since: Option<Timestamp>,
+    /// The command of the action in progress.
+    pub command: Option<RecoveryCommand>,
+    /// Whether another task took the place of the failed one.
+    pub is_recreated: bool,
+    /// When it may begin again, after all actions failed.
+    pub failed_until: Option<Timestamp>,
+}
+
+/// An action of a recovery.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PreparedAction {
+    /// What it does.
+    pub kind: ActionKind,
+    /// Whether containers are killed instead of stopped with grace.
+    pub hard: bool,
+}
+
+impl From<&RecoveryAction> for PreparedAction {
+    fn from(action: &RecoveryAction) -> Self {
+        Self { kind: action.kind(), hard: action.is_hard() }
+    }
+}
+
+/// A command to a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecoveryCommand {
+    /// Its id.
+    pub id: String,
+    /// What it does.
+    pub kind: ActionKind,
+    /// Whether containers are killed instead of stopped with grace.
+    pub hard: bool,
+}
+
+impl Recovery {
+    /// Returns the action in progress.
+    pub fn action(&self) -> Option<&PreparedAction> {
+        self.actions.get(self.step)
+    }
+}

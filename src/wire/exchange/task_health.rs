@@ -1,0 +1,170 @@
+//! Supervision of the tasks of a node: checks, life-cycle events and commands.
+//!
+//! Source: orchestration 1.8, C4, C5, C6, C8.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// What the agent of a node does to supervise a task.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct TaskSupervision {
+    /// The URL to poll.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub probe: Option<TaskProbe>,
+    /// Whether the agent reports the end of a container and leaves the agreement as it is.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub lifecycle: bool,
+    /// Seconds without contact to the hub after which the agent kills the containers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease_seconds: Option<u32>,
+    /// The command that the agent carries out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<TaskCommand>,
+}
+
+impl TaskSupervision {
+    /// Returns whether there is nothing to do.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A URL that the agent of a node polls to check a task.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TaskProbe {
+    /// The URL, with `{nodename}` and `{nodeip}`.
+    pub url: String,
+    /// What the body of a healthy response contains; `re:` marks a regular expression.
+    pub healthy_response: String,
+    /// Whether the certificate of the server is verified.
+    pub ssl_verify: bool,
+    /// Whether a failed connection is a failed check.
+    pub connection_error_is_unhealthy: bool,
+    /// Further attempts before the check fails.
+    pub retry_limit: u32,
+    /// Seconds between two attempts.
+    pub retry_interval_seconds: u32,
+    /// Seconds between two checks.
+    pub interval_seconds: u32,
+}
+
+/// A command on the containers of a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TaskCommand {
+    /// Id.
+    pub id: String,
+    /// `START` or `REBOOT`.
+    pub op: String,
+    /// Whether containers are killed instead of stopped with grace.
+    #[serde(default)]
+    pub hard: bool,
+}
+
+response! {
+    /// A command of a node.
+    pub struct NodeCommand {
+        /// Id.
+        id: String,
+        /// `START` or `REBOOT`.
+        op: String,
+        /// The task whose containers it is about.
+        task_id: String,
+        /// Parameters.
+        #[schema(value_type = Object)]
+        params: serde_json::Value,
+    }
+}
+
+/// Reports the outcome of a check.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PutTaskHealth {
+    /// Whether the task is healthy.
+    pub healthy: bool,
+    /// Human-readable message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// Reports the outcome of a command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PutNodeCommand {
+    /// `ok` or `failed`.
+    pub result: CommandResult,
+    /// Human-readable message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// The outcome of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CommandResult {
+    /// It was carried out.
+    Ok,
+    /// It was not.
+    Failed,
+}
+
+/// Reports a life-cycle event of a container.
+///
+/// # Source
+/// Orchestration C5.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PostLifecycle {
+    /// `PAUSE`, `POWER_OFF`, `REBUILD`, `SHUTDOWN` or `SOFT_DELETE`; others are recorded and ignored.
+    pub event: String,
+    /// The state of the container.
+    pub state: String,
+    /// The container.
+    pub instance_id: String,
+    /// The agreement.
+    #[serde(default, rename = "agreementId", skip_serializing_if = "Option::is_none")]
+    pub agreement_id: Option<String>,
+    /// The task.
+    #[serde(default, rename = "taskId", skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<String>,
+    /// Time of the event, by the node's clock.
+    pub timestamp: String,
+    /// Driver and node, such as `docker:n1`.
+    pub publisher: String,
+}
+
+/// What a node reported about the health of a task.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TaskHealth {
+    /// Whether the last check succeeded; none before the first report.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub healthy: Option<bool>,
+    /// Human-readable message of the last check.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Number of life-cycle events.
+    pub events: u64,
+    /// The last life-cycle event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lifecycle: Option<PostLifecycle>,
+    /// The last command that has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub command: Option<EndedCommand>,
+}
+
+/// A command that has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EndedCommand {
+    /// Id.
+    pub id: String,
+    /// Its outcome.
+    pub result: CommandResult,
+    /// Human-readable message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
