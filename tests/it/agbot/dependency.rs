@@ -57,9 +57,13 @@ async fn act(hub: &Hub, name: &str, action: &str) {
     assert_eq!(status, 202, "{body}");
 }
 
-async fn has_event(hub: &Hub, name: &str, kind: &str) -> bool {
-    let (_, found) = hub.call("GET", &format!("{POLICIES}/{name}/events?kind={kind}"), None).await;
-    found["events"].as_array().is_some_and(|events| !events.is_empty())
+/// Waits for an event. The status shows what a decision says while the decision is written.
+async fn has_event(hub: &Hub, name: &str, kind: &str) {
+    eventually(&format!("{kind} of {name}"), || async {
+        let (_, found) = hub.call("GET", &format!("{POLICIES}/{name}/events?kind={kind}"), None).await;
+        found["events"].as_array().is_some_and(|events| !events.is_empty()).then_some(())
+    })
+    .await;
 }
 
 /// A8-S1 to A8-S3, A8.4, A8.6: starts and stops in order, across two nodes.
@@ -71,14 +75,14 @@ async fn child_starts_after_its_parent_and_stops_before_it() {
     create(&fleet, &hub, "app", "edge-2", json!({"parents": ["db"]})).await;
     let waiting = is(&hub, "app", "edge-2", "down", "wait-parents").await;
     assert_eq!(waiting["warnings"], json!(["parent missing: o/db"]), "{waiting}");
-    assert!(has_event(&hub, "app", "instance.wait-parents").await);
+    has_event(&hub, "app", "instance.wait-parents").await;
     create(&fleet, &hub, "db", "edge-1", json!({"children": ["app"]})).await;
     is(&hub, "db", "edge-1", "up", "idle").await;
     is(&hub, "app", "edge-2", "up", "idle").await;
 
     act(&hub, "db", "stop").await;
     is(&hub, "db", "edge-1", "up", "wait-children").await;
-    assert!(has_event(&hub, "db", "instance.wait-children").await);
+    has_event(&hub, "db", "instance.wait-children").await;
     act(&hub, "db", "abort").await;
     let aborted = is(&hub, "db", "edge-1", "up", "idle").await;
     assert_eq!((&aborted["globalExpect"], &aborted["frozen"]), (&Value::Null, &json!("thawed")), "{aborted}");
