@@ -27,6 +27,7 @@ const SEGMENTS: &[Segment] = &[
     segment("agreement", "Id of an agreement.", "9f1c2d3e4b5a"),
     segment("msgid", "Number of a message.", "17"),
     segment("task", "Id of a task.", "5b0e6a7c"),
+    segment("command", "Id of a command.", "7f3e9a12"),
     segment("managementpolicy", "Management policy, without its organization.", "agents-2"),
     segment("nmp", "Management policy, without its organization.", "agents-2"),
     segment("agreementbot", "Agbot, without its organization.", "bot"),

@@ -29,6 +29,7 @@ pub(crate) const SECTIONS: [(&str, &[Page]); 4] = [
             "how-to/recover-instances.md",
             "how-to/run-workloads.md",
             "how-to/come-from-opensvc.md",
+            "how-to/come-from-service-fabric.md",
             "how-to/keep-configuration-in-files.md",
             "how-to/drain-a-node.md",
             "how-to/upgrade-agents.md",
@@ -93,6 +94,7 @@ const ATTACHMENTS: &[Page] = pages![
     "adr/0020-log-lines-name-their-request-without-a-span.md",
     "adr/0021-yaml-is-written-by-hand.md",
     "adr/0022-agreements-follow-tasks.md",
+    "adr/0023-one-gate-table.md",
     "monitoring/alerts.yml",
     "monitoring/dashboard.json",
 ];

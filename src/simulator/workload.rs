@@ -109,6 +109,9 @@ impl TaskWatch {
 
 /// Returns what is wrong with the change of one task's row.
 fn broken_task(world: &World, before: Option<&Task>, stored: Option<&Task>) -> Option<String> {
+    if stored.is_some_and(|task| is_started_early(world, before, task)) {
+        return Some("was started before its time".to_owned());
+    }
     match (before, stored) {
         (None, Some(task)) => {
             is_restarted_early(world, task).then(|| "is restarted without its delay".to_owned())
@@ -185,11 +188,8 @@ fn is_restarted_early(world: &World, task: &Task) -> bool {
         && task.start_at.as_second() - task.created_at.as_second() < delay
 }
 
-/// Returns what the rows of a workload break: a start before its time, too many tasks.
+/// Returns what the rows of a workload break: too many tasks.
 fn broken_workload(world: &World, policy: &PolicyId) -> Option<String> {
-    if let Some(task) = tasks_of(world, policy).find(|task| is_early(task)) {
-        return Some(format!("task {} of {policy} was started before its time", task.id.as_str()));
-    }
     let mut slots: BTreeMap<(&UnitId, &Slot), usize> = BTreeMap::new();
     for task in tasks_of(world, policy).filter(|task| task.is_live()) {
         *slots.entry((&task.unit_id, &task.slot)).or_default() += 1;
@@ -198,9 +198,15 @@ fn broken_workload(world: &World, policy: &PolicyId) -> Option<String> {
     crowded.map(|((_, slot), count)| format!("slot {slot} of {policy} has {count} tasks"))
 }
 
-fn is_early(task: &Task) -> bool {
-    let is_forced = user_actions::is_forced([task].into_iter());
-    !is_forced
+/// Returns whether a task starts now that is to start later, although no user lifted the gates.
+fn is_started_early(world: &World, before: Option<&Task>, task: &Task) -> bool {
+    let starts = before.is_none_or(|before| before.desired != DesiredState::Running);
+    let record = world.database.workloads.get(&task.unit_id.policy);
+    let action = record.and_then(|record| record.action.as_ref());
+    let is_forced =
+        action.is_some_and(|action| action.is_forced) || user_actions::is_forced([task].into_iter());
+    starts
+        && !is_forced
         && task.desired == DesiredState::Running
         && task.desired_at.is_some_and(|at| at < task.start_at)
 }

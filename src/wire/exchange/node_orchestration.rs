@@ -196,13 +196,13 @@ mod tests {
             (json!({"availability": "drain", "frozen": 1}), "frozen must be true or false"),
             (json!({"faultDomain": "fd:/a"}), "faultDomain is not supported"),
             (json!({"upgradeDomain": "a"}), "upgradeDomain is not supported"),
-            (json!({"capacities": [1]}), "capacities must be an object"),
+            (json!({"availability": "drain", "capacities": [1]}), "capacities must be an object"),
             (
-                json!({"capacities": {"memoryMb": 9_223_372_036_854_775_808_u64}}),
+                json!({"availability": "drain", "capacities": {"memoryMb": 9_223_372_036_854_775_808_u64}}),
                 "capacities.memoryMb must be a number from 0 to 1000000000000",
             ),
             (
-                json!({"capacities": {"a b": 1}}),
+                json!({"availability": "drain", "capacities": {"a b": 1}}),
                 "capacities.a b must be a name of 1 to 64 letters, digits and _",
             ),
             (json!({"availabilty": "drain"}), "availabilty is not known; availability was probably meant"),

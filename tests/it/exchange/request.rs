@@ -55,6 +55,7 @@ fn value(world: &World, operation: &str, template: &str, name: &str, aim: Aim) -
         "pattern" => aim.name.to_owned(),
         "policy" => "pol".to_owned(),
         "task" => "task".to_owned(),
+        "command" => "command".to_owned(),
         "managementpolicy" => "pol".to_owned(),
         "hagroup" => "grp".to_owned(),
         "nmp" => "pol".to_owned(),
