@@ -377,7 +377,7 @@ pub async fn set_orchestration(
         "-- node.set_orchestration
         UPDATE node
         SET availability = COALESCE($3, availability), is_frozen = COALESCE($4, is_frozen),
-            capacities = COALESCE($6, capacities), updated_at = $5
+            capacities = NULLIF(COALESCE($6, capacities), '{}'::jsonb), updated_at = $5
         WHERE org = $1 AND node = $2",
         org,
         node,

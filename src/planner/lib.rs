@@ -21,6 +21,7 @@ mod focus;
 mod frozen_level;
 pub mod goal;
 pub mod health;
+mod hold_reason;
 pub mod matching;
 mod messages;
 pub mod model;

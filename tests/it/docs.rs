@@ -245,7 +245,9 @@ fn pages_name_sources_that_exist() {
 const LOGGED_KINDS: [&str; 2] = ["rollout.going-back", "rollout.updating"];
 
 /// The beginnings of the kinds of events.
-const EVENT_AREAS: [&str; 16] = [
+const EVENT_AREAS: [&str; 18] = [
+    "blocklist.",
+    "fence.",
     "compat.",
     "health.",
     "dependency.",

@@ -7,13 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use axum::Json;
 use axum::extract::Request;
-use evenkeel_agbot_store::blocklist;
 use evenkeel_agbot_store::event::{self as events, EventRow};
 use evenkeel_agbot_store::workload as workloads;
 use evenkeel_api::{Accepted, Content};
 use evenkeel_domain::orchestration::MembersError;
 use evenkeel_domain::orchestration::object::Object;
-use evenkeel_ids::{GroupId, NodeId, PolicyId, ServiceKey};
+use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::rolling::action::{Asker, RolloutAction};
 use evenkeel_planner::workload::{
     Instance, InstanceSummary, LastingAction, SlotTasks, UserAction, WorkloadAction, WorkloadRecord,
@@ -26,6 +25,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::administer::{self, RolloutRequest};
+use super::blocklist;
 use super::lasting;
 use super::orchestration::{node_of, unknown_part};
 use super::parameters::known;
@@ -33,7 +33,6 @@ use super::permission::{Permission, right};
 use super::pipeline::{Input, Op, PolicyActionPath, Refusal, read_body, unreadable};
 use super::workload_shape::{Shape, time};
 use crate::AgbotError;
-use crate::act::blocklist::{Author, note_cleared};
 use crate::context::Context;
 
 const ACCEPTED: &str = "orchestration.accepted";
@@ -291,7 +290,8 @@ async fn carry_out(
                 let events = events_of(context, wanted, action, &changed, aborted);
                 events::insert_events(&mut tx, context.now(), &events).await?;
                 if forgets_failures(action) {
-                    clear_blocklist(context, &mut tx, wanted, nodes).await?;
+                    blocklist::clear_of_workload(context, &mut tx, (&wanted.policy, &wanted.actor), nodes)
+                        .await?;
                 }
                 Ok(changed.record.unwrap_or(record))
             }
@@ -308,34 +308,6 @@ async fn carry_out(
         follow(context).await;
     }
     Ok(outcome)
-}
-
-/// Deletes the rows of the blocklist about the services that a workload runs, or ran before, on some of its nodes or on all.
-async fn clear_blocklist(
-    context: &Context,
-    tx: &mut PgConnection,
-    wanted: &Wanted,
-    nodes: Option<&BTreeSet<NodeId>>,
-) -> Result<(), AgbotError> {
-    let policy = &wanted.policy;
-    let (nodes, services): (BTreeSet<NodeId>, BTreeSet<ServiceKey>) = {
-        let model = context.model();
-        let of_policy = model.workload_units_of(policy);
-        let rows = of_policy.flat_map(|(_, unit)| unit.table.nodes().map(|row| row.id.clone()));
-        let specs = model.workload(policy).into_iter().flat_map(|record| &record.specs);
-        (
-            nodes.cloned().unwrap_or_else(|| rows.collect()),
-            specs.map(|(_, spec)| spec.service.clone()).collect(),
-        )
-    };
-    let nodes: Vec<&NodeId> = nodes.iter().collect();
-    blocklist::lock_blocklist(tx, &nodes).await?;
-    let author = Author { actor: &wanted.actor, at: context.now(), policy: Some(policy) };
-    for service in &services {
-        let deleted = blocklist::delete_entries(tx, &nodes, Some(service), None).await?;
-        note_cleared(tx, deleted, author).await?;
-    }
-    Ok(())
 }
 
 /// Lets the engine act at once, so that a status that is read next shows the action; both would wait for the next read of the log.

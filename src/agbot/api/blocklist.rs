@@ -8,9 +8,9 @@ use axum::Json;
 use evenkeel_agbot_store::blocklist as store;
 use evenkeel_domain::orchestration::MembersError;
 use evenkeel_domain::orchestration::object::Members;
-use evenkeel_ids::{NodeId, ServiceKey};
+use evenkeel_ids::{NodeId, PolicyId, ServiceKey};
 use evenkeel_planner::blocklist::{BlocklistEntry, BlocklistKey};
-use evenkeel_store::retry;
+use evenkeel_store::{PgConnection, retry};
 use evenkeel_wire::agbot::blocklist::{self as wire, BlocklistQuery, BlocklistResponse};
 use http::StatusCode;
 
@@ -135,4 +135,31 @@ fn shape(key: &BlocklistKey, entry: &BlocklistEntry) -> Option<wire::BlocklistEn
         until: time(entry.until?),
         last_failure: entry.last_failure.clone(),
     })
+}
+
+/// Deletes the rows of the blocklist about the services that a workload runs, or ran before, on some of its nodes or on all.
+pub(super) async fn clear_of_workload(
+    context: &Context,
+    tx: &mut PgConnection,
+    (policy, actor): (&PolicyId, &str),
+    nodes: Option<&BTreeSet<NodeId>>,
+) -> Result<(), AgbotError> {
+    let (nodes, services): (BTreeSet<NodeId>, BTreeSet<ServiceKey>) = {
+        let model = context.model();
+        let of_policy = model.workload_units_of(policy);
+        let rows = of_policy.flat_map(|(_, unit)| unit.table.nodes().map(|row| row.id.clone()));
+        let specs = model.workload(policy).into_iter().flat_map(|record| &record.specs);
+        (
+            nodes.cloned().unwrap_or_else(|| rows.collect()),
+            specs.map(|(_, spec)| spec.service.clone()).collect(),
+        )
+    };
+    let nodes: Vec<&NodeId> = nodes.iter().collect();
+    store::lock_blocklist(tx, &nodes).await?;
+    let author = Author { actor, at: context.now(), policy: Some(policy) };
+    for service in &services {
+        let deleted = store::delete_entries(tx, &nodes, Some(service), None).await?;
+        note_cleared(tx, deleted, author).await?;
+    }
+    Ok(())
 }

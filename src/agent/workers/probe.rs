@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Interval between two looks for checks that are due.
-const LOOK: Duration = Duration::from_secs(1);
+const ROUND: Duration = Duration::from_secs(1);
 /// Longest message of a report, in characters.
 const LONGEST_MESSAGE: usize = 300;
 
@@ -42,13 +42,13 @@ impl Worker for Probes {
     const IS_INTERRUPTIBLE: bool = true;
 
     async fn pass(&mut self) -> Result<(), Infallible> {
-        let result = self.look().await;
+        let result = self.probe_due().await;
         canceled_if_ended(result).await;
         Ok(())
     }
 
     fn pause(&self) -> Duration {
-        LOOK
+        ROUND
     }
 }
 
@@ -57,7 +57,7 @@ impl Probes {
         Self { hub, handle, machine, client: None, due: BTreeMap::new(), in_flight: Arc::default() }
     }
 
-    async fn look(&mut self) -> Result<(), Ended> {
+    async fn probe_due(&mut self) -> Result<(), Ended> {
         let tasks = self.handle.with(|journal| journal.state.probed_tasks()).await?;
         self.due.retain(|id, _| tasks.iter().any(|task| task.task == *id));
         for task in tasks {

@@ -84,8 +84,8 @@ impl Model {
             self.engine.limited.remove(policy);
         }
         if uses || has_used {
-            let units = self.engine.units_of(policy);
-            let tasks = units.flat_map(|(_, unit)| unit.slots.values().flat_map(SlotTasks::iter));
+            let of_policy = self.engine.units_of(policy);
+            let tasks = of_policy.flat_map(|(_, unit)| unit.slots.values().flat_map(SlotTasks::iter));
             let nodes: Vec<NodeId> = tasks.filter_map(|task| task.node.clone()).collect();
             self.engine.loaded_nodes.extend(nodes);
         }
@@ -95,9 +95,9 @@ impl Model {
     pub(super) fn refresh_room(&mut self) {
         for node in std::mem::take(&mut self.engine.loaded_nodes) {
             let Some(record) = self.nodes.get(&node) else { continue };
-            let units = self.engine.limited.iter().flat_map(|policy| self.engine.units_of(policy));
+            let limited = self.engine.limited.iter().flat_map(|policy| self.engine.units_of(policy));
             let mut changed = Vec::new();
-            for (unit_id, unit) in units {
+            for (unit_id, unit) in limited {
                 let (Some(workload), Some(row)) = (self.workload_of(&unit_id.policy), unit.table.find(&node))
                 else {
                     continue;

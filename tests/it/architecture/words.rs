@@ -44,8 +44,9 @@ const WHOLE: &[(&[&str], &str)] = &[
 ];
 
 /// Identifiers of the standard library and of third-party crates.
-const FOREIGN: [&str; 14] = [
+const FOREIGN: [&str; 15] = [
     "Copy",
+    "floor",
     "copy",
     "Unit",
     "unit",

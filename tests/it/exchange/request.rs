@@ -159,6 +159,12 @@ fn json_body(operation: &str, aim: Aim) -> Value {
         "report_node" => json!({"monitorState": "idle"}),
         "replace_node_task" => node_task(org),
         "report_node_task" => json!({"state": "running", "seq": 1, "at": "2026-03-01T08:20:30Z"}),
+        "report_node_command" => json!({"result": "ok"}),
+        "report_node_task_health" => json!({"healthy": true}),
+        "report_node_lifecycle" => json!({
+            "event": "POWER_OFF", "state": "exited", "instance_id": "c", "timestamp": "2026-03-01T08:20:30Z",
+            "publisher": "docker:n1", "taskId": "task",
+        }),
         "replace_node_policy" | "replace_service_policy" => json!({"label": "l"}),
         "replace_node_status" => json!({"connectivity": {}}),
         "replace_node_errors" => json!({"errors": []}),
