@@ -108,8 +108,8 @@ pub(crate) fn is_forced<'t>(mut tasks: impl Iterator<Item = &'t Task>) -> bool {
 /// Returns the actions that are in progress and of which nothing says what they wait for.
 pub(crate) fn unexplained(world: &World) -> Vec<String> {
     let is_explained = |policy: &PolicyId| {
-        let mut units = world.agbots.iter().flat_map(|one| one.model.workload_units_of(policy));
-        units.any(|(_, unit)| !unit.blocked.is_empty() || unit.unplaced.is_some())
+        let mut of_policy = world.agbots.iter().flat_map(|one| one.model.workload_units_of(policy));
+        of_policy.any(|(_, unit)| !unit.blocked.is_empty() || unit.unplaced.is_some())
     };
     let open = world.database.workloads.iter().filter_map(|(policy, record)| {
         let action = record.action.as_ref()?;
