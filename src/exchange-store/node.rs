@@ -60,6 +60,10 @@ pub struct NodeRow {
     pub is_frozen: bool,
     /// What instances may use of it, by name; none when nobody said it.
     pub capacities: Option<serde_json::Value>,
+    /// What fails together with it, `fd:/dc/rack`; none when nobody said it.
+    pub fault_domain: Option<String>,
+    /// What is upgraded together with it; none when nobody said it.
+    pub upgrade_domain: Option<String>,
     /// `running` or `stopped`, as the agent reported.
     pub agent_state: String,
     /// What its agent is doing.
@@ -93,6 +97,8 @@ struct Raw {
     availability: String,
     is_frozen: bool,
     capacities: Option<serde_json::Value>,
+    fault_domain: Option<String>,
+    upgrade_domain: Option<String>,
     agent_state: String,
     monitor_state: String,
     monitor_state_since: Option<jiff_sqlx::Timestamp>,
@@ -124,6 +130,8 @@ impl From<Raw> for NodeRow {
             availability: raw.availability,
             is_frozen: raw.is_frozen,
             capacities: raw.capacities,
+            fault_domain: raw.fault_domain,
+            upgrade_domain: raw.upgrade_domain,
             agent_state: raw.agent_state,
             monitor_state: raw.monitor_state,
             monitor_state_since: raw.monitor_state_since.map(from_sql),
@@ -145,7 +153,8 @@ macro_rules! select_nodes {
                    node.software_versions AS "software_versions: Json<JsonText>", node.public_key, node.arch,
                    node.heartbeat_intervals AS "heartbeat_intervals: Json<JsonText>", node.cluster_namespace,
                    node.is_namespace_scoped, node.updated_at AS "updated_at: jiff_sqlx::Timestamp", node.availability,
-                   node.is_frozen, node.capacities, node.agent_state, node.monitor_state,
+                   node.is_frozen, node.capacities, node.fault_domain, node.upgrade_domain, node.agent_state,
+                   node.monitor_state,
                    node.monitor_state_since AS "monitor_state_since: jiff_sqlx::Timestamp", node.compat_version,
                    (SELECT heartbeat.seen_at FROM node_heartbeat AS heartbeat
                     WHERE heartbeat.org = node.org AND heartbeat.node = node.node) AS "seen_at?: jiff_sqlx::Timestamp",
@@ -362,29 +371,45 @@ pub async fn update_node(
     Ok(())
 }
 
-/// Sets the availability of a node, whether it is frozen, and its capacities; `None` leaves it. False when the node does not exist.
-///
-/// # Shape
-/// `availability`: `active`, `pause` or `drain`.
+/// What an operator asks of the engine for a node; `None` leaves it.
+#[derive(Debug, Clone, Default)]
+pub struct OrchestrationChange {
+    /// `active`, `pause` or `drain`.
+    pub availability: Option<&'static str>,
+    /// Whether it is frozen.
+    pub is_frozen: Option<bool>,
+    /// What instances may use of it, by name; an empty object removes all.
+    pub capacities: Option<serde_json::Value>,
+    /// Its fault domain; an empty text removes it.
+    pub fault_domain: Option<String>,
+    /// Its upgrade domain; an empty text removes it.
+    pub upgrade_domain: Option<String>,
+}
+
+/// Changes what is asked of the engine for a node. False when the node does not exist.
 pub async fn set_orchestration(
     tx: &mut Permitted<right::NodeOrchestrationWrite>,
     org: &str,
     node: &str,
-    (availability, is_frozen, capacities): (Option<&str>, Option<bool>, Option<&serde_json::Value>),
+    change: &OrchestrationChange,
     now: Timestamp,
 ) -> Result<bool, StoreError> {
     let done = sqlx::query!(
         "-- node.set_orchestration
         UPDATE node
         SET availability = COALESCE($3, availability), is_frozen = COALESCE($4, is_frozen),
-            capacities = NULLIF(COALESCE($6, capacities), '{}'::jsonb), updated_at = $5
+            capacities = NULLIF(COALESCE($6, capacities), '{}'::jsonb),
+            fault_domain = NULLIF(COALESCE($7, fault_domain), ''),
+            upgrade_domain = NULLIF(COALESCE($8, upgrade_domain), ''), updated_at = $5
         WHERE org = $1 AND node = $2",
         org,
         node,
-        availability,
-        is_frozen,
+        change.availability,
+        change.is_frozen,
         to_sql(now) as _,
-        capacities,
+        change.capacities.as_ref(),
+        change.fault_domain.as_deref(),
+        change.upgrade_domain.as_deref(),
     )
     .execute(&mut **tx)
     .await?;

@@ -55,6 +55,10 @@ pub struct NodeDetailsRow {
     pub is_frozen: bool,
     /// What instances may use of it, by name; none when nobody said it.
     pub capacities: Option<serde_json::Value>,
+    /// What fails together with it; none when nobody said it.
+    pub fault_domain: Option<String>,
+    /// What is upgraded together with it; none when nobody said it.
+    pub upgrade_domain: Option<String>,
     /// Properties, constraints and last change of the policy.
     pub policy: Option<(JsonText, JsonText, Timestamp)>,
     /// Connectivity, services, running services and last change of the status.
@@ -81,7 +85,7 @@ pub async fn list_node_details(
                node.software_versions AS "software_versions: Json<JsonText>", node.public_key, node.arch,
                node.heartbeat_intervals AS "heartbeat_intervals: Json<JsonText>", node.cluster_namespace,
                node.is_namespace_scoped, node.updated_at AS "updated_at: jiff_sqlx::Timestamp", node.availability,
-               node.is_frozen, node.capacities, node_heartbeat.seen_at AS "seen_at?: jiff_sqlx::Timestamp", ha_group_member.ha_group AS "ha_group?",
+               node.is_frozen, node.capacities, node.fault_domain, node.upgrade_domain, node_heartbeat.seen_at AS "seen_at?: jiff_sqlx::Timestamp", ha_group_member.ha_group AS "ha_group?",
                node_policy.properties AS "properties?: Json<JsonText>", node_policy.constraints AS "constraints?: Json<JsonText>",
                node_policy.updated_at AS "policy_updated_at?: jiff_sqlx::Timestamp",
                node_status.connectivity AS "connectivity?: Json<JsonText>", node_status.services AS "services?: Json<JsonText>",
@@ -142,6 +146,8 @@ pub async fn list_node_details(
             availability: row.availability,
             is_frozen: row.is_frozen,
             capacities: row.capacities,
+            fault_domain: row.fault_domain,
+            upgrade_domain: row.upgrade_domain,
             policy: row
                 .properties
                 .zip(row.constraints)

@@ -30,6 +30,10 @@ pub struct NodeReportRow {
     pub is_frozen: bool,
     /// What instances may use of it, by name; none when nobody said it.
     pub capacities: Option<serde_json::Value>,
+    /// What fails together with it; none when nobody said it.
+    pub fault_domain: Option<String>,
+    /// What is upgraded together with it; none when nobody said it.
+    pub upgrade_domain: Option<String>,
     /// `running` or `stopped`, as the agent reported.
     pub agent_state: String,
     /// What its agent is doing.
@@ -54,7 +58,8 @@ pub async fn find_report(
 ) -> Result<Option<NodeReportRow>, StoreError> {
     let row = sqlx::query!(
         r#"-- node_report.find_report
-        SELECT node.availability, node.is_frozen, node.capacities, node.agent_state, node.monitor_state,
+        SELECT node.availability, node.is_frozen, node.capacities, node.fault_domain, node.upgrade_domain,
+               node.agent_state, node.monitor_state,
                node.monitor_state_since AS "monitor_state_since: jiff_sqlx::Timestamp", node.compat_version,
                heartbeat.seen_at AS "seen_at?: jiff_sqlx::Timestamp",
                report.statistics AS "statistics?: Json<JsonText>",
@@ -75,6 +80,8 @@ pub async fn find_report(
         availability: row.availability,
         is_frozen: row.is_frozen,
         capacities: row.capacities,
+        fault_domain: row.fault_domain,
+        upgrade_domain: row.upgrade_domain,
         agent_state: row.agent_state,
         monitor_state: row.monitor_state,
         monitor_state_since: row.monitor_state_since.map(from_sql),

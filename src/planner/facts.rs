@@ -4,7 +4,7 @@
 //! here decides. Sources: exchange API chapters on nodes, services, deployment policies and HA groups; agreement
 //! protocol 3.1.
 
-use std::{collections::BTreeSet, fmt};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 pub use evenkeel_domain::orchestration::Mode;
 use evenkeel_domain::orchestration::capacity::Amounts;
@@ -120,6 +120,10 @@ pub struct NodeFacts {
     /// What instances may use of it, as its operator said.
     #[serde(default, skip_serializing_if = "Amounts::is_empty")]
     pub capacities: Amounts,
+    /// The fault domain of the node, with the domains around it: `fd:/dc/rack`; none when nobody said it.
+    pub fault_domain: Option<Arc<str>>,
+    /// The upgrade domain of the node; none when nobody said it.
+    pub upgrade_domain: Option<Arc<str>>,
     /// Whether its agent reads tasks and reports their states.
     #[serde(default)]
     pub is_capable: bool,
@@ -160,6 +164,8 @@ impl NodeFacts {
             availability: Availability::Active,
             is_frozen: false,
             capacities: Amounts::new(),
+            fault_domain: None,
+            upgrade_domain: None,
             is_capable: false,
             is_stopped: false,
             monitor_state: NodeMonitorState::Idle,

@@ -42,12 +42,18 @@ pub struct NodeOrchSet {
     node: String,
     /// active: services are placed on it; pause: services keep running, nothing new is placed or updated there; drain: services leave
     /// the node, members of an HA group one at a time and never the last running instance
-    #[arg(long, value_parser = availability(), required_unless_present = "capacity")]
+    #[arg(long, value_parser = availability(), required_unless_present_any = ["capacity", "fault_domain", "upgrade_domain"])]
     availability: Option<Availability>,
     /// What instances may use of the node, for instance memoryMb=2048; given once for each capacity, and those that are not given are
     /// removed
     #[arg(long, value_name = "NAME=AMOUNT", value_parser = capacity)]
     capacity: Vec<(String, f64)>,
+    /// What fails together with the node, with what is around it, for instance fd:/plant7/rack2; "" removes it
+    #[arg(long, value_name = "PATH")]
+    fault_domain: Option<String>,
+    /// What is upgraded together with the node, for instance UD3; "" removes it
+    #[arg(long, value_name = "NAME")]
+    upgrade_domain: Option<String>,
     #[command(flatten)]
     wait: Wait,
 }
@@ -98,7 +104,13 @@ async fn show(exchange: &Exchange, node: &str) -> Outcome<View> {
 async fn change(exchange: &Exchange, set: &NodeOrchSet) -> Outcome {
     let id = exchange.node_id(&set.node);
     let capacities = (!set.capacity.is_empty()).then(|| set.capacity.iter().cloned().collect());
-    let body = PatchNodeOrchestration { availability: set.availability, frozen: None, capacities };
+    let body = PatchNodeOrchestration {
+        availability: set.availability,
+        frozen: None,
+        capacities,
+        fault_domain: set.fault_domain.clone(),
+        upgrade_domain: set.upgrade_domain.clone(),
+    };
     exchange.server.client.patch_node_orchestration(&id, &body).await.map_err(|error| {
         if error.is_not_found() {
             return NODES.missing(&set.node);
@@ -112,6 +124,13 @@ async fn change(exchange: &Exchange, set: &NodeOrchSet) -> Outcome {
         let amounts = set.capacity.iter().map(|(name, amount)| format!("{name}={amount}"));
         let amounts = amounts.collect::<Vec<_>>().join(", ");
         exchange.server.report_done(&format!("capacities of node {id}: {amounts}"));
+    }
+    for (name, domain) in [("fault domain", &set.fault_domain), ("upgrade domain", &set.upgrade_domain)] {
+        match domain.as_deref() {
+            None => {}
+            Some("") => exchange.server.report_done(&format!("{name} of node {id} removed")),
+            Some(domain) => exchange.server.report_done(&format!("{name} of node {id}: {domain}")),
+        }
     }
     Ok(())
 }

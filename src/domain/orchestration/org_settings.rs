@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::blocklist::{BlocklistRules, BlocklistSettings};
 use super::health_evaluation::HealthEvaluation;
 use super::object::{Members, MembersError, Object};
+use super::priorities::ConstraintPriorities;
 
 /// A setting: its name, the least and the greatest value, and what holds when nobody set it.
 pub(super) struct Setting {
@@ -18,6 +19,9 @@ pub(super) struct Setting {
 
 /// The member that holds the rules by which health is evaluated.
 const HEALTH_EVALUATION: &str = "healthEvaluation";
+
+/// The member that says which constraints on placement are hard.
+const PRIORITIES: &str = "constraintPriorities";
 
 /// A month, in seconds.
 const MONTH: i64 = 31 * 86_400;
@@ -59,14 +63,9 @@ const MEMBERS: Members = Members {
         HEALTH_EVALUATION,
         "healthCheckIntervalMinSeconds",
         "healthCheckIntervalMaxSeconds",
+        PRIORITIES,
     ],
-    unsupported: &[
-        "constraintPriorities",
-        "nodeBufferPercentage",
-        "bufferUse",
-        "rebalanceIntervalSeconds",
-        "eventRetention",
-    ],
+    unsupported: &["nodeBufferPercentage", "bufferUse", "rebalanceIntervalSeconds", "eventRetention"],
 };
 
 /// The settings of an organization; `None` where it sets none, and the hub's or the default holds.
@@ -79,6 +78,7 @@ pub struct OrgSettings {
     values: [Option<i64>; SETTINGS.len()],
     health_evaluation: HealthEvaluation,
     blocklist: BlocklistSettings,
+    priorities: ConstraintPriorities,
 }
 
 impl TryFrom<Value> for OrgSettings {
@@ -118,6 +118,7 @@ impl OrgSettings {
         let mut given = Object::open(String::new(), patch.clone(), &MEMBERS)?;
         self.health_evaluation = self.health_evaluation.patched(&mut given, HEALTH_EVALUATION)?;
         self.blocklist = self.blocklist.patched(&mut given, &patch)?;
+        self.priorities = self.priorities.patched(&mut given, &patch)?;
         for (value, setting) in self.values.iter_mut().zip(&SETTINGS) {
             if cleared.contains(&setting.name) {
                 *value = None;
@@ -137,7 +138,8 @@ impl OrgSettings {
         let rules = self.health_evaluation.document();
         let rules = (!rules.is_empty()).then(|| (HEALTH_EVALUATION.to_owned(), Value::Object(rules)));
         let blocklist = self.blocklist.document().map(|document| ("blocklist".to_owned(), document));
-        Value::Object(set.chain(rules).chain(blocklist).collect())
+        let priorities = self.priorities.document().map(|document| (PRIORITIES.to_owned(), document));
+        Value::Object(set.chain(rules).chain(blocklist).chain(priorities).collect())
     }
 
     /// Returns the document of what holds, with the defaults.
@@ -147,7 +149,15 @@ impl OrgSettings {
         let all = all.map(|(one, value)| (one.name.to_owned(), value.unwrap_or(one.default).into()));
         let rules = Value::Object(self.health_evaluation.with_defaults());
         let blocklist = self.blocklist.with_defaults();
-        all.chain([(HEALTH_EVALUATION.to_owned(), rules), ("blocklist".to_owned(), blocklist)]).collect()
+        let priorities = self.priorities.with_defaults();
+        let documents = [(HEALTH_EVALUATION, rules), ("blocklist", blocklist), (PRIORITIES, priorities)];
+        all.chain(documents.map(|(name, document)| (name.to_owned(), document))).collect()
+    }
+
+    /// Which constraints on placement are hard.
+    #[must_use]
+    pub fn constraint_priorities(&self) -> ConstraintPriorities {
+        self.priorities
     }
 
     /// When a node gets no more starts of a service version that keeps failing on it.

@@ -2,18 +2,19 @@
 //!
 //! Source: orchestration 1.2, the right-hand column of the table.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use evenkeel_ids::PolicyId;
 use serde_json::Value;
 
 use super::capacity::take_amounts;
 use super::object::{Members, MembersError, Object};
-use super::placement::{Affinity, Constraint, Domains, OnViolation, Placement, PlacementPolicy};
+use super::placement::{Affinity, Domains, OnViolation, Placement, PlacementPolicy};
 use super::policy::{
     CompatGate, EVERY_GROUP, Flex, Ha, Mode, OfflinePeerPolicy, Orchestrate, Orchestration, Scope, Timers,
     qualified,
 };
+use super::priorities::take_priorities;
 use super::supervisor::{FailureAction, OnExhausted, Order, Restart, RestartCondition, Update};
 use super::{HealthPolicy, InstanceReference, WorkloadReference, health_policy::Target};
 use crate::policy::expression::{Expression, limits};
@@ -25,7 +26,6 @@ const MAX_INSTANCES: u64 = 100_000;
 /// Most nodes, groups or references in a list.
 const MAX_NAMES: usize = 1_000;
 /// Most entries of a map.
-const MAX_ENTRIES: usize = 100;
 
 const ROOT: Members = Members {
     known: &[
@@ -334,7 +334,7 @@ fn read_placement(mut placement: Object, mode: Mode) -> Read<Placement> {
             .map_or_else(|| Ok(Affinity::default()), affinity)?,
         on_violation: on_violation.unwrap_or(default.on_violation),
         domains: placement.object("domains", &DOMAINS)?.map_or_else(|| Ok(Domains::default()), domains)?,
-        constraint_priorities: constraint_priorities(&mut placement)?,
+        constraint_priorities: take_priorities(&mut placement)?,
         rebalance: placement.boolean("rebalance")?.unwrap_or(false),
     })
 }
@@ -358,38 +358,6 @@ fn domains(mut domains: Object) -> Read<Domains> {
         require_domain_distribution: domains.boolean("requireDomainDistribution")?.unwrap_or(false),
         preferred_domain,
     })
-}
-
-/// Reads priorities as an object, or as a list of `name` and `value`.
-fn constraint_priorities(placement: &mut Object) -> Read<BTreeMap<Constraint, i8>> {
-    const MEMBER: &str = "constraintPriorities";
-    let entries: Vec<(String, Value)> = match placement.take(MEMBER) {
-        None => Vec::new(),
-        Some(Value::Object(entries)) => entries.into_iter().collect(),
-        Some(Value::Array(items)) if items.len() <= MAX_ENTRIES => items
-            .iter()
-            .map(|item| Some((item.get("name")?.as_str()?.to_owned(), item.get("value")?.clone())))
-            .collect::<Option<_>>()
-            .ok_or_else(|| placement.broken(MEMBER, "must be a list of name and value"))?,
-        Some(_) => return Err(placement.broken(MEMBER, "must be an object")),
-    };
-    let mut read = BTreeMap::new();
-    for (name, value) in entries {
-        let member = format!("{MEMBER}.{}", name.chars().take(64).collect::<String>());
-        let known =
-            Constraint::NAMES.iter().find(|(short, long, _)| [*short, *long].contains(&name.as_str()));
-        let Some((.., constraint)) = known else {
-            return Err(placement.broken(&member, "is no constraint"));
-        };
-        let number = value.as_i64().or_else(|| value.as_str()?.parse().ok());
-        let Some(priority) = number.filter(|number| (-1..=2).contains(number)) else {
-            return Err(placement.broken(&member, "must be -1, 0, 1 or 2"));
-        };
-        if read.insert(*constraint, priority as i8).is_some() {
-            return Err(placement.broken(&member, "must not be given twice"));
-        }
-    }
-    Ok(read)
 }
 
 fn references<T: Ord>(

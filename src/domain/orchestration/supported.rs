@@ -52,8 +52,10 @@ fn without_effect(read: &Orchestration) -> Option<&'static str> {
     let usual = Orchestration::of_mode(read.mode);
     let (placement, of_mode) = (&read.placement, &usual.placement);
     let members = [
-        ("placement.domains", placement.domains != of_mode.domains),
-        ("placement.constraintPriorities", placement.constraint_priorities != of_mode.constraint_priorities),
+        (
+            "placement.domains.preferredDomain",
+            placement.domains.preferred_domain != of_mode.domains.preferred_domain,
+        ),
         ("placement.rebalance", placement.rebalance != of_mode.rebalance),
     ];
     members.into_iter().find(|(_, is_other)| *is_other).map(|(member, _)| member)

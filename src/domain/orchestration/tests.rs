@@ -472,8 +472,8 @@ fn what_the_engine_cannot_carry_out_is_refused_by_name() {
     };
     for (document, expected) in [
         (
-            json!({"placement": {"domains": {"requireDomainDistribution": true}}}),
-            "placement.domains is not supported",
+            json!({"placement": {"domains": {"preferredDomain": "fd:/east"}}}),
+            "placement.domains.preferredDomain is not supported",
         ),
         (
             json!({"placement": {"affinity": {"hard": ["x/db"]}}}),

@@ -286,6 +286,8 @@ mod capacity_tests;
 #[cfg(test)]
 mod dependency_tests;
 #[cfg(test)]
+mod domain_tests;
+#[cfg(test)]
 pub(crate) mod fleet;
 #[cfg(test)]
 mod health_tests;

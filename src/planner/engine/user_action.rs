@@ -346,10 +346,7 @@ impl<'a> Candidate<'a> {
 
     fn summary(&self) -> String {
         let elimination = Elimination::of(&self.unit.table);
-        let report = place::report(
-            &self.unit.table,
-            &Placed { nodes: vec![None], elimination, loads: BTreeMap::new() },
-        );
+        let report = place::report(&self.unit.table, &Placed::nowhere(elimination));
         format!("no node of {} can take an instance: {}", self.id.name(), report.summary)
     }
 

@@ -72,7 +72,8 @@ impl Model {
     pub(crate) fn hub_defaults(&self, org: &str) -> HubDefaults {
         let hub = HubDefaults::default();
         let ready_secs = self.org_settings(org).ready_secs().unwrap_or(hub.ready_secs);
-        HubDefaults { update: self.settings.update, ready_secs }
+        let priorities = self.org_settings(org).constraint_priorities();
+        HubDefaults { update: self.settings.update, ready_secs, priorities }
     }
 
     /// Returns the times and limits of the workload units of an organization.

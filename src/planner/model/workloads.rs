@@ -170,6 +170,12 @@ impl Model {
             return;
         }
         self.engine.put_task(task.clone());
+        // Only one instance moves to a domain with fewer of them at a time.
+        let is_packed =
+            self.engine.workload_units.get(&task.unit_id).is_some_and(|unit| unit.table.has_packing());
+        if is_packed && !task.is_claim() {
+            self.engine.touched.insert((task.unit_id.clone(), None));
+        }
         let is_missing = |node: &&NodeId| {
             self.engine
                 .workload_units
@@ -310,7 +316,7 @@ impl Model {
             let others = self.nodes_with_tasks(&workload_unit.id);
             let instances = self.engine.instances_of(policy);
             let nodes = unit_nodes(self, &workload, &workload_unit, &others, instances, now);
-            let table = NodeTable::new(nodes, workload.placement.max_per_node);
+            let table = NodeTable::new(nodes, &workload.placement);
             let unit_id = workload_unit.id;
             self.engine.put_table(&unit_id, table);
             if let Some(unit) = self.engine.workload_units.get_mut(&unit_id) {
@@ -373,7 +379,7 @@ impl Model {
         };
         let nodes = all.filter_map(row).collect();
         let is_due = unit.is_open() || workload.goal.is_per_node();
-        self.engine.put_table(unit_id, NodeTable::new(nodes, workload.placement.max_per_node));
+        self.engine.put_table(unit_id, NodeTable::new(nodes, &workload.placement));
         if is_due {
             self.engine.touched.insert((unit_id.clone(), None));
         }
@@ -401,6 +407,8 @@ impl Model {
                 }
                 let is_concerned = unit.is_open() || workload.goal.is_per_node() || old.is_away();
                 let is_overloaded = found.room != old.room && found.has_surplus();
+                // A node that is back, or in another domain, may be where instances should be spread to.
+                let is_concerned = is_concerned || unit.table.has_packing() || has_moved(&found, old);
                 let is_due = is_concerned && !found.differs_in_rank_only(old) || is_overloaded;
                 changed.push((unit_id.clone(), found, is_due));
             }
@@ -509,4 +517,8 @@ fn belongs(workload: &Workload, unit_id: &UnitId, record: &super::NodeRecord, is
         (Part::All, NodeScope::Nodes(nodes)) => nodes.contains(node),
         (Part::All, _) => is_selected,
     }
+}
+
+fn has_moved(node: &UnitNode, earlier: &UnitNode) -> bool {
+    (&node.fault_domain, &node.upgrade_domain) != (&earlier.fault_domain, &earlier.upgrade_domain)
 }

@@ -29,6 +29,10 @@ pub enum Constraint {
     Affinity,
     /// The node has too little of something that an instance uses.
     NodeCapacity,
+    /// The fault domain of the node has more instances than the domains beside it.
+    FaultDomain,
+    /// The upgrade domain of the node has more instances than the others.
+    UpgradeDomain,
     /// The node was chosen for other instances of the same decision.
     #[serde(rename = "ReplicaExclusionDynamic")]
     AlreadyChosen,
@@ -48,6 +52,9 @@ impl Constraint {
         Self::NodeCapacity,
     ];
 
+    /// The constraints that depend on the instances in the domains of a node.
+    pub const OF_DOMAINS: [Self; 2] = [Self::FaultDomain, Self::UpgradeDomain];
+
     /// Returns the name that the API shows.
     pub fn name(self) -> &'static str {
         match self {
@@ -60,6 +67,8 @@ impl Constraint {
             Self::Blocklist => "Blocklist",
             Self::Affinity => "Affinity",
             Self::NodeCapacity => "NodeCapacity",
+            Self::FaultDomain => "FaultDomain",
+            Self::UpgradeDomain => "UpgradeDomain",
             Self::AlreadyChosen => "ReplicaExclusionDynamic",
         }
     }

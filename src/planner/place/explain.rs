@@ -59,6 +59,9 @@ pub struct EliminationReport {
     pub sequence: Vec<ExplainedStage>,
     /// The chosen nodes, at most 100.
     pub chosen: Vec<NodeId>,
+    /// Constraints that are not hard and that an instance violates on its node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub relaxed: Vec<Constraint>,
     /// Whether waiting may help; none when everything was placed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<UnplacedCause>,
@@ -76,7 +79,7 @@ pub fn report(table: &NodeTable, placed: &Placed) -> EliminationReport {
         let nodes = stage.removed.iter().take(EXAMPLE_COUNT);
         let eliminated = nodes.map(|node| EliminatedNode {
             node: table.node(node).id.clone(),
-            reason: reason(table, stage.constraint, node, placed.loads.get(&node).copied().unwrap_or(0)),
+            reason: reason_of(table, placed, stage.constraint, node),
         });
         ExplainedStage {
             constraint: stage.constraint,
@@ -87,10 +90,14 @@ pub fn report(table: &NodeTable, placed: &Placed) -> EliminationReport {
     };
     let sequence: Vec<ExplainedStage> = elimination.stages.iter().map(explain).collect();
     let chosen = placed.nodes.iter().flatten().take(EXAMPLE_COUNT);
+    let mut relaxed: Vec<Constraint> = placed.violations.iter().flat_map(|one| one.relaxed()).collect();
+    relaxed.sort_unstable();
+    relaxed.dedup();
     EliminationReport {
         requested,
         placed: count,
         candidates: elimination.candidate_count,
+        relaxed,
         chosen: chosen.map(|node| table.node(*node).id.clone()).collect(),
         cause: (count < requested).then(|| cause(table, elimination, requested - count)),
         summary: summary(count, requested, &sequence),
@@ -108,7 +115,17 @@ pub fn explain_node(table: &NodeTable, node: &NodeId) -> Result<Option<(Constrai
     let found = Constraint::OF_NODES
         .into_iter()
         .find(|one| table.removed_by(*one).is_some_and(|nodes| nodes.contains(number)));
-    Ok(found.map(|constraint| (constraint, reason(table, constraint, number, 0))))
+    Ok(found
+        .map(|constraint| (constraint, reason(table, constraint, number, 0)))
+        .or_else(|| table.domain_objection(number, &Elimination::of(table).remaining)))
+}
+
+fn reason_of(table: &NodeTable, placed: &Placed, constraint: Constraint, node: u32) -> String {
+    let by_domain = Some(placed).filter(|_| Constraint::OF_DOMAINS.contains(&constraint));
+    let added = placed.loads.get(&node).copied().unwrap_or(0);
+    by_domain
+        .and_then(|placed| placed.domain_objection(table, node))
+        .unwrap_or_else(|| reason(table, constraint, node, added))
 }
 
 /// `added`: instances that the decision has added to the node, as to its capacities.

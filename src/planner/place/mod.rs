@@ -6,22 +6,26 @@
 mod affinity;
 mod capacity;
 mod constraint;
+mod domains;
 mod eliminate;
 mod explain;
 mod plan;
+mod priority;
 mod rank;
 mod table;
 
 pub use affinity::{NodeAffinity, SoftViolations};
 pub use capacity::{Added, Metric, NodeRoom, loading_tasks};
 pub use constraint::Constraint;
+pub use domains::{DomainRules, Packing};
 pub use eliminate::{Elimination, Stage};
 pub use explain::{
     EliminatedNode, EliminationReport, ExplainedStage, UnplacedCause, cause, explain_node, report,
 };
 pub use plan::{Placed, Want, place};
+pub use priority::{Priorities, Priority, Violations};
 pub use rank::Ranking;
-pub use table::{NodeState, NodeTable, UnitNode, Verdict};
+pub use table::{NodeState, NodeTable, TableRules, UnitNode, Verdict};
 
 #[cfg(test)]
 mod tests;

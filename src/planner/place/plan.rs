@@ -9,13 +9,17 @@ use std::{
 
 use roaring::RoaringBitmap;
 
-use super::{Added, Constraint, Elimination, NodeTable, Ranking, SoftViolations};
+use super::{
+    Added, Constraint, Elimination, NodeTable, Ranking, Violations,
+    domains::{Admission, Spread},
+    priority::Weight,
+};
 
 /// So many tasks are placed by a look at every key for each of them; for more, the keys are ordered once.
 const FEW: usize = 4;
 
-/// The key of a node with what soft affinity says of it, which outweighs the ranking.
-type Key = (SoftViolations, [u64; 4], u32);
+/// The key of a node with what it violates, which outweighs the ranking.
+type Key = (Weight, [u64; 4], u32);
 
 /// A task that waits for a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -35,11 +39,27 @@ pub struct Placed {
     pub nodes: Vec<Option<u32>>,
     /// Which constraint removed which nodes.
     pub elimination: Elimination,
+    /// What each instance violates of the constraints that are not hard, in the order of the tasks.
+    pub violations: Vec<Violations>,
     /// Instances that the decision has added to nodes, as to capacities.
     pub loads: BTreeMap<u32, u32>,
+    /// The instances in each domain; none without domains.
+    pub(super) spread: Option<Spread>,
 }
 
 impl Placed {
+    /// Returns that one task has no node.
+    pub fn nowhere(elimination: Elimination) -> Self {
+        let (nodes, violations) = (vec![None], vec![Violations::default()]);
+        Self { nodes, elimination, violations, loads: BTreeMap::new(), spread: None }
+    }
+
+    /// Returns why the domains of a node take no further instance, after this placement.
+    pub fn domain_objection(&self, table: &NodeTable, node: u32) -> Option<String> {
+        let spread = self.spread.as_ref()?;
+        spread.objection(table.domains(), table.domain_rules(), node).map(|(_, text)| text)
+    }
+
     /// Returns how many tasks got a node.
     pub fn count(&self) -> u32 {
         self.nodes.iter().flatten().count() as u32
@@ -60,16 +80,22 @@ pub fn place(
     wants: &[Want],
 ) -> Placed {
     let mut search = Search::new(table, ranking, elimination, added, wants.len());
-    let mut nodes = vec![None; wants.len()];
-    for (node, want) in nodes.iter_mut().zip(wants) {
-        *node = want.preferred.filter(|preferred| search.take_preferred(*preferred, want.keeps_load));
+    let mut found: Vec<Option<(u32, Violations)>> = vec![None; wants.len()];
+    for (found, want) in found.iter_mut().zip(wants) {
+        let preferred = want.preferred.filter(|node| search.take_preferred(*node, want.keeps_load));
+        // What stays on its node packs no domain that was not packed before.
+        *found = preferred.map(|node| (node, table.violations(node)));
     }
-    let open = nodes.iter_mut().zip(wants).filter(|(node, _)| node.is_none());
-    for (node, want) in open {
-        *node = search.best(want.avoided);
+    let open = found.iter_mut().zip(wants).filter(|(found, _)| found.is_none());
+    for (found, want) in open {
+        *found = search.best(want.avoided);
     }
+    let nodes = found.iter().map(|found| found.map(|(node, _)| node)).collect();
+    let violations =
+        found.iter().map(|found| found.map_or_else(Violations::default, |(_, one)| one)).collect();
     let loads = search.loads.clone();
-    Placed { nodes, elimination: search.finish(), loads }
+    let (elimination, spread) = search.finish();
+    Placed { nodes, elimination, violations, loads, spread }
 }
 
 /// The nodes that are left.
@@ -81,8 +107,10 @@ struct Search<'a> {
     /// Instances that the decision adds, as to capacities.
     loads: BTreeMap<u32, u32>,
     counts_matter: bool,
-    /// The best on top; none when every key is looked at for each task.
-    heap: Option<BinaryHeap<Reverse<Key>>>,
+    /// The best of each cell of domains on top; none when every key is looked at for each task.
+    heaps: Option<Vec<BinaryHeap<Reverse<Key>>>>,
+    /// The instances in each domain; none without domains.
+    spread: Option<Spread>,
     full: RoaringBitmap,
     /// Nodes whose capacities leave no room for more than the decision has added.
     loaded: RoaringBitmap,
@@ -105,20 +133,36 @@ impl<'a> Search<'a> {
             added: added.instances.clone(),
             loads: added.loads.clone(),
             counts_matter: ranking.depends_on_counts(),
-            heap: None,
+            heaps: None,
+            spread: None,
             full: RoaringBitmap::new(),
             loaded: RoaringBitmap::new(),
         };
         added.loads.keys().for_each(|node| search.note_load(*node));
+        let domains = table.domains();
+        if !domains.is_empty() {
+            let mut spread = Spread::new(domains, &(&search.elimination.remaining - &search.full));
+            search.added.iter().for_each(|(node, by)| spread.count(domains, *node, *by));
+            search.spread = Some(spread);
+        }
         if !is_scan {
-            let keys = ranking.keys(&search.elimination.remaining).into_iter();
-            search.heap = Some(keys.map(|(key, node)| Reverse(search.weighted(key, node))).collect());
+            let mut heaps = vec![BinaryHeap::new(); domains.cell_count()];
+            for (key, node) in ranking.keys(&search.elimination.remaining) {
+                let key = (table.weight(node), search.shifted(key, node), node);
+                heaps[domains.cell_of(node)].push(Reverse(key));
+            }
+            search.heaps = Some(heaps);
         }
         search
     }
 
-    fn weighted(&self, key: [u64; 4], node: u32) -> Key {
-        (self.table.node(node).affinity.soft, self.shifted(key, node), node)
+    /// Returns for each cell of domains whether one more instance may come to its nodes.
+    fn admissions(&self) -> Vec<Admission> {
+        let (domains, rules) = (self.table.domains(), self.table.domain_rules());
+        match &self.spread {
+            Some(spread) => spread.admissions(domains, rules),
+            None => vec![Admission::Allowed(Violations::default())],
+        }
     }
 
     /// Returns the key of a node with the instances of this decision.
@@ -159,9 +203,10 @@ impl<'a> Search<'a> {
 
     /// Notes whether the capacities of a node leave room for more than the decision has added.
     fn note_load(&mut self, node: u32) {
-        if self.loads.get(&node).copied().unwrap_or(0) >= self.table.node(node).room_left() {
+        let is_hard = self.table.priorities().is_hard(Constraint::NodeCapacity);
+        if is_hard && self.loads.get(&node).copied().unwrap_or(0) >= self.table.node(node).room_left() {
             self.loaded.insert(node);
-            self.full.insert(node);
+            self.fill(node);
         }
     }
 
@@ -180,79 +225,152 @@ impl<'a> Search<'a> {
 
     fn count(&mut self, node: u32) {
         *self.added.entry(node).or_default() += 1;
+        if let Some(spread) = &mut self.spread {
+            spread.count(self.table.domains(), node, 1);
+        }
         if self.own(node) >= i64::from(self.table.max_per_node(node)) {
-            self.full.insert(node);
+            self.fill(node);
+        }
+    }
+
+    fn fill(&mut self, node: u32) {
+        let is_new = self.full.insert(node);
+        if let Some(spread) =
+            self.spread.as_mut().filter(|_| is_new && self.elimination.remaining.contains(node))
+        {
+            spread.fill(self.table.domains(), node);
         }
     }
 
     /// Takes room on the best node.
-    fn best(&mut self, avoided: Option<u32>) -> Option<u32> {
-        match self.heap.take() {
-            Some(mut heap) => {
-                let found = self.best_in(&mut heap, avoided);
-                self.heap = Some(heap);
+    fn best(&mut self, avoided: Option<u32>) -> Option<(u32, Violations)> {
+        match self.heaps.take() {
+            Some(mut heaps) => {
+                let found = self.best_in(&mut heaps, avoided);
+                self.heaps = Some(heaps);
                 found
             }
             None => {
-                let node = self.best_of_all(avoided)?;
+                let (node, violations) = self.best_of_all(avoided)?;
                 self.take(node);
-                Some(node)
+                Some((node, violations))
             }
         }
     }
 
     /// Returns the best node by a look at every key; those of nodes that this decision has changed are shifted.
-    fn best_of_all(&self, avoided: Option<u32>) -> Option<u32> {
+    fn best_of_all(&self, avoided: Option<u32>) -> Option<(u32, Violations)> {
         let mut left = &self.elimination.remaining - &self.full;
         if let Some(avoided) = avoided {
             left.remove(avoided);
         }
-        let left = self.table.preferred(&left);
+        let (violations, left) = self.least_violating(&left)?;
         let changed: RoaringBitmap = self.added.keys().filter(|node| left.contains(**node)).collect();
         let shifted =
             changed.iter().filter_map(|node| Some((self.shifted(self.ranking.key(node)?, node), node)));
         let best = shifted.chain(self.ranking.best(&(left - &changed))).min();
-        best.map(|(_, node)| node)
+        best.map(|(_, node)| (node, violations))
     }
 
-    fn best_in(&mut self, heap: &mut BinaryHeap<Reverse<Key>>, avoided: Option<u32>) -> Option<u32> {
+    /// Returns the nodes that violate least, with what they violate.
+    fn least_violating(&self, left: &RoaringBitmap) -> Option<(Violations, RoaringBitmap)> {
+        let domains = self.table.domains();
+        let mut by_admission: BTreeMap<Violations, RoaringBitmap> = BTreeMap::new();
+        for (cell, admission) in self.admissions().into_iter().enumerate() {
+            if let Admission::Allowed(violations) = admission {
+                let nodes = domains.nodes(cell).map_or_else(|| left.clone(), |nodes| nodes & left);
+                *by_admission.entry(violations).or_default() |= nodes;
+            }
+        }
+        let mut least: Option<(Violations, RoaringBitmap)> = None;
+        for (of_domains, nodes) in by_admission {
+            for (of_nodes, nodes) in self.table.classes(&nodes) {
+                let violations = of_domains.with(of_nodes);
+                match &mut least {
+                    Some((known, all)) if known.weight() == violations.weight() => *all |= nodes,
+                    Some((known, _)) if known.weight() < violations.weight() => {}
+                    _ => least = Some((violations, nodes)),
+                }
+            }
+        }
+        least
+    }
+
+    fn best_in(
+        &mut self,
+        heaps: &mut [BinaryHeap<Reverse<Key>>],
+        avoided: Option<u32>,
+    ) -> Option<(u32, Violations)> {
         let mut passed_over = None;
-        let found = loop {
-            let Some(Reverse((violations, mut key, node))) = heap.pop() else { break None };
-            if self.full.contains(node) {
-                continue;
+        let mut best: Option<(Weight, [u64; 4], u32, usize, Violations)> = None;
+        for (cell, admission) in self.admissions().into_iter().enumerate() {
+            let Admission::Allowed(of_domains) = admission else { continue };
+            let heap = &mut heaps[cell];
+            self.clean(heap);
+            if heap.peek().is_some_and(|Reverse((.., node))| Some(*node) == avoided) {
+                passed_over = heap.pop().map(|top| (cell, top));
+                self.clean(heap);
             }
-            if Some(node) == avoided {
-                passed_over = Some(Reverse((violations, key, node)));
-                continue;
+            let Some(Reverse((_, key, node))) = heap.peek() else { continue };
+            let violations = of_domains.with(self.table.violations(*node));
+            let found = (violations.weight(), *key, *node, cell, violations);
+            if best.is_none_or(|best| (found.0, found.1, found.2) < (best.0, best.1, best.2)) {
+                best = Some(found);
             }
-            // Preferred nodes were taken without their keys being changed.
+        }
+        if let Some((cell, top)) = passed_over {
+            heaps[cell].push(top);
+        }
+        let (_, mut key, node, cell, violations) = best?;
+        // What was passed over may be on top again.
+        if avoided.is_some() {
+            heaps[cell].retain(|Reverse((.., one))| *one != node);
+        } else {
+            heaps[cell].pop();
+        }
+        self.take(node);
+        if !self.full.contains(node) {
+            if self.counts_matter {
+                shift(&mut key, 1);
+            }
+            heaps[cell].push(Reverse((self.table.weight(node), key, node)));
+        }
+        Some((node, violations))
+    }
+
+    /// Removes full nodes from the top, and brings the key on top up to date: preferred nodes were taken without their keys being changed.
+    fn clean(&self, heap: &mut BinaryHeap<Reverse<Key>>) {
+        while let Some(Reverse((weight, mut key, node))) = heap.peek().copied() {
             let own = self.own(node).max(0) as u64;
-            if self.counts_matter && key[0] < own {
+            let is_stale = self.counts_matter && key[0] < own;
+            if !is_stale && !self.full.contains(node) {
+                return;
+            }
+            heap.pop();
+            if !self.full.contains(node) {
                 let missing = own - key[0];
                 shift(&mut key, missing as i64);
-                heap.push(Reverse((violations, key, node)));
-                continue;
+                heap.push(Reverse((weight, key, node)));
             }
-            self.take(node);
-            if !self.full.contains(node) {
-                if self.counts_matter {
-                    shift(&mut key, 1);
-                }
-                heap.push(Reverse((violations, key, node)));
-            }
-            break Some(node);
-        };
-        heap.extend(passed_over);
-        found
+        }
     }
 
-    fn finish(mut self) -> Elimination {
+    fn finish(mut self) -> (Elimination, Option<Spread>) {
         let has_place = |node: &u32| self.own(*node) < i64::from(self.table.max_per_node(*node));
         let loaded: RoaringBitmap = self.loaded.iter().filter(has_place).collect();
         self.elimination.remove(Constraint::NodeCapacity, &loaded);
+        let admissions = self.admissions();
+        for kind in [Constraint::FaultDomain, Constraint::UpgradeDomain] {
+            for (cell, _) in
+                admissions.iter().enumerate().filter(|(_, one)| **one == Admission::Excluded(kind))
+            {
+                if let Some(nodes) = self.table.domains().nodes(cell) {
+                    self.elimination.remove(kind, &(nodes - &self.full));
+                }
+            }
+        }
         self.elimination.remove(Constraint::AlreadyChosen, &self.full);
-        self.elimination
+        (self.elimination, self.spread)
     }
 }
 

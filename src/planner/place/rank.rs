@@ -50,10 +50,10 @@ impl<'a> Ranking<'a> {
         keys.into_iter().map(|(_, number)| number).collect()
     }
 
-    /// Returns candidates in the order in which they are tried: soft affinity outweighs the ranking.
+    /// Returns candidates in the order in which they are tried: what they violate outweighs the ranking.
     pub fn order_of_candidates(&self, among: &RoaringBitmap) -> Vec<u32> {
         let mut order = self.order(among);
-        order.sort_by_key(|number| self.table.node(*number).affinity.soft);
+        order.sort_by_key(|number| self.table.weight(*number));
         order
     }
 

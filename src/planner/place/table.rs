@@ -8,11 +8,16 @@ use evenkeel_ids::{GroupId, NodeId};
 use jiff::Timestamp;
 use roaring::RoaringBitmap;
 
-use super::{Constraint, NodeAffinity, NodeRoom, SoftViolations};
+use super::{
+    Constraint, DomainRules, NodeAffinity, NodeRoom, Packing, Priorities, Priority, Violations,
+    domains::{Domains, Spread},
+    priority::Weight,
+};
 use crate::{
     facts::{Availability, NodeMonitorState},
     report::{Blocked, FrozenLevel},
     statistics::NodeStatistics,
+    workload::PlacementRules,
 };
 
 /// The outcome of a test outside of the engine.
@@ -74,6 +79,10 @@ pub struct UnitNode {
     pub affinity: NodeAffinity,
     /// What its capacities leave; none when nothing limits the workload on it.
     pub room: Option<Box<NodeRoom>>,
+    /// Its fault domain, with the domains around it: `fd:/dc/rack`; none when nobody said it.
+    pub fault_domain: Option<Arc<str>>,
+    /// Its upgrade domain; none when nobody said it.
+    pub upgrade_domain: Option<Arc<str>>,
     /// Whether it is alive.
     pub state: NodeState,
     /// What its operator allows.
@@ -114,6 +123,8 @@ impl UnitNode {
             expression: Verdict::Passed,
             affinity: NodeAffinity::default(),
             room: None,
+            fault_domain: None,
+            upgrade_domain: None,
             state: NodeState::Ready,
             availability: Availability::Active,
             frozen: None,
@@ -166,7 +177,7 @@ impl UnitNode {
             Constraint::Blocklist => self.blocklisted.as_ref().map(ToString::to_string),
             Constraint::Affinity => self.affinity.hard.as_ref().map(|why| why.as_ref().to_owned()),
             Constraint::NodeCapacity => self.room.as_ref().and_then(|room| room.objection(0)),
-            Constraint::AlreadyChosen => None,
+            Constraint::FaultDomain | Constraint::UpgradeDomain | Constraint::AlreadyChosen => None,
         }
     }
 
@@ -201,7 +212,10 @@ impl UnitNode {
             Constraint::Blocklist => self.blocklisted.is_some(),
             Constraint::Affinity => self.affinity.hard.is_some(),
             Constraint::NodeCapacity => self.room_left() == 0,
-            Constraint::MaxPerNode | Constraint::AlreadyChosen => false,
+            Constraint::MaxPerNode
+            | Constraint::FaultDomain
+            | Constraint::UpgradeDomain
+            | Constraint::AlreadyChosen => false,
         }
     }
 }
@@ -215,6 +229,29 @@ impl Verdict {
     }
 }
 
+/// What the nodes of a workload unit are tested by.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TableRules {
+    /// Instances of the workload unit that a node may run; at least 1.
+    pub max_per_node: u32,
+    /// How instances are spread, and which constraints are hard.
+    pub domains: DomainRules,
+}
+
+impl From<u32> for TableRules {
+    fn from(max_per_node: u32) -> Self {
+        Self { max_per_node, ..Self::default() }
+    }
+}
+
+impl From<&PlacementRules> for TableRules {
+    fn from(placement: &PlacementRules) -> Self {
+        let is_distribution_required = placement.is_distribution_required;
+        let domains = DomainRules { priorities: placement.priorities, is_distribution_required };
+        Self { max_per_node: placement.max_per_node, domains }
+    }
+}
+
 /// The nodes of a workload unit.
 ///
 /// # Shape
@@ -225,36 +262,42 @@ pub struct NodeTable {
     numbers: BTreeMap<NodeId, u32>,
     members: RoaringBitmap,
     removed: BTreeMap<Constraint, RoaringBitmap>,
-    /// The nodes on which soft lists are violated, by how much.
-    unwanted: BTreeMap<SoftViolations, RoaringBitmap>,
+    /// The nodes that violate what is not hard.
+    unwanted: BTreeMap<Violations, RoaringBitmap>,
+    domains: Domains,
     /// The members that are not down, by the compatibility version that their agents announce.
     compat_versions: BTreeMap<i64, RoaringBitmap>,
     own: Vec<u32>,
     /// Instances of all workloads, apart from the nodes, so that ranking all of them reads little memory.
     instance_counts: Vec<u32>,
-    max_per_node: u32,
+    rules: TableRules,
 }
 
 impl NodeTable {
     /// Numbers nodes, given in scope order.
-    pub fn new(nodes: Vec<UnitNode>, max_per_node: u32) -> Self {
+    pub fn new(nodes: Vec<UnitNode>, rules: impl Into<TableRules>) -> Self {
+        let rules = rules.into();
+        let rules = TableRules { max_per_node: rules.max_per_node.max(1), ..rules };
         let numbers = (0..).zip(&nodes).map(|(number, node)| (node.id.clone(), number)).collect();
-        let mut table =
-            Self { own: vec![0; nodes.len()], numbers, max_per_node: max_per_node.max(1), ..Self::default() };
+        let mut table = Self { own: vec![0; nodes.len()], numbers, rules, ..Self::default() };
         table.instance_counts = vec![0; nodes.len()];
         for node in nodes {
             table.nodes.push(node);
             table.index(table.nodes.len() - 1);
         }
+        table.domains = Domains::of(&table.nodes, &table.own);
         table
     }
 
     /// Replaces a node by what it is now; ignored if it is not in the table.
     pub fn replace(&mut self, node: UnitNode) {
-        if let Some(number) = self.number(&node.id) {
-            self.nodes[number as usize] = node;
-            self.index(number as usize);
-            self.index_room(number);
+        let Some(number) = self.number(&node.id) else { return };
+        let earlier = std::mem::replace(&mut self.nodes[number as usize], node);
+        self.index(number as usize);
+        self.index_room(number);
+        let node = self.node(number);
+        if (&earlier.fault_domain, &earlier.upgrade_domain) != (&node.fault_domain, &node.upgrade_domain) {
+            self.domains = Domains::of(&self.nodes, &self.own);
         }
     }
 
@@ -275,13 +318,15 @@ impl NodeTable {
     }
 
     fn index(&mut self, number: usize) {
-        self.index_soft_affinity(number);
+        self.index_violations(number);
         self.index_compat_version(number);
         let node = &self.nodes[number];
         self.instance_counts[number] = node.instance_count;
         set(&mut self.members, number, node.is_member);
         for constraint in Constraint::OF_NODES.into_iter().filter(|one| *one != Constraint::MaxPerNode) {
-            set(self.removed.entry(constraint).or_default(), number, node.is_removed_by(constraint));
+            let is_removed =
+                self.rules.domains.priorities.is_hard(constraint) && node.is_removed_by(constraint);
+            set(self.removed.entry(constraint).or_default(), number, is_removed);
         }
     }
 
@@ -303,8 +348,8 @@ impl NodeTable {
         self.compat_versions.keys().copied()
     }
 
-    fn index_soft_affinity(&mut self, number: usize) {
-        let violations = self.nodes[number].affinity.soft;
+    fn index_violations(&mut self, number: usize) {
+        let violations = self.violations(number as u32);
         self.unwanted.values_mut().for_each(|nodes| set(nodes, number, false));
         if !violations.is_none() {
             set(self.unwanted.entry(violations).or_default(), number, true);
@@ -312,21 +357,87 @@ impl NodeTable {
         self.unwanted.retain(|_, nodes| !nodes.is_empty());
     }
 
-    /// Returns the nodes that soft affinity prefers among some: those with the fewest violations.
-    pub fn preferred(&self, among: &RoaringBitmap) -> RoaringBitmap {
-        let satisfied = self.unwanted.values().fold(among.clone(), |left, nodes| left - nodes);
-        if !satisfied.is_empty() {
-            return satisfied;
+    /// Returns what an instance on a node violates of the constraints that are not hard, apart from domains.
+    pub(super) fn violations(&self, number: u32) -> Violations {
+        let (node, priorities) = (self.node(number), &self.rules.domains.priorities);
+        let mut violations = Violations::of_affinity(node.affinity.soft);
+        for constraint in Constraint::OF_NODES {
+            let priority = priorities.of_constraint(constraint);
+            if priority != Priority::Hard && node.is_removed_by(constraint) {
+                violations.add(constraint, priority);
+            }
         }
-        let fewest = self.unwanted.values().map(|nodes| nodes & among).find(|nodes| !nodes.is_empty());
-        fewest.unwrap_or_default()
+        violations
+    }
+
+    /// Returns the nodes with the fewest violations among some.
+    pub fn preferred(&self, among: &RoaringBitmap) -> RoaringBitmap {
+        let classes = self.classes(among).into_iter();
+        classes.min_by_key(|(violations, _)| violations.weight()).map(|(_, nodes)| nodes).unwrap_or_default()
+    }
+
+    /// Returns some nodes by what they violate.
+    pub(super) fn classes(&self, among: &RoaringBitmap) -> Vec<(Violations, RoaringBitmap)> {
+        let satisfied = self.unwanted.values().fold(among.clone(), |left, nodes| left - nodes);
+        let unwanted = self.unwanted.iter().map(|(violations, nodes)| (*violations, nodes & among));
+        let all = [(Violations::default(), satisfied)].into_iter().chain(unwanted);
+        all.filter(|(_, nodes)| !nodes.is_empty()).collect()
+    }
+
+    /// Returns the order of sacrifice of a node, apart from domains: smaller is better.
+    pub(crate) fn weight(&self, number: u32) -> Weight {
+        self.violations(number).weight()
+    }
+
+    /// Returns whether nodes are in domains.
+    pub fn has_domains(&self) -> bool {
+        !self.domains.is_empty()
+    }
+
+    /// Returns whether a domain has at least two instances more than one beside it.
+    pub fn has_packing(&self) -> bool {
+        self.domains.has_packing(self.rules.domains)
+    }
+
+    pub(super) fn domains(&self) -> &Domains {
+        &self.domains
+    }
+
+    pub(super) fn domain_rules(&self) -> DomainRules {
+        self.rules.domains
+    }
+
+    /// Returns the priorities of the workload's constraints.
+    pub fn priorities(&self) -> &Priorities {
+        &self.rules.domains.priorities
+    }
+
+    /// Returns why the domains of a node take no further instance. `left`: the nodes that the other constraints leave.
+    pub(super) fn domain_objection(&self, number: u32, left: &RoaringBitmap) -> Option<(Constraint, String)> {
+        if self.domains.is_empty() {
+            return None;
+        }
+        Spread::new(&self.domains, left).objection(&self.domains, self.rules.domains, number)
+    }
+
+    /// Returns a domain of a node with at least two instances more than a domain beside it. `left`: nodes of which that one must have one.
+    pub fn packing(&self, number: u32, left: Option<&RoaringBitmap>) -> Option<Packing> {
+        self.domains.packing_of(self.rules.domains, number, left)
+    }
+
+    /// Returns whether a node is in the domain of a packing.
+    pub fn is_in(&self, number: u32, packing: &Packing) -> bool {
+        self.domains.is_in(number, packing)
     }
 
     /// Counts an instance of the workload unit on a node, or one less.
     pub fn count_instance(&mut self, node: &NodeId, is_added: bool) {
         let Some(number) = self.number(node) else { return };
         let own = &mut self.own[number as usize];
+        let before = *own;
         *own = if is_added { *own + 1 } else { own.saturating_sub(1) };
+        let by = i64::from(*own) - i64::from(before);
+        self.domains.count(number, by);
         self.index_room(number);
     }
 
@@ -377,12 +488,12 @@ impl NodeTable {
 
     /// Returns how many instances of the workload unit a node with a capable agent may run.
     pub(super) fn limit(&self) -> u32 {
-        self.max_per_node
+        self.rules.max_per_node
     }
 
     /// Returns how many instances of the workload unit a node may run. Only agents that read tasks tell two of them apart.
     pub fn max_per_node(&self, number: u32) -> u32 {
-        if self.node(number).is_capable { self.max_per_node } else { 1 }
+        if self.node(number).is_capable { self.rules.max_per_node } else { 1 }
     }
 }
 

@@ -30,6 +30,6 @@ pub(crate) fn leaders_of(
     let available = Elimination::with_instances(table);
     let natural = ordered(ranking.order(&Elimination::of_eligibility(table)));
     let mut best = ordered(ranking.order(&available));
-    best.sort_by_key(|number| table.node(*number).affinity.soft);
+    best.sort_by_key(|number| table.weight(*number));
     goal::leaders(&workload.goal, &natural, &best)
 }

@@ -115,6 +115,14 @@ pub(super) fn place_pending(pass: &mut UnitPass<'_>) {
             note_soft_violation(pass, task, *number);
         }
     }
+    for ((task, node), violations) in waiting.iter().zip(&placed.nodes).zip(&placed.violations) {
+        let soft: Vec<&str> = violations.soft().map(Constraint::name).collect();
+        if let Some(number) = node.filter(|_| !soft.is_empty()) {
+            let node = &pass.facts.table.node(number).id;
+            let text = format!("{}: level soft", soft.join(", "));
+            pass.emit("placement.violation", Some(&task.slot), Some(node), text);
+        }
+    }
     if placed.count() < wants.len() as u32 {
         let blocked = pass.unplaced_by(&placed);
         let left = waiting.iter().zip(&placed.nodes).filter(|(_, node)| node.is_none());

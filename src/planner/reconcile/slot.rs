@@ -10,7 +10,7 @@ use super::{UnitPass, lost, placing};
 use crate::{
     change::{Cause, Change, Gate, Step},
     facts::Availability,
-    place::UnitNode,
+    place::{Constraint, Elimination, UnitNode},
     report::Blocked,
     settings::UpdateOrder,
     supervise::{RestartVerdict, ending_text, tasks_to_delete},
@@ -97,9 +97,13 @@ fn trouble(pass: &UnitPass<'_>, task: &Task) -> Option<Trouble> {
     }
     let node = pass.node_of(task);
     // A node that must not have the task gets no restart of it either.
+    // What is not hard was known when the node was chosen.
+    let is_hard = |constraint| pass.facts.table.priorities().is_hard(constraint);
+    let is_excluded =
+        |node: &UnitNode| !node.expression.is_passed() && is_hard(Constraint::PlacementConstraint);
     let is_unfit = node.is_some_and(|node| {
         node.eligibility.is_failed()
-            || goal.is_per_node() && !(node.is_member && (node.expression.is_passed() || !is_moving))
+            || goal.is_per_node() && (!node.is_member || is_excluded(node) && is_moving)
     });
     if is_unfit {
         return Some(Trouble::Incompatible);
@@ -121,14 +125,41 @@ fn trouble(pass: &UnitPass<'_>, task: &Task) -> Option<Trouble> {
     if waits_on_blocked_node(pass, task) {
         return Some(Trouble::Blocked);
     }
-    let has_bad_neighbors = node.affinity.hard.is_some() && !goal.is_per_node();
+    let has_bad_neighbors =
+        node.affinity.hard.is_some() && is_hard(Constraint::Affinity) && !goal.is_per_node();
     if pass.contested.contains(&task.id) {
         return Some(Trouble::Contested);
     }
-    let is_surplus = node.room.as_ref().is_some_and(|room| room.surplus.as_ref() == Some(&task.id));
-    let is_unfit = !node.expression.is_passed() || has_bad_neighbors || is_surplus;
+    let is_surplus = is_hard(Constraint::NodeCapacity)
+        && node.room.as_ref().is_some_and(|room| room.surplus.as_ref() == Some(&task.id));
+    let is_unfit = is_excluded(node) || has_bad_neighbors || is_surplus || is_moving && is_packed(pass, task);
     let is_violating = is_moving && is_unfit && !node.is_pinned;
     (!node.is_member || is_violating).then_some(Trouble::Misplaced)
+}
+
+/// Returns whether a task is the next to leave a domain with too many instances: one at a time, the last slot first.
+///
+/// # Source
+/// Orchestration D6.
+fn is_packed(pass: &UnitPass<'_>, task: &Task) -> bool {
+    let table = pass.facts.table;
+    if !table.has_domains() || pass.facts.workload.goal.is_per_node() {
+        return false;
+    }
+    let Some(number) = task.node.as_ref().and_then(|node| table.number(node)) else { return false };
+    // It moves only where it violates nothing else.
+    let weight = table.weight(number);
+    let left = Elimination::of(table).remaining.iter().filter(|one| table.weight(*one) <= weight).collect();
+    let Some(packing) = table.packing(number, Some(&left)) else { return false };
+    let is_there = |one: &Task| {
+        let number = one.node.as_ref().and_then(|node| table.number(node));
+        number.is_some_and(|number| table.is_in(number, &packing))
+    };
+    let all = pass.all_slots();
+    let is_moving =
+        all.iter().any(|slot| pass.tasks(slot).iter().filter(|one| !one.state.is_ended()).count() > 1);
+    let last = all.iter().rev().find(|slot| pass.tasks(slot).wanted().next().is_some_and(is_there));
+    !is_moving && last == Some(&task.slot)
 }
 
 /// Returns whether a task waits for its start on a node that gets no start of it, and another node may take it (D4).

@@ -74,6 +74,8 @@ pub fn unit_node(
         expression: expression(model, workload, unit_id, record),
         affinity: model.affinity_on(workload, id, now),
         room: model.room_on(workload, record),
+        fault_domain: record.facts.fault_domain.clone(),
+        upgrade_domain: record.facts.upgrade_domain.clone(),
         state: state(model, id, now),
         availability: record.facts.availability,
         frozen,

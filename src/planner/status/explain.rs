@@ -16,8 +16,8 @@ use crate::{
     goal::StartMode,
     model::{Model, UnitRecord},
     place::{
-        Added, Constraint, EliminatedNode, Elimination, NodeTable, Ranking, UnplacedCause, Want, cause,
-        explain_node, place,
+        Added, Constraint, EliminatedNode, Elimination, NodeTable, Placed, Ranking, UnplacedCause, Want,
+        cause, explain_node, place,
     },
     report::{Blocked, FrozenLevel},
     workload::{DesiredState, NodeOrder, SlotTasks, Task, UnitId, Workload},
@@ -131,14 +131,14 @@ impl<'a> Explainer<'a> {
         let goal = &self.workload.goal;
         let requested = goal.wanted(selected(self.table));
         let missing = requested.saturating_sub(self.live.len() as u32 + self.given_up);
-        let (elimination, new) = self.placed(missing);
+        let (elimination, new, placement) = self.placed(missing);
         let chosen: RoaringBitmap = self.live.iter().chain(&new).copied().collect();
         let placed = if goal.is_per_node() {
             chosen.len() as u32
         } else {
             requested.min((self.live.len() + new.len()) as u32)
         };
-        let sequence = self.sequence(&elimination);
+        let sequence = self.sequence(&elimination, placement.as_ref());
         let cause = (placed < requested).then(|| cause(self.table, &elimination, requested - placed));
         let mut summary = summary(placed, requested, &sequence);
         if self.given_up > 0 {
@@ -159,12 +159,12 @@ impl<'a> Explainer<'a> {
         };
         match self.question.node {
             None => Some(PartExplanation { summary: self.with_wait(whole.summary, None), ..whole }),
-            Some(node) => self.of_node(node, whole, &elimination, &chosen),
+            Some(node) => self.of_node((node, placement.as_ref()), whole, &elimination, &chosen),
         }
     }
 
-    /// Returns the elimination, and the node of each missing instance that would get one.
-    fn placed(&self, missing: u32) -> (Elimination, Vec<u32>) {
+    /// Returns the elimination, the node of each missing instance that would get one, and how they would be placed.
+    fn placed(&self, missing: u32) -> (Elimination, Vec<u32>, Option<Placed>) {
         let mut elimination = Elimination::of(self.table);
         if self.workload.is_frozen {
             elimination.remove(Constraint::Frozen, self.table.members());
@@ -173,13 +173,13 @@ impl<'a> Explainer<'a> {
             let ranking = Ranking::new(&self.workload.placement, self.question.part, self.table);
             let wants = vec![Want::default(); missing as usize];
             let placed = place(self.table, &ranking, elimination, &Added::default(), &wants);
-            let new: Vec<u32> = placed.nodes.into_iter().flatten().collect();
-            let mut elimination = placed.elimination;
+            let new: Vec<u32> = placed.nodes.iter().copied().flatten().collect();
+            let mut elimination = placed.elimination.clone();
             // A node that is chosen is not one that was removed.
             let chosen: RoaringBitmap = new.iter().copied().collect();
             elimination.stages.iter_mut().for_each(|stage| stage.removed -= &chosen);
             elimination.stages.retain(|stage| !stage.removed.is_empty());
-            return (elimination, new);
+            return (elimination, new, Some(placed));
         }
         // What has its instance is not removed by having it.
         let live: RoaringBitmap = self.live.iter().copied().collect();
@@ -190,12 +190,12 @@ impl<'a> Explainer<'a> {
         elimination.remaining |= &live;
         let is_per_node = self.workload.goal.is_per_node();
         let chosen = elimination.remaining.iter().filter(|_| is_per_node).collect();
-        (elimination, chosen)
+        (elimination, chosen, None)
     }
 
     fn of_node(
         &self,
-        node: &NodeId,
+        (node, placement): (&NodeId, Option<&Placed>),
         whole: PartExplanation,
         elimination: &Elimination,
         chosen: &RoaringBitmap,
@@ -207,7 +207,7 @@ impl<'a> Explainer<'a> {
             .into_iter()
             .map(|constraint| ExplainedConstraint {
                 constraint,
-                eliminated: vec![self.eliminated(constraint, number)],
+                eliminated: vec![self.eliminated(constraint, number, placement)],
                 eliminated_count: 1,
                 remaining: Vec::new(),
                 remaining_count: 0,
@@ -261,7 +261,7 @@ impl<'a> Explainer<'a> {
         }
     }
 
-    fn sequence(&self, elimination: &Elimination) -> Vec<ExplainedConstraint> {
+    fn sequence(&self, elimination: &Elimination, placement: Option<&Placed>) -> Vec<ExplainedConstraint> {
         let mut remaining = self.table.members().clone();
         let mut constraints: Vec<Constraint> =
             elimination.stages.iter().map(|stage| stage.constraint).collect();
@@ -279,7 +279,7 @@ impl<'a> Explainer<'a> {
             let examples = removed.iter().take(NODE_COUNT);
             ExplainedConstraint {
                 constraint,
-                eliminated: examples.map(|number| self.eliminated(constraint, number)).collect(),
+                eliminated: examples.map(|number| self.eliminated(constraint, number, placement)).collect(),
                 eliminated_count: removed.len(),
                 remaining: self.names(&remaining),
                 remaining_count: remaining.len(),
@@ -288,10 +288,12 @@ impl<'a> Explainer<'a> {
         explained.collect()
     }
 
-    fn eliminated(&self, constraint: Constraint, number: u32) -> EliminatedNode {
+    fn eliminated(&self, constraint: Constraint, number: u32, placement: Option<&Placed>) -> EliminatedNode {
         let row = self.table.node(number);
         let reason = row.removed_by(constraint, self.table.own(number), self.table.max_per_node(number));
-        let reason = reason.unwrap_or_else(|| match constraint {
+        let by_domain = placement.filter(|_| Constraint::OF_DOMAINS.contains(&constraint));
+        let by_domain = || by_domain.and_then(|placement| placement.domain_objection(self.table, number));
+        let reason = reason.or_else(by_domain).unwrap_or_else(|| match constraint {
             Constraint::Frozen => Blocked::Frozen { level: FrozenLevel::Workload }.to_string(),
             _ => "chosen for other instances of this decision".to_owned(),
         });

@@ -11,7 +11,7 @@ use crate::{
     change::Cause,
     facts::Availability,
     goal::Avail,
-    place::{Constraint, NodeState, UnitNode, Verdict},
+    place::{Constraint, NodeState, NodeTable, Priority, UnitNode, Verdict},
     report::Blocked,
     workload::{DesiredState, Slot, Task, TaskState},
 };
@@ -130,6 +130,7 @@ pub(super) struct Instance<'a> {
     pub is_frozen: bool,
     /// Whether it was reported to be in error.
     pub is_unhealthy: bool,
+    pub table: &'a NodeTable,
     /// Whether a node that could take an instance violates less of the soft lists of the affinity.
     pub has_better_neighbors: bool,
     pub now: Timestamp,
@@ -139,8 +140,14 @@ impl Instance<'_> {
     pub fn status(&self) -> InstanceStatus {
         let row = self.row;
         let newest = self.tasks.first();
-        let expression = row.removed_by(Constraint::PlacementConstraint, 0, 1);
+        let is_tested =
+            |constraint: &Constraint| self.table.priorities().of_constraint(*constraint) != Priority::Off;
+        let tested = |constraint: Constraint| Some(constraint).filter(is_tested);
+        let expression =
+            tested(Constraint::PlacementConstraint).and_then(|constraint| row.removed_by(constraint, 0, 1));
         let affinity = self.affinity_violation();
+        let overload =
+            tested(Constraint::NodeCapacity).and_then(|_| row.room.as_ref().and_then(|room| room.overload()));
         let violation = |constraint, expression: &str, detail: &String| Violation {
             constraint,
             expression: expression.to_owned(),
@@ -150,7 +157,14 @@ impl Instance<'_> {
             .iter()
             .map(|detail| violation(Constraint::PlacementConstraint, self.expression, detail));
         let of_affinity = affinity.iter().map(|detail| violation(Constraint::Affinity, "", detail));
-        let violations = of_expression.chain(of_affinity);
+        let of_capacity = overload.iter().map(|detail| violation(Constraint::NodeCapacity, "", detail));
+        let number = self.table.number(&row.id).filter(|_| self.running() > 0);
+        let packing = number.and_then(|number| self.table.packing(number, None));
+        let of_domain = packing.iter().map(|packing| {
+            let detail = format!("{}, distribution policy Packing", packing.text);
+            violation(packing.kind, "", &detail)
+        });
+        let violations = of_expression.chain(of_affinity).chain(of_capacity).chain(of_domain);
         let mut flags = String::new();
         for (is_set, flag) in [
             (affinity.is_some(), 'A'),

@@ -58,6 +58,7 @@ impl<'a> Source<'a> {
         let row = unit.table.node(number);
         Instance {
             row,
+            table: &unit.table,
             tasks,
             waits,
             expression: self.workload.placement.expression.as_str(),
@@ -77,12 +78,12 @@ impl<'a> Source<'a> {
         let natural: RoaringBitmap = leaders.natural.iter().copied().collect();
         let action_goal = self.record.action.as_ref().and_then(|action| action.goal_of(&id.part));
         let available = Elimination::with_instances(table);
-        let best = table.preferred(&available).min().map(|number| table.node(number).affinity.soft);
+        let best = table.preferred(&available).min().map(|number| table.weight(number));
         let waits = waits(unit);
         let instance = |number: u32| Instance {
             is_leader: natural.contains(number),
             is_placing: matches!(action_goal, Some(ActionGoal::Placed { .. })),
-            has_better_neighbors: best.is_some_and(|best| best < table.node(number).affinity.soft),
+            has_better_neighbors: best.is_some_and(|best| best < table.weight(number)),
             ..self.instance(unit, tasks.get(&number).map_or(&[], Vec::as_slice), number, &waits)
         };
         let states = states(&tasks, table, leaders.of_giveback(goal), &instance);

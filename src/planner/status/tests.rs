@@ -12,7 +12,7 @@ use crate::{
     event::Event,
     facts::{DeploymentPolicyFacts, PolicyOrchestration, PolicyScope},
     fixture::{at, deployment_policy, running_group},
-    place::{Constraint, NodeState, UnitNode, Verdict},
+    place::{Constraint, NodeState, NodeTable, UnitNode, Verdict},
     workload::{DesiredState, Ending, Part, Slot, SpecVersion, Task, TaskState},
 };
 
@@ -41,8 +41,10 @@ fn task(generation: u64, desired: DesiredState, state: TaskState) -> Task {
 
 fn shown(row: &UnitNode, tasks: &[&Task]) -> (Avail, MonitorState, &'static str, String) {
     let waits = BTreeMap::new();
+    let table = NodeTable::new(vec![row.clone()], 1);
     let instance = Instance {
         row,
+        table: &table,
         tasks,
         waits: &waits,
         expression: "",

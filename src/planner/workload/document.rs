@@ -2,12 +2,15 @@
 //!
 //! Source: orchestration 1.2, 1.3, A3.
 
-use evenkeel_domain::orchestration::{CompatGate, Orchestration, PlacementPolicy, Scope, Update};
+use evenkeel_domain::orchestration::{
+    CompatGate, ConstraintPriorities, Orchestration, PlacementPolicy, Scope, Update,
+};
 use evenkeel_ids::{NodeId, PolicyId};
 
 use super::{AffinityRules, Dependency, NodeOrder, NodeScope, PlacementRules, Versions, Workload};
 use crate::{
     goal::Goal,
+    place::Priorities,
     settings::{UpdateOverrides, UpdateSettings},
 };
 
@@ -21,11 +24,17 @@ pub struct HubDefaults {
     pub update: UpdateSettings,
     /// Seconds that a node must stay ready before an instance starts there.
     pub ready_secs: u64,
+    /// Which constraints are hard.
+    pub priorities: ConstraintPriorities,
 }
 
 impl Default for HubDefaults {
     fn default() -> Self {
-        Self { update: UpdateSettings::default(), ready_secs: 16 }
+        Self {
+            update: UpdateSettings::default(),
+            ready_secs: 16,
+            priorities: ConstraintPriorities::default(),
+        }
     }
 }
 
@@ -43,7 +52,7 @@ impl Workload {
             goal: Goal::of(document, ready_secs),
             scope: scope(policy, &document.scope),
             versions,
-            placement: placement(policy, document),
+            placement: placement(policy, document, hub),
             loads: document.loads.clone(),
             parents: Dependency::list(policy, &document.parents),
             children: Dependency::list(policy, &document.children),
@@ -75,7 +84,7 @@ fn scope(policy: &PolicyId, scope: &Scope) -> NodeScope {
     }
 }
 
-fn placement(policy: &PolicyId, document: &Orchestration) -> PlacementRules {
+fn placement(policy: &PolicyId, document: &Orchestration, hub: &HubDefaults) -> PlacementRules {
     let placement = &document.placement;
     let order = match placement.policy {
         Some(PlacementPolicy::NodesOrder) => NodeOrder::Listed,
@@ -100,6 +109,8 @@ fn placement(policy: &PolicyId, document: &Orchestration) -> PlacementRules {
         affinity: AffinityRules::of(policy, &placement.affinity, document.timers.affinity_wait_seconds),
         on_violation: placement.on_violation,
         max_per_node: document.max_per_node,
+        priorities: Priorities::of(&hub.priorities, &placement.constraint_priorities),
+        is_distribution_required: placement.domains.require_domain_distribution,
     }
 }
 

@@ -11,7 +11,7 @@ use evenkeel_ids::{NodeId, PolicyId};
 use super::{AffinityRules, Dependency, HubDefaults, NodeScope, Partner, UserAction, Versions};
 use crate::{
     goal::{Goal, StartMode},
-    place::NodeTable,
+    place::{NodeTable, Priorities},
     settings::UpdateSettings,
 };
 
@@ -95,6 +95,10 @@ pub struct PlacementRules {
     pub on_violation: OnViolation,
     /// Instances of one workload unit that a node may run.
     pub max_per_node: u32,
+    /// Which constraints are hard.
+    pub priorities: Priorities,
+    /// Whether two instances may never share a fault domain or an upgrade domain.
+    pub is_distribution_required: bool,
 }
 
 /// The order in which nodes are preferred.

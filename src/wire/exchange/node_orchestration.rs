@@ -6,15 +6,22 @@ use std::collections::BTreeMap;
 
 use evenkeel_domain::orchestration::capacity::{Amounts, readable_amounts, take_amounts};
 use evenkeel_domain::orchestration::object::{Members, MembersError, Object};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::node_report::NodeReportResponse;
 
+const FAULT_DOMAIN: &str = "faultDomain";
+const UPGRADE_DOMAIN: &str = "upgradeDomain";
+
+/// Longest path of a fault domain, in bytes, and its most levels.
+const LONGEST_PATH: usize = 512;
+const MOST_LEVELS: usize = 16;
+
 const SPEC: Members = Members {
-    known: &["availability", "frozen", "capacities"],
-    unsupported: &["faultDomain", "upgradeDomain"],
+    known: &["availability", "frozen", "capacities", FAULT_DOMAIN, UPGRADE_DOMAIN],
+    unsupported: &[],
 };
 
 /// Whether services are placed on a node, and whether those that run there stay.
@@ -72,6 +79,12 @@ pub struct NodeOrchestration {
     #[serde(deserialize_with = "amounts_or_none", skip_serializing_if = "BTreeMap::is_empty")]
     #[schema(required = false)]
     pub capacities: BTreeMap<String, f64>,
+    /// What fails together with the node, with the domains around it: `fd:/dc/rack`.
+    #[serde(rename = "faultDomain", skip_serializing_if = "Option::is_none")]
+    pub fault_domain: Option<String>,
+    /// What is upgraded together with the node.
+    #[serde(rename = "upgradeDomain", skip_serializing_if = "Option::is_none")]
+    pub upgrade_domain: Option<String>,
 }
 
 /// What cannot be read, because another version wrote it, is left out.
@@ -116,6 +129,12 @@ pub struct PutNodeOrchestration {
     /// What instances may use of the node, by name.
     #[schema(required = false)]
     pub capacities: BTreeMap<String, f64>,
+    /// What fails together with the node, with the domains around it: `fd:/dc/rack`; none when it is left out.
+    #[serde(rename = "faultDomain", skip_serializing_if = "Option::is_none")]
+    pub fault_domain: Option<String>,
+    /// What is upgraded together with the node; none when it is left out.
+    #[serde(rename = "upgradeDomain", skip_serializing_if = "Option::is_none")]
+    pub upgrade_domain: Option<String>,
 }
 
 /// Changes what the operator of a node asks of the engine.
@@ -131,6 +150,24 @@ pub struct PatchNodeOrchestration {
     /// What instances may use of the node, by name; all amounts are replaced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacities: Option<BTreeMap<String, f64>>,
+    /// What fails together with the node, with the domains around it: `fd:/dc/rack`; null, or an empty text here, removes it.
+    #[serde(
+        rename = "faultDomain",
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "text_or_null"
+    )]
+    pub fault_domain: Option<String>,
+    /// What is upgraded together with the node; null, or an empty text here, removes it.
+    #[serde(
+        rename = "upgradeDomain",
+        skip_serializing_if = "Option::is_none",
+        serialize_with = "text_or_null"
+    )]
+    pub upgrade_domain: Option<String>,
+}
+
+fn text_or_null<S: Serializer>(text: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    text.as_ref().filter(|text| !text.is_empty()).serialize(serializer)
 }
 
 impl PatchNodeOrchestration {
@@ -151,11 +188,19 @@ impl TryFrom<Value> for PatchNodeOrchestration {
     type Error = MembersError;
 
     fn try_from(value: Value) -> Result<Self, MembersError> {
+        let removed = |name| value.get(name).filter(|value| value.is_null()).map(|_| String::new());
+        let (fault_domain, upgrade_domain) = (removed(FAULT_DOMAIN), removed(UPGRADE_DOMAIN));
         let mut spec = Object::open(String::new(), value, &SPEC)?;
-        let capacities = take_amounts(&mut spec, "capacities")?;
-        let change = Self { availability: word(&mut spec)?, frozen: spec.boolean("frozen")?, capacities };
+        let change = Self {
+            availability: word(&mut spec)?,
+            frozen: spec.boolean("frozen")?,
+            capacities: take_amounts(&mut spec, "capacities")?,
+            fault_domain: take_fault_domain(&mut spec)?.or(fault_domain),
+            upgrade_domain: take_upgrade_domain(&mut spec)?.or(upgrade_domain),
+        };
         if change == Self::default() {
-            return Err(spec.broken("availability", "or frozen or capacities must be given"));
+            let rule = "or frozen, capacities, faultDomain or upgradeDomain must be given";
+            return Err(spec.broken("availability", rule));
         }
         Ok(change)
     }
@@ -173,8 +218,36 @@ impl TryFrom<Value> for PutNodeOrchestration {
         let availability = word(&mut spec)?
             .ok_or_else(|| spec.broken("availability", "must be given: active, pause or drain"))?;
         let capacities = take_amounts(&mut spec, "capacities")?.unwrap_or_default();
-        Ok(Self { availability, frozen: spec.boolean("frozen")?.unwrap_or_default(), capacities })
+        Ok(Self {
+            availability,
+            frozen: spec.boolean("frozen")?.unwrap_or_default(),
+            capacities,
+            fault_domain: take_fault_domain(&mut spec)?,
+            upgrade_domain: take_upgrade_domain(&mut spec)?,
+        })
     }
+}
+
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+}
+
+fn take_fault_domain(spec: &mut Object) -> Result<Option<String>, MembersError> {
+    let Some(path) = spec.text(FAULT_DOMAIN, LONGEST_PATH)? else { return Ok(None) };
+    let levels = path.strip_prefix("fd:/").map(|path| path.split('/'));
+    let is_path = levels.is_some_and(|levels| {
+        let levels: Vec<&str> = levels.collect();
+        levels.len() <= MOST_LEVELS && levels.into_iter().all(is_name)
+    });
+    let rule = "must be fd: followed by 1 to 16 levels, each / and letters, digits, . _ or -";
+    if is_path { Ok(Some(path)) } else { Err(spec.broken(FAULT_DOMAIN, rule)) }
+}
+
+fn take_upgrade_domain(spec: &mut Object) -> Result<Option<String>, MembersError> {
+    let Some(name) = spec.text(UPGRADE_DOMAIN, LONGEST_PATH)? else { return Ok(None) };
+    let is_meant = is_name(&name) && name.len() <= 64;
+    let rule = "must be 1 to 64 letters, digits, . _ or -";
+    if is_meant { Ok(Some(name)) } else { Err(spec.broken(UPGRADE_DOMAIN, rule)) }
 }
 
 #[cfg(test)]
@@ -194,8 +267,22 @@ mod tests {
             (json!({"availability": "Drain"}), "availability must be active, pause or drain"),
             (json!({"availability": ["drain"]}), "availability must be active, pause or drain"),
             (json!({"availability": "drain", "frozen": 1}), "frozen must be true or false"),
-            (json!({"faultDomain": "fd:/a"}), "faultDomain is not supported"),
-            (json!({"upgradeDomain": "a"}), "upgradeDomain is not supported"),
+            (
+                json!({"availability": "active", "faultDomain": "rack"}),
+                "faultDomain must be fd: followed by 1 to 16 levels, each / and letters, digits, . _ or -",
+            ),
+            (
+                json!({"availability": "active", "faultDomain": format!("fd:{}", "/a".repeat(17))}),
+                "faultDomain must be fd: followed by 1 to 16 levels, each / and letters, digits, . _ or -",
+            ),
+            (
+                json!({"availability": "active", "faultDomain": "/a".repeat(1_000_000)}),
+                "faultDomain must not be longer than 512 bytes",
+            ),
+            (
+                json!({"availability": "active", "upgradeDomain": "a/b"}),
+                "upgradeDomain must be 1 to 64 letters, digits, . _ or -",
+            ),
             (json!({"availability": "drain", "capacities": [1]}), "capacities must be an object"),
             (
                 json!({"availability": "drain", "capacities": {"memoryMb": 9_223_372_036_854_775_808_u64}}),

@@ -162,8 +162,12 @@ async fn running_instances_are_adopted_and_kept_when_tasks_end() {
     for node in ["edge-1", "edge-2"] {
         let (_, body) = hub.call("GET", &format!("/orgs/o/nodes/{node}/tasks"), None).await;
         assert_eq!(body["tasks"], json!([]), "{body}");
-        let (_, body) = hub.call("GET", &format!("/orgs/o/nodes/{node}/agreements"), None).await;
-        assert_eq!(body["agreements"].as_object().map(serde_json::Map::len), Some(1), "{body}");
+        // The agent starts the service and tells the exchange about the agreement side by side.
+        eventually("the node has its agreement", || async {
+            let (_, body) = hub.call("GET", &format!("/orgs/o/nodes/{node}/agreements"), None).await;
+            (body["agreements"].as_object().map(serde_json::Map::len) == Some(1)).then_some(())
+        })
+        .await;
     }
     let kept = left.iter().next().expect("an instance runs");
     assert_eq!(fleet.processes().get(kept), processes.get(kept), "what ran goes on");

@@ -187,7 +187,7 @@ async fn reports_of_a_node_are_limited_and_its_tasks_end_with_it() {
     api.expect(204, OWNER, "DELETE", "/orgs/o/nodes/n", Value::Null).await;
     api.make_node(OWNER, "o", "n").await;
     let left = api.expect(200, NODE, "GET", TASKS, Value::Null).await;
-    assert_eq!(left, json!({"tasks": []}));
+    assert_eq!(left, json!({"tasks": [], "commands": []}));
 }
 
 /// 1.2: mode and kind of scope change only while no node has a live task of the policy; everything else changes at any time.

@@ -97,7 +97,7 @@ async fn settings_that_cannot_be_honoured_are_refused_by_name_and_change_nothing
             json!({"parents": ["elsewhere/db"]}),
             "orchestration.parents must name policies of the organization",
         ),
-        (json!({"healthPolicy": {}}), "orchestration.healthPolicy is not supported"),
+        (json!({"healthPolicy": {}}), "orchestration.healthPolicy.detection must be an object"),
         (
             json!({"loads": {"memoryMb": 1e300}}),
             "orchestration.loads.memoryMb must be a number from 0 to 1000000000000",

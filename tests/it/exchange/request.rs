@@ -94,7 +94,8 @@ pub fn deployment_policy(org: &str) -> Value {
 
 /// What an agbot wants of a task.
 pub fn node_task(org: &str) -> Value {
-    json!({"policy": format!("{org}/pol"), "unit": "all", "specVersion": 1, "desiredState": "running", "fencing": 0})
+    json!({"policy": format!("{org}/pol"), "unit": "all", "specVersion": 1, "desiredState": "running", "fencing": 0,
+           "supervision": {"command": {"id": "command", "op": "START"}}})
 }
 
 /// What is put into an organization besides people, nodes, agbots, services and patterns, in this order.

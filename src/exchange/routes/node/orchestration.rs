@@ -64,18 +64,30 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// The object as it is shown with its node; none for a node that is active, so that its answer is that of the reference.
-pub(super) fn shown_orchestration(
-    availability: &str,
-    frozen: bool,
-    capacities: Option<&Value>,
-) -> Option<NodeOrchestration> {
-    spec(availability, frozen, capacities).unless_default()
+/// What the operator of a node asks of the engine, as it is stored.
+pub(super) struct StoredSpec<'a> {
+    pub availability: &'a str,
+    pub is_frozen: bool,
+    pub capacities: Option<&'a Value>,
+    pub fault_domain: Option<&'a String>,
+    pub upgrade_domain: Option<&'a String>,
 }
 
-fn spec(availability: &str, frozen: bool, capacities: Option<&Value>) -> NodeOrchestration {
-    let capacities = capacities.map(readable_amounts).unwrap_or_default();
-    NodeOrchestration { availability: Availability::of_word(availability), frozen, capacities }
+impl StoredSpec<'_> {
+    /// The object as it is shown with its node; none for a node that is active, so that its answer is that of the reference.
+    pub fn shown(&self) -> Option<NodeOrchestration> {
+        self.spec().unless_default()
+    }
+
+    fn spec(&self) -> NodeOrchestration {
+        NodeOrchestration {
+            availability: Availability::of_word(self.availability),
+            frozen: self.is_frozen,
+            capacities: self.capacities.map(readable_amounts).unwrap_or_default(),
+            fault_domain: self.fault_domain.cloned(),
+            upgrade_domain: self.upgrade_domain.cloned(),
+        }
+    }
 }
 
 async fn get_orchestration(
@@ -90,7 +102,14 @@ async fn get_orchestration(
         .read(async |connection| node_report::find_report(connection, &org, &id).await)
         .await?
         .ok_or_else(|| ApiError::not_found("not found"))?;
-    let spec = spec(&row.availability, row.is_frozen, row.capacities.as_ref());
+    let stored = StoredSpec {
+        availability: &row.availability,
+        is_frozen: row.is_frozen,
+        capacities: row.capacities.as_ref(),
+        fault_domain: row.fault_domain.as_ref(),
+        upgrade_domain: row.upgrade_domain.as_ref(),
+    };
+    let spec = stored.spec();
     Ok(Json(NodeOrchestrationResponse { spec, status: shown_report(&exchange, &org, &id, row)? }))
 }
 
@@ -105,6 +124,8 @@ async fn replace_orchestration(
         availability: Some(request.availability),
         frozen: Some(request.frozen),
         capacities: Some(request.capacities),
+        fault_domain: Some(request.fault_domain.unwrap_or_default()),
+        upgrade_domain: Some(request.upgrade_domain.unwrap_or_default()),
     };
     set_orchestration(op, permission, change).await
 }
@@ -143,10 +164,16 @@ async fn set_orchestration(
     change: PatchNodeOrchestration,
 ) -> Result<Created, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
-    let capacities = change.capacities.as_ref().map(|amounts| json!(amounts));
-    let values = (change.availability.map(Availability::word), change.frozen, capacities.as_ref());
+    let is_whole = change.frozen.is_some() && change.availability.is_some();
+    let stored = node::OrchestrationChange {
+        availability: change.availability.map(Availability::word),
+        is_frozen: change.frozen,
+        capacities: change.capacities.as_ref().map(|amounts| json!(amounts)),
+        fault_domain: change.fault_domain.clone(),
+        upgrade_domain: change.upgrade_domain.clone(),
+    };
     op.write(&permission, "node_orchestration.replace", async |mut tx| {
-        if !node::set_orchestration(&mut tx, org, id, values, exchange.now()).await? {
+        if !node::set_orchestration(&mut tx, org, id, &stored, exchange.now()).await? {
             return Err(missing_node(org, id));
         }
         tx.finish([node_change(org, id, "node", "modified")])
@@ -159,8 +186,13 @@ async fn set_orchestration(
         }
         _ => None,
     };
-    let availability = values.0.map(|word| format!("availability of node '{org}/{id}' is {word}"));
-    let capacities = capacities.filter(|_| change.frozen.is_none() || change.availability.is_none());
-    let capacities = capacities.map(|_| format!("capacities of node '{org}/{id}' are set"));
-    Ok(created(availability.into_iter().chain(frozen).chain(capacities).collect::<Vec<_>>().join("; ")))
+    let availability = stored.availability.map(|word| format!("availability of node '{org}/{id}' is {word}"));
+    let others = [
+        ("capacities", stored.capacities.is_some()),
+        ("fault domain", stored.fault_domain.is_some()),
+        ("upgrade domain", stored.upgrade_domain.is_some()),
+    ];
+    let others = others.into_iter().filter(|(_, is_set)| *is_set && !is_whole);
+    let others = others.map(|(name, _)| format!("{name} of node '{org}/{id}' set"));
+    Ok(created(availability.into_iter().chain(frozen).chain(others).collect::<Vec<_>>().join("; ")))
 }

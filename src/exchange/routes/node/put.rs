@@ -226,6 +226,8 @@ fn row(wanted: &Wanted<'_>, existing: Option<NodeRow>) -> Result<NodeRow, ApiErr
         compat_version: None,
         is_frozen: existing.as_ref().is_some_and(|existing| existing.is_frozen),
         capacities: existing.as_ref().and_then(|existing| existing.capacities.clone()),
+        fault_domain: existing.as_ref().and_then(|existing| existing.fault_domain.clone()),
+        upgrade_domain: existing.as_ref().and_then(|existing| existing.upgrade_domain.clone()),
         availability: existing
             .map_or_else(|| Availability::default().word().to_owned(), |existing| existing.availability),
     })
