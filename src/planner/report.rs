@@ -80,6 +80,22 @@ pub enum Blocked {
         /// The versions.
         versions: Vec<i64>,
     },
+    /// An upgrade domain waits until an earlier one is finished.
+    DomainOrder {
+        /// The domain.
+        domain: String,
+        /// The earlier one.
+        earlier: String,
+    },
+    /// An upgrade domain waits until an error that was reported since the update began is over.
+    Unhealthy {
+        /// The domain.
+        domain: String,
+        /// The error.
+        error: String,
+        /// When the update fails.
+        until: Timestamp,
+    },
     /// The agent of the node announced that it is not available for a while.
     NodeAway {
         /// What it is doing.
@@ -413,6 +429,8 @@ impl Blocked {
             Self::Frozen { .. } => "Frozen",
             Self::Blocklisted { .. } => "Blocklist",
             Self::TaskStopping { .. } => "Stopping",
+            Self::DomainOrder { .. } => "DomainOrder",
+            Self::Unhealthy { .. } => "Health",
             _ => "Waiting",
         }
     }

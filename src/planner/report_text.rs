@@ -91,6 +91,8 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         Blocked::Frozen { .. }
         | Blocked::IncompatibleVersions { .. }
         | Blocked::Blocklisted { .. }
+        | Blocked::DomainOrder { .. }
+        | Blocked::Unhealthy { .. }
         | Blocked::TaskStopping { .. }
         | Blocked::Unplaced { .. }
         | Blocked::UpdateBudget { .. }
@@ -151,6 +153,12 @@ fn write_step_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::R
         }
         Blocked::Unplaced { wanted, placed, summary } => {
             write!(out, "{placed} of {wanted} instances can be placed: {summary}")
+        }
+        Blocked::DomainOrder { domain, earlier } => {
+            write!(out, "upgrade domain {domain} is updated after {earlier}")
+        }
+        Blocked::Unhealthy { domain, error, until } => {
+            write!(out, "upgrade domain {domain} waits until {until:.0} for the end of an error: {error}")
         }
         Blocked::IncompatibleVersions { versions } => {
             let versions: Vec<String> = versions.iter().map(i64::to_string).collect();

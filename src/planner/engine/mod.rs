@@ -291,3 +291,5 @@ mod domain_tests;
 pub(crate) mod fleet;
 #[cfg(test)]
 mod health_tests;
+#[cfg(test)]
+mod upgrade_domain_tests;

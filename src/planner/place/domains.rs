@@ -56,6 +56,10 @@ impl Domains {
         self.domains.is_empty()
     }
 
+    pub fn has(&self, kind: Constraint) -> bool {
+        self.domains.iter().any(|domain| domain.kind == kind)
+    }
+
     /// Counts instances of the workload unit that came to a node, or left it.
     pub fn count(&mut self, node: u32, by: i64) {
         if let Some(cell) = self.cell_of.get(node as usize) {

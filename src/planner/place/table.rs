@@ -394,6 +394,11 @@ impl NodeTable {
         !self.domains.is_empty()
     }
 
+    /// Returns whether nodes are in upgrade domains.
+    pub fn has_upgrade_domains(&self) -> bool {
+        self.domains.has(Constraint::UpgradeDomain)
+    }
+
     /// Returns whether a domain has at least two instances more than one beside it.
     pub fn has_packing(&self) -> bool {
         self.domains.has_packing(self.rules.domains)

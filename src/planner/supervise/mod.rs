@@ -5,6 +5,7 @@
 
 pub(crate) mod action;
 pub(crate) mod contest;
+mod domain_order;
 mod reaper;
 mod restart;
 pub(crate) mod rules;

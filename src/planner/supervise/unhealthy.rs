@@ -35,15 +35,20 @@ pub(super) fn note(pass: &mut UnitPass<'_>) -> Option<Failed> {
             let runs_there = |task: &Task| task.is_live() && task.node.as_ref() == Some(node);
             slots.into_iter().find(|slot| pass.tasks(slot).iter().any(runs_there))
         });
-        let message = format!("{} reports {} of {key} as Error", error.source, error.property);
+        let message = message(error);
         pass.update.part_mut(&part).unhealthy.insert(key, message.clone());
         last = Some(Failed { slot, node, message });
     }
     last
 }
 
+/// Returns an error in words.
+pub(super) fn message(error: &ReportedError) -> String {
+    format!("{} reports {} of {} as Error", error.source, error.property, error.entity)
+}
+
 /// Returns whether an entity belongs to the workload unit, or holds all of them.
-fn is_meant(pass: &UnitPass<'_>, entity: &Entity) -> bool {
+pub(super) fn is_meant(pass: &UnitPass<'_>, entity: &Entity) -> bool {
     match entity {
         Entity::Instance(_, node) => pass.facts.table.number(node).is_some(),
         Entity::WorkloadUnit(unit_id) => unit_id == pass.facts.unit_id,

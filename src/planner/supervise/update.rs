@@ -9,6 +9,7 @@ use evenkeel_ids::TaskId;
 use jiff::Timestamp;
 
 use super::{
+    domain_order::{self, DomainOrder},
     rules,
     unhealthy::{self, Failed},
     update_status::{Ticket, UpdateBlocked, UpdateEvent, UpdateState, next_state},
@@ -49,7 +50,9 @@ pub(crate) fn plan(pass: &mut UnitPass<'_>) {
         note_failures(pass);
     }
     if pass.update.is_rolling() {
-        take(pass, &dirty);
+        if !take(pass, &dirty) {
+            return;
+        }
     } else {
         pass.update.blocked = None;
     }
@@ -61,14 +64,13 @@ fn target(pass: &UnitPass<'_>) -> SpecVersion {
     pass.versions.current
 }
 
-/// Returns the slots that run another version, in the order in which they are replaced: those not running first.
+/// Returns the slots that run another version, in the order in which they are replaced: those not running first, then by upgrade domain.
 ///
 /// A paused node keeps what it runs until it is active again.
 fn dirty_slots(pass: &UnitPass<'_>) -> Vec<Slot> {
     let mut dirty = pass.all_slots();
     dirty.retain(|slot| is_dirty(pass, slot));
-    dirty.sort();
-    rules::in_order(dirty, |slot| pass.tasks(slot).is_running())
+    domain_order::in_order(pass, dirty)
 }
 
 fn is_dirty(pass: &UnitPass<'_>, slot: &Slot) -> bool {
@@ -231,8 +233,14 @@ fn react_to_failures(pass: &mut UnitPass<'_>) -> bool {
     let Some(last) = note_failures(pass) else { return false };
     let (counts, versions) = ((pass.update.failed(), pass.update.total()), pass.versions.roll_back());
     let next = rules::after_failures(pass.update.state, &settings, counts, versions.is_some());
-    let Some(state) = next else { return false };
-    let Failed { slot, node, message } = last;
+    next.map(|state| end(pass, state, last)).is_some()
+}
+
+/// Ends the update, or turns it back, after a failure.
+fn end(pass: &mut UnitPass<'_>, state: UpdateState, failed: Failed) {
+    let versions = pass.versions.roll_back();
+    let is_to_roll_back = pass.update_settings().failure_action == FailureAction::Rollback;
+    let Failed { slot, node, message } = failed;
     let (slot, node) = (slot.as_ref(), node.as_ref());
     match (state, versions) {
         (UpdateState::RollbackStarted, Some(versions)) => {
@@ -243,7 +251,7 @@ fn react_to_failures(pass: &mut UnitPass<'_>) -> bool {
             pass.update.state = state;
             pass.update.message = message;
         }
-        (UpdateState::Paused, None) if settings.failure_action == FailureAction::Rollback => {
+        (UpdateState::Paused, None) if is_to_roll_back => {
             pass.update.state = state;
             pass.update.message = format!("{message}; there is no previous version to roll back to");
             pass.emit("update.paused", slot, node, pass.update.message.clone());
@@ -256,7 +264,6 @@ fn react_to_failures(pass: &mut UnitPass<'_>) -> bool {
             pass.update.message = message;
         }
     }
-    true
 }
 
 fn failure_message(task: &Task) -> String {
@@ -314,8 +321,8 @@ fn has_failed(task: &Task, monitor_secs: u64, timeout_secs: u64, now: Timestamp)
     !is_requested && soon
 }
 
-/// Replaces dirty slots as far as the gates allow.
-fn take(pass: &mut UnitPass<'_>, dirty: &[Slot]) {
+/// Replaces dirty slots as far as the gates allow. Returns whether the update goes on.
+fn take(pass: &mut UnitPass<'_>, dirty: &[Slot]) -> bool {
     let part = pass.facts.unit_id.part.clone();
     let in_work: BTreeSet<Slot> = pass
         .update
@@ -326,8 +333,22 @@ fn take(pass: &mut UnitPass<'_>, dirty: &[Slot]) {
         .map(|(slot, _)| slot.clone())
         .collect();
     let (cause, first) = (cause(pass), pass.plan.blocked.len());
+    let order = DomainOrder::of(pass, dirty, &in_work);
+    if let Some(message) = order.as_ref().and_then(|order| order.failure(pass, dirty)) {
+        let (action, can_roll_back) =
+            (pass.update_settings().failure_action, pass.versions.roll_back().is_some());
+        let state = rules::after_failure(pass.update.state, action, can_roll_back);
+        end(pass, state, Failed { slot: None, node: None, message });
+        return false;
+    }
     let mut taken = 0;
     for slot in dirty.iter().filter(|slot| !in_work.contains(*slot)) {
+        if let Some(blocked) = order.as_ref().and_then(|order| order.objection(pass, slot)) {
+            let change = Change::Replace { node: None, may_run: true, order: UpdateOrder::StopFirst };
+            let step = Step { unit_id: pass.facts.unit_id.clone(), slot: slot.clone(), change, cause };
+            pass.block(&step, blocked);
+            continue;
+        }
         if let Some(task) = replace(pass, slot, cause) {
             taken += 1;
             let ticket = Ticket { since: pass.now, task: Some(task), done_at: None };
@@ -337,6 +358,7 @@ fn take(pass: &mut UnitPass<'_>, dirty: &[Slot]) {
     }
     let is_in_work = pass.update.tickets().any(|(.., ticket)| ticket.task.is_some());
     note_blocked(pass, first, taken > 0 || is_in_work);
+    true
 }
 
 /// Records what all slots wait for, if none proceeds.
