@@ -12,6 +12,7 @@ pub(crate) mod chaos;
 pub(crate) mod database;
 mod database_tasks;
 mod deliberate;
+mod domains;
 pub(crate) mod exchange;
 pub(crate) mod invariants;
 pub mod report;

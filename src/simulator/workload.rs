@@ -16,7 +16,7 @@ use evenkeel_planner::{
     },
 };
 
-use super::{agent::Container, agent_tasks, database::Row, invariants, user_actions, world::World};
+use super::{agent::Container, agent_tasks, database::Row, domains, invariants, user_actions, world::World};
 
 /// Tasks of one slot that may be wanted at once: the one that starts, and the one that stops after it.
 const MOST_WANTED: usize = 2;
@@ -35,7 +35,10 @@ pub(crate) fn replace_agent(world: &mut World, node: &NodeId, is_capable: bool) 
 }
 
 /// Returns a policy with tasks as the engine sees it.
-fn workload_of<'w>(world: &'w World, policy: &PolicyId) -> Option<(&'w DeploymentPolicyFacts, Workload)> {
+pub(crate) fn workload_of<'w>(
+    world: &'w World,
+    policy: &PolicyId,
+) -> Option<(&'w DeploymentPolicyFacts, Workload)> {
     let hub = HubDefaults { update: world.settings.update, ..HubDefaults::default() };
     let facts = world.exchange.policies.get(policy)?;
     Some((facts, world.database.workloads.get(policy)?.workload(facts, &hub)?))
@@ -73,7 +76,8 @@ impl TaskWatch {
                     let before = self.seen.get(id);
                     let stored = world.database.tasks.get(id);
                     let broken = broken_task(world, before, stored)
-                        .or_else(|| unwanted_neighbor(world, &self.seen, before, stored?));
+                        .or_else(|| unwanted_neighbor(world, &self.seen, before, stored?))
+                        .or_else(|| misplaced(world, before, stored?));
                     if let Some(what) = broken {
                         return Some(format!("task {}: {what}", id.as_str()));
                     }
@@ -136,6 +140,21 @@ fn broken_task(world: &World, before: Option<&Task>, stored: Option<&Task>) -> O
         }
         (None, None) => None,
     }
+}
+
+/// Returns what the placement of a task breaks of domains and capacities. One that stays on its node is not placed.
+fn misplaced(world: &World, before: Option<&Task>, stored: &Task) -> Option<String> {
+    let is_placed = before.is_none_or(|before| before.node.is_none());
+    let stays = || {
+        tasks_of(world, &stored.unit_id.policy).any(|one| {
+            let is_same_slot = one.unit_id == stored.unit_id && one.slot == stored.slot;
+            is_same_slot && one.generation < stored.generation && one.node == stored.node
+        })
+    };
+    if !is_placed || invariants::was_just_edited(world) || stays() {
+        return None;
+    }
+    domains::broken(world, stored)
 }
 
 /// Returns the instance of a `hardAnti` partner that was on the node when a task was placed there. An instance that stays on its node, or
@@ -306,7 +325,8 @@ fn waiting_in(world: &World, facts: &DeploymentPolicyFacts, workload: &Workload)
         let nodes: Vec<&NodeId> = unit.nodes.iter().filter(|node| selected.contains(*node)).collect();
         let (lowest, highest) = bounds(world, workload, &nodes);
         let on = found.remove(&Some(&unit.id)).unwrap_or_default();
-        if on.len() < lowest || on.len() > highest {
+        let lacks_room = || on.len() < lowest && domains::lacks_room(world, &unit.id);
+        if (on.len() < lowest || on.len() > highest) && !lacks_room() {
             let wanted = format!("{lowest} to {highest} instances of {best:?}");
             waiting.push(format!("{} should have {wanted} and has {on:?}", unit_text(&unit.id)));
         }

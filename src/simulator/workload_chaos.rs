@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::{
     chaos::{add_node, add_service, pick, put_policy},
     database::Row,
+    domains,
     exchange::Resource,
     user_actions, workload,
     world::{Quality, World},
@@ -41,6 +42,7 @@ pub(crate) fn build(world: &mut World) {
         let site = choose(world, &["north", "south"]);
         add_node(world, &format!("x{number}"), site, start_millis);
     }
+    domains::build(world);
     let capable_share = choose(world, &[0.0, 0.5, 1.0]);
     for node in nodes(world) {
         let is_capable = world.chance(capable_share);
@@ -105,6 +107,7 @@ fn draw(world: &mut World, policy: &PolicyId, mode: &str) -> Value {
         document["orchestrate"] = json!(choose(world, &["ha", "ha", "start"]));
         document["timers"] = json!({"readyPeriodSeconds": world.between(0, 6)});
     }
+    domains::draw(world, &mut document);
     draw_affinity(world, policy, &mut document);
     draw_dependencies(world, policy, &mut document);
     document

@@ -62,7 +62,13 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
             let message = if matches!(seen, SeenNodes::All) { message } else { String::new() };
             Blocked::UpdatePaused { message }
         }
-        Blocked::NodeUnknown
+        Blocked::Unhealthy { domain, error, until } => {
+            // The error may be one of a node's instance.
+            let error = if matches!(seen, SeenNodes::All) { error } else { String::new() };
+            Blocked::Unhealthy { domain, error, until }
+        }
+        Blocked::DomainOrder { .. }
+        | Blocked::NodeUnknown
         | Blocked::PolicyUnknown
         | Blocked::OrgNotServed { .. }
         | Blocked::LeftToAgbot { .. }

@@ -2,7 +2,10 @@
 //!
 //! Nodes without a domain take no part. Source: orchestration D6.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use roaring::RoaringBitmap;
 
@@ -100,6 +103,20 @@ impl Domains {
             let text = || compared(self, &self.instances, *domain, *fewest);
             is_packed.then(|| Packing { kind, domain: *domain, text: text() })
         })
+    }
+
+    /// Returns whether the sum of the squares of the counts falls when an instance moves: then moves come to an end.
+    pub fn spreads_better(&self, rules: DomainRules, from: u32, to: u32) -> bool {
+        let tested = |node: u32| {
+            let cell = self.cells.get(self.cell_of(node)).into_iter();
+            let domains = cell.flat_map(|cell| cell.domains.iter().copied());
+            domains.filter(|one| rules.priority(self.domains[*one].kind) != Priority::Off)
+        };
+        let (left, entered): (BTreeSet<usize>, BTreeSet<usize>) =
+            (tested(from).collect(), tested(to).collect());
+        let lost: i64 = left.difference(&entered).map(|one| 2 * self.instances[*one] - 1).sum();
+        let gained: i64 = entered.difference(&left).map(|one| 2 * self.instances[*one] + 1).sum();
+        gained < lost
     }
 
     /// Returns whether a domain has at least two instances more than one beside it.

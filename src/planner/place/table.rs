@@ -430,6 +430,11 @@ impl NodeTable {
         self.domains.packing_of(self.rules.domains, number, left)
     }
 
+    /// Returns whether instances are spread better as a whole when one moves between two nodes.
+    pub fn spreads_better(&self, from: u32, to: u32) -> bool {
+        self.domains.spreads_better(self.rules.domains, from, to)
+    }
+
     /// Returns whether a node is in the domain of a packing.
     pub fn is_in(&self, number: u32, packing: &Packing) -> bool {
         self.domains.is_in(number, packing)

@@ -37,6 +37,8 @@ enum Trouble {
     Blocked,
     /// It did not get running on a node on which it was started for the first time.
     StartFailed,
+    /// Its domain has too many instances.
+    Packed,
 }
 
 /// Plans what a slot's tasks need, apart from the update.
@@ -65,6 +67,7 @@ pub(super) fn settle(pass: &mut UnitPass<'_>, slot: &Slot) {
             Some(Trouble::StartFailed) => leave_node(pass, slot, &task),
             Some(Trouble::Drained) => relocate(pass, slot, &task, Cause::Drain),
             Some(Trouble::Misplaced) => relocate(pass, slot, &task, Cause::Cure),
+            Some(Trouble::Packed) => spread(pass, slot, &task),
         }
     }
     let deadline = pass.tasks(slot).wanted().next().and_then(|task| start_deadline(pass, task));
@@ -132,9 +135,22 @@ fn trouble(pass: &UnitPass<'_>, task: &Task) -> Option<Trouble> {
     }
     let is_surplus = is_hard(Constraint::NodeCapacity)
         && node.room.as_ref().is_some_and(|room| room.surplus.as_ref() == Some(&task.id));
-    let is_unfit = is_excluded(node) || has_bad_neighbors || is_surplus || is_moving && is_packed(pass, task);
+    let is_unfit = is_excluded(node) || has_bad_neighbors || is_surplus;
     let is_violating = is_moving && is_unfit && !node.is_pinned;
-    (!node.is_member || is_violating).then_some(Trouble::Misplaced)
+    if !node.is_member || is_violating {
+        return Some(Trouble::Misplaced);
+    }
+    (is_moving && !node.is_pinned && is_packed(pass, task)).then_some(Trouble::Packed)
+}
+
+/// Moves a task out of a domain with too many instances, if its best other node spreads them better as a whole.
+fn spread(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task) {
+    let target = pass.candidate(task.node.as_ref());
+    let number = |node: Option<&NodeId>| pass.facts.table.number(node?);
+    let ends = number(task.node.as_ref()).zip(number(target.as_ref()));
+    if ends.is_some_and(|(from, to)| pass.facts.table.spreads_better(from, to)) {
+        relocate(pass, slot, task, Cause::Cure);
+    }
 }
 
 /// Returns whether a task is the next to leave a domain with too many instances: one at a time, the last slot first.

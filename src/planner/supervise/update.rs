@@ -378,7 +378,7 @@ fn note_blocked(pass: &mut UnitPass<'_>, first: usize, is_proceeding: bool) {
 
 /// Replaces the tasks of one slot by one of the workload's version; returns it, or none when a gate blocks.
 fn replace(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause) -> Option<TaskId> {
-    if !stop_earlier(pass, slot, cause) {
+    if !stop_earlier(pass, slot, cause) || has_dropped_second(pass, slot, cause) {
         return None;
     }
     let old: Vec<Task> = pass.tasks(slot).wanted().cloned().collect();
@@ -408,6 +408,24 @@ fn replace(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause) -> Option<TaskId>
         pass.stay_apart(slot, node, cause);
     }
     Some(pass.create(slot, target(pass), cause, on_node.as_ref()))
+}
+
+/// Stops an instance that a user started, or is about to, beside the only one that is wanted: the new version could not start beside the
+/// other one. Returns whether there are two.
+fn has_dropped_second(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause) -> bool {
+    let runs = |one: &Slot| pass.tasks(one).wanted().any(Task::is_running);
+    if !pass.facts.workload.goal.is_exclusive() {
+        return false;
+    }
+    let is_running = runs(slot);
+    if !pass.all_slots().iter().any(|one| one != slot && runs(one)) {
+        return false;
+    }
+    let node = pass.tasks(slot).wanted().find_map(|task| task.node.clone());
+    if !is_running || node.is_some_and(|node| pass.permits_stop(slot, &node, cause)) {
+        pass.remove_slot(slot);
+    }
+    true
 }
 
 /// Stops what a move or an update before has left in a slot beside its newest instance, as far as the gates allow that. Returns whether

@@ -115,6 +115,31 @@ async fn everybody_else_is_refused_and_nothing_changes() {
     }
 }
 
+/// D6: domains are shown with the node, stay when something else changes, and are removed by `null` or by a whole spec without them.
+#[tokio::test]
+async fn domains_of_a_node_are_set_kept_and_removed() {
+    let (_database, api) = start().await;
+    let domains = json!({"faultDomain": "fd:/plant7/rack2", "upgradeDomain": "UD3"});
+    api.expect(201, OWNER, "PATCH", SPEC, domains.clone()).await;
+    api.expect(201, OWNER, "PATCH", SPEC, availability("pause")).await;
+    let spec = async || api.expect(200, OWNER, "GET", SHOWN, Value::Null).await["spec"].clone();
+    let mut expected = availability("pause");
+    expected.as_object_mut().unwrap().extend(domains.as_object().unwrap().clone());
+    let shown = spec().await;
+    assert_eq!(
+        (&shown["faultDomain"], &shown["upgradeDomain"]),
+        (&expected["faultDomain"], &expected["upgradeDomain"])
+    );
+    assert_eq!(shown["availability"], "pause");
+    api.expect(201, OWNER, "PATCH", SPEC, json!({"faultDomain": null})).await;
+    assert_eq!(
+        (spec().await["faultDomain"].clone(), spec().await["upgradeDomain"].clone()),
+        (Value::Null, json!("UD3"))
+    );
+    api.expect(201, OWNER, "PUT", SPEC, availability("active")).await;
+    assert_eq!(spec().await["upgradeDomain"], Value::Null);
+}
+
 #[tokio::test]
 async fn what_cannot_be_honoured_is_refused_by_name_and_changes_nothing() {
     let (_database, api) = start().await;
@@ -124,8 +149,13 @@ async fn what_cannot_be_honoured_is_refused_by_name_and_changes_nothing() {
         (json!({"availability": null}), "must be given"),
         (json!({"availability": "drained"}), "availability must be active, pause or drain"),
         (json!({"availability": "drain", "frozen": "yes"}), "frozen must be true or false"),
-        (json!({"availability": "drain", "faultDomain": "fd:/a"}), "faultDomain is not supported"),
-        (json!({"availability": "drain", "upgradeDomain": "a"}), "upgradeDomain is not supported"),
+        (json!({"availability": "drain", "faultDomain": "rack2"}), "faultDomain must be fd: followed by"),
+        (json!({"availability": "drain", "faultDomain": "fd:"}), "faultDomain must be fd: followed by"),
+        (
+            json!({"availability": "drain", "faultDomain": "/a".repeat(1_000_000)}),
+            "must not be longer than 512",
+        ),
+        (json!({"availability": "drain", "upgradeDomain": "a b"}), "upgradeDomain must be 1 to 64 letters"),
         (
             json!({"availability": "drain", "capacities": {"memoryMb": -1}}),
             "capacities.memoryMb must be a number from 0 to 1000000000000",

@@ -1,0 +1,122 @@
+//! Fault domains, upgrade domains and capacities of nodes, drawn from the seed, and what must be true of placements on them.
+//!
+//! Source: orchestration D6, D7; engine 8.
+
+use std::collections::BTreeMap;
+
+use evenkeel_ids::NodeId;
+use evenkeel_planner::{
+    change::Cause,
+    place::{Constraint, UnitNode, loading_tasks},
+    workload::{Slot, SlotTasks, Task, UnitId, Workload},
+};
+use serde_json::{Value, json};
+
+use super::{
+    exchange::Resource,
+    workload::workload_of,
+    workload_chaos::{choose, nodes},
+    world::World,
+};
+
+/// What instances use of their nodes.
+const METRIC: &str = "memoryMb";
+
+/// Returns whether a seed draws domains and capacities.
+fn is_drawn(world: &World) -> bool {
+    world.seed % 12 == 3
+}
+
+/// Puts the nodes into domains, and limits what they have.
+pub(crate) fn build(world: &mut World) {
+    if !is_drawn(world) {
+        return;
+    }
+    for node in nodes(world) {
+        let fault_domain =
+            choose(world, &[None, Some("fd:/a/r1"), Some("fd:/a/r2"), Some("fd:/b/r1"), Some("fd:/c")]);
+        let upgrade_domain = choose(world, &[None, Some("u1"), Some("u2"), Some("u3")]);
+        let memory = choose(world, &[None, Some(100.0), Some(250.0)]);
+        world.note(format!("{node} is in {fault_domain:?} and {upgrade_domain:?}, and has {memory:?}"));
+        if let Some(stored) = world.exchange.nodes.get_mut(&node) {
+            stored.facts.fault_domain = fault_domain.map(Into::into);
+            stored.facts.upgrade_domain = upgrade_domain.map(Into::into);
+            stored.facts.capacities.extend(memory.map(|amount| (METRIC.to_owned(), amount)));
+        }
+        world.exchange.feed.push(Resource::Node(node));
+    }
+}
+
+/// Draws how a workload is spread, and what its instances use.
+pub(crate) fn draw(world: &mut World, document: &mut Value) {
+    // One instance on each node is not spread.
+    if !is_drawn(world) || document["mode"] == "global" {
+        return;
+    }
+    if world.chance(0.6) {
+        document["loads"] = json!({METRIC: choose(world, &[30, 60, 120])});
+    }
+    document["placement"]["domains"] = json!({"requireDomainDistribution": world.chance(0.2)});
+    let priorities = choose(world, &[0, 0, 1, 2, -1]);
+    document["placement"]["constraintPriorities"] =
+        json!({"FaultDomain": priorities, "UpgradeDomain": choose(world, &[0, 1, 2, -1])});
+}
+
+/// Returns what the placement of a task breaks: the capacity of its node, or the distribution that is required.
+pub(crate) fn broken(world: &World, task: &Task) -> Option<String> {
+    let node = task.node.as_ref().filter(|_| is_drawn(world))?;
+    // Users place where they like.
+    if matches!(task.cause, Cause::User { .. }) {
+        return None;
+    }
+    let workload = workload_of(world, &task.unit_id.policy)?.1;
+    overload(world, &workload, node).or_else(|| shared_domain(world, &workload, task, node))
+}
+
+/// Returns whether the capacities or domains of nodes are among the reasons why instances of a workload unit have no node.
+pub(crate) fn lacks_room(world: &World, unit_id: &UnitId) -> bool {
+    let limits = [Constraint::NodeCapacity, Constraint::FaultDomain, Constraint::UpgradeDomain];
+    let mut known = world.agbots.iter().filter_map(|agbot| agbot.model.workload_unit(unit_id));
+    is_drawn(world)
+        && known.any(|unit| {
+            let mut stages = unit.unplaced.iter().flat_map(|report| &report.sequence);
+            // One instance on each node is not placed by choice.
+            let is_full = |node: &UnitNode| node.room_left() == 0;
+            stages.any(|stage| limits.contains(&stage.constraint)) || unit.table.nodes().any(is_full)
+        })
+}
+
+fn overload(world: &World, workload: &Workload, node: &NodeId) -> Option<String> {
+    workload.loads.get(METRIC).filter(|load| **load > 0.0)?;
+    let capacity = *world.exchange.nodes.get(node)?.facts.capacities.get(METRIC)?;
+    let mut slots: BTreeMap<(&UnitId, &Slot), SlotTasks> = BTreeMap::new();
+    for task in world.database.tasks.values().filter(|task| task.node.as_ref() == Some(node)) {
+        slots.entry((&task.unit_id, &task.slot)).or_default().put(task.clone());
+    }
+    let loads = slots.into_iter().filter_map(|((unit_id, _), tasks)| {
+        let load = *workload_of(world, &unit_id.policy)?.1.loads.get(METRIC)?;
+        Some(load * f64::from(loading_tasks(&tasks, node)))
+    });
+    let used: f64 = loads.sum();
+    (used > capacity).then(|| format!("was placed on {node}, where {METRIC} is {used} of {capacity} then"))
+}
+
+fn shared_domain(world: &World, workload: &Workload, task: &Task, node: &NodeId) -> Option<String> {
+    if !workload.placement.is_distribution_required {
+        return None;
+    }
+    let facts = &world.exchange.nodes.get(node)?.facts;
+    let mut others = world.database.tasks.values().filter(|one| {
+        one.unit_id == task.unit_id && one.id != task.id && one.slot != task.slot && one.is_live()
+    });
+    let found = others.find(|one| {
+        let other = one.node.as_ref().and_then(|node| world.exchange.nodes.get(node));
+        other.is_some_and(|other| {
+            let is_same_fault =
+                facts.fault_domain.is_some() && facts.fault_domain == other.facts.fault_domain;
+            is_same_fault
+                || facts.upgrade_domain.is_some() && facts.upgrade_domain == other.facts.upgrade_domain
+        })
+    })?;
+    Some(format!("was placed on {node}, which shares a domain with task {}", found.id))
+}
