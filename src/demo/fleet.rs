@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use evenkeel_client::{Client, ClientError, Credentials, HttpSettings, Transport};
+use evenkeel_client::{Client, ClientError, Credentials, HealthSubject, HttpSettings, Transport};
 use evenkeel_ids::NodeId;
 use evenkeel_runtime::files::random_secret;
 use evenkeel_wire::agbot::action::ActionRequest;
+use evenkeel_wire::agbot::health::HealthReport;
 use evenkeel_wire::agreement::PrivateKey;
 use evenkeel_wire::exchange::ha_group::PutHaGroup;
 use evenkeel_wire::exchange::node::{NodeResponse, PutNode};
+use evenkeel_wire::exchange::node_orchestration::PatchNodeOrchestration;
 use evenkeel_wire::exchange::node_report::NodeMonitorState;
 use evenkeel_wire::exchange::organization::PutOrganization;
 use evenkeel_wire::exchange::user::PutUser;
@@ -181,6 +183,37 @@ impl Fleet {
     pub async fn act(&self, action: &str, node: Option<&str>) -> Result<(), ClientError> {
         let request = ActionRequest { node: node.map(str::to_owned), ..ActionRequest::default() };
         self.user.act_on_policy(ORG, POLICY, action, &request).await.map(drop)
+    }
+
+    /// Puts a node into an upgrade domain.
+    pub async fn set_upgrade_domain(&self, node: &str, domain: &str) -> Result<(), ClientError> {
+        let change = PatchNodeOrchestration {
+            upgrade_domain: Some(domain.to_owned()),
+            ..PatchNodeOrchestration::default()
+        };
+        self.user.patch_node_orchestration(&NodeId::new(ORG, node), &change).await.map(drop)
+    }
+
+    /// Reports that the instance on a node is in error, as a watchdog does.
+    pub async fn report_error(&self, node: &str, why: &str) -> Result<(), ClientError> {
+        let subject =
+            HealthSubject::Instance { org: ORG.to_owned(), policy: POLICY.to_owned(), node: node.to_owned() };
+        let report = HealthReport {
+            source_id: "watchdog".to_owned(),
+            property: "measurements".to_owned(),
+            health_state: "Error".to_owned(),
+            description: Some(why.to_owned()),
+            ..HealthReport::default()
+        };
+        self.user.report_health(&subject, &report).await.map(drop)
+    }
+
+    /// Returns the state of the policy's update with its message.
+    pub async fn update_state(&self) -> Result<String, ClientError> {
+        let path = evenkeel_client::Path::org(ORG, &["business", "policies", POLICY, "orchestration"]);
+        let found: Option<Value> = self.user.get(path).await?;
+        let text = |member: &str| found.as_ref()?.get("update")?.get(member)?.as_str();
+        Ok([text("state"), text("message")].into_iter().flatten().collect::<Vec<_>>().join(": "))
     }
 
     /// Returns the placement of the policy on each node, in words.

@@ -1,8 +1,8 @@
 //! `evenkeel demo`: a hub and edge agents as real processes.
 //!
 //! The main story deploys a service to three agents by policy and rolls its next version through their HA group while at least one copy
-//! answers at every instant; the others show how slots move, how a pair fails over, how a cluster is operated and how a bad version is
-//! rolled back.
+//! answers at every instant; the others show how slots move, how a pair fails over, how a cluster is operated, how a bad version is
+//! rolled back and how an unhealthy one does not get beyond its first upgrade domain.
 
 mod cluster;
 pub mod fleet;
@@ -13,6 +13,7 @@ pub mod service;
 mod stage;
 mod start;
 mod stories;
+mod upgrade_domains;
 mod view;
 
 use std::collections::BTreeMap;
@@ -45,6 +46,8 @@ enum Story {
     Cluster,
     /// A version that does not work is rolled back by the hub
     Rollback,
+    /// An update goes through upgrade domains, and stops before the second because the first became unhealthy
+    UpgradeDomains,
 }
 
 impl Story {
@@ -54,6 +57,7 @@ impl Story {
             Self::Rollout | Self::Rollback => 3,
             Self::Replicated => 5,
             Self::Failover | Self::Cluster => 2,
+            Self::UpgradeDomains => 6,
         }
     }
 
@@ -84,7 +88,7 @@ pub struct DemoArguments {
     /// End after the summary: status 0 only if an observer outside the hub saw what the story promises
     #[arg(long)]
     exit: bool,
-    /// Number of edge agents [default: 3, replicated: 5, failover and cluster: 2]
+    /// Number of edge agents [default: 3, replicated: 5, failover and cluster: 2, upgrade-domains: 6]
     #[arg(long, value_parser = clap::value_parser!(u16).range(2..=20))]
     nodes: Option<u16>,
     /// Directory for everything the demo makes [default: a new one, removed at the end]
@@ -180,6 +184,7 @@ async fn play(arguments: &DemoArguments, directory: &Path, processes: &mut Proce
         Story::Failover => stories::play_failover(&mut stage).await?,
         Story::Cluster => cluster::play(&mut stage).await?,
         Story::Rollback => stories::play_rollback(&mut stage).await?,
+        Story::UpgradeDomains => upgrade_domains::play(&mut stage).await?,
     };
     if !arguments.exit {
         invite(&hub, &fleet, directory)?;

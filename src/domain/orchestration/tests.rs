@@ -255,6 +255,7 @@ fn scope_lists_nodes_or_groups_exactly_when_its_type_says_so() {
     assert_eq!(read(of(json!({"type": "hagroups", "haGroups": ["*"]}))).scope.group_ids("o"), None);
 }
 
+/// D5-S4: among others.
 #[test]
 fn placement_keeps_its_rules() {
     let of = |placement: Value| json!({"placement": placement});

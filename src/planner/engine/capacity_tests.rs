@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node};
 use crate::{
+    health::{Entity, HealthState},
     place::Constraint,
     status::{Question, explain_part},
 };
@@ -116,6 +117,37 @@ fn d7_s5_instance_moves_off_a_node_with_too_little_left() {
         ("n1 n2", 2),
         "nothing moves again"
     );
+}
+
+/// D2-S2: what is too much is reported until it has moved, and stays reported where no other node has room.
+#[test]
+fn d2_s2_load_above_the_capacity_moves_or_stays_reported() {
+    let property = "InstanceConstraintViolation_NodeCapacity";
+    let unit = Entity::WorkloadUnit(Fleet::unit_id("w"));
+    let heavy = |memory: u32| {
+        let mut document = replicated(1, memory);
+        document["placement"] = json!({"policy": "nodes-order", "onViolation": "move"});
+        document
+    };
+    let mut fleet = fleet(&["n1", "n2"], 500.0);
+    fleet.put_policy("w", heavy(400));
+    fleet.run(10);
+    assert_eq!(fleet.running("w"), "n1");
+    set_memory(&mut fleet, "n2", 1_000.0);
+    fleet.put_policy("w", heavy(600));
+    fleet.run_until(60, |fleet| fleet.running("w") == "n2");
+    fleet.run(5);
+    let is_warned = |fleet: &Fleet| {
+        fleet.reported(&unit, property).is_some_and(|report| report.state == HealthState::Warning)
+    };
+    assert!(!is_warned(&fleet));
+    fleet.put_policy("w", heavy(2_000));
+    fleet.run_until(60, is_warned);
+    fleet.run(120);
+    assert_eq!(fleet.running("w"), "n2", "it stays without a better place");
+    assert!(is_warned(&fleet));
+    let report = fleet.reported(&unit, property).expect("it stays reported");
+    assert!(report.description.contains("memoryMb 2000 > 1000"), "{}", report.description);
 }
 
 /// P-S1 without a buffer: a node that cannot hold both lets the old instance stop first.

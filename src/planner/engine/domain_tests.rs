@@ -76,6 +76,7 @@ fn unit() -> Entity {
     Entity::WorkloadUnit(Fleet::unit_id("w"))
 }
 
+/// D6-S1.
 #[test]
 fn d6_s1_each_fault_domain_gets_one_instance() {
     let mut fleet = in_fault_domains(&NINE);
@@ -93,6 +94,7 @@ fn listed_nodes_are_used_in_their_order_within_the_domains() {
     assert_eq!(fleet.running("w"), "a1 b2 c3");
 }
 
+/// D6-S2.
 #[test]
 fn d6_s2_the_fourth_instance_makes_no_domain_exceed_another_by_two() {
     let mut fleet = in_fault_domains(&NINE);
@@ -143,6 +145,7 @@ fn d6_s3_required_distribution_leaves_instances_unplaced() {
     assert!(fleet.reported(&unit(), "Unplaced").is_some());
 }
 
+/// D6-S4.
 #[test]
 fn d6_s4_nodes_without_domains_are_not_spread() {
     let mut fleet = Fleet::new(&["n1", "n2", "n3"]);
@@ -154,6 +157,7 @@ fn d6_s4_nodes_without_domains_are_not_spread() {
     assert_eq!(fleet.tasks().len(), 4, "two on each of them");
 }
 
+/// D6-S5.
 #[test]
 fn d6_s5_instance_of_a_lost_domain_is_packed_and_reported() {
     let domains = [("n0", "UD0"), ("n1", "UD1"), ("n2", "UD2"), ("n3", "UD3"), ("n4", "UD4"), ("n5", "UD0")];

@@ -118,6 +118,7 @@ fn refused_reports_name_the_member_and_the_rule() {
     assert_eq!(HealthReport::read(json!([])).unwrap_err().to_string(), "the body must be an object");
 }
 
+/// D1-S1.
 #[test]
 fn d1_s1_warning_and_ok_of_two_sources_are_a_warning_with_one_reason() {
     let mut world = World::new();
@@ -131,6 +132,7 @@ fn d1_s1_warning_and_ok_of_two_sources_are_a_warning_with_one_reason() {
     assert_eq!(world.evaluate(&unit(), strict, at(101)).state, HealthState::Error);
 }
 
+/// D1-S2.
 #[test]
 fn d1_s2_expired_report_disappears_or_is_an_error() {
     for (is_removed, expected) in [(true, HealthState::Ok), (false, HealthState::Error)] {
@@ -147,6 +149,7 @@ fn d1_s2_expired_report_disappears_or_is_an_error() {
     }
 }
 
+/// D1-S3.
 #[test]
 fn d1_s3_older_number_is_stale_and_changes_nothing() {
     let mut world = World::new();
@@ -178,6 +181,7 @@ fn number_after_the_greatest_one_is_refused() {
     assert_eq!(world.report(&unit(), body("A", "Error"), at(101)), Err(Stale { known: i64::MAX }));
 }
 
+/// D1-S5.
 #[test]
 fn d1_s5_one_of_three_instances_in_error_is_tolerated_by_forty_percent() {
     let mut world = World::new();
@@ -209,6 +213,7 @@ fn d1_s5_one_of_three_instances_in_error_is_tolerated_by_forty_percent() {
     assert_eq!(world.evaluate(&unit(), tolerant, at(102)).state, HealthState::Warning);
 }
 
+/// D1-S6.
 #[test]
 fn d1_s6_unit_warns_while_all_instances_are_ok() {
     let mut world = World::new();

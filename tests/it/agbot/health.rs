@@ -85,6 +85,7 @@ fn own_events(found: &Value) -> Vec<Value> {
     events.into_iter().filter(is_own).collect()
 }
 
+/// D1-S1, D1-S2, D1-S3, D1-S5.
 #[tokio::test]
 async fn d1_s1_to_s5_reports_are_kept_by_number_and_time_and_add_up() {
     let scratch = Scratch::new();
@@ -157,6 +158,7 @@ async fn health_changes(hub: &Hub) -> Vec<String> {
     events.iter().filter_map(|event| Some(event["reason"].as_str()?.to_owned())).collect()
 }
 
+/// D1-S4.
 #[tokio::test]
 async fn d1_s4_reports_are_for_nodes_themselves_owners_and_administrators() {
     let scratch = Scratch::new();
