@@ -92,6 +92,10 @@ fn listed_nodes_are_used_in_their_order_within_the_domains() {
     fleet.put_policy("w", replicated(3, json!({"policy": "nodes-order", "nodesOrder": ["b2", "b1", "c3"]})));
     fleet.run(10);
     assert_eq!(fleet.running("w"), "a1 b2 c3");
+    let status = fleet.status("w");
+    let part = &status.parts[0];
+    let leaders: Vec<&str> = part.natural_leaders.iter().map(evenkeel_ids::NodeId::name).collect();
+    assert_eq!((leaders, part.placement.word()), (vec!["b2", "c3", "a1"], "optimal"));
 }
 
 /// D6-S2.

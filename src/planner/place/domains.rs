@@ -227,6 +227,11 @@ impl Spread {
         Self { counts: domains.instances.clone(), free }
     }
 
+    /// Begins without instances.
+    pub fn without_instances(domains: &Domains, left: &RoaringBitmap) -> Self {
+        Self { counts: vec![0; domains.domains.len()], ..Self::new(domains, left) }
+    }
+
     /// Counts instances that the decision adds to a node or removes from it.
     pub fn count(&mut self, domains: &Domains, node: u32, by: i64) {
         if let Some(cell) = domains.cell_of.get(node as usize) {

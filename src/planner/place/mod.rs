@@ -22,7 +22,7 @@ pub use eliminate::{Elimination, Stage};
 pub use explain::{
     EliminatedNode, EliminationReport, ExplainedStage, UnplacedCause, cause, explain_node, report,
 };
-pub use plan::{Placed, Want, place};
+pub use plan::{Placed, Want, place, spread};
 pub use priority::{Priorities, Priority, Violations};
 pub use rank::Ranking;
 pub use table::{NodeState, NodeTable, TableRules, UnitNode, Verdict};

@@ -4,7 +4,7 @@
 
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BinaryHeap},
+    collections::{BTreeMap, BinaryHeap, VecDeque},
 };
 
 use roaring::RoaringBitmap;
@@ -96,6 +96,41 @@ pub fn place(
     let loads = search.loads.clone();
     let (elimination, spread) = search.finish();
     Placed { nodes, elimination, violations, loads, spread }
+}
+
+/// Returns nodes in the order in which instances are spread over them: as `order` says as far as their domains allow.
+///
+/// `count`: so many instances are spread; the other nodes follow in their order.
+pub fn spread(table: &NodeTable, order: Vec<u32>, count: usize) -> Vec<u32> {
+    let domains = table.domains();
+    if domains.is_empty() {
+        return order;
+    }
+    let mut spread = Spread::without_instances(domains, &order.iter().copied().collect());
+    let mut cells = vec![VecDeque::new(); domains.cell_count()];
+    for (position, node) in order.iter().enumerate() {
+        cells[domains.cell_of(*node)].push_back((position, *node));
+    }
+    let mut chosen = Vec::new();
+    for _ in 0..count.min(order.len()) {
+        let admissions = spread.admissions(domains, table.domain_rules());
+        let allowed = admissions.iter().enumerate().filter_map(|(cell, admission)| match admission {
+            Admission::Allowed(violations) => Some((cell, violations)),
+            Admission::Excluded(_) => None,
+        });
+        let heads = allowed.filter_map(|(cell, violations)| {
+            let (position, node) = *cells[cell].front()?;
+            Some((violations.with(table.violations(node)).weight(), position, cell))
+        });
+        let Some((.., cell)) = heads.min() else { break };
+        let Some((_, node)) = cells[cell].pop_front() else { break };
+        spread.count(domains, node, 1);
+        spread.fill(domains, node);
+        chosen.push(node);
+    }
+    let first: RoaringBitmap = chosen.iter().copied().collect();
+    chosen.extend(order.into_iter().filter(|node| !first.contains(*node)));
+    chosen
 }
 
 /// The nodes that are left.

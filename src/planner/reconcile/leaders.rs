@@ -4,7 +4,7 @@
 
 use crate::{
     goal::{self, Leaders},
-    place::{Elimination, NodeTable, Ranking},
+    place::{Elimination, NodeTable, Ranking, spread},
     workload::{NodeOrder, UnitId, Workload},
 };
 
@@ -31,5 +31,6 @@ pub(crate) fn leaders_of(
     let natural = ordered(ranking.order(&Elimination::of_eligibility(table)));
     let mut best = ordered(ranking.order(&available));
     best.sort_by_key(|number| table.weight(*number));
-    goal::leaders(&workload.goal, &natural, &best)
+    let count = workload.goal.leader_count().map_or(0, |count| count as usize);
+    goal::leaders(&workload.goal, &spread(table, natural, count), &spread(table, best, count))
 }
