@@ -24,6 +24,7 @@ mod parallelism;
 mod plan;
 mod privacy;
 mod records;
+mod recovery;
 mod rolling;
 mod served_policies;
 mod statistics;

@@ -49,7 +49,7 @@ impl Fleet {
             created(hub.call("PUT", &format!("/orgs/o/nodes/{node}"), Some(body)).await);
             let token_file = scratch.join(&format!("{node}.token"));
             must(std::fs::write(&token_file, format!("secret-{node}")), "a token file");
-            fleet.agents.push(start_agent(scratch, hub, &node, options));
+            fleet.agents.push(start_agent(scratch, &hub.url, &node, options));
         }
         created(hub.call("POST", "/orgs/o/hagroups/g", Some(json!({"members": fleet.nodes}))).await);
         for node in &fleet.nodes {
@@ -65,7 +65,7 @@ impl Fleet {
         let token_file = scratch.join(&format!("{node}.token"));
         must(std::fs::write(&token_file, format!("secret-{node}")), "a token file");
         self.nodes.push(node.to_owned());
-        self.agents.push(start_agent(scratch, hub, node, &[]));
+        self.agents.push(start_agent(scratch, &hub.url, node, &[]));
     }
 
     /// Starts an agent again that ended.
@@ -75,7 +75,12 @@ impl Fleet {
 
     /// The same with more options.
     pub fn restart_agent_with(&mut self, scratch: &Scratch, hub: &Hub, index: usize, options: &[&str]) {
-        self.agents[index] = start_agent(scratch, hub, &self.nodes[index], options);
+        self.agents[index] = start_agent(scratch, &hub.url, &self.nodes[index], options);
+    }
+
+    /// The same with another address of the hub.
+    pub fn restart_agent_at(&mut self, scratch: &Scratch, url: &str, index: usize) {
+        self.agents[index] = start_agent(scratch, url, &self.nodes[index], &[]);
     }
 
     /// Publishes a version of the service.
@@ -191,13 +196,13 @@ impl Drop for Fleet {
     }
 }
 
-fn start_agent(scratch: &Scratch, hub: &Hub, node: &str, options: &[&str]) -> Program {
+fn start_agent(scratch: &Scratch, url: &str, node: &str, options: &[&str]) -> Program {
     let token_file = scratch.join(&format!("{node}.token"));
     let data = scratch.join(node);
     let arguments = [
         "agent",
         "--hub",
-        &hub.url,
+        url,
         "--org",
         "o",
         "--node-id",
