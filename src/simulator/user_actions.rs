@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use evenkeel_ids::{AgreementId, NodeId, PolicyId};
 use evenkeel_planner::{
     change::Cause,
-    engine::{RequestedAction, accept},
+    engine::{RequestedAction, RequestedRecovery, accept},
     workload::{ActionGoal, ActionGoals, Instance, LastingAction, Task, UserAction},
 };
 
@@ -34,17 +34,20 @@ pub(crate) fn act(world: &mut World, policy: &PolicyId) {
         LastingAction::Takeover => (named, Vec::new()),
         LastingAction::Switch => (None, named.into_iter().filter(|_| is_named).collect()),
         LastingAction::Giveback => (None, Vec::new()),
-        LastingAction::Start | LastingAction::Stop | LastingAction::Restart => {
+        LastingAction::Start | LastingAction::Stop | LastingAction::Restart | LastingAction::Recover => {
             (named.filter(|_| is_named), Vec::new())
         }
     };
-    let is_forced = world.chance(FORCED_SHARE);
+    let (is_forced, now) = (world.chance(FORCED_SHARE), world.now());
+    let recovery = RequestedRecovery::default();
+    let recovery = (kind == LastingAction::Recover).then_some(&recovery);
+    let node = node.as_ref();
     let request =
-        RequestedAction { kind, part: None, node: node.as_ref(), destinations: &destinations, is_forced };
+        RequestedAction { kind, part: None, node, destinations: &destinations, is_forced, recovery };
     let index = usize::try_from(world.between(0, world.agbots.len() as u64 - 1)).unwrap_or(0);
     // One that is down answers nobody.
     let Some(agbot) = world.agbots.get(index).filter(|agbot| agbot.is_up) else { return };
-    match accept(&agbot.model, policy, &request) {
+    match accept(&agbot.model, policy, &request, now) {
         Ok(goals) => begin(world, policy, (kind.name(), is_forced), goals),
         Err(why) => world.note(format!("{} of {policy} on {node:?} is refused: {why:?}", kind.name())),
     }

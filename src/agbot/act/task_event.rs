@@ -79,17 +79,15 @@ pub(super) fn ended(at: Timestamp, policy: &PolicyId, end: &ActionEnd) -> EventR
         Some(why) => format!("{} failed: {why}", action.name),
         None => format!("{} is done", action.name),
     };
-    EventRow {
-        happened_at: at,
-        kind: "orchestration.ended".to_owned(),
-        ha_group: None,
-        node: None,
-        policy: Some(policy.clone()),
-        detail: json!({
-            "actor": action.actor, "action": action.name, "actionId": action.id, "workloadUnit": action.unit_name,
-            "state": if failure.is_some() { "failed" } else { "done" }, "startedAt": action.accepted_at, "text": text,
-        }),
+    let mut detail = json!({
+        "actor": action.actor, "action": action.name, "actionId": action.id, "workloadUnit": action.unit_name,
+        "state": if failure.is_some() { "failed" } else { "done" }, "startedAt": action.accepted_at, "text": text,
+    });
+    if let Some(members) = action.members() {
+        detail["members"] = json!(members);
     }
+    let kind = "orchestration.ended".to_owned();
+    EventRow { happened_at: at, kind, ha_group: None, node: None, policy: Some(policy.clone()), detail }
 }
 
 struct Log<'a> {

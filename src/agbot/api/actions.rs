@@ -11,7 +11,7 @@ use evenkeel_agbot_store::event::{self as events, EventRow};
 use evenkeel_agbot_store::workload as workloads;
 use evenkeel_api::{Accepted, Content};
 use evenkeel_domain::orchestration::MembersError;
-use evenkeel_domain::orchestration::object::Object;
+use evenkeel_domain::orchestration::object::{Members, Object};
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::rolling::action::{Asker, RolloutAction};
 use evenkeel_planner::workload::{
@@ -74,14 +74,32 @@ fn is_forced(query: &str) -> Result<Option<bool>, Refusal> {
 }
 
 fn of_body(value: Value) -> Result<ActionRequest, MembersError> {
-    let mut object = Object::open(String::new(), value, &known(&["unit", "node", "destination", "force"]))?;
+    const MEMBERS: Members = known(&[
+        "unit",
+        "node",
+        "destination",
+        "force",
+        "check",
+        "check_capacity",
+        "operation",
+        "operation_params",
+    ]);
+    let mut object = Object::open(String::new(), value, &MEMBERS)?;
     let mut name = |member: &str| match object.text(member, evenkeel_api::MAX_ID)? {
         Some(text) if text.is_empty() || text.contains('\0') => Err(object.broken(member, "must be a name")),
         found => Ok(found),
     };
-    let (workload_unit, node) = (name("unit")?, name("node")?);
-    let destination = object.names("destination", 0..=1000, "nodes")?;
-    Ok(ActionRequest { workload_unit, node, destination, force: object.boolean("force")? })
+    let (workload_unit, node, operation) = (name("unit")?, name("node")?, name("operation")?);
+    Ok(ActionRequest {
+        workload_unit,
+        node,
+        destination: object.names("destination", 0..=1000, "nodes")?,
+        force: object.boolean("force")?,
+        check: object.boolean("check")?,
+        check_capacity: object.boolean("check_capacity")?,
+        operation,
+        operation_params: object.take("operation_params"),
+    })
 }
 
 /// Carries an action out.
@@ -104,6 +122,12 @@ pub(super) async fn act_on_policy(
         let text = format!("destination cannot be given with the action {name}");
         return Err(Refusal::new(StatusCode::BAD_REQUEST, text));
     }
+    if wanted.action != Kind::Lasting(LastingAction::Recover)
+        && let Some(member) = recovery_member(&request)
+    {
+        let text = format!("{member} cannot be given with the action {name}");
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, text));
+    }
     match wanted.action {
         Kind::Lasting(kind) => lasting::begin(&context, &wanted, kind, &request).await?,
         Kind::Immediate(action) => {
@@ -113,6 +137,17 @@ pub(super) async fn act_on_policy(
     }
     let msg = format!("{name} of {} accepted", wanted.policy);
     Ok(Accepted(AcceptedAction { code: "ok".to_owned(), msg, action_id: wanted.id }))
+}
+
+/// Returns a member that only the action recover has.
+fn recovery_member(request: &ActionRequest) -> Option<&'static str> {
+    let given = [
+        ("check", request.check.is_some()),
+        ("check_capacity", request.check_capacity.is_some()),
+        ("operation", request.operation.is_some()),
+        ("operation_params", request.operation_params.is_some()),
+    ];
+    given.into_iter().find(|(_, is_given)| *is_given).map(|(member, _)| member)
 }
 
 async fn act_at_once(
@@ -144,11 +179,6 @@ pub(super) enum Kind {
 
 impl Kind {
     fn from_name(name: &str) -> Result<Self, Refusal> {
-        if name == "recover" {
-            let text =
-                "the action recover is not carried out by this hub: clear the failures with the action clear";
-            return Err(Refusal::new(StatusCode::CONFLICT, text));
-        }
         let lasting = LastingAction::from_name(name).map(Self::Lasting);
         lasting.or_else(|| WorkloadAction::from_name(name).map(Self::Immediate)).ok_or_else(|| {
             let names = LastingAction::ALL.map(LastingAction::name);
@@ -551,6 +581,9 @@ pub(super) async fn get_action(
             Some(named) => vec![named],
             None => context.model().workload_units_of(&policy).map(|(id, _)| id.name().to_owned()).collect(),
         },
+        members: found.detail["members"]
+            .as_array()
+            .map(|members| members.iter().filter_map(|member| member.as_str().map(str::to_owned)).collect()),
         actor: text("actor"),
         started_at: text("startedAt")
             .and_then(|at| at.parse().ok())

@@ -1,4 +1,4 @@
-//! Actions of users that last: start, stop, restart, takeover, switch, giveback.
+//! Actions of users that last: start, stop, restart, takeover, switch, giveback, recover.
 //!
 //! The planner decides on the model whether one is possible; the transaction stores it in the workload's row, if no other one is in
 //! progress by then. Source: orchestration A6.
@@ -7,12 +7,17 @@ use std::collections::BTreeMap;
 
 use evenkeel_agbot_store::event as events;
 use evenkeel_agbot_store::workload as workloads;
+use evenkeel_domain::orchestration::MembersError;
+use evenkeel_domain::orchestration::health_policy::RecoveryAction;
 use evenkeel_ids::NodeId;
-use evenkeel_planner::engine::{ActionRefusal, RequestedAction, accept};
-use evenkeel_planner::workload::{ActionGoals, Instance, LastingAction, UserAction, WorkloadRecord};
+use evenkeel_planner::engine::{ActionRefusal, RequestedAction, RequestedRecovery, accept};
+use evenkeel_planner::workload::{
+    ActionGoals, Instance, LastingAction, PreparedAction, UserAction, WorkloadRecord,
+};
 use evenkeel_store::retry;
 use evenkeel_wire::agbot::action::ActionRequest;
 use http::StatusCode;
+use serde_json::json;
 
 use super::actions::{Changed, Wanted, failed, follow, without_tasks, write};
 use super::orchestration::{node_of, unknown_part};
@@ -35,12 +40,15 @@ pub(super) async fn begin(
     let names = request.destination.iter().flatten();
     let destinations: Vec<NodeId> = names.map(|name| node_of(policy.org(), name)).collect();
     let is_forced = request.force.unwrap_or(false);
+    let recovery = (kind == LastingAction::Recover).then(|| recovery_of(request)).transpose();
+    let recovery = recovery.map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.to_string()))?;
     let requested = RequestedAction {
         kind,
         part: wanted.part.as_deref(),
         node: node.as_ref(),
         destinations: &destinations,
         is_forced,
+        recovery: recovery.as_ref(),
     };
     if node.is_some() && matches!(kind, LastingAction::Switch | LastingAction::Giveback) {
         let text = format!("node cannot be given with the action {}", kind.name());
@@ -69,6 +77,26 @@ pub(super) async fn begin(
     }
 }
 
+/// Returns what the action recover is about.
+fn recovery_of(request: &ActionRequest) -> Result<RequestedRecovery, MembersError> {
+    let operation = match &request.operation {
+        None if request.operation_params.is_some() => {
+            let (path, rule) = ("operation_params".to_owned(), "needs operation".to_owned());
+            return Err(MembersError { path, rule });
+        }
+        None => None,
+        Some(name) => {
+            let action = RecoveryAction::read_operation(name, request.operation_params.clone())?;
+            Some(PreparedAction::from(&action))
+        }
+    };
+    Ok(RequestedRecovery {
+        examines: request.check.unwrap_or(false),
+        fills_up: request.check_capacity.unwrap_or(false),
+        operation,
+    })
+}
+
 /// Returns what an action is to reach; one that is in progress is named before any other reason to refuse it.
 fn decide(
     context: &Context,
@@ -76,7 +104,7 @@ fn decide(
     requested: &RequestedAction<'_>,
 ) -> Result<ActionGoals, ActionRefusal> {
     let model = context.model();
-    let goals = accept(&model, &wanted.policy, requested);
+    let goals = accept(&model, &wanted.policy, requested, context.now());
     let known = model.workload(&wanted.policy).and_then(|record| record.action.as_ref());
     match (known, goals) {
         (Some(other), Err(ActionRefusal::Conflict(_))) => Err(ActionRefusal::Conflict(other.conflict())),
@@ -129,7 +157,11 @@ async fn store(
                 let changed = Changed { record: Some(next), rows: action.changed_rows(&rows) };
                 write(&mut tx, &wanted.policy, &changed).await?;
                 let begun = wanted.event(kind.event_kind(), None, &wanted.text(), context);
-                events::insert_events(&mut tx, context.now(), &[wanted.accepted(context), begun]).await?;
+                let mut rows = [wanted.accepted(context), begun];
+                if let Some(members) = action.members() {
+                    rows.iter_mut().for_each(|row| row.detail["members"] = json!(members));
+                }
+                events::insert_events(&mut tx, context.now(), &rows).await?;
                 Ok(())
             }
             Err(reason) => {

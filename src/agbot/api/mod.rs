@@ -9,6 +9,7 @@ mod blocked_upgrades;
 mod blocklist;
 mod caller;
 mod explain;
+mod fence;
 pub(crate) mod health;
 mod health_evaluation;
 mod hidden;
@@ -129,6 +130,18 @@ fn administration_endpoints() -> Vec<Operation> {
         .success("the instance counts as stopped")
         .response::<ApiResponse>(404, "no such agreement")
         .response::<ApiResponse>(409, "the agreement has not ended"),
+        post(
+            "/orgs/{organization}/nodes/{node}/actions/fence-confirm",
+            "confirm_fence",
+            fence::confirm_fence,
+        )
+        .doc(
+            TAG,
+            "Records that nothing runs on a node that is down, so that its instances may start elsewhere",
+        )
+        .success("the deployment policies that may start elsewhere")
+        .response::<ApiResponse>(404, "no such node")
+        .response::<ApiResponse>(409, "the node is not down"),
         delete(CLAIMS, "free_claims", administer::free_claims)
             .doc(TAG, "Frees the claims of a group, or those that the query names")
             .success("the claims that were freed"),

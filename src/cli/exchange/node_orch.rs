@@ -33,6 +33,11 @@ pub enum NodeOrchCommand {
         /// Node to thaw
         node: String,
     },
+    /// Confirms that nothing runs any more on a node that is down and that cannot be fenced
+    Fenceconfirm {
+        /// Node that is dead
+        node: String,
+    },
 }
 
 /// What is asked of the engine for a node.
@@ -87,6 +92,7 @@ pub async fn run(command: NodeOrchCommand, context: &Context, exchange: &Exchang
         }
         NodeOrchCommand::Freeze { node } => freeze(exchange, &node, true).await,
         NodeOrchCommand::Thaw { node } => freeze(exchange, &node, false).await,
+        NodeOrchCommand::Fenceconfirm { node } => confirm_fence(context, exchange, &node).await,
     }
 }
 
@@ -132,6 +138,19 @@ async fn change(exchange: &Exchange, set: &NodeOrchSet) -> Outcome {
             Some(domain) => exchange.server.report_done(&format!("{name} of node {id}: {domain}")),
         }
     }
+    Ok(())
+}
+
+async fn confirm_fence(context: &Context, exchange: &Exchange, node: &str) -> Outcome {
+    let id = exchange.node_id(node);
+    let agbot = context.agbot(exchange)?;
+    let found = agbot.client.confirm_fence(id.org(), id.name()).await.map_err(|error| {
+        if error.is_not_found() {
+            return NODES.missing(node);
+        }
+        agbot.failed(&format!("confirming that node {id} is dead"), &error)
+    })?;
+    agbot.report_done(&found.msg);
     Ok(())
 }
 

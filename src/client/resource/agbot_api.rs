@@ -216,6 +216,11 @@ impl Client {
         self.delete(path).await
     }
 
+    /// Records that nothing runs on a node that is down.
+    pub async fn confirm_fence(&self, org: &str, node: &str) -> Result<ApiResponse, ClientError> {
+        self.post_empty(Path::org(org, &["nodes", node, "actions", "fence-confirm"])).await
+    }
+
     /// Records that the instance of an agreement that ended does not run any more.
     pub async fn confirm_stop(&self, org: &str, agreement: &str) -> Result<ApiResponse, ClientError> {
         self.post_empty(Path::org(org, &["agbot", "agreements", agreement, "confirm-stop"])).await

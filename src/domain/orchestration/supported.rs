@@ -32,19 +32,27 @@ fn unsupported_health(policy: &HealthPolicy) -> Option<MembersError> {
         Some(MembersError { path: format!("orchestration.healthPolicy.{member}"), rule })
     };
     for mode in &policy.detection.detection_modes {
-        if !matches!(mode.kind, DetectionType::NodeStatusPollUrl | DetectionType::LifecycleEvents) {
+        let is_carried_out = matches!(
+            mode.kind,
+            DetectionType::NodeStatusPolling
+                | DetectionType::NodeStatusPollUrl
+                | DetectionType::LifecycleEvents
+        );
+        if !is_carried_out {
             return broken("detection.detection_modes", format!("{} is not supported", mode.kind.word()));
         }
         if mode.options.as_ref().is_some_and(|options| options.executor == Executor::Hub) {
             return broken("detection.detection_modes", "executor hub is not supported".to_owned());
         }
     }
-    let is_known = |kind| {
-        matches!(kind, ActionKind::Recreate | ActionKind::Reboot | ActionKind::Start | ActionKind::Migrate)
-    };
-    let unknown = policy.recovery.actions.iter().find(|action| !is_known(action.kind()));
+    let unknown = policy.recovery.actions.iter().find(|action| !is_carried_out(action.kind()));
     unknown
         .and_then(|action| broken("recovery.actions", format!("{} is not supported", action.kind().word())))
+}
+
+/// Returns whether somebody carries an action out.
+pub(super) fn is_carried_out(kind: ActionKind) -> bool {
+    matches!(kind, ActionKind::Recreate | ActionKind::Reboot | ActionKind::Start | ActionKind::Migrate)
 }
 
 /// Returns a member that asks for more than holds anyway, and would have no effect.

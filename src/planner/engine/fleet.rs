@@ -7,7 +7,7 @@ use evenkeel_ids::{NodeId, PolicyId, ServiceId, ServiceKey};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::{RequestedAction, accept};
+use super::{RequestedAction, RequestedRecovery, accept};
 use crate::{
     command::Action,
     decide::decide,
@@ -162,20 +162,37 @@ impl Fleet {
 
     /// Requests an action on a policy.
     pub fn act(&mut self, name: &str, kind: LastingAction, is_forced: bool) {
-        self.request(name, &RequestedAction { kind, part: None, node: None, destinations: &[], is_forced });
+        let request =
+            RequestedAction { kind, part: None, node: None, destinations: &[], is_forced, recovery: None };
+        self.request(name, &request);
+    }
+
+    /// Requests a recovery.
+    pub fn recover(&mut self, name: &str, recovery: &RequestedRecovery) {
+        let kind = LastingAction::Recover;
+        let (destinations, recovery) = (&[], Some(recovery));
+        let request =
+            RequestedAction { kind, part: None, node: None, destinations, is_forced: false, recovery };
+        self.request(name, &request);
     }
 
     /// Requests a start on a node.
     pub fn start_on(&mut self, name: &str, on: &str) {
         let (kind, node) = (LastingAction::Start, node(on));
-        let request =
-            RequestedAction { kind, part: None, node: Some(&node), destinations: &[], is_forced: false };
+        let request = RequestedAction {
+            kind,
+            part: None,
+            node: Some(&node),
+            destinations: &[],
+            is_forced: false,
+            recovery: None,
+        };
         self.request(name, &request);
     }
 
     fn request(&mut self, name: &str, request: &RequestedAction<'_>) {
         let (kind, is_forced) = (request.kind, request.is_forced);
-        let goals = accept(&self.model, &policy(name), request).expect("the action is accepted");
+        let goals = accept(&self.model, &policy(name), request, self.now).expect("the action is accepted");
         let record = self.model.workload(&policy(name)).expect("the workload exists");
         let action = UserAction {
             id: "1".into(),

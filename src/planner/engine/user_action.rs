@@ -2,9 +2,12 @@
 //!
 //! Source: orchestration A6, A11.
 
+mod recover;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{NodeId, PolicyId};
+use jiff::Timestamp;
 
 use crate::{
     goal::{Count, Goal},
@@ -14,7 +17,8 @@ use crate::{
     reconcile::leaders_of,
     supervise::action::{Progress, UnitView, is_started, progress},
     workload::{
-        ActionEnd, ActionGoal, ActionGoals, LastingAction, SlotTasks, Task, UnitId, Workload, WorkloadRecord,
+        ActionEnd, ActionGoal, ActionGoals, LastingAction, PreparedAction, SlotTasks, Task, UnitId, Workload,
+        WorkloadRecord,
     },
 };
 
@@ -31,6 +35,22 @@ pub struct RequestedAction<'a> {
     pub destinations: &'a [NodeId],
     /// Whether the rules that a user may lift are lifted.
     pub is_forced: bool,
+    /// What is recovered, and how.
+    pub recovery: Option<&'a RequestedRecovery>,
+}
+
+/// What the action recover is about.
+///
+/// # Source
+/// Orchestration C7.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RequestedRecovery {
+    /// Whether instances that run are examined, too; without it they count as healthy.
+    pub examines: bool,
+    /// Whether instances that are missing are created afterwards.
+    pub fills_up: bool,
+    /// The action to take; none takes those of the health policy.
+    pub operation: Option<PreparedAction>,
 }
 
 /// Why an action is not accepted.
@@ -54,6 +74,7 @@ pub fn accept(
     model: &Model,
     policy: &PolicyId,
     request: &RequestedAction<'_>,
+    now: Timestamp,
 ) -> Result<ActionGoals, ActionRefusal> {
     let (Some(record), Some(workload)) = (model.workload(policy), model.workload_of(policy)) else {
         return Err(ActionRefusal::Conflict(format!("{policy} is not carried out by tasks")));
@@ -69,7 +90,7 @@ pub fn accept(
     }
     let is_any_frozen = model.instances_of(policy).values().any(|row| row.is_frozen);
     let is_held = record.is_stopped || record.is_frozen || is_any_frozen;
-    Accepting { record, workload, parts, request, is_held }.goals()
+    Accepting { model, record, workload, parts, request, is_held, now }.goals()
 }
 
 fn conflict<T>(text: String) -> Result<T, ActionRefusal> {
@@ -77,6 +98,7 @@ fn conflict<T>(text: String) -> Result<T, ActionRefusal> {
 }
 
 struct Accepting<'a> {
+    model: &'a Model,
     record: &'a WorkloadRecord,
     workload: &'a Workload,
     /// The workload units that are meant.
@@ -84,6 +106,7 @@ struct Accepting<'a> {
     request: &'a RequestedAction<'a>,
     /// Whether something is stopped or frozen.
     is_held: bool,
+    now: Timestamp,
 }
 
 impl<'a> Accepting<'a> {
@@ -101,6 +124,7 @@ impl<'a> Accepting<'a> {
             LastingAction::Switch if self.request.destinations.is_empty() => self.switch(),
             LastingAction::Switch => self.place(self.request.destinations),
             LastingAction::Giveback => self.give_back(),
+            LastingAction::Recover => self.recover(),
         }
     }
 

@@ -50,50 +50,96 @@ impl Failure {
 /// Returns whether a member is examined now: it is neither being created nor frozen, and its node is neither lost nor paused.
 pub(crate) fn is_examined(pass: &UnitPass<'_>, task: &Task) -> bool {
     let Some(node) = pass.node_of(task) else { return false };
-    task.is_live()
-        && task.running_at.is_some()
+    let is_created = task.is_live() && task.running_at.is_none();
+    !is_created
         && !pass.facts.workload.is_frozen
         && node.frozen.is_none()
         && node.availability == Availability::Active
         && !pass.is_node_lost(task)
 }
 
-/// Examines a member that is running.
+/// Examines a member that runs, or that ended and that nothing starts again.
 pub(crate) fn examine(pass: &UnitPass<'_>, policy: &HealthPolicy, task: &Task) -> Verdict {
-    let reported = pass.facts.health.get(&task.id);
-    if let Some(event) = new_event(reported, task).filter(|_| policy.has_mode(DetectionType::LifecycleEvents))
-    {
-        // An event says that something has happened now: no time has to pass first.
-        return Verdict::Failed(Failure::Event(event.clone()));
+    // The restart policy comes first where instances are polled (P15).
+    if task.state.is_ended() && task.is_wanted() {
+        return Verdict::Healthy;
     }
-    let Some(failure) = failed_check(policy, reported) else { return Verdict::Healthy };
-    let until = later(task.state_at, policy.detection.node_update_timeout);
-    if pass.now < until { Verdict::NotBefore(until) } else { Verdict::Failed(failure) }
+    let member = Member { task, reported: pass.facts.health.get(&task.id) };
+    member.examine(policy, pass.now)
 }
 
-/// Returns the life-cycle event of a failure that was not examined before.
-fn new_event<'r>(reported: Option<&'r ReportedHealth>, task: &Task) -> Option<&'r LifecycleEvent> {
-    let reported = reported.filter(|reported| reported.events > task.health.events_seen)?;
-    reported.lifecycle.as_ref().filter(|event| event.is_failure())
+/// Returns whether a member of which the model knows this is unhealthy by its policy.
+pub(crate) fn is_unhealthy_member(
+    policy: &HealthPolicy,
+    task: &Task,
+    reported: Option<&ReportedHealth>,
+    now: Timestamp,
+) -> bool {
+    let member = Member { task, reported };
+    matches!(member.examine(policy, now), Verdict::Failed(_))
 }
 
-/// Combines the modes. The state of a running task is fine, and what is not known counts as healthy.
-fn failed_check(policy: &HealthPolicy, reported: Option<&ReportedHealth>) -> Option<Failure> {
-    let of_mode = |kind: DetectionType| match kind {
-        DetectionType::NodeStatusPollUrl => {
-            let reported = reported.filter(|reported| reported.healthy == Some(false))?;
-            let message = reported.message.clone().unwrap_or_else(|| "the check failed".to_owned());
-            Some(Failure::Check { mode: kind, message })
+/// What is known of a member.
+struct Member<'a> {
+    task: &'a Task,
+    reported: Option<&'a ReportedHealth>,
+}
+
+impl Member<'_> {
+    fn examine(&self, policy: &HealthPolicy, now: Timestamp) -> Verdict {
+        let event = self.new_event().filter(|_| policy.has_mode(DetectionType::LifecycleEvents));
+        if let Some(event) = event.filter(|_| !self.task.state.is_ended()) {
+            // An event says that something has happened now: no time has to pass first.
+            return Verdict::Failed(Failure::Event(event.clone()));
         }
-        _ => None,
-    };
-    let mut failures = policy.detection.detection_modes.iter().map(|mode| of_mode(mode.kind));
-    match policy.detection.recovery_conditional {
-        RecoveryConditional::AnyFailed => failures.flatten().next(),
-        RecoveryConditional::AllFailed => {
-            let all: Option<Vec<Failure>> = failures.by_ref().collect();
-            all?.into_iter().next()
+        let Some(failure) = self.failed_check(policy) else { return Verdict::Healthy };
+        let until = later(self.task.state_at, policy.detection.node_update_timeout);
+        if now < until { Verdict::NotBefore(until) } else { Verdict::Failed(failure) }
+    }
+
+    /// Returns the life-cycle event of a failure that was not examined before.
+    fn new_event(&self) -> Option<&LifecycleEvent> {
+        let reported = self.reported.filter(|reported| reported.events > self.task.health.events_seen)?;
+        reported.lifecycle.as_ref().filter(|event| event.is_failure())
+    }
+
+    /// Combines the modes. What is not known counts as healthy.
+    fn failed_check(&self, policy: &HealthPolicy) -> Option<Failure> {
+        let of_mode = |kind: DetectionType| {
+            let message = match kind {
+                DetectionType::NodeStatusPolling => self.failed_state(),
+                DetectionType::NodeStatusPollUrl => self.failed_url(policy),
+                DetectionType::HypervisorStatusPolling
+                | DetectionType::LifecycleEvents
+                | DetectionType::LbStatusPolling
+                | DetectionType::LbStatusEvents => None,
+            };
+            Some(Failure::Check { mode: kind, message: message? })
+        };
+        let mut failures = policy.detection.detection_modes.iter().map(|mode| of_mode(mode.kind));
+        match policy.detection.recovery_conditional {
+            RecoveryConditional::AnyFailed => failures.flatten().next(),
+            RecoveryConditional::AllFailed => {
+                let all: Option<Vec<Failure>> = failures.by_ref().collect();
+                all?.into_iter().next()
+            }
         }
+    }
+
+    fn failed_state(&self) -> Option<String> {
+        let state = &self.task.state;
+        state.is_ended().then(|| format!("the instance is {}", state.name()))
+    }
+
+    fn failed_url(&self, policy: &HealthPolicy) -> Option<String> {
+        if self.task.state.is_ended() {
+            // Nothing responds any more.
+            let counts =
+                policy.poll_options().is_some_and(|options| options.poll_url_conn_error_as_unhealthy);
+            return counts.then(|| "the instance has ended".to_owned());
+        }
+        let reported = self.reported.filter(|reported| reported.healthy == Some(false))?;
+        Some(reported.message.clone().unwrap_or_else(|| "the check failed".to_owned()))
     }
 }
 

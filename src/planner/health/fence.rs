@@ -6,6 +6,7 @@
 use jiff::Timestamp;
 
 use crate::{
+    place::UnitNode,
     reconcile::UnitPass,
     report::Blocked,
     usage::later,
@@ -24,6 +25,9 @@ pub(crate) fn unfenced(pass: &UnitPass<'_>, task: &Task) -> Option<Blocked> {
     }
     let row = pass.node_of(task)?;
     let last_heartbeat = row.down_since()?;
+    if is_confirmed(row, last_heartbeat) {
+        return None;
+    }
     match fenced_at(task, last_heartbeat).filter(|_| row.is_capable) {
         Some(until) if pass.now >= until => None,
         Some(until) => Some(Blocked::FencePending { node, until }),
@@ -44,8 +48,14 @@ pub(crate) fn note(pass: &mut UnitPass<'_>, task: &Task, is_permitted: bool) {
         let others = pass.others(&task.slot, pass.facts.workload.goal.is_exclusive());
         let fenced: Vec<Task> = others.into_iter().filter(is_lost).cloned().collect();
         for one in fenced {
-            let lease = one.health.supervision.lease_secs.unwrap_or_default();
-            let text = format!("the lease of {lease} s of task {} is over", one.id);
+            let row = pass.node_of(&one);
+            let text = match row.and_then(|row| is_confirmed(row, row.down_since()?).then_some(&row.id)) {
+                Some(node) => format!("a user confirmed that {node} is dead"),
+                None => {
+                    let lease = one.health.supervision.lease_secs.unwrap_or_default();
+                    format!("the lease of {lease} s of task {} is over", one.id)
+                }
+            };
             pass.emit("fence.confirmed", Some(&one.slot), one.node.as_ref(), text);
         }
         return;
@@ -59,6 +69,11 @@ pub(crate) fn note(pass: &mut UnitPass<'_>, task: &Task, is_permitted: bool) {
         let health = TaskHealth { is_unfenced_reported: true, ..task.health.clone() };
         pass.set_health(&task.slot, &task.id, health);
     }
+}
+
+/// Returns whether a user confirmed, after the last heartbeat of a node, that nothing runs on it.
+fn is_confirmed(row: &UnitNode, last_heartbeat: Timestamp) -> bool {
+    row.fenced_at.is_some_and(|at| at >= last_heartbeat)
 }
 
 /// Returns when the agent of a task has killed its containers; none without a lease.

@@ -11,12 +11,14 @@ mod entity;
 mod evaluate;
 mod event;
 mod fence;
+mod order;
 mod records;
 mod recover;
 mod report;
 mod system;
 mod tree;
 
+pub(crate) use detect::is_unhealthy_member;
 pub(crate) use fence::{note, unfenced};
 pub(crate) use recover::follow;
 

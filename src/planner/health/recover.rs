@@ -7,21 +7,28 @@ use evenkeel_domain::orchestration::health_policy::{ActionKind, HealthPolicy};
 use evenkeel_ids::NodeId;
 use serde_json::json;
 
-use super::detect::{self, Failure, Verdict};
+use super::{
+    detect::{self, Failure, Verdict},
+    order::Order,
+};
 use crate::{
     change::{Cause, Change, Step},
+    facts::Availability,
+    place::{NodeState, UnitNode},
     reconcile::UnitPass,
     usage::later,
     workload::{
-        DesiredState, LifecycleEvent, PreparedAction, Recovery, RecoveryCommand, Slot, Supervision, Task,
-        TaskHealth,
+        DesiredState, EndedOrder, LifecycleEvent, PreparedAction, Recovery, RecoveryCommand, Slot,
+        Supervision, Task, TaskHealth,
     },
 };
 
 /// Follows the health of the members of a slot.
 pub(crate) fn follow(pass: &mut UnitPass<'_>, slot: &Slot) {
     let workload = pass.facts.workload;
-    if workload.health.is_none() && pass.tasks(slot).wanted().all(|task| task.health.is_empty()) {
+    let order = Order::of(pass, slot);
+    let is_unsupervised = workload.health.is_none() && order.is_none();
+    if is_unsupervised && pass.tasks(slot).iter().all(|task| task.health.is_empty()) {
         return;
     }
     let wanted: Vec<Task> = pass.tasks(slot).wanted().cloned().collect();
@@ -33,20 +40,54 @@ pub(crate) fn follow(pass: &mut UnitPass<'_>, slot: &Slot) {
         let health = TaskHealth { supervision: supervision.clone(), ..task.health.clone() };
         pass.set_health(slot, &task.id, health);
     }
-    let Some(policy) = workload.health.as_ref().filter(|policy| policy.enabled) else { return };
-    let Some(task) = pass.tasks(slot).wanted().next().cloned() else { return };
+    carry_over(pass, slot);
+    if let Some(order) = order.filter(|order| !order.has_begun(pass, slot)) {
+        return order.begin(pass, slot);
+    }
+    let Some(task) = member(pass, slot) else { return };
+    let is_ordered = task.health.recovery.as_ref().is_some_and(|recovery| recovery.order.is_some());
+    let without_checks = HealthPolicy::without_checks();
+    let policy = workload.health.as_ref().or(is_ordered.then_some(&without_checks));
+    let Some(policy) = policy.filter(|policy| policy.enabled || is_ordered) else { return };
+    // An update or a user replaces instances; what they report meanwhile is no failure (C10).
+    let is_suspended = pass.update.is_rolling() || pass.action_goal.is_some();
     let verdict = match detect::is_examined(pass, &task) {
-        // An update replaces instances; what they report meanwhile is no failure (C10).
-        _ if pass.update.is_rolling() || pass.action_goal.is_some() => Verdict::Healthy,
-        false => Verdict::Healthy,
-        true => detect::examine(pass, policy, &task),
+        true if !is_suspended => detect::examine(pass, policy, &task),
+        _ => Verdict::Healthy,
     };
     let task = see_events(pass, slot, task);
     match (task.health.recovery.clone(), verdict) {
+        (Some(recovery), _) if is_suspended && !is_ordered => {
+            if detect::is_seen_healthy(pass, policy, &task) {
+                end(pass, &task, &recovery);
+            }
+        }
         (Some(recovery), verdict) => go_on(pass, policy, &task, *recovery, verdict),
         (None, Verdict::Failed(failure)) => begin(pass, policy, &task, failure),
         (None, Verdict::NotBefore(until)) => pass.wake(until),
         (None, Verdict::Healthy) => {}
+    }
+}
+
+/// Returns the task of a slot that is the member: the one that is wanted, or the one that ended and that nothing starts again.
+pub(super) fn member(pass: &UnitPass<'_>, slot: &Slot) -> Option<Task> {
+    let tasks = pass.tasks(slot);
+    let given_up =
+        || tasks.newest().filter(|task| task.desired != DesiredState::Remove && task.ended_by_itself());
+    tasks.wanted().next().or_else(given_up).cloned()
+}
+
+/// Lets the task that took the place of a member in recovery go on with the recovery.
+fn carry_over(pass: &mut UnitPass<'_>, slot: &Slot) {
+    let Some(task) = member(pass, slot).filter(|task| task.health.recovery.is_none()) else { return };
+    let older = pass.tasks(slot).iter().find(|one| one.health.recovery.is_some());
+    let Some(older) = older.filter(|one| one.generation < task.generation).cloned() else { return };
+    let recovery =
+        older.health.recovery.clone().map(|recovery| Box::new(Recovery { command: None, ..*recovery }));
+    pass.set_health(slot, &older.id, TaskHealth { recovery: None, ..older.health.clone() });
+    // An update gives the slot another version, which has not failed yet.
+    if !task.cause.is_update() {
+        pass.set_health(slot, &task.id, TaskHealth { recovery, ..task.health.clone() });
     }
 }
 
@@ -90,10 +131,15 @@ fn begin(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, failure: F
         command: None,
         is_recreated: false,
         failed_until: None,
+        order: None,
     };
-    let data = hints(&recovery);
-    pass.emit_with("health.recover", Some(&task.slot), task.node.as_ref(), reason, Some(data));
+    announce_recovery(pass, task, &recovery);
     act(pass, policy, task, recovery);
+}
+
+pub(super) fn announce_recovery(pass: &mut UnitPass<'_>, task: &Task, recovery: &Recovery) {
+    let (reason, data) = (recovery.reason.clone(), hints(recovery));
+    pass.emit_with("health.recover", Some(&task.slot), task.node.as_ref(), reason, Some(data));
 }
 
 /// Returns the hints of a recovery: those of the event, and the first action.
@@ -161,11 +207,17 @@ fn end(pass: &mut UnitPass<'_>, task: &Task, recovery: &Recovery) {
     let data = json!({"recreated": recovery.is_recreated, "operation": name});
     pass.emit_with("health.recovered", Some(&task.slot), task.node.as_ref(), text, Some(data));
     let health = TaskHealth { recovery: None, ..task.health.clone() };
-    pass.set_health(&task.slot, &task.id, health);
+    pass.set_health(&task.slot, &task.id, with_order_ended(health, recovery, None));
+}
+
+/// Returns the health of a task after the end of a recovery, as the user who ordered it will read it.
+fn with_order_ended(health: TaskHealth, recovery: &Recovery, failure: Option<String>) -> TaskHealth {
+    let ended = recovery.order.clone().map(|id| EndedOrder { id, failure });
+    TaskHealth { ended_order: ended.or(health.ended_order.clone()), ..health }
 }
 
 /// Carries out the next action that is possible, or records that all have failed.
-fn act(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, mut recovery: Recovery) {
+pub(super) fn act(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, mut recovery: Recovery) {
     while let Some(action) = recovery.action().cloned() {
         let outcome = match action.kind {
             kind if kind.is_in_place() => command(pass, task, &mut recovery, &action),
@@ -182,7 +234,11 @@ fn act(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, mut recovery
     let text = format!("recovery failed: {}", recovery.reason);
     pass.emit("health.recovery-failed", Some(&task.slot), task.node.as_ref(), text);
     pass.wake(until);
-    let health = TaskHealth { recovery: Some(Box::new(recovery)), ..task.health.clone() };
+    let health = with_order_ended(task.health.clone(), &recovery, Some("no action helped".to_owned()));
+    recovery.order = None;
+    // Without a policy nobody would try again.
+    let is_kept = pass.facts.workload.health.is_some();
+    let health = TaskHealth { recovery: is_kept.then(|| Box::new(recovery)), ..health };
     pass.set_health(&task.slot, &task.id, health);
 }
 
@@ -218,6 +274,15 @@ fn command(
     Ok(())
 }
 
+/// Returns whether the instance may be created again on its node (P2).
+fn may_stay(pass: &UnitPass<'_>, task: &Task) -> bool {
+    let is_startable = |row: &UnitNode| {
+        row.is_member && row.state == NodeState::Ready && row.availability == Availability::Active
+    };
+    let is_free = pass.node_of(task).is_some_and(is_startable) && pass.block_of(task).is_none();
+    is_free || pass.facts.workload.goal.is_per_node()
+}
+
 /// Ends the task and creates another one, which goes on with the recovery; waits while a gate blocks that.
 fn replace(
     pass: &mut UnitPass<'_>,
@@ -226,12 +291,13 @@ fn replace(
     kind: ActionKind,
 ) -> Result<(), String> {
     let Some(node) = task.node.clone() else { return Err("the task has no node".to_owned()) };
-    let target: NodeId = match kind {
+    let target: Option<NodeId> = match kind {
         ActionKind::Migrate => {
-            let found = pass.candidate(Some(&node));
-            found.filter(|found| *found != node).ok_or_else(|| "no other node can take it".to_owned())?
+            let found = pass.candidate(Some(&node)).filter(|found| *found != node);
+            Some(found.ok_or_else(|| "no other node can take it".to_owned())?)
         }
-        ActionKind::Recreate => node.clone(),
+        ActionKind::Recreate if may_stay(pass, task) => Some(node.clone()),
+        ActionKind::Recreate => None,
         _ => return Err("the hub does not know the action".to_owned()),
     };
     let change = Change::Stop { node: node.clone() };
@@ -247,8 +313,10 @@ fn replace(
     pass.set_health(&task.slot, &task.id, TaskHealth { recovery: None, ..task.health.clone() });
     pass.raise(&task.slot, &task.id, DesiredState::Shutdown);
     let spec = pass.spec_of_replacement(task);
-    let id = pass.create(&task.slot, spec, Cause::Health, Some(&target));
-    pass.stay_apart(&task.slot, &target, Cause::Health);
+    let id = pass.create(&task.slot, spec, Cause::Health, target.as_ref());
+    if let Some(target) = &target {
+        pass.stay_apart(&task.slot, target, Cause::Health);
+    }
     recovery.is_recreated = true;
     recovery.action_since = Some(pass.now);
     recovery.command = None;

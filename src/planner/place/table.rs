@@ -103,6 +103,8 @@ pub struct UnitNode {
     pub group: Option<GroupId>,
     /// When a user last cleared its failures: earlier restarts do not count.
     pub cleared_at: Option<Timestamp>,
+    /// When a user confirmed that nothing of the workload runs on it any more.
+    pub fenced_at: Option<Timestamp>,
     /// When the workload last started on it.
     pub last_start_at: Option<Timestamp>,
     /// Instances of all workloads on it.
@@ -135,6 +137,7 @@ impl UnitNode {
             is_capable: true,
             group: None,
             cleared_at: None,
+            fenced_at: None,
             last_start_at: None,
             instance_count: 0,
             statistics: None,

@@ -115,7 +115,7 @@ impl UnitPass<'_> {
     }
 
     /// Returns why the node of a task gets no start of it, before or by this decision.
-    pub(super) fn block_of(&self, task: &Task) -> Option<&Blocked> {
+    pub(crate) fn block_of(&self, task: &Task) -> Option<&Blocked> {
         // What is known of nodes is known for the current version.
         let node = task.node.as_ref().filter(|_| task.spec == self.versions.current)?;
         let row = || self.facts.table.find(node)?.blocklisted.as_deref();

@@ -436,7 +436,7 @@ impl<'a> UnitPass<'a> {
 
     /// Returns whether a user's action starts instances.
     pub fn is_started_by_user(&self) -> bool {
-        self.action_goal == Some(&ActionGoal::Started)
+        self.action_goal.is_some_and(ActionGoal::starts_missing)
     }
 
     /// Returns why a task starts. What holds back automatic starts does not hold back a user who wants the instances to run.

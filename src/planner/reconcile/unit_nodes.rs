@@ -86,6 +86,7 @@ pub fn unit_node(
         is_capable: record.facts.is_capable,
         group: record.group().map(|group| GroupId::new(id.org(), group)),
         cleared_at: row.cleared_at,
+        fenced_at: row.fenced_at,
         last_start_at: row.last_start_at,
         instance_count: u32::try_from(model.live_on(id).count()).unwrap_or(u32::MAX),
         statistics: model.current_statistics(id, now),

@@ -31,14 +31,14 @@ pub(crate) fn plan(pass: &mut UnitPass<'_>) {
         return;
     }
     let has_failed = note_failures(pass, action, goal);
-    if has_failed && *goal != ActionGoal::Started {
+    if has_failed && !goal.starts_missing() {
         return;
     }
     pass.action_goal = Some(goal);
     let cause = Cause::User { force: action.is_forced };
     match goal {
-        // The count of instances does the rest.
-        ActionGoal::Started | ActionGoal::Stopped => {}
+        // The count of instances and the recovery of members do the rest.
+        ActionGoal::Started | ActionGoal::Stopped | ActionGoal::Recovered { .. } => {}
         ActionGoal::StartedOn { node } => start_on(pass, node, cause),
         ActionGoal::StoppedOn { node } => stop_others(pass, |one| one.node.as_ref() == Some(node), cause),
         ActionGoal::Restarted { .. } => restart_next(pass, action, goal, cause),
@@ -99,7 +99,7 @@ fn note_failures(pass: &mut UnitPass<'_>, action: &UserAction, goal: &ActionGoal
         let Some(node) = task.node.clone() else { continue };
         let is_restart = matches!(goal, ActionGoal::Restarted { .. });
         if is_of_action(&task, action) && task.is_wanted() && !is_restart {
-            let may_have_run = *goal == ActionGoal::Started;
+            let may_have_run = goal.starts_missing();
             let is_over = task.state.is_ended() && !(may_have_run && task.running_at.is_some());
             let is_late = is_late(pass, &task, workload.update.start_timeout_secs);
             if is_over || is_late {
@@ -133,7 +133,10 @@ fn stops(goal: &ActionGoal, node: &NodeId) -> bool {
         ActionGoal::Stopped => true,
         ActionGoal::StoppedOn { node: one } => one == node,
         ActionGoal::Placed { nodes, .. } => !nodes.contains(node),
-        ActionGoal::Started | ActionGoal::StartedOn { .. } | ActionGoal::Restarted { .. } => false,
+        ActionGoal::Started
+        | ActionGoal::StartedOn { .. }
+        | ActionGoal::Restarted { .. }
+        | ActionGoal::Recovered { .. } => false,
     }
 }
 

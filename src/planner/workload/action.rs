@@ -270,10 +270,15 @@ impl Instance {
                 ActionGoal::Placed { is_pinned: false, .. } => next.pinned = None,
                 // It stays so, so that nothing starts there by itself.
                 ActionGoal::StoppedOn { node: one } if one == node => next.is_frozen = true,
+                // What failed there is tried again.
+                ActionGoal::Recovered { nodes, .. } if nodes.contains(node) => next.failed = None,
                 _ => {}
             }
             // The stop is tried again.
-            if !matches!(goal, ActionGoal::Started | ActionGoal::StartedOn { .. }) {
+            if !matches!(
+                goal,
+                ActionGoal::Started | ActionGoal::StartedOn { .. } | ActionGoal::Recovered { .. }
+            ) {
                 next.failed = next.failed.filter(|failed| !failed.is_of_stop);
             }
         }

@@ -141,6 +141,9 @@ pub struct TaskHealth {
     pub events_seen: u64,
     /// Number of commands so far.
     pub commands: u64,
+    /// The last recovery that a user ordered and that is over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_order: Option<EndedOrder>,
     /// Whether it was reported that an instance cannot be fenced for which the task waits.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_unfenced_reported: bool,
@@ -152,10 +155,30 @@ impl TaskHealth {
         *self == Self::default()
     }
 
+    /// Returns whether the recovery that an action of a user ordered is over.
+    pub fn is_over(&self, order: &str) -> bool {
+        self.ended_order.as_ref().is_some_and(|ended| ended.id == order)
+    }
+
+    /// Returns whether the recovery that an action of a user ordered has begun.
+    pub fn has_begun(&self, order: &str) -> bool {
+        let is_open = self.recovery.as_ref().is_some_and(|one| one.order.as_deref() == Some(order));
+        is_open || self.is_over(order)
+    }
+
     /// Returns the command that the node carries out or has carried out last.
     pub fn command(&self) -> Option<&RecoveryCommand> {
         self.recovery.as_ref()?.command.as_ref()
     }
+}
+
+/// A recovery that a user ordered and that is over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndedOrder {
+    /// The user's action.
+    pub id: String,
+    /// Why it failed; none when the instance was recovered.
+    pub failure: Option<String>,
 }
 
 /// A recovery of a member.
@@ -179,6 +202,9 @@ pub struct Recovery {
     pub is_recreated: bool,
     /// When it may begin again, after all actions failed.
     pub failed_until: Option<Timestamp>,
+    /// The action of the user who ordered it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<String>,
 }
 
 /// An action of a recovery.

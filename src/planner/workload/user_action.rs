@@ -9,7 +9,7 @@ use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::Part;
+use super::{Part, PreparedAction, Slot};
 
 /// An action that lasts until its goal is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,12 +26,14 @@ pub enum LastingAction {
     Switch,
     /// Run the instances on the leaders.
     Giveback,
+    /// Recover instances that have failed.
+    Recover,
 }
 
 impl LastingAction {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Start, Self::Stop, Self::Restart, Self::Takeover, Self::Switch, Self::Giveback];
+    pub const ALL: [Self; 7] =
+        [Self::Start, Self::Stop, Self::Restart, Self::Takeover, Self::Switch, Self::Giveback, Self::Recover];
 
     /// Reads the name of an action in a route.
     pub fn from_name(name: &str) -> Option<Self> {
@@ -47,6 +49,7 @@ impl LastingAction {
             Self::Takeover => "takeover",
             Self::Switch => "switch",
             Self::Giveback => "giveback",
+            Self::Recover => "recover",
         }
     }
 
@@ -57,6 +60,7 @@ impl LastingAction {
             Self::Stop => "workload.stop",
             Self::Restart => "workload.restart",
             Self::Takeover | Self::Switch | Self::Giveback => "workload.move",
+            Self::Recover => "workload.recover",
         }
     }
 }
@@ -116,6 +120,17 @@ pub enum ActionGoal {
         /// Whether the user chose them: they are not left for a violated placement expression.
         is_pinned: bool,
     },
+    /// The instances of these slots have been recovered.
+    Recovered {
+        /// The slots.
+        slots: BTreeSet<Slot>,
+        /// The nodes of their instances, for the result.
+        nodes: BTreeSet<NodeId>,
+        /// The actions to take; none takes those of the health policy.
+        operation: Option<PreparedAction>,
+        /// Whether instances that are missing are created afterwards, as a start by a user would.
+        fills_up: bool,
+    },
 }
 
 impl ActionGoal {
@@ -136,8 +151,15 @@ impl ActionGoal {
                 vec![node]
             }
             Self::Placed { nodes, .. } => nodes.iter().collect(),
-            Self::Started | Self::Stopped | Self::Restarted { node: None } => Vec::new(),
+            Self::Started | Self::Stopped | Self::Restarted { node: None } | Self::Recovered { .. } => {
+                Vec::new()
+            }
         }
+    }
+
+    /// Returns whether instances that are missing are started as a user's start does it.
+    pub fn starts_missing(&self) -> bool {
+        matches!(self, Self::Started | Self::Recovered { fills_up: true, .. })
     }
 
     /// Returns whether it names a node as a destination.
@@ -155,6 +177,17 @@ impl UserAction {
     pub fn goal_of(&self, part: &Part) -> Option<&ActionGoal> {
         let is_meant = |one: &Option<Part>| one.as_ref().is_none_or(|one| one == part);
         self.goals.iter().find(|(one, _)| is_meant(one)).map(|(_, goal)| goal)
+    }
+
+    /// Returns the nodes whose instances are recovered; none for other actions.
+    pub fn members(&self) -> Option<Vec<&NodeId>> {
+        (self.name == LastingAction::Recover.name()).then(|| {
+            let nodes = self.goals.iter().filter_map(|(_, goal)| match goal {
+                ActionGoal::Recovered { nodes, .. } => Some(nodes),
+                _ => None,
+            });
+            nodes.flatten().collect()
+        })
     }
 
     /// Returns why no other action may begin.
@@ -177,6 +210,7 @@ impl UserAction {
             Some(ActionGoal::Started | ActionGoal::StartedOn { .. }) | None => "started".to_owned(),
             Some(ActionGoal::Stopped | ActionGoal::StoppedOn { .. }) => "stopped".to_owned(),
             Some(ActionGoal::Restarted { .. }) => "restarted".to_owned(),
+            Some(ActionGoal::Recovered { .. }) => "recovered".to_owned(),
         }
     }
 }

@@ -21,6 +21,19 @@ pub struct ActionRequest {
     /// Whether the rules that a user may lift are lifted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub force: Option<bool>,
+    /// Whether the action `recover` examines instances that run by the health policy, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<bool>,
+    /// Whether the action `recover` creates instances that are missing, and removes surplus ones, afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check_capacity: Option<bool>,
+    /// The action that recovers, instead of those of the health policy: for instance `REBOOT`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<String>,
+    /// Parameters of the operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Object)]
+    pub operation_params: Option<serde_json::Value>,
 }
 
 /// An action that was accepted.
@@ -55,6 +68,9 @@ pub struct ActionState {
     #[serde(rename = "units")]
     #[schema(required = true)]
     pub workload_units: Vec<String>,
+    /// The nodes whose instances are recovered; only of the action `recover`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub members: Option<Vec<String>>,
     /// The user who requested it.
     pub actor: Option<String>,
     /// When it was requested.

@@ -378,6 +378,53 @@ async fn next_action_follows_when_the_first_one_does_not_help() {
     assert_eq!(hub.stop().await, 0);
 }
 
+/// C7-S1, C7-S2: a user recovers what has failed and nothing else.
+#[tokio::test]
+async fn user_recovers_the_instances_that_have_failed() {
+    let scratch = Scratch::new();
+    let hub = hub(&scratch).await;
+    let fleet = Fleet::start(&scratch, &hub, 3).await;
+    fleet.publish(&hub, "1.0.0").await;
+    let orchestration = json!({"mode": "replicated", "replicas": 3, "restart": {"condition": "none"}});
+    want(&fleet, &hub, "1.0.0", orchestration).await;
+    runs(&fleet, "1.0.0", 3).await;
+    for node in ["edge-1", "edge-2", "edge-3"] {
+        running_task(&hub, node).await;
+    }
+    let recover = async |body: Value| {
+        let (status, accepted) = hub.call("POST", &format!("{EVERYWHERE}/actions/recover"), Some(body)).await;
+        assert_eq!(status, 202, "{accepted}");
+        let path = format!("{EVERYWHERE}/actions/{}", accepted["actionId"].as_str().unwrap_or_default());
+        eventually("the action is done", || async {
+            let (_, found) = hub.call("GET", &path, None).await;
+            (found["state"] == "done").then_some(found)
+        })
+        .await
+    };
+    let nothing = recover(json!({"check": true})).await;
+    assert_eq!(nothing["members"], json!([]), "{nothing}");
+
+    let before = fleet.processes();
+    kill_process(before["edge-1"]);
+    kill_process(before["edge-2"]);
+    eventually("the hub knows that they have failed", || async {
+        let (_, found) = hub.call("GET", &format!("{EVERYWHERE}/events?kind=task.failed"), None).await;
+        found["events"].as_array().is_some_and(|events| events.len() == 2).then_some(())
+    })
+    .await;
+    let done = recover(json!({})).await;
+    assert_eq!(done["members"], json!(["o/edge-1", "o/edge-2"]), "{done}");
+    runs(&fleet, "1.0.0", 3).await;
+    assert_eq!(fleet.processes()["edge-3"], before["edge-3"]);
+    assert_eq!(events(&hub, "health.recovered").await.len(), 2);
+    let body = json!({"operation": "REPAIR"});
+    let (status, refused) = hub.call("POST", &format!("{EVERYWHERE}/actions/recover"), Some(body)).await;
+    assert_eq!(status, 400, "{refused}");
+    assert!(refused["msg"].as_str().is_some_and(|text| text.starts_with("operation must be")), "{refused}");
+    drop(fleet);
+    assert_eq!(hub.stop().await, 0);
+}
+
 /// C8-S1: an agent that has lost the hub kills what it runs at the end of the lease, and only then does the other node start it.
 #[tokio::test]
 async fn other_node_takes_over_only_after_the_agent_without_hub_has_killed_its_instance() {

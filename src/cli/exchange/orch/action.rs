@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 use evenkeel_wire::agbot::action::{ActionRequest, ActionState};
 use evenkeel_wire::agbot::orchestration::{StatusQuery, UpdateProgress, WorkloadStatus};
+use serde_json::json;
 
 use super::status::update_text;
 use crate::context::{Context, Exchange, Watch};
@@ -67,6 +68,25 @@ pub struct Giveback {
     policy: String,
     #[command(flatten)]
     how: Move,
+}
+
+/// The recovery of instances.
+#[derive(Debug, Args)]
+pub struct Recover {
+    #[command(flatten)]
+    chosen: Chosen,
+    /// Examines instances that run by the health policy, too; without it only those that do not run are recovered
+    #[arg(long)]
+    check: bool,
+    /// Creates instances that are missing afterwards, and removes surplus ones
+    #[arg(long)]
+    check_capacity: bool,
+    /// The action to take instead of those of the health policy, for instance REBOOT
+    #[arg(long, value_name = "ACTION")]
+    operation: Option<String>,
+    /// How the operation REBOOT stops what runs: SOFT or HARD
+    #[arg(long = "type", value_name = "TYPE", requires = "operation")]
+    reboot: Option<String>,
 }
 
 /// How instances are moved.
@@ -155,6 +175,22 @@ pub async fn switch(context: &Context, exchange: &Exchange, wanted: &Switch) -> 
 pub async fn give_back(context: &Context, exchange: &Exchange, wanted: &Giveback) -> Outcome {
     let named = (wanted.policy.as_str(), "giveback");
     move_instances(context, exchange, named, wanted.how.request(), &wanted.how.wait).await
+}
+
+/// Recovers instances that have failed.
+///
+/// # Errors
+/// As [`run`].
+pub async fn recover(context: &Context, exchange: &Exchange, wanted: &Recover) -> Outcome {
+    let request = ActionRequest {
+        check: wanted.check.then_some(true),
+        check_capacity: wanted.check_capacity.then_some(true),
+        operation: wanted.operation.clone(),
+        operation_params: wanted.reboot.as_ref().map(|text| json!({"type": text})),
+        ..wanted.chosen.request()
+    };
+    let named = (wanted.chosen.policy.as_str(), "recover");
+    move_instances(context, exchange, named, request, &wanted.chosen.wait).await
 }
 
 /// Gives the action in progress up.

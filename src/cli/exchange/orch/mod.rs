@@ -60,6 +60,8 @@ pub enum OrchCommand {
     Switch(action::Switch),
     /// Moves the instances to the nodes on which they belong
     Giveback(action::Giveback),
+    /// Recovers instances that have failed
+    Recover(action::Recover),
     /// Gives the action in progress up; what it has begun to start or stop is finished
     Abort {
         /// Deployment policy
@@ -150,6 +152,7 @@ pub async fn run(command: OrchCommand, context: &Context, exchange: &Exchange) -
         OrchCommand::Takeover(wanted) => action::take_over(context, exchange, &wanted).await,
         OrchCommand::Switch(wanted) => action::switch(context, exchange, &wanted).await,
         OrchCommand::Giveback(wanted) => action::give_back(context, exchange, &wanted).await,
+        OrchCommand::Recover(wanted) => action::recover(context, exchange, &wanted).await,
         OrchCommand::Abort { policy } => action::abort(context, exchange, &policy).await,
         OrchCommand::Freeze(chosen) => action::run(context, exchange, "freeze", &chosen).await,
         OrchCommand::Thaw(chosen) => action::run(context, exchange, "thaw", &chosen).await,

@@ -284,6 +284,32 @@ impl RecoveryAction {
 }
 
 impl HealthPolicy {
+    /// Returns what holds for a user's recovery of a target without a policy: nothing but the states is known, and instances are created again.
+    ///
+    /// # Source
+    /// Orchestration C7.
+    #[must_use]
+    pub fn without_checks() -> Self {
+        let mode = DetectionMode { kind: DetectionType::NodeStatusPolling, options: None };
+        Self {
+            version: "1.2",
+            enabled: true,
+            detection: Detection {
+                interval: 60,
+                node_update_timeout: 300,
+                recovery_conditional: RecoveryConditional::AnyFailed,
+                detection_modes: vec![mode],
+            },
+            recovery: Recovery {
+                actions: vec![RecoveryAction::new(ActionKind::Recreate)],
+                fencing: Vec::new(),
+                node_delete_timeout: 20,
+                node_force_recreate: false,
+                action_timeout: 300,
+            },
+        }
+    }
+
     /// Returns the options of a mode that polls a URL.
     #[must_use]
     pub fn poll_options(&self) -> Option<&PollOptions> {

@@ -9,6 +9,7 @@ use super::{
     PollOptions, PollUrl, Recovery, RecoveryAction, RecoveryConditional, WorkflowType,
 };
 use crate::orchestration::object::{Members, MembersError, Object};
+use crate::orchestration::supported::is_carried_out;
 
 /// Longest time that a member may name, in seconds.
 const MAX_SECONDS: u64 = 604_800;
@@ -95,6 +96,28 @@ impl HealthPolicy {
         let recovery =
             read_recovery(recovery, detection.node_update_timeout, target, &format!("{path}.recovery"))?;
         Ok(Self { version: "1.2", enabled, detection, recovery })
+    }
+}
+
+impl RecoveryAction {
+    /// Reads the action that a user chose for a recovery, with its parameters.
+    ///
+    /// # Errors
+    /// The member `operation` or `operation_params` that breaks a rule.
+    pub fn read_operation(name: &str, params: Option<Value>) -> Read<Self> {
+        let given = params.filter(|params| !params.is_null()).unwrap_or_else(|| Value::Object(Map::new()));
+        let document = serde_json::json!({"name": name, "params": given});
+        let action = open(String::new(), document, &ACTION)?;
+        let renamed = |error: MembersError| MembersError {
+            path: error.path.replacen("name", "operation", 1).replacen("params", "operation_params", 1),
+            ..error
+        };
+        let action = read_action(action, Target::Workload).map_err(renamed)?;
+        let is_carried_out = is_carried_out(action.kind());
+        is_carried_out.then_some(action).ok_or_else(|| MembersError {
+            path: "operation".to_owned(),
+            rule: format!("{name} is not supported"),
+        })
     }
 }
 

@@ -9,6 +9,7 @@ use crate::{
     goal::StartMode,
     place::{NodeState, NodeTable, UnitNode, Verdict},
     report::FrozenLevel,
+    settings::PlannerSettings,
     supervise::UpdateState,
     workload::{DesiredState, NodeOrder, Slot, SpecVersion, TaskState, by_slot},
 };
@@ -75,7 +76,8 @@ impl Fixture {
         let part = Candidate { id: &self.id, unit: &unit, workload: &self.workload };
         let (record, workload) = (&self.record, &self.workload);
         let is_held = record.is_stopped || record.is_frozen;
-        Accepting { record, workload, parts: vec![part], request, is_held }.goals()
+        let model = &Model::new(PlannerSettings::default());
+        Accepting { model, record, workload, parts: vec![part], request, is_held, now: at(600) }.goals()
     }
 
     fn act(&self, kind: LastingAction, to: &[&str]) -> Result<ActionGoals, ActionRefusal> {
@@ -92,7 +94,14 @@ impl Fixture {
         let is_switch = kind == LastingAction::Switch;
         let named = nodes.first().filter(|_| !is_switch);
         let destinations = if is_switch { nodes.as_slice() } else { &[] };
-        self.request(&RequestedAction { kind, part: None, node: named, destinations, is_forced })
+        self.request(&RequestedAction {
+            kind,
+            part: None,
+            node: named,
+            destinations,
+            is_forced,
+            recovery: None,
+        })
     }
 
     fn refused(&self, kind: LastingAction, to: &[&str]) -> String {
@@ -209,4 +218,30 @@ fn a3_s6_policy_without_a_ranking_starts_only_on_named_nodes() {
     fixture.workload.placement.order = NodeOrder::Unranked;
     assert!(fixture.refused(LastingAction::Start, &[]).contains("name the node"));
     assert!(fixture.act(LastingAction::Start, &["n2"]).is_ok());
+}
+
+fn recover(fixture: &Fixture, recovery: &RequestedRecovery) -> ActionGoals {
+    let (kind, destinations) = (LastingAction::Recover, &[]);
+    let request = RequestedAction {
+        kind,
+        part: None,
+        node: None,
+        destinations,
+        is_forced: false,
+        recovery: Some(recovery),
+    };
+    fixture.request(&request).expect("it is accepted")
+}
+
+/// C7-S2, C7-S4: healthy members are left alone, and missing ones are a goal only when that is wanted.
+#[test]
+fn c7_s2_c7_s4_recovery_of_healthy_members_has_nothing_to_do() {
+    let fixture = Fixture::new(Goal::replicated(3), &["n1", "n2"]);
+    let checked = RequestedRecovery { examines: true, ..RequestedRecovery::default() };
+    assert_eq!(recover(&fixture, &checked), ActionGoals::new());
+    let filled = RequestedRecovery { fills_up: true, ..checked };
+    let goals = recover(&fixture, &filled);
+    assert!(
+        matches!(&goals[..], [(_, ActionGoal::Recovered { slots, fills_up: true, .. })] if slots.is_empty())
+    );
 }

@@ -8,7 +8,9 @@ use super::simulated::*;
 use crate::{
     goal::{Goal, StartMode},
     report::Blocked,
-    workload::{EndedCommand, LifecycleEvent, NodeOrder},
+    workload::{
+        ActionGoal, EndedCommand, LifecycleEvent, NodeOrder, PreparedAction, Slot, TaskHealth, UserAction,
+    },
 };
 
 const UPDATE_TIMEOUT: u64 = 20;
@@ -189,6 +191,106 @@ fn c10_s2_update_suspends_recovery() {
     assert_eq!(count(&world, "health.recover"), 1);
 }
 
+fn status_and_url(conditional: &str) -> HealthPolicy {
+    let options = json!({"poll_url": "http://{nodename}/h", "poll_url_healthy_response": "ok"});
+    let modes =
+        json!([{"type": "NODE_STATUS_POLLING"}, {"type": "NODE_STATUS_POLL_URL", "options": options}]);
+    policy(json!({"detection_modes": modes, "recovery_conditional": conditional}), json!({}))
+}
+
+/// C3-S2: with ALL_FAILED the state must have failed, too.
+#[test]
+fn c3_s2_one_failed_mode_is_enough_only_with_any_failed() {
+    for (conditional, expected) in [("ALL_FAILED", 0), ("ANY_FAILED", 1)] {
+        let (mut world, task) = running(status_and_url(conditional));
+        unhealthy(&mut world, &task);
+        world.run(5);
+        assert_eq!(count(&world, "health.recover"), expected, "{conditional}");
+    }
+}
+
+/// C3, P15: the state is failed when the restart policy has given the instance up.
+#[test]
+fn instance_that_is_not_started_again_is_recreated_when_its_state_is_polled() {
+    let (mut world, task) = running(policy(json!({"type": "NODE_STATUS_POLLING"}), json!({})));
+    world
+        .edit(|workload| workload.restart.condition = evenkeel_domain::orchestration::RestartCondition::None);
+    world.fail(&task, 1);
+    world.run(UPDATE_TIMEOUT - 5);
+    assert_eq!((count(&world, "health.recover"), world.running().len()), (0, 0), "it has just changed");
+    world.run_until(20, |world| world.running().len() == 1);
+    world.run(1);
+    assert_eq!((count(&world, "health.recover"), count(&world, "health.recovered")), (1, 1));
+}
+
+/// Three instances, of which two have failed, and a user who orders a recovery.
+fn ordered(operation: Option<PreparedAction>, is_url: bool) -> (World, Vec<TaskId>) {
+    let mut world = World::new(Goal::replicated(3), 3);
+    world.edit(|workload| {
+        workload.restart.condition = evenkeel_domain::orchestration::RestartCondition::None;
+        workload.health = is_url.then(|| url(json!({})));
+    });
+    world.run(UPDATE_TIMEOUT + 5);
+    let tasks: Vec<TaskId> = world.running().iter().map(|task| task.id.clone()).collect();
+    let slots = world.tasks.values().map(|task| task.slot.clone()).collect::<Vec<_>>();
+    if is_url {
+        tasks.iter().for_each(|task| healthy(&mut world, task));
+    } else {
+        world.fail_slot(1, 1);
+        world.fail_slot(2, 1);
+    }
+    world.run(2);
+    let slots = slots.into_iter().filter(|slot| *slot != Slot::Number(3)).collect();
+    let goal = ActionGoal::Recovered { slots, nodes: Default::default(), operation, fills_up: false };
+    let action = UserAction {
+        id: "7".into(),
+        name: "recover".into(),
+        actor: "o/ann".into(),
+        unit_name: None,
+        accepted_at: world.now(),
+        is_forced: false,
+        goals: vec![(None, goal)],
+    };
+    world.edit(|workload| workload.action = Some(action));
+    (world, tasks)
+}
+
+/// C7-S1: what runs is left alone.
+#[test]
+fn c7_s1_two_failed_instances_are_recovered_and_the_third_is_untouched() {
+    let (mut world, _) = ordered(None, false);
+    let kept = world.running()[0].id.clone();
+    assert_eq!(world.running().len(), 1, "nothing starts the others again");
+    world.run_until(10, |world| world.running().len() == 3);
+    world.run(3);
+    assert_eq!((count(&world, "health.recover"), count(&world, "health.recovered")), (2, 2));
+    assert!(world.running().iter().any(|task| task.id == kept));
+    let is_over = |health: &TaskHealth| health.is_over("7");
+    assert_eq!(world.running().iter().filter(|task| is_over(&task.health)).count(), 2);
+}
+
+/// C7-S3: the operation replaces the actions of the policy for this time.
+#[test]
+fn c7_s3_operation_of_the_user_is_carried_out_instead_of_the_policy() {
+    let operation = PreparedAction {
+        kind: evenkeel_domain::orchestration::health_policy::ActionKind::Reboot,
+        hard: false,
+    };
+    let (mut world, tasks) = ordered(Some(operation), true);
+    world.run(1);
+    let slot_of = |world: &World, task: &TaskId| world.tasks[task].slot.clone();
+    for task in
+        tasks.iter().filter(|task| slot_of(&world, task) != Slot::Number(3)).cloned().collect::<Vec<_>>()
+    {
+        assert_eq!(command_done(&mut world, &task, true), "REBOOT");
+    }
+    world.run(2);
+    assert_eq!(count(&world, "health.recovered"), 2);
+    let now: Vec<TaskId> = world.running().iter().map(|task| task.id.clone()).collect();
+    assert_eq!(now, tasks, "nothing was created again");
+    assert_eq!(world.workload.health, Some(url(json!({}))), "the policy is unchanged");
+}
+
 fn failover(is_fencing: bool) -> World {
     let mut world = World::new(Goal::failover(StartMode::BestAvailable, 0), 2);
     let recovery = if is_fencing { json!({"fencing": ["COMPUTE"]}) } else { json!({}) };
@@ -231,4 +333,9 @@ fn c8_s3_failover_stays_away_when_the_node_cannot_be_fenced() {
     assert_eq!(count(&world, "fence.failed"), 1, "it is reported once");
     let is_reason = |blocked: &Blocked| matches!(blocked, Blocked::FenceFailed { .. });
     assert!(world.last.blocked.iter().any(|(_, blocked)| is_reason(blocked)));
+
+    let now = world.now();
+    world.change_node("n1", |node| node.fenced_at = Some(now));
+    let passed = world.run_until(20, |world| world.running_nodes().contains(&"n2"));
+    assert!(passed <= 5, "{passed} s after a user said that the node is dead");
 }

@@ -2,6 +2,8 @@
 //!
 //! Source: orchestration A6 (rules 2 to 6).
 
+use std::collections::BTreeSet;
+
 use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 
@@ -9,7 +11,7 @@ use super::{ending_text, is_of_action};
 use crate::{
     place::{Elimination, NodeTable, UnitNode},
     usage::later,
-    workload::{ActionGoal, DesiredState, Task, UserAction, Workload},
+    workload::{ActionGoal, DesiredState, Slot, Task, UserAction, Workload},
 };
 
 /// What a workload unit has.
@@ -110,6 +112,10 @@ pub(crate) fn progress(
         ActionGoal::Stopped => view.failed_stop(|_| true),
         ActionGoal::StoppedOn { node } => view.failed_stop(|task| is_on(task, node)),
         ActionGoal::Restarted { .. } => failed_restart(view, action),
+        ActionGoal::Recovered { slots, fills_up, .. } => {
+            let recovery = failed_recovery(view, action, slots);
+            recovery.or_else(|| fills_up.then(|| every_candidate_failed(view)).flatten())
+        }
         ActionGoal::Placed { nodes, .. } => {
             let is_elsewhere = |task: &Task| !nodes.iter().any(|node| is_on(task, node));
             let stop = if action.is_forced { None } else { view.failed_stop(is_elsewhere) };
@@ -130,6 +136,9 @@ pub(crate) fn progress(
                     || is_of_action(task, action) && task.is_live() && !task.is_running()
             };
             !view.tasks.iter().any(is_left)
+        }
+        ActionGoal::Recovered { slots, fills_up, .. } => {
+            slots.iter().all(|slot| is_recovered(view, action, slot)) && (!fills_up || is_started(view))
         }
         ActionGoal::Placed { nodes, .. } => {
             let is_elsewhere = |task: &Task| !nodes.iter().any(|node| is_on(task, node));
@@ -165,6 +174,26 @@ fn deadline(action: &UserAction, goal: &ActionGoal, view: &UnitView<'_>) -> Opti
         ActionGoal::Restarted { .. } => since.map(|since| later(since, secs)),
         _ => None,
     }
+}
+
+/// Returns whether the recovery of a slot is over. A slot that is removed needs none.
+fn is_recovered(view: &UnitView<'_>, action: &UserAction, slot: &Slot) -> bool {
+    let is_left = |task: &&&Task| task.slot == *slot && task.desired != DesiredState::Remove;
+    let mut left = view.tasks.iter().filter(is_left).peekable();
+    left.peek().is_none() || left.any(|task| task.health.is_over(&action.id))
+}
+
+/// Returns why the recovery of one of the slots failed, when all of them are over.
+fn failed_recovery(view: &UnitView<'_>, action: &UserAction, slots: &BTreeSet<Slot>) -> Option<String> {
+    if !slots.iter().all(|slot| is_recovered(view, action, slot)) {
+        return None;
+    }
+    let of_slots = view.tasks.iter().filter(|task| slots.contains(&task.slot));
+    of_slots.filter(|task| task.health.is_over(&action.id)).find_map(|task| {
+        let failure = task.health.ended_order.as_ref()?.failure.as_ref()?;
+        let place = task.node.as_ref().map_or_else(|| format!("slot {}", task.slot), ToString::to_string);
+        Some(format!("the instance on {place} was not recovered: {failure}"))
+    })
 }
 
 /// Returns whether everything runs that is wanted.
