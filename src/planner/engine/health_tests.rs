@@ -4,7 +4,10 @@ use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use super::fleet::{Fleet, node, policy};
+use super::{
+    RequestedRecovery,
+    fleet::{Fleet, node, policy},
+};
 use crate::{
     facts::Availability,
     goal::Avail,
@@ -258,4 +261,25 @@ fn d11_s3_blocked_update_is_reported_and_becomes_an_error() {
     fleet.run(3);
     assert!(fleet.has_event("update.unblocked"));
     assert_eq!(reported(&fleet, &workload(), "UpgradeBlocked"), Some(HealthState::Ok));
+}
+
+/// C7-S4: instances that nothing creates by itself are created when the user wants the count to be right.
+#[test]
+fn c7_s4_missing_slot_is_created_when_the_capacity_is_checked() {
+    let mut fleet = Fleet::new(&["n1", "n2", "n3"]);
+    let document = json!({"mode": "flex", "orchestrate": "no", "flex": {"min": 1, "max": 3, "target": 3}});
+    fleet.put_policy("w", document);
+    for name in ["n1", "n2"] {
+        fleet.start_on("w", name);
+        fleet.run(10);
+    }
+    assert_eq!(fleet.running("w"), "n1 n2");
+    let checked = RequestedRecovery { examines: true, ..RequestedRecovery::default() };
+    fleet.recover("w", &checked);
+    fleet.run(10);
+    assert_eq!(fleet.running("w"), "n1 n2", "nothing has failed");
+    fleet.recover("w", &RequestedRecovery { fills_up: true, ..checked });
+    fleet.run_until(30, |fleet| fleet.running("w") == "n1 n2 n3");
+    fleet.run(5);
+    assert!(fleet.model.workload(&policy("w")).is_some_and(|record| record.action.is_none()), "it is over");
 }

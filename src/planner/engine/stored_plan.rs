@@ -229,6 +229,7 @@ fn instances(
             },
             cleared_at: row.cleared_at,
             last_start_at: row.last_start_at,
+            fenced_at: row.fenced_at,
         })
         .unwrap_or_default()
     };
