@@ -3,6 +3,7 @@
 //!
 //! Source: seed 004, "Agbot APIs"; agbot 3.3 and 4.1; orchestration E5.5.
 
+mod action_request;
 mod actions;
 mod administer;
 mod blocked_upgrades;

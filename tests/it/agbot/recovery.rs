@@ -21,7 +21,7 @@ use crate::support::wait::must;
 use crate::support::{Hub, Scratch, eventually};
 
 const EVERYWHERE: &str = "/orgs/o/business/policies/everywhere";
-/// What a healthy instance answers.
+/// The response of a healthy instance.
 const GOOD: &str = "all good";
 
 /// Events of a kind about the policy, oldest first.
@@ -80,8 +80,8 @@ pub(super) fn url_policy(url: &str, more: Value, recovery: Value) -> Value {
     })
 }
 
-/// What the status page answers, request by request.
-type Answers = Box<dyn FnMut(&str) -> String + Send>;
+/// The responses of the status page, request by request.
+type Responses = Box<dyn FnMut(&str) -> String + Send>;
 
 /// A page at which instances say whether they are well.
 pub(super) struct StatusPage {
@@ -90,13 +90,13 @@ pub(super) struct StatusPage {
 }
 
 struct Shared {
-    answers: Answers,
+    responses: Responses,
     requests: Vec<(Instant, String)>,
 }
 
 impl StatusPage {
-    pub(super) async fn start(answers: impl FnMut(&str) -> String + Send + 'static) -> StatusPage {
-        let shared = Arc::new(Mutex::new(Shared { answers: Box::new(answers), requests: Vec::new() }));
+    pub(super) async fn start(responses: impl FnMut(&str) -> String + Send + 'static) -> StatusPage {
+        let shared = Arc::new(Mutex::new(Shared { responses: Box::new(responses), requests: Vec::new() }));
         let listener = must(TcpListener::bind("127.0.0.1:0").await, "a port");
         let address = must(listener.local_addr(), "an address");
         let router =
@@ -105,12 +105,12 @@ impl StatusPage {
         StatusPage { url: format!("http://{address}/{{nodename}}"), shared }
     }
 
-    pub(super) fn set(&self, answers: impl FnMut(&str) -> String + Send + 'static) {
+    pub(super) fn set(&self, responses: impl FnMut(&str) -> String + Send + 'static) {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        (shared.answers, shared.requests) = (Box::new(answers), Vec::new());
+        (shared.responses, shared.requests) = (Box::new(responses), Vec::new());
     }
 
-    /// When the page was asked, and what it answered, since the answers were set.
+    /// When the page was asked, and what it responded, since the responses were set.
     pub(super) fn requests(&self) -> Vec<(Instant, String)> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner).requests.clone()
     }
@@ -118,9 +118,9 @@ impl StatusPage {
 
 async fn page(State(shared): State<Arc<Mutex<Shared>>>, Path(node): Path<String>) -> String {
     let mut shared = shared.lock().unwrap_or_else(PoisonError::into_inner);
-    let answer = (shared.answers)(&node);
-    shared.requests.push((Instant::now(), answer.clone()));
-    answer
+    let response = (shared.responses)(&node);
+    shared.requests.push((Instant::now(), response.clone()));
+    response
 }
 
 /// A path between agents and hub that can be cut.
@@ -227,9 +227,9 @@ async fn event_of_a_workload_without_a_health_policy_is_only_stored() {
     assert_eq!(hub.stop().await, 0);
 }
 
-/// C4-S1, C4-S2: an instance that gives the right answer at last is healthy; one that never does is created again.
+/// C4-S1, C4-S2: an instance that gives the right response at last is healthy; one that never does is created again.
 #[tokio::test]
-async fn instance_that_gives_the_wrong_answer_is_recreated_when_all_attempts_failed() {
+async fn instance_that_gives_the_wrong_response_is_recreated_when_all_attempts_failed() {
     let scratch = Scratch::new();
     let hub = hub(&scratch).await;
     let fleet = Fleet::start(&scratch, &hub, 1).await;
@@ -251,7 +251,7 @@ async fn instance_that_gives_the_wrong_answer_is_recreated_when_all_attempts_fai
     })
     .await;
     let requests = page.requests();
-    let last = requests.iter().position(|(_, answer)| answer == GOOD).expect("it was healthy");
+    let last = requests.iter().position(|(_, response)| response == GOOD).expect("it was healthy");
     assert_eq!(last, 3, "{requests:?}");
     assert!(requests[last].0 - requests[0].0 >= Duration::from_secs(6), "{requests:?}");
     assert_eq!(events(&hub, "health.check-failed").await, Vec::<Value>::new());
@@ -421,6 +421,50 @@ async fn user_recovers_the_instances_that_have_failed() {
     let (status, refused) = hub.call("POST", &format!("{EVERYWHERE}/actions/recover"), Some(body)).await;
     assert_eq!(status, 400, "{refused}");
     assert!(refused["msg"].as_str().is_some_and(|text| text.starts_with("operation must be")), "{refused}");
+    drop(fleet);
+    assert_eq!(hub.stop().await, 0);
+}
+
+/// C10-S2, C10-S5: an update that goes on after a crash of the hub is no failure, and what fails after it is recovered.
+#[tokio::test]
+async fn recovery_rests_during_an_update_also_over_a_crash_of_the_hub() {
+    let scratch = Scratch::new();
+    let address = crate::support::free_address();
+    let options = ["--listen", &address, "--upgrade-grace-secs", "1"];
+    let mut hub = Hub::start(&scratch, &options).await;
+    let fleet = Fleet::start(&scratch, &hub, 2).await;
+    fleet.publish(&hub, "1.0.0").await;
+    fleet.publish(&hub, "2.0.0").await;
+    let mut orchestration = replicated(&events_policy());
+    orchestration["replicas"] = json!(2);
+    orchestration["update"] = json!({"parallelism": 1, "monitorSeconds": 3});
+    want(&fleet, &hub, "1.0.0", orchestration.clone()).await;
+    runs(&fleet, "1.0.0", 2).await;
+    running_task(&hub, "edge-1").await;
+    running_task(&hub, "edge-2").await;
+
+    want(&fleet, &hub, "2.0.0", orchestration).await;
+    eventually("the update has begun", || async {
+        fleet.versions().values().any(|version| version == "2.0.0").then_some(())
+    })
+    .await;
+    hub.program.kill().await;
+    let hub = Hub::start(&scratch, &options).await;
+    eventually("the update ends", || async {
+        let (_, found) = hub.call("GET", &format!("{EVERYWHERE}/orchestration"), None).await;
+        (found["update"]["state"] == "completed").then_some(())
+    })
+    .await;
+    assert!(fleet.all_run("2.0.0"), "{:?}", fleet.versions());
+    assert_eq!(events(&hub, "health.recover").await, Vec::<Value>::new());
+
+    let killed = fleet.processes()["edge-1"];
+    kill_process(killed);
+    recorded(&hub, "health.recovered").await;
+    eventually("it runs again", || async {
+        fleet.processes().get("edge-1").is_some_and(|process| *process != killed).then_some(())
+    })
+    .await;
     drop(fleet);
     assert_eq!(hub.stop().await, 0);
 }

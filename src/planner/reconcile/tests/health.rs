@@ -191,6 +191,32 @@ fn c10_s2_update_suspends_recovery() {
     assert_eq!(count(&world, "health.recover"), 1);
 }
 
+/// C10-S3: more instances suspend nothing.
+#[test]
+fn c10_s3_growth_does_not_suspend_recovery() {
+    let (mut world, task) = running(events(json!({})));
+    world.edit(|workload| workload.goal = Goal::replicated(2));
+    event(&mut world, &task, "SHUTDOWN");
+    world.run(1);
+    assert_eq!(count(&world, "health.recover"), 1);
+}
+
+/// C10-S4: what the engine does by itself suspends nothing.
+#[test]
+fn c10_s4_replacement_of_a_failed_task_does_not_suspend_recovery() {
+    let mut world = World::new(Goal::replicated(2), 3);
+    world.edit(|workload| workload.health = Some(events(json!({}))));
+    world.run(UPDATE_TIMEOUT + 5);
+    let task =
+        world.running().into_iter().find(|task| task.slot == Slot::Number(2)).map(|task| task.id.clone());
+    let task = task.expect("two instances run");
+    world.fail_slot(1, 1);
+    event(&mut world, &task, "SHUTDOWN");
+    world.run(1);
+    assert_eq!(count(&world, "health.recover"), 1);
+    assert!(world.running().len() < 2, "the other instance is being replaced");
+}
+
 fn status_and_url(conditional: &str) -> HealthPolicy {
     let options = json!({"poll_url": "http://{nodename}/h", "poll_url_healthy_response": "ok"});
     let modes =
