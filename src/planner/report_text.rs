@@ -36,9 +36,6 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         Blocked::NodeAway { monitor_state, since } => write_away(*monitor_state, since, out),
         Blocked::NodePaused => out.write_str("the node is paused; nothing is placed or updated on it"),
         Blocked::NodeDraining => out.write_str("the node is being drained"),
-        Blocked::NoCandidate { group } => {
-            write!(out, "no other member of {group} can take over the instance now")
-        }
         Blocked::WrongArch { wanted, actual } => {
             write!(out, "the policy wants architecture {wanted}, the node is {actual}")
         }
@@ -89,6 +86,7 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         Blocked::AgentTurn { node, until } => write_agent_turn(node, until, out),
         Blocked::ClaimReleased { why } => write!(out, "the claim was released: {why}"),
         Blocked::Frozen { .. }
+        | Blocked::NoCandidate { .. }
         | Blocked::IncompatibleVersions { .. }
         | Blocked::Blocklisted { .. }
         | Blocked::DomainOrder { .. }
@@ -128,6 +126,9 @@ fn write_step_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::R
             FrozenLevel::Workload => "the workload is frozen",
             FrozenLevel::Node => "the node is frozen",
         }),
+        Blocked::NoCandidate { group } => {
+            write!(out, "no other member of {group} can take over the instance now")
+        }
         Blocked::Blocklisted { service, version, until, failure } => {
             let until = format!("{until:.0}");
             write!(

@@ -198,7 +198,7 @@ pub struct DomainRules {
 }
 
 impl DomainRules {
-    fn priority(&self, kind: Constraint) -> Priority {
+    fn priority(self, kind: Constraint) -> Priority {
         if self.is_distribution_required { Priority::Hard } else { self.priorities.of_constraint(kind) }
     }
 }

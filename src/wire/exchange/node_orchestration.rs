@@ -166,6 +166,7 @@ pub struct PatchNodeOrchestration {
     pub upgrade_domain: Option<String>,
 }
 
+#[expect(clippy::ref_option, reason = "serde passes the member like this")]
 fn text_or_null<S: Serializer>(text: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
     text.as_ref().filter(|text| !text.is_empty()).serialize(serializer)
 }
