@@ -4,7 +4,7 @@
 //! Source: orchestration C5, C6, C10.
 
 use evenkeel_domain::orchestration::health_policy::{ActionKind, HealthPolicy};
-use evenkeel_ids::NodeId;
+use evenkeel_ids::{NodeId, TaskId};
 use serde_json::json;
 
 use super::{
@@ -183,13 +183,32 @@ fn go_on(
         return end(pass, task, &recovery);
     }
     let until = later(since, policy.recovery.action_timeout);
+    let deletion = open_deletion(pass, task).filter(|_| !policy.recovery.node_force_recreate);
+    let deleted_by = later(since, policy.recovery.node_delete_timeout);
+    if open_deletion(pass, task).is_some() {
+        pass.wake(deleted_by);
+    }
     let why = match ended {
         Some(ended) if !ended.is_ok => ended.message.clone().unwrap_or_else(|| "the node failed".to_owned()),
+        _ if deletion.is_some() && pass.now >= deleted_by => {
+            let secs = policy.recovery.node_delete_timeout;
+            format!("the old instance was not seen stopped within {secs} s")
+        }
         _ if pass.now >= until => format!("not healthy after {} s", policy.recovery.action_timeout),
         _ => return pass.wake(until),
     };
     fail_action(pass, task, &mut recovery, &why);
     act(pass, policy, task, recovery);
+}
+
+/// Returns the task that has to stop before one that took its place starts.
+///
+/// # Source
+/// Orchestration C6.
+fn open_deletion(pass: &UnitPass<'_>, task: &Task) -> Option<TaskId> {
+    let older = pass.tasks(&task.slot).iter().filter(|one| one.generation < task.generation);
+    let mut open = older.filter(|one| !one.is_wanted() && !one.is_stopped() && !pass.is_node_lost(one));
+    open.next().filter(|_| task.desired == DesiredState::Ready).map(|one| one.id.clone())
 }
 
 fn fail_action(pass: &mut UnitPass<'_>, task: &Task, recovery: &mut Recovery, why: &str) {

@@ -138,13 +138,27 @@ impl UnitPass<'_> {
             return is_second.then_some(Blocked::InstanceElsewhere { node });
         }
         let since = task.desired_at.unwrap_or(task.created_at);
-        let until = later(since, self.facts.settings.old_task_timeout_secs);
+        let until = later(since, self.stop_timeout_secs(slot));
         let is_over = !is_exclusive && self.now >= until;
         if is_over || self.is_node_lost(task) {
             return None;
         }
         let agreement = task.agreement.clone().filter(|_| is_exclusive);
         Some(Blocked::TaskStopping { task: task.id.clone(), node, since, agreement })
+    }
+
+    /// Returns how long the task that starts in a slot waits for a stop that is not confirmed.
+    ///
+    /// # Source
+    /// Orchestration C2 (`node_delete_timeout`, `node_force_recreate`).
+    fn stop_timeout_secs(&self, slot: &Slot) -> u64 {
+        let longest = self.facts.settings.old_task_timeout_secs;
+        let policy = self.facts.workload.health.as_ref().map(|policy| &policy.recovery);
+        let forced = policy.filter(|recovery| recovery.node_force_recreate);
+        let task = self.tasks(slot).wanted().next();
+        let is_recreated =
+            task.and_then(|task| task.health.recovery.as_ref()).is_some_and(|recovery| recovery.is_recreated);
+        forced.filter(|_| is_recreated).map_or(longest, |recovery| recovery.node_delete_timeout.min(longest))
     }
 
     /// Returns the settings of the update, or of the rollback.

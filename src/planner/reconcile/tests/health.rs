@@ -191,6 +191,24 @@ fn c10_s2_update_suspends_recovery() {
     assert_eq!(count(&world, "health.recover"), 1);
 }
 
+/// C6-S4: a deletion that is not confirmed in time fails the action, unless the policy forces the new instance.
+#[test]
+fn c6_s4_unconfirmed_deletion_fails_the_action_unless_the_policy_forces_it() {
+    for is_forced in [false, true] {
+        let recovery =
+            json!({"node_delete_timeout": 20, "node_force_recreate": is_forced, "action_timeout": 60});
+        let (mut world, task) = running(url(recovery));
+        let node = world.running()[0].node.clone().expect("it has a node");
+        world.stuck.insert(node);
+        unhealthy(&mut world, &task);
+        world.run(18);
+        assert_eq!((world.running().len(), count(&world, "health.action-failed")), (0, 0), "it has time");
+        world.run(6);
+        let is_failed = count(&world, "health.action-failed") == 1;
+        assert_eq!((world.running().len(), is_failed), if is_forced { (1, false) } else { (0, true) });
+    }
+}
+
 /// C10-S3: more instances suspend nothing.
 #[test]
 fn c10_s3_growth_does_not_suspend_recovery() {
