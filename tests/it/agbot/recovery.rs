@@ -521,3 +521,46 @@ async fn other_node_takes_over_only_after_the_agent_without_hub_has_killed_its_i
     drop(fleet);
     assert_eq!(hub.stop().await, 0);
 }
+
+/// C8-S3: an administrator says that a node is dead, and the other one does not wait for the lease.
+#[tokio::test]
+async fn node_that_an_administrator_confirms_as_dead_is_taken_over_at_once() {
+    let scratch = Scratch::new();
+    let hub = hub(&scratch).await;
+    let mut fleet = Fleet::start(&scratch, &hub, 2).await;
+    fleet.publish(&hub, "1.0.0").await;
+    let orchestration = json!({
+        "mode": "failover", "orchestrate": "ha", "placement": {"nodesOrder": ["edge-1", "edge-2"]},
+        "timers": {"readyPeriodSeconds": 0},
+        "healthPolicy": {"detection": {"type": "LIFECYCLE_EVENTS"}, "recovery": {"fencing": ["COMPUTE"]}},
+    });
+    let confirm = async |node: &str| {
+        hub.call("POST", &format!("/orgs/o/nodes/{node}/actions/fence-confirm"), None).await
+    };
+    let began = Instant::now();
+    tokio::select! {
+        () = super::failover::send_heartbeats(&hub) => {}
+        () = async {
+            want(&fleet, &hub, "1.0.0", orchestration).await;
+            assert!(runs(&fleet, "1.0.0", 1).await.contains("edge-1"));
+            running_task(&hub, "edge-1").await;
+            assert_eq!(confirm("edge-1").await.0, 409, "its agent is alive");
+            assert_eq!(confirm("none").await.0, 404);
+            fleet.agent(0).kill().await;
+            kill_process(fleet.processes()["edge-1"]);
+            let (_, body) = eventually("the node is down", || async {
+                Some(confirm("edge-1").await).filter(|(status, _)| *status == 200)
+            })
+            .await;
+            assert!(body["msg"].as_str().is_some_and(|text| text.contains("o/everywhere")), "{body}");
+            eventually("the other node takes over", || async {
+                fleet.versions().contains_key("edge-2").then_some(())
+            })
+            .await;
+        } => {}
+    }
+    assert!(began.elapsed() < Duration::from_secs(60), "the lease would have lasted longer");
+    assert_eq!(recorded(&hub, "fence.confirmed-by-user").await.len(), 1);
+    drop(fleet);
+    assert_eq!(hub.stop().await, 0);
+}
