@@ -87,7 +87,7 @@ pub(super) mod right {
     /// To report about the node in the path: the node, administrators of its organization and root.
     pub(in crate::api) enum NodeReport {}
 
-    /// To report about the instance of a policy on a node: the node, and whoever may act on the policy.
+    /// To report about the instance of a policy on a node: the node, and users who may act on the policy.
     pub(in crate::api) enum InstanceReport {}
 
     /// To read the health of the agbot: everyone, also without credentials.

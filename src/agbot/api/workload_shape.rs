@@ -244,7 +244,7 @@ impl Shape<'_> {
             evaluated_at: time(self.now),
             requested: found.requested,
             placed: found.placed,
-            relaxed: Vec::new(),
+            relaxed: found.relaxed.iter().map(|constraint| constraint.name().to_owned()).collect(),
             candidates: self.nodes(&found.candidates),
             candidate_count: found.candidate_count,
             sequence,

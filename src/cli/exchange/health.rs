@@ -85,7 +85,7 @@ pub struct ReportArguments {
     /// More, in words
     #[arg(long, value_name = "TEXT")]
     description: Option<String>,
-    /// Seconds for which the report holds [default: for ever]
+    /// Seconds for which the report holds [default: it does not expire]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     ttl: Option<u64>,
     /// Let the event disappear when it expires; otherwise it then counts as an error

@@ -25,6 +25,7 @@ const MAX_SECONDS: u64 = 604_800;
 const MAX_INSTANCES: u64 = 100_000;
 /// Most nodes, groups or references in a list.
 const MAX_NAMES: usize = 1_000;
+
 const ROOT: Members = Members {
     known: &[
         "version",

@@ -247,6 +247,10 @@ fn d5_s2_soft_domains_are_packed_with_a_warning_and_without_one_when_they_are_of
     };
     let fleet = start(json!({}));
     assert!(fleet.reported(&unit(), UPGRADE_PACKING).is_some());
+    let unit_id = Fleet::unit_id("w");
+    let question = Question { part: &unit_id, node: None, is_complete: false, now: fleet.now };
+    let explained = explain_part(&fleet.model, question).expect("the workload unit exists");
+    assert_eq!(explained.relaxed, [Constraint::UpgradeDomain]);
     let fleet = start(json!({"UpgradeDomain": -1}));
     assert!(fleet.reported(&unit(), UPGRADE_PACKING).is_none());
 }

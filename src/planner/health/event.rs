@@ -11,7 +11,7 @@ use crate::{stable_hash::stable_hash, usage::later};
 /// The newest report of a source about a property.
 ///
 /// # Shape
-/// An organization may have a hundred thousand: descriptions are read from the database by whoever shows them.
+/// An organization may have a hundred thousand: descriptions are read from the database when they are shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HealthEvent {
     /// Who says so.

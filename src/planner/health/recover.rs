@@ -1,6 +1,6 @@
 //! Recovers failed members: one action after the other, one recovery at a time for each member.
 //!
-//! The state of a recovery is stored with the task, so that whoever takes the workload unit over goes on with it.
+//! The state of a recovery is stored with the task, so that the agbot that takes the workload unit over goes on with it.
 //! Source: orchestration C5, C6, C10.
 
 use evenkeel_domain::orchestration::health_policy::{ActionKind, HealthPolicy};

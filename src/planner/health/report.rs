@@ -80,7 +80,7 @@ pub struct HealthReport {
     pub state: HealthState,
     /// Its number; none lets the hub number it.
     pub sequence: Option<i64>,
-    /// How long it holds; none for ever.
+    /// How long it holds; none: it does not expire.
     pub ttl_secs: Option<u64>,
     /// Whether it disappears when it expires; otherwise it then counts as an error.
     pub is_removed_when_expired: bool,

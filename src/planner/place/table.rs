@@ -387,6 +387,13 @@ impl NodeTable {
         all.filter(|(_, nodes)| !nodes.is_empty()).collect()
     }
 
+    /// Returns the constraints that are not hard and that an instance on a node violates, its domains included.
+    pub fn relaxed_on(&self, number: u32) -> impl Iterator<Item = Constraint> {
+        let packing = self.packing(number, None).map(|packing| packing.kind);
+        let packing = packing.filter(|kind| !self.priorities().is_hard(*kind));
+        self.violations(number).relaxed().chain(packing)
+    }
+
     /// Returns the order of sacrifice of a node, apart from domains: smaller is better.
     pub(crate) fn weight(&self, number: u32) -> Weight {
         self.violations(number).weight()

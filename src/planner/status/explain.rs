@@ -2,7 +2,7 @@
 //!
 //! Source: orchestration D3.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use evenkeel_ids::{NodeId, PolicyId};
@@ -66,6 +66,8 @@ pub struct PartExplanation {
     pub sequence: Vec<ExplainedConstraint>,
     /// The nodes that have an instance, or would get one.
     pub chosen: Vec<NodeId>,
+    /// Constraints that are not hard and that an instance violates, or would violate, on its node.
+    pub relaxed: Vec<Constraint>,
     /// Whether waiting may help; none when everything is placed.
     pub cause: Option<UnplacedCause>,
     /// What that means, in words.
@@ -145,7 +147,11 @@ impl<'a> Explainer<'a> {
             let _ =
                 write!(summary, "; {} given up: the restart policy allows no further restart", self.given_up);
         }
+        let of_new = placement.iter().flat_map(|placement| &placement.violations);
+        let of_live = self.live.iter().flat_map(|number| self.table.relaxed_on(*number));
+        let relaxed: BTreeSet<Constraint> = of_new.flat_map(|one| one.relaxed()).chain(of_live).collect();
         let whole = PartExplanation {
+            relaxed: relaxed.into_iter().collect(),
             spec_version: Some(self.workload.versions.current.number),
             requested,
             placed,
@@ -366,6 +372,7 @@ fn explain_pairs(model: &Model, question: Question<'_>) -> Option<PartExplanatio
         pair: last.filter(|_| question.node.is_some()),
         sequence,
         chosen,
+        relaxed: Vec::new(),
         cause: None,
     })
 }

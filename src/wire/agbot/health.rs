@@ -21,7 +21,7 @@ pub struct HealthReport {
     /// Grows with each report of the source about the property; without it the hub numbers the report. May be a number, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sequence_number: Option<String>,
-    /// How long the report holds; without it for ever.
+    /// How long the report holds; without it, it does not expire.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub ttl_seconds: Option<u64>,

@@ -44,7 +44,7 @@ const WHOLE: &[(&[&str], &str)] = &[
 ];
 
 /// Identifiers of the standard library and of third-party crates.
-const FOREIGN: [&str; 15] = [
+const FOREIGN: [&str; 16] = [
     "Copy",
     "floor",
     "copy",
@@ -54,6 +54,7 @@ const FOREIGN: [&str; 15] = [
     "copy_from_slice",
     "copy_in_raw",
     "copy_out_raw",
+    "front",
     "pop_front",
     "push_front",
     "front_mut",

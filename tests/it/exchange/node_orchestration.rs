@@ -151,10 +151,7 @@ async fn what_cannot_be_honoured_is_refused_by_name_and_changes_nothing() {
         (json!({"availability": "drain", "frozen": "yes"}), "frozen must be true or false"),
         (json!({"availability": "drain", "faultDomain": "rack2"}), "faultDomain must be fd: followed by"),
         (json!({"availability": "drain", "faultDomain": "fd:"}), "faultDomain must be fd: followed by"),
-        (
-            json!({"availability": "drain", "faultDomain": "/a".repeat(1_000_000)}),
-            "must not be longer than 512",
-        ),
+        (json!({"availability": "drain", "faultDomain": "/a".repeat(300)}), "must not be longer than 512"),
         (json!({"availability": "drain", "upgradeDomain": "a b"}), "upgradeDomain must be 1 to 64 letters"),
         (
             json!({"availability": "drain", "capacities": {"memoryMb": -1}}),
