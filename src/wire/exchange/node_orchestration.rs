@@ -324,7 +324,8 @@ mod tests {
         assert_eq!(change(json!({"availability": "drain"})), Ok(drain.clone()));
         assert_eq!(serde_json::to_value(drain).unwrap(), json!({"availability": "drain"}));
         for value in [json!({}), json!({"frozen": null})] {
-            assert_eq!(change(value), Err("availability or frozen or capacities must be given".to_owned()));
+            let expected = "availability or frozen, capacities, faultDomain or upgradeDomain must be given";
+            assert_eq!(change(value), Err(expected.to_owned()));
         }
         let frozen: NodeOrchestration =
             serde_json::from_value(json!({"availability": "active", "frozen": true})).unwrap();
