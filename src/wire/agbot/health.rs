@@ -10,10 +10,10 @@ use utoipa::{IntoParams, ToSchema};
 #[serde(rename_all = "camelCase", default)]
 pub struct HealthReport {
     /// Who says so, up to 256 characters; names that begin with `System.` are the engine's.
-    #[schema(required = true, min_length = 1, max_length = 256)]
+    #[schema(required = true, max_length = 256)]
     pub source_id: String,
     /// About what, up to 256 characters.
-    #[schema(required = true, min_length = 1, max_length = 256)]
+    #[schema(required = true, max_length = 256)]
     pub property: String,
     /// `Ok`, `Warning` or `Error`.
     #[schema(required = true)]
@@ -96,9 +96,10 @@ pub struct HealthEvaluation {
 
 /// A reason that an entity is not `Ok`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", rename_all_fields = "camelCase", tag = "kind")]
+#[serde(rename_all = "camelCase", tag = "kind")]
 pub enum UnhealthyEvaluation {
     /// An event of it.
+    #[serde(rename_all = "camelCase")]
     Event {
         /// Who reported.
         source_id: String,
@@ -110,6 +111,7 @@ pub enum UnhealthyEvaluation {
         consider_warning_as_error: bool,
     },
     /// What it holds.
+    #[serde(rename_all = "camelCase")]
     Children {
         /// The kind of what it holds.
         entity: String,
