@@ -185,7 +185,13 @@ fn is_unstorable(name: &str) -> bool {
 }
 
 fn unavailable(error: &evenkeel_client::ClientError) -> Refusal {
-    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+    match error {
+        // A name that the exchange does not accept is wrong here, too.
+        evenkeel_client::ClientError::Status { status: 400, msg, .. } => {
+            Refusal::new(StatusCode::BAD_REQUEST, msg.clone())
+        }
+        error => Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+    }
 }
 
 /// Waits until the model knows an entity that the exchange has.

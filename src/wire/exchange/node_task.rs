@@ -77,6 +77,7 @@ response! {
         fencing: i64,
         /// What the agent does to supervise the task.
         #[serde(skip_serializing_if = "TaskSupervision::is_empty")]
+        #[schema(required = false)]
         supervision: TaskSupervision,
         /// What the node reported about the health of the task.
         health: Option<TaskHealth>,
