@@ -19,23 +19,6 @@ pub struct BlocklistRow {
     pub record: Value,
 }
 
-/// Waits until no other transaction counts failures on these nodes, and keeps it so until the transaction ends: a row that does not exist
-/// yet cannot be locked.
-///
-/// The nodes are locked in their order, so that two transactions never wait for each other.
-pub async fn lock_blocklist(tx: &mut PgConnection, nodes: &[&NodeId]) -> Result<(), StoreError> {
-    let names: Vec<&str> = nodes.iter().map(|node| node.as_str()).collect();
-    sqlx::query!(
-        r#"-- blocklist.lock_blocklist
-        SELECT pg_advisory_xact_lock(hashtextextended('blocklist ' || node, 0))::text AS "nothing?"
-        FROM (SELECT node FROM UNNEST($1::text[]) AS key (node) ORDER BY node) AS ordered"#,
-        &names as &[&str],
-    )
-    .fetch_all(tx)
-    .await?;
-    Ok(())
-}
-
 /// Reads a row.
 pub async fn find_entry(
     tx: &mut PgConnection,

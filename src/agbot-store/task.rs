@@ -124,22 +124,6 @@ pub async fn lock_slots(
     .await?)
 }
 
-/// Waits until no other transaction tests what runs on these nodes, and keeps it so until the transaction ends.
-///
-/// The nodes are locked in their order, so that two transactions never wait for each other.
-pub async fn lock_nodes(tx: &mut PgConnection, nodes: &[&NodeId]) -> Result<(), StoreError> {
-    let names: Vec<&str> = nodes.iter().map(|node| node.as_str()).collect();
-    sqlx::query!(
-        r#"-- task.lock_nodes
-        SELECT pg_advisory_xact_lock(hashtextextended('placement ' || node, 0))::text AS "nothing?"
-        FROM (SELECT node FROM UNNEST($1::text[]) AS key (node) ORDER BY node) AS ordered"#,
-        &names as &[&str],
-    )
-    .fetch_all(tx)
-    .await?;
-    Ok(())
-}
-
 /// Reads the tasks of some policies on some nodes.
 pub async fn list_on_nodes(
     tx: &mut PgConnection,

@@ -15,6 +15,9 @@ use super::refused;
 use super::start::start_agent;
 use super::view::View;
 
+pub const DEPLOY_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time for which the result must stay as it is.
+pub const STABLE_PERIOD: Duration = Duration::from_secs(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Between two questions to the agbot how the nodes stand.
 const REASONS_PERIOD: Duration = Duration::from_millis(250);
@@ -47,6 +50,19 @@ impl Stage<'_> {
     pub async fn deploy(&mut self, version: &str, deployment: &Deployment) -> Result<(), Failure> {
         self.fleet.publish_service(version, self.sockets).await.map_err(|error| refused(&error))?;
         self.fleet.create_policy(version, deployment).await.map_err(|error| refused(&error))
+    }
+
+    /// Deploys a version by a policy that wants an instance on every node, and waits until they run.
+    pub async fn deploy_everywhere(&mut self, version: &str, deployment: &Deployment) -> Result<(), Failure> {
+        let wanted = self.nodes.len();
+        self.deploy(version, deployment).await?;
+        self.view.print(&format!("published service {version} and a policy that wants {wanted} instances"));
+        let what = format!("{version} on every node");
+        self.wait_until_stable(&what, DEPLOY_TIMEOUT, STABLE_PERIOD, |seen| {
+            seen.nodes_with(version).len() == wanted
+        })
+        .await
+        .map(drop)
     }
 
     /// Waits until the observer sees what `is_reached` accepts, and shows what happens meanwhile.

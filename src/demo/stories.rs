@@ -7,14 +7,11 @@ use serde_json::json;
 
 use super::fleet::{self, Deployment};
 use super::refused;
-use super::stage::{Stage, Verdict, print_summary};
+use super::stage::{DEPLOY_TIMEOUT, STABLE_PERIOD, Stage, Verdict, print_summary};
 
-const DEPLOY_TIMEOUT: Duration = Duration::from_secs(60);
 /// The node must be found down first.
 const MOVE_TIMEOUT: Duration = Duration::from_secs(90);
 const ROLLBACK_TIMEOUT: Duration = Duration::from_secs(90);
-/// Time for which the result must stay as it is.
-const STABLE_PERIOD: Duration = Duration::from_secs(2);
 
 /// A node that runs one of several instances dies: the hub places the instance on another node.
 pub async fn play_replicated(stage: &mut Stage<'_>) -> Result<Verdict, Failure> {
@@ -125,13 +122,7 @@ pub async fn play_rollback(stage: &mut Stage<'_>) -> Result<Verdict, Failure> {
         "update": {"parallelism": 1, "delaySeconds": 8, "monitorSeconds": 5, "failureAction": "rollback"},
         "rollback": {"monitorSeconds": 1},
     }));
-    stage.deploy("1.0.0", &deployment).await?;
-    stage.view.print(&format!("published service 1.0.0 and a policy that wants {wanted} instances"));
-    stage
-        .wait_until_stable("1.0.0 on every node", DEPLOY_TIMEOUT, STABLE_PERIOD, |seen| {
-            seen.nodes_with("1.0.0").len() == wanted
-        })
-        .await?;
+    stage.deploy_everywhere("1.0.0", &deployment).await?;
 
     stage.view.print("publishing 2.0.0, which ends with an error two seconds after its start");
     stage.observer.begin_counting();

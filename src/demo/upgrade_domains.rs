@@ -10,10 +10,7 @@ use super::fleet::Deployment;
 use super::refused;
 use super::stage::{Stage, Verdict, print_summary};
 
-const DEPLOY_TIMEOUT: Duration = Duration::from_secs(60);
 const UPDATE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Time for which the result must stay as it is.
-const STABLE_PERIOD: Duration = Duration::from_secs(2);
 /// Nodes in each upgrade domain.
 const DOMAIN_SIZE: usize = 2;
 /// Seconds for which a domain is watched before the next one is updated.
@@ -34,13 +31,7 @@ pub async fn play(stage: &mut Stage<'_>) -> Result<Verdict, Failure> {
         "mode": "replicated", "replicas": wanted, "restart": {"delaySeconds": 0},
         "update": {"parallelism": 0, "monitorSeconds": MONITOR_SECS, "failureAction": "pause"},
     }));
-    stage.deploy("1.0.0", &deployment).await?;
-    stage.view.print(&format!("published service 1.0.0 and a policy that wants {wanted} instances"));
-    stage
-        .wait_until_stable("1.0.0 on every node", DEPLOY_TIMEOUT, STABLE_PERIOD, |seen| {
-            seen.nodes_with("1.0.0").len() == wanted
-        })
-        .await?;
+    stage.deploy_everywhere("1.0.0", &deployment).await?;
 
     stage.view.print("publishing 2.0.0; all slots of an upgrade domain are updated at the same time");
     stage.observer.begin_counting();

@@ -142,19 +142,21 @@ fn broken_task(world: &World, before: Option<&Task>, stored: Option<&Task>) -> O
     }
 }
 
-/// Returns what the placement of a task breaks of domains and capacities. One that stays on its node is not placed.
-fn misplaced(world: &World, before: Option<&Task>, stored: &Task) -> Option<String> {
-    let is_placed = before.is_none_or(|before| before.node.is_none());
+/// Returns whether a node was chosen for a task now, by what holds for its workload now; one that stays on its node is not placed.
+fn is_placed(world: &World, before: Option<&Task>, stored: &Task) -> bool {
+    let is_new = before.is_none_or(|before| before.node.is_none());
     let stays = || {
         tasks_of(world, &stored.unit_id.policy).any(|one| {
             let is_same_slot = one.unit_id == stored.unit_id && one.slot == stored.slot;
             is_same_slot && one.generation < stored.generation && one.node == stored.node
         })
     };
-    if !is_placed || invariants::was_just_edited(world) || stays() {
-        return None;
-    }
-    domains::broken(world, stored)
+    is_new && !invariants::was_just_edited(world) && !stays()
+}
+
+/// Returns what the placement of a task breaks of domains and capacities.
+fn misplaced(world: &World, before: Option<&Task>, stored: &Task) -> Option<String> {
+    is_placed(world, before, stored).then(|| domains::broken(world, stored)).flatten()
 }
 
 /// Returns the instance of a `hardAnti` partner that was on the node when a task was placed there. An instance that stays on its node, or
@@ -166,15 +168,8 @@ fn unwanted_neighbor(
     stored: &Task,
 ) -> Option<String> {
     let node = stored.node.as_ref()?;
-    let is_placed = before.is_none_or(|before| before.node.is_none());
-    let stays = || {
-        tasks_of(world, &stored.unit_id.policy).any(|one| {
-            let is_same_slot = one.unit_id == stored.unit_id && one.slot == stored.slot;
-            is_same_slot && one.generation < stored.generation && one.node.as_ref() == Some(node)
-        })
-    };
     let is_chosen = matches!(stored.cause, Cause::User { .. });
-    if !is_placed || is_chosen || invariants::was_just_edited(world) || stays() {
+    if is_chosen || !is_placed(world, before, stored) {
         return None;
     }
     let (_, workload) = workload_of(world, &stored.unit_id.policy)?;

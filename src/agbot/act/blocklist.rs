@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use evenkeel_agbot_store::blocklist::{self as blocklist, BlocklistRow};
 use evenkeel_agbot_store::event::{EventRow, insert_event, insert_events};
+use evenkeel_agbot_store::node_lock::{NodeLock, lock_nodes};
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_planner::blocklist::{BlocklistChange, BlocklistEntry, BlocklistKey};
 use evenkeel_planner::command::Lease;
@@ -51,7 +52,7 @@ pub(super) async fn write(
     author: Author<'_>,
 ) -> Result<(), AgbotError> {
     let nodes: BTreeSet<&NodeId> = changes.iter().map(|(key, _)| &key.node).collect();
-    blocklist::lock_blocklist(tx, &nodes.into_iter().collect::<Vec<_>>()).await?;
+    lock_nodes(tx, NodeLock::Blocklist, &nodes.into_iter().collect::<Vec<_>>()).await?;
     for (key, change) in changes {
         let known = blocklist::find_entry(tx, &key.node, &key.service, &key.version).await?;
         let known: Option<BlocklistEntry> = known.map(serde_json::from_value).transpose()?;

@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use evenkeel_agbot_store::event::{insert_event, insert_events};
+use evenkeel_agbot_store::node_lock::{NodeLock, lock_nodes};
 use evenkeel_agbot_store::{agreement as agreements, claim as claims, task as tasks, workload as workloads};
 use evenkeel_ids::{GroupId, NodeId, PolicyId, TaskId};
 use evenkeel_planner::agreement::Agreement;
@@ -110,7 +111,7 @@ async fn locked_neighbors(
         Partner::Service(_) => None,
     });
     let (nodes, policies): (Vec<&NodeId>, Vec<&str>) = (nodes.iter().collect(), policies.collect());
-    tasks::lock_nodes(tx, &nodes).await?;
+    lock_nodes(tx, NodeLock::Placement, &nodes).await?;
     let beside = if limited.is_empty() {
         tasks::list_on_nodes(tx, &policies, &nodes).await?
     } else {

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use axum::Json;
 use evenkeel_agbot_store::blocklist as store;
+use evenkeel_agbot_store::node_lock::{NodeLock, lock_nodes};
 use evenkeel_domain::orchestration::MembersError;
 use evenkeel_domain::orchestration::object::Members;
 use evenkeel_ids::{NodeId, PolicyId, ServiceKey};
@@ -112,7 +113,7 @@ async fn clear(
     let nodes: Vec<&NodeId> = nodes.iter().collect();
     let cleared = retry("blocklist.clear", || async {
         let mut tx = context.database.begin().await?;
-        store::lock_blocklist(&mut tx, &nodes).await?;
+        lock_nodes(&mut tx, NodeLock::Blocklist, &nodes).await?;
         let deleted = store::delete_entries(&mut tx, &nodes, service, None).await?;
         let author = Author { actor, at: context.now(), policy: None };
         let cleared = note_cleared(&mut tx, deleted, author).await?;
@@ -155,7 +156,7 @@ pub(super) async fn clear_of_workload(
         )
     };
     let nodes: Vec<&NodeId> = nodes.iter().collect();
-    store::lock_blocklist(tx, &nodes).await?;
+    lock_nodes(tx, NodeLock::Blocklist, &nodes).await?;
     let author = Author { actor, at: context.now(), policy: Some(policy) };
     for service in &services {
         let deleted = store::delete_entries(tx, &nodes, Some(service), None).await?;

@@ -55,7 +55,7 @@ impl State {
         })
     }
 
-    /// Records the outcome of a command. The next check tells anew whether the task is healthy.
+    /// Records the outcome of a command. The next check decides again whether the task is healthy.
     pub(super) fn command_ended(&mut self, task: &str, ended: EndedCommand) -> Outcome {
         let Some(task) = self.tasks.get_mut(task) else { return Outcome::default() };
         let text = format!("command {} ended: {:?}", ended.id, ended.result);

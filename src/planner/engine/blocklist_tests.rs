@@ -90,7 +90,7 @@ fn d4_s3_second_block_is_twice_as_long() {
     fleet.run_until(400, |fleet| fleet.blocked("p").is_empty());
     fleet.run_until(120, |fleet| fleet.blocked("p") == "n1");
     assert_eq!(length(&fleet), Some(600));
-    // It is mended: after it has run for long enough the count begins anew.
+    // It is mended: after it has run for long enough the number of blocks is reset.
     fleet.crash("p", "n1", false);
     let passed = fleet.run_until(700, |fleet| fleet.running("p") == "n1");
     assert!(passed >= 590, "{passed} s");
@@ -116,7 +116,7 @@ fn d4_s5_new_version_is_started_on_the_node_at_once() {
     assert_eq!(fleet.blocked("p"), "n1", "the old version is still blocked");
 }
 
-/// D4-S6: whoever removes the row, the node is used at once.
+/// D4-S6: the node is used as soon as the row is removed.
 #[test]
 fn d4_s6_node_is_used_as_soon_as_the_row_is_removed() {
     let mut fleet = blocked_on_n1(replicated(2));

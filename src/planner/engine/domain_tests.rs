@@ -229,7 +229,11 @@ fn d5_s1_soft_affinity_gives_way_to_a_hard_capacity() {
     assert_eq!(with_full_partner(json!({})).running("w"), "");
     let fleet = with_full_partner(json!({"Affinity": 1, "NodeCapacity": 0}));
     assert_eq!(fleet.running("w"), "n2");
-    let event = fleet.events.iter().find(|event| event.kind == "placement.violation").expect("it is told");
+    let event = fleet
+        .events
+        .iter()
+        .find(|event| event.kind == "placement.violation")
+        .expect("the violation is reported");
     assert_eq!(event.text, "Affinity: level soft");
 }
 

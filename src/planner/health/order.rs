@@ -5,7 +5,7 @@
 
 use evenkeel_domain::orchestration::HealthPolicy;
 
-use super::recover::{self, act, announce_recovery};
+use super::recover;
 use crate::{
     reconcile::UnitPass,
     workload::{ActionGoal, EndedOrder, PreparedAction, Recovery, Slot, TaskHealth, UserAction},
@@ -52,20 +52,9 @@ impl<'a> Order<'a> {
             Some(operation) => vec![operation.clone()],
             None => policy.recovery.actions.iter().map(PreparedAction::from).collect(),
         };
-        let recovery = Recovery {
-            reason: format!("ordered by {}", self.action.actor),
-            hint: None,
-            actions,
-            step: 0,
-            since: pass.now,
-            action_since: None,
-            command: None,
-            is_recreated: false,
-            failed_until: None,
-            order,
-        };
-        announce_recovery(pass, &task, &recovery);
-        act(pass, policy, &task, recovery);
+        let reason = format!("ordered by {}", self.action.actor);
+        let recovery = Recovery { order, ..Recovery::new(reason, actions, pass.now) };
+        recover::start(pass, policy, &task, recovery);
     }
 
     /// Records that there is nothing any more to recover.

@@ -121,25 +121,15 @@ fn begin(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, failure: F
     if let Some(kind) = light.filter(|_| policy.recovery.has_default_actions()) {
         actions.insert(0, PreparedAction { kind, hard: false });
     }
-    let recovery = Recovery {
-        reason: reason.clone(),
-        hint,
-        actions,
-        step: 0,
-        since: pass.now,
-        action_since: None,
-        command: None,
-        is_recreated: false,
-        failed_until: None,
-        order: None,
-    };
-    announce_recovery(pass, task, &recovery);
-    act(pass, policy, task, recovery);
+    let recovery = Recovery { hint, ..Recovery::new(reason, actions, pass.now) };
+    start(pass, policy, task, recovery);
 }
 
-pub(super) fn announce_recovery(pass: &mut UnitPass<'_>, task: &Task, recovery: &Recovery) {
-    let (reason, data) = (recovery.reason.clone(), hints(recovery));
+/// Reports a recovery and carries out its first action.
+pub(super) fn start(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, recovery: Recovery) {
+    let (reason, data) = (recovery.reason.clone(), hints(&recovery));
     pass.emit_with("health.recover", Some(&task.slot), task.node.as_ref(), reason, Some(data));
+    act(pass, policy, task, recovery);
 }
 
 /// Returns the hints of a recovery: those of the event, and the first action.
@@ -236,7 +226,7 @@ fn with_order_ended(health: TaskHealth, recovery: &Recovery, failure: Option<Str
 }
 
 /// Carries out the next action that is possible, or records that all have failed.
-pub(super) fn act(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, mut recovery: Recovery) {
+fn act(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, mut recovery: Recovery) {
     while let Some(action) = recovery.action().cloned() {
         let outcome = match action.kind {
             kind if kind.is_in_place() => command(pass, task, &mut recovery, &action),

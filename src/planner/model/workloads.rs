@@ -408,7 +408,7 @@ impl Model {
                 let is_concerned = unit.is_open() || workload.goal.is_per_node() || old.is_away();
                 let is_overloaded = found.room != old.room && found.has_surplus();
                 // A node that is back, or in another domain, may be where instances should be spread to.
-                let is_concerned = is_concerned || unit.table.has_packing() || has_moved(&found, old);
+                let is_concerned = is_concerned || unit.table.has_packing() || found.has_moved(old);
                 let is_due = is_concerned && !found.differs_in_rank_only(old) || is_overloaded;
                 changed.push((unit_id.clone(), found, is_due));
             }
@@ -517,8 +517,4 @@ fn belongs(workload: &Workload, unit_id: &UnitId, record: &super::NodeRecord, is
         (Part::All, NodeScope::Nodes(nodes)) => nodes.contains(node),
         (Part::All, _) => is_selected,
     }
-}
-
-fn has_moved(node: &UnitNode, earlier: &UnitNode) -> bool {
-    (&node.fault_domain, &node.upgrade_domain) != (&earlier.fault_domain, &earlier.upgrade_domain)
 }

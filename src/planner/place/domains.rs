@@ -249,7 +249,7 @@ impl Spread {
     /// Returns for each cell whether one more instance may come to its nodes.
     pub fn admissions(&self, domains: &Domains, rules: DomainRules) -> Vec<Admission> {
         let mut admissions = vec![Admission::Allowed(Violations::default()); domains.cell_count()];
-        for kind in [Constraint::FaultDomain, Constraint::UpgradeDomain] {
+        for kind in Constraint::OF_DOMAINS {
             let priority = rules.priority(kind);
             if domains.is_empty() || priority == Priority::Off {
                 continue;

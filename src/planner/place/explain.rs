@@ -59,9 +59,6 @@ pub struct EliminationReport {
     pub sequence: Vec<ExplainedStage>,
     /// The chosen nodes, at most 100.
     pub chosen: Vec<NodeId>,
-    /// Constraints that are not hard and that an instance violates on its node.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub relaxed: Vec<Constraint>,
     /// Whether waiting may help; none when everything was placed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<UnplacedCause>,
@@ -90,14 +87,10 @@ pub fn report(table: &NodeTable, placed: &Placed) -> EliminationReport {
     };
     let sequence: Vec<ExplainedStage> = elimination.stages.iter().map(explain).collect();
     let chosen = placed.nodes.iter().flatten().take(EXAMPLE_COUNT);
-    let mut relaxed: Vec<Constraint> = placed.violations.iter().flat_map(|one| one.relaxed()).collect();
-    relaxed.sort_unstable();
-    relaxed.dedup();
     EliminationReport {
         requested,
         placed: count,
         candidates: elimination.candidate_count,
-        relaxed,
         chosen: chosen.map(|node| table.node(*node).id.clone()).collect(),
         cause: (count < requested).then(|| cause(table, elimination, requested - count)),
         summary: summary(count, requested, &sequence),

@@ -353,16 +353,13 @@ impl<'a> Search<'a> {
                 best = Some(found);
             }
         }
+        if let Some((.., cell, _)) = best {
+            heaps[cell].pop();
+        }
         if let Some((cell, top)) = passed_over {
             heaps[cell].push(top);
         }
         let (_, mut key, node, cell, violations) = best?;
-        // What was passed over may be on top again.
-        if avoided.is_some() {
-            heaps[cell].retain(|Reverse((.., one))| *one != node);
-        } else {
-            heaps[cell].pop();
-        }
         self.take(node);
         if !self.full.contains(node) {
             if self.counts_matter {
@@ -395,7 +392,7 @@ impl<'a> Search<'a> {
         let loaded: RoaringBitmap = self.loaded.iter().filter(has_place).collect();
         self.elimination.remove(Constraint::NodeCapacity, &loaded);
         let admissions = self.admissions();
-        for kind in [Constraint::FaultDomain, Constraint::UpgradeDomain] {
+        for kind in Constraint::OF_DOMAINS {
             for (cell, _) in
                 admissions.iter().enumerate().filter(|(_, one)| **one == Admission::Excluded(kind))
             {

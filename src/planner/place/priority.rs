@@ -15,7 +15,7 @@ pub enum Priority {
     Hard,
     /// It is kept if any node allows it.
     Soft,
-    /// It decides between nodes that are equal otherwise, and nobody is told when it is not kept.
+    /// It decides between nodes that are equal otherwise; a violation is not reported.
     Optimization,
     /// It is not tested.
     Off,

@@ -151,6 +151,11 @@ impl UnitNode {
         *earlier == Self { last_start_at, instance_count, statistics, ..self.clone() }
     }
 
+    /// Returns whether the node is in other domains than before.
+    pub fn has_moved(&self, earlier: &Self) -> bool {
+        (&self.fault_domain, &self.upgrade_domain) != (&earlier.fault_domain, &earlier.upgrade_domain)
+    }
+
     /// Returns since when the node is down.
     pub fn down_since(&self) -> Option<Timestamp> {
         match self.state {
@@ -298,8 +303,7 @@ impl NodeTable {
         let earlier = std::mem::replace(&mut self.nodes[number as usize], node);
         self.index(number as usize);
         self.index_room(number);
-        let node = self.node(number);
-        if (&earlier.fault_domain, &earlier.upgrade_domain) != (&node.fault_domain, &node.upgrade_domain) {
+        if self.node(number).has_moved(&earlier) {
             self.domains = Domains::of(&self.nodes, &self.own);
         }
     }

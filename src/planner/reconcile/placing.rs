@@ -106,21 +106,18 @@ pub(super) fn place_pending(pass: &mut UnitPass<'_>) {
         return;
     }
     let placed = pass.place(&wants);
-    for (task, node) in waiting.iter().zip(&placed.nodes) {
+    for ((task, node), violations) in waiting.iter().zip(&placed.nodes).zip(&placed.violations) {
         if let Some(number) = node {
             let node = pass.facts.table.node(*number).id.clone();
             let start_at = start_of(pass, task, &node);
             pass.assign(&task.slot, &task.id, &node, start_at);
             pass.stay_apart(&task.slot, &node, task.cause);
-            note_soft_violation(pass, task, *number);
-        }
-    }
-    for ((task, node), violations) in waiting.iter().zip(&placed.nodes).zip(&placed.violations) {
-        let soft: Vec<&str> = violations.soft().map(Constraint::name).collect();
-        if let Some(number) = node.filter(|_| !soft.is_empty()) {
-            let node = &pass.facts.table.node(number).id;
-            let text = format!("{}: level soft", soft.join(", "));
-            pass.emit("placement.violation", Some(&task.slot), Some(node), text);
+            note_soft_affinity(pass, task, *number);
+            let soft: Vec<&str> = violations.soft().map(Constraint::name).collect();
+            if !soft.is_empty() {
+                let text = format!("{}: level soft", soft.join(", "));
+                pass.emit("placement.violation", Some(&task.slot), Some(&node), text);
+            }
         }
     }
     if placed.count() < wants.len() as u32 {
@@ -174,7 +171,7 @@ fn without_those_that_wait_for_partners(pass: &mut UnitPass<'_>, tasks: Vec<Task
 }
 
 /// Reports that the best candidate has, or lacks, a workload that it should not. The only candidate is taken without regard to that.
-fn note_soft_violation(pass: &mut UnitPass<'_>, task: &Task, number: u32) {
+fn note_soft_affinity(pass: &mut UnitPass<'_>, task: &Task, number: u32) {
     let row = pass.facts.table.node(number);
     let Some(text) = row.affinity.soft_text.as_ref().filter(|_| pass.elimination().remaining.len() > 1)
     else {

@@ -99,11 +99,11 @@ fn trouble(pass: &UnitPass<'_>, task: &Task) -> Option<Trouble> {
         return Some(Trouble::NodeLost);
     }
     let node = pass.node_of(task);
-    // A node that must not have the task gets no restart of it either.
     // What is not hard was known when the node was chosen.
     let is_hard = |constraint| pass.facts.table.priorities().is_hard(constraint);
     let is_excluded =
         |node: &UnitNode| !node.expression.is_passed() && is_hard(Constraint::PlacementConstraint);
+    // A node that must not have the task gets no restart of it either.
     let is_unfit = node.is_some_and(|node| {
         node.eligibility.is_failed()
             || goal.is_per_node() && (!node.is_member || is_excluded(node) && is_moving)
@@ -163,6 +163,10 @@ fn is_packed(pass: &UnitPass<'_>, task: &Task) -> bool {
         return false;
     }
     let Some(number) = task.node.as_ref().and_then(|node| table.number(node)) else { return false };
+    // Where all domains are even no node needs to be looked at.
+    if table.packing(number, None).is_none() {
+        return false;
+    }
     // It moves only where it violates nothing else.
     let weight = table.weight(number);
     let left = Elimination::of(table).remaining.iter().filter(|one| table.weight(*one) <= weight).collect();

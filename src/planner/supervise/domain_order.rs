@@ -108,8 +108,7 @@ fn first_error(pass: &UnitPass<'_>) -> Option<String> {
 }
 
 /// Returns dirty slots in their order: what does not run loses nothing, then domain by domain.
-pub(super) fn in_order(pass: &UnitPass<'_>, dirty: Vec<Slot>) -> Vec<Slot> {
-    let mut dirty = dirty;
+pub(super) fn in_order(pass: &UnitPass<'_>, mut dirty: Vec<Slot>) -> Vec<Slot> {
     dirty.sort_by_cached_key(|slot| (domain_of(pass, slot), slot.clone()));
     rules::in_order(dirty, |slot| pass.tasks(slot).is_running())
 }

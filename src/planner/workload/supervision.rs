@@ -207,6 +207,24 @@ pub struct Recovery {
     pub order: Option<String>,
 }
 
+impl Recovery {
+    /// Returns a recovery of which no action was carried out.
+    pub fn new(reason: String, actions: Vec<PreparedAction>, since: Timestamp) -> Self {
+        Self {
+            reason,
+            hint: None,
+            actions,
+            step: 0,
+            since,
+            action_since: None,
+            command: None,
+            is_recreated: false,
+            failed_until: None,
+            order: None,
+        }
+    }
+}
+
 /// An action of a recovery.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreparedAction {

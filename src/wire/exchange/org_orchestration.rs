@@ -100,7 +100,7 @@ pub struct BlocklistSettings {
     /// Longest duration of a block.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_seconds: Option<i64>,
-    /// Time after which a running instance is no failure any more, and the count of blocks begins anew.
+    /// Time after which a running instance is no failure any more, and the number of blocks is reset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reset_after_seconds: Option<i64>,
 }

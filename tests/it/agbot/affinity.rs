@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evenkeel_agbot_store::task;
+use evenkeel_agbot_store::node_lock::{NodeLock, lock_nodes};
 use evenkeel_ids::NodeId;
 use serde_json::{Value, json};
 
@@ -122,11 +122,11 @@ async fn placements_on_one_node_are_tested_one_after_the_other() {
     let pool = test.connect().await;
     let (one, other) = (NodeId::new("o", "n1"), NodeId::new("o", "n2"));
     let mut first = must(pool.begin().await, "a transaction");
-    must(task::lock_nodes(&mut first, &[&one]).await, "the lock");
+    must(lock_nodes(&mut first, NodeLock::Placement, &[&one]).await, "the lock");
     let mut second = must(pool.begin().await, "a transaction");
-    must(task::lock_nodes(&mut second, &[&other]).await, "the lock of another node");
+    must(lock_nodes(&mut second, NodeLock::Placement, &[&other]).await, "the lock of another node");
     let same = [&one];
-    let waiting = task::lock_nodes(&mut second, &same);
+    let waiting = lock_nodes(&mut second, NodeLock::Placement, &same);
     tokio::pin!(waiting);
     assert!(tokio::time::timeout(Duration::from_millis(300), &mut waiting).await.is_err(), "it waits");
     must(first.commit().await, "a commit");
