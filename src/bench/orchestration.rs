@@ -168,6 +168,7 @@ fn facts<'a>(
         gone_parts: &[],
         blocklist: &NO_NEWS,
         unsettled_partners: &[],
+        are_partners_in_upgrade: false,
         dependencies: &evenkeel_planner::change::Independent,
         errors: &[],
         health: &NO_HEALTH,

@@ -243,6 +243,7 @@ pub fn running_task(workload: u32, slot: u32, node: &NodeId, spec: SpecVersion) 
         state: TaskState::RUNNING,
         seq: 3,
         cause: Cause::Scale,
+        origin: None,
         created_at: at(0),
         start_at: at(0),
         desired_at: Some(at(1)),

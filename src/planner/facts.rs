@@ -117,6 +117,9 @@ pub struct NodeFacts {
     /// Whether a user froze it: nothing starts, stops or moves there by itself.
     #[serde(default)]
     pub is_frozen: bool,
+    /// Whether it is drained for an upgrade, after which its instances return.
+    #[serde(default)]
+    pub is_in_upgrade: bool,
     /// What instances may use of it, as its operator said.
     #[serde(default, skip_serializing_if = "Amounts::is_empty")]
     pub capacities: Amounts,
@@ -163,6 +166,7 @@ impl NodeFacts {
             is_namespace_scoped: false,
             availability: Availability::Active,
             is_frozen: false,
+            is_in_upgrade: false,
             capacities: Amounts::new(),
             fault_domain: None,
             upgrade_domain: None,

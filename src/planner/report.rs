@@ -381,6 +381,13 @@ pub enum Blocked {
         /// When the instance is placed all the same.
         until: Timestamp,
     },
+    /// The instance returns to the node that it left when the upgrade is over.
+    ReturnPending {
+        /// The node.
+        origin: NodeId,
+    },
+    /// A workload that must, or must not, share the node is being upgraded: where it belongs shows after that.
+    PartnerInUpgrade,
     /// A workload that must not be on the same node has an instance there.
     UnwantedNeighbor {
         /// The workload, or the service.

@@ -97,6 +97,8 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         | Blocked::UpdatePaused { .. }
         | Blocked::StartDelayed { .. }
         | Blocked::AffinityWait { .. }
+        | Blocked::ReturnPending { .. }
+        | Blocked::PartnerInUpgrade
         | Blocked::UnwantedNeighbor { .. }
         | Blocked::ParentNotUp { .. }
         | Blocked::ChildUp { .. }
@@ -180,6 +182,12 @@ fn write_step_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::R
                 "{} starts or stops; the instance is placed after that, or at {until}",
                 list(workloads)
             )
+        }
+        Blocked::ReturnPending { origin } => {
+            write!(out, "the instance returns to {origin} after the upgrade")
+        }
+        Blocked::PartnerInUpgrade => {
+            out.write_str("a workload that must or must not share the node is being upgraded")
         }
         Blocked::ParentNotUp { parent, avail: None } => write!(out, "parent {parent} is missing"),
         Blocked::ParentNotUp { parent, avail: Some(Avail::Up) } => {

@@ -56,6 +56,7 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
         Blocked::FencePending { node: peer, until } => {
             Blocked::FencePending { node: node(peer, seen), until }
         }
+        Blocked::ReturnPending { origin } => Blocked::ReturnPending { origin: node(origin, seen) },
         Blocked::FenceFailed { node: peer } => Blocked::FenceFailed { node: node(peer, seen) },
         Blocked::UpdatePaused { message } => {
             // The message names the node that failed.
@@ -112,6 +113,7 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
         | Blocked::UpdateBudget { .. }
         | Blocked::StartDelayed { .. }
         | Blocked::AffinityWait { .. }
+        | Blocked::PartnerInUpgrade
         | Blocked::ParentNotUp { .. }
         | Blocked::ChildUp { .. }
         | Blocked::NoTask

@@ -167,6 +167,8 @@ fn reason(cause: Option<Cause>) -> &'static str {
         Some(Cause::Drain) => "its node is being drained",
         Some(Cause::Update) => "another version is wanted",
         Some(Cause::Rollback) => "the earlier version is wanted back",
+        Some(Cause::Return) => "it returns to the node that it left during an upgrade",
+        Some(Cause::Rebalance) => "another node ranks better, or is in the preferred domain",
         Some(Cause::Cure) => "the placement does not want it on its node",
         Some(Cause::Health) => "its health policy recovers it",
         Some(Cause::Withdrawn) => "no instance is wanted any more",

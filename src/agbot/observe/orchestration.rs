@@ -56,7 +56,7 @@ mod tests {
         let policy = PolicyId::new("o", "p");
         for document in [
             json!({"mode": "later"}),
-            json!({"mode": "replicated", "placement": {"rebalance": true}}),
+            json!({"mode": "replicated", "placement": {"rebalance": 1}}),
             json!([]),
         ] {
             assert_eq!(orchestration(&policy, &document), PolicyOrchestration::default(), "{document}");

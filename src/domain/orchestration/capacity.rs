@@ -9,7 +9,9 @@ use serde_json::Value;
 use super::object::{MembersError, Object};
 
 /// Most entries of a map.
-const MAX_ENTRIES: usize = 100;
+pub(super) const MAX_ENTRIES: usize = 100;
+/// What is a name of one.
+pub(super) const METRIC_RULE: &str = "must be a name of 1 to 64 letters, digits and _";
 /// Largest amount; sums of amounts up to it are exact.
 const MAX_AMOUNT: f64 = 1e12;
 
@@ -33,7 +35,7 @@ pub fn take_amounts(object: &mut Object, member: &str) -> Result<Option<Amounts>
     for (name, value) in entries {
         let path = format!("{member}.{}", name.chars().take(64).collect::<String>());
         if !is_metric(&name) {
-            return Err(object.broken_at(&path, "must be a name of 1 to 64 letters, digits and _"));
+            return Err(object.broken_at(&path, METRIC_RULE));
         }
         let amount = value.as_f64().filter(|amount| (0.0..=MAX_AMOUNT).contains(amount));
         let amount = amount
@@ -54,7 +56,7 @@ pub fn readable_amounts(document: &Value) -> Amounts {
 }
 
 /// Returns whether a text is the name of a capacity: `[A-Za-z][A-Za-z0-9_]{0,63}`.
-fn is_metric(name: &str) -> bool {
+pub(super) fn is_metric(name: &str) -> bool {
     name.len() <= 64
         && name.starts_with(|first: char| first.is_ascii_alphabetic())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')

@@ -6,6 +6,7 @@
 //! Source: orchestration 0.3, 0.6, 1.2 to 1.7.
 
 mod blocklist;
+mod buffer;
 mod ha_group;
 mod health_evaluation;
 pub mod health_policy;
@@ -27,6 +28,7 @@ pub mod supported;
 mod tests;
 
 pub use blocklist::{BlocklistRules, BlocklistSettings};
+pub use buffer::{BufferUse, CapacityBuffer};
 pub use ha_group::HaGroupOrchestration;
 pub use health_evaluation::HealthEvaluation;
 pub use health_policy::HealthPolicy;

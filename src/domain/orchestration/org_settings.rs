@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::blocklist::{BlocklistRules, BlocklistSettings};
+use super::buffer::CapacityBuffer;
 use super::health_evaluation::HealthEvaluation;
 use super::object::{Members, MembersError, Object};
 use super::priorities::ConstraintPriorities;
@@ -26,7 +27,7 @@ const PRIORITIES: &str = "constraintPriorities";
 /// A month, in seconds.
 const MONTH: i64 = 31 * 86_400;
 
-const SETTINGS: [Setting; 15] = [
+const SETTINGS: [Setting; 16] = [
     Setting { name: "readyPeriodSeconds", range: 0..=3600, default: 16 },
     Setting { name: "rejoinGracePeriodSeconds", range: 0..=86_400, default: 90 },
     Setting { name: "nodeDownAfterSeconds", range: 1..=MONTH, default: 180 },
@@ -36,12 +37,13 @@ const SETTINGS: [Setting; 15] = [
     Setting { name: "taskHistoryRetentionLimit", range: -1..=1000, default: 5 },
     Setting { name: "maintenanceGracePeriodSeconds", range: 0..=MONTH, default: 60 },
     Setting { name: "agentUpgradeGraceSeconds", range: 0..=MONTH, default: 1800 },
-    Setting { name: "reportGraceSeconds", range: 0..=3600, default: 0 },
+    Setting { name: "reportGraceSeconds", range: 0..=3600, default: 60 },
     Setting { name: "systemReportTtlSeconds", range: 5..=86_400, default: 65 },
     Setting { name: "systemReportIntervalSeconds", range: 1..=86_400, default: 30 },
     Setting { name: "upgradeBlockedErrorAfterSeconds", range: 0..=MONTH, default: 600 },
     Setting { name: "healthCheckIntervalMinSeconds", range: 1..=86_400, default: 60 },
     Setting { name: "healthCheckIntervalMaxSeconds", range: 1..=604_800, default: 3600 },
+    Setting { name: "rebalanceIntervalSeconds", range: 1..=MONTH, default: 300 },
 ];
 
 const MEMBERS: Members = Members {
@@ -64,21 +66,25 @@ const MEMBERS: Members = Members {
         "healthCheckIntervalMinSeconds",
         "healthCheckIntervalMaxSeconds",
         PRIORITIES,
+        CapacityBuffer::PERCENTAGES,
+        CapacityBuffer::USE,
+        "rebalanceIntervalSeconds",
     ],
-    unsupported: &["nodeBufferPercentage", "bufferUse", "rebalanceIntervalSeconds", "eventRetention"],
+    unsupported: &["eventRetention"],
 };
 
 /// The settings of an organization; `None` where it sets none, and the hub's or the default holds.
 ///
 /// # Units
 /// Seconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Value", into = "Value")]
 pub struct OrgSettings {
     values: [Option<i64>; SETTINGS.len()],
     health_evaluation: HealthEvaluation,
     blocklist: BlocklistSettings,
     priorities: ConstraintPriorities,
+    buffer: CapacityBuffer,
 }
 
 impl TryFrom<Value> for OrgSettings {
@@ -119,6 +125,7 @@ impl OrgSettings {
         self.health_evaluation = self.health_evaluation.patched(&mut given, HEALTH_EVALUATION)?;
         self.blocklist = self.blocklist.patched(&mut given, &patch)?;
         self.priorities = self.priorities.patched(&mut given, &patch)?;
+        self.buffer = self.buffer.patched(&mut given, &patch)?;
         for (value, setting) in self.values.iter_mut().zip(&SETTINGS) {
             if cleared.contains(&setting.name) {
                 *value = None;
@@ -139,7 +146,8 @@ impl OrgSettings {
         let rules = (!rules.is_empty()).then(|| (HEALTH_EVALUATION.to_owned(), Value::Object(rules)));
         let blocklist = self.blocklist.document().map(|document| ("blocklist".to_owned(), document));
         let priorities = self.priorities.document().map(|document| (PRIORITIES.to_owned(), document));
-        Value::Object(set.chain(rules).chain(blocklist).chain(priorities).collect())
+        let buffer = self.buffer.document();
+        Value::Object(set.chain(rules).chain(blocklist).chain(priorities).chain(buffer).collect())
     }
 
     /// Returns the document of what holds, with the defaults.
@@ -151,7 +159,20 @@ impl OrgSettings {
         let blocklist = self.blocklist.with_defaults();
         let priorities = self.priorities.with_defaults();
         let documents = [(HEALTH_EVALUATION, rules), ("blocklist", blocklist), (PRIORITIES, priorities)];
-        all.chain(documents.map(|(name, document)| (name.to_owned(), document))).collect()
+        let documents = documents.map(|(name, document)| (name.to_owned(), document));
+        all.chain(documents).chain(self.buffer.with_defaults()).collect()
+    }
+
+    /// What is kept free of the capacities of nodes.
+    #[must_use]
+    pub fn capacity_buffer(&self) -> &CapacityBuffer {
+        &self.buffer
+    }
+
+    /// Time between two moves of one workload unit to nodes that rank better.
+    #[must_use]
+    pub fn rebalance_interval_secs(&self) -> u64 {
+        self.seconds_or_default(15)
     }
 
     /// Which constraints on placement are hard.
@@ -168,6 +189,12 @@ impl OrgSettings {
 
     fn seconds(&self, index: usize) -> Option<u64> {
         self.values[index].and_then(|value| u64::try_from(value).ok())
+    }
+
+    /// Returns a setting for which the hub has no other default.
+    fn seconds_or_default(&self, index: usize) -> u64 {
+        let value = self.values[index].unwrap_or(SETTINGS[index].default);
+        u64::try_from(value).unwrap_or_default()
     }
 
     /// Time that a node must stay ready before an instance starts there.
@@ -208,26 +235,26 @@ impl OrgSettings {
 
     /// Time in which a node that does not report tasks says whether a new version goes on running.
     #[must_use]
-    pub fn report_grace_secs(&self) -> Option<u64> {
-        self.seconds(9)
+    pub fn report_grace_secs(&self) -> u64 {
+        self.seconds_or_default(9)
     }
 
     /// Time after which the engine's health reports disappear when no agbot keeps them up.
     #[must_use]
-    pub fn system_report_ttl_secs(&self) -> Option<u64> {
-        self.seconds(10)
+    pub fn system_report_ttl_secs(&self) -> u64 {
+        self.seconds_or_default(10)
     }
 
     /// Time after which the engine confirms its health reports.
     #[must_use]
-    pub fn system_report_interval_secs(&self) -> Option<u64> {
-        self.seconds(11)
+    pub fn system_report_interval_secs(&self) -> u64 {
+        self.seconds_or_default(11)
     }
 
     /// Time after which a blocked update is an error.
     #[must_use]
-    pub fn upgrade_blocked_error_after_secs(&self) -> Option<u64> {
-        self.seconds(12)
+    pub fn upgrade_blocked_error_after_secs(&self) -> u64 {
+        self.seconds_or_default(12)
     }
 
     /// The rules by which health is evaluated.
@@ -239,13 +266,13 @@ impl OrgSettings {
     /// Least time between two checks that a health policy may ask for.
     #[must_use]
     pub fn health_interval_min_secs(&self) -> u64 {
-        self.seconds(13).unwrap_or(60)
+        self.seconds_or_default(13)
     }
 
     /// Longest time between two checks; a health policy that asks for a longer one is checked so often.
     #[must_use]
     pub fn health_interval_max_secs(&self) -> u64 {
-        self.seconds(14).unwrap_or(3600)
+        self.seconds_or_default(14)
     }
 
     /// Tasks kept for each slot; negative keeps all.
@@ -256,14 +283,14 @@ impl OrgSettings {
 
     /// Time for which a node may be away for maintenance before it counts as down.
     #[must_use]
-    pub fn maintenance_grace_secs(&self) -> Option<u64> {
-        self.seconds(7)
+    pub fn maintenance_grace_secs(&self) -> u64 {
+        self.seconds_or_default(7)
     }
 
     /// Time for which a node may be away for an upgrade of its agent before it counts as down.
     #[must_use]
-    pub fn agent_upgrade_grace_secs(&self) -> Option<u64> {
-        self.seconds(8)
+    pub fn agent_upgrade_grace_secs(&self) -> u64 {
+        self.seconds_or_default(8)
     }
 }
 
@@ -301,7 +328,7 @@ mod tests {
             first.patched(json!({"readyPeriodSeconds": null, "taskHistoryRetentionLimit": -1})).unwrap();
         assert_eq!(second.document(), json!({"orphanAfterSeconds": 9, "taskHistoryRetentionLimit": -1}));
         assert_eq!((second.ready_secs(), second.task_history_limit()), (None, Some(-1)));
-        assert_eq!(OrgSettings::read(second.document()).unwrap(), second);
+        assert_eq!(OrgSettings::read(second.document()).unwrap(), second.clone());
         assert_eq!(second.with_defaults()["readyPeriodSeconds"], 16);
     }
 
@@ -313,6 +340,6 @@ mod tests {
         assert_eq!(read.document(), Value::Object(all));
         assert_eq!((read.rejoin_grace_secs(), read.node_down_after_secs()), (Some(90), Some(180)));
         assert_eq!((read.metrics_max_age_secs(), read.old_task_timeout_secs()), (Some(300), Some(60)));
-        assert_eq!((read.maintenance_grace_secs(), read.agent_upgrade_grace_secs()), (Some(60), Some(1800)));
+        assert_eq!((read.maintenance_grace_secs(), read.agent_upgrade_grace_secs()), (60, 1800));
     }
 }

@@ -1,7 +1,6 @@
 //! What the engine carries out today.
 //!
-//! A valid document may ask for more. It is refused by name, because storing and ignoring a member would promise something. A member that
-//! says what holds anyway promises nothing.
+//! A valid document may ask for more. It is refused by name, because storing and ignoring a member would promise something.
 
 use evenkeel_ids::PolicyId;
 use serde_json::Value;
@@ -18,12 +17,7 @@ pub fn supported_orchestration(policy: &PolicyId, document: Value) -> Result<Orc
     if let Some(error) = read.health_policy.as_ref().and_then(unsupported_health) {
         return Err(error);
     }
-    match without_effect(&read) {
-        None => Ok(read),
-        Some(member) => {
-            Err(MembersError { path: format!("orchestration.{member}"), rule: "is not supported".to_owned() })
-        }
-    }
+    Ok(read)
 }
 
 /// Returns what a health policy asks for that nobody carries out.
@@ -53,18 +47,4 @@ fn unsupported_health(policy: &HealthPolicy) -> Option<MembersError> {
 /// Returns whether somebody carries an action out.
 pub(super) fn is_carried_out(kind: ActionKind) -> bool {
     matches!(kind, ActionKind::Recreate | ActionKind::Reboot | ActionKind::Start | ActionKind::Migrate)
-}
-
-/// Returns a member that asks for more than holds anyway, and would have no effect.
-fn without_effect(read: &Orchestration) -> Option<&'static str> {
-    let usual = Orchestration::of_mode(read.mode);
-    let (placement, of_mode) = (&read.placement, &usual.placement);
-    let members = [
-        (
-            "placement.domains.preferredDomain",
-            placement.domains.preferred_domain != of_mode.domains.preferred_domain,
-        ),
-        ("placement.rebalance", placement.rebalance != of_mode.rebalance),
-    ];
-    members.into_iter().find(|(_, is_other)| *is_other).map(|(member, _)| member)
 }

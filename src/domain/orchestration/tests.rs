@@ -473,10 +473,6 @@ fn what_the_engine_cannot_carry_out_is_refused_by_name() {
     };
     for (document, expected) in [
         (
-            json!({"placement": {"domains": {"preferredDomain": "fd:/east"}}}),
-            "placement.domains.preferredDomain is not supported",
-        ),
-        (
             json!({"placement": {"affinity": {"hard": ["x/db"]}}}),
             "placement.affinity.hard must name policies of the organization o, not x/db",
         ),

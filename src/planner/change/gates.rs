@@ -141,6 +141,8 @@ pub const GATES: &[(CauseKind, &[Gate])] = &[
     (CauseKind::Update, OF_UPDATE),
     (CauseKind::Rollback, OF_UPDATE),
     (CauseKind::Cure, AUTOMATIC),
+    (CauseKind::Return, PLANNED),
+    (CauseKind::Rebalance, AUTOMATIC),
     // A member that failed does not count for the minimum of its group; one is recovered at a time.
     (
         CauseKind::Health,

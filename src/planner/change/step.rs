@@ -33,6 +33,10 @@ pub enum Cause {
     Cure,
     /// The health policy recovers a failed member.
     Health,
+    /// The instance goes back to the node that it left during an upgrade.
+    Return,
+    /// Another node ranks better, or is in the preferred domain.
+    Rebalance,
     /// More or fewer instances are wanted.
     Scale,
     /// A user wants no instance any more: the workload is stopped, scaled to none, or deleted.
@@ -60,6 +64,10 @@ pub enum CauseKind {
     Cure,
     /// See [`Cause::Health`].
     Health,
+    /// See [`Cause::Return`].
+    Return,
+    /// See [`Cause::Rebalance`].
+    Rebalance,
     /// See [`Cause::Scale`].
     Scale,
     /// See [`Cause::Withdrawn`].
@@ -79,6 +87,8 @@ impl Cause {
             Self::Rollback => CauseKind::Rollback,
             Self::Cure => CauseKind::Cure,
             Self::Health => CauseKind::Health,
+            Self::Return => CauseKind::Return,
+            Self::Rebalance => CauseKind::Rebalance,
             Self::Scale => CauseKind::Scale,
             Self::Withdrawn => CauseKind::Withdrawn,
         }

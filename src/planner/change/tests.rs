@@ -124,7 +124,7 @@ fn claim(name: &str, policy: &str) -> Claim {
     }
 }
 
-const CAUSES: [Cause; 12] = [
+const CAUSES: [Cause; 14] = [
     Cause::User { force: false },
     Cause::User { force: true },
     Cause::NodeLost,
@@ -135,6 +135,8 @@ const CAUSES: [Cause; 12] = [
     Cause::Update,
     Cause::Rollback,
     Cause::Cure,
+    Cause::Return,
+    Cause::Rebalance,
     Cause::Scale,
     Cause::Withdrawn,
 ];

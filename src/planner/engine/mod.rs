@@ -282,6 +282,8 @@ mod affinity_tests;
 #[cfg(test)]
 mod blocklist_tests;
 #[cfg(test)]
+mod buffer_tests;
+#[cfg(test)]
 mod capacity_tests;
 #[cfg(test)]
 mod dependency_tests;
@@ -291,5 +293,9 @@ mod domain_tests;
 pub(crate) mod fleet;
 #[cfg(test)]
 mod health_tests;
+#[cfg(test)]
+mod preferred_domain_tests;
+#[cfg(test)]
+mod snapshot_tests;
 #[cfg(test)]
 mod upgrade_domain_tests;

@@ -22,6 +22,7 @@ fn task(slot: u32, node: Option<&str>, is_running: bool) -> Task {
         state: if is_running { TaskState::RUNNING } else { TaskState::Starting },
         seq: 0,
         cause: Cause::Scale,
+        origin: None,
         created_at: at(0),
         start_at: at(0),
         desired_at: Some(at(0)),

@@ -302,7 +302,7 @@ fn replace(
     let Some(node) = task.node.clone() else { return Err("the task has no node".to_owned()) };
     let target: Option<NodeId> = match kind {
         ActionKind::Migrate => {
-            let found = pass.candidate(Some(&node)).filter(|found| *found != node);
+            let found = pass.candidate(task, Cause::Health).filter(|found| *found != node);
             Some(found.ok_or_else(|| "no other node can take it".to_owned())?)
         }
         ActionKind::Recreate if may_stay(pass, task) => Some(node.clone()),

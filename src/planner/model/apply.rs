@@ -67,7 +67,7 @@ impl Model {
             Event::RemovalForced { policy } => self.engine.force_removal(policy),
             Event::OrgsRead { orgs } => self.read_orgs.clone_from(orgs),
             Event::OrgSettingsChanged { org, settings } => {
-                self.org_settings.insert(org.clone(), **settings);
+                self.org_settings.insert(org.clone(), (**settings).clone());
             }
             Event::OtherAgbotsChanged { others } => self.other_agbots.clone_from(others),
             Event::HaGroupChanged { group } => self.put_group(group),

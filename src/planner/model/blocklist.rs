@@ -80,7 +80,7 @@ impl Model {
 
     /// Returns the rules of an organization.
     pub(crate) fn blocklist_rules(&self, org: &str) -> BlocklistRules {
-        self.org_settings.get(org).copied().unwrap_or_default().blocklist()
+        self.org_settings(org).blocklist()
     }
 
     /// Returns why a node gets no start of what was chosen for it.

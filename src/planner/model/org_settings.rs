@@ -2,7 +2,9 @@
 //!
 //! Source: orchestration 1.6.
 
-use evenkeel_domain::orchestration::org_settings::OrgSettings;
+use std::sync::LazyLock;
+
+use evenkeel_domain::orchestration::{BufferUse, org_settings::OrgSettings};
 
 use super::Model;
 use crate::{reconcile::UnitSettings, workload::HubDefaults};
@@ -10,29 +12,28 @@ use crate::{reconcile::UnitSettings, workload::HubDefaults};
 /// Reports arrive within this time after a start of an agbot or the return of a node, unless the rejoin grace period is shorter.
 const SETTLING_SECS: u64 = 15;
 
-/// Grace periods unless an organization sets others.
-const MAINTENANCE_GRACE_SECS: u64 = 60;
-const AGENT_UPGRADE_GRACE_SECS: u64 = 1800;
+/// What holds in an organization that sets nothing.
+static UNSET: LazyLock<OrgSettings> = LazyLock::new(OrgSettings::default);
 
 impl Model {
     /// Returns what an organization sets itself.
-    pub(crate) fn org_settings(&self, org: &str) -> OrgSettings {
-        self.org_settings.get(org).copied().unwrap_or_default()
+    pub(crate) fn org_settings(&self, org: &str) -> &OrgSettings {
+        self.org_settings.get(org).unwrap_or(&UNSET)
     }
 
     /// Returns the time after which the engine's reports disappear when no agbot keeps them up.
     pub fn system_report_ttl_secs(&self, org: &str) -> u64 {
-        self.org_settings(org).system_report_ttl_secs().unwrap_or(65)
+        self.org_settings(org).system_report_ttl_secs()
     }
 
     /// Returns the time after which the engine confirms its reports.
     pub fn system_report_interval_secs(&self, org: &str) -> u64 {
-        self.org_settings(org).system_report_interval_secs().unwrap_or(30)
+        self.org_settings(org).system_report_interval_secs()
     }
 
     /// Returns the time after which a blocked update is an error.
     pub(crate) fn upgrade_blocked_error_after_secs(&self, org: &str) -> u64 {
-        self.org_settings(org).upgrade_blocked_error_after_secs().unwrap_or(600)
+        self.org_settings(org).upgrade_blocked_error_after_secs()
     }
 
     /// Returns the silence after which a node of an organization counts as down.
@@ -42,12 +43,12 @@ impl Model {
 
     /// Returns the time for which a node of an organization may be away for maintenance before it counts as down.
     pub(crate) fn maintenance_grace_secs(&self, org: &str) -> u64 {
-        self.org_settings(org).maintenance_grace_secs().unwrap_or(MAINTENANCE_GRACE_SECS)
+        self.org_settings(org).maintenance_grace_secs()
     }
 
     /// Returns the time for which a node of an organization may be away for an upgrade of its agent before it counts as down.
     pub(crate) fn agent_upgrade_grace_secs(&self, org: &str) -> u64 {
-        self.org_settings(org).agent_upgrade_grace_secs().unwrap_or(AGENT_UPGRADE_GRACE_SECS)
+        self.org_settings(org).agent_upgrade_grace_secs()
     }
 
     /// Returns the time after a start for which automatic starts wait for nodes of an organization that were not heard since.
@@ -85,7 +86,9 @@ impl Model {
             node_down_after_secs: self.node_down_after_secs(org),
             orphan_after_secs: settings.orphan_after_secs().unwrap_or(hub.orphan_after_secs),
             task_history_limit: settings.task_history_limit().unwrap_or(hub.task_history_limit),
-            report_grace_secs: settings.report_grace_secs().unwrap_or(hub.report_grace_secs),
+            opens_buffer_on_failure: settings.capacity_buffer().usage() == BufferUse::UpgradeAndFailure,
+            rebalance_interval_secs: settings.rebalance_interval_secs(),
+            report_grace_secs: settings.report_grace_secs(),
         }
     }
 }

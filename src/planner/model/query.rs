@@ -128,6 +128,11 @@ impl Model {
         self.nodes.get(node).is_some_and(|record| record.facts.is_stopped)
     }
 
+    /// Returns whether a node is drained for an upgrade, after which its instances return.
+    pub(crate) fn is_drained_for_upgrade(&self, record: &super::NodeRecord) -> bool {
+        record.facts.is_in_upgrade && record.facts.availability == Availability::Drain
+    }
+
     /// Returns the availability that holds for instances without tasks: that of the operator, and like paused on a frozen node.
     pub fn availability(&self, node: &NodeId) -> Availability {
         match self.nodes.get(node) {

@@ -213,6 +213,23 @@ impl Model {
         policies.filter(|policy| self.is_unsettled(policy, unit, now)).cloned().collect()
     }
 
+    /// Returns whether a workload that must, or must not, share the nodes of another one is being upgraded.
+    ///
+    /// # Source
+    /// Orchestration D9.5, P-S7.
+    pub(crate) fn are_partners_in_upgrade(&self, workload: &Workload) -> bool {
+        let rules = &workload.placement.affinity;
+        let policies = rules.hard.iter().chain(&rules.hard_anti).filter_map(|partner| match partner {
+            Partner::Policy(policy) => Some(policy),
+            Partner::Service(_) => None,
+        });
+        let mut policies = policies.filter_map(|policy| Some((policy, self.workload(policy)?)));
+        policies.any(|(policy, record)| {
+            let is_displaced = |unit: &UnitRecord| unit.displaced > 0 || unit.table.is_in_upgrade();
+            record.update.is_rolling() || self.engine.units_of(policy).any(|(_, unit)| is_displaced(unit))
+        })
+    }
+
     fn is_unsettled(&self, policy: &PolicyId, naming: &UnitRecord, now: Timestamp) -> bool {
         let Some(partner) = self.workload_of(policy) else {
             // It was written just now.

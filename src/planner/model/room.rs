@@ -10,7 +10,7 @@ use evenkeel_ids::{NodeId, PolicyId, TaskId};
 
 use super::{Model, NodeRecord};
 use crate::{
-    place::{Metric, NodeRoom, loading_tasks},
+    place::{Buffer, Metric, NodeRoom, loading_tasks},
     workload::{Slot, SlotTasks, UnitId, Workload},
 };
 
@@ -25,10 +25,15 @@ impl Model {
             return None;
         }
         let node = &record.facts.id;
+        let buffer = self.org_settings(node.org()).capacity_buffer();
         let limited = workload.loads.iter().filter_map(|(name, load)| {
             let capacity = capacity(record, name)?;
             let used = self.used(node, name, false);
-            Some(Metric { name: name.as_str().into(), used, load: *load, capacity })
+            let kept = buffer.share(name);
+            // Whole capacities have whole shares; those below one are shared as they are.
+            let usable = capacity * (1.0 - kept);
+            let usable = if kept > 0.0 && usable >= 1.0 { usable.floor() } else { usable };
+            Some(Metric { name: name.as_str().into(), used, load: *load, capacity, usable })
         });
         let metrics: Vec<Metric> = limited.collect();
         let over = metrics.iter().find(|one| self.used(node, &one.name, true) > one.capacity);
@@ -106,7 +111,7 @@ impl Model {
                 if room == row.room {
                     continue;
                 }
-                let left = room.as_ref().map_or(u32::MAX, |room| room.instances());
+                let left = room.as_ref().map_or(u32::MAX, |room| room.instances(Buffer::Open));
                 let row = crate::place::UnitNode { room, ..row.clone() };
                 let is_due = unit.is_open() && left > 0 || row.has_surplus();
                 changed.push((unit_id.clone(), row, is_due));

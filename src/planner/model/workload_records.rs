@@ -61,6 +61,8 @@ pub struct UnitRecord {
     pub(crate) incompatible: Vec<i64>,
     /// The lease under which it was reconciled first: a new owner looks at everything once (B5).
     pub(crate) reconciled_under: Option<Lease>,
+    /// Instances that are away from where they were when an upgrade began.
+    pub(crate) displaced: usize,
     /// Nodes that came to it and are not in the table yet.
     pub(crate) new_nodes: BTreeSet<NodeId>,
 }
@@ -259,13 +261,18 @@ impl WorkloadRecords {
 
     /// Counts the instance of a task on its node, or no longer.
     fn count(&mut self, id: &TaskId, is_added: bool) {
-        let Some(node) = self.task(id).filter(|task| task.is_live()).and_then(|task| task.node.clone())
+        let live = self.task(id).filter(|task| task.is_live());
+        let Some((node, is_displaced)) =
+            live.and_then(|task| Some((task.node.clone()?, task.origin.is_some())))
         else {
             return;
         };
         let unit_id = self.slots_of.get(id).map(|(unit_id, _)| unit_id);
         if let Some(unit) = unit_id.and_then(|unit_id| self.workload_units.get_mut(unit_id)) {
             unit.table.count_instance(&node, is_added);
+            let displaced = usize::from(is_displaced);
+            unit.displaced =
+                if is_added { unit.displaced + displaced } else { unit.displaced.saturating_sub(displaced) };
         }
     }
 

@@ -173,7 +173,8 @@ impl Model {
         // Only one instance moves to a domain with fewer of them at a time.
         let is_packed =
             self.engine.workload_units.get(&task.unit_id).is_some_and(|unit| unit.table.has_packing());
-        if is_packed && !task.is_claim() {
+        // One that is away for an upgrade returns when it runs and the upgrade is over.
+        if task.origin.is_some() || is_packed && !task.is_claim() {
             self.engine.touched.insert((task.unit_id.clone(), None));
         }
         let is_missing = |node: &&NodeId| {
@@ -409,6 +410,8 @@ impl Model {
                 let is_overloaded = found.room != old.room && found.has_surplus();
                 // A node that is back, or in another domain, may be where instances should be spread to.
                 let is_concerned = is_concerned || unit.table.has_packing() || found.has_moved(old);
+                // So may one to which instances return, or that ranks better than those with instances.
+                let is_concerned = is_concerned || unit.displaced > 0 || workload.placement.is_improved();
                 let is_due = is_concerned && !found.differs_in_rank_only(old) || is_overloaded;
                 changed.push((unit_id.clone(), found, is_due));
             }

@@ -8,6 +8,16 @@ use evenkeel_ids::{NodeId, TaskId};
 
 use crate::workload::{DesiredState, SlotTasks, Task};
 
+/// Whether a decision may use what is kept free of the capacities of nodes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Buffer {
+    /// It is kept free.
+    #[default]
+    Kept,
+    /// An upgrade, or the replacement of what a lost node ran, may use it.
+    Open,
+}
+
 /// One capacity of a node, as to one workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Metric {
@@ -19,6 +29,17 @@ pub struct Metric {
     pub load: f64,
     /// What the node has.
     pub capacity: f64,
+    /// What instances may use of it while the buffer is kept free.
+    pub usable: f64,
+}
+
+impl Metric {
+    fn limit(&self, buffer: Buffer) -> f64 {
+        match buffer {
+            Buffer::Kept => self.usable,
+            Buffer::Open => self.capacity,
+        }
+    }
 }
 
 /// What the capacities of a node leave for instances of a workload.
@@ -32,20 +53,20 @@ pub struct NodeRoom {
 
 impl NodeRoom {
     /// Returns how many more instances of the workload the node can run.
-    pub fn instances(&self) -> u32 {
+    pub fn instances(&self, buffer: Buffer) -> u32 {
         let fitting = self.metrics.iter().filter(|metric| metric.load > 0.0);
-        let counts = fitting.map(|metric| ((metric.capacity - metric.used) / metric.load).floor());
+        let counts = fitting.map(|metric| ((metric.limit(buffer) - metric.used) / metric.load).floor());
         counts.fold(f64::from(u32::MAX), f64::min).max(0.0) as u32
     }
 
     /// Returns why no further instance fits, after some that are added.
-    pub fn objection(&self, added: u32) -> Option<String> {
-        let over = |metric: &&Metric| used_with(metric, added) + metric.load > metric.capacity;
+    pub fn objection(&self, added: u32, buffer: Buffer) -> Option<String> {
+        let over = |metric: &&Metric| used_with(metric, added) + metric.load > metric.limit(buffer);
         let mut text = String::new();
         for metric in self.metrics.iter().filter(over) {
             let separator = if text.is_empty() { "" } else { ", " };
             let (name, used) = (&metric.name, used_with(metric, added));
-            let _ = write!(text, "{separator}{name} {used}+{} > {}", metric.load, metric.capacity);
+            let _ = write!(text, "{separator}{name} {used}+{} > {}", metric.load, metric.limit(buffer));
         }
         (!text.is_empty()).then_some(text)
     }
@@ -95,27 +116,35 @@ mod tests {
     use super::*;
 
     fn room(used: f64, load: f64, capacity: f64) -> NodeRoom {
-        let metric = Metric { name: "memoryMb".into(), used, load, capacity };
+        let metric = Metric { name: "memoryMb".into(), used, load, capacity, usable: capacity * 0.75 };
         NodeRoom { metrics: vec![metric], surplus: None }
     }
 
     #[test]
+    fn room_is_less_while_the_buffer_is_kept() {
+        let room = room(600.0, 150.0, 1000.0);
+        assert_eq!((room.instances(Buffer::Kept), room.instances(Buffer::Open)), (1, 2));
+        assert_eq!(room.objection(1, Buffer::Kept).unwrap(), "memoryMb 750+150 > 750");
+        assert_eq!(room.objection(1, Buffer::Open), None);
+    }
+
+    #[test]
     fn room_is_what_is_left_of_the_scarcest_capacity() {
-        assert_eq!(room(300.0, 256.0, 512.0).instances(), 0);
-        assert_eq!(room(0.0, 256.0, 512.0).instances(), 2);
-        assert_eq!(room(0.0, 0.0, 0.0).instances(), u32::MAX);
-        assert_eq!(room(600.0, 1.0, 512.0).instances(), 0);
+        assert_eq!(room(300.0, 256.0, 512.0).instances(Buffer::Open), 0);
+        assert_eq!(room(0.0, 256.0, 512.0).instances(Buffer::Open), 2);
+        assert_eq!(room(0.0, 0.0, 0.0).instances(Buffer::Open), u32::MAX);
+        assert_eq!(room(600.0, 1.0, 512.0).instances(Buffer::Open), 0);
         let mut both = room(0.0, 1.0, 100.0);
         both.metrics.extend(room(0.0, 10.0, 25.0).metrics);
-        assert_eq!(both.instances(), 2);
-        assert_eq!(NodeRoom::default().instances(), u32::MAX);
+        assert_eq!(both.instances(Buffer::Open), 2);
+        assert_eq!(NodeRoom::default().instances(Buffer::Open), u32::MAX);
     }
 
     #[test]
     fn objection_shows_the_sum_and_the_capacity() {
-        assert_eq!(room(300.0, 256.0, 512.0).objection(0).unwrap(), "memoryMb 300+256 > 512");
-        assert_eq!(room(0.0, 400.0, 800.0).objection(1), None);
-        assert_eq!(room(0.0, 400.0, 800.0).objection(2).unwrap(), "memoryMb 800+400 > 800");
+        assert_eq!(room(300.0, 256.0, 512.0).objection(0, Buffer::Open).unwrap(), "memoryMb 300+256 > 512");
+        assert_eq!(room(0.0, 400.0, 800.0).objection(1, Buffer::Open), None);
+        assert_eq!(room(0.0, 400.0, 800.0).objection(2, Buffer::Open).unwrap(), "memoryMb 800+400 > 800");
         assert_eq!(room(900.0, 400.0, 800.0).overload().unwrap(), "memoryMb 900 > 800");
     }
 }

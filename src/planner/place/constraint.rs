@@ -36,6 +36,8 @@ pub enum Constraint {
     /// The node was chosen for other instances of the same decision.
     #[serde(rename = "ReplicaExclusionDynamic")]
     AlreadyChosen,
+    /// The node is neither the origin of the instance nor in the preferred domain.
+    PreferredLocation,
 }
 
 impl Constraint {
@@ -70,6 +72,7 @@ impl Constraint {
             Self::FaultDomain => "FaultDomain",
             Self::UpgradeDomain => "UpgradeDomain",
             Self::AlreadyChosen => "ReplicaExclusionDynamic",
+            Self::PreferredLocation => "PreferredLocation",
         }
     }
 

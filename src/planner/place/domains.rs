@@ -129,6 +129,16 @@ impl Domains {
         })
     }
 
+    /// Returns the nodes in a domain, or in one below it.
+    pub fn nodes_in(&self, kind: Constraint, name: &str) -> RoaringBitmap {
+        let is_meant = |domain: &usize| {
+            let domain = &self.domains[*domain];
+            domain.kind == kind && *domain.name == *name
+        };
+        let inside = self.cells.iter().filter(|cell| cell.domains.iter().any(is_meant));
+        inside.fold(RoaringBitmap::new(), |all, cell| all | &cell.nodes)
+    }
+
     /// Returns whether a node is in the domain of a packing.
     pub fn is_in(&self, node: u32, packing: &Packing) -> bool {
         let cell = self.cell_of.get(node as usize).and_then(|cell| self.cells.get(*cell));

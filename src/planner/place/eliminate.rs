@@ -4,7 +4,7 @@
 
 use roaring::RoaringBitmap;
 
-use super::{Constraint, NodeTable};
+use super::{Buffer, Constraint, NodeTable};
 
 /// The nodes that one constraint removed.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,15 +24,23 @@ pub struct Elimination {
     pub stages: Vec<Stage>,
     /// The nodes that remain.
     pub remaining: RoaringBitmap,
+    /// Whether the buffer of the capacities may be used.
+    pub buffer: Buffer,
 }
 
 impl Elimination {
-    /// Tests the nodes of a workload unit against every constraint that depends on them alone.
+    /// Tests the nodes of a workload unit against every constraint that depends on them alone; the buffer of the capacities is kept.
     pub fn of(table: &NodeTable) -> Self {
+        Self::with_buffer(table, Buffer::Kept)
+    }
+
+    /// See [`Elimination::of`]; the buffer may be used if it is open.
+    pub fn with_buffer(table: &NodeTable, buffer: Buffer) -> Self {
         let remaining = table.members().clone();
-        let mut elimination = Self { candidate_count: remaining.len(), stages: Vec::new(), remaining };
+        let mut elimination =
+            Self { candidate_count: remaining.len(), stages: Vec::new(), remaining, buffer };
         for constraint in Constraint::OF_NODES {
-            if let Some(nodes) = table.removed_by(constraint) {
+            if let Some(nodes) = table.removed_under(constraint, buffer) {
                 elimination.remove(constraint, nodes);
             }
         }
@@ -61,6 +69,13 @@ impl Elimination {
             nodes.remove(node);
         });
         nodes
+    }
+
+    /// Returns the nodes that only their capacities keep from having an instance.
+    pub fn removed_by_capacity(table: &NodeTable) -> RoaringBitmap {
+        let stages = Self::of(table).stages.into_iter();
+        let stage = stages.filter(|stage| stage.constraint == Constraint::NodeCapacity).next_back();
+        stage.map(|stage| stage.removed).unwrap_or_default()
     }
 
     /// Removes nodes; those of a constraint that removed some before are added to them.

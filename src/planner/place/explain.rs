@@ -5,7 +5,7 @@
 use evenkeel_ids::NodeId;
 use serde::{Deserialize, Serialize};
 
-use super::{Constraint, Elimination, NodeTable, Placed};
+use super::{Buffer, Constraint, Elimination, NodeTable, Placed};
 use crate::report::Blocked;
 
 /// Nodes that are listed for one constraint.
@@ -109,7 +109,7 @@ pub fn explain_node(table: &NodeTable, node: &NodeId) -> Result<Option<(Constrai
         .into_iter()
         .find(|one| table.removed_by(*one).is_some_and(|nodes| nodes.contains(number)));
     Ok(found
-        .map(|constraint| (constraint, reason(table, constraint, number, 0)))
+        .map(|constraint| (constraint, reason(table, constraint, number, (0, Buffer::Kept))))
         .or_else(|| table.domain_objection(number, &Elimination::of(table).remaining)))
 }
 
@@ -118,18 +118,22 @@ fn reason_of(table: &NodeTable, placed: &Placed, constraint: Constraint, node: u
     let added = placed.loads.get(&node).copied().unwrap_or(0);
     by_domain
         .and_then(|placed| placed.domain_objection(table, node))
-        .unwrap_or_else(|| reason(table, constraint, node, added))
+        .unwrap_or_else(|| reason(table, constraint, node, (added, placed.elimination.buffer)))
 }
 
 /// `added`: instances that the decision has added to the node, as to its capacities.
-fn reason(table: &NodeTable, constraint: Constraint, node: u32, added: u32) -> String {
+fn reason(table: &NodeTable, constraint: Constraint, node: u32, (added, buffer): (u32, Buffer)) -> String {
     if let (Constraint::NodeCapacity, Some(room)) = (constraint, &table.node(node).room)
-        && let Some(objection) = room.objection(added)
+        && let Some(objection) = room.objection(added, buffer)
     {
         return objection;
     }
     let found = table.node(node).removed_by(constraint, table.own(node), table.max_per_node(node));
-    found.unwrap_or_else(|| "chosen for other instances of this decision".to_owned())
+    let otherwise = match constraint {
+        Constraint::PreferredLocation => "not in the preferred domain",
+        _ => "chosen for other instances of this decision",
+    };
+    found.unwrap_or_else(|| otherwise.to_owned())
 }
 
 /// Returns whether waiting may help. `missing`: how many instances were not placed, so that no node is left.

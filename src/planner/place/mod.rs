@@ -15,14 +15,14 @@ mod rank;
 mod table;
 
 pub use affinity::{NodeAffinity, SoftViolations};
-pub use capacity::{Added, Metric, NodeRoom, loading_tasks};
+pub use capacity::{Added, Buffer, Metric, NodeRoom, loading_tasks};
 pub use constraint::Constraint;
 pub use domains::{DomainRules, Packing};
 pub use eliminate::{Elimination, Stage};
 pub use explain::{
     EliminatedNode, EliminationReport, ExplainedStage, UnplacedCause, cause, explain_node, report,
 };
-pub use plan::{Placed, Want, place, spread};
+pub use plan::{Location, Placed, Want, place, spread};
 pub use priority::{Priorities, Priority, Violations};
 pub use rank::Ranking;
 pub use table::{NodeState, NodeTable, TableRules, UnitNode, Verdict};

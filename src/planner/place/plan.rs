@@ -10,7 +10,7 @@ use std::{
 use roaring::RoaringBitmap;
 
 use super::{
-    Added, Constraint, Elimination, NodeTable, Ranking, Violations,
+    Added, Constraint, Elimination, NodeTable, Priority, Ranking, Violations,
     domains::{Admission, Spread},
     priority::Weight,
 };
@@ -21,6 +21,20 @@ const FEW: usize = 4;
 /// The key of a node with what it violates, which outweighs the ranking.
 type Key = (Weight, [u64; 4], u32);
 
+/// Where a task should go if the constraints that weigh more allow that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Location {
+    /// To whichever node is best.
+    #[default]
+    Anywhere,
+    /// To the node that the instance left during an upgrade.
+    Origin(u32),
+    /// To the preferred domain of the workload.
+    PreferredDomain,
+    /// To this node; it must not go to another one.
+    Only(u32),
+}
+
 /// A task that waits for a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Want {
@@ -30,6 +44,8 @@ pub struct Want {
     pub avoided: Option<u32>,
     /// Whether it takes over what its predecessor uses of the preferred node.
     pub keeps_load: bool,
+    /// Where it should go.
+    pub location: Location,
 }
 
 /// The outcome of a placement.
@@ -88,7 +104,7 @@ pub fn place(
     }
     let open = found.iter_mut().zip(wants).filter(|(found, _)| found.is_none());
     for (found, want) in open {
-        *found = search.best(want.avoided);
+        *found = search.best(want);
     }
     let nodes = found.iter().map(|found| found.map(|(node, _)| node)).collect();
     let violations =
@@ -149,6 +165,10 @@ struct Search<'a> {
     full: RoaringBitmap,
     /// Nodes whose capacities leave no room for more than the decision has added.
     loaded: RoaringBitmap,
+    /// The nodes in the preferred domain, once they are asked for.
+    preferred: Option<RoaringBitmap>,
+    /// Nodes outside of it that were not taken although no other one was left.
+    outside: RoaringBitmap,
 }
 
 impl<'a> Search<'a> {
@@ -172,6 +192,8 @@ impl<'a> Search<'a> {
             spread: None,
             full: RoaringBitmap::new(),
             loaded: RoaringBitmap::new(),
+            preferred: None,
+            outside: RoaringBitmap::new(),
         };
         added.loads.keys().for_each(|node| search.note_load(*node));
         let domains = table.domains();
@@ -239,7 +261,8 @@ impl<'a> Search<'a> {
     /// Notes whether the capacities of a node leave room for more than the decision has added.
     fn note_load(&mut self, node: u32) {
         let is_hard = self.table.priorities().is_hard(Constraint::NodeCapacity);
-        if is_hard && self.loads.get(&node).copied().unwrap_or(0) >= self.table.node(node).room_left() {
+        let room = self.table.node(node).room_left(self.elimination.buffer);
+        if is_hard && self.loads.get(&node).copied().unwrap_or(0) >= room {
             self.loaded.insert(node);
             self.fill(node);
         }
@@ -278,7 +301,56 @@ impl<'a> Search<'a> {
     }
 
     /// Takes room on the best node.
-    fn best(&mut self, avoided: Option<u32>) -> Option<(u32, Violations)> {
+    fn best(&mut self, want: &Want) -> Option<(u32, Violations)> {
+        let (avoided, priorities) = (want.avoided, self.table.priorities());
+        let priority = priorities.of_constraint(Constraint::PreferredLocation);
+        // An origin that cannot be reached never keeps an instance from running.
+        let of_origin = if priority == Priority::Hard { Priority::Soft } else { priority };
+        let (nodes, priority) = match want.location {
+            Location::Only(node) => (RoaringBitmap::from_iter([node]), Priority::Hard),
+            Location::Origin(node) if priority != Priority::Off => {
+                (RoaringBitmap::from_iter([node]), of_origin)
+            }
+            Location::PreferredDomain if priority != Priority::Off => (self.preferred_nodes(), priority),
+            _ => return self.best_anywhere(avoided),
+        };
+        let (node, violations) = self.best_inside(&nodes, priority, avoided)?;
+        self.take(node);
+        Some((node, violations))
+    }
+
+    fn preferred_nodes(&mut self) -> RoaringBitmap {
+        let ranking = self.ranking;
+        self.preferred.get_or_insert_with(|| ranking.preferred_nodes().unwrap_or_default()).clone()
+    }
+
+    /// Returns the best node if those outside of some violate the preferred location.
+    fn best_inside(
+        &mut self,
+        nodes: &RoaringBitmap,
+        priority: Priority,
+        avoided: Option<u32>,
+    ) -> Option<(u32, Violations)> {
+        let mut left = &self.elimination.remaining - &self.full;
+        if let Some(avoided) = avoided {
+            left.remove(avoided);
+        }
+        let (inside, outside) = (&left & nodes, &left - nodes);
+        let mut missed = Violations::default();
+        missed.add(Constraint::PreferredLocation, priority);
+        let best_inside = self.best_among(&inside).map(|(key, violations)| (violations, key));
+        let best_outside = self.best_among(&outside).map(|(key, violations)| (violations.with(missed), key));
+        let allowed = best_outside.filter(|_| priority != Priority::Hard);
+        if best_inside.is_none() && allowed.is_none() {
+            self.outside |= outside;
+        }
+        let best = best_inside.into_iter().chain(allowed);
+        let best = best.min_by_key(|(violations, key)| (violations.weight(), *key));
+        best.map(|(violations, (_, node))| (node, violations))
+    }
+
+    /// Takes room on the best node, wherever it is.
+    fn best_anywhere(&mut self, avoided: Option<u32>) -> Option<(u32, Violations)> {
         match self.heaps.take() {
             Some(mut heaps) => {
                 let found = self.best_in(&mut heaps, avoided);
@@ -299,12 +371,22 @@ impl<'a> Search<'a> {
         if let Some(avoided) = avoided {
             left.remove(avoided);
         }
-        let (violations, left) = self.least_violating(&left)?;
+        self.best_among(&left).map(|((_, node), violations)| (node, violations))
+    }
+
+    /// Returns the best of some nodes, with its key and what it violates.
+    fn best_among(&self, left: &RoaringBitmap) -> Option<(super::rank::Key, Violations)> {
+        let (violations, left) = self.least_violating(left)?;
+        if !self.ranking.has_single_keys() {
+            let keys = self.ranking.keys(&self.elimination.remaining).into_iter();
+            let best = keys.filter(|(_, node)| left.contains(*node)).min();
+            return best.map(|key| (key, violations));
+        }
         let changed: RoaringBitmap = self.added.keys().filter(|node| left.contains(**node)).collect();
         let shifted =
             changed.iter().filter_map(|node| Some((self.shifted(self.ranking.key(node)?, node), node)));
         let best = shifted.chain(self.ranking.best(&(left - &changed))).min();
-        best.map(|(_, node)| (node, violations))
+        best.map(|key| (key, violations))
     }
 
     /// Returns the nodes that violate least, with what they violate.
@@ -402,6 +484,7 @@ impl<'a> Search<'a> {
             }
         }
         self.elimination.remove(Constraint::AlreadyChosen, &self.full);
+        self.elimination.remove(Constraint::PreferredLocation, &self.outside);
         (self.elimination, self.spread)
     }
 }
@@ -423,7 +506,7 @@ fn restore(table: &NodeTable, elimination: &mut Elimination, added: &BTreeMap<u3
         }
         stage.removed -= &back;
         elimination.remaining |= back;
-        if let Some(loaded) = table.removed_by(Constraint::NodeCapacity) {
+        if let Some(loaded) = table.removed_under(Constraint::NodeCapacity, elimination.buffer) {
             elimination.remove(Constraint::NodeCapacity, loaded);
         }
     }

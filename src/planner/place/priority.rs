@@ -33,12 +33,13 @@ impl Priority {
 }
 
 /// The constraints whose priority can be set, in the order in which they are tested.
-const CONFIGURABLE: [(Constraint, Named); 5] = [
+const CONFIGURABLE: [(Constraint, Named); 6] = [
     (Constraint::PlacementConstraint, Named::PlacementConstraint),
     (Constraint::Affinity, Named::Affinity),
     (Constraint::NodeCapacity, Named::NodeCapacity),
     (Constraint::FaultDomain, Named::FaultDomain),
     (Constraint::UpgradeDomain, Named::UpgradeDomain),
+    (Constraint::PreferredLocation, Named::PreferredLocation),
 ];
 
 /// The priorities that hold for a workload.

@@ -8,7 +8,7 @@ use evenkeel_ids::NodeId;
 use roaring::RoaringBitmap;
 use sha2::{Digest, Sha256};
 
-use super::NodeTable;
+use super::{Constraint, NodeTable, Priority, Violations};
 use crate::{
     statistics::NodeStatistics,
     workload::{NodeOrder, PlacementRules, UnitId},
@@ -54,6 +54,36 @@ impl<'a> Ranking<'a> {
     pub fn order_of_candidates(&self, among: &RoaringBitmap) -> Vec<u32> {
         let mut order = self.order(among);
         order.sort_by_key(|number| self.table.weight(*number));
+        self.preferred_first(order)
+    }
+
+    /// Returns the nodes in the preferred domain; none when no domain is preferred, or it does not matter.
+    pub fn preferred_nodes(&self) -> Option<RoaringBitmap> {
+        let domain = self.placement.preferred_domain.as_ref()?;
+        let priority = self.table.priorities().of_constraint(Constraint::PreferredLocation);
+        (priority != Priority::Off).then(|| self.table.nodes_in(domain))
+    }
+
+    /// Brings the node that the instance of the first slot prefers to the front.
+    ///
+    /// # Source
+    /// Orchestration D8.
+    pub fn preferred_first(&self, mut order: Vec<u32>) -> Vec<u32> {
+        let Some(preferred) = self.preferred_nodes() else { return order };
+        let priority = self.table.priorities().of_constraint(Constraint::PreferredLocation);
+        let mut missed = Violations::default();
+        // One that is hard weighs more than every other one.
+        missed.add(Constraint::PreferredLocation, priority);
+        let weight = |number: &u32| {
+            let is_outside = !preferred.contains(*number);
+            let violations = self.table.violations(*number);
+            let violations = if is_outside { violations.with(missed) } else { violations };
+            (is_outside && priority == Priority::Hard, violations.weight())
+        };
+        let first = (0..order.len()).min_by_key(|position| (weight(&order[*position]), *position));
+        if let Some(first) = first {
+            order[..=first].rotate_right(1);
+        }
         order
     }
 

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use roaring::RoaringBitmap;
 
 use super::{
-    Constraint, DomainRules, NodeAffinity, NodeRoom, Packing, Priorities, Priority, Violations,
+    Buffer, Constraint, DomainRules, NodeAffinity, NodeRoom, Packing, Priorities, Priority, Violations,
     domains::{Domains, Spread},
     priority::Weight,
 };
@@ -87,6 +87,8 @@ pub struct UnitNode {
     pub state: NodeState,
     /// What its operator allows.
     pub availability: Availability,
+    /// Whether it is drained for an upgrade, after which its instances return.
+    pub is_in_upgrade: bool,
     /// What is frozen, apart from the workload.
     pub frozen: Option<FrozenLevel>,
     /// Why the last start of the workload failed on it.
@@ -129,6 +131,7 @@ impl UnitNode {
             upgrade_domain: None,
             state: NodeState::Ready,
             availability: Availability::Active,
+            is_in_upgrade: false,
             frozen: None,
             start_failed: None,
             stop_failed: None,
@@ -184,8 +187,11 @@ impl UnitNode {
             }
             Constraint::Blocklist => self.blocklisted.as_ref().map(ToString::to_string),
             Constraint::Affinity => self.affinity.hard.as_ref().map(|why| why.as_ref().to_owned()),
-            Constraint::NodeCapacity => self.room.as_ref().and_then(|room| room.objection(0)),
-            Constraint::FaultDomain | Constraint::UpgradeDomain | Constraint::AlreadyChosen => None,
+            Constraint::NodeCapacity => self.room.as_ref().and_then(|room| room.objection(0, Buffer::Kept)),
+            Constraint::FaultDomain
+            | Constraint::UpgradeDomain
+            | Constraint::AlreadyChosen
+            | Constraint::PreferredLocation => None,
         }
     }
 
@@ -195,8 +201,8 @@ impl UnitNode {
     }
 
     /// Returns how many more instances of the workload the capacities of the node leave room for.
-    pub fn room_left(&self) -> u32 {
-        self.room.as_ref().map_or(u32::MAX, |room| room.instances())
+    pub fn room_left(&self, buffer: Buffer) -> u32 {
+        self.room.as_ref().map_or(u32::MAX, |room| room.instances(buffer))
     }
 
     fn unavailable(&self) -> Option<Blocked> {
@@ -219,11 +225,12 @@ impl UnitNode {
             Constraint::StartFailed => self.start_failed.is_some() || self.stop_failed.is_some(),
             Constraint::Blocklist => self.blocklisted.is_some(),
             Constraint::Affinity => self.affinity.hard.is_some(),
-            Constraint::NodeCapacity => self.room_left() == 0,
+            Constraint::NodeCapacity => self.room_left(Buffer::Kept) == 0,
             Constraint::MaxPerNode
             | Constraint::FaultDomain
             | Constraint::UpgradeDomain
-            | Constraint::AlreadyChosen => false,
+            | Constraint::AlreadyChosen
+            | Constraint::PreferredLocation => false,
         }
     }
 }
@@ -270,6 +277,10 @@ pub struct NodeTable {
     numbers: BTreeMap<NodeId, u32>,
     members: RoaringBitmap,
     removed: BTreeMap<Constraint, RoaringBitmap>,
+    /// The nodes whose capacities leave no room even with the buffer.
+    full: RoaringBitmap,
+    /// The nodes that are drained for an upgrade.
+    in_upgrade: RoaringBitmap,
     /// The nodes that violate what is not hard.
     unwanted: BTreeMap<Violations, RoaringBitmap>,
     domains: Domains,
@@ -330,6 +341,13 @@ impl NodeTable {
         let node = &self.nodes[number];
         self.instance_counts[number] = node.instance_count;
         set(&mut self.members, number, node.is_member);
+        set(&mut self.in_upgrade, number, node.is_in_upgrade);
+        let has_no_room = node.room_left(Buffer::Open) == 0;
+        set(
+            &mut self.full,
+            number,
+            has_no_room && self.rules.domains.priorities.is_hard(Constraint::NodeCapacity),
+        );
         for constraint in Constraint::OF_NODES.into_iter().filter(|one| *one != Constraint::MaxPerNode) {
             let is_removed =
                 self.rules.domains.priorities.is_hard(constraint) && node.is_removed_by(constraint);
@@ -495,9 +513,31 @@ impl NodeTable {
         &self.members
     }
 
-    /// Returns the nodes that a constraint removes.
+    /// Returns the nodes that a constraint removes while the buffer of the capacities is kept.
     pub fn removed_by(&self, constraint: Constraint) -> Option<&RoaringBitmap> {
         self.removed.get(&constraint)
+    }
+
+    /// Returns the nodes that a constraint removes.
+    pub fn removed_under(&self, constraint: Constraint, buffer: Buffer) -> Option<&RoaringBitmap> {
+        match (constraint, buffer) {
+            (Constraint::NodeCapacity, Buffer::Open) => Some(&self.full),
+            _ => self.removed_by(constraint),
+        }
+    }
+
+    /// Returns whether a node is drained for an upgrade.
+    pub fn is_in_upgrade(&self) -> bool {
+        !self.in_upgrade.is_empty()
+    }
+
+    /// Returns the nodes in a fault domain, or below it. A node without one is its own, `fd:/` with its name.
+    pub(super) fn nodes_in(&self, fault_domain: &str) -> RoaringBitmap {
+        let mut nodes = self.domains.nodes_in(Constraint::FaultDomain, fault_domain);
+        let alone = fault_domain.strip_prefix("fd:/").unwrap_or_default();
+        let is_meant = |node: &&UnitNode| node.fault_domain.is_none() && node.id.name() == alone;
+        nodes.extend(self.nodes.iter().filter(is_meant).filter_map(|node| self.number(&node.id)));
+        nodes
     }
 
     /// Returns how many instances of the workload unit are on a node.

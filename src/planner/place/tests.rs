@@ -196,7 +196,7 @@ fn preferred_node_is_taken_if_it_remains_and_an_avoided_one_never() {
     let mut nodes = nodes(3);
     nodes[1].frozen = Some(FrozenLevel::Node);
     let table = NodeTable::new(nodes, 1);
-    let want = |preferred, avoided| Want { preferred, avoided, keeps_load: false };
+    let want = |preferred, avoided| Want { preferred, avoided, ..Want::default() };
     let wants = [want(None, Some(0)), want(Some(1), None), want(Some(0), None)];
     let placed = put(&table, &placement(NodeOrder::Listed), &wants);
     assert_eq!(placed.nodes, [Some(2), None, Some(0)]);

@@ -32,5 +32,6 @@ pub(crate) fn leaders_of(
     let mut best = ordered(ranking.order(&available));
     best.sort_by_key(|number| table.weight(*number));
     let count = workload.goal.leader_count().map_or(0, |count| count as usize);
-    goal::leaders(&workload.goal, &spread(table, natural, count), &spread(table, best, count))
+    let [natural, best] = [natural, best].map(|order| spread(table, ranking.preferred_first(order), count));
+    goal::leaders(&workload.goal, &natural, &best)
 }

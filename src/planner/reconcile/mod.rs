@@ -33,6 +33,7 @@ pub(crate) use leaders::leaders_of;
 pub(crate) use pass::UnitPass;
 pub(crate) use placing::has_stayed;
 pub use plan::{InstanceFailure, TaskChange, UnitEvent, UnitPlan};
+pub(crate) use slot::relocate_to;
 pub use unit_nodes::{Instances, unit_node, unit_nodes};
 
 /// An error that was reported about a workload, one of its units, or an instance.
@@ -61,6 +62,10 @@ pub struct UnitSettings {
     pub health_interval_max_secs: u64,
     /// Tasks kept for each slot; negative keeps all.
     pub task_history_limit: i32,
+    /// Whether what takes the place of an instance on a lost node may use the buffer of the capacities.
+    pub opens_buffer_on_failure: bool,
+    /// Time between two moves to nodes that rank better.
+    pub rebalance_interval_secs: u64,
     /// How much longer an update is watched if an agent does not read tasks, and so reports later.
     pub report_grace_secs: u64,
 }
@@ -73,7 +78,9 @@ impl Default for UnitSettings {
             node_down_after_secs: 180,
             health_interval_max_secs: 3600,
             task_history_limit: 5,
-            report_grace_secs: 0,
+            opens_buffer_on_failure: false,
+            rebalance_interval_secs: 300,
+            report_grace_secs: 60,
         }
     }
 }
@@ -101,6 +108,8 @@ pub struct UnitFacts<'a> {
     pub gone_parts: &'a [Part],
     /// Workloads that should share its nodes and have an instance that starts or stops on nodes like its own.
     pub unsettled_partners: &'a [PolicyId],
+    /// Whether a workload that must, or must not, share its nodes is being upgraded: it may be away from its place for a while.
+    pub are_partners_in_upgrade: bool,
     /// What its tasks tell the node blocklist.
     pub blocklist: &'a BlocklistNews,
     /// Its parents and children.
@@ -133,6 +142,8 @@ pub fn plan_unit(facts: &UnitFacts<'_>, now: Timestamp, seed: u64) -> UnitPlan {
     if pass.action_goal.is_none_or(|goal| !goal.holds_count()) {
         scale::plan(&mut pass);
         crate::supervise::update::plan(&mut pass);
+        crate::supervise::snapshot::plan(&mut pass);
+        crate::supervise::rebalance::plan(&mut pass);
     }
     crate::supervise::action::end_marks(&mut pass);
     pass.finish_all()

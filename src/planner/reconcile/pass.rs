@@ -10,7 +10,7 @@ use crate::{
     change::{self, Cause, Change, Gate, GroupState, Permit, Step},
     claims::{Claim, Phase, Purpose, Scope},
     goal::{self, SlotCondition},
-    place::{Elimination, UnitNode, loading_tasks},
+    place::{Buffer, Elimination, UnitNode, loading_tasks},
     report::Blocked,
     stable_hash::stable_hash,
     supervise::{RestartVerdict, UpdateStatus, judge_restart},
@@ -39,7 +39,7 @@ pub(crate) struct UnitPass<'a> {
     pub blocked_nodes: roaring::RoaringBitmap,
     /// Tasks without a node, in the order in which they are placed.
     pub pending: Vec<(Slot, TaskId)>,
-    pub(super) elimination: Option<Elimination>,
+    pub(super) eliminations: BTreeMap<Buffer, Elimination>,
     /// What a user's action wants of the workload unit, while that is not reached.
     pub action_goal: Option<&'a ActionGoal>,
     /// Tasks that claim a node which another one contests.
@@ -69,7 +69,7 @@ impl<'a> UnitPass<'a> {
             failed_nodes: roaring::RoaringBitmap::new(),
             blocked_nodes: numbers.collect(),
             pending: Vec::new(),
-            elimination: None,
+            eliminations: BTreeMap::new(),
             action_goal: None,
             contested: BTreeSet::new(),
             changed: BTreeMap::new(),
@@ -143,6 +143,11 @@ impl<'a> UnitPass<'a> {
         self.change(slot, id, |task| task.health = health);
     }
 
+    /// Lets a slot stay where it is.
+    pub fn forget_origin(&mut self, slot: &Slot, id: &TaskId) {
+        self.change(slot, id, |task| task.origin = None);
+    }
+
     /// Lets a task that has its node start at the given time at the earliest.
     pub fn postpone(&mut self, slot: &Slot, id: &TaskId, start_at: Timestamp) {
         self.change(slot, id, |task| task.start_at = start_at);
@@ -203,6 +208,7 @@ impl<'a> UnitPass<'a> {
             state: TaskState::Pending,
             seq: 0,
             cause,
+            origin: crate::supervise::snapshot::origin_of_successor(self, slot, cause),
             created_at: self.now,
             start_at,
             desired_at: None,
@@ -404,7 +410,7 @@ impl<'a> UnitPass<'a> {
     pub fn fail_node(&mut self, node: &NodeId, version: u64, message: String) {
         if let Some(number) = self.facts.table.number(node) {
             self.failed_nodes.insert(number);
-            self.elimination = None;
+            self.eliminations.clear();
         }
         self.plan.failures.push(InstanceFailure { node: node.clone(), message, version, is_of_stop: false });
     }
@@ -413,7 +419,7 @@ impl<'a> UnitPass<'a> {
     pub fn fail_stop(&mut self, node: &NodeId, message: String) {
         if let Some(number) = self.facts.table.number(node) {
             self.failed_nodes.insert(number);
-            self.elimination = None;
+            self.eliminations.clear();
         }
         let version = self.versions.current.number;
         self.plan.failures.push(InstanceFailure { node: node.clone(), message, version, is_of_stop: true });

@@ -11,11 +11,11 @@ use super::{UnitFacts, UnitPass, leaders_of};
 use crate::{
     change::{Cause, Change, Step},
     goal::{Leaders, StartMode},
-    place::{self, Added, Constraint, Elimination, Placed, Ranking, Want},
+    place::{self, Added, Buffer, Constraint, Elimination, Location, Placed, Ranking, Want},
     report::Blocked,
     settings::UpdateOrder,
     usage::later,
-    workload::Task,
+    workload::{Slot, Task},
 };
 
 /// Workloads that the reason of a wait names.
@@ -28,18 +28,18 @@ impl<'a> UnitPass<'a> {
     }
 
     /// Returns what each constraint removes now.
-    pub fn elimination(&mut self) -> Elimination {
-        if let Some(known) = &self.elimination {
+    pub fn elimination(&mut self, buffer: Buffer) -> Elimination {
+        if let Some(known) = self.eliminations.get(&buffer) {
             return known.clone();
         }
-        let mut elimination = Elimination::of(self.facts.table);
+        let mut elimination = Elimination::with_buffer(self.facts.table, buffer);
         elimination.remove(Constraint::StartFailed, &self.failed_nodes);
         elimination.remove(Constraint::Blocklist, &self.blocked_nodes);
         if self.facts.workload.goal.start == StartMode::NaturalLeader && !self.is_started_by_user() {
             let natural = self.leaders().natural.into_iter().collect::<roaring::RoaringBitmap>();
             elimination.remaining &= natural;
         }
-        self.elimination = Some(elimination.clone());
+        self.eliminations.insert(buffer, elimination.clone());
         elimination
     }
 
@@ -49,9 +49,44 @@ impl<'a> UnitPass<'a> {
         leaders_of(workload, unit_id, table, &|number| table.own(number) > 0)
     }
 
+    /// Returns whether what is created for a cause may use the buffer of the capacities. `from`: the node that the instance leaves.
+    ///
+    /// # Source
+    /// Orchestration D7.
+    pub fn buffer_for(&self, cause: Cause, from: Option<&NodeId>) -> Buffer {
+        let is_open = match cause {
+            Cause::Update | Cause::Rollback | Cause::Return => true,
+            Cause::Drain => {
+                from.and_then(|node| self.facts.table.find(node)).is_some_and(|row| row.is_in_upgrade)
+            }
+            Cause::NodeLost => self.facts.settings.opens_buffer_on_failure,
+            _ => false,
+        };
+        if is_open { Buffer::Open } else { Buffer::Kept }
+    }
+
+    /// Returns where the instance of a slot should go. `origin`: the node that it left during an upgrade.
+    pub fn location(&self, slot: &Slot, origin: Option<&NodeId>) -> Location {
+        if let Slot::Node(node) = slot {
+            return self.facts.table.number(node).map_or(Location::Anywhere, Location::Only);
+        }
+        match origin.and_then(|node| self.facts.table.number(node)) {
+            Some(origin) => Location::Origin(origin),
+            None if self.is_primary(slot) => Location::PreferredDomain,
+            None => Location::Anywhere,
+        }
+    }
+
+    /// Returns whether a slot is the first one that is wanted, and so prefers a domain.
+    fn is_primary(&self, slot: &Slot) -> bool {
+        let is_wanted = |one: &Slot| self.tasks(one).wanted().next().is_some();
+        self.facts.workload.placement.preferred_domain.is_some()
+            && self.all_slots().into_iter().filter(is_wanted).min().is_none_or(|first| first >= *slot)
+    }
+
     /// Places tasks on top of what this decision has changed so far.
-    pub fn place(&mut self, wants: &[Want]) -> Placed {
-        let elimination = self.elimination();
+    pub fn place(&mut self, wants: &[Want], buffer: Buffer) -> Placed {
+        let elimination = self.elimination(buffer);
         // Room that is left on a node that this decision finds failed is of no use.
         let is_failed = |node: u32| self.failed_nodes.contains(node) || self.blocked_nodes.contains(node);
         let is_used = |node: u32, by: i64| by > 0 || (by < 0 && !is_failed(node));
@@ -61,17 +96,19 @@ impl<'a> UnitPass<'a> {
         place::place(self.facts.table, &self.ranking(), elimination, &added, wants)
     }
 
-    /// Returns the best node for one more task, other than `avoided`.
-    pub fn candidate(&mut self, avoided: Option<&NodeId>) -> Option<NodeId> {
-        let avoided = avoided.and_then(|node| self.facts.table.number(node));
-        let placed = self.place(&[Want { avoided, ..Want::default() }]);
+    /// Returns the best other node for a task that is to leave its node.
+    pub fn candidate(&mut self, task: &Task, cause: Cause) -> Option<NodeId> {
+        let avoided = task.node.as_ref().and_then(|node| self.facts.table.number(node));
+        let buffer = self.buffer_for(cause, task.node.as_ref());
+        let location = self.location(&task.slot, task.origin.as_ref());
+        let placed = self.place(&[Want { avoided, location, ..Want::default() }], buffer);
         let node = placed.nodes.into_iter().flatten().next()?;
         Some(self.facts.table.node(node).id.clone())
     }
 
     /// Returns that no node is left, with the elimination of now.
     pub fn unplaced(&mut self, wanted: u32) -> Blocked {
-        let placed = self.place(&vec![Want::default(); wanted as usize]);
+        let placed = self.place(&vec![Want::default(); wanted as usize], Buffer::Kept);
         self.unplaced_by(&placed)
     }
 
@@ -105,7 +142,22 @@ pub(super) fn place_pending(pass: &mut UnitPass<'_>) {
     if waiting.is_empty() {
         return;
     }
-    let placed = pass.place(&wants);
+    for buffer in [Buffer::Open, Buffer::Kept] {
+        let is_meant = |task: &Task, pass: &UnitPass<'_>| pass.buffer_of(task) == buffer;
+        let (tasks, wants): (Vec<Task>, Vec<Want>) = waiting
+            .iter()
+            .zip(&wants)
+            .filter(|(task, _)| is_meant(task, pass))
+            .map(|(task, want)| (task.clone(), *want))
+            .unzip();
+        if !tasks.is_empty() {
+            place_tasks(pass, &tasks, &wants, buffer);
+        }
+    }
+}
+
+fn place_tasks(pass: &mut UnitPass<'_>, waiting: &[Task], wants: &[Want], buffer: Buffer) {
+    let placed = pass.place(wants, buffer);
     for ((task, node), violations) in waiting.iter().zip(&placed.nodes).zip(&placed.violations) {
         if let Some(number) = node {
             let node = pass.facts.table.node(*number).id.clone();
@@ -173,7 +225,8 @@ fn without_those_that_wait_for_partners(pass: &mut UnitPass<'_>, tasks: Vec<Task
 /// Reports that the best candidate has, or lacks, a workload that it should not. The only candidate is taken without regard to that.
 fn note_soft_affinity(pass: &mut UnitPass<'_>, task: &Task, number: u32) {
     let row = pass.facts.table.node(number);
-    let Some(text) = row.affinity.soft_text.as_ref().filter(|_| pass.elimination().remaining.len() > 1)
+    let Some(text) =
+        row.affinity.soft_text.as_ref().filter(|_| pass.elimination(Buffer::Kept).remaining.len() > 1)
     else {
         return;
     };
@@ -191,7 +244,16 @@ fn want(pass: &UnitPass<'_>, task: &Task) -> Want {
     let last = earlier().find_map(|one| one.node.as_ref()).filter(|_| stays);
     let is_leaving = |one: &&Task| !one.is_wanted() && !one.state.is_ended() && one.node.as_ref() == last;
     let keeps_load = last.is_some() && earlier().any(|one| is_leaving(&one));
-    Want { preferred: last.and_then(number), avoided: live.and_then(number), keeps_load }
+    let location = pass.location(&task.slot, task.origin.as_ref());
+    Want { preferred: last.and_then(number), avoided: live.and_then(number), keeps_load, location }
+}
+
+impl UnitPass<'_> {
+    /// Returns whether a task that waits for its node may use the buffer of the capacities.
+    fn buffer_of(&self, task: &Task) -> Buffer {
+        let earlier = self.tasks(&task.slot).iter().filter(|one| one.generation < task.generation);
+        self.buffer_for(task.cause, earlier.into_iter().find_map(|one| one.node.as_ref()))
+    }
 }
 
 /// Another node than before waits for the ready period, in which a better one may appear.

@@ -8,12 +8,13 @@ use std::{
 };
 
 use evenkeel_ids::{GroupId, NodeId};
+use roaring::RoaringBitmap;
 
 use super::UnitPass;
 use crate::{
     change::{Cause, Change, GateFacts, Step},
     goal::{self, SlotCondition, StartMode},
-    place::{Elimination, Want},
+    place::{Buffer, Elimination, Want},
     report::{Blocked, FrozenLevel},
     settings::UpdateOrder,
     workload::Slot,
@@ -83,14 +84,33 @@ fn fill_nodes(pass: &mut UnitPass<'_>, used: &[Slot]) {
     }
     let table = pass.facts.table;
     let nodes = Elimination::with_instances(table);
+    let full = Elimination::removed_by_capacity(table);
     let spec = pass.versions.current;
-    for number in nodes {
+    for number in &nodes | &full {
         let node = &table.node(number).id;
         let slot = Slot::Node(node.clone());
         if used.binary_search(&slot).is_err() {
             let cause = cause_of_start(pass);
-            pass.create(&slot, spec, cause, Some(node));
-            pass.stay_apart(&slot, node, cause);
+            if nodes.contains(number) {
+                pass.create(&slot, spec, cause, Some(node));
+                pass.stay_apart(&slot, node, cause);
+            } else {
+                // It waits for room on its node (B1).
+                pass.create(&slot, spec, cause, None);
+            }
+        }
+    }
+    withdraw_waiting(pass, used, &(nodes | full));
+}
+
+/// Removes tasks that wait for room on nodes that are not wanted any more.
+fn withdraw_waiting(pass: &mut UnitPass<'_>, used: &[Slot], wanted: &RoaringBitmap) {
+    for slot in used {
+        let Slot::Node(node) = slot else { continue };
+        let is_wanted = pass.facts.table.number(node).is_some_and(|number| wanted.contains(number));
+        let is_waiting = pass.tasks(slot).wanted().next().is_some_and(|task| task.node.is_none());
+        if is_waiting && !is_wanted {
+            pass.remove_slot(slot);
         }
     }
 }
@@ -116,7 +136,7 @@ fn add(pass: &mut UnitPass<'_>, used: &[Slot], missing: u32) -> BTreeSet<Slot> {
     let count = match pass.facts.workload.goal.start {
         StartMode::BestAvailable => missing,
         StartMode::Never | StartMode::NaturalLeader => {
-            pass.place(&vec![Want::default(); missing as usize]).count()
+            pass.place(&vec![Want::default(); missing as usize], Buffer::Kept).count()
         }
     };
     let numbers = goal::new_numbers(used, count);

@@ -37,6 +37,8 @@ enum Trouble {
     Blocked,
     /// It did not get running on a node on which it was started for the first time.
     StartFailed,
+    /// A workload that it must, or must not, share its node with is being upgraded, and may be away for that time only.
+    PartnerAway,
     /// Its domain has too many instances.
     Packed,
 }
@@ -68,6 +70,11 @@ pub(super) fn settle(pass: &mut UnitPass<'_>, slot: &Slot) {
             Some(Trouble::Drained) => relocate(pass, slot, &task, Cause::Drain),
             Some(Trouble::Misplaced) => relocate(pass, slot, &task, Cause::Cure),
             Some(Trouble::Packed) => spread(pass, slot, &task),
+            Some(Trouble::PartnerAway) => {
+                let (node, order) = (task.node.clone(), UpdateOrder::StopFirst);
+                let change = Change::Replace { node, may_run: true, order };
+                pass.block(&step(pass, slot, change, Cause::Cure), Blocked::PartnerInUpgrade);
+            }
         }
     }
     let deadline = pass.tasks(slot).wanted().next().and_then(|task| start_deadline(pass, task));
@@ -135,17 +142,22 @@ fn trouble(pass: &UnitPass<'_>, task: &Task) -> Option<Trouble> {
     }
     let is_surplus = is_hard(Constraint::NodeCapacity)
         && node.room.as_ref().is_some_and(|room| room.surplus.as_ref() == Some(&task.id));
-    let is_unfit = is_excluded(node) || has_bad_neighbors || is_surplus;
-    let is_violating = is_moving && is_unfit && !node.is_pinned;
-    if !node.is_member || is_violating {
+    let is_unfit = is_excluded(node) || is_surplus;
+    let may_move = is_moving && !node.is_pinned;
+    if !node.is_member || may_move && is_unfit {
         return Some(Trouble::Misplaced);
+    }
+    if may_move && has_bad_neighbors {
+        // A partner that is being upgraded comes back (P-S7).
+        let is_away = pass.facts.are_partners_in_upgrade;
+        return Some(if is_away { Trouble::PartnerAway } else { Trouble::Misplaced });
     }
     (is_moving && !node.is_pinned && is_packed(pass, task)).then_some(Trouble::Packed)
 }
 
 /// Moves a task out of a domain with too many instances, if its best other node spreads them better as a whole.
 fn spread(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task) {
-    let target = pass.candidate(task.node.as_ref());
+    let target = pass.candidate(task, Cause::Cure);
     let number = |node: Option<&NodeId>| pass.facts.table.number(node?);
     let ends = number(task.node.as_ref()).zip(number(target.as_ref()));
     if ends.is_some_and(|(from, to)| pass.facts.table.spreads_better(from, to)) {
@@ -171,6 +183,10 @@ fn is_packed(pass: &UnitPass<'_>, task: &Task) -> bool {
     let weight = table.weight(number);
     let left = Elimination::of(table).remaining.iter().filter(|one| table.weight(*one) <= weight).collect();
     let Some(packing) = table.packing(number, Some(&left)) else { return false };
+    // What is not hard is not cured during an upgrade (D9.5).
+    if !table.priorities().is_hard(packing.kind) && crate::supervise::snapshot::is_in_upgrade(pass) {
+        return false;
+    }
     let is_there = |one: &Task| {
         let number = one.node.as_ref().and_then(|node| table.number(node));
         number.is_some_and(|number| table.is_in(number, &packing))
@@ -345,7 +361,7 @@ fn exhaust(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, node: &NodeId, att
 /// The successor starts first where two instances may exist. If no node can take it, a drained instance stops all the same where the
 /// gates allow that, and a misplaced one stays.
 fn relocate(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, cause: Cause) {
-    let (Some(node), Some(own)) = (task.node.clone(), pass.node_of(task)) else { return };
+    let Some(node) = task.node.clone() else { return };
     let goal = pass.facts.workload.goal;
     if goal.is_per_node() {
         if pass.permits_stop(slot, &node, cause) {
@@ -353,13 +369,26 @@ fn relocate(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, cause: Cause) {
         }
         return;
     }
-    let found = if goal.moves_by_itself() { pass.candidate(Some(&node)) } else { None };
+    let found = if goal.moves_by_itself() { pass.candidate(task, cause) } else { None };
+    relocate_to(pass, slot, task, cause, found);
+}
+
+/// Moves a task off its node to another one, if there is one; see [`relocate`]. Returns whether it does.
+pub(crate) fn relocate_to(
+    pass: &mut UnitPass<'_>,
+    slot: &Slot,
+    task: &Task,
+    cause: Cause,
+    found: Option<NodeId>,
+) -> bool {
+    let (Some(node), Some(own)) = (task.node.clone(), pass.node_of(task)) else { return false };
+    let goal = pass.facts.workload.goal;
     let order = if goal.is_exclusive() { UpdateOrder::StopFirst } else { UpdateOrder::StartFirst };
     let change = Change::Relocate { node: node.clone(), order };
     match found {
         Some(candidate) => {
             let step = step(pass, slot, change, cause);
-            let Some(permit) = pass.permit(&step) else { return };
+            let Some(permit) = pass.permit(&step) else { return false };
             pass.keep(permit);
             // What does not run yet is not waited for.
             if order == UpdateOrder::StopFirst || !task.is_running() {
@@ -368,17 +397,21 @@ fn relocate(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, cause: Cause) {
             let spec = pass.spec_of_replacement(task);
             pass.create(slot, spec, cause, Some(&candidate));
             pass.stay_apart(slot, &candidate, cause);
+            true
         }
         None if cause == Cause::Drain && !goal.is_exclusive() => {
-            if pass.permits_stop(slot, &node, cause) {
+            let may_stop = pass.permits_stop(slot, &node, cause);
+            if may_stop {
                 pass.raise(slot, &task.id, DesiredState::Shutdown);
                 replace_elsewhere(pass, slot, task, cause, pass.now);
             }
+            may_stop
         }
         None => {
             let step = step(pass, slot, change, cause);
             let blocked = no_candidate(pass, own);
             pass.block(&step, blocked);
+            false
         }
     }
 }

@@ -78,6 +78,7 @@ pub fn unit_node(
         upgrade_domain: record.facts.upgrade_domain.clone(),
         state: state(model, id, now),
         availability: record.facts.availability,
+        is_in_upgrade: model.is_drained_for_upgrade(record),
         frozen,
         start_failed: failed(&|one| !one.is_of_stop && one.version == current),
         stop_failed: failed(&|one| one.is_of_stop),

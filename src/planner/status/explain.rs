@@ -16,8 +16,8 @@ use crate::{
     goal::StartMode,
     model::{Model, UnitRecord},
     place::{
-        Added, Constraint, EliminatedNode, Elimination, NodeTable, Placed, Ranking, UnplacedCause, Want,
-        cause, explain_node, place,
+        Added, Constraint, EliminatedNode, Elimination, Location, NodeTable, Placed, Ranking, UnplacedCause,
+        Want, cause, explain_node, place,
     },
     report::{Blocked, FrozenLevel},
     workload::{DesiredState, NodeOrder, SlotTasks, Task, UnitId, Workload},
@@ -104,6 +104,8 @@ struct Explainer<'a> {
     question: Question<'a>,
     table: &'a NodeTable,
     live: Vec<u32>,
+    /// The node of the first slot, which prefers a domain.
+    primary: Option<u32>,
     /// Slots that the restart policy gave up.
     given_up: u32,
     /// What waits.
@@ -113,7 +115,7 @@ struct Explainer<'a> {
 impl<'a> Explainer<'a> {
     fn new(workload: &'a Workload, question: Question<'a>, unit: &'a UnitRecord) -> Self {
         let tasks = unit.slots.values().flat_map(SlotTasks::iter).filter(|task| task.is_live());
-        let nodes = tasks.filter_map(|task| unit.table.number(task.node.as_ref()?));
+        let live: Vec<u32> = tasks.filter_map(|task| unit.table.number(task.node.as_ref()?)).collect();
         let is_given_up = |tasks: &&SlotTasks| {
             let newest = tasks.newest();
             tasks.wanted().next().is_none() && newest.is_some_and(Task::ended_by_itself)
@@ -123,7 +125,8 @@ impl<'a> Explainer<'a> {
             workload,
             question,
             table: &unit.table,
-            live: nodes.collect(),
+            primary: live.first().copied(),
+            live,
             given_up,
             blocked: &unit.blocked,
         }
@@ -149,7 +152,10 @@ impl<'a> Explainer<'a> {
         }
         let of_new = placement.iter().flat_map(|placement| &placement.violations);
         let of_live = self.live.iter().flat_map(|number| self.table.relaxed_on(*number));
-        let relaxed: BTreeSet<Constraint> = of_new.flat_map(|one| one.relaxed()).chain(of_live).collect();
+        let of_primary = self.primary.filter(|number| self.is_outside_of_preferred(*number));
+        let relaxed = of_new.flat_map(|one| one.relaxed()).chain(of_live);
+        let relaxed: BTreeSet<Constraint> =
+            relaxed.chain(of_primary.map(|_| Constraint::PreferredLocation)).collect();
         let whole = PartExplanation {
             relaxed: relaxed.into_iter().collect(),
             spec_version: Some(self.workload.versions.current.number),
@@ -169,6 +175,11 @@ impl<'a> Explainer<'a> {
         }
     }
 
+    fn is_outside_of_preferred(&self, number: u32) -> bool {
+        let ranking = Ranking::new(&self.workload.placement, self.question.part, self.table);
+        ranking.preferred_nodes().is_some_and(|preferred| !preferred.contains(number))
+    }
+
     /// Returns the elimination, the node of each missing instance that would get one, and how they would be placed.
     fn placed(&self, missing: u32) -> (Elimination, Vec<u32>, Option<Placed>) {
         let mut elimination = Elimination::of(self.table);
@@ -177,7 +188,12 @@ impl<'a> Explainer<'a> {
         }
         if missing > 0 && !self.workload.goal.is_per_node() {
             let ranking = Ranking::new(&self.workload.placement, self.question.part, self.table);
-            let wants = vec![Want::default(); missing as usize];
+            let mut wants = vec![Want::default(); missing as usize];
+            if self.live.is_empty()
+                && let Some(first) = wants.first_mut()
+            {
+                first.location = Location::PreferredDomain;
+            }
             let placed = place(self.table, &ranking, elimination, &Added::default(), &wants);
             let new: Vec<u32> = placed.nodes.iter().copied().flatten().collect();
             let mut elimination = placed.elimination.clone();
@@ -301,6 +317,7 @@ impl<'a> Explainer<'a> {
         let by_domain = || by_domain.and_then(|placement| placement.domain_objection(self.table, number));
         let reason = reason.or_else(by_domain).unwrap_or_else(|| match constraint {
             Constraint::Frozen => Blocked::Frozen { level: FrozenLevel::Workload }.to_string(),
+            Constraint::PreferredLocation => "not in the preferred domain".to_owned(),
             _ => "chosen for other instances of this decision".to_owned(),
         });
         EliminatedNode { node: row.id.clone(), reason }

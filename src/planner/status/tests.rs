@@ -29,6 +29,7 @@ fn task(generation: u64, desired: DesiredState, state: TaskState) -> Task {
         state,
         seq: 0,
         cause: Cause::Scale,
+        origin: None,
         created_at: at(0),
         start_at: at(20),
         desired_at: None,

@@ -67,6 +67,11 @@ impl DomainOrder {
         Some(Self { current: open.into_iter().next(), begun, monitored_at })
     }
 
+    /// Returns whether an upgrade domain is finished; what is in none is finished last.
+    pub fn is_finished(&self, domain: Option<&Arc<str>>) -> bool {
+        self.current.as_ref().is_none_or(|current| domain.is_some_and(|domain| domain < current))
+    }
+
     /// Returns why a slot is not replaced yet.
     pub fn objection(&self, pass: &mut UnitPass<'_>, slot: &Slot) -> Option<Blocked> {
         let domain = domain_of(pass, slot)?;

@@ -29,6 +29,7 @@ fn ended(number: u32, created: i64, end: i64, exit_code: i32) -> Task {
         state: TaskState::Ended(ending),
         seq: 0,
         cause: if number == 0 { Cause::Scale } else { Cause::TaskFailed },
+        origin: None,
         created_at: at(created),
         start_at: at(created),
         desired_at: Some(at(created)),

@@ -18,7 +18,7 @@ use crate::{
     change::{Cause, Change, Permit, Step},
     facts::Availability,
     goal::SlotCondition,
-    place::Constraint,
+    place::{Buffer, Constraint},
     reconcile::UnitPass,
     report::Blocked,
     settings::{FailureAction, UpdateOrder},
@@ -117,6 +117,7 @@ fn begin(pass: &mut UnitPass<'_>, dirty: &[Slot]) -> bool {
             "update in progress".clone_into(&mut pass.update.message);
             let text = format!("{} slots run another version", dirty.len());
             pass.emit("update.started", None, None, text);
+            super::snapshot::announce(pass);
         }
         pass.update.target = Some(target);
     }
@@ -321,17 +322,21 @@ fn has_failed(task: &Task, monitor_secs: u64, timeout_secs: u64, now: Timestamp)
     !is_requested && soon
 }
 
+/// Returns which upgrade domains the update has reached; none without them.
+pub(super) fn domain_order(pass: &UnitPass<'_>) -> Option<DomainOrder> {
+    DomainOrder::of(pass, &dirty_slots(pass), &slots_in_work(pass))
+}
+
+fn slots_in_work(pass: &UnitPass<'_>) -> BTreeSet<Slot> {
+    let part = pass.update.part(&pass.facts.unit_id.part).into_iter();
+    let in_work = part.flat_map(|part| &part.tickets).filter(|(_, ticket)| ticket.task.is_some());
+    in_work.map(|(slot, _)| slot.clone()).collect()
+}
+
 /// Replaces dirty slots as far as the gates allow. Returns whether the update goes on.
 fn take(pass: &mut UnitPass<'_>, dirty: &[Slot]) -> bool {
     let part = pass.facts.unit_id.part.clone();
-    let in_work: BTreeSet<Slot> = pass
-        .update
-        .part(&part)
-        .into_iter()
-        .flat_map(|part| &part.tickets)
-        .filter(|(_, ticket)| ticket.task.is_some())
-        .map(|(slot, _)| slot.clone())
-        .collect();
+    let in_work = slots_in_work(pass);
     let (cause, first) = (cause(pass), pass.plan.blocked.len());
     let order = DomainOrder::of(pass, dirty, &in_work);
     if let Some(message) = order.as_ref().and_then(|order| order.failure(pass, dirty)) {
@@ -458,9 +463,10 @@ fn start_first(
     if let Some(node) = pass.node_of(old).filter(|node| node.is_capable) {
         let fits = table.number(&node.id).is_some_and(|number| {
             let constraints = Constraint::OF_NODES.into_iter().filter(|one| *one != Constraint::MaxPerNode);
-            let mut removed = constraints.filter_map(|constraint| table.removed_by(constraint));
+            let mut removed =
+                constraints.filter_map(|constraint| table.removed_under(constraint, Buffer::Open));
             let added = pass.loads.get(&number).copied().unwrap_or(0);
-            !removed.any(|nodes| nodes.contains(number)) && added < node.room_left()
+            !removed.any(|nodes| nodes.contains(number)) && added < node.room_left(Buffer::Open)
         });
         if fits {
             return (UpdateOrder::StartFirst, Some(node.id.clone()));
@@ -468,7 +474,7 @@ fn start_first(
     }
     let other = match slot {
         Slot::Node(_) => None,
-        Slot::Number(_) => pass.candidate(old.node.as_ref()),
+        Slot::Number(_) => pass.candidate(old, Cause::Update),
     };
     if other.is_none() {
         let text = "no node can run both instances; the old one stops first".to_owned();

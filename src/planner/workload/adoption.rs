@@ -52,6 +52,7 @@ pub fn adopt(
             state: if agreement.running_since.is_some() { TaskState::RUNNING } else { TaskState::Starting },
             seq: 0,
             cause: Cause::Scale,
+            origin: None,
             created_at: now,
             start_at: now,
             desired_at: Some(now),

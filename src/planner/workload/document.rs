@@ -111,6 +111,8 @@ fn placement(policy: &PolicyId, document: &Orchestration, hub: &HubDefaults) -> 
         max_per_node: document.max_per_node,
         priorities: Priorities::of(&hub.priorities, &placement.constraint_priorities),
         is_distribution_required: placement.domains.require_domain_distribution,
+        preferred_domain: placement.domains.preferred_domain.as_deref().map(Into::into),
+        is_rebalanced: placement.rebalance,
     }
 }
 

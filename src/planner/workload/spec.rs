@@ -2,6 +2,8 @@
 //!
 //! Source: orchestration 1.2; engine 3.
 
+use std::sync::Arc;
+
 use evenkeel_domain::{
     orchestration::{HealthPolicy, OnViolation, Orchestration, Restart, capacity::Amounts},
     policy::expression::Expression,
@@ -99,6 +101,17 @@ pub struct PlacementRules {
     pub priorities: Priorities,
     /// Whether two instances may never share a fault domain or an upgrade domain.
     pub is_distribution_required: bool,
+    /// The fault domain in which the instance of the first slot should be.
+    pub preferred_domain: Option<Arc<str>>,
+    /// Whether instances move to nodes that rank better.
+    pub is_rebalanced: bool,
+}
+
+impl PlacementRules {
+    /// Returns whether instances that run move to nodes that are better for them.
+    pub fn is_improved(&self) -> bool {
+        self.is_rebalanced || self.preferred_domain.is_some()
+    }
 }
 
 /// The order in which nodes are preferred.

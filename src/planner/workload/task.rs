@@ -38,6 +38,9 @@ pub struct Task {
     pub seq: u64,
     /// Why it was created.
     pub cause: Cause,
+    /// The node to which the slot returns when the upgrade is over during which it left that node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<NodeId>,
     /// When it was created.
     pub created_at: Timestamp,
     /// When it may become desired running at the earliest.
@@ -178,6 +181,7 @@ impl Task {
         }
         self.change_state(TaskState::Assigned, now)?;
         self.node = Some(node.clone());
+        self.origin = self.origin.take().filter(|origin| origin != node);
         Ok(())
     }
 

@@ -23,6 +23,7 @@ fn task() -> Task {
         state: TaskState::Assigned,
         seq: 0,
         cause: Cause::Scale,
+        origin: None,
         created_at: at(0),
         start_at: at(0),
         desired_at: Some(at(0)),

@@ -2,6 +2,8 @@
 //!
 //! Source: orchestration 1.6. The rules are in `domain/orchestration/org_settings.rs`.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
@@ -9,7 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::query;
 
 /// Settings of an organization, in seconds where the name says so.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OrgOrchestration {
     /// Time that a node must stay ready before an instance starts there, from 0 to 3600.
@@ -58,6 +60,24 @@ pub struct OrgOrchestration {
     /// When a node gets no more starts of a service version that keeps failing on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocklist: Option<BlocklistSettings>,
+    /// Least time between two checks that a health policy may ask for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub health_check_interval_min_seconds: Option<i64>,
+    /// Longest time between two checks, whatever a health policy asks for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub health_check_interval_max_seconds: Option<i64>,
+    /// The priorities of constraints on placement: 0 hard, 1 soft, 2 an optimization, -1 off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub constraint_priorities: Option<BTreeMap<String, i64>>,
+    /// The share of each capacity of a node that is kept free, from 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_buffer_percentage: Option<BTreeMap<String, f64>>,
+    /// What may use that share: `upgrade` or `upgrade-and-failure`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub buffer_use: Option<String>,
+    /// Least time between two moves of one workload unit to nodes that rank better.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rebalance_interval_seconds: Option<i64>,
 }
 
 /// The rules by which the health of an organization is evaluated, in percent where the name says so.

@@ -30,9 +30,6 @@ use crate::{ApiError, Exchange};
 const TAG: &str = "node orchestration";
 /// Silence after which a node is down unless its organization sets another.
 const DOWN_AFTER_SECS: u64 = 180;
-/// Grace periods of announced absences unless its organization sets others.
-const MAINTENANCE_GRACE_SECS: u64 = 60;
-const AGENT_UPGRADE_GRACE_SECS: u64 = 1800;
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![
@@ -122,8 +119,8 @@ pub(super) fn shown_report(
 /// Returns whether the agent announced that it is away, and its grace period is not over.
 fn is_excused(monitor_state: &str, since: Option<Timestamp>, settings: &OrgSettings, now: Timestamp) -> bool {
     let grace_secs = match NodeMonitorState::of_word(monitor_state) {
-        NodeMonitorState::Maintenance => settings.maintenance_grace_secs().unwrap_or(MAINTENANCE_GRACE_SECS),
-        NodeMonitorState::Upgrade => settings.agent_upgrade_grace_secs().unwrap_or(AGENT_UPGRADE_GRACE_SECS),
+        NodeMonitorState::Maintenance => settings.maintenance_grace_secs(),
+        NodeMonitorState::Upgrade => settings.agent_upgrade_grace_secs(),
         NodeMonitorState::Idle | NodeMonitorState::Init | NodeMonitorState::Shutting => return false,
     };
     let grace = SignedDuration::from_secs(grace_secs.cast_signed());

@@ -58,6 +58,7 @@ impl Fixture {
             state: TaskState::RUNNING,
             seq: 1,
             cause: Cause::Scale,
+            origin: None,
             created_at: at(0),
             start_at: at(0),
             desired_at: Some(at(0)),

@@ -58,12 +58,13 @@ fn b11_s2_start_first_stops_the_old_task_after_the_new_one_runs() {
             world.change_node(name, |node| node.is_capable = is_capable);
         }
         world.write(2);
-        world.run_until(60, |world| {
+        world.run_until(130, |world| {
             assert!(!world.running().is_empty());
             world.update.state == UpdateState::Completed
         });
         assert_eq!(world.running_versions(), [2]);
         assert_eq!(world.running_nodes(), [if is_capable { "n1" } else { "n2" }]);
+        world.run_until(30, |world| world.running_nodes() == ["n1"]);
     }
 }
 
