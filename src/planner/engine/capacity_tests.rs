@@ -168,3 +168,77 @@ fn start_first_degrades_to_stop_first_when_no_node_has_room_for_both() {
     });
     assert!(fleet.has_event("update.order-degraded"));
 }
+
+/// B1-S3.
+#[test]
+fn b1_s3_task_of_a_node_without_room_waits_and_is_assigned_when_there_is_room() {
+    let document = json!({"mode": "global", "loads": {"memoryMb": 512}});
+    let mut fleet = fleet(&["n1", "n2"], 1_000.0);
+    set_memory(&mut fleet, "n2", 256.0);
+    fleet.put_policy("w", document);
+    fleet.run(20);
+    assert_eq!(fleet.running("w"), "n1");
+    let slot = crate::workload::Slot::Node(node("n2"));
+    let waiting = |fleet: &Fleet| {
+        let tasks = fleet.tasks();
+        let of_slot: Vec<_> = tasks.iter().filter(|task| task.slot == slot).collect();
+        assert_eq!(of_slot.len(), 1, "{of_slot:#?}");
+        (of_slot[0].id.clone(), of_slot[0].state.name(), of_slot[0].node.clone())
+    };
+    let (id, state, assigned) = waiting(&fleet);
+    assert_eq!((state, assigned), ("pending", None));
+    assert_eq!(reasons(&fleet, "w"), ["o/n2 memoryMb 0+512 > 256"]);
+    set_memory(&mut fleet, "n2", 512.0);
+    fleet.run_until(20, |fleet| fleet.running("w") == "n1 n2");
+    assert_eq!((waiting(&fleet).0, waiting(&fleet).2), (id, Some(node("n2"))));
+}
+
+/// B1: a task that waits for room goes with the wish for it.
+#[test]
+fn task_that_waits_for_room_is_removed_with_its_node_or_policy() {
+    let document = |expression: &str| json!({"mode": "global", "loads": {"memoryMb": 512}, "placement": {"expression": expression}});
+    let mut fleet = fleet(&["n1", "n2"], 1_000.0);
+    set_memory(&mut fleet, "n2", 256.0);
+    fleet.put_policy("w", document(""));
+    fleet.run(20);
+    fleet.put_policy("w", document("{nodename} == n1"));
+    fleet.run(20);
+    assert_eq!(fleet.tasks().len(), 1);
+    fleet.put_policy("w", document(""));
+    fleet.run(20);
+    assert_eq!(fleet.tasks().len(), 2);
+    fleet.handle(&crate::event::Event::NodeRemoved { node: node("n2") });
+    fleet.run(20);
+    assert_eq!(fleet.tasks().len(), 1);
+    fleet.put_policy("w", document(""));
+    fleet.remove_policy("w");
+    fleet.run_until(60, |fleet| fleet.tasks().is_empty());
+}
+
+/// D11-S2: start-first where required distribution leaves no domain.
+#[test]
+fn d11_s2_update_without_a_free_domain_waits_and_names_it() {
+    let mut fleet = fleet(&["n1", "n2"], 500.0);
+    for name in ["n1", "n2"] {
+        fleet.put_node(name, |facts| facts.fault_domain = Some("fd:/a".into()));
+    }
+    let document = |order: &str| {
+        json!({"mode": "replicated", "replicas": 1, "loads": {"memoryMb": 400},
+               "placement": {"policy": "nodes-order", "domains": {"requireDomainDistribution": true}},
+               "update": {"order": order, "monitorSeconds": 1}})
+    };
+    fleet.put_policy("w", document("start-first"));
+    fleet.run(10);
+    fleet.put_version("w", "2.0.0", document("start-first"));
+    fleet.run(60);
+    let blocked = fleet.status("w").update.blocked.expect("the update is blocked");
+    let (_, why) = &blocked.slots[0];
+    assert_eq!(why.upgrade_rule(), "NoCandidate");
+    assert!(why.to_string().contains("FaultDomain 1"), "{why}");
+    assert!(fleet.has_event("update.blocked"));
+    // What the hint says.
+    fleet.put_version("w", "2.0.0", document("stop-first"));
+    fleet.run_until(60, |fleet| {
+        fleet.tasks().iter().any(|task| task.is_wanted() && task.is_running() && task.spec.number == 2)
+    });
+}

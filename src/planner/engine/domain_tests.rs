@@ -302,6 +302,28 @@ fn organization_says_which_constraints_are_hard() {
     assert_eq!(fleet.running("w"), "a1 a2");
 }
 
+/// P-S8: a domain is compared with those that are alive; where distribution is required, with all.
+#[test]
+fn p_s8_only_domain_that_is_left_takes_the_instances_unless_distribution_is_required() {
+    let nodes = [("a1", "fd:/a"), ("b1", "fd:/b"), ("b2", "fd:/b")];
+    let lose = |document: Value| {
+        let mut fleet = in_fault_domains(&nodes);
+        fleet.put_policy("w", document);
+        fleet.run(20);
+        fleet.silent.insert(node("a1"));
+        fleet.run(240);
+        fleet
+    };
+    let failover = json!({"mode": "failover", "orchestrate": "ha", "timers": {"readyPeriodSeconds": 1}});
+    assert_eq!(lose(failover).running("w"), "b1");
+    let fleet = lose(replicated(2, json!({"policy": "nodes-order"})));
+    assert!(fleet.running("w").ends_with("b1 b2"));
+    assert!(fleet.reported(&unit(), FAULT_PACKING).is_some());
+    let required = json!({"policy": "nodes-order", "domains": {"requireDomainDistribution": true}});
+    let fleet = lose(replicated(2, required));
+    assert!(fleet.running("w").ends_with("b1"), "{}", fleet.running("w"));
+}
+
 /// D6: explaining one node names its domain and one with fewer instances.
 #[test]
 fn node_of_a_packed_domain_is_explained() {

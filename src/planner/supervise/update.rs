@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel_ids::TaskId;
+use evenkeel_ids::{NodeId, TaskId};
 use jiff::Timestamp;
 
 use super::{
@@ -390,7 +390,7 @@ fn replace(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause) -> Option<TaskId>
     let live = old.iter().find(|task| !task.state.is_ended() && task.node.is_some());
     let node = live.and_then(|task| task.node.clone());
     let (order, destination) = match live {
-        Some(task) if wants_start_first(pass) => start_first(pass, slot, task),
+        Some(task) if wants_start_first(pass) => start_first(pass, slot, task, cause)?,
         _ => (UpdateOrder::StopFirst, None),
     };
     let may_run =
@@ -453,12 +453,13 @@ fn wants_start_first(pass: &UnitPass<'_>) -> bool {
 }
 
 /// Finds where the new instance starts before the old one stops: on the same node if its agent can hold both, else on another one, else
-/// nowhere, so that the old one stops first.
+/// nowhere, so that the old one stops first. None while required distribution leaves no domain for the new one (D11-S2).
 fn start_first(
     pass: &mut UnitPass<'_>,
     slot: &Slot,
     old: &Task,
-) -> (UpdateOrder, Option<evenkeel_ids::NodeId>) {
+    cause: Cause,
+) -> Option<(UpdateOrder, Option<NodeId>)> {
     let table = pass.facts.table;
     if let Some(node) = pass.node_of(old).filter(|node| node.is_capable) {
         let fits = table.number(&node.id).is_some_and(|number| {
@@ -469,19 +470,31 @@ fn start_first(
             !removed.any(|nodes| nodes.contains(number)) && added < node.room_left(Buffer::Open)
         });
         if fits {
-            return (UpdateOrder::StartFirst, Some(node.id.clone()));
+            return Some((UpdateOrder::StartFirst, Some(node.id.clone())));
         }
     }
     let other = match slot {
         Slot::Node(_) => None,
         Slot::Number(_) => pass.candidate(old, Cause::Update),
     };
+    if other.is_none() && pass.facts.workload.placement.is_distribution_required {
+        let blocked = pass.unplaced(1);
+        let report = pass.plan.unplaced.take().into_iter();
+        let mut stages = report.flat_map(|report| report.sequence);
+        if stages.any(|stage| Constraint::OF_DOMAINS.contains(&stage.constraint)) {
+            let change =
+                Change::Replace { node: old.node.clone(), may_run: false, order: UpdateOrder::StartFirst };
+            let step = Step { unit_id: pass.facts.unit_id.clone(), slot: slot.clone(), change, cause };
+            pass.block(&step, blocked);
+            return None;
+        }
+    }
     if other.is_none() {
         let text = "no node can run both instances; the old one stops first".to_owned();
         pass.emit("update.order-degraded", Some(slot), old.node.as_ref(), text);
-        return (UpdateOrder::StopFirst, None);
+        return Some((UpdateOrder::StopFirst, None));
     }
-    (UpdateOrder::StartFirst, other)
+    Some((UpdateOrder::StartFirst, other))
 }
 
 /// Counts the slots that are done; the number never goes back.
