@@ -23,6 +23,7 @@ pub mod node_health;
 pub mod node_limit;
 pub mod node_part;
 pub mod node_report;
+pub mod node_spec;
 pub mod node_task;
 pub mod organization;
 pub mod pattern;

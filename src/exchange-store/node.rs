@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
+use super::node_spec::NodeSpecRow;
 use super::permitted::Permitted;
 
 /// JSON in its original text.
@@ -54,16 +55,8 @@ pub struct NodeRow {
     pub seen_at: Option<Timestamp>,
     /// HA group the node is in.
     pub ha_group: Option<String>,
-    /// `active`, `pause` or `drain`.
-    pub availability: String,
-    /// Whether a user froze it.
-    pub is_frozen: bool,
-    /// What instances may use of it, by name; none when nobody said it.
-    pub capacities: Option<serde_json::Value>,
-    /// What fails together with it, `fd:/dc/rack`; none when nobody said it.
-    pub fault_domain: Option<String>,
-    /// What is upgraded together with it; none when nobody said it.
-    pub upgrade_domain: Option<String>,
+    /// What its operator asks of the engine.
+    pub spec: NodeSpecRow,
     /// `running` or `stopped`, as the agent reported.
     pub agent_state: String,
     /// What its agent is doing.
@@ -96,6 +89,7 @@ struct Raw {
     ha_group: Option<String>,
     availability: String,
     is_frozen: bool,
+    is_in_upgrade: bool,
     capacities: Option<serde_json::Value>,
     fault_domain: Option<String>,
     upgrade_domain: Option<String>,
@@ -127,11 +121,14 @@ impl From<Raw> for NodeRow {
             updated_at: from_sql(raw.updated_at),
             seen_at: raw.seen_at.map(from_sql),
             ha_group: raw.ha_group,
-            availability: raw.availability,
-            is_frozen: raw.is_frozen,
-            capacities: raw.capacities,
-            fault_domain: raw.fault_domain,
-            upgrade_domain: raw.upgrade_domain,
+            spec: NodeSpecRow {
+                availability: raw.availability,
+                is_frozen: raw.is_frozen,
+                is_in_upgrade: raw.is_in_upgrade,
+                capacities: raw.capacities,
+                fault_domain: raw.fault_domain,
+                upgrade_domain: raw.upgrade_domain,
+            },
             agent_state: raw.agent_state,
             monitor_state: raw.monitor_state,
             monitor_state_since: raw.monitor_state_since.map(from_sql),
@@ -153,7 +150,7 @@ macro_rules! select_nodes {
                    node.software_versions AS "software_versions: Json<JsonText>", node.public_key, node.arch,
                    node.heartbeat_intervals AS "heartbeat_intervals: Json<JsonText>", node.cluster_namespace,
                    node.is_namespace_scoped, node.updated_at AS "updated_at: jiff_sqlx::Timestamp", node.availability,
-                   node.is_frozen, node.capacities, node.fault_domain, node.upgrade_domain, node.agent_state,
+                   node.is_frozen, node.is_in_upgrade, node.capacities, node.fault_domain, node.upgrade_domain, node.agent_state,
                    node.monitor_state,
                    node.monitor_state_since AS "monitor_state_since: jiff_sqlx::Timestamp", node.compat_version,
                    (SELECT heartbeat.seen_at FROM node_heartbeat AS heartbeat
@@ -369,51 +366,6 @@ pub async fn update_node(
     .execute(&mut **tx)
     .await?;
     Ok(())
-}
-
-/// What an operator asks of the engine for a node; `None` leaves it.
-#[derive(Debug, Clone, Default)]
-pub struct OrchestrationChange {
-    /// `active`, `pause` or `drain`.
-    pub availability: Option<&'static str>,
-    /// Whether it is frozen.
-    pub is_frozen: Option<bool>,
-    /// What instances may use of it, by name; an empty object removes all.
-    pub capacities: Option<serde_json::Value>,
-    /// Its fault domain; an empty text removes it.
-    pub fault_domain: Option<String>,
-    /// Its upgrade domain; an empty text removes it.
-    pub upgrade_domain: Option<String>,
-}
-
-/// Changes what is asked of the engine for a node. False when the node does not exist.
-pub async fn set_orchestration(
-    tx: &mut Permitted<right::NodeOrchestrationWrite>,
-    org: &str,
-    node: &str,
-    change: &OrchestrationChange,
-    now: Timestamp,
-) -> Result<bool, StoreError> {
-    let done = sqlx::query!(
-        "-- node.set_orchestration
-        UPDATE node
-        SET availability = COALESCE($3, availability), is_frozen = COALESCE($4, is_frozen),
-            capacities = NULLIF(COALESCE($6, capacities), '{}'::jsonb),
-            fault_domain = NULLIF(COALESCE($7, fault_domain), ''),
-            upgrade_domain = NULLIF(COALESCE($8, upgrade_domain), ''), updated_at = $5
-        WHERE org = $1 AND node = $2",
-        org,
-        node,
-        change.availability,
-        change.is_frozen,
-        to_sql(now) as _,
-        change.capacities.as_ref(),
-        change.fault_domain.as_deref(),
-        change.upgrade_domain.as_deref(),
-    )
-    .execute(&mut **tx)
-    .await?;
-    Ok(done.rows_affected() > 0)
 }
 
 /// Updates the time of the last change, so that policy searches return the node again; false when it does not exist.

@@ -6,6 +6,7 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 
 use super::node::{JsonText, NodeFilter};
+use super::node_spec::NodeSpecRow;
 use evenkeel_store::{StoreError, from_sql};
 
 /// A node with policy, status, errors and group.
@@ -49,16 +50,8 @@ pub struct NodeDetailsRow {
     pub seen_at: Option<Timestamp>,
     /// HA group the node is in.
     pub ha_group: Option<String>,
-    /// `active`, `pause` or `drain`.
-    pub availability: String,
-    /// Whether a user froze it.
-    pub is_frozen: bool,
-    /// What instances may use of it, by name; none when nobody said it.
-    pub capacities: Option<serde_json::Value>,
-    /// What fails together with it; none when nobody said it.
-    pub fault_domain: Option<String>,
-    /// What is upgraded together with it; none when nobody said it.
-    pub upgrade_domain: Option<String>,
+    /// What its operator asks of the engine.
+    pub spec: NodeSpecRow,
     /// Properties, constraints and last change of the policy.
     pub policy: Option<(JsonText, JsonText, Timestamp)>,
     /// Connectivity, services, running services and last change of the status.
@@ -85,7 +78,7 @@ pub async fn list_node_details(
                node.software_versions AS "software_versions: Json<JsonText>", node.public_key, node.arch,
                node.heartbeat_intervals AS "heartbeat_intervals: Json<JsonText>", node.cluster_namespace,
                node.is_namespace_scoped, node.updated_at AS "updated_at: jiff_sqlx::Timestamp", node.availability,
-               node.is_frozen, node.capacities, node.fault_domain, node.upgrade_domain, node_heartbeat.seen_at AS "seen_at?: jiff_sqlx::Timestamp", ha_group_member.ha_group AS "ha_group?",
+               node.is_frozen, node.is_in_upgrade, node.capacities, node.fault_domain, node.upgrade_domain, node_heartbeat.seen_at AS "seen_at?: jiff_sqlx::Timestamp", ha_group_member.ha_group AS "ha_group?",
                node_policy.properties AS "properties?: Json<JsonText>", node_policy.constraints AS "constraints?: Json<JsonText>",
                node_policy.updated_at AS "policy_updated_at?: jiff_sqlx::Timestamp",
                node_status.connectivity AS "connectivity?: Json<JsonText>", node_status.services AS "services?: Json<JsonText>",
@@ -143,11 +136,14 @@ pub async fn list_node_details(
             updated_at: from_sql(row.updated_at),
             seen_at: row.seen_at.map(from_sql),
             ha_group: row.ha_group,
-            availability: row.availability,
-            is_frozen: row.is_frozen,
-            capacities: row.capacities,
-            fault_domain: row.fault_domain,
-            upgrade_domain: row.upgrade_domain,
+            spec: NodeSpecRow {
+                availability: row.availability,
+                is_frozen: row.is_frozen,
+                is_in_upgrade: row.is_in_upgrade,
+                capacities: row.capacities,
+                fault_domain: row.fault_domain,
+                upgrade_domain: row.upgrade_domain,
+            },
             policy: row
                 .properties
                 .zip(row.constraints)

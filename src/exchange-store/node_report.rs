@@ -7,6 +7,7 @@ use sqlx::PgConnection;
 use sqlx::types::Json;
 
 use super::node::JsonText;
+use super::node_spec::NodeSpecRow;
 use super::permitted::Permitted;
 
 /// A part of a report, with the instant at which the exchange received it.
@@ -24,16 +25,8 @@ pub struct FastReport {
 /// A node with all that it reported.
 #[derive(Debug, Clone)]
 pub struct NodeReportRow {
-    /// `active`, `pause` or `drain`.
-    pub availability: String,
-    /// Whether a user froze it.
-    pub is_frozen: bool,
-    /// What instances may use of it, by name; none when nobody said it.
-    pub capacities: Option<serde_json::Value>,
-    /// What fails together with it; none when nobody said it.
-    pub fault_domain: Option<String>,
-    /// What is upgraded together with it; none when nobody said it.
-    pub upgrade_domain: Option<String>,
+    /// What its operator asks of the engine.
+    pub spec: NodeSpecRow,
     /// `running` or `stopped`, as the agent reported.
     pub agent_state: String,
     /// What its agent is doing.
@@ -58,7 +51,7 @@ pub async fn find_report(
 ) -> Result<Option<NodeReportRow>, StoreError> {
     let row = sqlx::query!(
         r#"-- node_report.find_report
-        SELECT node.availability, node.is_frozen, node.capacities, node.fault_domain, node.upgrade_domain,
+        SELECT node.availability, node.is_frozen, node.is_in_upgrade, node.capacities, node.fault_domain, node.upgrade_domain,
                node.agent_state, node.monitor_state,
                node.monitor_state_since AS "monitor_state_since: jiff_sqlx::Timestamp", node.compat_version,
                heartbeat.seen_at AS "seen_at?: jiff_sqlx::Timestamp",
@@ -77,11 +70,14 @@ pub async fn find_report(
     .fetch_optional(conn)
     .await?;
     Ok(row.map(|row| NodeReportRow {
-        availability: row.availability,
-        is_frozen: row.is_frozen,
-        capacities: row.capacities,
-        fault_domain: row.fault_domain,
-        upgrade_domain: row.upgrade_domain,
+        spec: NodeSpecRow {
+            availability: row.availability,
+            is_frozen: row.is_frozen,
+            is_in_upgrade: row.is_in_upgrade,
+            capacities: row.capacities,
+            fault_domain: row.fault_domain,
+            upgrade_domain: row.upgrade_domain,
+        },
         agent_state: row.agent_state,
         monitor_state: row.monitor_state,
         monitor_state_since: row.monitor_state_since.map(from_sql),

@@ -354,6 +354,8 @@ fn change_availability(world: &mut World) {
 pub(crate) fn set_availability(world: &mut World, node: &NodeId, availability: Availability) {
     if let Some(stored) = world.exchange.nodes.get_mut(node) {
         stored.facts.availability = availability;
+        // In some worlds nodes are drained for upgrades, after which their instances return.
+        stored.facts.is_in_upgrade = availability == Availability::Drain && world.seed.is_multiple_of(2);
         world.exchange.feed.push(super::exchange::Resource::Node(node.clone()));
         world.note(format!("{node} is to be {availability:?}"));
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use evenkeel_ids::NodeId;
 use evenkeel_planner::{
     change::Cause,
-    place::{Constraint, UnitNode, loading_tasks},
+    place::{Buffer, Constraint, UnitNode, loading_tasks},
     workload::{Slot, SlotTasks, Task, UnitId, Workload},
 };
 use serde_json::{Value, json};
@@ -56,7 +56,10 @@ pub(crate) fn draw(world: &mut World, document: &mut Value) {
     if world.chance(0.6) {
         document["loads"] = json!({METRIC: choose(world, &[30, 60, 120])});
     }
-    document["placement"]["domains"] = json!({"requireDomainDistribution": world.chance(0.2)});
+    let preferred = choose(world, &[None, None, Some("fd:/a"), Some("fd:/b/r1")]);
+    document["placement"]["domains"] =
+        json!({"requireDomainDistribution": world.chance(0.2), "preferredDomain": preferred});
+    document["placement"]["rebalance"] = json!(world.chance(0.3));
     let priorities = choose(world, &[0, 0, 1, 2, -1]);
     document["placement"]["constraintPriorities"] =
         json!({"FaultDomain": priorities, "UpgradeDomain": choose(world, &[0, 1, 2, -1])});
@@ -70,6 +73,9 @@ pub(crate) fn broken(world: &World, task: &Task) -> Option<String> {
         return None;
     }
     let workload = workload_of(world, &task.unit_id.policy)?.1;
+    if task.cause == Cause::Return {
+        return wrong_return(world, task, node);
+    }
     overload(world, &workload, node).or_else(|| shared_domain(world, &workload, task, node))
 }
 
@@ -81,9 +87,18 @@ pub(crate) fn lacks_room(world: &World, unit_id: &UnitId) -> bool {
         && known.any(|unit| {
             let mut stages = unit.unplaced.iter().flat_map(|report| &report.sequence);
             // One instance on each node is not placed by choice.
-            let is_full = |node: &UnitNode| node.room_left() == 0;
+            let is_full = |node: &UnitNode| node.room_left(Buffer::Kept) == 0;
             stages.any(|stage| limits.contains(&stage.constraint)) || unit.table.nodes().any(is_full)
         })
+}
+
+/// Returns that an instance did not return to where the instance before it came from.
+fn wrong_return(world: &World, task: &Task, node: &NodeId) -> Option<String> {
+    let of_slot = |one: &&Task| one.unit_id == task.unit_id && one.slot == task.slot;
+    let earlier = world.database.tasks.values().filter(of_slot);
+    let before = earlier.filter(|one| one.generation < task.generation).max_by_key(|one| one.generation)?;
+    let origin = before.origin.as_ref();
+    (origin != Some(node)).then(|| format!("returned to {node}, and its origin was {origin:?}"))
 }
 
 fn overload(world: &World, workload: &Workload, node: &NodeId) -> Option<String> {

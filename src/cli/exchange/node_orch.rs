@@ -49,6 +49,9 @@ pub struct NodeOrchSet {
     /// the node, members of an HA group one at a time and never the last running instance
     #[arg(long, value_parser = availability(), required_unless_present_any = ["capacity", "fault_domain", "upgrade_domain"])]
     availability: Option<Availability>,
+    /// The node is drained for an upgrade: its instances return when it is active again
+    #[arg(long, requires = "availability")]
+    upgrade: bool,
     /// What instances may use of the node, for instance memoryMb=2048; given once for each capacity, and those that are not given are
     /// removed
     #[arg(long, value_name = "NAME=AMOUNT", value_parser = capacity)]
@@ -113,6 +116,7 @@ async fn change(exchange: &Exchange, set: &NodeOrchSet) -> Outcome {
     let body = PatchNodeOrchestration {
         availability: set.availability,
         frozen: None,
+        upgrade: set.upgrade.then_some(true),
         capacities,
         fault_domain: set.fault_domain.clone(),
         upgrade_domain: set.upgrade_domain.clone(),

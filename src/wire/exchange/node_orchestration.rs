@@ -8,9 +8,10 @@ use evenkeel_domain::orchestration::capacity::{Amounts, readable_amounts, take_a
 use evenkeel_domain::orchestration::object::{Members, MembersError, Object};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use super::node_report::NodeReportResponse;
+use super::query;
 
 const FAULT_DOMAIN: &str = "faultDomain";
 const UPGRADE_DOMAIN: &str = "upgradeDomain";
@@ -20,7 +21,7 @@ const LONGEST_PATH: usize = 512;
 const MOST_LEVELS: usize = 16;
 
 const SPEC: Members = Members {
-    known: &["availability", "frozen", "capacities", FAULT_DOMAIN, UPGRADE_DOMAIN],
+    known: &["availability", "frozen", "upgrade", "capacities", FAULT_DOMAIN, UPGRADE_DOMAIN],
     unsupported: &[],
 };
 
@@ -74,6 +75,9 @@ pub struct NodeOrchestration {
     /// True when nothing starts, stops or moves there by itself; left out when it is not frozen.
     #[serde(deserialize_with = "true_or_else", skip_serializing_if = "std::ops::Not::not")]
     pub frozen: bool,
+    /// True when the node is drained for an upgrade, after which its instances return; left out when it is not.
+    #[serde(deserialize_with = "true_or_else", skip_serializing_if = "std::ops::Not::not")]
+    pub upgrade: bool,
     /// What instances may use of the node, by name; what is not named is unlimited, but for `memoryMb` and `cpuMilli`, which the
     /// properties of the node say.
     #[serde(deserialize_with = "amounts_or_none", skip_serializing_if = "BTreeMap::is_empty")]
@@ -126,6 +130,9 @@ pub struct PutNodeOrchestration {
     /// Whether the node is frozen.
     #[schema(required = false)]
     pub frozen: bool,
+    /// Whether the node is drained for an upgrade; only with `drain`.
+    #[schema(required = false)]
+    pub upgrade: bool,
     /// What instances may use of the node, by name.
     #[schema(required = false)]
     pub capacities: BTreeMap<String, f64>,
@@ -147,6 +154,9 @@ pub struct PatchNodeOrchestration {
     /// Whether the node is frozen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frozen: Option<bool>,
+    /// Whether the node is drained for an upgrade; given with `drain`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upgrade: Option<bool>,
     /// What instances may use of the node, by name; all amounts are replaced.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacities: Option<BTreeMap<String, f64>>,
@@ -192,9 +202,11 @@ impl TryFrom<Value> for PatchNodeOrchestration {
         let removed = |name| value.get(name).filter(|value| value.is_null()).map(|_| String::new());
         let (fault_domain, upgrade_domain) = (removed(FAULT_DOMAIN), removed(UPGRADE_DOMAIN));
         let mut spec = Object::open(String::new(), value, &SPEC)?;
+        let availability = word(&mut spec)?;
         let change = Self {
-            availability: word(&mut spec)?,
+            availability,
             frozen: spec.boolean("frozen")?,
+            upgrade: take_upgrade(&mut spec, availability)?,
             capacities: take_amounts(&mut spec, "capacities")?,
             fault_domain: take_fault_domain(&mut spec)?.or(fault_domain),
             upgrade_domain: take_upgrade_domain(&mut spec)?.or(upgrade_domain),
@@ -222,11 +234,29 @@ impl TryFrom<Value> for PutNodeOrchestration {
         Ok(Self {
             availability,
             frozen: spec.boolean("frozen")?.unwrap_or_default(),
+            upgrade: take_upgrade(&mut spec, Some(availability))?.unwrap_or_default(),
             capacities,
             fault_domain: take_fault_domain(&mut spec)?,
             upgrade_domain: take_upgrade_domain(&mut spec)?,
         })
     }
+}
+
+fn take_upgrade(spec: &mut Object, availability: Option<Availability>) -> Result<Option<bool>, MembersError> {
+    let upgrade = spec.boolean("upgrade")?;
+    if upgrade == Some(true) && availability != Some(Availability::Drain) {
+        return Err(spec.broken("upgrade", "must not be true unless availability is drain"));
+    }
+    Ok(upgrade)
+}
+
+/// How a node is drained.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(default)]
+pub struct DrainQuery {
+    /// Whether it is drained for an upgrade: its instances return when it is active again.
+    #[serde(deserialize_with = "query::optional_flag")]
+    pub upgrade: Option<bool>,
 }
 
 fn is_name(text: &str) -> bool {

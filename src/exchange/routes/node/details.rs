@@ -14,7 +14,7 @@ use evenkeel_wire::exchange::time::wire_time;
 use serde_json::Value;
 
 use super::get::{MASKED, node_type, visible_owner};
-use super::orchestration::StoredSpec;
+use super::orchestration::shown_spec;
 use crate::extract::Query;
 use crate::operation::row::get;
 use crate::operation::{Op, Operation, OrgPath};
@@ -111,14 +111,7 @@ fn shape(exchange: &Exchange, row: NodeDetailsRow) -> NodeDetails {
         ha_group: row.ha_group,
         cluster_namespace: unless_empty(row.cluster_namespace),
         is_namespace_scoped: row.is_namespace_scoped,
-        orchestration: StoredSpec {
-            availability: &row.availability,
-            is_frozen: row.is_frozen,
-            capacities: row.capacities.as_ref(),
-            fault_domain: row.fault_domain.as_ref(),
-            upgrade_domain: row.upgrade_domain.as_ref(),
-        }
-        .shown(),
+        orchestration: shown_spec(row.spec),
     }
 }
 

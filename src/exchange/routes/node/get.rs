@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::orchestration::StoredSpec;
+use super::orchestration::shown_spec;
 use super::validate::json;
 use crate::conversation::shortened;
 use crate::extract::Query;
@@ -162,14 +162,7 @@ fn response(exchange: &Exchange, row: NodeRow) -> NodeResponse {
         last_updated: wire_time(row.updated_at),
         cluster_namespace: row.cluster_namespace,
         is_namespace_scoped: row.is_namespace_scoped,
-        orchestration: StoredSpec {
-            availability: &row.availability,
-            is_frozen: row.is_frozen,
-            capacities: row.capacities.as_ref(),
-            fault_domain: row.fault_domain.as_ref(),
-            upgrade_domain: row.upgrade_domain.as_ref(),
-        }
-        .shown(),
+        orchestration: shown_spec(row.spec),
         agent_state: AgentState::of_word(&row.agent_state).unless_running(),
         orchestration_status: shown_status(&row.monitor_state, row.monitor_state_since, row.compat_version),
     }

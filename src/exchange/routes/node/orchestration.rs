@@ -5,18 +5,20 @@ use axum::Json;
 use evenkeel_access::{Permission, right};
 use evenkeel_domain::orchestration::capacity::readable_amounts;
 use evenkeel_exchange_store::audit_state::Subject;
-use evenkeel_exchange_store::{node, node_report};
+use evenkeel_exchange_store::node_report;
+use evenkeel_exchange_store::node_spec::{self, NodeSpecChange, NodeSpecRow};
 use evenkeel_wire::exchange::node_orchestration::{
-    Availability, NodeOrchestration, NodeOrchestrationResponse, PatchNodeOrchestration, PutNodeOrchestration,
+    Availability, DrainQuery, NodeOrchestration, NodeOrchestrationResponse, PatchNodeOrchestration,
+    PutNodeOrchestration,
 };
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::report::shown_report;
 use super::{missing_node, node_change};
 use crate::ApiError;
 use crate::error::{Created, created};
-use crate::extract::Body;
+use crate::extract::{Body, Query};
 use crate::operation::row::{get, patch, post, put};
 use crate::operation::{Op, Operation, ResourcePath};
 
@@ -64,29 +66,31 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// What the operator of a node asks of the engine, as it is stored.
-pub(super) struct StoredSpec<'a> {
-    pub availability: &'a str,
-    pub is_frozen: bool,
-    pub capacities: Option<&'a Value>,
-    pub fault_domain: Option<&'a String>,
-    pub upgrade_domain: Option<&'a String>,
+/// What the operator of a node that is new asks of the engine.
+pub(super) fn new_spec() -> NodeSpecRow {
+    NodeSpecRow {
+        availability: Availability::default().word().to_owned(),
+        is_frozen: false,
+        is_in_upgrade: false,
+        capacities: None,
+        fault_domain: None,
+        upgrade_domain: None,
+    }
 }
 
-impl StoredSpec<'_> {
-    /// The object as it is shown with its node; none for a node that is active, so that its answer is that of the reference.
-    pub fn shown(&self) -> Option<NodeOrchestration> {
-        self.spec().unless_default()
-    }
+/// The object as it is shown with its node; none for a node that is active, so that its answer is that of the reference.
+pub(super) fn shown_spec(row: NodeSpecRow) -> Option<NodeOrchestration> {
+    spec(row).unless_default()
+}
 
-    fn spec(&self) -> NodeOrchestration {
-        NodeOrchestration {
-            availability: Availability::of_word(self.availability),
-            frozen: self.is_frozen,
-            capacities: self.capacities.map(readable_amounts).unwrap_or_default(),
-            fault_domain: self.fault_domain.cloned(),
-            upgrade_domain: self.upgrade_domain.cloned(),
-        }
+fn spec(row: NodeSpecRow) -> NodeOrchestration {
+    NodeOrchestration {
+        availability: Availability::of_word(&row.availability),
+        frozen: row.is_frozen,
+        upgrade: row.is_in_upgrade,
+        capacities: row.capacities.as_ref().map(readable_amounts).unwrap_or_default(),
+        fault_domain: row.fault_domain,
+        upgrade_domain: row.upgrade_domain,
     }
 }
 
@@ -102,14 +106,7 @@ async fn get_orchestration(
         .read(async |connection| node_report::find_report(connection, &org, &id).await)
         .await?
         .ok_or_else(|| ApiError::not_found("not found"))?;
-    let stored = StoredSpec {
-        availability: &row.availability,
-        is_frozen: row.is_frozen,
-        capacities: row.capacities.as_ref(),
-        fault_domain: row.fault_domain.as_ref(),
-        upgrade_domain: row.upgrade_domain.as_ref(),
-    };
-    let spec = stored.spec();
+    let spec = spec(row.spec.clone());
     Ok(Json(NodeOrchestrationResponse { spec, status: shown_report(&exchange, &org, &id, row)? }))
 }
 
@@ -123,6 +120,7 @@ async fn replace_orchestration(
     let change = PatchNodeOrchestration {
         availability: Some(request.availability),
         frozen: Some(request.frozen),
+        upgrade: Some(request.upgrade),
         capacities: Some(request.capacities),
         fault_domain: Some(request.fault_domain.unwrap_or_default()),
         upgrade_domain: Some(request.upgrade_domain.unwrap_or_default()),
@@ -146,8 +144,13 @@ async fn thaw_node(op: Op<ResourcePath>, permission: Write) -> Result<Created, A
     set_orchestration(op, permission, PatchNodeOrchestration::frozen(false)).await
 }
 
-async fn drain_node(op: Op<ResourcePath>, permission: Write) -> Result<Created, ApiError> {
-    set_orchestration(op, permission, PatchNodeOrchestration::availability(Availability::Drain)).await
+async fn drain_node(op: Op<ResourcePath, Query<DrainQuery>>, permission: Write) -> Result<Created, ApiError> {
+    let Query(query) = &op.parameters;
+    let change = PatchNodeOrchestration {
+        upgrade: Some(query.upgrade.unwrap_or_default()),
+        ..PatchNodeOrchestration::availability(Availability::Drain)
+    };
+    set_orchestration(op, permission, change).await
 }
 
 async fn activate_node(op: Op<ResourcePath>, permission: Write) -> Result<Created, ApiError> {
@@ -158,22 +161,23 @@ async fn pause_node(op: Op<ResourcePath>, permission: Write) -> Result<Created, 
     set_orchestration(op, permission, PatchNodeOrchestration::availability(Availability::Pause)).await
 }
 
-async fn set_orchestration(
-    op: Op<ResourcePath>,
+async fn set_orchestration<Q>(
+    op: Op<ResourcePath, Q>,
     permission: Write,
     change: PatchNodeOrchestration,
 ) -> Result<Created, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
     let is_whole = change.frozen.is_some() && change.availability.is_some();
-    let stored = node::OrchestrationChange {
+    let stored = NodeSpecChange {
         availability: change.availability.map(Availability::word),
         is_frozen: change.frozen,
+        is_in_upgrade: change.upgrade,
         capacities: change.capacities.as_ref().map(|amounts| json!(amounts)),
         fault_domain: change.fault_domain.clone(),
         upgrade_domain: change.upgrade_domain.clone(),
     };
     op.write(&permission, "node_orchestration.replace", async |mut tx| {
-        if !node::set_orchestration(&mut tx, org, id, &stored, exchange.now()).await? {
+        if !node_spec::update_spec(&mut tx, org, id, &stored, exchange.now()).await? {
             return Err(missing_node(org, id));
         }
         tx.finish([node_change(org, id, "node", "modified")])

@@ -6,11 +6,11 @@ use evenkeel_exchange_store::identity::{IdentityKind, find_identity, lock_name};
 use evenkeel_exchange_store::node::{self, NodeRow};
 use evenkeel_exchange_store::node_limit::{NodeCount, lock_node_count};
 use evenkeel_wire::exchange::node::{AgentState, HeartbeatQuery, PutNode};
-use evenkeel_wire::exchange::node_orchestration::Availability;
 use evenkeel_wire::exchange::node_report::NodeMonitorState;
 use jiff::Timestamp;
 
 use super::node_change;
+use super::orchestration::new_spec;
 use super::validate::{
     check_id, check_node_type, check_pattern, check_services, check_token, json, parse_pattern, seen_from,
     versions_json,
@@ -224,11 +224,6 @@ fn row(wanted: &Wanted<'_>, existing: Option<NodeRow>) -> Result<NodeRow, ApiErr
         monitor_state: NodeMonitorState::default().word().to_owned(),
         monitor_state_since: None,
         compat_version: None,
-        is_frozen: existing.as_ref().is_some_and(|existing| existing.is_frozen),
-        capacities: existing.as_ref().and_then(|existing| existing.capacities.clone()),
-        fault_domain: existing.as_ref().and_then(|existing| existing.fault_domain.clone()),
-        upgrade_domain: existing.as_ref().and_then(|existing| existing.upgrade_domain.clone()),
-        availability: existing
-            .map_or_else(|| Availability::default().word().to_owned(), |existing| existing.availability),
+        spec: existing.map_or_else(new_spec, |existing| existing.spec),
     })
 }

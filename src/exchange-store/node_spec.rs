@@ -1,0 +1,77 @@
+//! What the operator of a node asks of the engine.
+//!
+//! Source: orchestration 1.7.
+
+use evenkeel_access::right;
+use evenkeel_store::{StoreError, to_sql};
+use jiff::Timestamp;
+use sqlx::PgConnection;
+
+use super::permitted::Permitted;
+
+/// What the operator of a node asks of the engine, as it is stored.
+#[derive(Debug, Clone)]
+pub struct NodeSpecRow {
+    /// `active`, `pause` or `drain`.
+    pub availability: String,
+    /// Whether a user froze it.
+    pub is_frozen: bool,
+    /// Whether it is drained for an upgrade, after which its instances return.
+    pub is_in_upgrade: bool,
+    /// What instances may use of it, by name; none when nobody said it.
+    pub capacities: Option<serde_json::Value>,
+    /// What fails together with it, `fd:/dc/rack`; none when nobody said it.
+    pub fault_domain: Option<String>,
+    /// What is upgraded together with it; none when nobody said it.
+    pub upgrade_domain: Option<String>,
+}
+
+/// A change of it; `None` leaves a part.
+#[derive(Debug, Clone, Default)]
+pub struct NodeSpecChange {
+    /// `active`, `pause` or `drain`; the last alone goes with an upgrade.
+    pub availability: Option<&'static str>,
+    /// Whether it is frozen.
+    pub is_frozen: Option<bool>,
+    /// Whether it is drained for an upgrade.
+    pub is_in_upgrade: Option<bool>,
+    /// What instances may use of it, by name; an empty object removes all.
+    pub capacities: Option<serde_json::Value>,
+    /// Its fault domain; an empty text removes it.
+    pub fault_domain: Option<String>,
+    /// Its upgrade domain; an empty text removes it.
+    pub upgrade_domain: Option<String>,
+}
+
+/// Changes what is asked of the engine for a node. False when the node does not exist.
+pub async fn update_spec(
+    tx: &mut Permitted<right::NodeOrchestrationWrite>,
+    org: &str,
+    node: &str,
+    change: &NodeSpecChange,
+    now: Timestamp,
+) -> Result<bool, StoreError> {
+    let connection: &mut PgConnection = tx;
+    let done = sqlx::query!(
+        "-- node_spec.update_spec
+        UPDATE node
+        SET availability = COALESCE($3, availability), is_frozen = COALESCE($4, is_frozen),
+            is_in_upgrade = COALESCE($3, availability) = 'drain' AND COALESCE($9, is_in_upgrade),
+            capacities = NULLIF(COALESCE($6, capacities), '{}'::jsonb),
+            fault_domain = NULLIF(COALESCE($7, fault_domain), ''),
+            upgrade_domain = NULLIF(COALESCE($8, upgrade_domain), ''), updated_at = $5
+        WHERE org = $1 AND node = $2",
+        org,
+        node,
+        change.availability,
+        change.is_frozen,
+        to_sql(now) as _,
+        change.capacities.as_ref(),
+        change.fault_domain.as_deref(),
+        change.upgrade_domain.as_deref(),
+        change.is_in_upgrade,
+    )
+    .execute(connection)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
