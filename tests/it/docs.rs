@@ -245,7 +245,7 @@ fn pages_name_sources_that_exist() {
 const LOGGED_KINDS: [&str; 2] = ["rollout.going-back", "rollout.updating"];
 
 /// The beginnings of the kinds of events.
-const EVENT_AREAS: [&str; 18] = [
+const EVENT_AREAS: [&str; 19] = [
     "blocklist.",
     "fence.",
     "compat.",
@@ -261,6 +261,7 @@ const EVENT_AREAS: [&str; 18] = [
     "restart.",
     "task.",
     "placement.",
+    "snapshot.",
     "instance.",
     "workload.",
     "orchestration.",
