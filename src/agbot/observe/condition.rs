@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use evenkeel_agbot_store::event::{self, NodeEvent};
 use evenkeel_ids::NodeId;
-use evenkeel_planner::health::{Entity, HealthState, NODE_MONITOR, SystemReport};
+use evenkeel_planner::health::Entity;
 use evenkeel_planner::model::NodeCondition;
 use evenkeel_runtime::worker::Worker;
 use evenkeel_store::StoreError;
@@ -123,7 +123,7 @@ async fn record_changes(context: &Context, recorded: &mut Recorded) -> Result<()
                 .read(async |connection| event::insert_node_events(connection, &changes, now).await)
                 .await?;
         }
-        report_heartbeats(context, &conditions).await?;
+        report(context, &conditions).await?;
         for condition in conditions {
             let known = Known::of(&condition);
             if known == Known::default() {
@@ -139,34 +139,19 @@ async fn record_changes(context: &Context, recorded: &mut Recorded) -> Result<()
     }
 }
 
-/// Property of the reports about heartbeats.
-const HEARTBEAT: &str = "Heartbeat";
-
-/// Reports nodes that are down as errors, and those that are back as Ok.
+/// Reports what there is to say about nodes, and what is over.
 ///
 /// # Source
 /// Orchestration D2.
-async fn report_heartbeats(context: &Context, conditions: &[NodeCondition]) -> Result<(), AgbotError> {
+async fn report(context: &Context, conditions: &[NodeCondition]) -> Result<(), AgbotError> {
     for condition in conditions {
-        let entity = Entity::Node(condition.node.clone());
-        let (lease, ttl_secs, state) = {
+        let (lease, reports, ttl_secs) = {
             let model = context.model();
-            let Some(lease) = model.lease_for(&condition.node) else { continue };
-            let known = model.health().find(&entity, NODE_MONITOR, HEARTBEAT);
-            let found = condition.down_since.map_or(HealthState::Ok, |_| HealthState::Error);
-            let is_kept_up = known.is_some_and(|event| event.partition == Some(lease.partition));
-            let known = known.map_or(HealthState::Ok, |event| event.state);
-            if known == found && (found == HealthState::Ok || is_kept_up) {
-                continue;
-            }
-            (lease, model.system_report_ttl_secs(condition.node.org()), found)
+            let Some((lease, reports)) = model.node_reports(condition) else { continue };
+            (lease, reports, model.system_report_ttl_secs(condition.node.org()))
         };
-        let text = match condition.down_since {
-            Some(at) => format!("node {} is down: its last heartbeat was at {at:.3}", condition.node),
-            None => format!("node {} sends heartbeats again", condition.node),
-        };
-        let report = SystemReport::new(NODE_MONITOR, HEARTBEAT, state, text);
-        match health::report(context, lease, &entity, std::slice::from_ref(&report), ttl_secs).await {
+        let entity = Entity::Node(condition.node.clone());
+        match health::report(context, lease, &entity, &reports, ttl_secs).await {
             // Another agbot has the partition by now.
             Ok(()) | Err(AgbotError::Refused(_)) => {}
             Err(error) => return Err(error),

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::fleet::{Fleet, node, policy};
 use crate::{
     event::Event,
+    health::{Entity, HealthState},
     place::Constraint,
     report::Blocked,
     status::{Question, explain_part},
@@ -169,4 +170,35 @@ fn d4_frozen_instances_are_not_blocklisted() {
     assert_eq!(fleet.model.blocklist().count(), 0);
     let unit = fleet.model.workload_unit(&Fleet::unit_id("p")).expect("the unit exists");
     assert!(unit.slots.values().flat_map(SlotTasks::iter).all(|task| task.generation == 1));
+}
+
+/// D2: on the nodes and on the workload, an error once no node is left, and over when the block is.
+#[test]
+fn d2_nodes_that_get_no_start_are_reported_and_a_workload_without_any_is_in_error() {
+    let workload = Entity::Workload(policy("p"));
+    let property = "Blocklist_o/p";
+    let mut fleet = blocked_on_n1(replicated(1));
+    fleet.run(5);
+    assert_eq!(fleet.reported(&workload, property).map(|report| report.state), Some(HealthState::Warning));
+    assert_eq!(node_reports(&fleet, "n1"), ["Blocklist_o/p"]);
+    assert!(node_reports(&fleet, "n2").is_empty());
+    fleet.crash("p", "n2", true);
+    fleet.run_until(200, |fleet| fleet.blocked("p") == "n1 n2");
+    fleet.run(5);
+    let report = fleet.reported(&workload, property).expect("it is reported");
+    assert_eq!(report.state, HealthState::Error);
+    assert!(report.description.contains("broken on o/n1"), "{}", report.description);
+    fleet.crash("p", "n1", false);
+    fleet.run_until(400, |fleet| fleet.running("p") == "n1");
+    fleet.run_until(700, |fleet| fleet.blocked("p").is_empty());
+    fleet.run(10);
+    assert_ne!(fleet.reported(&workload, property).map(|report| report.state), Some(HealthState::Error));
+}
+
+/// Returns the properties that are to be reported about a node.
+fn node_reports(fleet: &Fleet, name: &str) -> Vec<String> {
+    let (conditions, _) = fleet.model.node_conditions(None, 100, fleet.now);
+    let condition = conditions.into_iter().find(|one| one.node == node(name)).expect("the node was heard");
+    let found = fleet.model.node_reports(&condition).map(|(_, reports)| reports).unwrap_or_default();
+    found.into_iter().map(|report| report.property).collect()
 }

@@ -242,3 +242,28 @@ fn d11_s2_update_without_a_free_domain_waits_and_names_it() {
         fleet.tasks().iter().any(|task| task.is_wanted() && task.is_running() && task.spec.number == 2)
     });
 }
+
+/// D2: a node whose tasks use more than is usable, and one in maintenance.
+#[test]
+fn d2_overload_and_absence_of_a_node_are_reported_about_it() {
+    let mut fleet = fleet(&["n1"], 1_000.0);
+    fleet.put_policy("w", replicated(2, 400));
+    fleet.run(10);
+    let reports = |fleet: &Fleet| {
+        let (conditions, _) = fleet.model.node_conditions(None, 10, fleet.now);
+        let found = fleet.model.node_reports(&conditions[0]).map(|(_, reports)| reports).unwrap_or_default();
+        found
+            .into_iter()
+            .map(|report| (report.property, report.state, report.description))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(reports(&fleet), []);
+    set_memory(&mut fleet, "n1", 500.0);
+    fleet.run(5);
+    let text = "node o/n1 has too little memoryMb: 800 > 500".to_owned();
+    assert_eq!(reports(&fleet), [("NodeCapacity_memoryMb".to_owned(), HealthState::Warning, text)]);
+    set_memory(&mut fleet, "n1", 1_000.0);
+    fleet.announce("n1", crate::facts::NodeMonitorState::Maintenance);
+    let found = reports(&fleet);
+    assert_eq!((found[0].0.as_str(), found[0].1, found.len()), ("Heartbeat", HealthState::Warning, 1));
+}

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use super::{
     Entity, HealthEvent, SYSTEM,
     conditions::{self, Found, UPGRADE_BLOCKED},
+    node::BLOCKLIST,
     system,
 };
 use crate::{
@@ -35,7 +36,8 @@ pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
     for unit_id in focus.workload_units.iter().chain(focus.slots.iter().map(|(unit_id, _)| unit_id)) {
         pass.check_health(Entity::WorkloadUnit(unit_id.clone()), soon);
     }
-    for policy in &focus.workloads {
+    let with_units = focus.workload_units.iter().map(|unit_id| &unit_id.policy);
+    for policy in focus.workloads.iter().chain(with_units) {
         pass.check_health(Entity::Workload(policy.clone()), soon);
     }
     for (_, policy) in &focus.group_rollouts {
@@ -98,7 +100,9 @@ fn check_workload(pass: &mut Pass<'_>, policy: &PolicyId) {
     for instance in left.into_iter().filter(|one| is_without_task(model, one)) {
         found.reports.entry(instance).or_default();
     }
-    let is_meant = |event: &HealthEvent| *event.property == *UPGRADE_BLOCKED || is_of_units(event);
+    let is_meant = |event: &HealthEvent| {
+        *event.property == *UPGRADE_BLOCKED || event.property.starts_with(BLOCKLIST) || is_of_units(event)
+    };
     report(pass, lease, &entity, found, is_meant);
 }
 

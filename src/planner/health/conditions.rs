@@ -9,10 +9,13 @@ use jiff::Timestamp;
 
 use super::{
     Entity, HealthState,
+    node::BLOCKLIST,
     system::{HOSTING, ORCHESTRATOR, PLACEMENT, SystemReport},
 };
 use crate::{
     model::Model,
+    place::{Constraint, Elimination},
+    report::Blocked,
     status::{UnitView, unit_view, update_of},
     usage::later,
     workload::{Part, UnitId},
@@ -134,6 +137,9 @@ fn add_violations(model: &Model, unit_id: &UnitId, view: &UnitView, found: &mut 
 pub(super) fn of_workload(model: &Model, policy: &PolicyId, now: Timestamp) -> Found {
     let entity = Entity::Workload(policy.clone());
     let mut found = Found { reports: BTreeMap::from([(entity.clone(), Vec::new())]), wake_at: None };
+    if let Some(report) = failing_everywhere(model, policy) {
+        found.add(&entity, report);
+    }
     let Some(blocked) = update_of(model, policy, now).and_then(|update| update.blocked) else { return found };
     if !blocked.is_shown(now) {
         found.wake(blocked.shown_at());
@@ -150,4 +156,26 @@ pub(super) fn of_workload(model: &Model, policy: &PolicyId, now: Timestamp) -> F
     let text = format!("no slot can be upgraded since {:.3}: {}", blocked.since, slots.join("; "));
     found.add(&entity, SystemReport::new(PLACEMENT, UPGRADE_BLOCKED, state, text));
     found
+}
+
+/// Returns on how many nodes the service of a workload keeps failing; an error if none is left.
+///
+/// # Source
+/// Orchestration D2, D4.
+fn failing_everywhere(model: &Model, policy: &PolicyId) -> Option<SystemReport> {
+    let (mut blocked, mut selected, mut last) = (0, 0, None);
+    for (_, unit) in model.workload_units_of(policy).filter(|(_, unit)| unit.is_wanted) {
+        let nodes = Elimination::of_eligibility(&unit.table);
+        let failing = unit.table.removed_by(Constraint::Blocklist).map(|failing| failing & &nodes);
+        let failing = failing.unwrap_or_default();
+        selected += nodes.len();
+        blocked += failing.len();
+        let example = failing.min().map(|number| unit.table.node(number));
+        last = last.or(example.and_then(|row| Some((row.id.clone(), row.blocklisted.as_deref().cloned()?))));
+    }
+    let (node, why) = last?;
+    let Blocked::Blocklisted { service, .. } = &why else { return None };
+    let state = if blocked >= selected { HealthState::Error } else { HealthState::Warning };
+    let text = format!("{blocked} of {selected} nodes get no start of {service}: {node}: {why}");
+    Some(SystemReport::new(PLACEMENT, format!("{BLOCKLIST}{service}"), state, text))
 }

@@ -11,6 +11,7 @@ mod entity;
 mod evaluate;
 mod event;
 mod fence;
+mod node;
 mod order;
 mod records;
 mod recover;

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_domain::orchestration::BlocklistRules;
-use evenkeel_ids::NodeId;
+use evenkeel_ids::{NodeId, ServiceKey};
 use jiff::Timestamp;
 
 use super::Model;
@@ -76,6 +76,16 @@ impl Model {
     /// Returns the rows of the blocklist, by node, service and version.
     pub fn blocklist(&self) -> impl Iterator<Item = (&BlocklistKey, &BlocklistEntry)> {
         self.engine.blocklist.rows.iter()
+    }
+
+    /// Returns the rows of a node, by service and version.
+    pub(crate) fn blocklist_of<'a>(
+        &'a self,
+        node: &'a NodeId,
+    ) -> impl Iterator<Item = (&'a BlocklistKey, &'a BlocklistEntry)> {
+        let from =
+            BlocklistKey { node: node.clone(), service: ServiceKey::from_text("/"), version: String::new() };
+        self.engine.blocklist.rows.range(from..).take_while(move |(key, _)| key.node == *node)
     }
 
     /// Returns the rules of an organization.

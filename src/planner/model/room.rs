@@ -18,6 +18,24 @@ use crate::{
 const BY_PROPERTY: [(&str, &str, f64); 2] =
     [("memoryMb", "openhorizon.memory", 1.0), ("cpuMilli", "openhorizon.cpu", 1000.0)];
 
+/// What tasks use of one capacity of a node.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct UsedCapacity {
+    /// The name of the capacity.
+    pub name: String,
+    /// What they use.
+    pub amount: f64,
+    /// What they may use while the buffer is kept free.
+    pub usable: f64,
+}
+
+/// Returns what instances may use of a capacity of which a share is kept free.
+fn usable(capacity: f64, kept: f64) -> f64 {
+    let usable = capacity * (1.0 - kept);
+    // Whole capacities have whole shares; those below one are shared as they are.
+    if kept > 0.0 && usable >= 1.0 { usable.floor() } else { usable }
+}
+
 impl Model {
     /// Returns what the capacities of a node leave for instances of a workload; none when nothing limits it there.
     pub(crate) fn room_on(&self, workload: &Workload, record: &NodeRecord) -> Option<Box<NodeRoom>> {
@@ -29,16 +47,28 @@ impl Model {
         let limited = workload.loads.iter().filter_map(|(name, load)| {
             let capacity = capacity(record, name)?;
             let used = self.used(node, name, false);
-            let kept = buffer.share(name);
-            // Whole capacities have whole shares; those below one are shared as they are.
-            let usable = capacity * (1.0 - kept);
-            let usable = if kept > 0.0 && usable >= 1.0 { usable.floor() } else { usable };
+            let usable = usable(capacity, buffer.share(name));
             Some(Metric { name: name.as_str().into(), used, load: *load, capacity, usable })
         });
         let metrics: Vec<Metric> = limited.collect();
         let over = metrics.iter().find(|one| self.used(node, &one.name, true) > one.capacity);
         let surplus = over.and_then(|one| self.largest(node, &one.name));
         (!metrics.is_empty()).then(|| Box::new(NodeRoom { metrics, surplus }))
+    }
+
+    /// Returns what tasks use of the capacities of a node, as far as they are limited.
+    pub(crate) fn used_capacities(&self, node: &NodeId) -> Vec<UsedCapacity> {
+        let Some(record) = self.nodes.get(node).filter(|_| !self.engine.limited.is_empty()) else {
+            return Vec::new();
+        };
+        let policies = self.engine.pairs_of(node).filter_map(|(_, policy)| self.loads_of(policy));
+        let names: BTreeSet<&String> = policies.flat_map(|loads| loads.keys()).collect();
+        let buffer = self.org_settings(node.org()).capacity_buffer();
+        let used = names.into_iter().filter_map(|name| {
+            let usable = usable(capacity(record, name)?, buffer.share(name));
+            Some(UsedCapacity { name: name.clone(), amount: self.used(node, name, false), usable })
+        });
+        used.collect()
     }
 
     /// Returns what tasks use of one capacity of a node; `only_wanted`: those that are to stop are left out.
