@@ -104,7 +104,7 @@ pub async fn run(command: HealthCommand, context: &Context, exchange: &Exchange)
     match command {
         HealthCommand::List { subject, rules, watch } => {
             let (subject, query) = (subject.subject(exchange), rules.query());
-            context.show_watched(&watch, async || show(context, exchange, &subject, &query).await).await
+            context.show_watched(&watch, async || read(context, exchange, &subject, &query).await).await
         }
         HealthCommand::Report { subject, report } => {
             let subject = subject.subject(exchange);
@@ -118,7 +118,11 @@ pub async fn run(command: HealthCommand, context: &Context, exchange: &Exchange)
     }
 }
 
-async fn show(
+/// Reads the health of something.
+///
+/// # Errors
+/// With status 8 when it does not exist, 5 when the agbot does not respond.
+pub async fn read(
     context: &Context,
     exchange: &Exchange,
     subject: &HealthSubject,

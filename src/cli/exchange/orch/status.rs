@@ -17,6 +17,20 @@ const BLANK: &str = "\u{a0}";
 /// # Errors
 /// With status 8 when the policy or the workload unit does not exist, 5 when the agbot does not respond.
 pub async fn read(context: &Context, exchange: &Exchange, policy: &str, part: Option<&str>) -> Outcome<View> {
+    let (document, status) = read_status(context, exchange, policy, part).await?;
+    Ok(View::new(document, tree(&status)))
+}
+
+/// See [`read`]; as it was sent, and as it is read.
+///
+/// # Errors
+/// As [`read`].
+pub async fn read_status(
+    context: &Context,
+    exchange: &Exchange,
+    policy: &str,
+    part: Option<&str>,
+) -> Outcome<(Value, WorkloadStatus)> {
     let (org, name) = exchange.split(policy);
     let agbot = context.agbot(exchange)?;
     let doing = format!("reading the orchestration status of {org}/{name}");
@@ -43,8 +57,7 @@ pub async fn read(context: &Context, exchange: &Exchange, policy: &str, part: Op
         }
         offset += u32::from(PAGE);
     }
-    let (document, status) = whole.unwrap_or_default();
-    Ok(View::new(document, tree(&status)))
+    Ok(whole.unwrap_or_default())
 }
 
 /// Appends the instances of a later page.

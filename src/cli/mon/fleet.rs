@@ -1,0 +1,100 @@
+//! What there is in an organization: its groups, its workloads, and their health.
+
+use std::collections::BTreeMap;
+
+use evenkeel_client::HealthSubject;
+use evenkeel_wire::agbot::health::{HealthEvaluation, HealthQuery};
+use evenkeel_wire::agbot::orchestration::WorkloadStatus;
+use evenkeel_wire::agbot::upgrade::UpgradesResponse;
+use evenkeel_wire::exchange::ha_group::HaGroupResponse;
+use serde_json::{Value, json};
+
+use super::lines::{self, Line};
+use crate::context::{Context, Exchange};
+use crate::exchange::deployment::POLICIES;
+use crate::exchange::orch::status;
+use crate::exchange::resource::members_of;
+use crate::exit::{Exit, Outcome};
+use crate::output::{Table, View};
+
+/// Entities whose health is asked for at once.
+const MOST_CHILDREN: u16 = 10_000;
+
+/// What there is in an organization.
+#[derive(Debug, Clone, Default)]
+pub struct Overview {
+    /// The HA groups, each with its claims; none where the agbot does not tell them to the caller.
+    pub groups: Vec<(HaGroupResponse, Option<UpgradesResponse>)>,
+    /// The workloads, as sent and as read.
+    pub workloads: Vec<(Value, WorkloadStatus)>,
+    /// What is not as it should be, by kind and id.
+    pub health: BTreeMap<(String, String), String>,
+    /// The organization.
+    pub org: String,
+}
+
+impl Overview {
+    /// Returns the lines of the tree.
+    pub fn lines(&self) -> Vec<Line> {
+        lines::of(self)
+    }
+
+    /// Returns the tree as one answer.
+    pub fn view(&self) -> View {
+        let rows = self.lines().into_iter().map(|line| line.cells.into()).collect();
+        let table =
+            Table { rows, ..Table::new(&lines::HEADER).keeping(&["avail", "state", "how it stands"]) };
+        let groups =
+            self.groups.iter().map(|(group, upgrades)| json!({"group": group, "upgrades": upgrades}));
+        let workloads = self.workloads.iter().map(|(document, _)| document.clone());
+        let unhealthy = self
+            .health
+            .iter()
+            .map(|((entity, id), state)| json!({"entity": entity, "id": id, "state": state}));
+        let document = json!({
+            "groups": groups.collect::<Vec<_>>(),
+            "workloads": workloads.collect::<Vec<_>>(),
+            "unhealthy": unhealthy.collect::<Vec<_>>(),
+        });
+        View::new(document, table)
+    }
+}
+
+/// Reads what there is.
+///
+/// # Errors
+/// With status 5 when exchange or agbot do not respond.
+pub async fn read(context: &Context, exchange: &Exchange) -> Outcome<Overview> {
+    let agbot = context.agbot(exchange)?;
+    let org = exchange.org.clone();
+    let mut overview = Overview { org: org.clone(), ..Overview::default() };
+    let doing = "reading the HA groups";
+    let groups = exchange.server.client.list_ha_groups(&org).await;
+    for group in groups.map_err(|error| exchange.server.failed(doing, &error))? {
+        let upgrades = match agbot.client.upgrades(&org, &group.name).await {
+            Ok(upgrades) => Some(upgrades),
+            // Claims are shown to those who may read the group; it may have been deleted meanwhile.
+            Err(error) if error.status() == Some(403) || error.is_not_found() => None,
+            Err(error) => return Err(agbot.failed(&format!("reading the claims of {}", group.name), &error)),
+        };
+        overview.groups.push((group, upgrades));
+    }
+    for policy in members_of(POLICIES.read(exchange, None).await?).keys() {
+        match status::read_status(context, exchange, policy, None).await {
+            Ok(status) => overview.workloads.push(status),
+            // It was deleted meanwhile.
+            Err(error) if error.exit == Exit::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let (subject, doing) = (HealthSubject::Org { org }, "reading the health of the organization");
+    let query = HealthQuery { limit: Some(MOST_CHILDREN), ..HealthQuery::default() };
+    if let Some(found) = agbot.call(doing, agbot.client.health_record(&subject, &query)).await? {
+        let typed: HealthEvaluation = agbot.read(doing, &found)?;
+        let unhealthy =
+            typed.child_health_states.into_iter().filter(|child| child.aggregated_health_state != "Ok");
+        overview.health =
+            unhealthy.map(|child| ((child.entity, child.id), child.aggregated_health_state)).collect();
+    }
+    Ok(overview)
+}

@@ -1,0 +1,201 @@
+//! The tree as lines: groups with their members, workloads with their units and instances.
+
+use evenkeel_wire::agbot::claim::Claim;
+use evenkeel_wire::agbot::orchestration::WorkloadStatus;
+use evenkeel_wire::agbot::upgrade::UpgradesResponse;
+use evenkeel_wire::exchange::ha_group::HaGroupResponse;
+
+use super::fleet::Overview;
+use crate::exchange::orch::status;
+
+/// Names of the columns.
+pub const HEADER: [&str; 7] = ["what", "avail", "health", "state", "flags", "slots", "how it stands"];
+
+/// Keeps the parts of a branch in one word, so that a narrow terminal does not cut it.
+const BLANK: &str = "\u{a0}";
+
+/// What a line is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// An HA group.
+    Group(String),
+    /// A member of one.
+    Member(String),
+    /// A deployment policy.
+    Policy(String),
+    /// A workload unit of a policy.
+    Unit(String, String),
+    /// The instance of a policy on a node.
+    Instance(String, String),
+}
+
+/// How much attention a line needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Tone {
+    /// All is well, or nothing is to be said.
+    Calm,
+    /// Something is not as it should be.
+    Warning,
+    /// Something that is wanted does not run.
+    Error,
+}
+
+/// A line of the tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// One text for each column.
+    pub cells: [String; HEADER.len()],
+    /// What it is about.
+    pub target: Target,
+    /// How much attention it needs.
+    pub tone: Tone,
+}
+
+impl Line {
+    /// Returns whether one of the texts contains what is looked for, whatever the case.
+    pub fn holds(&self, text: &str) -> bool {
+        let text = text.to_lowercase();
+        self.cells.iter().any(|cell| cell.to_lowercase().contains(&text))
+    }
+}
+
+/// Returns the lines of what there is.
+pub fn of(overview: &Overview) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for (group, upgrades) in &overview.groups {
+        add_group(overview, group, upgrades.as_ref(), &mut lines);
+    }
+    for (_, status) in &overview.workloads {
+        add_workload(overview, status, &mut lines);
+    }
+    lines
+}
+
+fn health_of<'o>(overview: &'o Overview, entity: &str, id: &str) -> &'o str {
+    overview.health.get(&(entity.to_owned(), id.to_owned())).map_or("", String::as_str)
+}
+
+fn tone_of(avail: &str, health: &str) -> Tone {
+    let of_avail = match avail {
+        "down" | "stdby-down" => Tone::Error,
+        "warn" => Tone::Warning,
+        _ => Tone::Calm,
+    };
+    let of_health = match health {
+        "Error" => Tone::Error,
+        "Warning" => Tone::Warning,
+        _ => Tone::Calm,
+    };
+    of_avail.max(of_health)
+}
+
+fn add_group(
+    overview: &Overview,
+    group: &HaGroupResponse,
+    upgrades: Option<&UpgradesResponse>,
+    lines: &mut Vec<Line>,
+) {
+    let id = format!("{}/{}", overview.org, group.name);
+    let health = health_of(overview, "hagroup", &id).to_owned();
+    let blocked = upgrades.and_then(|upgrades| upgrades.blocked.as_ref());
+    let note = blocked.map(|blocked| format!("blocked: {}", blocked.rules.join(", "))).unwrap_or_default();
+    let tone = if note.is_empty() { tone_of("", &health) } else { tone_of("warn", &health) };
+    let count = group.members.len();
+    let state = format!("{count} member{}", if count == 1 { "" } else { "s" });
+    let what = format!("group{BLANK}{}", group.name);
+    let cells = [what, String::new(), health, state, String::new(), String::new(), note];
+    lines.push(Line { cells, target: Target::Group(group.name.clone()), tone });
+    for (position, member) in group.members.iter().enumerate() {
+        let branch = if position + 1 == count { "└" } else { "├" };
+        let node = format!("{}/{member}", overview.org);
+        let health = health_of(overview, "node", &node).to_owned();
+        let claims =
+            upgrades.into_iter().flat_map(|upgrades| upgrades.agent.iter().chain(&upgrades.workloads));
+        let claims = claims.filter(|claim| claim.node.name() == member).map(claim_text);
+        let waits = upgrades.into_iter().flat_map(|upgrades| &upgrades.waiting);
+        let waits = waits.filter(|wait| wait.node.name() == member);
+        let waits = waits.map(|wait| format!("{} waits: {}", wait.policy.name(), wait.reason));
+        let note = claims.chain(waits).collect::<Vec<_>>().join("; ");
+        let what = format!("{branch}{BLANK}{member}");
+        let tone = tone_of("", &health);
+        let cells = [what, String::new(), health, String::new(), String::new(), String::new(), note];
+        lines.push(Line { cells, target: Target::Member(member.clone()), tone });
+    }
+}
+
+fn claim_text(claim: &Claim) -> String {
+    let what = if claim.version.is_empty() { String::new() } else { format!(" to {}", claim.version) };
+    let scope = claim.scope.policy().map_or("agent upgrade", |policy| policy.name());
+    format!("{scope}{what}: {} since {}", claim.phase, claim.since)
+}
+
+fn add_workload(overview: &Overview, status: &WorkloadStatus, lines: &mut Vec<Line>) {
+    let policy = &status.policy;
+    let health = health_of(overview, "workload", policy);
+    let mut targets = vec![(Target::Policy(policy.clone()), tone_of(&status.overall, health))];
+    for part in &status.workload_units {
+        let unit = Target::Unit(policy.clone(), part.workload_unit.clone());
+        targets.push((unit, tone_of(&part.avail, "")));
+        for instance in &part.instances {
+            // An instance that is not wanted may well be down.
+            let is_wanted = instance.local_expect == "started" || !instance.slots.is_empty();
+            let avail = if instance.avail == "down" && !is_wanted { "" } else { &instance.avail };
+            let target = Target::Instance(policy.clone(), instance.node.clone());
+            targets.push((target, tone_of(avail, "")));
+        }
+    }
+    for (number, (row, (target, tone))) in status::tree(status).rows.into_iter().zip(targets).enumerate() {
+        let health = if number == 0 { health.to_owned() } else { String::new() };
+        let mut row = row.into_iter();
+        let mut next = || row.next().unwrap_or_default();
+        let (what, avail) = (next(), next());
+        let cells = [what, avail, health, next(), next(), next(), next()];
+        lines.push(Line { cells, target, tone });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn overview() -> Overview {
+        let group = json!({"name": "g1", "description": "", "members": ["n1", "n2"], "admin": false, "lastUpdated": ""});
+        let upgrades = json!({"agent": null, "waiting": [], "workloads": [], "blocked": null});
+        let status = json!({"policy": "o/cam", "mode": "failover", "overall": "warn", "units": [
+            {"unit": "g1", "avail": "up", "target": 1, "up": 1, "placement": "optimal", "instances": [
+                {"node": "n1", "avail": "up", "monitorState": "idle", "localExpect": "started", "flags": "L", "slots": [1]},
+                {"node": "n2", "avail": "down", "monitorState": "idle", "localExpect": "none", "flags": "", "slots": []}]}]});
+        let health = [(("node".to_owned(), "o/n2".to_owned()), "Error".to_owned())];
+        Overview {
+            groups: vec![(serde_json::from_value(group).unwrap(), serde_json::from_value(upgrades).ok())],
+            workloads: vec![(Value::Null, serde_json::from_value(status).unwrap())],
+            health: health.into_iter().collect(),
+            org: "o".to_owned(),
+        }
+    }
+
+    #[test]
+    fn each_line_knows_what_it_is_about_and_how_bad_it_is() {
+        let lines = of(&overview());
+        let found: Vec<(&str, &Target, Tone)> =
+            lines.iter().map(|line| (line.cells[0].as_str(), &line.target, line.tone)).collect();
+        let (cam, part) = ("o/cam".to_owned(), "g1".to_owned());
+        assert_eq!(found[0], ("group\u{a0}g1", &Target::Group(part.clone()), Tone::Calm));
+        assert_eq!(found[2], ("└\u{a0}n2", &Target::Member("n2".to_owned()), Tone::Error));
+        assert_eq!(found[3], ("o/cam", &Target::Policy(cam.clone()), Tone::Warning));
+        assert_eq!(found[4].1, &Target::Unit(cam.clone(), part));
+        assert_eq!((found[5].1, found[5].2), (&Target::Instance(cam.clone(), "n1".to_owned()), Tone::Calm));
+        assert_eq!((found[6].1, found[6].2), (&Target::Instance(cam, "n2".to_owned()), Tone::Calm));
+        assert_eq!(lines.len(), 7);
+        assert_eq!(lines[2].cells[2], "Error");
+    }
+
+    #[test]
+    fn filter_looks_at_every_column() {
+        let lines = of(&overview());
+        let shown = |text: &str| lines.iter().filter(|line| line.holds(text)).count();
+        assert_eq!((shown("N2"), shown("started"), shown("nothing"), shown("")), (2, 1, 0, 7));
+    }
+}

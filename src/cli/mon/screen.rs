@@ -1,0 +1,431 @@
+//! The tree on a terminal, refreshed in place, with keys.
+
+use std::io;
+use std::pin::Pin;
+use std::time::Duration;
+
+use evenkeel_client::HealthSubject;
+use evenkeel_wire::agbot::health::HealthQuery;
+use jiff::Timestamp;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::layout::{Constraint, Layout};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::Line as Text;
+use ratatui::widgets::{Block, Clear, Paragraph, Row, Table, TableState, Wrap};
+use ratatui::{DefaultTerminal, Frame};
+use tokio::sync::mpsc;
+
+use super::fleet::{self, Overview};
+use super::lines::{HEADER, Line, Target, Tone};
+use crate::context::{Context, Exchange};
+use crate::exchange::health;
+use crate::exchange::orch::explain;
+use crate::exit::{CliError, Exit, Outcome};
+use crate::output::View;
+
+const KEYS: &str = "↑↓ move   Enter explain   / filter   r refresh   q quit";
+/// Time after which the thread that reads the keyboard looks whether it is still wanted.
+const KEYBOARD: Duration = Duration::from_millis(200);
+
+/// Shows the tree until the user leaves it.
+///
+/// # Errors
+/// With status 5 when exchange or agbot do not respond to the first request, 4 when the terminal cannot be used.
+pub async fn run(context: &Context, exchange: &Exchange, every_secs: u64) -> Outcome {
+    // Wrong credentials or addresses are told before the screen is taken.
+    let overview = fleet::read(context, exchange).await?;
+    let mut terminal = ratatui::try_init().map_err(|error| broken(&error))?;
+    let shown = show(context, exchange, every_secs, overview, &mut terminal).await;
+    ratatui::restore();
+    shown
+}
+
+fn broken(error: &io::Error) -> CliError {
+    CliError::new(
+        Exit::File,
+        "the terminal cannot be used",
+        error.to_string(),
+        "show the tree as text with: hzn mon --once",
+    )
+}
+
+async fn show(
+    context: &Context,
+    exchange: &Exchange,
+    every_secs: u64,
+    overview: Overview,
+    terminal: &mut DefaultTerminal,
+) -> Outcome {
+    let mut app = App::new(&overview, Timestamp::now());
+    let mut keys = read_keys();
+    let mut ticks = tokio::time::interval(Duration::from_secs(every_secs));
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    ticks.tick().await;
+    let mut reading: Pending<'_, Outcome<Overview>> = None;
+    let mut explaining: Pending<'_, Outcome<Vec<String>>> = None;
+    loop {
+        terminal.draw(|frame| app.draw(frame)).map_err(|error| broken(&error))?;
+        tokio::select! {
+            key = keys.recv() => match key.map(|event| app.handle(event)) {
+                None | Some(Wish::Leave) => return Ok(()),
+                Some(Wish::Nothing) => {}
+                Some(Wish::Refresh) => { reading.get_or_insert_with(|| Box::pin(fleet::read(context, exchange))); }
+                Some(Wish::Explain(target)) => explaining = Some(Box::pin(explanation(context, exchange, target))),
+            },
+            _ = ticks.tick() => { reading.get_or_insert_with(|| Box::pin(fleet::read(context, exchange))); }
+            found = ready(&mut reading) => app.refresh(found.map_err(|error| error.to_string()), Timestamp::now()),
+            found = ready(&mut explaining) => app.explain(found.unwrap_or_else(|error| vec![error.to_string()])),
+        }
+    }
+}
+
+type Pending<'a, T> = Option<Pin<Box<dyn Future<Output = T> + 'a>>>;
+
+/// Waits for what is in progress, and takes it out when it is done; without any, for ever.
+async fn ready<T>(pending: &mut Pending<'_, T>) -> T {
+    let Some(future) = pending else { return std::future::pending().await };
+    let found = future.await;
+    *pending = None;
+    found
+}
+
+/// Reads the keyboard in a thread of its own: there is no other way to wait for it that works everywhere.
+fn read_keys() -> mpsc::Receiver<Event> {
+    let (sender, receiver) = mpsc::channel(16);
+    std::thread::spawn(move || {
+        while !sender.is_closed() {
+            match event::poll(KEYBOARD) {
+                Ok(false) => {}
+                Ok(true) => {
+                    let is_sent = event::read().is_ok_and(|event| sender.blocking_send(event).is_ok());
+                    if !is_sent {
+                        return;
+                    }
+                }
+                // The receiver is told by the end of the sender.
+                Err(_) => return,
+            }
+        }
+    });
+    receiver
+}
+
+/// Says why a line is as it is.
+async fn explanation(context: &Context, exchange: &Exchange, target: Target) -> Outcome<Vec<String>> {
+    let (policy, part, node) = match &target {
+        Target::Group(group) => return group_text(context, exchange, group).await,
+        Target::Member(node) => {
+            let subject = HealthSubject::Node { org: exchange.org.clone(), node: node.clone() };
+            let view = health::read(context, exchange, &subject, &HealthQuery::default()).await?;
+            return Ok(texts(&view));
+        }
+        Target::Policy(policy) => (policy, None, None),
+        Target::Unit(policy, part) => (policy, Some(part.as_str()), None),
+        Target::Instance(policy, node) => (policy, None, Some(node.as_str())),
+    };
+    let view = explain::read(context, exchange, policy, (part, node)).await?;
+    Ok(texts(&view))
+}
+
+/// Returns the rows of a table without their columns.
+fn texts(view: &View) -> Vec<String> {
+    let joined = |row: &Vec<String>| row.iter().filter(|cell| !cell.is_empty()).cloned().collect::<Vec<_>>();
+    view.table.rows.iter().map(|row| joined(row).join("  ")).collect()
+}
+
+async fn group_text(context: &Context, exchange: &Exchange, group: &str) -> Outcome<Vec<String>> {
+    let agbot = context.agbot(exchange)?;
+    let found = agbot.client.upgrades(&exchange.org, group).await;
+    let found = found.map_err(|error| agbot.failed(&format!("reading the claims of {group}"), &error))?;
+    let blocked = found.blocked.iter().flat_map(|blocked| &blocked.slots);
+    let blocked = blocked.map(|slot| format!("{}: {}", slot.reason, slot.detail));
+    let waiting =
+        found.waiting.iter().map(|wait| format!("{} on {}: {}", wait.policy, wait.node, wait.reason));
+    let lines: Vec<String> = blocked.chain(waiting).collect();
+    Ok(if lines.is_empty() { vec!["nothing waits in this group".to_owned()] } else { lines })
+}
+
+/// What a key asks for beyond the screen.
+#[derive(Debug, PartialEq, Eq)]
+enum Wish {
+    Nothing,
+    Leave,
+    Refresh,
+    Explain(Target),
+}
+
+/// The state of the screen.
+struct App {
+    lines: Vec<Line>,
+    /// What is looked for; lines without it are hidden.
+    filter: String,
+    is_filtering: bool,
+    table: TableState,
+    /// The title and the text of an explanation.
+    explained: Option<(String, Vec<String>)>,
+    read_at: Timestamp,
+    /// Why what is shown is out of date.
+    error: Option<String>,
+}
+
+impl App {
+    fn new(overview: &Overview, now: Timestamp) -> Self {
+        let mut app = Self {
+            lines: overview.lines(),
+            filter: String::new(),
+            is_filtering: false,
+            table: TableState::default(),
+            explained: None,
+            read_at: now,
+            error: None,
+        };
+        app.select(0);
+        app
+    }
+
+    fn shown(&self) -> Vec<&Line> {
+        self.lines.iter().filter(|line| line.holds(&self.filter)).collect()
+    }
+
+    fn select(&mut self, position: usize) {
+        let last = self.shown().len().checked_sub(1);
+        self.table.select(last.map(|last| position.min(last)));
+    }
+
+    fn move_by(&mut self, by: isize) {
+        let position = self.table.selected().unwrap_or_default();
+        self.select(position.saturating_add_signed(by));
+    }
+
+    /// Takes over what was read, or why it was not; the same line stays selected.
+    fn refresh(&mut self, found: Result<Overview, String>, now: Timestamp) {
+        let selected = self.selected().map(|line| line.target.clone());
+        match found {
+            Ok(overview) => {
+                (self.lines, self.read_at, self.error) = (overview.lines(), now, None);
+                let position = self.shown().iter().position(|line| Some(&line.target) == selected.as_ref());
+                self.select(position.or(self.table.selected()).unwrap_or_default());
+            }
+            Err(error) => self.error = Some(error.lines().next().unwrap_or_default().to_owned()),
+        }
+    }
+
+    fn selected(&self) -> Option<&Line> {
+        self.shown().get(self.table.selected()?).copied()
+    }
+
+    fn explain(&mut self, text: Vec<String>) {
+        if let Some((_, shown)) = &mut self.explained {
+            *shown = if text.is_empty() { vec!["there is nothing to say".to_owned()] } else { text };
+        }
+    }
+
+    fn handle(&mut self, event: Event) -> Wish {
+        let Event::Key(KeyEvent { code, modifiers, kind: KeyEventKind::Press, .. }) = event else {
+            return Wish::Nothing;
+        };
+        if code == KeyCode::Char('c') && modifiers.contains(KeyModifiers::CONTROL) {
+            return Wish::Leave;
+        }
+        if self.is_filtering {
+            self.edit_filter(code);
+            return Wish::Nothing;
+        }
+        match code {
+            KeyCode::Char('q') if self.explained.is_none() => return Wish::Leave,
+            KeyCode::Esc | KeyCode::Char('q') if self.explained.is_some() => self.explained = None,
+            KeyCode::Esc => self.set_filter(String::new()),
+            KeyCode::Char('r') => return Wish::Refresh,
+            KeyCode::Char('/') => self.is_filtering = true,
+            KeyCode::Down | KeyCode::Char('j') => self.move_by(1),
+            KeyCode::Up | KeyCode::Char('k') => self.move_by(-1),
+            KeyCode::PageDown => self.move_by(10),
+            KeyCode::PageUp => self.move_by(-10),
+            KeyCode::Home | KeyCode::Char('g') => self.select(0),
+            KeyCode::End | KeyCode::Char('G') => self.select(usize::MAX),
+            KeyCode::Enter | KeyCode::Char('e') => {
+                let Some(line) = self.selected() else { return Wish::Nothing };
+                let (target, title) = (line.target.clone(), line.cells[0].trim().to_owned());
+                self.explained = Some((title, vec!["…".to_owned()]));
+                return Wish::Explain(target);
+            }
+            _ => {}
+        }
+        Wish::Nothing
+    }
+
+    fn edit_filter(&mut self, code: KeyCode) {
+        let mut filter = self.filter.clone();
+        match code {
+            KeyCode::Enter => self.is_filtering = false,
+            KeyCode::Esc => {
+                (self.is_filtering, filter) = (false, String::new());
+            }
+            KeyCode::Backspace => {
+                filter.pop();
+            }
+            KeyCode::Char(letter) => filter.push(letter),
+            _ => {}
+        }
+        self.set_filter(filter);
+    }
+
+    fn set_filter(&mut self, filter: String) {
+        if filter != self.filter {
+            self.filter = filter;
+            self.select(0);
+        }
+    }
+
+    fn draw(&mut self, frame: &mut Frame<'_>) {
+        let [tree, status] =
+            Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(frame.area());
+        let shown = self.shown();
+        let widths = widths(&shown, tree.width);
+        let rows: Vec<Row<'_>> =
+            shown.iter().map(|line| Row::new(line.cells.clone()).style(style(line.tone))).collect();
+        let header = Row::new(HEADER).style(Style::new().add_modifier(Modifier::BOLD));
+        let table = Table::new(rows, widths)
+            .header(header)
+            .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
+        frame.render_stateful_widget(table, tree, &mut self.table);
+        frame.render_widget(Paragraph::new(self.status()), status);
+        if let Some((title, text)) = &self.explained {
+            let height =
+                u16::try_from(text.len()).unwrap_or(u16::MAX).saturating_add(4).clamp(5, tree.height.max(5));
+            let [_, area] = Layout::vertical([Constraint::Fill(1), Constraint::Length(height)]).areas(tree);
+            let lines: Vec<Text<'_>> = text.iter().map(|line| Text::raw(line.as_str())).collect();
+            let block = Block::bordered().title(format!(" {title} — Esc closes "));
+            frame.render_widget(Clear, area);
+            frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }).block(block), area);
+        }
+    }
+
+    fn status(&self) -> Text<'_> {
+        if self.is_filtering {
+            return Text::raw(format!("/{}▏  Enter keeps the filter, Esc ends it", self.filter));
+        }
+        if let Some(error) = &self.error {
+            let since = self.read_at.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S");
+            let text = format!("OUT OF DATE since {since}: {error}");
+            return Text::styled(text, Style::new().fg(Color::Red).add_modifier(Modifier::BOLD));
+        }
+        let filter =
+            if self.filter.is_empty() { String::new() } else { format!("filter: {}   ", self.filter) };
+        Text::raw(format!("{filter}{KEYS}"))
+    }
+}
+
+fn style(tone: Tone) -> Style {
+    // NO_COLOR is left to the terminal library, which knows of it.
+    match tone {
+        Tone::Calm => Style::new(),
+        Tone::Warning => Style::new().fg(Color::Yellow),
+        Tone::Error => Style::new().fg(Color::Red),
+    }
+}
+
+/// Each column is as wide as its longest text, and the last one gets what is left; a narrow screen drops slots, flags, health and state,
+/// in this order.
+fn widths(lines: &[&Line], available: u16) -> Vec<Constraint> {
+    let longest = |column: usize| {
+        let texts = lines.iter().map(|line| line.cells[column].as_str()).chain([HEADER[column]]);
+        let widest = texts.map(unicode_width::UnicodeWidthStr::width).max().unwrap_or_default();
+        u16::try_from(widest).unwrap_or(u16::MAX)
+    };
+    let mut widths: Vec<u16> = (0..HEADER.len() - 1).map(longest).collect();
+    for dropped in [5, 4, 2, 3] {
+        if widths.iter().map(|width| width + 1).sum::<u16>() + 10 > available {
+            widths[dropped] = 0;
+        }
+    }
+    let columns = widths.into_iter().map(Constraint::Length);
+    columns.chain([Constraint::Fill(1)]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    use super::*;
+
+    fn line(what: &str, target: Target, note: &str) -> Line {
+        let mut cells: [String; HEADER.len()] = Default::default();
+        (cells[0], cells[6]) = (what.to_owned(), note.to_owned());
+        Line { cells, target, tone: Tone::Calm }
+    }
+
+    fn app() -> App {
+        let mut app = App::new(&Overview::default(), Timestamp::UNIX_EPOCH);
+        let policy = "o/cam".to_owned();
+        app.lines = vec![
+            line("o/cam", Target::Policy(policy.clone()), "updating 1/2"),
+            line("└ all", Target::Unit(policy.clone(), "all".to_owned()), ""),
+            line("  └ n1", Target::Instance(policy, "n1".to_owned()), "placed by a user"),
+        ];
+        app.select(0);
+        app
+    }
+
+    fn press(app: &mut App, code: KeyCode) -> Wish {
+        app.handle(Event::Key(KeyEvent::new(code, KeyModifiers::NONE)))
+    }
+
+    fn drawn(app: &mut App, width: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, 10)).unwrap();
+        terminal.draw(|frame| app.draw(frame)).unwrap();
+        terminal.backend().to_string()
+    }
+
+    #[test]
+    fn one_key_explains_the_selected_line_and_another_one_closes_that() {
+        let mut app = app();
+        press(&mut app, KeyCode::Down);
+        press(&mut app, KeyCode::Down);
+        press(&mut app, KeyCode::Down);
+        let target = Target::Instance("o/cam".to_owned(), "n1".to_owned());
+        assert_eq!(press(&mut app, KeyCode::Enter), Wish::Explain(target));
+        app.explain(vec!["n1  chosen".to_owned()]);
+        let text = drawn(&mut app, 60);
+        assert!(text.contains("n1  chosen") && text.contains("└ n1 — Esc closes"), "{text}");
+        assert_eq!(press(&mut app, KeyCode::Char('q')), Wish::Nothing);
+        assert!(!drawn(&mut app, 60).contains("chosen"));
+        assert_eq!(press(&mut app, KeyCode::Char('q')), Wish::Leave);
+    }
+
+    #[test]
+    fn filter_hides_lines_and_the_selection_follows_what_it_is_about() {
+        let mut app = app();
+        press(&mut app, KeyCode::Char('/'));
+        for letter in "n1".chars() {
+            press(&mut app, KeyCode::Char(letter));
+        }
+        assert!(drawn(&mut app, 60).contains("/n1▏"));
+        press(&mut app, KeyCode::Enter);
+        assert_eq!(
+            (app.shown().len(), app.selected().map(|line| line.cells[0].as_str())),
+            (1, Some("  └ n1"))
+        );
+        press(&mut app, KeyCode::Esc);
+        assert_eq!(app.shown().len(), 3);
+    }
+
+    #[test]
+    fn what_is_out_of_date_is_said() {
+        let mut app = app();
+        app.refresh(Err("Error: the agbot does not respond\nmore".to_owned()), Timestamp::UNIX_EPOCH);
+        let text = drawn(&mut app, 80);
+        assert!(text.contains("OUT OF DATE since") && text.contains("the agbot does not respond"), "{text}");
+        assert!(text.contains("updating 1/2"), "what was known stays");
+    }
+
+    #[test]
+    fn narrow_screen_keeps_what_and_how_it_stands() {
+        let mut app = app();
+        for width in [30, 40, 80, 200] {
+            let text = drawn(&mut app, width);
+            assert!(text.contains("o/cam") && text.contains("updatin"), "{width}: {text}");
+        }
+    }
+}
