@@ -224,6 +224,7 @@ impl Asker {
             members: &self.members,
             refusals: &[],
             released_at: None,
+            drains: false,
         };
         let (_, request) = decide_agent_upgrade(view, &self.node, &self.nmp, now, &self.settings)
             .map_err(|blocked| AgbotError::Refused(blocked.to_string()))?;

@@ -63,6 +63,8 @@ pub struct GroupView<'a> {
     pub refusals: &'a [Refusal],
     /// When an agent claim of the group was released last.
     pub released_at: Option<Timestamp>,
+    /// Whether the management policy has the member drained first.
+    pub drains: bool,
 }
 
 /// Returns whether `node` may upgrade its agent now.
@@ -87,7 +89,7 @@ pub fn decide_agent_upgrade(
         group: view.group.id.clone(),
         scope: Scope::Agent,
         node: node.clone(),
-        purpose: Purpose::AgentUpgrade { nmp: nmp.clone() },
+        purpose: Purpose::AgentUpgrade { nmp: nmp.clone(), drains: view.drains },
         version: String::new(),
         deadline: later(now, view.group.lock_stale_secs.unwrap_or(settings.lock_stale_secs)),
         seen_running: others_alive(view, node),

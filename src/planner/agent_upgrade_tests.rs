@@ -45,6 +45,7 @@ impl World {
             members: &self.members,
             refusals: &self.refusals,
             released_at: self.released_at,
+            drains: false,
         };
         decide_agent_upgrade(view, &node(member), &nmp(policy), now, &PlannerSettings::default())
     }

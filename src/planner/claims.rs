@@ -59,7 +59,25 @@ pub enum Purpose {
     AgentUpgrade {
         /// The policy.
         nmp: NmpId,
+        /// Whether the node is drained first.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        drains: bool,
     },
+}
+
+impl Purpose {
+    /// Returns whether both are for the same thing; how it is done may have been changed meanwhile.
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::AgentUpgrade { nmp, .. }, Self::AgentUpgrade { nmp: other, .. }) => nmp == other,
+            _ => self == other,
+        }
+    }
+
+    /// Returns whether the node is drained for an upgrade of its agent.
+    pub fn is_agent_drain(&self) -> bool {
+        matches!(self, Self::AgentUpgrade { drains: true, .. })
+    }
 }
 
 /// The progress of the holder.
@@ -208,7 +226,9 @@ pub fn may_take(rows: &[Claim], request: &ClaimRequest, group: &HaGroupFacts) ->
     }
     let rows: Vec<&Claim> = rows.iter().filter(|row| row.group == request.group).collect();
     if let Some(row) = rows.iter().find(|row| row.scope == request.scope) {
-        return if row.node == request.node && row.purpose == request.purpose && row.version == request.version
+        return if row.node == request.node
+            && row.purpose.is_same(&request.purpose)
+            && row.version == request.version
         {
             Ok(Grant::Held)
         } else {

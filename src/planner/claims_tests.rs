@@ -10,7 +10,7 @@ fn group() -> HaGroupFacts {
 
 fn request(scope: Scope, member: &str) -> ClaimRequest {
     let purpose = match &scope {
-        Scope::Agent => Purpose::AgentUpgrade { nmp: NmpId::new("o", "m") },
+        Scope::Agent => Purpose::AgentUpgrade { nmp: NmpId::new("o", "m"), drains: false },
         Scope::Policy(_) => Purpose::ServiceUpgrade,
     };
     ClaimRequest {

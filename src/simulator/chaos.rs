@@ -443,6 +443,7 @@ fn upgrade_agent(world: &mut World) {
         members: &std::collections::BTreeMap::new(),
         refusals: &[],
         released_at: None,
+        drains: false,
     };
     if let Ok((Grant::Insert, request)) = decide_agent_upgrade(view, &node, &nmp, now, &world.settings) {
         let number = world.number() + 1_000_000;

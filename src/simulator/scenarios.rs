@@ -113,7 +113,7 @@ pub(super) fn agent_claim(world: &World, name: &str) -> Claim {
         group: GroupId::new("o", "g"),
         scope: Scope::Agent,
         node: node(name),
-        purpose: Purpose::AgentUpgrade { nmp: NmpId::new("o", "m") },
+        purpose: Purpose::AgentUpgrade { nmp: NmpId::new("o", "m"), drains: false },
         version: String::new(),
         deadline: later(world.now(), 1_800),
         seen_running: Vec::new(),

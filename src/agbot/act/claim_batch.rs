@@ -37,6 +37,8 @@ pub struct AgentUpgradeRequest {
     pub node: NodeId,
     /// The management policy to execute.
     pub nmp: NmpId,
+    /// Whether the policy has the member drained first.
+    pub drains: bool,
     /// Time of the request.
     pub at: Timestamp,
 }
@@ -209,6 +211,7 @@ impl Group {
             members: &upgrade.members,
             refusals: &self.refusals,
             released_at: self.released_at,
+            drains: upgrade.drains,
         };
         decide_agent_upgrade(view, &upgrade.node, &upgrade.nmp, now, settings)
     }

@@ -19,7 +19,7 @@ pub(super) fn claim(claim: &Claim) -> claim::Claim {
         purpose: match &claim.purpose {
             Purpose::ServiceUpgrade => claim::ClaimPurpose::ServiceUpgrade,
             Purpose::Drain => claim::ClaimPurpose::Drain,
-            Purpose::AgentUpgrade { nmp } => claim::ClaimPurpose::AgentUpgrade { nmp: nmp.to_string() },
+            Purpose::AgentUpgrade { nmp, .. } => claim::ClaimPurpose::AgentUpgrade { nmp: nmp.to_string() },
         },
         version: claim.version.clone(),
         fencing: claim.fencing,
@@ -117,7 +117,7 @@ mod tests {
             group: GroupId::new("o", "g"),
             scope: Scope::Agent,
             node: NodeId::new("o", "n"),
-            purpose: Purpose::AgentUpgrade { nmp: NmpId::new("o", "m") },
+            purpose: Purpose::AgentUpgrade { nmp: NmpId::new("o", "m"), drains: false },
             version: String::new(),
             fencing: 7,
             phase: Phase::Stopping,

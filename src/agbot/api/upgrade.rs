@@ -87,10 +87,12 @@ async fn decide(context: &Arc<Context>, asked: &Asked, found: NodeResponse) -> R
         members,
         node: node.clone(),
         nmp: nmp.clone(),
+        drains: drains(context, nmp).await?,
         at: context.now(),
     };
     match context.claims.grant(question).await {
         Ok(Ok(claim)) => {
+            let is_drain = claim.purpose.is_agent_drain();
             // The replica may not have heard of node and group yet; without them the claim would look like a leftover.
             let events = vec![
                 Event::NodeChanged { node: Box::new(facts) },
@@ -98,6 +100,14 @@ async fn decide(context: &Arc<Context>, asked: &Asked, found: NodeResponse) -> R
                 Event::ClaimRecorded { claim: Box::new(claim) },
             ];
             context.send_events(events).await;
+            let left = if is_drain { context.model().instances_on(node) } else { 0 };
+            if left > 0 {
+                let text = format!(
+                    "Node {node} can not start executing nmp {}: it is drained first, and {left} of its services still run",
+                    nmp.name()
+                );
+                return Err(Refusal::new(StatusCode::CONFLICT, text));
+            }
             Ok(format!("Node {node} can start executing nmp {}.", nmp.name()))
         }
         Ok(Err(blocked)) => {
@@ -112,6 +122,17 @@ async fn decide(context: &Arc<Context>, asked: &Asked, found: NodeResponse) -> R
             Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, message))
         }
     }
+}
+
+/// Returns whether a management policy has members of HA groups drained before their agents are upgraded.
+///
+/// # Source
+/// Orchestration E6.4.
+async fn drains(context: &Context, nmp: &NmpId) -> Result<bool, Refusal> {
+    let policy = context.client.management_policy(nmp.org(), nmp.name()).await.map_err(unavailable)?;
+    let upgrade = policy.map(|policy| policy.agent_upgrade_policy()).transpose();
+    let upgrade = upgrade.map_err(|error| unavailable(ClientError::from(error)))?.flatten();
+    Ok(upgrade.is_some_and(|upgrade| upgrade.drain))
 }
 
 fn unavailable(error: ClientError) -> Refusal {

@@ -2,8 +2,16 @@
 
 use serde_json::{Value, json};
 
+use evenkeel_ids::{GroupId, NmpId};
+
 use super::fleet::{Fleet, node, policy};
-use crate::{change::Cause, facts::Availability, facts::NodeMonitorState, workload::Task};
+use crate::{
+    change::Cause,
+    claims::{ClaimRequest, Purpose, Scope},
+    event::Event,
+    facts::{Availability, HaGroupFacts, NodeMonitorState},
+    workload::Task,
+};
 
 fn failover(placement: Value) -> Value {
     json!({"mode": "failover", "orchestrate": "ha", "placement": placement, "timers": {"readyPeriodSeconds": 1}})
@@ -110,7 +118,7 @@ fn d9_s4_instance_stays_when_its_origin_is_deleted() {
     fleet.run(10);
     begin(&mut fleet, "n1");
     fleet.run_until(60, |fleet| fleet.running("w") == "n2");
-    fleet.handle(&crate::event::Event::NodeRemoved { node: node("n1") });
+    fleet.handle(&Event::NodeRemoved { node: node("n1") });
     fleet.run(120);
     assert_eq!((fleet.running("w").as_str(), moves(&fleet, "w")), ("n2", 1));
     assert!(fleet.has_event("snapshot.dropped"));
@@ -259,4 +267,41 @@ fn p_s17_return_waits_for_an_origin_in_maintenance_while_the_upgrade_lasts() {
             assert_eq!(fleet.running("w"), "n2", "the upgrade was over");
         }
     }
+}
+
+/// D9-S1, E6.4: the agents of a group are upgraded one after the other, and each node is drained first.
+#[test]
+fn d9_s1_upgrade_of_an_agent_drains_its_node_first_and_the_instance_returns() {
+    let mut fleet = Fleet::new(&["n1", "n2", "n3"]);
+    let id = GroupId::new("o", "g");
+    let group = HaGroupFacts::new(id.clone(), ["n1", "n2", "n3"].map(node));
+    fleet.handle(&Event::HaGroupChanged { group: Box::new(group) });
+    let document = json!({"mode": "failover", "orchestrate": "ha", "scope": {"type": "hagroups", "haGroups": ["g"]},
+                          "timers": {"readyPeriodSeconds": 1}});
+    fleet.put_policy("w", document);
+    fleet.run(10);
+    assert_eq!(fleet.running("w"), "n1");
+    for (number, name) in ["n1", "n2", "n3"].into_iter().enumerate() {
+        let request = ClaimRequest {
+            group: id.clone(),
+            scope: Scope::Agent,
+            node: node(name),
+            purpose: Purpose::AgentUpgrade { nmp: NmpId::new("o", "m"), drains: true },
+            version: String::new(),
+            deadline: crate::usage::later(fleet.now, 600),
+            seen_running: Vec::new(),
+            parallelism: 0,
+        };
+        let claim = request.into_claim(7 + number as u64, fleet.now);
+        let key = claim.key();
+        fleet.handle(&Event::ClaimRecorded { claim: Box::new(claim) });
+        let elsewhere = if name == "n1" { "n2" } else { "n1" };
+        fleet.run_until(30, |fleet| {
+            fleet.model.instances_on(&node(name)) == 0 && fleet.running("w") == elsewhere
+        });
+        fleet.run(10);
+        fleet.handle(&Event::ClaimRemoved { key });
+        fleet.run_until(60, |fleet| fleet.running("w") == "n1");
+    }
+    assert_eq!(moves(&fleet, "w"), 2);
 }

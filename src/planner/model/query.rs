@@ -119,8 +119,13 @@ impl Model {
     /// # Source
     /// Orchestration E8-S1.
     pub fn is_agent_in_upgrade(&self, node: &NodeId) -> bool {
-        let claim = self.group_of.get(node).and_then(|group| self.claims.get(&(group.clone(), Scope::Agent)));
-        claim.is_some_and(|claim| claim.node == *node)
+        self.agent_claim(node).is_some()
+    }
+
+    /// Returns the claim under which the agent of a node is upgraded.
+    fn agent_claim(&self, node: &NodeId) -> Option<&Claim> {
+        let group = self.group_of.get(node)?;
+        self.claims.get(&(group.clone(), Scope::Agent)).filter(|claim| claim.node == *node)
     }
 
     /// Returns whether the agent of a node reported that it stopped, with all of its services.
@@ -130,14 +135,37 @@ impl Model {
 
     /// Returns whether a node is drained for an upgrade, after which its instances return.
     pub(crate) fn is_drained_for_upgrade(&self, record: &super::NodeRecord) -> bool {
-        record.facts.is_in_upgrade && record.facts.availability == Availability::Drain
+        let is_marked = record.facts.is_in_upgrade && record.facts.availability == Availability::Drain;
+        is_marked || self.is_drained_for_agent(&record.facts.id)
     }
 
-    /// Returns the availability that holds for instances without tasks: that of the operator, and like paused on a frozen node.
+    /// Returns whether a node is drained before its agent is upgraded.
+    ///
+    /// # Source
+    /// Orchestration E6.4.
+    pub fn is_drained_for_agent(&self, node: &NodeId) -> bool {
+        self.agent_claim(node).is_some_and(|claim| claim.purpose.is_agent_drain())
+    }
+
+    /// Returns how many instances a node has, whether they run or not.
+    pub fn instances_on(&self, node: &NodeId) -> usize {
+        let without_tasks = self.live_on(node).filter(|one| !self.is_orchestrated(&one.policy)).count();
+        without_tasks + self.tasks_of(node).filter(|task| !task.state.is_ended()).count()
+    }
+
+    /// Returns the availability of a node: what its operator asked for, unless it is drained before its agent is upgraded.
+    pub(crate) fn wanted_availability(&self, record: &super::NodeRecord) -> Availability {
+        match record.facts.availability {
+            Availability::Active if self.is_drained_for_agent(&record.facts.id) => Availability::Drain,
+            availability => availability,
+        }
+    }
+
+    /// Returns the availability that holds for instances without tasks, and that is like paused on a frozen node.
     pub fn availability(&self, node: &NodeId) -> Availability {
         match self.nodes.get(node) {
             Some(record) if record.facts.is_frozen => Availability::Pause,
-            record => record.map(|record| record.facts.availability).unwrap_or_default(),
+            record => record.map(|record| self.wanted_availability(record)).unwrap_or_default(),
         }
     }
 

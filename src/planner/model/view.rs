@@ -61,7 +61,7 @@ impl Model {
             .values()
             .filter(of_node)
             .filter_map(|claim| match &claim.purpose {
-                Purpose::AgentUpgrade { nmp } => Some(nmp.clone()),
+                Purpose::AgentUpgrade { nmp, .. } => Some(nmp.clone()),
                 Purpose::ServiceUpgrade | Purpose::Drain => None,
             })
             .collect()

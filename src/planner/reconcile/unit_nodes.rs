@@ -77,7 +77,7 @@ pub fn unit_node(
         fault_domain: record.facts.fault_domain.clone(),
         upgrade_domain: record.facts.upgrade_domain.clone(),
         state: state(model, id, now),
-        availability: record.facts.availability,
+        availability: model.wanted_availability(record),
         is_in_upgrade: model.is_drained_for_upgrade(record),
         frozen,
         start_failed: failed(&|one| !one.is_of_stop && one.version == current),

@@ -71,7 +71,7 @@ fn reason_without_group(pass: &Pass<'_>, claim: &Claim) -> Option<ReleaseReason>
 }
 
 fn agent_reason(pass: &Pass<'_>, claim: &Claim) -> Option<ReleaseReason> {
-    let Purpose::AgentUpgrade { nmp } = &claim.purpose else { return None };
+    let Purpose::AgentUpgrade { nmp, .. } = &claim.purpose else { return None };
     let model = pass.model;
     if model.removed_nmps.get(nmp).is_some_and(|&at| at >= claim.since) {
         return Some(ReleaseReason::PolicyRemoved);

@@ -52,6 +52,9 @@ pub struct AgentUpgradePolicy {
     /// Name of the manifest.
     #[serde(deserialize_with = "lenient::text_or_empty")]
     pub manifest: String,
+    /// Whether a node of an HA group is drained before its agent is upgraded; left out when it is not.
+    #[serde(deserialize_with = "lenient::flag", skip_serializing_if = "std::ops::Not::not")]
+    pub drain: bool,
 }
 
 response! {
