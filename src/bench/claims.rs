@@ -203,6 +203,7 @@ impl Asker {
             members: self.members.clone(),
             node: self.node.clone(),
             nmp: self.nmp.clone(),
+            drains: false,
             at: Timestamp::now(),
         };
         claims.grant(upgrade).await?.map_err(|blocked| AgbotError::Refused(blocked.to_string()))

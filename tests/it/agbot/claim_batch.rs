@@ -43,6 +43,7 @@ fn upgrade(group: usize, member: usize) -> AgentUpgradeRequest {
         group: HaGroupFacts::new(group_id(group), members),
         members: BTreeMap::new(),
         nmp: NmpId::new("o", "m"),
+        drains: false,
         at: Timestamp::now(),
     }
 }

@@ -29,4 +29,5 @@ mod rolling;
 mod served_policies;
 mod statistics;
 mod upgrade;
+mod upgrade_return;
 mod workload;
