@@ -169,6 +169,7 @@ fn reason(cause: Option<Cause>) -> &'static str {
         Some(Cause::Rollback) => "the earlier version is wanted back",
         Some(Cause::Cure) => "the placement does not want it on its node",
         Some(Cause::Health) => "its health policy recovers it",
+        Some(Cause::NodeHealth) => "the health policy of the HA group recovers its node",
         Some(Cause::Withdrawn) => "no instance is wanted any more",
         Some(Cause::Scale) => "more instances are wanted",
     }

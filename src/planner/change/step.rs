@@ -33,6 +33,8 @@ pub enum Cause {
     Cure,
     /// The health policy recovers a failed member.
     Health,
+    /// The health policy of an HA group recovers a node that has failed, and the instance runs.
+    NodeHealth,
     /// More or fewer instances are wanted.
     Scale,
     /// A user wants no instance any more: the workload is stopped, scaled to none, or deleted.
@@ -60,6 +62,8 @@ pub enum CauseKind {
     Cure,
     /// See [`Cause::Health`].
     Health,
+    /// See [`Cause::NodeHealth`].
+    NodeHealth,
     /// See [`Cause::Scale`].
     Scale,
     /// See [`Cause::Withdrawn`].
@@ -79,6 +83,7 @@ impl Cause {
             Self::Rollback => CauseKind::Rollback,
             Self::Cure => CauseKind::Cure,
             Self::Health => CauseKind::Health,
+            Self::NodeHealth => CauseKind::NodeHealth,
             Self::Scale => CauseKind::Scale,
             Self::Withdrawn => CauseKind::Withdrawn,
         }

@@ -290,6 +290,10 @@ mod domain_tests;
 #[cfg(test)]
 pub(crate) mod fleet;
 #[cfg(test)]
+mod group_health_tests;
+#[cfg(test)]
 mod health_tests;
+#[cfg(test)]
+mod registry_tests;
 #[cfg(test)]
 mod upgrade_domain_tests;

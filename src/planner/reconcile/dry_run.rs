@@ -185,9 +185,12 @@ impl Imagined {
         let kind = match task.cause {
             Cause::Update | Cause::Rollback => ExpectedKind::Replace,
             Cause::TaskFailed => ExpectedKind::Restart,
-            Cause::NodeLost | Cause::Incompatible | Cause::Drain | Cause::Cure | Cause::Health => {
-                ExpectedKind::Move
-            }
+            Cause::NodeLost
+            | Cause::Incompatible
+            | Cause::Drain
+            | Cause::Cure
+            | Cause::Health
+            | Cause::NodeHealth => ExpectedKind::Move,
             Cause::User { .. } | Cause::Scale | Cause::Withdrawn => ExpectedKind::Create,
         };
         ExpectedChange {

@@ -69,6 +69,18 @@ impl<'a> UnitPass<'a> {
         Some(self.facts.table.node(node).id.clone())
     }
 
+    /// Returns the best node for one more task, other than those.
+    pub fn candidate_apart_from(&mut self, avoided: &BTreeSet<NodeId>) -> Option<NodeId> {
+        let numbers = avoided.iter().filter_map(|node| self.facts.table.number(node));
+        let numbers: roaring::RoaringBitmap = numbers.collect();
+        let mut elimination = self.elimination();
+        elimination.remaining -= numbers;
+        let known = self.elimination.replace(elimination);
+        let found = self.candidate(None);
+        self.elimination = known;
+        found
+    }
+
     /// Returns that no node is left, with the elimination of now.
     pub fn unplaced(&mut self, wanted: u32) -> Blocked {
         let placed = self.place(&vec![Want::default(); wanted as usize]);
