@@ -14,6 +14,7 @@ use super::agreement::{self, UsageRow};
 use super::blocklist::{self, BlocklistRow};
 use super::claim::{self, ClaimRow};
 use super::health::{self, EntityKey, HealthRow};
+use super::registration;
 use super::rollout;
 use super::task;
 use super::workload::{self, InstanceRow, WorkloadRow};
@@ -40,6 +41,8 @@ pub enum RecordKey {
     Health(EntityKey),
     /// A row of the node blocklist, by node, service and version.
     Blocklist(NodeId, ServiceKey, String),
+    /// The registration of a target of health checks.
+    Registration(EntityKey),
 }
 
 impl RecordKey {
@@ -52,14 +55,8 @@ impl RecordKey {
             "workload" => Ok(RecordKey::Workload(PolicyId::from_text(first))),
             "task" => Ok(RecordKey::Task(TaskId::from_text(first))),
             "instance" => Ok(RecordKey::Instance(PolicyId::from_text(first), NodeId::from_text(second))),
-            "health" => match first.split_once(' ') {
-                Some((kind, name)) => Ok(RecordKey::Health(EntityKey {
-                    kind: kind.to_owned(),
-                    name: name.to_owned(),
-                    part: second.to_owned(),
-                })),
-                None => Err(StoreError::Corrupt { table: "agbot_change", column: "first_key" }),
-            },
+            "health" => Ok(RecordKey::Health(entity(first, second)?)),
+            "registration" => Ok(RecordKey::Registration(entity(first, second)?)),
             "blocklist" => {
                 let corrupt = StoreError::Corrupt { table: "agbot_change", column: "second_key" };
                 let (version, service) = second.split_once(' ').ok_or(corrupt)?;
@@ -69,6 +66,12 @@ impl RecordKey {
             _ => Err(StoreError::Corrupt { table: "agbot_change", column: "kind" }),
         }
     }
+}
+
+fn entity(kind_and_name: &str, part: &str) -> Result<EntityKey, StoreError> {
+    let corrupt = StoreError::Corrupt { table: "agbot_change", column: "first_key" };
+    let (kind, name) = kind_and_name.split_once(' ').ok_or(corrupt)?;
+    Ok(EntityKey { kind: kind.to_owned(), name: name.to_owned(), part: part.to_owned() })
 }
 
 /// A position in the log.
@@ -101,6 +104,8 @@ pub struct Records {
     pub health: Vec<HealthRow>,
     /// Rows of the node blocklist.
     pub blocklist: Vec<BlocklistRow>,
+    /// Registrations of targets of health checks.
+    pub registrations: Vec<Value>,
 }
 
 /// Returns the end of the log: every change that is not visible to statements before this one comes after it.
@@ -154,6 +159,7 @@ pub async fn read_records(
     let (mut workloads, mut tasks, mut instances) = (Vec::new(), Vec::new(), Pairs::default());
     let mut entities: Vec<EntityKey> = Vec::new();
     let mut blocked = Vec::new();
+    let mut targets: Vec<EntityKey> = Vec::new();
     for key in keys {
         match key {
             RecordKey::Agreement(id) => agreements.push(id.as_str()),
@@ -165,6 +171,7 @@ pub async fn read_records(
             RecordKey::Instance(policy, node) => instances.push(policy.as_str(), node.as_str()),
             RecordKey::Health(entity) => entities.push(entity.clone()),
             RecordKey::Blocklist(node, service, version) => blocked.push((node, service, version.as_str())),
+            RecordKey::Registration(target) => targets.push(target.clone()),
         }
     }
     let mut records = Records::default();
@@ -194,6 +201,9 @@ pub async fn read_records(
     }
     if !blocked.is_empty() {
         records.blocklist = blocklist::read_blocklist(conn, &blocked).await?;
+    }
+    if !targets.is_empty() {
+        records.registrations = registration::read_registrations(conn, &targets).await?;
     }
     Ok(records)
 }
@@ -297,6 +307,7 @@ pub async fn read_all(conn: &mut PgConnection, ended_since: Timestamp) -> Result
         instances: workload::list_instances(conn).await?,
         health: health::list_events(conn).await?,
         blocklist: blocklist::list_blocklist(conn).await?,
+        registrations: registration::list_registrations(conn).await?,
     })
 }
 

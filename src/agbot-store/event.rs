@@ -205,6 +205,29 @@ pub async fn find_of_action(
     Ok(row.map(NumberedRow::into_event))
 }
 
+/// Finds the newest event about a user's action on an HA group.
+pub async fn find_of_group_action(
+    conn: &mut PgConnection,
+    group: &GroupId,
+    action: &str,
+) -> Result<Option<NumberedEvent>, StoreError> {
+    let row = sqlx::query_as!(
+        NumberedRow,
+        r#"-- event.find_of_group_action
+        SELECT event_id, happened_at AS "happened_at: jiff_sqlx::Timestamp", kind, ha_group AS "ha_group: GroupId",
+               node AS "node: NodeId", policy AS "policy: PolicyId", detail
+        FROM agbot_event
+        WHERE policy IS NULL AND ha_group = $1 AND detail ->> 'actionId' = $2
+        ORDER BY event_id DESC
+        LIMIT 1"#,
+        group.as_str(),
+        action,
+    )
+    .fetch_optional(conn)
+    .await?;
+    Ok(row.map(NumberedRow::into_event))
+}
+
 /// Lists events about the deployment policies of an organization, by number; only those about the given nodes if any are given.
 pub async fn list_of_policies(
     conn: &mut PgConnection,

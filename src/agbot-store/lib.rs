@@ -12,6 +12,7 @@ pub mod node_lock;
 pub mod offered;
 pub mod outbox;
 pub mod partition;
+pub mod registration;
 pub mod rollout;
 pub mod task;
 pub mod workload;

@@ -15,6 +15,7 @@ use evenkeel_planner::event::Event;
 use evenkeel_planner::explain::explain;
 use evenkeel_planner::model::Model;
 use evenkeel_planner::report::{Blocked, Placement};
+use evenkeel_planner::settings::PlannerSettings;
 use evenkeel_store::Database;
 use evenkeel_wire::agreement::{PrivateKey, PublicKey};
 use jiff::Timestamp;
@@ -118,7 +119,10 @@ impl Context {
             outbox: Outbox::default(),
             reload: Notify::new(),
             inputs: sender,
-            model: RwLock::new(Model::new(settings.planner.clone())),
+            model: RwLock::new(Model::new(PlannerSettings {
+                lease_secs: settings.lease_time.as_secs().max(1),
+                ..settings.planner.clone()
+            })),
             placements: Mutex::default(),
             waiting_since: Mutex::default(),
             heartbeats_read_at: RwLock::default(),

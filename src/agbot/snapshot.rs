@@ -6,7 +6,7 @@ use evenkeel_ids::{GroupId, PolicyId};
 use evenkeel_planner::agreement::{Agreement, AgreementState};
 use evenkeel_planner::claims::Purpose;
 use evenkeel_planner::facts::Availability;
-use evenkeel_planner::model::{DecisionCounts, Liveness, Model, NodeRecord, UnitRecord};
+use evenkeel_planner::model::{DecisionCounts, HealthCounts, Liveness, Model, NodeRecord, UnitRecord};
 use evenkeel_planner::place::EliminationReport;
 use evenkeel_planner::rolling::RolloutState;
 use evenkeel_planner::workload::{SlotTasks, UnitId};
@@ -45,6 +45,8 @@ pub struct Snapshot {
     pub decisions: BTreeMap<PolicyId, DecisionCounts>,
     /// First looks of this agbot at workload units that it took over.
     pub initial_passes: u64,
+    /// What the health checks and recoveries of this agbot came to.
+    pub health: HealthCounts,
     /// Nodes that are blocked for a service version.
     pub blocklist_entries: usize,
     /// The claims held, with group and purpose.
@@ -86,6 +88,7 @@ impl Snapshot {
             unplaced: unplaced(&model),
             decisions: model.decision_counts().clone(),
             initial_passes: model.initial_passes(),
+            health: model.health_counts().clone(),
             blocklist_entries: model.blocklist().filter(|(_, entry)| entry.until.is_some()).count(),
             locks: model.claims().map(|claim| (claim.group.clone(), purpose(&claim.purpose))).collect(),
             planner_queue: context.queue_length(),

@@ -9,6 +9,7 @@ use evenkeel_planner::blocklist::BlocklistNews;
 use evenkeel_planner::command::Action;
 use evenkeel_planner::decide::decide;
 use evenkeel_planner::event::Event;
+use evenkeel_planner::health::RecoveryFacts;
 use evenkeel_planner::model::UnitRecord;
 use evenkeel_planner::place::{
     Added, Elimination, NodeTable, Ranking, UnitNode, Want, explain_node, place, report as explain,
@@ -145,6 +146,7 @@ fn count_instances(table: &mut NodeTable, unit: &UnitRecord) {
 }
 
 static NO_SLOTS: Slots = Slots::new();
+static NO_RECOVERY: RecoveryFacts = RecoveryFacts::NONE;
 static NO_GROUPS: BTreeMap<evenkeel_ids::GroupId, evenkeel_planner::change::GroupState> = BTreeMap::new();
 static NO_HEALTH: BTreeMap<evenkeel_ids::TaskId, evenkeel_planner::workload::ReportedHealth> =
     BTreeMap::new();
@@ -172,6 +174,7 @@ fn facts<'a>(
         dependencies: &evenkeel_planner::change::Independent,
         errors: &[],
         health: &NO_HEALTH,
+        recovery: &NO_RECOVERY,
         grace_until: None,
         unheard_until: None,
         incompatible: &[],

@@ -152,9 +152,29 @@ fn observe_engine(metrics: &Metrics, snapshots: &Arc<Snapshots>) {
     };
     counters("orch_full_reconcile_total", "Decisions about whole workload units", |counts| counts.of_units);
     counters("orch_task_event_total", "Decisions about single slots", |counts| counts.of_slots);
+    observe_health(metrics, snapshots);
     let newest = snapshots.clone();
     let help = "First looks at workload units that this agbot took over";
     metrics.counted("orch_initial_pass_total", help, &[], move || newest.newest().initial_passes as f64);
+}
+
+/// Adds what health checks and recoveries came to.
+#[expect(clippy::cast_precision_loss, reason = "there are far fewer than 2^53 checks")]
+fn observe_health(metrics: &Metrics, snapshots: &Arc<Snapshots>) {
+    let newest = snapshots.clone();
+    let help = "Health checks of members of HA groups and of instances";
+    metrics.counted_by("orch_health_check_total", help, &["result"], move || {
+        let counts = newest.newest().health;
+        let results =
+            [("healthy", counts.healthy), ("unhealthy", counts.unhealthy), ("error", counts.errors)];
+        results.into_iter().map(|(result, count)| (vec![result.to_owned()], count as f64)).collect()
+    });
+    let newest = snapshots.clone();
+    let help = "Actions of recoveries that are over";
+    metrics.counted_by("orch_recover_total", help, &["action", "result"], move || {
+        let actions = newest.newest().health.actions.into_iter();
+        actions.map(|((action, result), count)| (vec![action, result.to_owned()], count as f64)).collect()
+    });
 }
 
 /// The newest numbers of an agbot, shared by the families of one scrape.

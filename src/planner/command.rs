@@ -16,8 +16,10 @@ use crate::{
     change::Step,
     claims::{ClaimRef, ClaimRequest, Phase, ReleaseReason},
     engine::StoredPlan,
-    health::{Entity, SystemReport},
+    health::{Entity, Registration, SystemReport},
+    model::HealthRound,
     place::EliminationReport,
+    reconcile::UnitEvent,
     report::{Blocked, Report},
     rolling::Rollout,
     usage::{Backoff, WorkloadUsage},
@@ -230,6 +232,20 @@ pub enum Action {
         /// The entities.
         entities: Vec<Entity>,
     },
+    /// Stores the registration of a target of health checks with the events of that; refused when the row has changed meanwhile.
+    RecordRegistration {
+        /// The row.
+        registration: Box<Registration>,
+        /// The events.
+        events: Vec<UnitEvent>,
+        /// How many members were found to have failed; they count as healthy if this cannot be written.
+        found_unhealthy: u64,
+    },
+    /// Deletes the registration of a target that has no health policy any more.
+    RemoveRegistration {
+        /// The target.
+        target: Entity,
+    },
     /// Changes a row of the node blocklist as [`crate::blocklist::BlocklistEntry::changed`] says, and writes the event of that.
     ChangeBlocklist {
         /// The key of the row.
@@ -278,6 +294,11 @@ impl CommandKey {
         Self(format!("health {} {entity}", entity.kind().word()))
     }
 
+    /// Returns the key of writes of a registration.
+    pub(crate) fn registration(target: &Entity) -> Self {
+        Self(format!("registration {} {target}", target.kind().word()))
+    }
+
     /// Returns the key of the end of an agreement.
     pub(crate) fn cancel(agreement: &AgreementId) -> Self {
         Self(format!("cancel {}", agreement.as_str()))
@@ -316,6 +337,10 @@ impl Action {
             Self::RemoveWorkload { policy, .. } => format!("remove workload {policy}"),
             Self::ReportHealth { entity, .. } => return CommandKey::health(entity),
             Self::DropHealth { checked, .. } => format!("drop health {} {checked}", checked.kind().word()),
+            Self::RecordRegistration { registration, .. } => {
+                return CommandKey::registration(&registration.target);
+            }
+            Self::RemoveRegistration { target } => return CommandKey::registration(target),
             Self::ChangeBlocklist { key, .. } => {
                 format!("blocklist {} {} {}", key.node, key.version, key.service)
             }
@@ -392,6 +417,9 @@ pub struct Decision {
     pub unit_reports: Vec<(UnitId, UnitReport)>,
     /// Entities whose health is to be checked, each with the time.
     pub health_checks: Vec<(Entity, Timestamp)>,
+    /// Rounds of checks that were made or left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub health_rounds: Vec<HealthRound>,
     /// The reasons for acting and not acting.
     pub report: Report,
 }

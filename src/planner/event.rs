@@ -19,7 +19,7 @@ use crate::{
         DeploymentPolicyFacts, HaGroupFacts, NmpStatusFacts, NodeFacts, NodePolicyFacts, NodeStatusFacts,
         ServiceFacts, ServicePolicyFacts,
     },
-    health::{Entity, HealthEvent},
+    health::{Entity, HealthEvent, Registration},
     other_agbots::OtherAgbots,
     rolling::Rollout,
     statistics::NodeStatistics,
@@ -308,6 +308,13 @@ pub enum Event {
         entity: Entity,
         /// Its events.
         events: Vec<HealthEvent>,
+    },
+    /// A row of the health registry was read; none when it was deleted.
+    RegistrationRecorded {
+        /// The target.
+        target: Entity,
+        /// The row.
+        registration: Option<Box<Registration>>,
     },
     /// The partitions that had an owner when their leases were read.
     PartitionsConfirmed {

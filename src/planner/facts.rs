@@ -8,7 +8,8 @@ use std::{collections::BTreeSet, fmt, sync::Arc};
 
 pub use evenkeel_domain::orchestration::Mode;
 use evenkeel_domain::orchestration::capacity::Amounts;
-use evenkeel_domain::orchestration::{Orchestration, PlacementPolicy, Scope};
+use evenkeel_domain::orchestration::health_policy::Target;
+use evenkeel_domain::orchestration::{HealthPolicy, Orchestration, PlacementPolicy, Scope};
 use evenkeel_domain::policy::ExternalPolicy;
 use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, OrgId, PatternId, PolicyId, ServiceId, ServiceKey};
 use jiff::Timestamp;
@@ -465,8 +466,19 @@ pub struct HaGroupFacts {
     /// Time after which the claim of a silent member is released; none is the hub's.
     #[serde(default)]
     pub lock_stale_secs: Option<u64>,
+    /// How failures of members are detected, and what recovers them.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "policy_of_group")]
+    pub health: Option<Arc<HealthPolicy>>,
     /// When the exchange stored it.
     pub last_updated: Option<Timestamp>,
+}
+
+fn policy_of_group<'de, D: serde::Deserializer<'de>>(
+    input: D,
+) -> Result<Option<Arc<HealthPolicy>>, D::Error> {
+    let document = Option::<Value>::deserialize(input)?;
+    let read = document.map(|document| HealthPolicy::read("health", document, Target::Group));
+    Ok(read.transpose().map_err(serde::de::Error::custom)?.map(Arc::new))
 }
 
 impl HaGroupFacts {
@@ -479,6 +491,7 @@ impl HaGroupFacts {
             is_exclusive: true,
             max_unavailable: 1,
             lock_stale_secs: None,
+            health: None,
             last_updated: None,
         }
     }

@@ -38,6 +38,8 @@ pub(crate) struct Focus {
     pub expires_all_claims: bool,
     /// Entities that may be gone, so that what was reported about them is dropped.
     pub unsure: BTreeSet<Entity>,
+    /// Targets of health checks whose registrations are looked at.
+    pub registrations: BTreeSet<Entity>,
     /// Nodes per policy that its index excluded.
     pub ruled_out: BTreeMap<PolicyId, u64>,
 }
@@ -64,6 +66,8 @@ impl Focus {
             Event::NodeChanged { node } => self.add_node(model, &node.id),
             Event::NodeRemoved { node } => {
                 self.unsure.insert(Entity::Node(node.clone()));
+                let policies = model.engine.pairs_of(node).map(|(_, policy)| policy.clone());
+                self.registrations.extend(policies.map(Entity::Workload));
                 self.add_node(model, node);
             }
             Event::NodePolicyChanged { node, .. } => self.add_node(model, node),
@@ -86,7 +90,14 @@ impl Focus {
                 self.add_policy(model, policy);
             }
             Event::RemovalForced { policy } => self.add_workload(model, policy),
-            Event::HaGroupChanged { group } => self.add_group(model, &group.id),
+            Event::HaGroupChanged { group } => {
+                let target = Entity::Group(group.id.clone());
+                if group.health.is_some() || model.registration(&target).is_some() {
+                    self.registrations.insert(target);
+                }
+                self.add_group(model, &group.id);
+            }
+            Event::RegistrationRecorded { target, .. } => self.add_registration(model, target),
             Event::HaGroupRemoved { group } => {
                 self.unsure.insert(Entity::Group(group.clone()));
                 self.add_group(model, group);
@@ -120,10 +131,14 @@ impl Focus {
             Event::AgreementRemoved { .. } => {}
             Event::RolloutRemoved { group, policy } => self.add_group_rollout(model, group, policy),
             Event::PartitionsChanged { .. } => {
+                self.registrations.extend(model.health_targets());
                 self.unsure.extend(model.orphaned_health());
                 self.add_everything(model);
             }
-            Event::FullReconcile => self.add_everything(model),
+            Event::FullReconcile => {
+                self.registrations.extend(model.health_targets());
+                self.add_everything(model);
+            }
             Event::Tick => self.add_all_active_units(model),
             Event::NmpStatusChanged { status } => {
                 self.groups.extend(model.group_of.get(&status.node).cloned());
@@ -179,6 +194,13 @@ impl Focus {
 
     /// Adds what the health of an entity decides about: an update that goes on or fails, and what may stop in a group.
     fn add_health(&mut self, model: &Model, entity: &Entity) {
+        if let Entity::Node(node) = entity {
+            // The policy of its group may find that it has failed, or has recovered.
+            let is_covered = model.group_of(node).is_some_and(|group| group.health.is_some());
+            if is_covered {
+                self.add_instances(model, node);
+            }
+        }
         let Some(policy) = entity.policy() else { return };
         match entity.node() {
             Some(node) => self.add_pair(model, node, policy),
@@ -186,6 +208,22 @@ impl Focus {
         }
         if model.workload(policy).is_some_and(|record| record.update.is_rolling()) {
             self.add_workload(model, policy);
+        }
+    }
+
+    /// Adds the tasks of a node.
+    fn add_instances(&mut self, model: &Model, node: &NodeId) {
+        self.pairs.extend(model.engine.pairs_of(node).cloned());
+    }
+
+    /// Adds a registration that was written, and the tasks that carry out its recoveries.
+    fn add_registration(&mut self, model: &Model, target: &Entity) {
+        self.registrations.insert(target.clone());
+        let Some(row) = model.registration(target) else { return };
+        for (node, recovery) in &row.recoveries {
+            self.add_instances(model, node);
+            let tasks = model.tasks_of_recovery(&recovery.id);
+            self.slots.extend(tasks.map(|task| (task.unit_id.clone(), task.slot.clone())));
         }
     }
 
@@ -320,6 +358,10 @@ impl Focus {
             Action::RecordWorkload { workload, .. } => self.add_policy(model, &workload.policy),
             Action::RemoveWorkload { policy, .. } => self.add_policy(model, policy),
             Action::ReportHealth { .. } | Action::DropHealth { .. } => {}
+            Action::RecordRegistration { registration, .. } => {
+                self.add_registration(model, &registration.target);
+            }
+            Action::RemoveRegistration { target } => self.add_registration(model, target),
             // The tables of nodes follow, and touch what they change.
             Action::ChangeBlocklist { .. } => {}
             Action::AcknowledgeReply { agreement, .. }

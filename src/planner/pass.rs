@@ -12,7 +12,7 @@ use crate::{
     claims::Scope,
     command::{Action, Command, CommandKey, Decision, Lease, MessageFate, UnitReport, UnitWatch, Watch},
     health::Entity,
-    model::Model,
+    model::{HealthRound, Model},
     reconcile::UnitPlan,
     report::{Blocked, Placement, PlannerEvent, Report},
     stable_hash::stable_hash,
@@ -46,6 +46,7 @@ pub(crate) struct Pass<'a> {
     deferred: BTreeSet<(UnitId, Option<Slot>)>,
     unit_reports: BTreeMap<UnitId, UnitReport>,
     health_checks: BTreeMap<Entity, Timestamp>,
+    health_rounds: Vec<HealthRound>,
     report: Report,
 }
 
@@ -72,6 +73,7 @@ impl<'a> Pass<'a> {
             deferred: BTreeSet::new(),
             unit_reports: BTreeMap::new(),
             health_checks: BTreeMap::new(),
+            health_rounds: Vec::new(),
             report: Report::default(),
         }
     }
@@ -178,6 +180,11 @@ impl<'a> Pass<'a> {
         *known = at.min(*known);
     }
 
+    /// Records a round of checks.
+    pub fn note_round(&mut self, round: HealthRound) {
+        self.health_rounds.push(round);
+    }
+
     /// Records what waits in a workload unit.
     pub fn report_unit(
         &mut self,
@@ -253,6 +260,7 @@ impl<'a> Pass<'a> {
             deferred: self.deferred.into_iter().collect(),
             unit_reports: self.unit_reports.into_iter().collect(),
             health_checks: self.health_checks.into_iter().collect(),
+            health_rounds: self.health_rounds,
             report: self.report,
         }
     }

@@ -154,6 +154,8 @@ pub struct PlannerSettings {
     pub backoff_max_secs: u64,
     /// Whether a failed agent upgrade on one member blocks the same policy on the others.
     pub hold_agents_after_failure: bool,
+    /// Validity of the lease of a partition without renewal.
+    pub lease_secs: u64,
     /// Number of partitions that share the work.
     pub partition_count: u32,
 }
@@ -173,6 +175,7 @@ impl Default for PlannerSettings {
             backoff_base_secs: 10,
             backoff_max_secs: 600,
             hold_agents_after_failure: true,
+            lease_secs: 6,
             partition_count: 16,
         }
     }

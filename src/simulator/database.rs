@@ -16,7 +16,7 @@ use evenkeel_planner::{
     command::{Action, Command, Lease},
     event::{Event, Outcome},
     facts::HaGroupFacts,
-    health::{Entity, HealthEvent, StoredReport, stored_reports},
+    health::{Entity, HealthEvent, Registration, StoredReport, stored_reports},
     model::ENDED_MEMORY_SECS,
     rolling::{
         Rollout,
@@ -46,6 +46,7 @@ pub(crate) enum Row {
     Instance(PolicyId, NodeId),
     Health(Entity),
     Blocklist(BlocklistKey),
+    Registration(Entity),
 }
 
 /// A message that is not delivered yet.
@@ -70,6 +71,7 @@ pub(crate) struct Database {
     pub instances: BTreeMap<(PolicyId, NodeId), Instance>,
     pub health: BTreeMap<Entity, Vec<StoredReport>>,
     pub blocklist: BTreeMap<BlocklistKey, BlocklistEntry>,
+    pub registrations: BTreeMap<Entity, Registration>,
     pub log: Vec<Row>,
     pub(super) fencing: u64,
 }
@@ -184,6 +186,11 @@ impl Database {
                 }
             }
             Action::ChangeBlocklist { key, change } => self.change_blocklist(key, change),
+            Action::RecordRegistration { registration, .. } => self.record_registration(registration)?,
+            Action::RemoveRegistration { target } => {
+                self.registrations.remove(target);
+                self.log.push(Row::Registration(target.clone()));
+            }
             // These only send a message.
             Action::AcknowledgeReply { .. }
             | Action::RepeatCancel { .. }
@@ -393,6 +400,10 @@ impl Database {
                 let entry = self.blocklist.get(key).cloned().map(Box::new);
                 Some(Event::BlocklistRecorded { key: key.clone(), entry })
             }
+            Row::Registration(target) => {
+                let registration = self.registrations.get(target).cloned().map(Box::new);
+                Some(Event::RegistrationRecorded { target: target.clone(), registration })
+            }
             Row::Rollout(group, policy) => self
                 .rollouts
                 .get(&(group.clone(), policy.clone()))
@@ -418,7 +429,9 @@ impl Database {
         let instances = self.instances.keys().cloned().map(|(policy, node)| Row::Instance(policy, node));
         let health = self.health.keys().cloned().map(Row::Health);
         let blocklist = self.blocklist.keys().cloned().map(Row::Blocklist);
+        let registrations = self.registrations.keys().cloned().map(Row::Registration);
         let of_workloads = workloads.chain(tasks).chain(instances).chain(health).chain(blocklist);
+        let of_workloads = of_workloads.chain(registrations);
         agreements.chain(usage).chain(claims).chain(rollouts).chain(of_workloads).collect()
     }
 

@@ -16,6 +16,7 @@ use evenkeel_planner::{
     command::{Action, Command},
     engine::{StoredPlan, neighbors},
     event::Outcome,
+    health::Registration,
     workload::{DesiredState, Task, UnitId, WorkloadRecord},
 };
 
@@ -97,6 +98,17 @@ impl Database {
         for (key, change) in &plan.blocklist {
             self.change_blocklist(key, change);
         }
+    }
+
+    /// Stores a registration that is based on the stored one.
+    pub(super) fn record_registration(&mut self, registration: &Registration) -> Result<(), String> {
+        let target = &registration.target;
+        if !registration.may_replace(self.registrations.get(target)) {
+            return Err(format!("the registration of {target} was changed meanwhile"));
+        }
+        self.registrations.insert(target.clone(), registration.clone());
+        self.log.push(Row::Registration(target.clone()));
+        Ok(())
     }
 
     pub(super) fn change_blocklist(&mut self, key: &BlocklistKey, change: &BlocklistChange) {

@@ -14,6 +14,7 @@ mod database_tasks;
 mod deliberate;
 mod domains;
 pub(crate) mod exchange;
+mod health_chaos;
 pub(crate) mod invariants;
 pub mod report;
 pub(crate) mod tail;

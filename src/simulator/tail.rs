@@ -90,6 +90,8 @@ fn held_rows(model: &Model) -> Vec<Row> {
     let instances = held.instances.into_iter().map(|(policy, node)| Row::Instance(policy, node));
     let health = held.health.into_iter().map(Row::Health);
     let blocklist = held.blocklist.into_iter().map(Row::Blocklist);
+    let registrations = held.registrations.into_iter().map(Row::Registration);
     let of_workloads = workloads.chain(tasks).chain(instances).chain(health).chain(blocklist);
+    let of_workloads = of_workloads.chain(registrations);
     agreements.chain(usage).chain(claims).chain(rollouts).chain(of_workloads).collect()
 }

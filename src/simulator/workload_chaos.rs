@@ -16,7 +16,7 @@ use super::{
     database::Row,
     domains,
     exchange::Resource,
-    user_actions, workload,
+    health_chaos, user_actions, workload,
     world::{Quality, World},
 };
 
@@ -48,6 +48,7 @@ pub(crate) fn build(world: &mut World) {
         let is_capable = world.chance(capable_share);
         world.exchange.set_capable(&node, is_capable);
     }
+    health_chaos::build(world);
     for number in 0..world.between(1, 2) {
         let name = format!("w{number}");
         add_service(world, &name, "1.0.0", Quality::Good);
@@ -201,6 +202,7 @@ fn draw_dependencies(world: &mut World, policy: &PolicyId, document: &mut Value)
 
 /// Sometimes a user acts on a workload.
 pub(crate) fn strike(world: &mut World) {
+    health_chaos::strike(world);
     if !is_drawn(world) || !world.chance(ACTION_SHARE) {
         return;
     }
@@ -336,6 +338,7 @@ fn exchange_agent(world: &mut World) {
 
 /// The operator ends everything that keeps workloads from what their policies want.
 pub(crate) fn repair(world: &mut World) {
+    health_chaos::repair(world);
     let policies: Vec<PolicyId> = world.database.workloads.keys().cloned().collect();
     for policy in &policies {
         request_action(world, policy, WorkloadAction::Abort);

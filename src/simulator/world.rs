@@ -123,6 +123,8 @@ pub(crate) struct World {
     pub mailbox: Vec<Mail>,
     pub quality: BTreeMap<(ServiceKey, String), Quality>,
     pub checker: InvariantChecker,
+    /// Whether HA groups have health policies.
+    pub has_group_health: bool,
     pub steps: u64,
     pub trace: Vec<String>,
     /// Duration of the decisions, if it is measured.
@@ -172,6 +174,7 @@ impl World {
             mailbox: Vec::new(),
             quality: BTreeMap::new(),
             checker: InvariantChecker::default(),
+            has_group_health: false,
             steps: 0,
             trace: Vec::new(),
             effort: Effort::default(),

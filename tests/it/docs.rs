@@ -242,7 +242,7 @@ fn pages_name_sources_that_exist() {
 }
 
 /// Kinds that are logged and not stored as events.
-const LOGGED_KINDS: [&str; 2] = ["rollout.going-back", "rollout.updating"];
+const LOGGED_KINDS: [&str; 3] = ["rollout.going-back", "rollout.updating", "health.rounds-missed"];
 
 /// The beginnings of the kinds of events.
 const EVENT_AREAS: [&str; 19] = [

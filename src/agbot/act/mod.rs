@@ -9,6 +9,7 @@ mod claim_batch;
 pub(crate) mod health;
 mod message;
 mod plan;
+pub(crate) mod registration;
 mod task_event;
 mod terms;
 
@@ -112,6 +113,10 @@ async fn act(context: &Context, command: &Command) -> Result<Outcome, AgbotError
             health::report(context, lease, entity, reports, *ttl_secs).await?;
         }
         Action::DropHealth { entities, .. } => health::drop_entities(context, lease, entities).await?,
+        Action::RecordRegistration { registration, events, .. } => {
+            registration::record(context, lease, registration, events).await?;
+        }
+        Action::RemoveRegistration { target } => registration::remove(context, lease, target).await?,
         Action::ChangeBlocklist { key, change } => blocklist::change(context, lease, key, change).await?,
         Action::UpdateUsage { node, policy, usage, backoff } => {
             agreement::update_usage(context, lease, node, policy, usage.as_ref(), backoff.as_ref()).await?;

@@ -259,11 +259,6 @@ pub(super) async fn record_workload(
             publish_later(context, &mut tx, lease.partition, &publications(context, adopted)).await?;
         }
         workloads::delete_task_specs(&mut tx, policy, &kept).await?;
-        let was_registered = stored.as_ref().is_some_and(|stored| stored.has_health_policy);
-        if was_registered != workload.has_health_policy {
-            let event = task_event::registered(&context.name(), context.now(), policy, !was_registered);
-            insert_event(&mut tx, &event).await?;
-        }
         if let Some(ended) = ended {
             insert_event(&mut tx, &task_event::ended(context.now(), policy, ended)).await?;
         }
@@ -284,11 +279,6 @@ pub(super) async fn remove_workload(
         let mut tx = context.database.begin().await?;
         check_lease(context, &mut tx, lease).await?;
         let stored = workloads::lock_workload(&mut tx, policy).await?;
-        let record: Option<WorkloadRecord> = stored.clone().map(serde_json::from_value).transpose()?;
-        if record.is_some_and(|record| record.has_health_policy) {
-            let event = task_event::registered(&context.name(), context.now(), policy, false);
-            insert_event(&mut tx, &event).await?;
-        }
         let given_up = read_tasks(tasks::list_of_policy(&mut tx, policy).await?)?;
         workloads::delete_workload(&mut tx, policy).await?;
         if is_detached && stored.is_some() {

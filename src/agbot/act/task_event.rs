@@ -56,22 +56,6 @@ pub(super) fn detached(actor: &str, at: Timestamp, policy: &PolicyId, tasks: &[T
     }
 }
 
-/// Returns the event of a policy whose instances are checked from now on, or no longer.
-pub(super) fn registered(actor: &str, at: Timestamp, policy: &PolicyId, is_registered: bool) -> EventRow {
-    let (kind, text) = match is_registered {
-        true => ("health.registered", "the instances are checked by the health policy"),
-        false => ("health.unregistered", "the policy has no health policy any more"),
-    };
-    EventRow {
-        happened_at: at,
-        kind: kind.to_owned(),
-        ha_group: None,
-        node: None,
-        policy: Some(policy.clone()),
-        detail: json!({"actor": actor, "text": text}),
-    }
-}
-
 /// Returns the event of an action of a user that is over.
 pub(super) fn ended(at: Timestamp, policy: &PolicyId, end: &ActionEnd) -> EventRow {
     let ActionEnd { action, failure } = end;

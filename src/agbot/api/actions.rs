@@ -32,8 +32,8 @@ use super::workload_shape::{Shape, time};
 use crate::AgbotError;
 use crate::context::Context;
 
-const ACCEPTED: &str = "orchestration.accepted";
-const ENDED: &str = "orchestration.ended";
+pub(super) const ACCEPTED: &str = "orchestration.accepted";
+pub(super) const ENDED: &str = "orchestration.ended";
 const REFUSED: &str = "orchestration.refused";
 const ABORTED: &str = "orchestration.aborted";
 

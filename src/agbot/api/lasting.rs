@@ -78,7 +78,7 @@ pub(super) async fn begin(
 }
 
 /// Returns what the action recover is about.
-fn recovery_of(request: &ActionRequest) -> Result<RequestedRecovery, MembersError> {
+pub(super) fn recovery_of(request: &ActionRequest) -> Result<RequestedRecovery, MembersError> {
     let operation = match &request.operation {
         None if request.operation_params.is_some() => {
             let (path, rule) = ("operation_params".to_owned(), "needs operation".to_owned());

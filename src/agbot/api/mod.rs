@@ -20,6 +20,7 @@ mod parameters;
 mod permission;
 mod pipeline;
 mod plan;
+mod registration;
 mod shape;
 mod status;
 mod stop;
@@ -92,6 +93,7 @@ fn endpoints() -> Vec<Operation> {
     all.extend(orchestration_endpoints());
     all.extend(health_endpoints());
     all.extend(blocklist_endpoints());
+    all.extend(registration_endpoints());
     all.into_iter().map(Endpoint::at_root_too).collect()
 }
 
@@ -325,6 +327,38 @@ fn blocklist_endpoints() -> Vec<Operation> {
         delete(BLOCKLIST, "clear_blocklist", blocklist::clear_blocklist)
             .doc(TAG, "Lets services start again on nodes on which they kept failing")
             .success("the entries that blocked their nodes"),
+    ]
+}
+
+fn registration_endpoints() -> Vec<Operation> {
+    vec![
+        get(
+            "/orgs/{organization}/health/registry",
+            "list_health_registry",
+            registration::list_health_registry,
+        )
+        .doc(
+            TAG,
+            "Lists the HA groups and deployment policies with a health policy, and which agbot checks them",
+        )
+        .success("the registrations"),
+        post(
+            "/orgs/{organization}/hagroups/{hagroup}/actions/recover",
+            "recover_ha_group",
+            registration::recover_ha_group,
+        )
+        .doc(TAG, "Recovers members of an HA group by its health policy")
+        .success("the action is accepted")
+        .response::<ApiResponse>(404, "the HA group does not exist, or the node is not one of its members")
+        .response::<ApiResponse>(409, "the present state does not allow the action: the text says why"),
+        get(
+            "/orgs/{organization}/hagroups/{hagroup}/actions/{action}",
+            "get_ha_group_action",
+            registration::get_group_action,
+        )
+        .doc(TAG, "Returns how far an action on an HA group is")
+        .success("the action")
+        .response::<ApiResponse>(404, "there is no such action"),
     ]
 }
 

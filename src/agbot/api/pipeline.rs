@@ -202,6 +202,22 @@ impl Names for HealthGroupPath {
     }
 }
 
+/// An HA group in a path, and the id of an action on it.
+#[derive(Deserialize)]
+pub(super) struct GroupActionPath {
+    pub(super) organization: String,
+    pub(super) hagroup: String,
+    pub(super) action: String,
+}
+
+impl Names for GroupActionPath {
+    const HAS_NAMED_CODES: bool = true;
+
+    fn org(&self) -> Option<&str> {
+        Some(&self.organization)
+    }
+}
+
 /// The instance of a deployment policy on a node in a path.
 #[derive(Deserialize)]
 pub(super) struct InstancePath {

@@ -171,6 +171,7 @@ fn reason(cause: Option<Cause>) -> &'static str {
         Some(Cause::Rebalance) => "another node ranks better, or is in the preferred domain",
         Some(Cause::Cure) => "the placement does not want it on its node",
         Some(Cause::Health) => "its health policy recovers it",
+        Some(Cause::NodeHealth) => "the health policy of the HA group recovers its node",
         Some(Cause::Withdrawn) => "no instance is wanted any more",
         Some(Cause::Scale) => "more instances are wanted",
     }

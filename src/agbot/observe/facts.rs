@@ -1,6 +1,7 @@
 //! Converts responses of the exchange into the planner's facts.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use evenkeel_domain::orchestration::object::without_nulls;
 use evenkeel_domain::policy::external::PolicyError;
@@ -322,6 +323,7 @@ pub fn ha_group(org: &str, group: HaGroupResponse) -> HaGroupFacts {
         facts.is_exclusive = orchestration.exclusive_disruption;
         facts.max_unavailable = orchestration.max_unavailable;
         facts.lock_stale_secs = Some(orchestration.lock_stale_seconds);
+        facts.health = orchestration.health_policy.map(|policy| Arc::new(*policy));
     }
     facts
 }

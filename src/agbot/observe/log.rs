@@ -13,7 +13,7 @@ use evenkeel_agbot_store::health::{EntityKey, HealthRow};
 use evenkeel_planner::blocklist::BlocklistKey;
 use evenkeel_planner::claims::Scope;
 use evenkeel_planner::event::Event;
-use evenkeel_planner::health::{HealthEvent, StoredReport};
+use evenkeel_planner::health::{HealthEvent, Registration, StoredReport};
 use evenkeel_planner::model::{ENDED_MEMORY_SECS, RecordKeys};
 use evenkeel_runtime::worker::Worker;
 use jiff::SignedDuration;
@@ -181,6 +181,11 @@ fn recorded(records: Records) -> Result<Vec<Event>, AgbotError> {
         events.push(Event::WorkloadRecorded { workload: Box::new(workload_of(row)?) });
     }
     events.extend(health_events(records.health)?);
+    for record in records.registrations {
+        let registration: Registration = decoded("registration", record, &["target"])?;
+        let target = registration.target.clone();
+        events.push(Event::RegistrationRecorded { target, registration: Some(Box::new(registration)) });
+    }
     for record in records.tasks {
         events.push(Event::TaskRecorded { task: Box::new(decoded("task", record, &["id"])?) });
     }
@@ -243,6 +248,9 @@ fn removal(key: RecordKey) -> Result<Event, AgbotError> {
         RecordKey::Task(task) => Event::TaskRemoved { task },
         RecordKey::Instance(policy, node) => Event::InstanceRecorded { policy, node, instance: None },
         RecordKey::Health(key) => Event::HealthRecorded { entity: entity_of(&key)?, events: Vec::new() },
+        RecordKey::Registration(key) => {
+            Event::RegistrationRecorded { target: entity_of(&key)?, registration: None }
+        }
         RecordKey::Blocklist(node, service, version) => {
             Event::BlocklistRecorded { key: BlocklistKey { node, service, version }, entry: None }
         }
@@ -265,6 +273,7 @@ fn key_of(event: &Event) -> Option<RecordKey> {
             Some(RecordKey::Instance(policy.clone(), node.clone()))
         }
         Event::HealthRecorded { entity, .. } => Some(RecordKey::Health(entity_key(entity))),
+        Event::RegistrationRecorded { target, .. } => Some(RecordKey::Registration(entity_key(target))),
         Event::BlocklistRecorded { key, .. } => Some(blocklist_key(key.clone())),
         _ => None,
     }
@@ -285,8 +294,11 @@ fn keys_of(held: RecordKeys) -> BTreeSet<RecordKey> {
     let instances = held.instances.into_iter();
     let instances = instances.map(|(policy, node)| RecordKey::Instance(policy, node));
     let health = held.health.iter().map(|entity| RecordKey::Health(entity_key(entity)));
+    let registrations = held.registrations.iter();
+    let registrations = registrations.map(|target| RecordKey::Registration(entity_key(target)));
     let blocklist = held.blocklist.into_iter().map(blocklist_key);
-    let of_workloads = workloads.chain(tasks).chain(instances).chain(health).chain(blocklist);
+    let of_workloads =
+        workloads.chain(tasks).chain(instances).chain(health).chain(blocklist).chain(registrations);
     agreements.chain(usage).chain(claims).chain(rollouts).chain(of_workloads).collect()
 }
 

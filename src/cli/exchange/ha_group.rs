@@ -12,6 +12,7 @@ use evenkeel_wire::agbot::upgrade::{UpgradesResponse, WaitingMember};
 
 use super::deployment::POLICIES;
 use super::ha_group_edit as edit;
+use super::ha_group_recover::{RecoverMembers, recover};
 use super::node::NODES;
 use super::resource::{Kind, require_selectors};
 use crate::confirm::confirm;
@@ -54,7 +55,7 @@ pub enum HaGroupCommand {
     Set {
         /// Group to change
         name: String,
-        /// KEY=VALUE; the keys are exclusiveDisruption, maxUnavailable and lockStaleSeconds
+        /// KEY=VALUE; the keys are exclusiveDisruption, maxUnavailable, lockStaleSeconds and those below healthPolicy
         #[arg(required = true, value_name = "CHANGE")]
         changes: Vec<String>,
     },
@@ -79,6 +80,8 @@ pub enum HaGroupCommand {
         #[command(flatten)]
         watch: Watch,
     },
+    /// Recovers members of an HA group by its health policy
+    Recover(RecoverMembers),
     /// Releases the claims on an HA group, for instance when a member that holds one is stuck
     Free {
         /// Name of the group
@@ -213,6 +216,7 @@ pub async fn run(command: HaGroupCommand, context: &Context, exchange: &Exchange
             edit::remove_members(&members, exchange).await?;
             wait::group::follow(&members.wait, context, exchange, &members.name, &members.nodes).await
         }
+        HaGroupCommand::Recover(wanted) => recover(context, exchange, &wanted).await,
         HaGroupCommand::Free { name, node, policy, force } => {
             if !confirm(&format!("free the claims of HA group {name}?"), force || context.is_dry_run)? {
                 return Ok(());

@@ -76,7 +76,7 @@ impl Group {
         PutHaGroup {
             description: self.description.clone(),
             members: self.members.as_ref().map(|members| members.iter().map(bare).collect()),
-            orchestration: self.orchestration,
+            orchestration: self.orchestration.clone(),
         }
     }
 }
@@ -159,7 +159,7 @@ pub async fn set(exchange: &Exchange, name: &str, changes: &[String]) -> Outcome
         CliError::input(
             format!("HA group {org}/{id} was not changed"),
             error.to_string(),
-            "the members are exclusiveDisruption, maxUnavailable and lockStaleSeconds",
+            "the members are exclusiveDisruption, maxUnavailable, lockStaleSeconds and healthPolicy",
         )
     })?;
     let body = PutHaGroup { orchestration: Some(orchestration), ..PutHaGroup::default() };

@@ -6,6 +6,7 @@ pub mod blocklist;
 pub mod deployment;
 pub mod ha_group;
 pub mod ha_group_edit;
+mod ha_group_recover;
 pub mod health;
 pub mod nmp;
 pub mod nmp_match;

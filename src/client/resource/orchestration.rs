@@ -90,6 +90,32 @@ impl Client {
         }
     }
 
+    /// Recovers members of an HA group; `None` when the group or the node does not exist.
+    pub async fn recover_ha_group(
+        &self,
+        org: &str,
+        group: &str,
+        request: &ActionRequest,
+    ) -> Result<Option<AcceptedAction>, ClientError> {
+        let path = Path::org(org, &["hagroups", group, "actions", "recover"]);
+        let response = self.send(Method::POST, &path, Some(encode(request)?)).await?;
+        match response.status {
+            StatusCode::NOT_FOUND => Ok(None),
+            status if status.is_success() => Ok(Some(response.json().unwrap_or_default())),
+            _ => Err(response.unexpected()),
+        }
+    }
+
+    /// How far an action on an HA group is; `None` when there is no such action.
+    pub async fn ha_group_action(
+        &self,
+        org: &str,
+        group: &str,
+        action: &str,
+    ) -> Result<Option<ActionState>, ClientError> {
+        self.get(Path::org(org, &["hagroups", group, "actions", action])).await
+    }
+
     /// How far an action on a deployment policy is; `None` when there is no such action.
     pub async fn policy_action(
         &self,

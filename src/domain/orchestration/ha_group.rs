@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::health_policy::{ActionKind, DetectionType, HealthPolicy, Target};
 use super::object::{Members, MembersError, Object};
 
 /// Largest number of members and longest time that a document may name.
@@ -10,15 +11,16 @@ const MAX_MEMBERS: u64 = 100_000;
 const MAX_SECONDS: u64 = 604_800;
 
 const GROUP: Members = Members {
-    known: &["exclusiveDisruption", "maxUnavailable", "lockStaleSeconds"],
-    unsupported: &["healthPolicy"],
+    known: &["exclusiveDisruption", "maxUnavailable", "lockStaleSeconds", HEALTH_POLICY],
+    unsupported: &[],
 };
+const HEALTH_POLICY: &str = "healthPolicy";
 
-/// How many members of an HA group may be disrupted at once.
+/// How many members of an HA group may be disrupted at once, and how failures of members are detected.
 ///
 /// # Source
-/// Orchestration 1.4, E5.4, E6.5.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// Orchestration 1.4, C1, E5.4, E6.5.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", try_from = "Value")]
 pub struct HaGroupOrchestration {
     /// Whether only one member may be disrupted at a time, whatever the cause.
@@ -27,11 +29,19 @@ pub struct HaGroupOrchestration {
     pub max_unavailable: u32,
     /// Time after which the claim of a silent member is released, in seconds.
     pub lock_stale_seconds: u64,
+    /// How failures of members are detected, and what recovers them; none detects nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub health_policy: Option<Box<HealthPolicy>>,
 }
 
 impl Default for HaGroupOrchestration {
     fn default() -> Self {
-        Self { exclusive_disruption: true, max_unavailable: 1, lock_stale_seconds: 1_800 }
+        Self {
+            exclusive_disruption: true,
+            max_unavailable: 1,
+            lock_stale_seconds: 1_800,
+            health_policy: None,
+        }
     }
 }
 
@@ -41,6 +51,9 @@ impl TryFrom<Value> for HaGroupOrchestration {
     fn try_from(value: Value) -> Result<Self, MembersError> {
         let default = Self::default();
         let mut root = Object::open("orchestration".to_owned(), value, &GROUP)?;
+        let health_policy = root.take(HEALTH_POLICY).map(|document| {
+            HealthPolicy::read("orchestration.healthPolicy", document, Target::Group).map(Box::new)
+        });
         Ok(Self {
             exclusive_disruption: root
                 .boolean("exclusiveDisruption")?
@@ -51,11 +64,38 @@ impl TryFrom<Value> for HaGroupOrchestration {
             lock_stale_seconds: root
                 .number("lockStaleSeconds", 60..=MAX_SECONDS)?
                 .unwrap_or(default.lock_stale_seconds),
+            health_policy: health_policy.transpose()?,
         })
     }
 }
 
 impl HaGroupOrchestration {
+    /// Refuses what a health policy asks for that nobody carries out on members of a group.
+    ///
+    /// # Errors
+    /// The first mode or action that is not supported.
+    pub fn check_supported(&self) -> Result<(), MembersError> {
+        let Some(policy) = &self.health_policy else { return Ok(()) };
+        let refused = |member: &str, rule: String| {
+            Err(MembersError { path: format!("orchestration.healthPolicy.{member}"), rule })
+        };
+        let modes = &policy.detection.detection_modes;
+        if let Some(mode) = modes.iter().find(|mode| mode.kind != DetectionType::NodeStatusPolling) {
+            let rule = format!("{} is not supported for HA groups", mode.kind.word());
+            return refused("detection.detection_modes", rule);
+        }
+        for action in &policy.recovery.actions {
+            if !matches!(action.kind(), ActionKind::Recreate | ActionKind::Reboot) {
+                let rule = format!("{} is not supported for HA groups", action.kind().word());
+                return refused("recovery.actions", rule);
+            }
+            if action.params.get("scope").and_then(Value::as_str) == Some("host") {
+                return refused("recovery.actions", "scope host is not supported".to_owned());
+            }
+        }
+        Ok(())
+    }
+
     /// Checks the document against the number of members.
     ///
     /// # Errors
@@ -87,10 +127,35 @@ mod tests {
             (json!({"maxUnavailable": 0}), ".maxUnavailable must be an integer from 1 to 100000"),
             (json!({"lockStaleSeconds": 59}), ".lockStaleSeconds must be an integer from 60 to 604800"),
             (json!({"maxUnavailabel": 1}), ".maxUnavailabel is not known; maxUnavailable was probably meant"),
-            (json!({"healthPolicy": {}}), ".healthPolicy is not supported"),
+            (json!({"healthPolicy": {}}), ".healthPolicy.detection must be an object"),
+            (
+                json!({"healthPolicy": {"detection": {"type": "NODE_STATUS_POLLING"}, "recovery": {"actions": [{"name": "MIGRATE"}]}}}),
+                ".healthPolicy.recovery.actions[0].name must not be MIGRATE: it needs a deployment policy",
+            ),
         ] {
             let error = read(document.clone()).unwrap_err().to_string();
             assert_eq!(error, format!("orchestration{expected}"), "{document}");
+        }
+    }
+
+    #[test]
+    fn health_policy_of_a_group_is_stored_with_its_defaults_and_refused_where_nobody_carries_it_out() {
+        let group = |policy: Value| HaGroupOrchestration::try_from(json!({"healthPolicy": policy})).unwrap();
+        let read = group(json!({"detection": {"type": "NODE_STATUS_POLLING"}}));
+        assert_eq!(read.check_supported(), Ok(()));
+        let shown = json!(read);
+        assert_eq!(shown["healthPolicy"]["detection"]["interval"], 60);
+        assert_eq!(HaGroupOrchestration::try_from(shown).unwrap(), read);
+        for (policy, expected) in [
+            (json!({"detection": {"type": "LIFECYCLE_EVENTS"}}), "LIFECYCLE_EVENTS is not supported"),
+            (
+                json!({"detection": {"type": "NODE_STATUS_POLLING"},
+                    "recovery": {"actions": [{"name": "REBOOT", "params": {"scope": "host"}}]}}),
+                "scope host is not supported",
+            ),
+        ] {
+            let error = group(policy).check_supported().unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
         }
     }
 

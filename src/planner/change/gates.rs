@@ -148,6 +148,19 @@ pub const GATES: &[(CauseKind, &[Gate])] = &[
         CauseKind::Health,
         &[Gate::Frozen, Gate::Confirmed, Gate::Fenced, Gate::Exclusive, Gate::Parents, Gate::Delay],
     ),
+    // What runs on a node that has failed counts for the minimum like anything that runs.
+    (
+        CauseKind::NodeHealth,
+        &[
+            Gate::Frozen,
+            Gate::Confirmed,
+            Gate::Fenced,
+            Gate::Exclusive,
+            Gate::Minimum,
+            Gate::Parents,
+            Gate::Delay,
+        ],
+    ),
     (CauseKind::Scale, AUTOMATIC),
     // That nothing is wanted any more is above the minimum of a group (P-S16).
     (CauseKind::Withdrawn, &[Gate::Children]),

@@ -37,6 +37,8 @@ pub enum Cause {
     Return,
     /// Another node ranks better, or is in the preferred domain.
     Rebalance,
+    /// The health policy of an HA group recovers a node that has failed, and the instance runs.
+    NodeHealth,
     /// More or fewer instances are wanted.
     Scale,
     /// A user wants no instance any more: the workload is stopped, scaled to none, or deleted.
@@ -68,6 +70,8 @@ pub enum CauseKind {
     Return,
     /// See [`Cause::Rebalance`].
     Rebalance,
+    /// See [`Cause::NodeHealth`].
+    NodeHealth,
     /// See [`Cause::Scale`].
     Scale,
     /// See [`Cause::Withdrawn`].
@@ -89,6 +93,7 @@ impl Cause {
             Self::Health => CauseKind::Health,
             Self::Return => CauseKind::Return,
             Self::Rebalance => CauseKind::Rebalance,
+            Self::NodeHealth => CauseKind::NodeHealth,
             Self::Scale => CauseKind::Scale,
             Self::Withdrawn => CauseKind::Withdrawn,
         }

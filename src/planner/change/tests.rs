@@ -124,13 +124,14 @@ fn claim(name: &str, policy: &str) -> Claim {
     }
 }
 
-const CAUSES: [Cause; 14] = [
+const CAUSES: [Cause; 15] = [
     Cause::User { force: false },
     Cause::User { force: true },
     Cause::NodeLost,
     Cause::TaskFailed,
     Cause::Incompatible,
     Cause::Health,
+    Cause::NodeHealth,
     Cause::Drain,
     Cause::Update,
     Cause::Rollback,

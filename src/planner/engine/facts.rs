@@ -9,6 +9,7 @@ use super::{blocklist::Collector, dependencies::Dependencies, observe};
 use crate::{
     blocklist::BlocklistNews,
     change::{self, DependencyFacts, GroupState, Independent},
+    health::RecoveryFacts,
     model::{Model, UnitRecord},
     pass::Pass,
     place::NodeTable,
@@ -32,6 +33,7 @@ pub(crate) struct UnitInputs<'a> {
     dependencies: Box<dyn DependencyFacts + 'a>,
     errors: Vec<ReportedError>,
     health: BTreeMap<TaskId, ReportedHealth>,
+    recovery: RecoveryFacts,
     grace_until: Option<Timestamp>,
     unheard_until: Option<Timestamp>,
     /// The compatibility versions that suspend automatic decisions.
@@ -69,13 +71,17 @@ impl<'a> UnitInputs<'a> {
             }
         }
         wake_at = [wake_at, blocklist.wake_at].into_iter().flatten().min();
-        let health = found.iter().flat_map(|(_, tasks)| tasks.wanted()).filter_map(|task| {
+        let has_policy = workload.health.is_some();
+        let health = found.iter().flat_map(|(_, tasks)| tasks.wanted());
+        let health = health.filter(|task| has_policy || task.health.recovery.is_some()).filter_map(|task| {
             let node = model.node(task.node.as_ref()?)?;
             Some((task.id.clone(), node.health.get(&task.id)?.clone()))
         });
-        let health = if workload.health.is_some() { health.collect() } else { BTreeMap::new() };
-        let tasks = found.iter().flat_map(|(_, tasks)| tasks.iter());
-        let nodes = tasks.filter(|task| !task.state.is_ended()).filter_map(|task: &Task| task.node.as_ref());
+        let health = health.collect();
+        let tasks = || found.iter().flat_map(|(_, tasks)| tasks.iter());
+        let recovery = RecoveryFacts::of(model, &unit_id.policy, has_policy, tasks(), pass.now);
+        let nodes =
+            tasks().filter(|task| !task.state.is_ended()).filter_map(|task: &Task| task.node.as_ref());
         let groups = groups_of(pass, &unit_id.policy, nodes);
         let part_count = model.workload_units_of(&unit_id.policy).filter(|(_, unit)| unit.is_wanted).count();
         let gone_parts = gone_parts(model, &unit_id.policy);
@@ -104,6 +110,7 @@ impl<'a> UnitInputs<'a> {
             dependencies,
             errors: reported_errors(model, &unit_id.policy, pass.now),
             health,
+            recovery,
             grace_until,
             unheard_until,
             incompatible: workload.suspending_versions(&unit.table),
@@ -130,6 +137,7 @@ impl<'a> UnitInputs<'a> {
             dependencies: &*self.dependencies,
             errors: &self.errors,
             health: &self.health,
+            recovery: &self.recovery,
             grace_until: self.grace_until,
             unheard_until: self.unheard_until,
             incompatible: &self.incompatible,

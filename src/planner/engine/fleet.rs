@@ -1,22 +1,29 @@
 //! A closed loop for tests: the model of one agbot, decisions that are carried out at once, and nodes that do what is wanted of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
-use evenkeel_domain::{orchestration::Orchestration, policy::ExternalPolicy};
-use evenkeel_ids::{NodeId, PolicyId, ServiceId, ServiceKey};
+use evenkeel_domain::{
+    orchestration::{HealthPolicy, Orchestration, health_policy::Target},
+    policy::ExternalPolicy,
+};
+use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::{RequestedAction, RequestedRecovery, accept};
 use crate::{
+    agreement::Agreement,
     command::Action,
     decide::decide,
     event::{Event, Outcome},
     facts::{
-        DeploymentPolicyFacts, NodeFacts, NodeMonitorState, NodePolicyFacts, PolicyOrchestration,
-        ServiceFacts, VersionChoice,
+        DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodeMonitorState, NodePolicyFacts,
+        PolicyOrchestration, ServiceFacts, VersionChoice,
     },
-    fixture::{at, deployment_policy},
+    fixture::{agreement, at, deployment_policy},
     health::{Entity, HealthEvent, HealthReport, StoredReport, stored_reports},
     model::Model,
     reconcile::UnitEvent,
@@ -24,8 +31,8 @@ use crate::{
     settings::PlannerSettings,
     status::{PartStatus, Window, WorkloadStatus, status_of},
     workload::{
-        DesiredState, Ending, LastingAction, SlotTasks, Task, TaskReport, TaskState, UnitId, UserAction,
-        WorkloadAction,
+        DesiredState, Ending, LastingAction, ReportedHealth, SlotTasks, Task, TaskReport, TaskState, UnitId,
+        UserAction, WorkloadAction,
     },
 };
 
@@ -43,6 +50,13 @@ pub(crate) struct Fleet {
     health: BTreeMap<Entity, Vec<StoredReport>>,
     /// Pairs of node and policy whose tasks exit at once.
     pub crashing: BTreeSet<(NodeId, PolicyId)>,
+    /// Pairs of node and policy whose instances fail their checks.
+    pub unhealthy: BTreeSet<(NodeId, PolicyId)>,
+    /// Seconds that an instance takes to stop.
+    pub stop_secs: u64,
+    /// Whether the database refuses to write the health registry.
+    pub refuses_registrations: bool,
+    fencing: u64,
     seed: u64,
 }
 
@@ -74,6 +88,10 @@ impl Fleet {
             start_secs: BTreeMap::new(),
             silent: silent.iter().map(|name| node(name)).collect(),
             crashing: BTreeSet::new(),
+            unhealthy: BTreeSet::new(),
+            stop_secs: 0,
+            refuses_registrations: false,
+            fencing: 1,
             is_alive: true,
             health: BTreeMap::new(),
             seed: 0,
@@ -112,6 +130,23 @@ impl Fleet {
         facts.last_heartbeat = Some(self.now);
         change(&mut facts);
         self.handle(&Event::NodeChanged { node: Box::new(facts) });
+    }
+
+    /// Creates an HA group, or changes it; `health`: its health policy.
+    pub fn put_group(&mut self, name: &str, members: &[&str], health: Option<Value>) {
+        let members = members.iter().map(|name| node(name));
+        let mut facts = HaGroupFacts::new(GroupId::new("o", name), members);
+        let read = health.map(|document| HealthPolicy::read("healthPolicy", document, Target::Group));
+        facts.health = read.map(|policy| Arc::new(policy.expect("the document is valid")));
+        self.handle(&Event::HaGroupChanged { group: Box::new(facts) });
+    }
+
+    /// Another agbot takes everything over and knows what this one has stored.
+    pub fn take_over(&mut self) {
+        self.fencing += 1;
+        let partitions = 0..self.model.settings().partition_count;
+        let leases = partitions.map(|partition| (partition, self.fencing)).collect();
+        self.handle(&Event::PartitionsChanged { leases });
     }
 
     pub fn freeze(&mut self, name: &str) {
@@ -232,7 +267,15 @@ impl Fleet {
                         self.events.extend(plan.events.iter().cloned());
                         Outcome::PlanApplied { claims: Vec::new() }
                     }
+                    Action::RecordRegistration { .. } if self.refuses_registrations => {
+                        Outcome::Failed { why: "the database is read-only".into() }
+                    }
+                    Action::RecordRegistration { events, .. } => {
+                        self.events.extend(events.iter().cloned());
+                        Outcome::Done
+                    }
                     Action::RecordWorkload { .. }
+                    | Action::RemoveRegistration { .. }
                     | Action::RemoveWorkload { .. }
                     | Action::ChangeBlocklist { .. } => Outcome::Done,
                     Action::ReportHealth { entity, reports, ttl_secs } => {
@@ -290,6 +333,9 @@ impl Fleet {
             let at = names.iter().map(|node| (node.clone(), self.now)).collect();
             self.handle(&Event::HeartbeatsSeen { at });
             names.iter().for_each(|node| self.report(node));
+            if self.stop_secs > 0 {
+                self.agree();
+            }
             if self.is_alive {
                 let count = self.model.settings().partition_count;
                 let at = (0..count).map(|partition| (partition, self.now)).collect();
@@ -310,6 +356,27 @@ impl Fleet {
         panic!("not met after {seconds} s: {:#?}", self.tasks());
     }
 
+    /// Instances that take their time to stop have agreements, which are not ended before.
+    fn agree(&mut self) {
+        let tasks: Vec<Task> = self.tasks().into_iter().filter(|task| task.is_live()).cloned().collect();
+        for task in tasks.into_iter().filter(|task| task.agreement.is_none()) {
+            let Some(node) = task.node else { continue };
+            let known = self.model.agreement(&AgreementId::from_text(task.id.as_str()));
+            if known.is_none() {
+                let agreement = Agreement {
+                    id: AgreementId::from_text(task.id.as_str()),
+                    node,
+                    policy: task.unit_id.policy.clone(),
+                    service_key: ServiceKey::new("o", task.unit_id.policy.name()),
+                    task: Some(task.id.clone()),
+                    ..agreement("n")
+                };
+                let agreement = agreement.finalize(self.now).expect("a proposed agreement becomes final");
+                self.handle(&Event::AgreementRecorded { agreement: Box::new(agreement) });
+            }
+        }
+    }
+
     /// A node reports its tasks as they are wanted.
     fn report(&mut self, node: &NodeId) {
         let tasks = self.model.tasks_of(node).filter_map(|task| {
@@ -323,13 +390,21 @@ impl Fleet {
                 }),
                 DesiredState::Running if since < start_secs.cast_signed() => TaskState::Starting,
                 DesiredState::Running => TaskState::RUNNING,
+                DesiredState::Shutdown | DesiredState::Remove if since < self.stop_secs.cast_signed() => {
+                    return None;
+                }
                 DesiredState::Shutdown | DesiredState::Remove => TaskState::Ended(Ending::Shutdown),
             };
             let report = TaskReport { node: node.clone(), state, seq: task.seq + 1, at: self.now };
             Some((task.id.clone(), report))
         });
         let tasks: BTreeMap<_, _> = tasks.collect();
-        self.handle(&Event::NodeTasksChanged { node: node.clone(), tasks, health: BTreeMap::new() });
+        let failing = self.model.tasks_of(node).filter(|task| {
+            self.unhealthy.contains(&(node.clone(), task.unit_id.policy.clone())) && task.is_running()
+        });
+        let failed = ReportedHealth { healthy: Some(false), ..ReportedHealth::default() };
+        let health = failing.map(|task| (task.id.clone(), failed.clone())).collect();
+        self.handle(&Event::NodeTasksChanged { node: node.clone(), tasks, health });
     }
 
     fn is_crashing(&self, node: &NodeId, task: &Task) -> bool {

@@ -292,9 +292,13 @@ mod domain_tests;
 #[cfg(test)]
 pub(crate) mod fleet;
 #[cfg(test)]
+mod group_health_tests;
+#[cfg(test)]
 mod health_tests;
 #[cfg(test)]
 mod preferred_domain_tests;
+#[cfg(test)]
+mod registry_tests;
 #[cfg(test)]
 mod snapshot_tests;
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::{
     Entity, HealthEvent, SYSTEM,
     conditions::{self, Found, UPGRADE_BLOCKED},
     node::BLOCKLIST,
-    system,
+    registry, system,
 };
 use crate::{
     command::{Action, CommandKey, Lease},
@@ -32,6 +32,7 @@ const BUSY_SECS: u64 = 2;
 /// Schedules checks of what is in focus, and makes those that are due.
 pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
     let model = pass.model;
+    registry::schedule(pass, focus);
     let soon = later(pass.now, DELAY_SECS);
     for unit_id in focus.workload_units.iter().chain(focus.slots.iter().map(|(unit_id, _)| unit_id)) {
         pass.check_health(Entity::WorkloadUnit(unit_id.clone()), soon);
@@ -54,7 +55,10 @@ pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
 fn check(pass: &mut Pass<'_>, entity: &Entity) {
     match entity {
         Entity::WorkloadUnit(unit_id) => check_unit(pass, unit_id),
-        Entity::Workload(policy) => check_workload(pass, policy),
+        Entity::Workload(policy) => {
+            check_workload(pass, policy);
+            registry::follow(pass, entity);
+        }
         entity => {
             let lease = match entity {
                 Entity::Node(node) => pass.lease_for(node),
@@ -64,6 +68,7 @@ fn check(pass: &mut Pass<'_>, entity: &Entity) {
             if let Some(lease) = lease.filter(|_| !pass.model.has_health_entity(entity)) {
                 drop_entities(pass, lease, entity, vec![entity.clone()]);
             }
+            registry::follow(pass, entity);
         }
     }
 }
@@ -114,7 +119,7 @@ fn is_without_task(model: &Model, entity: &Entity) -> bool {
 }
 
 /// Issues what differs between what was found and what is known.
-fn report(
+pub(super) fn report(
     pass: &mut Pass<'_>,
     lease: Lease,
     checked: &Entity,

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_ids::PolicyId;
+use evenkeel_ids::{NodeId, PolicyId};
 use jiff::Timestamp;
 
 use super::{
@@ -33,6 +33,8 @@ const BELOW_TARGET: &str = "BelowTarget";
 const EMPTY_UNIT: &str = "EmptyUnit";
 const START: &str = "Start";
 pub(super) const UPGRADE_BLOCKED: &str = "UpgradeBlocked";
+/// Property of a member that no action recovered.
+pub(crate) const RECOVERY_FAILED: &str = "RecoveryFailed";
 
 /// What was found about the entities of a workload or a workload unit.
 #[derive(Debug, Default)]
@@ -46,6 +48,23 @@ pub(super) struct Found {
 impl Found {
     fn add(&mut self, entity: &Entity, report: SystemReport) {
         self.reports.entry(entity.clone()).or_default().push(report);
+    }
+
+    /// Returns what recoveries of nodes came to: those that failed, with the reasons.
+    pub(super) fn of_recoveries<'n>(
+        model: &Model,
+        nodes: impl Iterator<Item = &'n NodeId>,
+        failed: Vec<(Entity, String)>,
+    ) -> Self {
+        let mut found = Self::default();
+        let reported = nodes.map(|node| Entity::Node(node.clone()));
+        let reported =
+            reported.filter(|node| model.health.find(node, ORCHESTRATOR, RECOVERY_FAILED).is_some());
+        found.reports.extend(reported.map(|node| (node, Vec::new())));
+        for (entity, why) in failed {
+            found.add(&entity, recovery_failed(&why));
+        }
+        found
     }
 
     fn wake(&mut self, at: Timestamp) {
@@ -75,11 +94,32 @@ pub(super) fn of_unit(model: &Model, unit_id: &UnitId, now: Timestamp) -> Option
             let text = format!("the last start of {instance} failed: {}", failure.text);
             found.add(&instance, SystemReport::new(HOSTING, START, state, text));
         }
+        add_failed_recoveries(model, unit_id, &mut found);
         for node in view.nodes {
             found.reports.entry(Entity::Instance(unit_id.policy.clone(), node)).or_default();
         }
     }
     Some(found)
+}
+
+/// Adds the instances that no action of their health policy recovered.
+fn add_failed_recoveries(model: &Model, unit_id: &UnitId, found: &mut Found) {
+    if model.health_policy_of(&Entity::Workload(unit_id.policy.clone())).is_none() {
+        return;
+    }
+    let Some(unit) = model.workload_unit(unit_id) else { return };
+    for task in unit.slots.values().filter_map(|tasks| tasks.newest()) {
+        let failed = task.health.recovery.as_ref().filter(|recovery| recovery.failed_until.is_some());
+        if let (Some(recovery), Some(node)) = (failed, &task.node) {
+            let instance = Entity::Instance(unit_id.policy.clone(), node.clone());
+            found.add(&instance, recovery_failed(&recovery.reason));
+        }
+    }
+}
+
+fn recovery_failed(why: &str) -> SystemReport {
+    let text = format!("recovery failed: {why}");
+    SystemReport::new(ORCHESTRATOR, RECOVERY_FAILED, HealthState::Error, text)
 }
 
 fn add_counts(model: &Model, entity: &Entity, view: &UnitView, now: Timestamp, found: &mut Found) {

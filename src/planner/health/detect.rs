@@ -35,6 +35,8 @@ pub(crate) enum Failure {
     },
     /// The container engine reported it.
     Event(LifecycleEvent),
+    /// The policy of the HA group finds that the node has failed.
+    Node(String),
 }
 
 impl Failure {
@@ -42,6 +44,7 @@ impl Failure {
     pub fn text(&self) -> String {
         match self {
             Self::Check { mode, message } => format!("{}: {message}", mode.word()),
+            Self::Node(reason) => reason.clone(),
             Self::Event(event) => format!("LIFECYCLE_EVENTS: {} by {}", event.event, event.publisher),
         }
     }
@@ -56,6 +59,15 @@ pub(crate) fn is_examined(pass: &UnitPass<'_>, task: &Task) -> bool {
         && node.frozen.is_none()
         && node.availability == Availability::Active
         && !pass.is_node_lost(task)
+}
+
+/// Examines the node of a member, by the health policy of its HA group.
+pub(crate) fn examine_node_of(pass: &UnitPass<'_>, task: &Task) -> Verdict {
+    let covered = task.node.as_ref().and_then(|node| pass.facts.recovery.nodes.get(node));
+    match covered.and_then(|covered| covered.failure.clone()) {
+        Some(reason) => Verdict::Failed(Failure::Node(reason)),
+        None => Verdict::Healthy,
+    }
 }
 
 /// Examines a member that runs, or that ended and that nothing starts again.
@@ -105,25 +117,15 @@ impl Member<'_> {
 
     /// Combines the modes. What is not known counts as healthy.
     fn failed_check(&self, policy: &HealthPolicy) -> Option<Failure> {
-        let of_mode = |kind: DetectionType| {
-            let message = match kind {
-                DetectionType::NodeStatusPolling => self.failed_state(),
-                DetectionType::NodeStatusPollUrl => self.failed_url(policy),
-                DetectionType::HypervisorStatusPolling
-                | DetectionType::LifecycleEvents
-                | DetectionType::LbStatusPolling
-                | DetectionType::LbStatusEvents => None,
-            };
-            Some(Failure::Check { mode: kind, message: message? })
+        let of_mode = |kind: DetectionType| match kind {
+            DetectionType::NodeStatusPolling => self.failed_state(),
+            DetectionType::NodeStatusPollUrl => self.failed_url(policy),
+            DetectionType::HypervisorStatusPolling
+            | DetectionType::LifecycleEvents
+            | DetectionType::LbStatusPolling
+            | DetectionType::LbStatusEvents => None,
         };
-        let mut failures = policy.detection.detection_modes.iter().map(|mode| of_mode(mode.kind));
-        match policy.detection.recovery_conditional {
-            RecoveryConditional::AnyFailed => failures.flatten().next(),
-            RecoveryConditional::AllFailed => {
-                let all: Option<Vec<Failure>> = failures.by_ref().collect();
-                all?.into_iter().next()
-            }
-        }
+        combine(policy, of_mode).map(|(mode, message)| Failure::Check { mode, message })
     }
 
     fn failed_state(&self) -> Option<String> {
@@ -140,6 +142,22 @@ impl Member<'_> {
         }
         let reported = self.reported.filter(|reported| reported.healthy == Some(false))?;
         Some(reported.message.clone().unwrap_or_else(|| "the check failed".to_owned()))
+    }
+}
+
+/// Combines what the modes of a policy find: the first failure, or none when the member counts as healthy.
+pub(super) fn combine(
+    policy: &HealthPolicy,
+    of_mode: impl Fn(DetectionType) -> Option<String>,
+) -> Option<(DetectionType, String)> {
+    let kinds = policy.detection.detection_modes.iter().map(|mode| mode.kind);
+    let failures = kinds.map(|kind| Some((kind, of_mode(kind)?)));
+    match policy.detection.recovery_conditional {
+        RecoveryConditional::AnyFailed => failures.flatten().next(),
+        RecoveryConditional::AllFailed => {
+            let all: Option<Vec<(DetectionType, String)>> = failures.collect();
+            all?.into_iter().next()
+        }
     }
 }
 

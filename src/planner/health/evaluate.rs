@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::{
     Entity, EntityKind, HealthEvent, HealthState, ORCHESTRATOR, PLACEMENT, SYSTEM,
-    conditions::UPGRADE_BLOCKED,
+    conditions::{RECOVERY_FAILED, UPGRADE_BLOCKED},
 };
 use crate::{model::Model, workload::UnitId};
 
@@ -169,6 +169,17 @@ impl Model {
         let rules = self.evaluation_rules(policy.org());
         let evaluator = Evaluator { model: self, rules, counted: Counted::NotInStatus, now };
         evaluator.state_of(&Entity::Workload(policy.clone()))
+    }
+
+    /// Returns an event that makes an entity an error, other than that its recovery failed: that would never end.
+    pub(crate) fn error_apart_from_recovery(&self, entity: &Entity, now: Timestamp) -> Option<&HealthEvent> {
+        let rules = self.evaluation_rules(entity.org());
+        let evaluator = Evaluator { model: self, rules, counted: Counted::All, now };
+        let mut events = self.health.of(entity).iter().filter(|event| *event.property != *RECOVERY_FAILED);
+        events.find(|event| {
+            let state = evaluator.state_by(entity, event).map(|state| evaluator.considered(state));
+            state == Some(HealthState::Error)
+        })
     }
 
     /// Returns what others than the engine reported as an error of a workload after an instant, if the workload is in error for it.

@@ -38,7 +38,8 @@ pub(crate) fn unfenced(pass: &UnitPass<'_>, task: &Task) -> Option<Blocked> {
 /// Reports that the instances for which a start had to wait are fenced, or that they cannot be.
 pub(crate) fn note(pass: &mut UnitPass<'_>, task: &Task, is_permitted: bool) {
     let is_fencing = pass.facts.workload.health.as_ref().is_some_and(|policy| policy.recovery.is_fencing());
-    if !is_fencing {
+    let others = pass.others(&task.slot, pass.facts.workload.goal.is_exclusive());
+    if !is_fencing && others.iter().all(|one| one.health.supervision.lease_secs.is_none()) {
         return;
     }
     if is_permitted {

@@ -111,7 +111,7 @@ impl HealthRecords {
     }
 
     /// Returns until when the owner of a partition keeps its reports up.
-    pub(super) fn kept_up_until(&self, partition: u32, ttl_secs: u64) -> Option<Timestamp> {
+    pub(crate) fn kept_up_until(&self, partition: u32, ttl_secs: u64) -> Option<Timestamp> {
         self.confirmed.get(&partition).map(|at| event::kept_up_until(*at, ttl_secs))
     }
 }

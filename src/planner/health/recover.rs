@@ -14,7 +14,7 @@ use super::{
 use crate::{
     change::{Cause, Change, Step},
     facts::Availability,
-    place::{NodeState, UnitNode},
+    place::{Constraint, NodeState, UnitNode},
     reconcile::UnitPass,
     usage::later,
     workload::{
@@ -23,38 +23,45 @@ use crate::{
     },
 };
 
+/// Time after which a member looks again whether it is the next to be recovered on its node.
+const NEXT_ON_NODE_SECS: u64 = 5;
+
 /// Follows the health of the members of a slot.
 pub(crate) fn follow(pass: &mut UnitPass<'_>, slot: &Slot) {
     let workload = pass.facts.workload;
     let order = Order::of(pass, slot);
-    let is_unsupervised = workload.health.is_none() && order.is_none();
+    let is_unsupervised =
+        workload.health.is_none() && order.is_none() && pass.facts.recovery.policies.is_empty();
     if is_unsupervised && pass.tasks(slot).iter().all(|task| task.health.is_empty()) {
         return;
     }
-    let wanted: Vec<Task> = pass.tasks(slot).wanted().cloned().collect();
-    let settings = pass.facts.settings;
-    let (down_after, longest) = (settings.node_down_after_secs, settings.health_interval_max_secs);
-    let supervision = workload.health.as_ref().map(|policy| Supervision::of(policy, down_after, longest));
-    let supervision = supervision.unwrap_or_default();
-    for task in wanted.iter().filter(|task| task.health.supervision != supervision) {
-        let health = TaskHealth { supervision: supervision.clone(), ..task.health.clone() };
-        pass.set_health(slot, &task.id, health);
-    }
+    supervise(pass, slot);
     carry_over(pass, slot);
     if let Some(order) = order.filter(|order| !order.has_begun(pass, slot)) {
         return order.begin(pass, slot);
     }
     let Some(task) = member(pass, slot) else { return };
-    let is_ordered = task.health.recovery.as_ref().is_some_and(|recovery| recovery.order.is_some());
+    let recovery = task.health.recovery.as_deref();
+    let of_group = recovery.and_then(|recovery| recovery.of_group.as_ref());
+    let is_ordered = recovery.is_some_and(|recovery| recovery.order.is_some() || of_group.is_some());
     let without_checks = HealthPolicy::without_checks();
-    let policy = workload.health.as_ref().or(is_ordered.then_some(&without_checks));
+    let policy = match of_group {
+        Some(order) => pass.facts.recovery.policies.get(&order.group).map(|policy| &**policy),
+        None => workload.health.as_ref(),
+    };
+    let policy = policy.or(is_ordered.then_some(&without_checks));
     let Some(policy) = policy.filter(|policy| policy.enabled || is_ordered) else { return };
-    // An update or a user replaces instances; what they report meanwhile is no failure (C10).
-    let is_suspended = pass.update.is_rolling() || pass.action_goal.is_some();
+    let is_suspended = is_suspended(pass);
     let verdict = match detect::is_examined(pass, &task) {
+        _ if of_group.is_some() => detect::examine_node_of(pass, &task),
         true if !is_suspended => detect::examine(pass, policy, &task),
         _ => Verdict::Healthy,
     };
+    let is_new = matches!(verdict, Verdict::Failed(_)) && recovery.is_none();
+    if is_new && !is_next_on_node(pass, &task) {
+        // What was reported is examined when it is its turn.
+        return pass.wake(later(pass.now, NEXT_ON_NODE_SECS));
+    }
     let task = see_events(pass, slot, task);
     match (task.health.recovery.clone(), verdict) {
         (Some(recovery), _) if is_suspended && !is_ordered => {
@@ -67,6 +74,46 @@ pub(crate) fn follow(pass: &mut UnitPass<'_>, slot: &Slot) {
         (None, Verdict::NotBefore(until)) => pass.wake(until),
         (None, Verdict::Healthy) => {}
     }
+}
+
+/// Lets the nodes of a slot do what the policies want them to.
+fn supervise(pass: &mut UnitPass<'_>, slot: &Slot) {
+    let settings = pass.facts.settings;
+    let (down_after, longest) = (settings.node_down_after_secs, settings.health_interval_max_secs);
+    let policy = pass.facts.workload.health.as_ref();
+    let of_workload = policy.map(|policy| Supervision::of(policy, down_after, longest));
+    let of_workload = of_workload.unwrap_or_default();
+    let wanted: Vec<Task> = pass.tasks(slot).wanted().cloned().collect();
+    for task in wanted {
+        let mut supervision = of_workload.clone();
+        let is_fenced = task.node.as_ref().is_some_and(|node| pass.facts.recovery.is_fencing(node));
+        if is_fenced && supervision.lease_secs.is_none() {
+            supervision.lease_secs = Some(Supervision::lease_secs(down_after));
+        }
+        if task.health.supervision != supervision {
+            let health = TaskHealth { supervision, ..task.health.clone() };
+            pass.set_health(slot, &task.id, health);
+        }
+    }
+}
+
+/// Returns whether an operation of a user changes the workload: what instances report meanwhile is no failure.
+///
+/// # Source
+/// Orchestration C10.
+pub(super) fn is_suspended(pass: &UnitPass<'_>) -> bool {
+    pass.update.is_rolling() || pass.action_goal.is_some() || pass.facts.recovery.is_suspended
+}
+
+/// Returns whether a member may be recovered by its own policy now: one recovery at a time on a node, that of its HA group first.
+///
+/// # Source
+/// Orchestration C1.
+fn is_next_on_node(pass: &UnitPass<'_>, task: &Task) -> bool {
+    let Some(node) = &task.node else { return true };
+    let is_busy = pass.recovering.get(node).is_some_and(|slot| *slot != task.slot);
+    let around = pass.facts.recovery;
+    !is_busy && !around.is_of_group(node) && !around.is_busy(node, (pass.facts.unit_id, &task.slot))
 }
 
 /// Returns the task of a slot that is the member: the one that is wanted, or the one that ended and that nothing starts again.
@@ -114,7 +161,7 @@ fn begin(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, failure: F
     }
     let hint = match failure {
         Failure::Event(event) => Some(event),
-        Failure::Check { .. } => None,
+        Failure::Check { .. } | Failure::Node(_) => None,
     };
     let mut actions: Vec<PreparedAction> = policy.recovery.actions.iter().map(PreparedAction::from).collect();
     let light = hint.as_ref().and_then(LifecycleEvent::light_action);
@@ -127,8 +174,11 @@ fn begin(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, failure: F
 
 /// Reports a recovery and carries out its first action.
 pub(super) fn start(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, recovery: Recovery) {
-    let (reason, data) = (recovery.reason.clone(), hints(&recovery));
-    pass.emit_with("health.recover", Some(&task.slot), task.node.as_ref(), reason, Some(data));
+    // The recovery of a node was reported when the group began it.
+    if recovery.of_group.is_none() {
+        let (reason, data) = (recovery.reason.clone(), hints(&recovery));
+        pass.emit_with("health.recover", Some(&task.slot), task.node.as_ref(), reason, Some(data));
+    }
     act(pass, policy, task, recovery);
 }
 
@@ -163,6 +213,11 @@ fn go_on(
             _ if !has_failed && detect::is_seen_healthy(pass, policy, task) => end(pass, task, &recovery),
             _ => pass.wake(until),
         };
+    }
+    if recovery.of_group.is_some() && recovery.action_since.is_none() && !has_failed {
+        // The node is healthy again before anything was done.
+        let health = TaskHealth { recovery: None, ..task.health.clone() };
+        return pass.set_health(&task.slot, &task.id, with_order_ended(health, &recovery, None));
     }
     let Some(since) = recovery.action_since else { return act(pass, policy, task, recovery) };
     let ended = pass.facts.health.get(&task.id).and_then(|reported| reported.command.as_ref());
@@ -204,7 +259,8 @@ fn open_deletion(pass: &UnitPass<'_>, task: &Task) -> Option<TaskId> {
 fn fail_action(pass: &mut UnitPass<'_>, task: &Task, recovery: &mut Recovery, why: &str) {
     let name = recovery.action().map_or("", |action| action.kind.word());
     let text = format!("{name} failed: {why}");
-    pass.emit("health.action-failed", Some(&task.slot), task.node.as_ref(), text);
+    let data = json!({"operation": name});
+    pass.emit_with("health.action-failed", Some(&task.slot), task.node.as_ref(), text, Some(data));
     recovery.step += 1;
     recovery.action_since = None;
     recovery.command = None;
@@ -221,8 +277,14 @@ fn end(pass: &mut UnitPass<'_>, task: &Task, recovery: &Recovery) {
 
 /// Returns the health of a task after the end of a recovery, as the user who ordered it will read it.
 fn with_order_ended(health: TaskHealth, recovery: &Recovery, failure: Option<String>) -> TaskHealth {
-    let ended = recovery.order.clone().map(|id| EndedOrder { id, failure });
-    TaskHealth { ended_order: ended.or(health.ended_order.clone()), ..health }
+    let ended = |id: String| EndedOrder { id, failure: failure.clone() };
+    let of_user = recovery.order.clone().map(ended);
+    let of_group = recovery.of_group.as_ref().map(|order| ended(order.id.clone()));
+    TaskHealth {
+        ended_order: of_user.or(health.ended_order.clone()),
+        ended_group_order: of_group.or(health.ended_group_order.clone()),
+        ..health
+    }
 }
 
 /// Carries out the next action that is possible, or records that all have failed.
@@ -246,7 +308,7 @@ fn act(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, mut recovery
     let health = with_order_ended(task.health.clone(), &recovery, Some("no action helped".to_owned()));
     recovery.order = None;
     // Without a policy nobody would try again.
-    let is_kept = pass.facts.workload.health.is_some();
+    let is_kept = pass.facts.workload.health.is_some() && recovery.of_group.is_none();
     let health = TaskHealth { recovery: is_kept.then(|| Box::new(recovery)), ..health };
     pass.set_health(&task.slot, &task.id, health);
 }
@@ -273,6 +335,10 @@ fn command(
     if task.state.is_ended() {
         return Err("the task has ended".to_owned());
     }
+    if pass.is_node_lost(task) {
+        return Err("the node is down".to_owned());
+    }
+    note_action(pass, task);
     announce(pass, task, action.kind);
     let commands = task.health.commands + 1;
     let id = format!("{}-{commands}", task.id);
@@ -289,7 +355,37 @@ fn may_stay(pass: &UnitPass<'_>, task: &Task) -> bool {
         row.is_member && row.state == NodeState::Ready && row.availability == Availability::Active
     };
     let is_free = pass.node_of(task).is_some_and(is_startable) && pass.block_of(task).is_none();
-    is_free || pass.facts.workload.goal.is_per_node()
+    (is_free || pass.facts.workload.goal.is_per_node()) && !has_bad_neighbors(pass, task)
+}
+
+/// Returns whether something runs on the node of an instance that must not be beside it: it could stay, and cannot start again.
+fn has_bad_neighbors(pass: &UnitPass<'_>, task: &Task) -> bool {
+    let is_hard = pass.facts.table.priorities().is_hard(Constraint::Affinity);
+    is_hard && pass.node_of(task).is_some_and(|row| row.affinity.hard.is_some())
+}
+
+/// Returns where an instance of a node that has failed is created again: elsewhere if that is allowed, otherwise there again.
+///
+/// # Source
+/// Orchestration C6.
+fn node_of_recreation(pass: &mut UnitPass<'_>, task: &Task, node: &NodeId) -> Result<Option<NodeId>, String> {
+    let is_bound = pass.facts.workload.goal.is_per_node();
+    let mut avoided = pass.facts.recovery.failing.clone();
+    avoided.insert(node.clone());
+    let elsewhere = if is_bound { None } else { pass.candidate_apart_from(&avoided) };
+    match elsewhere {
+        Some(found) => Ok(Some(found)),
+        None if pass.is_node_lost(task) && is_bound => Err("the node is down".to_owned()),
+        None if may_stay(pass, task) => Ok(Some(node.clone())),
+        None => Ok(None),
+    }
+}
+
+/// Notes that an action begins on a node, so that no other instance there is recovered meanwhile.
+fn note_action(pass: &mut UnitPass<'_>, task: &Task) {
+    if let Some(node) = &task.node {
+        pass.recovering.insert(node.clone(), task.slot.clone());
+    }
 }
 
 /// Ends the task and creates another one, which goes on with the recovery; waits while a gate blocks that.
@@ -300,31 +396,38 @@ fn replace(
     kind: ActionKind,
 ) -> Result<(), String> {
     let Some(node) = task.node.clone() else { return Err("the task has no node".to_owned()) };
+    if pass.facts.workload.goal.is_per_node() && has_bad_neighbors(pass, task) {
+        return Err("another workload on the node must not be beside it".to_owned());
+    }
     let target: Option<NodeId> = match kind {
         ActionKind::Migrate => {
             let found = pass.candidate(task, Cause::Health).filter(|found| *found != node);
             Some(found.ok_or_else(|| "no other node can take it".to_owned())?)
         }
+        ActionKind::Recreate if recovery.of_group.is_some() => node_of_recreation(pass, task, &node)?,
         ActionKind::Recreate if may_stay(pass, task) => Some(node.clone()),
         ActionKind::Recreate => None,
         _ => return Err("the hub does not know the action".to_owned()),
     };
     let change = Change::Stop { node: node.clone() };
-    let step =
-        Step { unit_id: pass.facts.unit_id.clone(), slot: task.slot.clone(), change, cause: Cause::Health };
+    // What runs on a node that has failed is not failed itself.
+    let is_running = recovery.of_group.is_some() && task.is_running() && !pass.is_node_lost(task);
+    let cause = if is_running { Cause::NodeHealth } else { Cause::Health };
+    let step = Step { unit_id: pass.facts.unit_id.clone(), slot: task.slot.clone(), change, cause };
     let Some(permit) = pass.permit(&step) else {
         let health = TaskHealth { recovery: Some(Box::new(recovery.clone())), ..task.health.clone() };
         pass.set_health(&task.slot, &task.id, health);
         return Ok(());
     };
     pass.keep(permit);
+    note_action(pass, task);
     announce(pass, task, kind);
     pass.set_health(&task.slot, &task.id, TaskHealth { recovery: None, ..task.health.clone() });
     pass.raise(&task.slot, &task.id, DesiredState::Shutdown);
     let spec = pass.spec_of_replacement(task);
-    let id = pass.create(&task.slot, spec, Cause::Health, target.as_ref());
+    let id = pass.create(&task.slot, spec, cause, target.as_ref());
     if let Some(target) = &target {
-        pass.stay_apart(&task.slot, target, Cause::Health);
+        pass.stay_apart(&task.slot, target, cause);
     }
     recovery.is_recreated = true;
     recovery.action_since = Some(pass.now);

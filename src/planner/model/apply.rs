@@ -22,8 +22,14 @@ impl Model {
     pub fn apply(&mut self, event: &Event, now: Timestamp) {
         self.began_at.get_or_insert(now);
         match event {
-            Event::NodeChanged { node } => self.put_node(node, now),
-            Event::NodeRemoved { node } => self.remove_node(node),
+            Event::NodeChanged { node } => {
+                self.put_node(node, now);
+                self.note_deleted_node(&node.id, false);
+            }
+            Event::NodeRemoved { node } => {
+                self.remove_node(node);
+                self.note_deleted_node(node, true);
+            }
             Event::NodePolicyChanged { node, policy } => {
                 self.change_indexed_node(node, |record| record.set_policy(policy.as_deref()));
             }
@@ -81,7 +87,10 @@ impl Model {
                 self.removed_nmps.insert(nmp.clone(), now);
             }
             Event::Message { message } => self.apply_message(message, now),
-            Event::Tick => self.forget_old(now),
+            Event::Tick => {
+                self.forget_old(now);
+                self.forget_deleted_nodes();
+            }
             Event::FullReconcile => {}
             _ => self.apply_record(event, now),
         }
@@ -108,6 +117,9 @@ impl Model {
                 self.engine.put_instance(policy, node, instance.as_deref());
             }
             Event::HealthRecorded { entity, events } => self.health.put(entity, events.clone()),
+            Event::RegistrationRecorded { target, registration } => {
+                self.registry.put(target, registration.as_deref());
+            }
             Event::PartitionsConfirmed { at } => self.health.confirm(at.clone()),
             Event::BlocklistRecorded { key, entry } => self.engine.blocklist.put(key, entry.as_deref()),
             Event::PartitionsChanged { leases } => {

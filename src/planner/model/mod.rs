@@ -8,6 +8,7 @@ mod blocklist;
 mod candidates;
 mod condition;
 mod failure;
+mod health_registry;
 pub mod index;
 mod node;
 mod org_settings;
@@ -27,6 +28,9 @@ mod workloads;
 pub use apply::ENDED_MEMORY_SECS;
 use candidates::Indexes;
 pub use condition::{Absence, NodeCondition};
+use health_registry::HealthRegistry;
+pub(crate) use health_registry::HealthTasks;
+pub use health_registry::{HealthCounts, HealthRound};
 pub use node::{ListedAgreements, NodeRecord};
 pub(crate) use proposal::ProposalStatus;
 pub use query::{Liveness, Observed};
@@ -124,6 +128,7 @@ pub struct Model {
     pub(crate) touched: BTreeSet<NodeId>,
     pub(crate) engine: WorkloadRecords,
     pub(crate) health: HealthRecords,
+    pub(crate) registry: HealthRegistry,
 }
 
 impl Model {
@@ -300,6 +305,7 @@ impl Model {
         self.touched.clear();
         self.engine.note(decision, now);
         self.health.note_checks(&decision.health_checks, now);
+        self.registry.note(&decision.health_rounds);
         while self.watches.first().is_some_and(|(at, ..)| *at <= now) {
             self.watches.pop_first();
         }

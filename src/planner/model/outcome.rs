@@ -27,6 +27,9 @@ impl Model {
         if let Action::ApplyPlan { unit_id, .. } = &command.action {
             self.engine.resume(unit_id);
         }
+        if let Action::RecordRegistration { found_unhealthy, .. } = &command.action {
+            self.registry.note_unhealthy(*found_unhealthy, matches!(outcome, Outcome::Done));
+        }
         match outcome {
             Outcome::Done => self.apply_done(&command.action, now),
             Outcome::PlanApplied { claims } => {
@@ -58,6 +61,10 @@ impl Model {
             }
             Action::ReportHealth { entity, .. } => self.health.check_at(entity, at),
             Action::DropHealth { checked, .. } => self.health.check_at(checked, at),
+            Action::RecordRegistration { registration, .. } => {
+                self.health.check_at(&registration.target, at);
+            }
+            Action::RemoveRegistration { target } => self.health.check_at(target, at),
             _ => {}
         }
         let unit_id = match action {
@@ -130,7 +137,14 @@ impl Model {
                 }
             }
             Action::RecordRollout { rollout } => self.put_rollout(rollout),
-            Action::ApplyPlan { unit_id, plan } => self.apply_plan(unit_id, plan),
+            Action::ApplyPlan { unit_id, plan } => {
+                self.apply_plan(unit_id, plan);
+                self.registry.note_actions(&plan.events);
+            }
+            Action::RecordRegistration { registration, .. } => {
+                self.registry.put(&registration.target, Some(registration));
+            }
+            Action::RemoveRegistration { target } => self.registry.put(target, None),
             Action::RecordWorkload { workload, adopted, .. } => {
                 self.put_workload(workload);
                 adopted.iter().for_each(|task| self.put_task(task));

@@ -38,6 +38,8 @@ pub struct RecordKeys {
     pub health: BTreeSet<Entity>,
     /// Rows of the node blocklist.
     pub blocklist: BTreeSet<BlocklistKey>,
+    /// Targets in the health registry.
+    pub registrations: BTreeSet<Entity>,
 }
 
 impl Model {
@@ -53,6 +55,7 @@ impl Model {
             instances: self.engine.instance_keys().collect(),
             health: self.health.entities().cloned().collect(),
             blocklist: self.engine.blocklist.keys().cloned().collect(),
+            registrations: self.registrations().map(|row| row.target.clone()).collect(),
         }
     }
 
@@ -101,6 +104,10 @@ impl Model {
                 self.instance(policy, node) == instance.as_deref()
             }
             Event::HealthRecorded { entity, events } => self.has_health_events(entity, events),
+            Event::RegistrationRecorded { target, registration: Some(read) } => {
+                self.registration(target).is_some_and(|known| known.revision >= read.revision)
+            }
+            Event::RegistrationRecorded { target, registration: None } => self.registration(target).is_none(),
             Event::BlocklistRecorded { key, entry } => engine.blocklist.get(key) == entry.as_deref(),
             _ => false,
         }

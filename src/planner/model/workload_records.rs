@@ -18,7 +18,7 @@ use crate::{
     workload::{Instance, NodeScope, Slot, SlotTasks, Slots, Task, UnitId, Workload, WorkloadRecord},
 };
 
-use super::{Consumers, blocklist::Blocklist, relations::Relations};
+use super::{Consumers, HealthTasks, blocklist::Blocklist, relations::Relations};
 
 /// A workload.
 #[derive(Debug, Clone, PartialEq)]
@@ -153,6 +153,8 @@ pub(crate) struct WorkloadRecords {
     pub limited: BTreeSet<PolicyId>,
     /// Nodes on which tasks of such workloads changed.
     pub loaded_nodes: BTreeSet<NodeId>,
+    /// Tasks that say how far operations and recoveries are.
+    pub health_tasks: HealthTasks,
     /// How often there was a decision.
     pub decisions: BTreeMap<PolicyId, DecisionCounts>,
     /// How often a workload unit was looked at first under a lease.
@@ -261,12 +263,12 @@ impl WorkloadRecords {
 
     /// Counts the instance of a task on its node, or no longer.
     fn count(&mut self, id: &TaskId, is_added: bool) {
-        let live = self.task(id).filter(|task| task.is_live());
-        let Some((node, is_displaced)) =
-            live.and_then(|task| Some((task.node.clone()?, task.origin.is_some())))
-        else {
-            return;
-        };
+        let Some((unit_id, slot)) = self.slots_of.get(id) else { return };
+        let Some(unit) = self.workload_units.get(unit_id) else { return };
+        let Some(task) = unit.tasks(slot).iter().find(|task| task.id == *id) else { return };
+        self.health_tasks.note(task, is_added);
+        let Some(node) = task.node.clone().filter(|_| task.is_live()) else { return };
+        let is_displaced = task.origin.is_some();
         let unit_id = self.slots_of.get(id).map(|(unit_id, _)| unit_id);
         if let Some(unit) = unit_id.and_then(|unit_id| self.workload_units.get_mut(unit_id)) {
             unit.table.count_instance(&node, is_added);

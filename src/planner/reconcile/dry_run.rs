@@ -190,6 +190,7 @@ impl Imagined {
             | Cause::Drain
             | Cause::Cure
             | Cause::Health
+            | Cause::NodeHealth
             | Cause::Return
             | Cause::Rebalance => ExpectedKind::Move,
             Cause::User { .. } | Cause::Scale | Cause::Withdrawn => ExpectedKind::Create,

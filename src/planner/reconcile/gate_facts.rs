@@ -43,13 +43,14 @@ impl GateFacts for UnitPass<'_> {
 
     fn unfenced_instance(&self, step: &Step) -> Option<Blocked> {
         let Change::Start { node } = &step.change else { return None };
-        let policy = self.facts.workload.health.as_ref()?;
-        if !policy.recovery.is_fencing() {
-            return None;
-        }
+        let policy = self.facts.workload.health.as_ref();
+        let is_fencing = policy.is_some_and(|policy| policy.recovery.is_fencing());
+        // A task with a lease is one that a policy fences.
+        let is_fenced = |task: &Task| is_fencing || task.health.supervision.lease_secs.is_some();
         let others = self.others(&step.slot, self.facts.workload.goal.is_exclusive());
         let elsewhere = others.into_iter().filter(|task| task.node.as_ref().is_some_and(|one| one != node));
-        elsewhere.filter(|task| self.is_node_lost(task)).find_map(|task| crate::health::unfenced(self, task))
+        let lost = elsewhere.filter(|task| is_fenced(task) && self.is_node_lost(task));
+        lost.into_iter().find_map(|task| crate::health::unfenced(self, task))
     }
 
     fn group_of(&self, node: &NodeId) -> Option<&GroupState> {

@@ -22,7 +22,7 @@ use jiff::Timestamp;
 use crate::{
     blocklist::BlocklistNews,
     change::{DependencyFacts, GroupState},
-    health::Entity,
+    health::{Entity, RecoveryFacts},
     place::NodeTable,
     supervise::UpdateStatus,
     workload::{Part, ReportedHealth, Slot, Slots, UnitId, Workload},
@@ -118,6 +118,8 @@ pub struct UnitFacts<'a> {
     pub errors: &'a [ReportedError],
     /// What nodes reported about the health of its tasks.
     pub health: &'a BTreeMap<TaskId, ReportedHealth>,
+    /// What surrounds its tasks as to their recovery.
+    pub recovery: &'a RecoveryFacts,
     /// Until when what is known may be out of date after a start of the agbot.
     pub grace_until: Option<Timestamp>,
     /// Until when automatic starts wait for nodes that were not heard since.

@@ -42,6 +42,8 @@ pub(crate) struct UnitPass<'a> {
     pub(super) eliminations: BTreeMap<Buffer, Elimination>,
     /// What a user's action wants of the workload unit, while that is not reached.
     pub action_goal: Option<&'a ActionGoal>,
+    /// Instances on which this decision begins an action of a recovery, by node.
+    pub recovering: BTreeMap<NodeId, Slot>,
     /// Tasks that claim a node which another one contests.
     pub contested: BTreeSet<TaskId>,
     /// Slots that differ from the facts.
@@ -71,6 +73,7 @@ impl<'a> UnitPass<'a> {
             pending: Vec::new(),
             eliminations: BTreeMap::new(),
             action_goal: None,
+            recovering: BTreeMap::new(),
             contested: BTreeSet::new(),
             changed: BTreeMap::new(),
             starting: BTreeSet::new(),

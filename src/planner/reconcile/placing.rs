@@ -87,6 +87,11 @@ impl<'a> UnitPass<'a> {
     /// Places tasks on top of what this decision has changed so far.
     pub fn place(&mut self, wants: &[Want], buffer: Buffer) -> Placed {
         let elimination = self.elimination(buffer);
+        self.place_among(elimination, wants)
+    }
+
+    /// See [`UnitPass::place`]; among the nodes that an elimination leaves.
+    fn place_among(&self, elimination: Elimination, wants: &[Want]) -> Placed {
         // Room that is left on a node that this decision finds failed is of no use.
         let is_failed = |node: u32| self.failed_nodes.contains(node) || self.blocked_nodes.contains(node);
         let is_used = |node: u32, by: i64| by > 0 || (by < 0 && !is_failed(node));
@@ -102,6 +107,17 @@ impl<'a> UnitPass<'a> {
         let buffer = self.buffer_for(cause, task.node.as_ref());
         let location = self.location(&task.slot, task.origin.as_ref());
         let placed = self.place(&[Want { avoided, location, ..Want::default() }], buffer);
+        let node = placed.nodes.into_iter().flatten().next()?;
+        Some(self.facts.table.node(node).id.clone())
+    }
+
+    /// Returns the best node for one more task, other than those.
+    pub fn candidate_apart_from(&mut self, avoided: &BTreeSet<NodeId>) -> Option<NodeId> {
+        let numbers = avoided.iter().filter_map(|node| self.facts.table.number(node));
+        let numbers: roaring::RoaringBitmap = numbers.collect();
+        let mut elimination = self.elimination(Buffer::Kept);
+        elimination.remaining -= numbers;
+        let placed = self.place_among(elimination, &[Want::default()]);
         let node = placed.nodes.into_iter().flatten().next()?;
         Some(self.facts.table.node(node).id.clone())
     }

@@ -95,9 +95,6 @@ pub struct WorkloadRecord {
     /// What must be down before an instance is stopped, also after the policy was deleted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<Dependency>,
-    /// Whether the policy has a health policy.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub has_health_policy: bool,
     /// When the exchange stored the policy that was taken over last.
     pub written_at: Option<Timestamp>,
     /// Number of writes of the row.
@@ -105,10 +102,6 @@ pub struct WorkloadRecord {
     /// What the versions run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub specs: Vec<(u64, TaskSpec)>,
-}
-
-fn has_health_policy(policy: &DeploymentPolicyFacts) -> bool {
-    policy.orchestration.document.as_ref().is_some_and(|document| document.health_policy.is_some())
 }
 
 impl WorkloadRecord {
@@ -124,7 +117,6 @@ impl WorkloadRecord {
             is_stopped: false,
             action: None,
             children: children(policy),
-            has_health_policy: has_health_policy(policy),
             written_at: policy.last_updated,
             revision: 1,
             specs: vec![(versions.current.number, spec)],
@@ -139,14 +131,7 @@ impl WorkloadRecord {
             return None;
         }
         let (written_at, revision) = (policy.last_updated, self.revision + 1);
-        let mut next = Self {
-            versions,
-            children: children(policy),
-            has_health_policy: has_health_policy(policy),
-            written_at,
-            revision,
-            ..self.clone()
-        };
+        let mut next = Self { versions, children: children(policy), written_at, revision, ..self.clone() };
         let event = if versions == self.versions {
             // What failed may succeed with other settings.
             self.update.is_paused().then_some(UpdateEvent::Resume)

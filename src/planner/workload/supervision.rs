@@ -8,6 +8,8 @@ use evenkeel_domain::orchestration::health_policy::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::GroupOrder;
+
 /// What the agent of a node does to supervise a task.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Supervision {
@@ -59,12 +61,21 @@ impl Supervision {
             retry_interval_secs: seconds(options.poll_url_retry_interval),
             interval_secs: seconds(policy.detection.interval.min(interval_max_secs)),
         });
-        let lease_secs = seconds(node_down_after_secs.saturating_sub(10).max(60));
         Self {
             probe: probe.filter(|_| policy.enabled),
             lifecycle: policy.enabled && policy.has_mode(DetectionType::LifecycleEvents),
-            lease_secs: policy.recovery.is_fencing().then_some(lease_secs),
+            lease_secs: policy.recovery.is_fencing().then(|| Self::lease_secs(node_down_after_secs)),
         }
+    }
+}
+
+impl Supervision {
+    /// Returns how long an agent without contact lets containers run that are fenced.
+    ///
+    /// # Source
+    /// Orchestration C8.3.
+    pub fn lease_secs(node_down_after_secs: u64) -> u32 {
+        u32::try_from(node_down_after_secs.saturating_sub(10).max(60)).unwrap_or(u32::MAX)
     }
 }
 
@@ -144,6 +155,9 @@ pub struct TaskHealth {
     /// The last recovery that a user ordered and that is over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_order: Option<EndedOrder>,
+    /// The last recovery that the health policy of an HA group ordered and that is over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_group_order: Option<EndedOrder>,
     /// Whether it was reported that an instance cannot be fenced for which the task waits.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_unfenced_reported: bool,
@@ -172,10 +186,10 @@ impl TaskHealth {
     }
 }
 
-/// A recovery that a user ordered and that is over.
+/// A recovery that was ordered and that is over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndedOrder {
-    /// The user's action.
+    /// The user's action, or the recovery of the node.
     pub id: String,
     /// Why it failed; none when the instance was recovered.
     pub failure: Option<String>,
@@ -205,6 +219,9 @@ pub struct Recovery {
     /// The action of the user who ordered it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<String>,
+    /// The recovery of the node that it is a part of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of_group: Option<GroupOrder>,
 }
 
 impl Recovery {
@@ -221,6 +238,7 @@ impl Recovery {
             is_recreated: false,
             failed_until: None,
             order: None,
+            of_group: None,
         }
     }
 }

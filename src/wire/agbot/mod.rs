@@ -12,6 +12,7 @@ pub mod health;
 pub mod orchestration;
 pub mod plan;
 pub mod reason;
+pub mod registration;
 pub mod rollout;
 pub mod status;
 pub mod upgrade;

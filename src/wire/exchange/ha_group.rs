@@ -20,7 +20,7 @@ pub struct PutHaGroup {
     /// Ids of all nodes that shall be in it; none leaves the members as they are.
     #[serde(deserialize_with = "lenient::optional_texts", skip_serializing_if = "Option::is_none")]
     pub members: Option<Vec<String>>,
-    /// How many members may be disrupted at once; none leaves it as it is, `{}` holds the defaults.
+    /// How many members may be disrupted at once, and how failed members are recovered; none leaves it as it is, `{}` holds the defaults.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub orchestration: Option<HaGroupOrchestration>,
@@ -40,7 +40,7 @@ pub struct HaGroupDocument {
     /// Ids of all nodes that shall be in it.
     #[serde(deserialize_with = "members")]
     pub members: Vec<String>,
-    /// How many members may be disrupted at once; none leaves it as it is, `{}` holds the defaults.
+    /// How many members may be disrupted at once, and how failed members are recovered; none leaves it as it is, `{}` holds the defaults.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     pub orchestration: Option<HaGroupOrchestration>,
@@ -71,7 +71,7 @@ response! {
         members: Vec<String>,
         /// An administrator made it.
         admin: bool,
-        /// How many members may be disrupted at once; left out when it was never set.
+        /// How many members may be disrupted at once, and how failed members are recovered; left out when it was never set.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<Object>)]
         orchestration: Option<HaGroupOrchestration>,

@@ -11,6 +11,7 @@ mod drain;
 mod events;
 pub(crate) mod failover;
 mod frozen;
+mod group_health;
 mod health;
 mod in_process;
 mod inert_policy;

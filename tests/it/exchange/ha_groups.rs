@@ -137,6 +137,41 @@ async fn group_says_how_many_members_may_be_disrupted_at_once() {
     api.expect(400, ADMIN, "PUT", "/org/o/hagroups", document).await;
 }
 
+/// C1-S3, C2: a health policy is shown with its defaults, and refused where nobody carries it out.
+#[tokio::test]
+async fn health_policy_of_a_group_is_shown_with_its_defaults_and_checked() {
+    let (_database, api) = fleet().await;
+    let path = "/orgs/o/hagroups/g1";
+    create(&api, USER, "g1", json!(["n1", "n2"])).await;
+    let put = |policy: Value| json!({"orchestration": {"healthPolicy": policy}});
+    let polling = json!({"detection": {"type": "NODE_STATUS_POLLING"}});
+    api.expect(201, USER, "PUT", path, put(polling.clone())).await;
+    let shown = async || {
+        let list = api.expect(200, ROOT, "GET", path, Value::Null).await;
+        list["nodeGroups"][0]["orchestration"]["healthPolicy"].clone()
+    };
+    let stored = shown().await;
+    assert_eq!(stored["detection"]["detection_modes"], json!([{"type": "NODE_STATUS_POLLING"}]));
+    assert_eq!((&stored["enabled"], &stored["detection"]["interval"]), (&json!(true), &json!(60)));
+    for (policy, rule) in [
+        (
+            json!({"detection": {"type": "NODE_STATUS_POLLING", "interval": 59}}),
+            "interval must be at least 60",
+        ),
+        (json!({"detection": {"type": "LIFECYCLE_EVENTS"}}), "LIFECYCLE_EVENTS is not supported"),
+        (
+            json!({"detection": polling["detection"], "recovery": {"actions": [{"name": "REBUILD"}]}}),
+            "must not be REBUILD: it needs a deployment policy",
+        ),
+    ] {
+        let refused = api.expect(400, USER, "PUT", path, put(policy)).await;
+        assert!(refused["msg"].as_str().is_some_and(|text| text.contains(rule)), "{refused}");
+    }
+    assert_eq!(shown().await, stored);
+    api.expect(201, USER, "PUT", path, json!({"orchestration": {}})).await;
+    assert_eq!(shown().await, Value::Null);
+}
+
 /// HA-4, E2-S2.
 #[tokio::test]
 async fn taken_node_is_refused_by_name_and_nothing_else_changes() {

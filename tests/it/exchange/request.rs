@@ -192,7 +192,7 @@ fn json_body(operation: &str, aim: Aim) -> Value {
         "update_ha_group" => json!({"members": ["n1"]}),
         "create_ha_group_document" => json!({"name": "fresh", "members": ["n2"]}),
         "replace_ha_group_document" => json!({"name": "grp", "members": ["n1"]}),
-        "act_on_policy" => json!({}),
+        "act_on_policy" | "recover_ha_group" => json!({}),
         "report_org_health"
         | "report_node_health"
         | "report_group_health"

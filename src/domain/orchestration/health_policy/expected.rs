@@ -57,6 +57,8 @@ impl PartialEq for Expected {
     }
 }
 
+impl Eq for Expected {}
+
 impl Serialize for Expected {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.text)

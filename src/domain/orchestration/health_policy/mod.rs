@@ -26,7 +26,7 @@ use super::MembersError;
 ///
 /// # Source
 /// Orchestration C2.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HealthPolicy {
     /// `1.2`.
     pub version: &'static str,
@@ -42,7 +42,7 @@ pub struct HealthPolicy {
 ///
 /// # Units
 /// Seconds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Detection {
     /// Time between two checks of a member.
     pub interval: u64,
@@ -66,7 +66,7 @@ pub enum RecoveryConditional {
 }
 
 /// A mode of detection with its options.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DetectionMode {
     /// The type.
     #[serde(rename = "type")]
@@ -122,7 +122,7 @@ impl DetectionType {
 ///
 /// # Source
 /// Orchestration C4.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PollOptions {
     /// The URL, with `{nodename}` and `{nodeip}`.
     pub poll_url: PollUrl,
@@ -155,7 +155,7 @@ pub enum Executor {
 ///
 /// # Units
 /// Seconds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Recovery {
     /// Actions, tried in order.
     pub actions: Vec<RecoveryAction>,
@@ -195,7 +195,7 @@ pub enum FencedResource {
 }
 
 /// An action that may recover a member.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecoveryAction {
     /// Its name.
     pub name: String,

@@ -7,6 +7,8 @@ mod orchestration;
 mod patch;
 mod write;
 
+pub(super) use orchestration::require_interval;
+
 use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::change::Change;
 use evenkeel_wire::exchange::deployment_policy::DeploymentPoliciesResponse;

@@ -33,20 +33,21 @@ pub(super) fn stored_orchestration(org: &str, id: &str, document: &Value) -> Res
     Ok(stored)
 }
 
-/// Refuses a health policy that polls more often than the organization allows.
+/// Refuses the health policy in a document `orchestration` when it polls more often than the organization allows.
 ///
 /// # Errors
 /// 400 with the member and the least interval.
 ///
 /// # Source
 /// Orchestration C2.
-pub(super) async fn require_interval(
+pub(in crate::routes) async fn require_interval(
     conn: &mut PgConnection,
     org: &str,
     next: Option<&Value>,
+    target: Target,
 ) -> Result<(), ApiError> {
     let Some(document) = next.and_then(|next| next.get("healthPolicy")) else { return Ok(()) };
-    let policy = HealthPolicy::read("orchestration.healthPolicy", document.clone(), Target::Workload);
+    let policy = HealthPolicy::read("orchestration.healthPolicy", document.clone(), target);
     let stored = organization::find_settings(conn, org).await?.flatten();
     let least_secs = stored_settings(org, stored)?.health_interval_min_secs();
     let checked = policy.and_then(|policy| policy.check_interval(least_secs));

@@ -16,6 +16,7 @@ use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::{Op, ResourcePath};
 use crate::routes::reference::{ConstraintWarnings, Warned, require_user_input};
+use evenkeel_domain::orchestration::health_policy::Target;
 
 /// The attribute that a request changes.
 enum Attribute {
@@ -42,7 +43,7 @@ pub(super) async fn patch_deployment_policy(
         require_references(&mut tx, &attribute).await?;
         if let Attribute::Orchestration(next) = &attribute {
             require_same_form(&mut tx, (org, id), row.orchestration.as_ref(), next.as_ref()).await?;
-            require_interval(&mut tx, org, next.as_ref()).await?;
+            require_interval(&mut tx, org, next.as_ref(), Target::Workload).await?;
             require_no_cycle(&mut tx, (org, id), next.as_ref()).await?;
         }
         apply(&mut row, &attribute);

@@ -26,6 +26,7 @@ use crate::routes::reference::{
     ConstraintWarnings, Warned, require_services, require_user_input, require_version, service_id_base,
 };
 use crate::routes::shape::require_below_limit;
+use evenkeel_domain::orchestration::health_policy::Target;
 
 pub(super) async fn create_deployment_policy(
     op: Op<ResourcePath>,
@@ -42,7 +43,7 @@ pub(super) async fn create_deployment_policy(
         lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
         let owned = deployment_policy::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
         require_below_limit("deployment policies", owned, exchange.settings().limits.deployment_policies)?;
-        require_interval(&mut tx, org, row.orchestration.as_ref()).await?;
+        require_interval(&mut tx, org, row.orchestration.as_ref(), Target::Workload).await?;
         require_no_cycle(&mut tx, (org, id), row.orchestration.as_ref()).await?;
         deployment_policy::insert(&mut tx, &row).await?;
         tx.finish([change(org, id, "created")])
@@ -72,7 +73,7 @@ pub(super) async fn replace_deployment_policy(
         let stored = deployment_policy::lock(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
         let (before, after) = (stored.orchestration.as_ref(), row.orchestration.as_ref());
         require_same_form(&mut tx, (org, id), before, after).await?;
-        require_interval(&mut tx, org, after).await?;
+        require_interval(&mut tx, org, after, Target::Workload).await?;
         require_no_cycle(&mut tx, (org, id), after).await?;
         deployment_policy::update(&mut tx, &row).await?;
         tx.finish([change(org, id, "created/modified")])

@@ -11,6 +11,7 @@ use evenkeel_access::{
     may_move_node, right,
 };
 use evenkeel_domain::orchestration::HaGroupOrchestration;
+use evenkeel_domain::orchestration::health_policy::Target;
 use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::change::Change;
 use evenkeel_exchange_store::ha_group::{self, Candidate, HaGroup};
@@ -21,6 +22,7 @@ use super::form::{WantedGroup, not_all_nodes};
 use crate::ApiError;
 use crate::operation::Op;
 use crate::operation::transaction::WriteTx;
+use crate::routes::deployment_policy::require_interval;
 
 /// Names of nodes and groups in one refusal, at most.
 const NAMED_CONFLICTS: usize = 10;
@@ -37,11 +39,12 @@ pub(super) async fn create<P>(
     let members = wanted.members.clone().unwrap_or_default();
     op.write(permission, "ha_group.create", async |mut tx| {
         tx.set_subject(Subject::HaGroup.of(org, name)).await?;
+        check_health_policy(&mut tx, wanted).await?;
         let group = HaGroup {
             org: org.clone(),
             name: name.clone(),
             description: wanted.description.clone(),
-            orchestration: wanted.orchestration.map(|orchestration| json!(orchestration)),
+            orchestration: wanted.orchestration.as_ref().map(|orchestration| json!(orchestration)),
             is_admin: makes_admin_groups(caller, org),
             owner: Some(caller.account()),
             updated_at: exchange.now(),
@@ -73,6 +76,7 @@ pub(super) async fn update<P>(
     let (org, name) = (&wanted.org, &wanted.name);
     op.write(permission, "ha_group.update", async |mut tx| {
         tx.set_subject(Subject::HaGroup.of(org, name)).await?;
+        check_health_policy(&mut tx, wanted).await?;
         let group = lock(&mut tx, org, name).await?;
         let old = ha_group::list_members(&mut tx, org, name).await?;
         let new = wanted.members.as_ref().unwrap_or(&old);
@@ -90,7 +94,7 @@ pub(super) async fn update<P>(
         insert_members(&mut tx, org, name, &gained).await?;
         let next = HaGroup {
             description: wanted.description.clone().or_else(|| group.description.clone()),
-            orchestration: wanted.orchestration.map(|given| json!(given)).or(group.orchestration),
+            orchestration: wanted.orchestration.as_ref().map(|given| json!(given)).or(group.orchestration),
             updated_at: exchange.now(),
             ..group
         };
@@ -180,6 +184,16 @@ async fn lock(tx: &mut WriteTx<right::HaGroupWrite>, org: &str, name: &str) -> R
     ha_group::lock_group(tx, org, name)
         .await?
         .ok_or_else(|| ApiError::not_found(format!("high availability node group '{org}/{name}' not found")))
+}
+
+/// Refuses a health policy that nobody carries out, or that checks more often than the organization allows.
+async fn check_health_policy(
+    tx: &mut WriteTx<right::HaGroupWrite>,
+    wanted: &WantedGroup,
+) -> Result<(), ApiError> {
+    let Some(orchestration) = &wanted.orchestration else { return Ok(()) };
+    orchestration.check_supported().map_err(|error| ApiError::invalid_input(error.to_string()))?;
+    require_interval(tx, &wanted.org, Some(&json!(orchestration)), Target::Group).await
 }
 
 /// At least one member must always be left undisrupted.

@@ -1,12 +1,13 @@
 //! Health policies: C4 to C8.
 
 use evenkeel_domain::orchestration::{HealthPolicy, health_policy::Target};
-use evenkeel_ids::TaskId;
+use evenkeel_ids::{GroupId, TaskId};
 use serde_json::{Value, json};
 
 use super::simulated::*;
 use crate::{
     goal::{Goal, StartMode},
+    health::{CoveredNode, MemberRecovery},
     report::Blocked,
     workload::{
         ActionGoal, EndedCommand, LifecycleEvent, NodeOrder, PreparedAction, Slot, TaskHealth, UserAction,
@@ -94,6 +95,70 @@ fn c4_s2_failed_check_recreates_the_instance_after_the_grace_of_a_change() {
     let recovered = world.events.iter().find(|event| event.kind == "health.recovered").expect("it recovered");
     assert_eq!(recovered.data.as_ref().map(|data| data["recreated"].clone()), Some(json!(true)));
     assert!(world.has_event("health.check-failed"));
+}
+
+/// The HA group of two members recovers a node.
+fn recovers(world: &mut World, name: &str) {
+    let document = json!({"detection": {"type": "NODE_STATUS_POLLING"}});
+    let policy = HealthPolicy::read("healthPolicy", document, Target::Group).expect("the document is valid");
+    let group = GroupId::new("o", "g");
+    let actions = policy.recovery.actions.iter().map(PreparedAction::from).collect();
+    let recovery = MemberRecovery::new(&node(name), "failed".into(), actions, world.now());
+    let covered = CoveredNode {
+        group: group.clone(),
+        failure: Some("failed".into()),
+        is_checked: true,
+        recovery: Some(recovery),
+    };
+    world.recovery.nodes.insert(node(name), covered);
+    world.recovery.policies.insert(group, std::sync::Arc::new(policy));
+    world.edit(|_| {});
+}
+
+/// E8: what runs on a member that has failed counts for the minimum available.
+#[test]
+fn last_running_instance_of_a_group_is_not_stopped_by_the_recovery_of_its_node() {
+    let mut world = World::new(Goal::global(), 2);
+    world.group(&["n1", "n2"]);
+    world.run(5);
+    world.take_down("n1");
+    recovers(&mut world, "n2");
+    world.run(60);
+    assert_eq!(world.running_nodes(), ["n2"]);
+    let (step, blocked) = world.last.blocked.first().expect("the recovery waits").clone();
+    assert_eq!(step.slot, Slot::Node(node("n2")));
+    assert!(matches!(blocked, Blocked::HaMinimum { .. }), "{blocked}");
+    let task = world.running()[0].id.clone();
+    world.bring_back("n1");
+    world.run_until(30, |world| world.running().iter().all(|one| one.id != task));
+    world.run_until(30, |world| world.running_nodes() == ["n1", "n2"]);
+}
+
+/// P-S9: the blocklist goes before the recovery: with another node the instance moves there, without one it waits.
+#[test]
+fn p_s9_recovery_starts_nothing_on_a_node_that_is_blocked() {
+    for (count, expected) in [(2, vec!["n2"]), (1, vec![])] {
+        let mut world = World::new(Goal::replicated(1), count);
+        world.edit(|workload| workload.health = Some(url(json!({}))));
+        world.run(UPDATE_TIMEOUT + 5);
+        let task = world.running()[0].id.clone();
+        assert_eq!(world.running_nodes(), ["n1"]);
+        let (service, until) =
+            (evenkeel_ids::ServiceKey::new("o", "s"), world.now() + jiff::SignedDuration::from_hours(1));
+        world.change_node("n1", |node| {
+            node.blocklisted = Some(Box::new(Blocked::Blocklisted {
+                service,
+                version: "1.0.0".into(),
+                until,
+                failure: "broken".into(),
+            }));
+        });
+        unhealthy(&mut world, &task);
+        world.run(10);
+        assert_eq!(world.running_nodes(), expected, "{:#?}", world.summary());
+        let is_unplaced = |blocked: &Blocked| matches!(blocked, Blocked::Unplaced { .. });
+        assert_eq!(world.last.blocked.iter().any(|(_, blocked)| is_unplaced(blocked)), expected.is_empty());
+    }
 }
 
 /// C6-S1: a reboot that helps keeps the task.

@@ -57,6 +57,7 @@ pub(crate) struct World {
     /// Behavior of each version's digest; those not listed are good.
     pub behaviors: BTreeMap<u64, Behavior>,
     /// Behavior on one node, whatever the version.
+    pub recovery: crate::health::RecoveryFacts,
     pub node_behaviors: BTreeMap<NodeId, Behavior>,
     pub start_secs: u64,
     pub stop_secs: u64,
@@ -97,6 +98,7 @@ impl World {
             settings: UnitSettings::default(),
             health: BTreeMap::new(),
             neighbors: BTreeMap::new(),
+            recovery: crate::health::RecoveryFacts::NONE,
             unsettled_partners: Vec::new(),
             seconds: 0,
             behaviors: BTreeMap::new(),
@@ -327,6 +329,7 @@ impl World {
             dependencies: &Independent,
             errors: &[],
             health: &self.health,
+            recovery: &self.recovery,
             grace_until: None,
             unheard_until: None,
             incompatible: &self.workload.suspending_versions(&table),

@@ -1,0 +1,255 @@
+//! Health policies of HA groups: C1, C3, C6, C7, C10.
+
+use evenkeel_domain::orchestration::health_policy::{ActionKind, RecoveryAction};
+use evenkeel_ids::{GroupId, NodeId};
+use serde_json::{Value, json};
+
+use super::fleet::{Fleet, node, policy};
+use crate::{
+    event::Event,
+    health::{Entity, GroupAction, HealthState, members_to_recover},
+    reconcile::UnitEvent,
+    workload::{PreparedAction, TaskHealth},
+};
+
+const INTERVAL: u64 = 60;
+
+fn group() -> Entity {
+    Entity::Group(GroupId::new("o", "g"))
+}
+
+fn health(actions: Value) -> Value {
+    json!({
+        "detection": {"type": "NODE_STATUS_POLLING", "interval": INTERVAL, "node_update_timeout": 60},
+        "recovery": {"actions": actions},
+    })
+}
+
+fn recreate() -> Value {
+    health(json!([{"name": "RECREATE"}]))
+}
+
+/// A group of `n1` and `n2` beside `n3`, and an instance on each of the two nodes that come first.
+fn fleet(document: Value) -> Fleet {
+    let mut fleet = Fleet::new(&["n1", "n2", "n3"]);
+    fleet.put_group("g", &["n1", "n2"], Some(document));
+    fleet.put_policy(
+        "w",
+        json!({"mode": "replicated", "replicas": 2, "placement": {"nodesOrder": ["n1", "n2", "n3"]}}),
+    );
+    fleet.run(20);
+    assert_eq!(fleet.running("w"), "n1 n2");
+    fleet
+}
+
+fn about<'f>(fleet: &'f Fleet, kind: &str, node: &NodeId) -> Vec<&'f UnitEvent> {
+    fleet.events.iter().filter(|event| event.kind == kind && event.node.as_ref() == Some(node)).collect()
+}
+
+/// Events of the group about a node, not of its instances.
+fn of_group(fleet: &Fleet, kind: &str, name: &str) -> usize {
+    about(fleet, kind, &node(name)).into_iter().filter(|event| event.slot.is_none()).count()
+}
+
+fn task_on(fleet: &Fleet, name: &str) -> evenkeel_ids::TaskId {
+    let found = fleet.tasks().into_iter().find(|task| task.is_live() && task.node == Some(node(name)));
+    found.expect("there is a task").id.clone()
+}
+
+/// C3-S1.
+#[test]
+fn c3_s1_member_that_is_down_is_recovered_in_the_next_round_and_the_others_are_untouched() {
+    let mut fleet = fleet(recreate());
+    let untouched = task_on(&fleet, "n1");
+    fleet.silent.insert(node("n2"));
+    fleet.run(170);
+    assert_eq!(of_group(&fleet, "health.check-failed", "n2"), 0, "it is not down yet");
+    fleet.run_until(15 + INTERVAL, |fleet| of_group(fleet, "health.recover", "n2") == 1);
+    fleet.run_until(20, |fleet| fleet.running("w") == "n1 n3");
+    assert_eq!(task_on(&fleet, "n1"), untouched);
+    fleet.run_until(20, |fleet| of_group(fleet, "health.recovered", "n2") == 1);
+    fleet.run(1200);
+    assert_eq!(of_group(&fleet, "health.recover", "n2"), 1, "nothing is left to recover on it");
+    assert_eq!(of_group(&fleet, "health.recover", "n1"), 0);
+    fleet.silent.clear();
+    fleet.run(2 * INTERVAL + 60);
+    let row = fleet.model.registration(&group()).expect("it is registered");
+    assert!(row.recoveries.is_empty(), "{row:?}");
+}
+
+/// C6: a node that reports an error loses its instances, and they are not placed on it again.
+#[test]
+fn instance_of_a_member_in_error_is_created_again_elsewhere() {
+    let mut fleet = fleet(recreate());
+    fleet.report_health(&Entity::Node(node("n2")), "watchdog", "Error");
+    fleet.run_until(INTERVAL + 10, |fleet| fleet.running("w") == "n1 n3");
+    assert_eq!(of_group(&fleet, "health.recover", "n2"), 1);
+    let recovered = about(&fleet, "health.recovered", &node("n3"));
+    let data = recovered.first().and_then(|event| event.data.as_ref());
+    assert_eq!(data.map(|data| data["recreated"].clone()), Some(json!(true)));
+    fleet.run_until(10, |fleet| of_group(fleet, "health.recovered", "n2") == 1);
+}
+
+/// C6: with nowhere else to go the instance is created again where it was; when that does not help, the member is in error.
+#[test]
+fn instance_that_can_run_nowhere_else_is_created_again_there_and_the_member_stays_in_error() {
+    let mut fleet = Fleet::new(&["n1"]);
+    fleet.put_group("g", &["n1"], Some(recreate()));
+    fleet.put_policy("w", json!({"mode": "replicated", "replicas": 1}));
+    fleet.run(20);
+    let first = task_on(&fleet, "n1");
+    fleet.report_health(&Entity::Node(node("n1")), "watchdog", "Error");
+    fleet.run_until(INTERVAL + 10, |fleet| fleet.running("w") == "n1" && task_on(fleet, "n1") != first);
+    fleet.run_until(80, |fleet| of_group(fleet, "health.recovery-failed", "n1") == 1);
+    fleet.run(5);
+    let member = Entity::Node(node("n1"));
+    let report = fleet.reported(&member, "RecoveryFailed").expect("it is reported");
+    assert_eq!(report.state, HealthState::Error);
+    let second = task_on(&fleet, "n1");
+    fleet.run(50);
+    assert_eq!(task_on(&fleet, "n1"), second, "the next attempt waits");
+    fleet.run_until(2 * INTERVAL, |fleet| of_group(fleet, "health.recover", "n1") == 2);
+    fleet.report_health(&member, "watchdog", "Ok");
+    fleet.run(3 * INTERVAL);
+    assert_eq!(fleet.reported(&member, "RecoveryFailed").map(|report| report.state), Some(HealthState::Ok));
+    assert_eq!(of_group(&fleet, "health.recover", "n1"), 2);
+}
+
+/// C1-S2.
+#[test]
+fn c1_s2_recovery_of_the_group_comes_before_that_of_the_workload() {
+    let mut fleet = Fleet::new(&["n1", "n2", "n3"]);
+    fleet.put_group("g", &["n1", "n2"], Some(recreate()));
+    let probe = json!({"poll_url": "http://{nodename}/", "poll_url_healthy_response": "ok"});
+    fleet.put_policy(
+        "w",
+        json!({"mode": "replicated", "replicas": 1, "placement": {"nodesOrder": ["n1", "n2", "n3"]},
+            "healthPolicy": {"detection": {"type": "NODE_STATUS_POLL_URL", "options": probe, "node_update_timeout": 5}}}),
+    );
+    fleet.run(20);
+    assert_eq!(fleet.running("w"), "n1");
+    fleet.report_health(&Entity::Node(node("n1")), "watchdog", "Error");
+    fleet.unhealthy.insert((node("n1"), policy("w")));
+    fleet.run_until(INTERVAL + 10, |fleet| of_group(fleet, "health.recover", "n1") == 1);
+    fleet.run_until(20, |fleet| fleet.running("w") == "n2");
+    let begun = about(&fleet, "health.recover", &node("n1"));
+    assert!(begun.iter().all(|event| event.slot.is_none()), "the workload's never began: {begun:?}");
+    let at_once = |health: &TaskHealth| health.recovery.is_some();
+    assert!(fleet.tasks().iter().filter(|task| at_once(&task.health)).count() <= 1);
+}
+
+/// C1: a group waits for the recovery of an instance that is in progress on its member.
+#[test]
+fn recovery_of_a_workload_that_is_in_progress_ends_before_that_of_the_group() {
+    let mut fleet = Fleet::new(&["n1", "n2"]);
+    fleet.put_group("g", &["n1", "n2"], Some(recreate()));
+    let probe = json!({"poll_url": "http://{nodename}/", "poll_url_healthy_response": "ok"});
+    fleet.put_policy(
+        "w",
+        json!({"mode": "replicated", "replicas": 1, "placement": {"nodesOrder": ["n1", "n2"]},
+            "healthPolicy": {
+                "detection": {"type": "NODE_STATUS_POLL_URL", "options": probe, "node_update_timeout": 5},
+                "recovery": {"actions": [{"name": "REBOOT"}], "action_timeout": 200}}}),
+    );
+    fleet.run(20);
+    fleet.unhealthy.insert((node("n1"), policy("w")));
+    fleet.run(5);
+    assert_eq!(about(&fleet, "health.recover", &node("n1")).len(), 1);
+    fleet.report_health(&Entity::Node(node("n1")), "watchdog", "Error");
+    fleet.run(150);
+    assert_eq!(of_group(&fleet, "health.recover", "n1"), 0);
+    fleet.run_until(150, |fleet| of_group(fleet, "health.recover", "n1") == 1);
+    fleet.run_until(30, |fleet| fleet.running("w") == "n2");
+}
+
+/// C10-S1.
+#[test]
+fn c10_s1_removal_of_a_member_suspends_the_checks_until_its_instance_has_stopped() {
+    let mut fleet = Fleet::new(&["n1", "n2"]);
+    fleet.put_group("g", &["n1", "n2"], Some(recreate()));
+    fleet.put_policy(
+        "w",
+        json!({"mode": "replicated", "replicas": 2, "scope": {"type": "hagroups", "haGroups": ["g"]}}),
+    );
+    fleet.run(20);
+    assert_eq!(fleet.running("w"), "n1 n2");
+    fleet.stop_secs = 90;
+    fleet.run(2);
+    fleet.put_group("g", &["n1"], Some(recreate()));
+    fleet.report_health(&Entity::Node(node("n2")), "watchdog", "Error");
+    fleet.run(10);
+    let suspended_by =
+        |fleet: &Fleet| fleet.model.registration(&group()).and_then(|row| row.suspended_by.clone());
+    assert_eq!(suspended_by(&fleet).as_deref(), Some("delete-nodes"));
+    assert!(fleet.has_event("health.disabled"));
+    let checked = fleet.model.health_counts().healthy;
+    fleet.run(70);
+    assert_eq!(fleet.model.health_counts().healthy, checked, "nothing is checked meanwhile");
+    fleet.run_until(30, |fleet| suspended_by(fleet).is_none());
+    assert!(fleet.has_event("health.enabled"));
+    fleet.run_until(INTERVAL, |fleet| fleet.model.health_counts().healthy > checked);
+    assert_eq!(of_group(&fleet, "health.recover", "n2"), 0);
+}
+
+/// C10: what a user does to the members of a group has a name, and is over when nothing stops for it.
+#[test]
+fn exchange_and_deletion_of_members_suspend_the_checks_under_their_names() {
+    let mut fleet = fleet(recreate());
+    fleet.put_group("g", &["n1", "n3"], Some(recreate()));
+    fleet.run(10);
+    fleet.handle(&Event::NodeRemoved { node: node("n3") });
+    fleet.put_group("g", &["n1"], Some(recreate()));
+    fleet.run(10);
+    let named = |kind: &str| {
+        let events = fleet.events.iter().filter(|event| event.kind == kind);
+        let data = events.filter_map(|event| event.data.as_ref());
+        data.map(|data| data["operation"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(named("health.disabled"), ["replace-nodes", "node-delete"]);
+    assert_eq!(named("health.enabled"), named("health.disabled"));
+}
+
+/// C7: members that are down, or with a check those that have failed; the end of the action is an event.
+#[test]
+fn user_recovers_members_with_an_operation_of_the_users_choice() {
+    let mut fleet = fleet(health(json!([{"name": "REBOOT"}])));
+    let chosen = |fleet: &Fleet, examines| {
+        members_to_recover(&fleet.model, &GroupId::new("o", "g"), None, examines, fleet.now)
+    };
+    assert_eq!(chosen(&fleet, true), Ok(Vec::new()));
+    fleet.run(70);
+    fleet.report_health(&Entity::Node(node("n2")), "watchdog", "Error");
+    assert_eq!(chosen(&fleet, false), Ok(Vec::new()), "its agent is alive");
+    let members = chosen(&fleet, true).expect("the group has a policy");
+    assert_eq!(members, [node("n2")]);
+    let action = GroupAction { id: "7".into(), actor: "o/ann".into(), accepted_at: fleet.now, members };
+    let recreate = PreparedAction::from(&RecoveryAction::new(ActionKind::Recreate));
+    let known = fleet.model.registration(&group()).expect("it is registered").clone();
+    let policy = fleet.model.health_policy_of(&group()).expect("it has one").clone();
+    let row = known.ordered(&action, Some(&recreate), &policy).expect("no other action");
+    assert!(row.ordered(&action, None, &policy).is_err(), "one at a time");
+    let registration = Some(Box::new(row));
+    fleet.handle(&Event::RegistrationRecorded { target: group(), registration });
+    fleet.run_until(30, |fleet| fleet.running("w") == "n1 n3");
+    fleet.run_until(10, |fleet| fleet.has_event("orchestration.ended"));
+    let ended = fleet.events.iter().find(|event| event.kind == "orchestration.ended").expect("it is over");
+    let data = ended.data.clone().expect("it says what it was");
+    assert_eq!((&data["state"], &data["members"]), (&json!("done"), &json!(["o/n2"])));
+    fleet.run(5);
+    assert!(fleet.has_event("health.disabled") && fleet.has_event("health.enabled"));
+}
+
+/// C8: a group that fences gives the instances on its members a lease.
+#[test]
+fn group_that_fences_gives_instances_of_its_members_a_lease() {
+    let mut document = recreate();
+    document["recovery"]["fencing"] = json!(["COMPUTE"]);
+    let fleet = fleet(document);
+    let leases: Vec<_> = fleet
+        .tasks()
+        .into_iter()
+        .filter(|task| task.is_live())
+        .map(|task| task.health.supervision.lease_secs)
+        .collect();
+    assert_eq!(leases, [Some(170), Some(170)]);
+}

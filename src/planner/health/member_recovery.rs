@@ -1,0 +1,148 @@
+//! Recoveries of members of an HA group: nodes that have failed by the health policy of their group.
+//!
+//! The recovery of a node is an order to the tasks that are wanted on it. Each task carries it out like a recovery of its own
+//! ([`super::recover`]); the row of the group follows until all are done. Source: orchestration C1, C3, C6, C7.
+
+use evenkeel_ids::NodeId;
+use serde_json::json;
+
+use super::{Entity, MemberRecovery, registry::Draft};
+use crate::{
+    usage::later,
+    workload::{PreparedAction, Task},
+};
+
+/// Follows the recoveries of an HA group, and the action of a user on it.
+pub(super) fn follow(draft: &mut Draft<'_>) {
+    if !matches!(draft.row.target, Entity::Group(_)) {
+        return;
+    }
+    let members = draft.row.members.clone();
+    draft.row.recoveries.retain(|node, _| members.contains_key(node));
+    let nodes: Vec<NodeId> = draft.row.recoveries.keys().cloned().collect();
+    for node in &nodes {
+        match draft.row.recoveries.get(node).cloned() {
+            Some(recovery) if recovery.is_open() => follow_one(draft, node, recovery),
+            Some(recovery) => forget_one(draft, node, &recovery),
+            None => {}
+        }
+    }
+    end_action(draft);
+}
+
+/// Ends a recovery when all instances of the node are done with it.
+fn follow_one(draft: &mut Draft<'_>, node: &NodeId, recovery: MemberRecovery) {
+    let (model, policy, now) = (draft.model, draft.policy, draft.now);
+    let wanted = || model.tasks_of(node).filter(|task| task.is_wanted());
+    let has_waiting = wanted().any(|task| !task.health.has_begun_for_group(&recovery.id));
+    let begin_by = later(recovery.since, policy.recovery.action_timeout);
+    let is_in_progress =
+        model.tasks_of_recovery(&recovery.id).any(|one| one.health.carries_out(&recovery.id));
+    if is_in_progress || has_waiting && now < begin_by {
+        return draft.recheck();
+    }
+    let ended = |task: &Task| task.health.ended_group_order.clone().filter(|one| one.id == recovery.id);
+    let failure = model.tasks_of_recovery(&recovery.id).filter_map(ended).find_map(|ended| ended.failure);
+    let not_begun = || has_waiting.then(|| "an instance did not begin it in time".to_owned());
+    // What is left on a node that still fails has not been recovered.
+    let still_failed =
+        || model.examine_node(policy, node, now).failure().filter(|_| wanted().next().is_some());
+    let failure = failure.or_else(not_begun).or_else(still_failed);
+    let operation = recovery.actions.first().map(|action| action.kind.word());
+    match &failure {
+        Some(why) => draft.emit("health.recovery-failed", Some(node), format!("recovery failed: {why}")),
+        None => {
+            let text = format!("the instances of the node are recovered: {}", recovery.reason);
+            draft.emit_with("health.recovered", Some(node), text, Some(json!({"operation": operation})));
+        }
+    }
+    let ended = MemberRecovery { ended_at: Some(now), failure, ..recovery };
+    draft.row.recoveries.insert(node.clone(), ended);
+}
+
+/// Forgets a recovery that is over when its node is healthy, and has been left alone for a while.
+fn forget_one(draft: &mut Draft<'_>, node: &NodeId, recovery: &MemberRecovery) {
+    let Some(ended_at) = recovery.ended_at else { return };
+    if draft.model.examine_node(draft.policy, node, draft.now).failure().is_some() {
+        return;
+    }
+    let until = later(ended_at, draft.policy.detection.node_update_timeout);
+    if draft.now < until {
+        return draft.wake(until);
+    }
+    draft.row.recoveries.remove(node);
+}
+
+/// Ends the action of a user when all its recoveries are over.
+fn end_action(draft: &mut Draft<'_>) {
+    let Some(action) = draft.row.action.clone() else { return };
+    let mut of_action =
+        draft.row.recoveries.values().filter(|one| one.ordered_by.as_deref() == Some(&action.id));
+    if of_action.clone().any(MemberRecovery::is_open) {
+        return draft.recheck();
+    }
+    let failure = of_action.find_map(|one| one.failure.clone());
+    let (state, text) = match &failure {
+        Some(why) => ("failed", format!("recover failed: {why}")),
+        None => ("done", "recover is done".to_owned()),
+    };
+    let data = json!({
+        "actor": action.actor, "action": "recover", "actionId": action.id, "state": state,
+        "startedAt": action.accepted_at, "members": action.members,
+    });
+    draft.emit_with("orchestration.ended", None, text, Some(data));
+    draft.row.action = None;
+    draft.recheck();
+}
+
+/// Checks the members of an HA group, and begins the recovery of those that have failed. Returns how many are healthy, and how many not.
+pub(super) fn check_members(draft: &mut Draft<'_>) -> (u64, u64) {
+    let mut counts = (0, 0);
+    let members: Vec<NodeId> = draft.row.members.keys().cloned().collect();
+    for node in &members {
+        let Some(reason) = draft.model.examine_node(draft.policy, node, draft.now).failure() else {
+            counts.0 += 1;
+            continue;
+        };
+        counts.1 += 1;
+        if may_begin(draft, node) {
+            begin(draft, node, reason);
+        }
+    }
+    counts
+}
+
+/// Returns whether the recovery of a node that has failed may begin: it was not changed lately, and no instance of it is recovered.
+fn may_begin(draft: &Draft<'_>, node: &NodeId) -> bool {
+    let detection = &draft.policy.detection;
+    let joined_at = draft.row.members.get(node).copied().flatten();
+    if joined_at.is_some_and(|at| draft.now < later(at, detection.node_update_timeout)) {
+        return false;
+    }
+    let mut tasks = draft.model.tasks_of(node);
+    if tasks.any(|task| task.health.is_recovering()) {
+        return false;
+    }
+    match draft.row.recoveries.get(node) {
+        None => true,
+        Some(recovery) => {
+            // Nothing is left to recover on a node that lost its instances.
+            let has_instance = draft.model.tasks_of(node).any(Task::is_wanted);
+            let pause = detection.interval.max(detection.node_update_timeout);
+            has_instance && recovery.ended_at.is_some_and(|at| draft.now >= later(at, pause))
+        }
+    }
+}
+
+fn begin(draft: &mut Draft<'_>, node: &NodeId, reason: String) {
+    let actions: Vec<PreparedAction> =
+        draft.policy.recovery.actions.iter().map(PreparedAction::from).collect();
+    draft.emit("health.check-failed", Some(node), reason.clone());
+    let list: Vec<_> = actions.iter().map(|action| json!({"name": action.kind.word()})).collect();
+    let operation = actions.first().map(|action| action.kind.word());
+    let data = json!({"operation": operation, "health": {"recover_action": list}});
+    draft.emit_with("health.recover", Some(node), reason.clone(), Some(data));
+    let recovery = MemberRecovery::new(node, reason, actions, draft.now);
+    draft.row.recoveries.insert(node.clone(), recovery);
+    draft.recheck();
+}

@@ -1,0 +1,133 @@
+//! What surrounds the tasks of a workload unit as to their recovery: the health policies of the HA groups of their nodes, and other
+//! recoveries on those nodes.
+//!
+//! Source: orchestration C1 (recoveries are serialized per node, that of the group first), C10.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use evenkeel_domain::orchestration::HealthPolicy;
+use evenkeel_ids::{GroupId, NodeId, PolicyId};
+use jiff::Timestamp;
+
+use super::{Entity, MemberRecovery};
+use crate::{
+    model::Model,
+    workload::{Slot, Task, UnitId},
+};
+
+/// A node that the health policy of its HA group covers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CoveredNode {
+    /// The group.
+    pub group: GroupId,
+    /// Why the node has failed, by the policy of the group.
+    pub failure: Option<String>,
+    /// Whether the group recovers the node when it has failed.
+    pub is_checked: bool,
+    /// The recovery of the node in progress.
+    pub recovery: Option<MemberRecovery>,
+}
+
+/// What surrounds tasks as to their recovery.
+#[derive(Debug, Clone, Default)]
+pub struct RecoveryFacts {
+    /// The nodes that the policy of a group covers.
+    pub nodes: BTreeMap<NodeId, CoveredNode>,
+    /// The policies of groups.
+    pub policies: BTreeMap<GroupId, Arc<HealthPolicy>>,
+    /// Members of groups that have failed: instances that are recovered go to other nodes.
+    pub failing: BTreeSet<NodeId>,
+    /// The instances on a node on which an action of a recovery is in progress.
+    pub recovering: BTreeMap<NodeId, BTreeSet<(UnitId, Slot)>>,
+    /// Whether an operation of a user suspends the checks of the workload.
+    pub is_suspended: bool,
+}
+
+impl RecoveryFacts {
+    /// Facts of tasks that nothing surrounds.
+    pub const NONE: Self = Self {
+        nodes: BTreeMap::new(),
+        policies: BTreeMap::new(),
+        failing: BTreeSet::new(),
+        recovering: BTreeMap::new(),
+        is_suspended: false,
+    };
+
+    /// Collects what surrounds some tasks of a workload.
+    pub(crate) fn of<'t>(
+        model: &Model,
+        policy: &PolicyId,
+        has_health_policy: bool,
+        tasks: impl Iterator<Item = &'t Task>,
+        now: Timestamp,
+    ) -> Self {
+        let mut facts =
+            Self { is_suspended: model.suspending_operation(policy, now).is_some(), ..Self::default() };
+        for task in tasks {
+            if let Some(order) = task.health.recovery.as_ref().and_then(|one| one.of_group.as_ref()) {
+                facts.add_policy(model, &order.group);
+            }
+            let Some(node) = task.node.as_ref().filter(|_| task.is_wanted()) else { continue };
+            let is_covered = facts.add_node(model, node, now);
+            if (is_covered || has_health_policy) && !facts.recovering.contains_key(node) {
+                let busy = model.tasks_of(node).filter(|task| task.health.is_recovering());
+                let busy = busy.map(|task| (task.unit_id.clone(), task.slot.clone())).collect();
+                facts.recovering.insert(node.clone(), busy);
+            }
+        }
+        if !facts.policies.is_empty() {
+            facts.failing = model.failing_members(now);
+        }
+        facts
+    }
+
+    fn add_policy(&mut self, model: &Model, group: &GroupId) {
+        if let Some(policy) = model.group(group).and_then(|group| group.health.clone()) {
+            self.policies.insert(group.clone(), policy);
+        }
+    }
+
+    /// Adds a node if the policy of its group covers it; returns whether it does.
+    fn add_node(&mut self, model: &Model, node: &NodeId, now: Timestamp) -> bool {
+        if self.nodes.contains_key(node) {
+            return true;
+        }
+        let Some(group) = model.group_of(node) else { return false };
+        let Some(policy) = &group.health else { return false };
+        let row = model.registration(&Entity::Group(group.id.clone()));
+        let recovery = row.and_then(|row| row.recoveries.get(node)).filter(|one| one.is_open());
+        let covered = CoveredNode {
+            group: group.id.clone(),
+            failure: model.examine_node(policy, node, now).failure(),
+            is_checked: row.is_some_and(super::Registration::is_checking),
+            recovery: recovery.cloned(),
+        };
+        self.add_policy(model, &group.id);
+        self.nodes.insert(node.clone(), covered);
+        true
+    }
+
+    /// Returns whether the policy of the node's group fences instances before a second one starts.
+    pub(crate) fn is_fencing(&self, node: &NodeId) -> bool {
+        let covered = self.nodes.get(node);
+        let policy = covered.and_then(|covered| self.policies.get(&covered.group));
+        policy.is_some_and(|policy| policy.recovery.is_fencing())
+    }
+
+    /// Returns whether the group of a node recovers it, or will at its next check: its recovery comes first.
+    pub(crate) fn is_of_group(&self, node: &NodeId) -> bool {
+        let covered = self.nodes.get(node);
+        covered.is_some_and(|covered| {
+            covered.recovery.is_some() || covered.is_checked && covered.failure.is_some()
+        })
+    }
+
+    /// Returns whether an action of a recovery of another instance is in progress on a node.
+    pub(crate) fn is_busy(&self, node: &NodeId, own: (&UnitId, &Slot)) -> bool {
+        let busy = self.recovering.get(node).into_iter().flatten();
+        busy.into_iter().any(|(unit_id, slot)| (unit_id, slot) != own)
+    }
+}
