@@ -22,6 +22,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use uuid::Uuid;
 
 use crate::backlog::{Backlog, Counted};
+use crate::checks::CheckCounts;
 use crate::observe::inert::InertPolicies;
 use crate::observe::log::RecordLog;
 use crate::observe::lookup::Lookup;
@@ -65,6 +66,8 @@ pub struct Context {
     pub public_key: PublicKey,
     /// Durations of decisions.
     pub decision_times: Histogram,
+    /// How checks of health went.
+    pub checks: CheckCounts,
     /// Policies that select nothing.
     pub inert: InertPolicies,
     /// Notified when the mailbox may hold messages.
@@ -111,6 +114,7 @@ impl Context {
             database,
             instance,
             decision_times: Histogram::default(),
+            checks: CheckCounts::default(),
             inert: InertPolicies::default(),
             mail: Notify::new(),
             retry_messages: Notify::new(),

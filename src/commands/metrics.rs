@@ -101,6 +101,17 @@ pub fn observe_agbot(metrics: &Metrics, agbot: &Agbot) {
         &[],
         move || snapshots.newest().dropped_messages as f64,
     );
+    let checking = agbot.clone();
+    #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^53 checks are made")]
+    metrics.counted_by(
+        "orch_health_check_total",
+        "Checks of instances that the hub made or read itself; a broken one is an error and counts as healthy",
+        &["result"],
+        move || {
+            let counts = checking.checks().by_result().into_iter();
+            counts.map(|(result, count)| (vec![result.to_owned()], count as f64)).collect()
+        },
+    );
     metrics.histogram(
         "agbot_decision_duration_seconds",
         "Time of one decision of the planner",

@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, fmt, sync::Arc};
 
 pub use evenkeel_domain::orchestration::Mode;
 use evenkeel_domain::orchestration::capacity::Amounts;
-use evenkeel_domain::orchestration::{Orchestration, PlacementPolicy, Scope};
+use evenkeel_domain::orchestration::{HealthPolicy, Orchestration, PlacementPolicy, Scope};
 use evenkeel_domain::policy::ExternalPolicy;
 use evenkeel_ids::{AgreementId, GroupId, NmpId, NodeId, OrgId, PatternId, PolicyId, ServiceId, ServiceKey};
 use jiff::Timestamp;
@@ -369,6 +369,12 @@ impl PolicyOrchestration {
     pub fn ranks_by_statistics(&self) -> bool {
         let policy = self.document.as_ref().and_then(|document| document.placement.policy);
         matches!(policy, Some(PlacementPolicy::LoadAvg | PlacementPolicy::Score))
+    }
+
+    /// Returns whether its health policy needs to know the container engines or the addresses of nodes.
+    pub fn examines_machines(&self) -> bool {
+        let policy = self.document.as_ref().and_then(|document| document.health_policy.as_ref());
+        policy.is_some_and(HealthPolicy::needs_machines)
     }
 
     /// Returns how instances are counted.

@@ -68,10 +68,9 @@ impl<'a> UnitInputs<'a> {
             }
         }
         wake_at = [wake_at, blocklist.wake_at].into_iter().flatten().min();
-        let health = found.iter().flat_map(|(_, tasks)| tasks.wanted()).filter_map(|task| {
-            let node = model.node(task.node.as_ref()?)?;
-            Some((task.id.clone(), node.health.get(&task.id)?.clone()))
-        });
+        let votes = model.peer_votes(workload, unit, pass.now);
+        let wanted = found.iter().flat_map(|(_, tasks)| tasks.wanted());
+        let health = wanted.filter_map(|task| Some((task.id.clone(), model.found_health(task, &votes)?)));
         let health = if workload.health.is_some() { health.collect() } else { BTreeMap::new() };
         let tasks = found.iter().flat_map(|(_, tasks)| tasks.iter());
         let nodes = tasks.filter(|task| !task.state.is_ended()).filter_map(|task: &Task| task.node.as_ref());

@@ -12,11 +12,13 @@ mod evaluate;
 mod event;
 mod fence;
 mod order;
+mod peers;
 mod records;
 mod recover;
 mod report;
 mod system;
 mod tree;
+mod workflow;
 
 pub(crate) use detect::is_unhealthy_member;
 pub(crate) use fence::{note, unfenced};
