@@ -66,6 +66,8 @@ pub struct Context {
     pub public_key: PublicKey,
     /// Durations of decisions.
     pub decision_times: Histogram,
+    /// Checks of health that were broken themselves.
+    pub broken_checks: AtomicU64,
     /// Policies that select nothing.
     pub inert: InertPolicies,
     /// Notified when the mailbox may hold messages.
@@ -112,6 +114,7 @@ impl Context {
             database,
             instance,
             decision_times: Histogram::default(),
+            broken_checks: AtomicU64::new(0),
             inert: InertPolicies::default(),
             mail: Notify::new(),
             retry_messages: Notify::new(),

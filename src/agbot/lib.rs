@@ -8,6 +8,7 @@ pub mod settings;
 
 mod act;
 mod backlog;
+mod checks;
 mod context;
 mod engine;
 mod error;
@@ -22,6 +23,7 @@ mod snapshot;
 pub use act::{AgentUpgradeRequest, ClaimBatches, ClaimEnd};
 pub use api::AgbotApi;
 pub use backlog::Backlog;
+pub use checks::{CheckEnding, CheckSchedule, DueCall, DueCheck};
 pub use context::Context;
 pub use error::AgbotError;
 pub use serve::ServingAgbot;
@@ -37,6 +39,7 @@ use evenkeel_store::Database;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use checks::HubChecks;
 use lease::LeaseKeeper;
 use mailbox::Mailbox;
 use observe::ExchangeObserver;
@@ -95,6 +98,7 @@ impl Agbot {
         tasks.spawn(workers.run(ConditionRecorder::new(context.clone()), shutdown.clone()));
         tasks.spawn(workers.run(Mailbox::new(context.clone()), shutdown.clone()));
         tasks.spawn(workers.run(Deliverer::new(context.clone()), shutdown.clone()));
+        tasks.spawn(workers.run(HubChecks::new(context.clone()), shutdown.clone()));
         tasks.spawn(workers.run(HistoryPurge(context.clone()), shutdown.clone()));
         tasks.spawn(workers.run(LogPurge(context.clone()), shutdown));
         Ok(Agbot { context, workers, tasks })

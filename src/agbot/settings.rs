@@ -69,6 +69,8 @@ pub struct AgbotSettings {
     pub rollout_history: Duration,
     /// Lifetime of a message in a mailbox.
     pub message_time: Duration,
+    /// Whether the hub's own checks and calls may reach its machine and link-local addresses.
+    pub checks_local: bool,
 }
 
 impl AgbotSettings {
@@ -89,6 +91,7 @@ impl AgbotSettings {
             history: Duration::from_secs(24 * 3600),
             rollout_history: Duration::from_secs(30 * 24 * 3600),
             message_time: Duration::from_secs(240),
+            checks_local: false,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Counts of an agbot's objects by state, for monitoring.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use evenkeel_ids::{GroupId, PolicyId};
 use evenkeel_planner::agreement::{Agreement, AgreementState};
@@ -88,7 +89,7 @@ impl Snapshot {
             unplaced: unplaced(&model),
             decisions: model.decision_counts().clone(),
             initial_passes: model.initial_passes(),
-            health: model.health_counts().clone(),
+            health: health_counts(context, &model),
             blocklist_entries: model.blocklist().filter(|(_, entry)| entry.until.is_some()).count(),
             locks: model.claims().map(|claim| (claim.group.clone(), purpose(&claim.purpose))).collect(),
             planner_queue: context.queue_length(),
@@ -161,4 +162,11 @@ fn node_state(model: &Model, node: &NodeRecord, now: Timestamp) -> &'static str 
         (Liveness::Alive, Availability::Pause) => "paused",
         (Liveness::Alive, Availability::Drain) => "draining",
     }
+}
+
+/// Returns what health checks and recoveries came to, with the checks that were broken themselves.
+fn health_counts(context: &Context, model: &Model) -> HealthCounts {
+    let counts = model.health_counts();
+    let errors = counts.errors + context.broken_checks.load(Ordering::Relaxed);
+    HealthCounts { errors, ..counts.clone() }
 }

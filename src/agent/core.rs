@@ -439,6 +439,7 @@ impl Core {
         self.journal.state.node = format!("{}/{}", registration.org, registration.id);
         self.file.save(&self.journal)?;
         self.session = Some(workers::begin(
+            self.driver.clone(),
             hub,
             self.handle.clone(),
             self.settings.clone(),

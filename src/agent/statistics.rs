@@ -25,6 +25,7 @@ fn of_files(loadavg: &str, meminfo: &str) -> NodeStatistics {
         mem_avail_mb: meminfo_mb(meminfo, "MemAvailable:"),
         swap_total_mb: meminfo_mb(meminfo, "SwapTotal:"),
         swap_avail_mb: meminfo_mb(meminfo, "SwapFree:"),
+        address: None,
         at: None,
     }
 }
@@ -40,6 +41,7 @@ pub(crate) fn differ(one: &NodeStatistics, other: &NodeStatistics) -> bool {
         (one, other) => one != other,
     };
     loads_differ
+        || one.address != other.address
         || one.mem_total_mb != other.mem_total_mb
         || one.swap_total_mb != other.swap_total_mb
         || spaces_differ(one.mem_total_mb, one.mem_avail_mb, other.mem_avail_mb)
@@ -62,6 +64,7 @@ mod tests {
             mem_avail_mb: Some(2000),
             swap_total_mb: Some(0),
             swap_avail_mb: Some(0),
+            address: None,
             at: None,
         };
         assert_eq!(found, expected);

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::report::{Options, Output, Report, build};
 use super::{
-    claims, complete, exchange, groups, hub, index, judge, logins, machine, memory, orchestration, poll,
-    rolling, several,
+    checks, claims, complete, exchange, groups, hub, index, judge, logins, machine, memory, orchestration,
+    poll, rolling, several,
 };
 
 /// Between these lines of a page stand the numbers of the last run.
@@ -30,9 +30,10 @@ pub struct AllArguments {
 type Benchmark = fn(Options) -> Result<Report, Failure>;
 
 /// In this order: these two first, because they measure the memory of this process.
-const BENCHMARKS: [(&str, Benchmark); 11] = [
+const BENCHMARKS: [(&str, Benchmark); 12] = [
     ("orchestration", orchestration::run),
     ("index", |options| index::run(&index::IndexArguments::usual(options))),
+    ("health", |options| complete(checks::run(options))),
     ("poll", |options| complete(poll::run(options))),
     ("exchange", |options| complete(exchange::run(options))),
     ("several", |options| complete(several::run(options))),

@@ -4,6 +4,7 @@
 //! target ends the program with status 1. Method and numbers: `docs/reference/benchmarks.md`.
 
 mod all;
+mod checks;
 mod claims;
 mod exchange;
 mod fleet;
@@ -49,6 +50,8 @@ enum Benchmark {
     Index(index::IndexArguments),
     /// Failed tasks, whole workloads and placements, as the engine decides about them and naively
     Orchestration(Options),
+    /// Ten thousand instances that the hub checks every minute, beside a loop with statements for each
+    Health(Options),
     /// Idle change polls and heartbeats, beside the smallest web server
     Poll(Options),
     /// Durable creation and deletion of HA groups, beside pgbench with the same statements
@@ -75,6 +78,7 @@ pub fn run(arguments: BenchArguments) -> Result<(), Failure> {
         Benchmark::All(arguments) => all::run(&arguments),
         Benchmark::Index(arguments) => finish(index::run(&arguments)?, arguments.options),
         Benchmark::Orchestration(options) => finish(orchestration::run(options)?, options),
+        Benchmark::Health(options) => finish(complete(checks::run(options))?, options),
         Benchmark::Poll(options) => finish(complete(poll::run(options))?, options),
         Benchmark::Groups(options) => finish(complete(groups::run(options))?, options),
         Benchmark::Logins(options) => finish(complete(logins::run(options))?, options),

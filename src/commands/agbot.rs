@@ -183,6 +183,7 @@ fn apply(options: &AgbotOptions, settings: &mut AgbotSettings) {
     if let Some(seconds) = options.node_down_after_secs {
         settings.planner.node_down_after_secs = seconds;
     }
+    settings.checks_local = options.checks_local.unwrap_or(settings.checks_local);
     if let Some(days) = options.rollout_history_days {
         settings.rollout_history = Duration::from_secs(u64::from(days) * 24 * 3600);
     }

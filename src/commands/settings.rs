@@ -203,6 +203,9 @@ settings! {
         /// What to do with policies and patterns that another agbot of the exchange is configured to serve as well: yield (leave
         /// them to it) or ignore (serve them all the same) [default: yield in `up`, ignore in `agbot`].
         other_agbots: OtherAgbotsRule = "other-agbots", "EVENKEEL_OTHER_AGBOTS";
+        /// Whether the health checks and workflow calls that the hub itself makes may reach loopback and link-local addresses and the
+        /// hub's own machine: true or false [default: false].
+        checks_local: bool = "checks-local", "EVENKEEL_CHECKS_LOCAL";
         /// Days after which finished rollouts are removed [default: 30].
         rollout_history_days: u32 = "rollout-history-days", "EVENKEEL_ROLLOUT_HISTORY_DAYS";
     }

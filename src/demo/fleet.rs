@@ -13,6 +13,7 @@ use evenkeel_wire::exchange::ha_group::PutHaGroup;
 use evenkeel_wire::exchange::node::{NodeResponse, PutNode};
 use evenkeel_wire::exchange::node_orchestration::PatchNodeOrchestration;
 use evenkeel_wire::exchange::node_report::NodeMonitorState;
+use evenkeel_wire::exchange::node_task::NodeTask;
 use evenkeel_wire::exchange::organization::PutOrganization;
 use evenkeel_wire::exchange::user::PutUser;
 use evenkeel_wire::signature;
@@ -41,6 +42,7 @@ pub struct Fleet {
 
 /// Which nodes the demo's policy selects, and how it is carried out.
 pub struct Deployment {
+    policy: &'static str,
     label: &'static str,
     constraints: Vec<String>,
     orchestration: Option<Value>,
@@ -50,12 +52,27 @@ impl Deployment {
     /// One instance on every member of the group.
     pub fn group() -> Deployment {
         let constraints = vec![format!("openhorizon.hagroup == {GROUP}")];
-        Deployment { label: "Watch on every member of the group", constraints, orchestration: None }
+        Deployment {
+            policy: POLICY,
+            label: "Watch on every member of the group",
+            constraints,
+            orchestration: None,
+        }
     }
 
     /// As many instances, on any node, as these settings want.
     pub fn orchestrated(orchestration: Value) -> Deployment {
-        Deployment { label: "Watch", constraints: Vec::new(), orchestration: Some(orchestration) }
+        Deployment {
+            policy: POLICY,
+            label: "Watch",
+            constraints: Vec::new(),
+            orchestration: Some(orchestration),
+        }
+    }
+
+    /// The same by a policy with another name.
+    pub fn named(self, policy: &'static str) -> Deployment {
+        Deployment { policy, ..self }
     }
 }
 
@@ -162,13 +179,13 @@ impl Fleet {
 
     /// Deploys a version.
     pub async fn create_policy(&self, version: &str, deployment: &Deployment) -> Result<(), ClientError> {
-        self.user.create_deployment_policy(ORG, POLICY, &self.policy(version, deployment)).await?;
+        self.user.create_deployment_policy(ORG, deployment.policy, &self.policy(version, deployment)).await?;
         Ok(())
     }
 
     /// Wants another version.
     pub async fn change_policy(&self, version: &str, deployment: &Deployment) -> Result<(), ClientError> {
-        self.user.put_deployment_policy(ORG, POLICY, &self.policy(version, deployment)).await?;
+        self.user.put_deployment_policy(ORG, deployment.policy, &self.policy(version, deployment)).await?;
         Ok(())
     }
 
@@ -183,6 +200,24 @@ impl Fleet {
     pub async fn act(&self, action: &str, node: Option<&str>) -> Result<(), ClientError> {
         let request = ActionRequest { node: node.map(str::to_owned), ..ActionRequest::default() };
         self.user.act_on_policy(ORG, POLICY, action, &request).await.map(drop)
+    }
+
+    /// Lets instances be checked as often as this.
+    pub async fn allow_check_interval(&self, seconds: u64) -> Result<(), ClientError> {
+        let settings = json!({"healthCheckIntervalMinSeconds": seconds});
+        self.user.patch_org_orchestration(ORG, &settings).await.map(drop)
+    }
+
+    /// Returns the number of instances that their agents found healthy.
+    pub async fn checked_count(&self, nodes: &[String]) -> Result<usize, ClientError> {
+        let mut count = 0;
+        for node in nodes {
+            let tasks = self.user.list_node_tasks(&NodeId::new(ORG, node)).await?.unwrap_or_default();
+            let is_healthy =
+                |task: &NodeTask| task.health.as_ref().is_some_and(|one| one.healthy == Some(true));
+            count += tasks.iter().filter(|task| is_healthy(task)).count();
+        }
+        Ok(count)
     }
 
     /// Puts a node into an upgrade domain.

@@ -2,13 +2,15 @@
 //!
 //! The main story deploys a service to three agents by policy and rolls its next version through their HA group while at least one copy
 //! answers at every instant; the others show how slots move, how a pair fails over, how a cluster is operated, how a bad version is
-//! rolled back and how an unhealthy one does not get beyond its first upgrade domain.
+//! rolled back, how an unhealthy one does not get beyond its first upgrade domain, and how failed instances are recovered.
 
 mod cluster;
 pub mod fleet;
+mod gateway;
 mod observer;
 mod processes;
 mod rollout;
+mod self_healing;
 pub mod service;
 mod stage;
 mod start;
@@ -48,6 +50,8 @@ enum Story {
     Rollback,
     /// An update goes through upgrade domains, and stops before the second because the first became unhealthy
     UpgradeDomains,
+    /// An instance hangs, one is stopped by hand and the node of one freezes: all are recovered, and none runs twice
+    SelfHealing,
 }
 
 impl Story {
@@ -57,6 +61,7 @@ impl Story {
             Self::Rollout | Self::Rollback => 3,
             Self::Replicated => 5,
             Self::Failover | Self::Cluster => 2,
+            Self::SelfHealing => 4,
             Self::UpgradeDomains => 6,
         }
     }
@@ -88,7 +93,7 @@ pub struct DemoArguments {
     /// End after the summary: status 0 only if an observer outside the hub saw what the story promises
     #[arg(long)]
     exit: bool,
-    /// Number of edge agents [default: 3, replicated: 5, failover and cluster: 2, upgrade-domains: 6]
+    /// Number of edge agents [default: 3, replicated: 5, failover and cluster: 2, upgrade-domains: 6, self-healing: 4]
     #[arg(long, value_parser = clap::value_parser!(u16).range(2..=20))]
     nodes: Option<u16>,
     /// Directory for everything the demo makes [default: a new one, removed at the end]
@@ -185,6 +190,7 @@ async fn play(arguments: &DemoArguments, directory: &Path, processes: &mut Proce
         Story::Cluster => cluster::play(&mut stage).await?,
         Story::Rollback => stories::play_rollback(&mut stage).await?,
         Story::UpgradeDomains => upgrade_domains::play(&mut stage).await?,
+        Story::SelfHealing => self_healing::play(&mut stage).await?,
     };
     if !arguments.exit {
         invite(&hub, &fleet, directory)?;

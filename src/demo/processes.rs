@@ -66,6 +66,15 @@ impl Processes {
         }
     }
 
+    /// Sends a signal to a process.
+    pub fn signal(&self, name: &str, signal: Signal) {
+        let process = self.running.iter().find(|(running, _)| running == name);
+        if let Some(id) = process.and_then(|(_, child)| i32::try_from(child.id()).ok()) {
+            // It may have ended already.
+            let _ = kill(Pid::from_raw(id), signal);
+        }
+    }
+
     /// Ends a process, which has time to end in order.
     pub fn terminate(&mut self, name: &str) {
         if let Some(index) = self.running.iter().position(|(running, _)| running == name) {
@@ -86,8 +95,9 @@ impl Processes {
 fn end(mut processes: Vec<(String, Child)>) {
     for (_, child) in &processes {
         if let Ok(id) = i32::try_from(child.id()) {
-            // It may have ended already.
+            // It may have ended already, or stand still.
             let _ = kill(Pid::from_raw(id), Signal::SIGTERM);
+            let _ = kill(Pid::from_raw(id), Signal::SIGCONT);
         }
     }
     let until = Instant::now() + STOP_LIMIT;

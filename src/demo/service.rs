@@ -52,12 +52,31 @@ pub fn run(arguments: &ServiceArguments) -> Result<(), Failure> {
         });
     }
     println!("version {} answers for {node}", arguments.version);
-    let response = format!("{} {}\n", arguments.version, std::process::id());
+    let process = std::process::id();
+    let response = format!("{} {process}\n", arguments.version);
+    let hangs = || {
+        std::fs::read_to_string(hang_file(&arguments.sockets, &node))
+            .is_ok_and(|text| text == process.to_string())
+    };
     for connection in listener.incoming() {
+        let response = if hangs() { "hanging\n" } else { &response };
         // A caller that went away is no reason to stop.
         let _ = connection.and_then(|mut connection| connection.write_all(response.as_bytes()));
     }
     Ok(())
+}
+
+/// The file that names the process of an instance that gives wrong responses.
+fn hang_file(sockets: &Path, node: &str) -> PathBuf {
+    sockets.join(format!("{node}.hang"))
+}
+
+/// Lets an instance give wrong responses from now on; the one that takes its place gives the right ones.
+///
+/// # Errors
+/// When that cannot be written.
+pub fn hang(sockets: &Path, node: &str, process: i32) -> std::io::Result<()> {
+    std::fs::write(hang_file(sockets, node), process.to_string())
 }
 
 /// An instance of the service, as it describes itself.
@@ -69,12 +88,18 @@ pub struct Instance {
     pub process: i32,
 }
 
-/// Queries the instance on a node; `None` without a response.
-pub fn ask(sockets: &Path, node: &str) -> Option<Instance> {
+/// Returns what the instance on a node says; `None` without a response.
+pub fn read(sockets: &Path, node: &str) -> Option<String> {
     let mut connection = UnixStream::connect(sockets.join(format!("{node}.sock"))).ok()?;
     connection.set_read_timeout(Some(Duration::from_millis(200))).ok()?;
     let mut text = String::new();
     connection.read_to_string(&mut text).ok()?;
+    Some(text)
+}
+
+/// Queries the instance on a node; `None` without a right response.
+pub fn ask(sockets: &Path, node: &str) -> Option<Instance> {
+    let text = read(sockets, node)?;
     let (version, process) = text.trim().split_once(' ')?;
     Some(Instance { version: version.to_owned(), process: process.parse().ok()? })
 }

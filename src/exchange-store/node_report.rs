@@ -161,20 +161,22 @@ pub async fn upsert_reports(
     Ok(())
 }
 
-/// Lists the statistics of the nodes of an organization that were received since an instant: by id, those after the given one, at most
-/// `limit`.
+/// Lists the statistics and container engines of the nodes of an organization that were received since an instant: by id, those after the
+/// given one, at most `limit`.
 pub async fn list_statistics(
     conn: &mut PgConnection,
     org: &str,
     since: Timestamp,
     after: Option<&str>,
     limit: i64,
-) -> Result<Vec<(String, Received)>, StoreError> {
+) -> Result<Vec<(String, FastReport)>, StoreError> {
     let rows = sqlx::query!(
         r#"-- node_report.list_statistics
-        SELECT node, statistics AS "statistics!: Json<JsonText>", statistics_at AS "statistics_at!: jiff_sqlx::Timestamp"
+        SELECT node, statistics AS "statistics: Json<JsonText>",
+               statistics_at AS "statistics_at: jiff_sqlx::Timestamp",
+               engine AS "engine: Json<JsonText>", engine_at AS "engine_at: jiff_sqlx::Timestamp"
         FROM node_report
-        WHERE org = $1 AND statistics_at >= $2 AND node > $3
+        WHERE org = $1 AND (statistics_at >= $2 OR engine_at >= $2) AND node > $3
         ORDER BY node
         LIMIT $4"#,
         org,
@@ -184,5 +186,12 @@ pub async fn list_statistics(
     )
     .fetch_all(conn)
     .await?;
-    Ok(rows.into_iter().map(|row| (row.node, (row.statistics.0, from_sql(row.statistics_at)))).collect())
+    let report = |text: Option<Json<JsonText>>, at: Option<jiff_sqlx::Timestamp>| {
+        text.map(|text| text.0).zip(at.map(from_sql))
+    };
+    let found = rows.into_iter().map(|row| {
+        let statistics = report(row.statistics, row.statistics_at);
+        (row.node, FastReport { statistics, engine: report(row.engine, row.engine_at) })
+    });
+    Ok(found.collect())
 }

@@ -30,6 +30,7 @@ pub(crate) const SECTIONS: [(&str, &[Page]); 4] = [
             "how-to/run-workloads.md",
             "how-to/come-from-opensvc.md",
             "how-to/come-from-service-fabric.md",
+            "how-to/come-from-senlin.md",
             "how-to/keep-configuration-in-files.md",
             "how-to/drain-a-node.md",
             "how-to/upgrade-agents.md",

@@ -22,9 +22,9 @@ use crate::{
     health::{Entity, HealthEvent, Registration},
     other_agbots::OtherAgbots,
     rolling::Rollout,
-    statistics::NodeStatistics,
+    statistics::{NodeMachine, NodeStatistics},
     usage::{Backoff, WorkloadUsage},
-    workload::{Instance, ReportedHealth, Task, TaskReport, WorkloadRecord},
+    workload::{HubReport, Instance, ReportedHealth, Task, TaskReport, WorkloadRecord},
 };
 
 /// The body of a node's message.
@@ -160,6 +160,18 @@ pub enum Event {
     StatisticsSeen {
         /// Statistics per node.
         of: BTreeMap<NodeId, NodeStatistics>,
+    },
+    /// What nodes report of their machines was read; that of nodes that are left out has not changed.
+    MachinesSeen {
+        /// Machine per node.
+        of: BTreeMap<NodeId, NodeMachine>,
+    },
+    /// The hub checked a task, or a call that it made for one ended.
+    HubReported {
+        /// The task.
+        task: TaskId,
+        /// What was found.
+        report: HubReport,
     },
     /// A service definition is new or changed.
     ServiceChanged {

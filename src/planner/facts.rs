@@ -376,6 +376,12 @@ impl PolicyOrchestration {
         matches!(policy, Some(PlacementPolicy::LoadAvg | PlacementPolicy::Score))
     }
 
+    /// Returns whether its health policy needs to know the container engines or the addresses of nodes.
+    pub fn examines_machines(&self) -> bool {
+        let policy = self.document.as_ref().and_then(|document| document.health_policy.as_ref());
+        policy.is_some_and(HealthPolicy::needs_machines)
+    }
+
     /// Returns how instances are counted.
     pub fn mode(&self) -> Mode {
         self.document.as_ref().map_or(Mode::Global, |document| document.mode)

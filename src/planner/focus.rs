@@ -57,6 +57,7 @@ pub(crate) fn of(model: &Model, event: &Event, now: Timestamp) -> Focus {
     focus.add_units_of_pairs(model);
     focus.add_due_workloads(model, now);
     focus.add_slots_of_pairs(model);
+    focus.add_units_of_peers(model);
     focus
 }
 
@@ -145,6 +146,13 @@ impl Focus {
             }
             // Statistics only rank nodes: what runs stays where it is.
             Event::StatisticsSeen { .. } => {}
+            // Nodes whose engine changed are touched.
+            Event::MachinesSeen { .. } => {}
+            Event::HubReported { task, .. } => {
+                if let Some(task) = model.task(task) {
+                    self.add_task(model, task);
+                }
+            }
             Event::HeartbeatsSeen { .. } | Event::NmpRemoved { .. } | Event::OrgsRead { .. } => {}
         }
     }
@@ -299,6 +307,16 @@ impl Focus {
                 self.slots.insert((task.unit_id.clone(), task.slot.clone()));
             }
         }
+    }
+
+    /// Adds the workload units of slots whose members examine each other: what one is or says concerns the others.
+    fn add_units_of_peers(&mut self, model: &Model) {
+        let has_peers = |unit_id: &&UnitId| {
+            let health = model.workload_of(&unit_id.policy).and_then(|workload| workload.health.as_ref());
+            health.is_some_and(|policy| policy.peer_mode().is_some())
+        };
+        let units = self.slots.iter().map(|(unit_id, _)| unit_id).filter(has_peers);
+        self.workload_units.extend(units.cloned().collect::<Vec<_>>());
     }
 
     fn add_policy(&mut self, model: &Model, policy: &PolicyId) {

@@ -2,6 +2,8 @@
 //!
 //! Source: orchestration A3.2, A3.4.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +28,27 @@ impl Space {
         }
         self.available.min(self.total) as f64 / self.total as f64 * 100.0
     }
+}
+
+/// What a node reported of its container engine.
+///
+/// # Source
+/// Orchestration 1.7, C3.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EngineReport {
+    /// Whether it responds and is meant to be used.
+    pub is_usable: bool,
+    /// When the exchange received it.
+    pub at: Timestamp,
+}
+
+/// What a node reported of its machine, beside the statistics; what it did not report stays as it is known.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeMachine {
+    /// Its container engine.
+    pub engine: Option<EngineReport>,
+    /// The address by which other nodes reach it.
+    pub address: Option<Arc<str>>,
 }
 
 /// The statistics of a node.

@@ -29,7 +29,7 @@ fn root() -> &'static Path {
 }
 
 /// Pages with runnable blocks, in the order in which they are run.
-const RUNNABLE: [&str; 11] = [
+const RUNNABLE: [&str; 12] = [
     "docs/tutorial/five-minutes.md",
     "docs/how-to/manage-ha-groups.md",
     "docs/how-to/check-a-placement.md",
@@ -39,6 +39,7 @@ const RUNNABLE: [&str; 11] = [
     "docs/how-to/run-workloads.md",
     "docs/how-to/come-from-service-fabric.md",
     "docs/how-to/come-from-opensvc.md",
+    "docs/how-to/come-from-senlin.md",
     "docs/how-to/upgrade-agents.md",
     "docs/tutorial/second-hub.md",
 ];

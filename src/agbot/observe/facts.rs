@@ -13,13 +13,15 @@ use evenkeel_planner::facts::{
     NodePolicyFacts, NodeStatusFacts, NodeType, ObservedFailure, ObservedService, PolicyOrchestration,
     RegisteredService, ServiceFacts, ServicePolicyFacts, VersionChoice,
 };
-use evenkeel_planner::statistics::{NodeStatistics, Space};
+use evenkeel_planner::statistics::{EngineReport, NodeMachine, NodeStatistics, Space};
 use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
 use evenkeel_wire::exchange::ha_group::HaGroupResponse;
 use evenkeel_wire::exchange::node::{AgentState, NodeResponse};
 use evenkeel_wire::exchange::node_orchestration::Availability as Word;
 use evenkeel_wire::exchange::node_part::{NodeStatusResponse, RunningService, ServiceFailure};
-use evenkeel_wire::exchange::node_report::{NodeMonitorState as Monitor, NodeStatistics as Reported};
+use evenkeel_wire::exchange::node_report::{
+    EngineState, EngineStatus, NodeMonitorState as Monitor, NodeStatistics as Reported, ReportedMachine,
+};
 use evenkeel_wire::exchange::node_task::TASKS_SOFTWARE;
 use evenkeel_wire::exchange::pattern::PatternResponse;
 use evenkeel_wire::exchange::service::{RequiredService, ServiceResponse};
@@ -97,6 +99,15 @@ pub fn statistics(found: &Reported) -> Option<NodeStatistics> {
     let memory = space(found.mem_avail_mb, found.mem_total_mb);
     let swap = space(found.swap_avail_mb, found.swap_total_mb);
     Some(NodeStatistics::new(found.load15, memory, swap, instant(found.at.as_deref()?)?))
+}
+
+/// Converts what a node reported of its machine.
+pub fn machine(found: &ReportedMachine) -> NodeMachine {
+    let engine = found.engine.as_ref().and_then(|engine| {
+        let is_usable = engine.state == EngineState::Up && engine.status == EngineStatus::Enabled;
+        Some(EngineReport { is_usable, at: instant(engine.at.as_deref()?)? })
+    });
+    NodeMachine { engine, address: found.statistics.address.as_deref().map(Into::into) }
 }
 
 /// Converts a node's policy; `None` when it is not a valid one.

@@ -6,7 +6,7 @@ use evenkeel_client::ClientError;
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use evenkeel_ids::{GroupId, NmpId, NodeId, OrgId, PatternId, PolicyId, ServiceId, ServiceKey};
 use evenkeel_planner::event::Event;
-use evenkeel_planner::facts::{DeploymentPolicyFacts, NmpStatusFacts};
+use evenkeel_planner::facts::{DeploymentPolicyFacts, NmpStatusFacts, PolicyOrchestration};
 use evenkeel_wire::RawJson;
 use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
 use evenkeel_wire::exchange::pattern::PatternResponse;
@@ -437,13 +437,14 @@ pub async fn deployment_policy(
     Ok(events)
 }
 
-/// Reads the statistics that policies rank nodes by, before the first decision about them.
+/// Reads the statistics that policies rank nodes by, and the engines that they examine, before the first decision about them.
 async fn statistics_for(
     policies: impl IntoIterator<Item = &DeploymentPolicyFacts>,
     context: &Context,
 ) -> Result<Vec<Event>, ClientError> {
-    let ranked = policies.into_iter().filter(|facts| facts.orchestration.ranks_by_statistics());
-    let orgs: BTreeSet<OrgId> = ranked.flat_map(|facts| facts.node_orgs.iter().cloned()).collect();
+    let reads = |one: &PolicyOrchestration| one.ranks_by_statistics() || one.examines_machines();
+    let reading = policies.into_iter().filter(|facts| reads(&facts.orchestration));
+    let orgs: BTreeSet<OrgId> = reading.flat_map(|facts| facts.node_orgs.iter().cloned()).collect();
     statistics::all(context, orgs).await
 }
 

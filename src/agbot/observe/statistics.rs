@@ -1,6 +1,6 @@
-//! Reads the statistics of nodes, in bulk and only where nodes are ranked by them.
+//! Reads the statistics and container engines of nodes, in bulk and only where something depends on them.
 //!
-//! Source: orchestration 1.7, A3.
+//! Source: orchestration 1.7, A3, C3.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use evenkeel_client::ClientError;
 use evenkeel_ids::{NodeId, OrgId};
 use evenkeel_planner::event::Event;
-use evenkeel_planner::statistics::NodeStatistics;
+use evenkeel_planner::statistics::{NodeMachine, NodeStatistics};
 use evenkeel_runtime::worker::Worker;
 use evenkeel_wire::exchange::time::wire_time;
 use jiff::{SignedDuration, Timestamp};
@@ -41,17 +41,21 @@ impl Worker for StatisticsReader {
     const IS_INTERRUPTIBLE: bool = true;
 
     async fn pass(&mut self) -> Result<(), ClientError> {
-        let orgs = self.context.model().orgs_ranked_by_statistics();
+        let orgs = self.context.model().orgs_with_read_machines();
         self.newest.retain(|org, _| orgs.contains(org));
         for org in orgs {
             let since = self.newest.get(&org).map(|at| at.saturating_sub(OVERLAP).unwrap_or(*at));
             let read = read(&self.context, &org, since).await;
+            if read.is_err() {
+                // Nothing new is known of the engines, which is no failure of them.
+                self.context.broken_checks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            }
             // Statistics age also while the exchange does not respond.
-            let event = read.as_ref().cloned().unwrap_or_default();
-            if let Some(newest) = event.values().map(|one| one.at).max() {
+            let found = read.as_ref().map_or_else(|_| Machines::default(), Clone::clone);
+            if let Some(newest) = found.newest {
                 self.newest.insert(org, newest);
             }
-            self.context.send_events(vec![Event::StatisticsSeen { of: event }]).await;
+            self.context.send_events(found.events()).await;
             read?;
         }
         Ok(())
@@ -66,17 +70,40 @@ impl Worker for StatisticsReader {
     }
 }
 
-type Statistics = BTreeMap<NodeId, NodeStatistics>;
+/// What was read of machines.
+#[derive(Debug, Clone, Default)]
+struct Machines {
+    statistics: BTreeMap<NodeId, NodeStatistics>,
+    machines: BTreeMap<NodeId, NodeMachine>,
+    newest: Option<Timestamp>,
+}
 
-/// Reads the statistics of the nodes of an organization; all, or those since an instant. An exchange without any has none.
-async fn read(context: &Context, org: &OrgId, since: Option<Timestamp>) -> Result<Statistics, ClientError> {
+impl Machines {
+    fn events(self) -> Vec<Event> {
+        let machines = (!self.machines.is_empty()).then_some(Event::MachinesSeen { of: self.machines });
+        [Event::StatisticsSeen { of: self.statistics }].into_iter().chain(machines).collect()
+    }
+}
+
+/// Reads the machines of the nodes of an organization; all, or what was received since an instant. An exchange without any has none.
+async fn read(context: &Context, org: &OrgId, since: Option<Timestamp>) -> Result<Machines, ClientError> {
     let since = since.map(wire_time);
     let found =
         context.client.list_node_statistics(org.as_str(), since.as_deref()).await?.unwrap_or_default();
-    Ok(found.into_iter().filter_map(|(node, found)| Some((node, facts::statistics(&found)?))).collect())
+    let mut read = Machines::default();
+    for (node, found) in found {
+        let (statistics, machine) = (facts::statistics(&found.statistics), facts::machine(&found));
+        let at = [statistics.map(|one| one.at), machine.engine.map(|engine| engine.at)];
+        read.newest = at.into_iter().flatten().max().max(read.newest);
+        read.statistics.extend(statistics.map(|one| (node.clone(), one)));
+        if machine != NodeMachine::default() {
+            read.machines.insert(node, machine);
+        }
+    }
+    Ok(read)
 }
 
-/// Reads all statistics of organizations, so that the first decision about a policy that ranks by them knows them.
+/// Reads all statistics and engines of organizations, so that the first decision about a policy that depends on them knows them.
 ///
 /// # Errors
 /// When the exchange does not respond.
@@ -86,7 +113,7 @@ pub(crate) async fn all(
 ) -> Result<Vec<Event>, ClientError> {
     let mut events = Vec::new();
     for org in orgs {
-        events.push(Event::StatisticsSeen { of: read(context, &org, None).await? });
+        events.extend(read(context, &org, None).await?.events());
     }
     Ok(events)
 }

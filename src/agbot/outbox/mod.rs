@@ -23,7 +23,7 @@ use tokio::task::{self, JoinSet};
 use tokio::time::Instant;
 
 pub(crate) use effect::Effect;
-pub(crate) use publication::{Publication, publication, publish_later, supervision, word};
+pub(crate) use publication::{Publication, publication, publish_later, supervision, task_probe, word};
 
 use crate::AgbotError;
 use crate::backlog::Counted;

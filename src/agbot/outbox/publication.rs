@@ -9,10 +9,12 @@ use evenkeel_client::ClientError;
 use evenkeel_domain::orchestration::DesiredState as Word;
 use evenkeel_ids::{NodeId, TaskId};
 use evenkeel_planner::model::Model;
-use evenkeel_planner::workload::{DesiredState, Slot, Task};
+use evenkeel_planner::workload::{DesiredState, Peer, PeerWatch, Probe, Slot, Task};
 use evenkeel_store::PgConnection;
 use evenkeel_wire::exchange::node_task::PutNodeTask;
-use evenkeel_wire::exchange::task_health::{TaskCommand, TaskProbe, TaskSupervision};
+use evenkeel_wire::exchange::task_health::{
+    PeerMember, PeerWatch as WirePeerWatch, TaskCommand, TaskProbe, TaskSupervision,
+};
 
 use super::Effect;
 use crate::AgbotError;
@@ -124,7 +126,39 @@ fn body(task: &Task, agreement: &str, fencing: i64) -> PutNodeTask {
 /// Returns what the node does to supervise a task.
 pub(crate) fn supervision(task: &Task) -> TaskSupervision {
     let wanted = &task.health.supervision;
-    let probe = wanted.probe.as_ref().map(|probe| TaskProbe {
+    let probe = wanted.probe.as_ref().map(task_probe);
+    let command = task.health.command().filter(|command| command.call.is_none());
+    let command = command.map(|command| TaskCommand {
+        id: command.id.clone(),
+        op: command.kind.word().to_owned(),
+        hard: command.hard,
+    });
+    TaskSupervision {
+        probe,
+        lifecycle: wanted.lifecycle,
+        lease_seconds: wanted.lease_secs,
+        command,
+        peers: wanted.peers.as_ref().map(peer_watch),
+    }
+}
+
+fn peer_watch(watch: &PeerWatch) -> WirePeerWatch {
+    let member = |peer: &Peer| PeerMember {
+        task_id: peer.task.as_str().to_owned(),
+        node: peer.node.name().to_owned(),
+        address: peer.address.as_deref().map(str::to_owned),
+    };
+    WirePeerWatch {
+        members: watch.members.iter().map(member).collect(),
+        port: watch.port,
+        probe: watch.probe.as_ref().map(task_probe),
+        interval_seconds: watch.interval_secs,
+    }
+}
+
+/// Returns a check in the form in which agents read it.
+pub(crate) fn task_probe(probe: &Probe) -> TaskProbe {
+    TaskProbe {
         url: probe.url.clone(),
         healthy_response: probe.healthy_response.clone(),
         ssl_verify: probe.ssl_verify,
@@ -132,13 +166,7 @@ pub(crate) fn supervision(task: &Task) -> TaskSupervision {
         retry_limit: probe.retry_limit,
         retry_interval_seconds: probe.retry_interval_secs,
         interval_seconds: probe.interval_secs,
-    });
-    let command = task.health.command().map(|command| TaskCommand {
-        id: command.id.clone(),
-        op: command.kind.word().to_owned(),
-        hard: command.hard,
-    });
-    TaskSupervision { probe, lifecycle: wanted.lifecycle, lease_seconds: wanted.lease_secs, command }
+    }
 }
 
 /// Returns the word for a desired state.

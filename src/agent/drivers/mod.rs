@@ -190,6 +190,9 @@ pub trait Driver: Send + Sync {
     /// Fetches what a service needs to start, or fails as its start would.
     async fn prepare(&self, service: &ServiceSpec) -> Result<(), DriverError>;
 
+    /// Fetches what a service needs to start again, also when an older copy of it is here.
+    async fn refresh(&self, service: &ServiceSpec) -> Result<(), DriverError>;
+
     /// Sets whether the containers of a service that exists are restarted when they end.
     async fn set_restarts(&self, key: &str, restarts: bool) -> Result<(), DriverError>;
 
@@ -205,6 +208,9 @@ pub trait Driver: Send + Sync {
     /// Kills a service and removes its remains.
     async fn kill(&self, key: &str) -> Result<(), DriverError>;
 
+    /// Lets the containers of a service that are paused continue; the others are left as they are.
+    async fn unpause(&self, key: &str) -> Result<(), DriverError>;
+
     /// Returns the driver's observation of a service.
     async fn observe(&self, key: &str) -> Observation;
 
@@ -213,6 +219,9 @@ pub trait Driver: Send + Sync {
     /// # Errors
     /// [`DriverError::Unsuitable`] for a position that no part had.
     async fn read_log(&self, key: &str, container: &str, start: LogStart) -> Result<LogPart, DriverError>;
+
+    /// Returns whether services can be started and stopped now: the container engine responds.
+    async fn is_engine_up(&self) -> bool;
 
     /// Waits until an observation may have changed.
     async fn changed(&self);

@@ -74,6 +74,7 @@ pub(crate) fn prepare(command: &Command, journal: &Journal, machine: &Machine, c
         Command::ReportHealth { task, health } => {
             Box::pin(report::health(context, task.clone(), health.clone()))
         }
+        Command::ReportPeers { task, peers } => Box::pin(report::peers(context, task.clone(), peers.clone())),
         Command::ReportLifecycle { task, event } => {
             Box::pin(report::lifecycle(context, task.clone(), event.clone()))
         }
@@ -211,8 +212,14 @@ async fn supervise(
         let mut spec = spec?;
         spec.logins = logins(&context, &agreement.service_id).await;
         match command.op.as_str() {
+            "UNPAUSE" => return context.driver.unpause(&agreement.id).await,
             "REBOOT" if command.hard => context.driver.kill(&agreement.id).await?,
             "REBOOT" | "START" => context.driver.stop(&agreement.id).await?,
+            "REBUILD" => {
+                // What cannot be fetched must not cost the containers that are still there.
+                context.driver.refresh(&spec).await?;
+                context.driver.stop(&agreement.id).await?;
+            }
             other => {
                 return Err(DriverError::Unsuitable(format!("the agent does not know the command {other}")));
             }

@@ -1,9 +1,13 @@
 //! What the node reports to the exchange.
 
+use std::collections::BTreeMap;
+
 use evenkeel_client::TaskReported;
 use evenkeel_wire::exchange::node::{PatchNode, RegisteredService};
 use evenkeel_wire::exchange::node_part::{PutNodeErrors, PutNodeStatus};
-use evenkeel_wire::exchange::task_health::{EndedCommand, PostLifecycle, PutNodeCommand, PutTaskHealth};
+use evenkeel_wire::exchange::task_health::{
+    EndedCommand, PostLifecycle, PutNodeCommand, PutTaskHealth, TaskCheck,
+};
 
 use super::{Context, hub, text};
 use crate::step::{Event, SurfaceError, TaskReport};
@@ -30,10 +34,17 @@ pub(super) async fn command(context: Context, task: String, ended: EndedCommand)
     Ok(Some(Event::CommandReported { task, id: ended.id }))
 }
 
-pub(super) async fn health(context: Context, task: String, health: PutTaskHealth) -> Reported {
+pub(super) async fn health(context: Context, task: String, health: TaskCheck) -> Reported {
+    let (hub, healthy) = (hub(&context)?, health.healthy);
+    hub.exchange.put_node_task_health(&hub.node, &task, &health.into()).await.map_err(text)?;
+    Ok(Some(Event::HealthReported { task, healthy }))
+}
+
+pub(super) async fn peers(context: Context, task: String, peers: BTreeMap<String, bool>) -> Reported {
     let hub = hub(&context)?;
-    hub.exchange.put_node_task_health(&hub.node, &task, &health).await.map_err(text)?;
-    Ok(Some(Event::HealthReported { task, healthy: health.healthy }))
+    let report = PutTaskHealth { peers: Some(peers.clone()), ..PutTaskHealth::default() };
+    hub.exchange.put_node_task_health(&hub.node, &task, &report).await.map_err(text)?;
+    Ok(Some(Event::PeersReported { task, peers }))
 }
 
 pub(super) async fn lifecycle(context: Context, task: String, event: Box<PostLifecycle>) -> Reported {

@@ -33,9 +33,11 @@ impl State {
             Event::TasksRead(tasks) => self.take_tasks(tasks, now),
             Event::TaskReported { task, seq } => self.task_reported(&task, seq),
             Event::TaskRefused { task, seq, stored } => self.task_refused(&task, seq, &stored),
-            Event::CommandEnded { task, ended } => self.command_ended(&task, ended),
+            Event::CommandEnded { task, ended } => self.command_ended(&task, ended, now),
             Event::CommandReported { task, id } => self.command_reported(&task, &id),
             Event::Probed { task, health } => self.probed(&task, health),
+            Event::PeersSeen { task, peers } => self.peers_seen(&task, peers),
+            Event::PeersReported { task, peers } => self.peers_reported(&task, peers),
             Event::HealthReported { task, healthy } => self.health_reported(&task, healthy),
             Event::LifecycleReported { task, event } => self.lifecycle_reported(&task, &event),
             Event::LeaseExpired { silent_secs } => self.end_leases(silent_secs, now),
@@ -250,7 +252,7 @@ impl State {
             };
         });
         if is_running {
-            self.note_running(&key);
+            self.note_running(&key, now);
         }
         self.note_failures(&key, &observation, now);
         let ended = self.end_exited(&key, &observation, now);

@@ -28,7 +28,7 @@ use evenkeel_wire::exchange::{
     node::RegisteredService,
     node_part::PutNodeStatus,
     node_task::{NodeTask, TaskConflict},
-    task_health::{EndedCommand, PostLifecycle, PutTaskHealth, TaskCommand},
+    task_health::{EndedCommand, PostLifecycle, TaskCheck, TaskCommand},
 };
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +37,7 @@ pub use dependency::{Dependency, Instance};
 pub use failure::ServiceFailure;
 pub use proposal::{Decision, DependencyFacts, ProposalFacts};
 pub use report::{ContainerState, Failures, Observation, RunState};
-pub use supervise::ProbedTask;
+pub use supervise::{ProbedTask, WatchedPeers};
 pub use surface::SurfaceError;
 pub use task::{Task, TaskEnd, TaskReport};
 
@@ -202,7 +202,21 @@ pub enum Event {
         /// Task.
         task: String,
         /// The outcome.
-        health: PutTaskHealth,
+        health: TaskCheck,
+    },
+    /// A task examined other members, with another outcome than before.
+    PeersSeen {
+        /// Task.
+        task: String,
+        /// Whether each of them responds, by task.
+        peers: BTreeMap<String, bool>,
+    },
+    /// The exchange has recorded which members respond.
+    PeersReported {
+        /// Task.
+        task: String,
+        /// What it has recorded.
+        peers: BTreeMap<String, bool>,
     },
     /// The exchange has recorded the outcome of a check.
     HealthReported {
@@ -367,7 +381,14 @@ pub enum Command {
         /// Task.
         task: String,
         /// The outcome.
-        health: PutTaskHealth,
+        health: TaskCheck,
+    },
+    /// Report which other members respond.
+    ReportPeers {
+        /// Task.
+        task: String,
+        /// Whether each of them responds, by task.
+        peers: BTreeMap<String, bool>,
     },
     /// Report a life-cycle event.
     ReportLifecycle {
@@ -448,6 +469,7 @@ impl Command {
             Self::ReportCommand { task, .. } => format!("command {task}"),
             Self::ReportHealth { task, .. } => format!("health {task}"),
             Self::ReportLifecycle { task, .. } => format!("lifecycle {task}"),
+            Self::ReportPeers { task, .. } => format!("peers {task}"),
             Self::ReportTask { task, .. } => format!("task {task}"),
             Self::StartDependency { key } | Self::StopDependency { key } => format!("service {key}"),
             Self::ReportStatus(_) => "status".to_owned(),

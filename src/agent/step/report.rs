@@ -16,6 +16,8 @@ pub enum RunState {
     Starting,
     /// It runs.
     Running,
+    /// It exists and is suspended.
+    Paused,
     /// It ended and is started again after a pause.
     Restarting,
     /// It ended and stays so.
@@ -29,6 +31,7 @@ impl RunState {
             Self::NotStarted => "not started",
             Self::Starting => "created",
             Self::Running => "running",
+            Self::Paused => "paused",
             Self::Restarting => "restarting",
             Self::Exited => "exited",
         }

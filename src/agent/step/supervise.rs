@@ -1,16 +1,23 @@
 //! Supervision of tasks for the hub's engine: commands on their containers, life-cycle events, checks and the lease.
 //!
 //! What the engine's own commands cause is no life-cycle event: while a command is open, nothing is reported.
-//! Source: orchestration C4 to C6, C8.3.
+//! Source: orchestration C3 to C6, C8.3.
+
+use std::collections::BTreeMap;
 
 use evenkeel_wire::agreement::reason;
 use evenkeel_wire::exchange::task_health::{
-    EndedCommand, PostLifecycle, PutTaskHealth, TaskCommand, TaskProbe,
+    CommandResult, EndedCommand, PeerWatch, PostLifecycle, TaskCheck, TaskCommand, TaskProbe,
 };
 use jiff::Timestamp;
 
+use crate::deployment::Deployment;
+
 use super::{Agreement, Command, Observation, Outcome, RunState, State, Task, task::TaskEnd};
 use evenkeel_domain::orchestration::TaskState;
+
+/// Command, and the event that says that it failed.
+const REBUILD: &str = "REBUILD";
 
 /// A task whose URL is polled.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +28,19 @@ pub struct ProbedTask {
     pub probe: TaskProbe,
     /// Whether the last check succeeded; none before the first one.
     pub is_healthy: Option<bool>,
+}
+
+/// A task that examines other members of its workload unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchedPeers {
+    /// The task.
+    pub task: String,
+    /// The members.
+    pub watch: PeerWatch,
+    /// The port to connect to, if there is one.
+    pub port: Option<u16>,
+    /// Whether each of them responded at the last look.
+    pub seen: BTreeMap<String, bool>,
 }
 
 impl Task {
@@ -51,14 +71,22 @@ impl State {
                 event.map(|event| Command::ReportLifecycle { task: id.clone(), event: Box::new(event) });
             let ended = task.ended_command.clone().filter(|_| !task.is_command_reported);
             let ended = ended.map(|ended| Command::ReportCommand { task: id.clone(), ended });
-            health.into_iter().chain(event).chain(ended)
+            let peers = Some(&task.peers).filter(|peers| **peers != task.reported_peers);
+            let peers = peers.map(|peers| Command::ReportPeers { task: id.clone(), peers: peers.clone() });
+            health.into_iter().chain(event).chain(ended).chain(peers)
         })
     }
 
     /// Records the outcome of a command. The next check decides again whether the task is healthy.
-    pub(super) fn command_ended(&mut self, task: &str, ended: EndedCommand) -> Outcome {
-        let Some(task) = self.tasks.get_mut(task) else { return Outcome::default() };
+    pub(super) fn command_ended(&mut self, id: &str, ended: EndedCommand, now: u64) -> Outcome {
+        let publisher = self.publisher();
+        let Some(task) = self.tasks.get_mut(id) else { return Outcome::default() };
         let text = format!("command {} ended: {:?}", ended.id, ended.result);
+        let is_rebuild = task.supervision.command.as_ref().is_some_and(|command| command.op == REBUILD);
+        if is_rebuild && ended.result == CommandResult::Failed && task.supervision.lifecycle {
+            let key = task.agreement.clone().unwrap_or_default();
+            task.lifecycle = Some(lifecycle_event((REBUILD, "error"), (&key, ""), id, &publisher, now));
+        }
         (task.ended_command, task.is_command_reported) = (Some(ended), false);
         task.is_down_reported = false;
         let agreement = task.agreement.clone().unwrap_or_default();
@@ -69,11 +97,44 @@ impl State {
     }
 
     /// Records the outcome of a check.
-    pub(super) fn probed(&mut self, task: &str, health: PutTaskHealth) -> Outcome {
+    pub(super) fn probed(&mut self, task: &str, health: TaskCheck) -> Outcome {
         if let Some(task) = self.tasks.get_mut(task) {
             task.health = Some(health);
         }
         Outcome::default()
+    }
+
+    /// Records which of the members that a task examines respond.
+    pub(super) fn peers_seen(&mut self, task: &str, peers: BTreeMap<String, bool>) -> Outcome {
+        if let Some(task) = self.tasks.get_mut(task) {
+            task.peers = peers;
+        }
+        Outcome::default()
+    }
+
+    /// See [`State::health_reported`]; of the members that a task examines.
+    pub(super) fn peers_reported(&mut self, task: &str, peers: BTreeMap<String, bool>) -> Outcome {
+        if let Some(task) = self.tasks.get_mut(task) {
+            task.reported_peers = peers;
+        }
+        Outcome::default()
+    }
+
+    /// Returns the tasks that run and examine other members.
+    pub fn watched_peers(&self) -> Vec<WatchedPeers> {
+        let running = self.tasks.iter().filter_map(|(id, task)| {
+            let watch = task.supervision.peers.clone()?;
+            let agreement = self.agreements.get(task.agreement.as_ref()?)?;
+            let is_running = agreement.is_live() && agreement.started_at.is_some();
+            let port = || published_port(agreement);
+            is_running.then(|| WatchedPeers {
+                task: id.clone(),
+                port: watch.port.or_else(port),
+                watch,
+                seen: task.peers.clone(),
+            })
+        });
+        running.collect()
     }
 
     /// Records that the hub has a report, or does not want it.
@@ -104,14 +165,11 @@ impl State {
         Outcome::default()
     }
 
-    /// Takes the end of containers of a supervised task: the engine decides what follows. Returns whether the task is supervised.
+    /// Takes the end or the pause of containers of a supervised task: the engine decides what follows. Returns whether the task is supervised.
     pub(super) fn note_lifecycle(&mut self, key: &str, observation: &Observation, now: u64) -> bool {
-        let (node, Some((id, task))) = (
-            self.node.rsplit('/').next().unwrap_or_default().to_owned(),
-            self.tasks.iter_mut().find(|(_, task)| task.agreement.as_deref() == Some(key)),
-        ) else {
-            return false;
-        };
+        let publisher = self.publisher();
+        let of_key = |(_, task): &(&String, &mut Task)| task.agreement.as_deref() == Some(key);
+        let Some((id, task)) = self.tasks.iter_mut().find(of_key) else { return false };
         if !task.supervision.lifecycle || task.end.is_some() || task.desired.is_stop() {
             return false;
         }
@@ -119,26 +177,23 @@ impl State {
             return true;
         }
         let (event, state, instance) = lifecycle_of(observation);
-        let at =
-            i64::try_from(now).ok().and_then(|secs| Timestamp::from_second(secs).ok()).unwrap_or_default();
         task.is_down_reported = true;
-        task.lifecycle = Some(PostLifecycle {
-            event: event.to_owned(),
-            state: state.to_owned(),
-            instance_id: format!("{key}/{instance}"),
-            agreement_id: Some(key.to_owned()),
-            task_id: Some(id.clone()),
-            timestamp: at.to_string(),
-            publisher: format!("agent:{node}"),
-        });
+        task.lifecycle = Some(lifecycle_event((event, state), (key, instance), id, &publisher, now));
         true
     }
 
-    /// Records that the service of a task runs again.
-    pub(super) fn note_running(&mut self, key: &str) {
-        let task = self.tasks.values_mut().find(|task| task.agreement.as_deref() == Some(key));
-        if let Some(task) = task.filter(|task| task.open_command().is_none()) {
-            task.is_down_reported = false;
+    /// Returns who publishes life-cycle events.
+    fn publisher(&self) -> String {
+        format!("agent:{}", self.node.rsplit('/').next().unwrap_or_default())
+    }
+
+    /// Records that the service of a task runs again, although no command let it.
+    pub(super) fn note_running(&mut self, key: &str, now: u64) {
+        let publisher = self.publisher();
+        let task = self.tasks.iter_mut().find(|(_, task)| task.agreement.as_deref() == Some(key));
+        let Some((id, task)) = task.filter(|(_, task)| task.open_command().is_none()) else { return };
+        if std::mem::take(&mut task.is_down_reported) && task.supervision.lifecycle {
+            task.lifecycle = Some(lifecycle_event(("POWER_ON", "running"), (key, ""), id, &publisher, now));
         }
     }
 
@@ -200,10 +255,47 @@ impl State {
     }
 }
 
-/// Returns the event, the state and the container of a service that ended.
+/// Returns the first port that the service of an agreement publishes: the other members run the same service.
+fn published_port(agreement: &Agreement) -> Option<u16> {
+    let deployment = Deployment::parse(&agreement.deployment, &agreement.deployment_overrides).ok()?;
+    let mut ports = deployment.services.values().flat_map(|container| &container.ports);
+    ports.find_map(|port| {
+        let is_udp = port.host_port.ends_with("/udp");
+        let number = port.host_port.split([':', '/']).next().filter(|_| !is_udp)?;
+        number.parse().ok()
+    })
+}
+
+/// Builds an event about a container of an agreement.
+fn lifecycle_event(
+    (event, state): (&str, &str),
+    (key, container): (&str, &str),
+    task: &str,
+    publisher: &str,
+    now: u64,
+) -> PostLifecycle {
+    let at = i64::try_from(now).ok().and_then(|secs| Timestamp::from_second(secs).ok()).unwrap_or_default();
+    PostLifecycle {
+        event: event.to_owned(),
+        state: state.to_owned(),
+        instance_id: format!("{key}/{container}"),
+        agreement_id: Some(key.to_owned()),
+        task_id: Some(task.to_owned()),
+        timestamp: at.to_string(),
+        publisher: publisher.to_owned(),
+    }
+}
+
+/// Returns the event, the state and the container of a service that ended or was paused.
 fn lifecycle_of(observation: &Observation) -> (&'static str, &'static str, &str) {
-    let exited = observation.containers.iter().find(|one| one.state == RunState::Exited);
-    let Some(container) = exited else { return ("SOFT_DELETE", "deleted", "") };
+    let in_state = |state| observation.containers.iter().find(|one| one.state == state);
+    let exited = in_state(RunState::Exited).filter(|one| !one.failures.is_empty());
+    let Some(container) = exited else {
+        return match in_state(RunState::Paused) {
+            Some(container) => ("PAUSE", "paused", &container.name),
+            None => ("SOFT_DELETE", "deleted", ""),
+        };
+    };
     // The convention of shells and container engines for signals.
     let is_signal = |number: i64| {
         container.failures.signal.map(i64::from) == Some(number)

@@ -4,12 +4,12 @@
 //! starts it again, and reports every state in order; reports wait in the journal until the hub has recorded them.
 //! Source: orchestration 1.8, B3.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use evenkeel_domain::orchestration::{DesiredState, TaskState};
 use evenkeel_wire::agreement::reason;
 use evenkeel_wire::exchange::node_task::{NodeTask, PutNodeTaskStatus, TaskConflict};
-use evenkeel_wire::exchange::task_health::{EndedCommand, PostLifecycle, PutTaskHealth, TaskSupervision};
+use evenkeel_wire::exchange::task_health::{EndedCommand, PostLifecycle, TaskCheck, TaskSupervision};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -43,9 +43,13 @@ pub struct Task {
     /// Whether the hub has its outcome.
     pub is_command_reported: bool,
     /// Outcome of the last check.
-    pub health: Option<PutTaskHealth>,
+    pub health: Option<TaskCheck>,
     /// The outcome that the hub has recorded.
     pub reported_health: Option<bool>,
+    /// Whether each of the members that it examines responds, by task.
+    pub peers: BTreeMap<String, bool>,
+    /// What the hub has recorded of that.
+    pub reported_peers: BTreeMap<String, bool>,
     /// A life-cycle event that the hub has not recorded.
     pub lifecycle: Option<PostLifecycle>,
     /// Whether a life-cycle event was queued since the service ran last.
@@ -204,10 +208,12 @@ impl State {
 
     /// Ends the agreement of a task whose containers ended: it is the engine that starts another one.
     pub(super) fn end_exited(&mut self, key: &str, observation: &Observation, now: u64) -> Outcome {
-        let Some(end) = exit_of(observation) else { return Outcome::default() };
-        if self.note_lifecycle(key, observation, now) {
+        let end = exit_of(observation);
+        let is_paused = observation.containers.iter().any(|one| one.state == RunState::Paused);
+        if (end.is_some() || is_paused) && self.note_lifecycle(key, observation, now) {
             return Outcome::default();
         }
+        let Some(end) = end else { return Outcome::default() };
         self.end_task(key, end, now)
     }
 

@@ -6,6 +6,7 @@ use super::*;
 use crate::step::tests::{NOW, message, node, observed_exit, producer, proposal, send, terms};
 use crate::step::{ContainerState, Event, ExchangeState};
 use evenkeel_wire::agreement::message::Body;
+use evenkeel_wire::exchange::task_health::{CommandResult, TaskCommand};
 
 fn listed(id: &str, agreement: &str, desired: DesiredState) -> NodeTask {
     NodeTask {
@@ -213,4 +214,49 @@ fn service_completes_when_all_of_its_containers_have() {
     assert_eq!(end(&[Some(0), Some(0)]), Some((TaskState::Complete, Some(0))));
     assert_eq!(end(&[None, Some(2)]), Some((TaskState::Failed, Some(2))));
     assert_eq!(end(&[]), None);
+}
+
+/// The life-cycle events that wait to be reported.
+fn lifecycle(state: &State) -> Option<(String, String)> {
+    let event = state.tasks["t1"].lifecycle.as_ref()?;
+    Some((event.event.clone(), event.state.clone()))
+}
+
+fn supervised(command: Option<&str>) -> State {
+    let mut state = running();
+    let command = command.map(|op| TaskCommand { id: "c1".to_owned(), op: op.to_owned(), hard: false });
+    let supervision = TaskSupervision { lifecycle: true, command, ..TaskSupervision::default() };
+    let task = NodeTask { supervision, ..listed("t1", "a1", DesiredState::Running) };
+    state.apply(Event::TasksRead(vec![task]), NOW);
+    state
+}
+
+#[test]
+fn pause_of_a_supervised_task_is_an_event_and_ends_nothing() {
+    let mut state = supervised(None);
+    state.apply(super::super::tests::observed("a1", RunState::Paused), NOW);
+    assert_eq!(lifecycle(&state), Some(("PAUSE".to_owned(), "paused".to_owned())));
+    assert!(state.agreements["a1"].is_live());
+    state.apply(super::super::tests::observed("a1", RunState::Running), NOW + 1);
+    assert_eq!(
+        lifecycle(&state),
+        Some(("POWER_ON".to_owned(), "running".to_owned())),
+        "somebody else let it run"
+    );
+
+    let mut state = running();
+    state.apply(super::super::tests::observed("a1", RunState::Paused), NOW);
+    assert_eq!(lifecycle(&state), None, "nobody asked for events");
+}
+
+#[test]
+fn rebuild_that_fails_is_an_event_of_its_own() {
+    for (result, expected) in [(CommandResult::Failed, Some("REBUILD")), (CommandResult::Ok, None)] {
+        let mut state = supervised(Some("REBUILD"));
+        let ended = EndedCommand { id: "c1".to_owned(), result, message: None };
+        state.apply(Event::CommandEnded { task: "t1".to_owned(), ended }, NOW);
+        assert_eq!(lifecycle(&state).map(|(event, _)| event).as_deref(), expected);
+        state.apply(super::super::tests::observed("a1", RunState::Running), NOW + 1);
+        assert_eq!(lifecycle(&state).map(|(event, _)| event).as_deref(), expected, "the command let it run");
+    }
 }

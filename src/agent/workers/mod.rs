@@ -6,6 +6,7 @@ mod management;
 mod node_record;
 mod observer;
 mod package;
+mod peers;
 mod presence;
 mod probe;
 mod statistics;
@@ -27,6 +28,7 @@ pub(crate) use presence::report as report_monitor_state;
 use crate::{
     AgentSettings,
     contact::Contact,
+    drivers::Driver,
     hub::Hub,
     machine::Machine,
     order::{Ended, Handle, Order},
@@ -121,6 +123,7 @@ impl Drop for Session {
 
 /// Starts the workers of a registered node.
 pub(crate) fn begin(
+    driver: Arc<dyn Driver>,
     hub: Arc<Hub>,
     handle: Handle,
     settings: Arc<AgentSettings>,
@@ -150,13 +153,15 @@ pub(crate) fn begin(
         pattern,
         signals: signals.clone(),
     });
-    let statistics = statistics::Statistics::new(
-        contact("heartbeat"),
-        hub.clone(),
-        handle.clone(),
-        signals.clone(),
-        reader.clone(),
-    );
+    let statistics = statistics::Statistics::new(statistics::Parts {
+        contact: contact("heartbeat"),
+        hub: hub.clone(),
+        handle: handle.clone(),
+        signals: signals.clone(),
+        reader: reader.clone(),
+        driver,
+        address: machine.addresses.first().cloned(),
+    });
     let presence = presence::Presence::new(
         contact("monitor state"),
         hub.clone(),
@@ -171,6 +176,7 @@ pub(crate) fn begin(
     tasks.spawn(workers.run(record, stop.clone()));
     tasks.spawn(workers.run(mailbox, stop.clone()));
     let probes = probe::Probes::new(hub.clone(), handle.clone(), machine);
+    tasks.spawn(workers.run(peers::Peers::new(handle.clone()), stop.clone()));
     tasks.spawn(workers.run(tasks_of_node, stop.clone()));
     tasks.spawn(workers.run(probes, stop.clone()));
     tasks.spawn(workers.run(statistics, stop.clone()));

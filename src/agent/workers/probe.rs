@@ -7,11 +7,9 @@ use std::{
     time::Duration,
 };
 
-use evenkeel_client::ProbeClient;
-use evenkeel_domain::orchestration::health_policy::{Expected, PollUrl};
+use evenkeel_client::{AddressRule, ProbeClient, pause_after};
 use evenkeel_runtime::worker::Worker;
-use evenkeel_wire::exchange::task_health::{PutTaskHealth, TaskProbe};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 use super::canceled_if_ended;
 use crate::{
@@ -23,8 +21,6 @@ use crate::{
 
 /// Interval between two looks for checks that are due.
 const ROUND: Duration = Duration::from_secs(1);
-/// Longest message of a report, in characters.
-const LONGEST_MESSAGE: usize = 300;
 
 /// Polls URLs.
 pub(super) struct Probes {
@@ -69,69 +65,35 @@ impl Probes {
             }
             in_flight.insert(task.task.clone());
             drop(in_flight);
-            self.due.insert(task.task.clone(), now + pause_of(&task));
+            self.due.insert(task.task.clone(), now + pause_after(&task.probe, task.is_healthy));
             self.start(task);
         }
         Ok(())
     }
 
     fn start(&mut self, task: ProbedTask) {
-        let client = match self.client.clone().map_or_else(ProbeClient::new, Ok) {
+        let client = match self.client.clone().map_or_else(|| ProbeClient::new(AddressRule::Any), Ok) {
             Ok(client) => client,
             Err(error) => {
                 // A broken checker is no failure of the service.
-                tracing::warn!(error, "checks cannot be made");
-                return;
+                self.in_flight.lock().unwrap_or_else(PoisonError::into_inner).remove(&task.task);
+                return tracing::warn!(error, "checks cannot be made");
             }
         };
         self.client = Some(client.clone());
-        let address = self.machine.addresses.first().cloned().unwrap_or_default();
+        let address = self.machine.addresses.first().cloned();
         let name = self.hub.node.name().to_owned();
         let (handle, in_flight) = (self.handle.clone(), self.in_flight.clone());
         tokio::spawn(async move {
-            let health = check(&client, &task.probe, &name, &address).await;
-            let is_change = health.as_ref().is_some_and(|health| task.is_healthy != Some(health.healthy));
-            if let Some(health) = health.filter(|_| is_change) {
-                // A core that has ended does not need the outcome.
-                let _ended = handle.apply(Event::Probed { task: task.task.clone(), health }).await;
+            match client.check(&task.probe, &name, address.as_deref()).await {
+                Ok(health) if task.is_healthy != Some(health.healthy) => {
+                    // A core that has ended does not need the outcome.
+                    let _ended = handle.apply(Event::Probed { task: task.task.clone(), health }).await;
+                }
+                Ok(_) => {}
+                Err(error) => tracing::warn!(task.id = task.task, error, "the check of a task is broken"),
             }
             in_flight.lock().unwrap_or_else(PoisonError::into_inner).remove(&task.task);
         });
     }
-}
-
-/// Returns the time until the next check. After a failed one the next is soon, so that a recovery is seen.
-fn pause_of(task: &ProbedTask) -> Duration {
-    let interval = u64::from(task.probe.interval_seconds.max(1));
-    let retry = u64::from(task.probe.retry_interval_seconds.max(1));
-    Duration::from_secs(if task.is_healthy == Some(true) { interval } else { interval.min(retry) })
-}
-
-/// Checks a task; none when the check itself is broken.
-async fn check(client: &ProbeClient, probe: &TaskProbe, node: &str, address: &str) -> Option<PutTaskHealth> {
-    let (Ok(url), Ok(expected)) = (PollUrl::parse(&probe.url), Expected::parse(&probe.healthy_response))
-    else {
-        tracing::warn!(url = probe.url, "the check of a task cannot be read");
-        return None;
-    };
-    let url = url.expand(node, address);
-    let pause = Duration::from_secs(u64::from(probe.retry_interval_seconds));
-    let timeout = pause.mul_f64(0.1).max(Duration::from_secs(1));
-    let mut message = String::new();
-    for attempt in 0..=probe.retry_limit {
-        if attempt > 0 {
-            sleep(pause).await;
-        }
-        match client.get(&url, probe.ssl_verify, timeout).await {
-            Ok(body) if expected.is_in(&body) => return Some(PutTaskHealth { healthy: true, message: None }),
-            Ok(body) => {
-                let start: String = body.trim().chars().take(100).collect();
-                message = format!("{url} answers \"{start}\", without {}", expected.as_str());
-            }
-            Err(error) if probe.connection_error_is_unhealthy => message = format!("{url}: {error}"),
-            Err(_) => return Some(PutTaskHealth { healthy: true, message: None }),
-        }
-    }
-    let message = message.chars().take(LONGEST_MESSAGE).collect();
-    Some(PutTaskHealth { healthy: false, message: Some(message) })
 }

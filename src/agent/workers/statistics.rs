@@ -1,12 +1,14 @@
-//! Reports the statistics of the machine with a heartbeat (orchestration 1.7).
+//! Reports the statistics of the machine, and whether its container engine responds, with a heartbeat (orchestration 1.7).
 //!
-//! The usual heartbeat is the poll of the change feed. The statistics go with one of their own, and only when they have changed or the
-//! last ones are about to become too old: an idle node sends few.
+//! The usual heartbeat is the poll of the change feed. These go with one of their own, and only when they have changed or the last ones are
+//! about to become too old: an idle node sends few.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use evenkeel_runtime::worker::Worker;
-use evenkeel_wire::exchange::node_report::{NodeStatistics, PutNodeReport};
+use evenkeel_wire::exchange::node_report::{
+    EngineState, EngineStatus, NodeEngine, NodeStatistics, PutNodeReport,
+};
 use tokio::time::Instant;
 
 use super::{
@@ -14,25 +16,38 @@ use super::{
 };
 use crate::{
     contact::Contact,
+    drivers::Driver,
     hub::Hub,
     order::{Ended, Handle},
     statistics,
 };
 
-/// Interval between two looks at the machine.
+/// Interval between two checks of the container engine.
+const ENGINE_INTERVAL: Duration = Duration::from_secs(10);
+/// Interval between two reads of the statistics.
 const READ_INTERVAL: Duration = Duration::from_secs(60);
 /// Age from which reported statistics are reported again although they have not changed: with the interval, well below the five minutes
 /// that the hub ranks by them unless its settings say otherwise.
 const LONGEST_AGE: Duration = Duration::from_secs(90);
 
+/// What reports statistics.
+pub(super) struct Parts {
+    pub contact: Contact,
+    pub hub: Arc<Hub>,
+    pub handle: Handle,
+    pub signals: Arc<Signals>,
+    pub reader: Arc<TaskReader>,
+    pub driver: Arc<dyn Driver>,
+    /// The address by which other nodes reach this one.
+    pub address: Option<String>,
+}
+
 /// Reports statistics.
 pub(super) struct Statistics {
-    contact: Contact,
-    hub: Arc<Hub>,
-    handle: Handle,
-    signals: Arc<Signals>,
-    reader: Arc<TaskReader>,
+    parts: Parts,
     reported: Option<(NodeStatistics, Instant)>,
+    reported_engine: Option<(EngineState, Instant)>,
+    read_at: Option<Instant>,
     pause: Duration,
     backoff: Duration,
 }
@@ -62,56 +77,73 @@ impl Worker for Statistics {
             // Further signals must not make it retry without a pause.
             return std::future::pending().await;
         }
-        self.signals.statistics.notified().await;
+        self.parts.signals.statistics.notified().await;
+        // The hub may have forgotten what was reported.
+        (self.read_at, self.reported_engine) = (None, None);
     }
 }
 
 impl Statistics {
-    pub fn new(
-        contact: Contact,
-        hub: Arc<Hub>,
-        handle: Handle,
-        signals: Arc<Signals>,
-        reader: Arc<TaskReader>,
-    ) -> Self {
+    pub fn new(parts: Parts) -> Self {
         Self {
-            contact,
-            hub,
-            handle,
-            signals,
-            reader,
+            parts,
             reported: None,
+            reported_engine: None,
+            read_at: None,
             pause: SIGNAL_ONLY,
             backoff: FIRST_PAUSE,
         }
     }
 
+    /// Returns what differs from the last report.
+    async fn news(&mut self) -> PutNodeReport {
+        let now = Instant::now();
+        let is_up = self.parts.driver.is_engine_up().await;
+        let state = if is_up { EngineState::Up } else { EngineState::Down };
+        let is_known = |(known, at): &(EngineState, Instant)| *known == state && at.elapsed() < LONGEST_AGE;
+        let engine = NodeEngine { state, status: EngineStatus::Enabled, at: None };
+        let engine = (!self.reported_engine.as_ref().is_some_and(is_known)).then_some(engine);
+        let mut report = PutNodeReport { engine, ..PutNodeReport::default() };
+        if self.read_at.is_none_or(|at| now - at >= READ_INTERVAL) {
+            self.read_at = Some(now);
+            let found = NodeStatistics { address: self.parts.address.clone(), ..statistics::current() };
+            let is_known = |(known, at): &(NodeStatistics, Instant)| {
+                !statistics::differ(&found, known) && at.elapsed() < LONGEST_AGE
+            };
+            let is_known = self.reported.as_ref().is_some_and(is_known);
+            report.stats = Some(found).filter(|found| !is_known && *found != NodeStatistics::default());
+        }
+        report
+    }
+
     async fn report_or_retry(&mut self) -> Result<(), Ended> {
-        self.pause = jittered(READ_INTERVAL);
+        self.pause = jittered(ENGINE_INTERVAL);
         // Third-party exchanges know no statistics.
-        if !self.reader.is_supported() {
+        if !self.parts.reader.is_supported() {
             return Ok(());
         }
-        let found = statistics::current();
-        let is_known = self
-            .reported
-            .as_ref()
-            .is_some_and(|(known, at)| !statistics::differ(&found, known) && at.elapsed() < LONGEST_AGE);
-        if is_known || found == NodeStatistics::default() {
+        let report = self.news().await;
+        if report == PutNodeReport::default() {
             return Ok(());
         }
-        let report = PutNodeReport { stats: Some(found.clone()), ..PutNodeReport::default() };
-        match self.hub.exchange.post_heartbeat(&self.hub.node, &report).await {
+        match self.parts.hub.exchange.post_heartbeat(&self.parts.hub.node, &report).await {
             Ok(_) => {
-                self.contact.restored();
+                self.parts.contact.restored();
                 self.backoff = FIRST_PAUSE;
-                self.reported = Some((found, Instant::now()));
+                let now = Instant::now();
+                if let Some(found) = report.stats {
+                    self.reported = Some((found, now));
+                }
+                if let Some(engine) = report.engine {
+                    self.reported_engine = Some((engine.state, now));
+                }
                 Ok(())
             }
             Err(error) => {
+                self.read_at = None;
                 self.pause = jittered(self.backoff);
                 self.backoff = (self.backoff * 2).min(LONGEST_PAUSE);
-                failed(&self.contact, &self.handle, &error).await
+                failed(&self.parts.contact, &self.parts.handle, &error).await
             }
         }
     }

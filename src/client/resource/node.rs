@@ -12,7 +12,7 @@ use evenkeel_wire::exchange::node_part::{
     NodeAgreement, NodeAgreementsResponse, NodeErrorsResponse, NodeStatusResponse, PutNodeAgreement,
     PutNodeErrors, PutNodeStatus,
 };
-use evenkeel_wire::exchange::node_report::{NodeStatistics, NodesStatisticsResponse, PutNodeReport};
+use evenkeel_wire::exchange::node_report::{NodesStatisticsResponse, PutNodeReport, ReportedMachine};
 use evenkeel_wire::exchange::node_task::{
     NodeTask, NodeTasksResponse, PutNodeTask, PutNodeTaskStatus, TaskConflict,
 };
@@ -152,12 +152,12 @@ impl Client {
         self.put(node_path(node, &["orchestration", "status"]), report).await
     }
 
-    /// The statistics of an organization's nodes that the exchange received since an instant; `None` when the exchange knows none.
+    /// The statistics and container engines of an organization's nodes that the exchange received since an instant; `None` when the exchange knows none.
     pub async fn list_node_statistics(
         &self,
         org: &str,
         since: Option<&str>,
-    ) -> Result<Option<BTreeMap<NodeId, NodeStatistics>>, ClientError> {
+    ) -> Result<Option<BTreeMap<NodeId, ReportedMachine>>, ClientError> {
         let path = Path::org(org, &["orchestration", "statistics"]);
         let path = if let Some(since) = since { path.query("since", since) } else { path };
         let found: Option<NodesStatisticsResponse> = self.get(path).await?;

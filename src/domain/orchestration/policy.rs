@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::supervisor::{Restart, Update};
-use super::{HealthPolicy, InstanceReference, Placement};
+use super::{HealthPolicy, InstanceReference, MembersError, Placement};
 
 /// How many instances of a workload there are, where they run and how they are replaced.
 ///
@@ -121,6 +121,33 @@ impl Orchestration {
             || self.rollback != usual.rollback
             || self.timers != usual.timers
             || self.health_policy.is_some()
+    }
+
+    /// Checks that a member has peers, if those examine it.
+    ///
+    /// # Errors
+    /// When there is never more than one instance.
+    ///
+    /// # Source
+    /// Orchestration C3.
+    pub(super) fn check_peers(&self) -> Result<(), MembersError> {
+        let most = match self.mode {
+            Mode::Failover => Some(1),
+            Mode::Replicated => self.replicas,
+            Mode::Flex => self.flex.and_then(|flex| flex.max),
+            Mode::Global => None,
+        };
+        let mode = self.health_policy.as_ref().and_then(HealthPolicy::peer_mode);
+        match mode.filter(|_| most == Some(1)) {
+            None => Ok(()),
+            Some(mode) => Err(MembersError {
+                path: "orchestration.healthPolicy.detection.detection_modes".to_owned(),
+                rule: format!(
+                    "must not hold {} where there is one instance: it has no peers",
+                    mode.kind.word()
+                ),
+            }),
+        }
     }
 
     /// Returns the policies that its parents name.

@@ -147,6 +147,7 @@ impl TryFrom<Value> for Orchestration {
             priority: root.number("priority", 0..=100)?.unwrap_or(50),
             mode,
         };
+        read.check_peers()?;
         Ok(read)
     }
 }

@@ -480,6 +480,11 @@ fn what_the_engine_cannot_carry_out_is_refused_by_name() {
             json!({"timers": {"affinityWaitSeconds": 0}}),
             "timers.affinityWaitSeconds must be an integer from 1 to 604800",
         ),
+        (
+            json!({"mode": "replicated", "replicas": 1, "healthPolicy": {"detection": {"type": "LB_STATUS_POLLING"}}}),
+            "healthPolicy.detection.detection_modes must not hold LB_STATUS_POLLING where there is one instance: it \
+             has no peers",
+        ),
         (json!({"healthPolicy": {"type": "senlin.policy.health"}}), "healthPolicy.type is not known"),
         (json!({"priority": 101}), "priority must be an integer from 0 to 100"),
         (

@@ -72,11 +72,10 @@ impl<'a> UnitInputs<'a> {
         }
         wake_at = [wake_at, blocklist.wake_at].into_iter().flatten().min();
         let has_policy = workload.health.is_some();
-        let health = found.iter().flat_map(|(_, tasks)| tasks.wanted());
-        let health = health.filter(|task| has_policy || task.health.recovery.is_some()).filter_map(|task| {
-            let node = model.node(task.node.as_ref()?)?;
-            Some((task.id.clone(), node.health.get(&task.id)?.clone()))
-        });
+        let votes = model.peer_votes(workload, unit, pass.now);
+        let wanted = found.iter().flat_map(|(_, tasks)| tasks.wanted());
+        let wanted = wanted.filter(|task| has_policy || task.health.recovery.is_some());
+        let health = wanted.filter_map(|task| Some((task.id.clone(), model.found_health(task, &votes)?)));
         let health = health.collect();
         let tasks = || found.iter().flat_map(|(_, tasks)| tasks.iter());
         let recovery = RecoveryFacts::of(model, &unit_id.policy, has_policy, tasks(), pass.now);

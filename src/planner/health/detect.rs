@@ -12,6 +12,10 @@ use crate::{
     workload::{LifecycleEvent, ReportedHealth, Task},
 };
 
+/// Silence of a node about its container engine that is no failure, whatever the interval: agents repeat a report that has not changed
+/// after 90 s, and may be late.
+const LEAST_ENGINE_SILENCE_SECS: u64 = 180;
+
 /// A member as its health policy sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -104,7 +108,7 @@ impl Member<'_> {
             // An event says that something has happened now: no time has to pass first.
             return Verdict::Failed(Failure::Event(event.clone()));
         }
-        let Some(failure) = self.failed_check(policy) else { return Verdict::Healthy };
+        let Some(failure) = self.failed_check(policy, now) else { return Verdict::Healthy };
         let until = later(self.task.state_at, policy.detection.node_update_timeout);
         if now < until { Verdict::NotBefore(until) } else { Verdict::Failed(failure) }
     }
@@ -116,14 +120,13 @@ impl Member<'_> {
     }
 
     /// Combines the modes. What is not known counts as healthy.
-    fn failed_check(&self, policy: &HealthPolicy) -> Option<Failure> {
+    fn failed_check(&self, policy: &HealthPolicy, now: Timestamp) -> Option<Failure> {
         let of_mode = |kind: DetectionType| match kind {
             DetectionType::NodeStatusPolling => self.failed_state(),
             DetectionType::NodeStatusPollUrl => self.failed_url(policy),
-            DetectionType::HypervisorStatusPolling
-            | DetectionType::LifecycleEvents
-            | DetectionType::LbStatusPolling
-            | DetectionType::LbStatusEvents => None,
+            DetectionType::HypervisorStatusPolling => self.failed_engine(policy, now),
+            DetectionType::LbStatusPolling | DetectionType::LbStatusEvents => self.failed_peers(),
+            DetectionType::LifecycleEvents => None,
         };
         combine(policy, of_mode).map(|(mode, message)| Failure::Check { mode, message })
     }
@@ -131,6 +134,21 @@ impl Member<'_> {
     fn failed_state(&self) -> Option<String> {
         let state = &self.task.state;
         state.is_ended().then(|| format!("the instance is {}", state.name()))
+    }
+
+    /// A node that never reported an engine has an agent that does not know any: that is no failure (1.9).
+    fn failed_engine(&self, policy: &HealthPolicy, now: Timestamp) -> Option<String> {
+        let engine = self.reported?.engine?;
+        if !engine.is_usable {
+            return Some("the container engine of the node is down or disabled".to_owned());
+        }
+        let silent_at = engine_silent_at(policy, self.reported)?;
+        (now >= silent_at).then(|| format!("the node reported its container engine last at {}", engine.at))
+    }
+
+    fn failed_peers(&self) -> Option<String> {
+        let votes = self.reported?.votes;
+        votes.is_offline().then(|| format!("{} of {} peers do not reach it", votes.offline, votes.reports))
     }
 
     fn failed_url(&self, policy: &HealthPolicy) -> Option<String> {
@@ -159,6 +177,31 @@ pub(super) fn combine(
             all?.into_iter().next()
         }
     }
+}
+
+/// Returns when the silence of a node about its container engine counts as a failure; none when nothing is known of the engine.
+pub(crate) fn engine_silent_at(
+    policy: &HealthPolicy,
+    reported: Option<&ReportedHealth>,
+) -> Option<Timestamp> {
+    let engine = reported?.engine?;
+    let silence = policy.detection.interval.saturating_mul(3).max(LEAST_ENGINE_SILENCE_SECS);
+    Some(later(engine.at, silence))
+}
+
+/// Returns whether the container engine of the node of a member cannot be used, and that is examined.
+pub(crate) fn is_engine_failed(pass: &UnitPass<'_>, task: &Task) -> bool {
+    let policy = pass.facts.workload.health.as_ref();
+    let policy = policy.filter(|policy| policy.has_mode(DetectionType::HypervisorStatusPolling));
+    let member = Member { task, reported: pass.facts.health.get(&task.id) };
+    policy.is_some_and(|policy| member.failed_engine(policy, pass.now).is_some())
+}
+
+/// Returns whether the last life-cycle event of a member was a failure.
+pub(crate) fn is_reported_down(pass: &UnitPass<'_>, policy: &HealthPolicy, task: &Task) -> bool {
+    let reported = pass.facts.health.get(&task.id);
+    let event = reported.and_then(|reported| reported.lifecycle.as_ref());
+    policy.has_mode(DetectionType::LifecycleEvents) && event.is_some_and(LifecycleEvent::is_failure)
 }
 
 /// Returns whether a member is seen healthy: checks have succeeded, not only not failed.

@@ -16,6 +16,7 @@ mod member_recovery;
 mod node;
 mod node_check;
 mod order;
+mod peers;
 mod records;
 mod recover;
 mod recovery_facts;
@@ -24,6 +25,7 @@ mod registry;
 mod report;
 mod system;
 mod tree;
+mod workflow;
 
 pub(crate) use conditions::RECOVERY_FAILED;
 pub(crate) use detect::is_unhealthy_member;

@@ -3,13 +3,14 @@
 //! The state of a recovery is stored with the task, so that the agbot that takes the workload unit over goes on with it.
 //! Source: orchestration C5, C6, C10.
 
-use evenkeel_domain::orchestration::health_policy::{ActionKind, HealthPolicy};
+use evenkeel_domain::orchestration::health_policy::{ActionKind, DetectionType, HealthPolicy};
 use evenkeel_ids::{NodeId, TaskId};
 use serde_json::json;
 
 use super::{
     detect::{self, Failure, Verdict},
     order::Order,
+    peers, workflow,
 };
 use crate::{
     change::{Cause, Change, Step},
@@ -19,7 +20,7 @@ use crate::{
     usage::later,
     workload::{
         DesiredState, EndedOrder, LifecycleEvent, PreparedAction, Recovery, RecoveryCommand, Slot,
-        Supervision, Task, TaskHealth,
+        Supervision, Task, TaskHealth, WorkflowCall,
     },
 };
 
@@ -72,7 +73,15 @@ pub(crate) fn follow(pass: &mut UnitPass<'_>, slot: &Slot) {
         (Some(recovery), verdict) => go_on(pass, policy, &task, *recovery, verdict),
         (None, Verdict::Failed(failure)) => begin(pass, policy, &task, failure),
         (None, Verdict::NotBefore(until)) => pass.wake(until),
-        (None, Verdict::Healthy) => {}
+        (None, Verdict::Healthy) => wait_for_engine(pass, policy, &task),
+    }
+}
+
+/// Examines a member again when its node will have been silent about its container engine for too long.
+fn wait_for_engine(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task) {
+    if policy.has_mode(DetectionType::HypervisorStatusPolling) {
+        let silent_at = detect::engine_silent_at(policy, pass.facts.health.get(&task.id));
+        silent_at.filter(|at| *at > pass.now).into_iter().for_each(|at| pass.wake(at));
     }
 }
 
@@ -85,7 +94,8 @@ fn supervise(pass: &mut UnitPass<'_>, slot: &Slot) {
     let of_workload = of_workload.unwrap_or_default();
     let wanted: Vec<Task> = pass.tasks(slot).wanted().cloned().collect();
     for task in wanted {
-        let mut supervision = of_workload.clone();
+        let peers = policy.and_then(|policy| peers::watch(pass, policy, &task));
+        let mut supervision = Supervision { peers, ..of_workload.clone() };
         let is_fenced = task.node.as_ref().is_some_and(|node| pass.facts.recovery.is_fencing(node));
         if is_fenced && supervision.lease_secs.is_none() {
             supervision.lease_secs = Some(Supervision::lease_secs(down_after));
@@ -166,7 +176,7 @@ fn begin(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, failure: F
     let mut actions: Vec<PreparedAction> = policy.recovery.actions.iter().map(PreparedAction::from).collect();
     let light = hint.as_ref().and_then(LifecycleEvent::light_action);
     if let Some(kind) = light.filter(|_| policy.recovery.has_default_actions()) {
-        actions.insert(0, PreparedAction { kind, hard: false });
+        actions.insert(0, PreparedAction::new(kind));
     }
     let recovery = Recovery { hint, ..Recovery::new(reason, actions, pass.now) };
     start(pass, policy, task, recovery);
@@ -176,7 +186,7 @@ fn begin(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, failure: F
 pub(super) fn start(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, recovery: Recovery) {
     // The recovery of a node was reported when the group began it.
     if recovery.of_group.is_none() {
-        let (reason, data) = (recovery.reason.clone(), hints(&recovery));
+        let (reason, data) = (recovery.reason.clone(), hints(&recovery, task));
         pass.emit_with("health.recover", Some(&task.slot), task.node.as_ref(), reason, Some(data));
     }
     act(pass, policy, task, recovery);
@@ -186,16 +196,31 @@ pub(super) fn start(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task,
 ///
 /// # Source
 /// Orchestration C5, C6.
-fn hints(recovery: &Recovery) -> serde_json::Value {
-    let operation = recovery.actions.first().map(|action| action.kind.word());
-    let list: Vec<_> = recovery.actions.iter().map(|action| json!({"name": action.kind.word()})).collect();
+fn hints(recovery: &Recovery, task: &Task) -> serde_json::Value {
+    let operation = recovery.actions.first().map(PreparedAction::name);
     let mut data = match &recovery.hint {
         Some(event) => json!(event),
         None => json!({}),
     };
     data["operation"] = json!(operation);
+    let list: Vec<_> = recovery.actions.iter().map(|action| shown(action, task)).collect();
     data["health"] = json!({"recover_action": list});
     data
+}
+
+/// Returns a prepared action as a policy would name it.
+fn shown(action: &PreparedAction, task: &Task) -> serde_json::Value {
+    match &action.workflow {
+        // What cannot be replaced is seen when the action is carried out.
+        Some(one) => json!({
+            "name": one.name, "type": "WORKFLOW",
+            "params": workflow::params(one, task).unwrap_or_else(|_| one.params.clone()),
+        }),
+        None if action.kind == ActionKind::Reboot => {
+            json!({"name": action.name(), "params": {"type": if action.hard { "HARD" } else { "SOFT" }}})
+        }
+        None => json!({"name": action.name()}),
+    }
 }
 
 /// Goes on with a recovery.
@@ -224,7 +249,10 @@ fn go_on(
     let command = recovery.command.as_ref();
     let ended = ended.filter(|ended| command.is_some_and(|command| command.id == ended.id));
     let is_done = command.is_none() || ended.is_some_and(|ended| ended.is_ok);
-    if is_done && !has_failed && detect::is_seen_healthy(pass, policy, task) {
+    // A workflow of somebody else says nothing about the containers.
+    let is_down =
+        command.is_some_and(|command| command.call.is_some()) && detect::is_reported_down(pass, policy, task);
+    if is_done && !is_down && !has_failed && detect::is_seen_healthy(pass, policy, task) {
         return end(pass, task, &recovery);
     }
     let until = later(since, policy.recovery.action_timeout);
@@ -257,7 +285,7 @@ fn open_deletion(pass: &UnitPass<'_>, task: &Task) -> Option<TaskId> {
 }
 
 fn fail_action(pass: &mut UnitPass<'_>, task: &Task, recovery: &mut Recovery, why: &str) {
-    let name = recovery.action().map_or("", |action| action.kind.word());
+    let name = recovery.action().map_or("", PreparedAction::name);
     let text = format!("{name} failed: {why}");
     let data = json!({"operation": name});
     pass.emit_with("health.action-failed", Some(&task.slot), task.node.as_ref(), text, Some(data));
@@ -267,7 +295,9 @@ fn fail_action(pass: &mut UnitPass<'_>, task: &Task, recovery: &mut Recovery, wh
 }
 
 fn end(pass: &mut UnitPass<'_>, task: &Task, recovery: &Recovery) {
-    let name = recovery.action().map_or("", |action| action.kind.word());
+    // When all had failed, the last one may have helped late.
+    let action = recovery.action().or(recovery.actions.last());
+    let name = action.map_or("", PreparedAction::name).to_owned();
     let text = format!("{name} recovered the instance: {}", recovery.reason);
     let data = json!({"recreated": recovery.is_recreated, "operation": name});
     pass.emit_with("health.recovered", Some(&task.slot), task.node.as_ref(), text, Some(data));
@@ -292,6 +322,7 @@ fn act(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, mut recovery
     while let Some(action) = recovery.action().cloned() {
         let outcome = match action.kind {
             kind if kind.is_in_place() => command(pass, task, &mut recovery, &action),
+            ActionKind::Workflow => call(pass, policy, task, &mut recovery, &action),
             kind => replace(pass, task, &mut recovery, kind),
         };
         match outcome {
@@ -313,9 +344,9 @@ fn act(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, mut recovery
     pass.set_health(&task.slot, &task.id, health);
 }
 
-fn announce(pass: &mut UnitPass<'_>, task: &Task, kind: ActionKind) {
-    let text = format!("{} of task {}", kind.word(), task.id);
-    let data = json!({"operation": kind.word()});
+fn announce(pass: &mut UnitPass<'_>, task: &Task, name: &str) {
+    let text = format!("{name} of task {}", task.id);
+    let data = json!({"operation": name});
     pass.emit_with("health.recover-action", Some(&task.slot), task.node.as_ref(), text, Some(data));
 }
 
@@ -329,24 +360,47 @@ fn command(
     if !pass.node_of(task).is_some_and(|node| node.is_capable) {
         return Err("the agent of the node takes no commands".to_owned());
     }
-    if !matches!(action.kind, ActionKind::Start | ActionKind::Reboot) {
-        return Err("the agent of the node does not know the command".to_owned());
-    }
     if task.state.is_ended() {
         return Err("the task has ended".to_owned());
     }
     if pass.is_node_lost(task) {
         return Err("the node is down".to_owned());
     }
+    order_command(pass, task, recovery, action, None);
+    Ok(())
+}
+
+/// Lets the hub call a workflow.
+fn call(
+    pass: &mut UnitPass<'_>,
+    policy: &HealthPolicy,
+    task: &Task,
+    recovery: &mut Recovery,
+    action: &PreparedAction,
+) -> Result<(), String> {
+    let Some(workflow) = &action.workflow else { return Err("it names no workflow".to_owned()) };
+    let call = workflow::call(workflow, task, recovery.hint.as_ref(), policy.recovery.action_timeout)?;
+    order_command(pass, task, recovery, action, Some(call));
+    Ok(())
+}
+
+/// Stores the command of an action; the node or the hub carries it out.
+fn order_command(
+    pass: &mut UnitPass<'_>,
+    task: &Task,
+    recovery: &mut Recovery,
+    action: &PreparedAction,
+    call: Option<WorkflowCall>,
+) {
     note_action(pass, task);
-    announce(pass, task, action.kind);
+    announce(pass, task, action.name());
     let commands = task.health.commands + 1;
     let id = format!("{}-{commands}", task.id);
-    recovery.command = Some(RecoveryCommand { id, kind: action.kind, hard: action.hard });
+    let call = call.map(Box::new);
+    recovery.command = Some(RecoveryCommand { id, kind: action.kind, hard: action.hard, call });
     recovery.action_since = Some(pass.now);
     let health = TaskHealth { commands, recovery: Some(Box::new(recovery.clone())), ..task.health.clone() };
     pass.set_health(&task.slot, &task.id, health);
-    Ok(())
 }
 
 /// Returns whether the instance may be created again on its node (P2).
@@ -355,6 +409,7 @@ fn may_stay(pass: &UnitPass<'_>, task: &Task) -> bool {
         row.is_member && row.state == NodeState::Ready && row.availability == Availability::Active
     };
     let is_free = pass.node_of(task).is_some_and(is_startable) && pass.block_of(task).is_none();
+    let is_free = is_free && !detect::is_engine_failed(pass, task);
     (is_free || pass.facts.workload.goal.is_per_node()) && !has_bad_neighbors(pass, task)
 }
 
@@ -406,6 +461,9 @@ fn replace(
         }
         ActionKind::Recreate if recovery.of_group.is_some() => node_of_recreation(pass, task, &node)?,
         ActionKind::Recreate if may_stay(pass, task) => Some(node.clone()),
+        ActionKind::Recreate if detect::is_engine_failed(pass, task) => {
+            pass.candidate(task, Cause::Health).filter(|found| *found != node)
+        }
         ActionKind::Recreate => None,
         _ => return Err("the hub does not know the action".to_owned()),
     };
@@ -421,7 +479,7 @@ fn replace(
     };
     pass.keep(permit);
     note_action(pass, task);
-    announce(pass, task, kind);
+    announce(pass, task, kind.word());
     pass.set_health(&task.slot, &task.id, TaskHealth { recovery: None, ..task.health.clone() });
     pass.raise(&task.slot, &task.id, DesiredState::Shutdown);
     let spec = pass.spec_of_replacement(task);

@@ -9,6 +9,7 @@ use crate::{
     event::{AgreementMessage, Event, MessageBody},
     facts::{DeploymentPolicyFacts, HaGroupFacts, NodeFacts, ServiceFacts},
     rolling::Rollout,
+    statistics::{EngineReport, NodeMachine},
     usage::{Backoff, WorkloadUsage, secs_since},
 };
 
@@ -57,6 +58,12 @@ impl Model {
                     self.change_node(node, |record| record.facts.statistics = Some(statistics));
                 }
             }
+            Event::MachinesSeen { of } => {
+                for (node, machine) in of {
+                    self.put_machine(node, machine);
+                }
+            }
+            Event::HubReported { task, report } => self.engine.put_hub_report(task, report),
             Event::ServiceChanged { service } => self.put_service(service),
             Event::ServiceRemoved { service } => self.remove_service(service),
             Event::ServicePolicyChanged { service, policy } => {
@@ -129,6 +136,7 @@ impl Model {
                 self.pending.retain(|_, _| is_same);
                 self.claim_requests.retain(|_, _| is_same);
                 self.failures.retain(|_, _| is_same);
+                self.forget_foreign_hub_reports();
             }
             _ => {}
         }
@@ -187,6 +195,19 @@ impl Model {
                 self.nodes.insert(node.id.clone(), NodeRecord::new(node.clone(), group));
             }
         }
+    }
+
+    /// Takes over what a node reported of its machine. An engine that comes or goes concerns what runs on it, and another address those who
+    /// connect to it.
+    fn put_machine(&mut self, node: &NodeId, machine: &NodeMachine) {
+        let known = self.nodes.get(node).and_then(|record| record.engine);
+        let is_usable = |engine: Option<EngineReport>| engine.is_none_or(|engine| engine.is_usable);
+        let address = self.nodes.get(node).and_then(|record| record.address.clone());
+        let has_moved = machine.address.is_some() && machine.address != address;
+        if has_moved || (machine.engine.is_some() && is_usable(machine.engine) != is_usable(known)) {
+            self.touched.insert(node.clone());
+        }
+        self.change_node(node, |record| record.set_machine(machine));
     }
 
     fn put_heartbeat(&mut self, node: &NodeId, seen: Timestamp, now: Timestamp) {

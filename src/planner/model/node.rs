@@ -1,6 +1,9 @@
 //! The model's record of one node.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use evenkeel_domain::policy::{ConstraintList, PropertyList, constraint::Expression};
 use evenkeel_ids::{AgreementId, TaskId};
@@ -8,6 +11,7 @@ use jiff::Timestamp;
 
 use crate::{
     facts::{NodeFacts, NodePolicyFacts, NodeStatusFacts},
+    statistics::{EngineReport, NodeMachine},
     workload::{ReportedHealth, TaskReport},
 };
 
@@ -45,6 +49,10 @@ pub struct NodeRecord {
     pub tasks: BTreeMap<TaskId, TaskReport>,
     /// What it reported about the health of its tasks.
     pub health: BTreeMap<TaskId, ReportedHealth>,
+    /// What it reported of its container engine; none when it never did.
+    pub engine: Option<EngineReport>,
+    /// The address by which other nodes reach it; none when it never reported one.
+    pub address: Option<Arc<str>>,
     pub(crate) policy: Option<NodePolicy>,
     /// When it was alive again after it had been down: earlier reports are no longer believed.
     pub(crate) back_at: Option<Timestamp>,
@@ -60,6 +68,8 @@ impl NodeRecord {
             agreements: None,
             tasks: BTreeMap::new(),
             health: BTreeMap::new(),
+            engine: None,
+            address: None,
             policy: None,
             back_at: None,
             group: group.map(str::to_owned),
@@ -71,6 +81,14 @@ impl NodeRecord {
         let mut record = self.clone();
         record.set_group(group);
         record
+    }
+
+    /// Takes over what the node reported of its machine.
+    pub(crate) fn set_machine(&mut self, machine: &NodeMachine) {
+        self.engine = machine.engine.or(self.engine);
+        if machine.address.is_some() {
+            self.address.clone_from(&machine.address);
+        }
     }
 
     pub(crate) fn set_group(&mut self, group: Option<&str>) {

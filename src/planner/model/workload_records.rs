@@ -15,7 +15,10 @@ use crate::{
     place::{EliminationReport, NodeTable},
     report::Blocked,
     usage::later,
-    workload::{Instance, NodeScope, Slot, SlotTasks, Slots, Task, UnitId, Workload, WorkloadRecord},
+    workload::{
+        HubReport, Instance, NodeScope, ReportedHealth, Slot, SlotTasks, Slots, Task, UnitId, Workload,
+        WorkloadRecord,
+    },
 };
 
 use super::{Consumers, HealthTasks, blocklist::Blocklist, relations::Relations};
@@ -155,6 +158,10 @@ pub(crate) struct WorkloadRecords {
     pub loaded_nodes: BTreeSet<NodeId>,
     /// Tasks that say how far operations and recoveries are.
     pub health_tasks: HealthTasks,
+    /// Tasks for which the hub itself has something to do.
+    hub_tasks: BTreeSet<TaskId>,
+    /// What the hub found about them.
+    hub_reports: BTreeMap<TaskId, ReportedHealth>,
     /// How often there was a decision.
     pub decisions: BTreeMap<PolicyId, DecisionCounts>,
     /// How often a workload unit was looked at first under a lease.
@@ -219,6 +226,10 @@ impl WorkloadRecords {
             self.tasks_on.entry(pair).or_default().insert(task.id.clone());
         }
         let id = task.id.clone();
+        match task.health.has_hub_work() {
+            true => self.hub_tasks.insert(id.clone()),
+            false => self.hub_tasks.remove(&id),
+        };
         let unit = self.workload_units.entry(task.unit_id.clone()).or_default();
         unit.slots.entry(task.slot.clone()).or_default().put(task);
         self.count(&id, true);
@@ -234,6 +245,8 @@ impl WorkloadRecords {
     /// Drops a task.
     pub fn remove_task(&mut self, id: &TaskId) {
         self.count(id, false);
+        self.hub_tasks.remove(id);
+        self.hub_reports.remove(id);
         let Some((unit_id, slot)) = self.slots_of.remove(id) else { return };
         let Some(unit) = self.workload_units.get_mut(&unit_id) else { return };
         let Some(tasks) = unit.slots.get_mut(&slot) else { return };
@@ -259,6 +272,33 @@ impl WorkloadRecords {
         if unit.slots.is_empty() && !unit.is_wanted {
             self.workload_units.remove(&unit_id);
         }
+    }
+
+    /// Returns the tasks for which the hub has something to do, each with what it found.
+    pub fn hub_tasks(&self) -> impl Iterator<Item = (&Task, Option<&ReportedHealth>)> {
+        self.hub_tasks.iter().filter_map(|id| Some((self.task(id)?, self.hub_reports.get(id))))
+    }
+
+    /// Takes over what the hub found about a task.
+    pub fn put_hub_report(&mut self, task: &TaskId, report: &HubReport) {
+        if self.hub_tasks.contains(task) {
+            self.hub_reports.entry(task.clone()).or_default().add(report);
+        }
+    }
+
+    /// Returns what the hub found about a task.
+    pub fn hub_report(&self, task: &TaskId) -> Option<&ReportedHealth> {
+        self.hub_reports.get(task)
+    }
+
+    /// Returns the tasks about which the hub found something.
+    pub fn hub_reports(&self) -> impl Iterator<Item = &TaskId> {
+        self.hub_reports.keys()
+    }
+
+    /// Forgets what the hub found about a task.
+    pub fn forget_hub_report(&mut self, task: &TaskId) {
+        self.hub_reports.remove(task);
     }
 
     /// Counts the instance of a task on its node, or no longer.

@@ -16,7 +16,7 @@ use crate::{
     agreement::Agreement,
     engine::{INITIAL_PASS, StoredPlan},
     event::Event,
-    facts::DeploymentPolicyFacts,
+    facts::{DeploymentPolicyFacts, PolicyOrchestration},
     place::{NodeTable, UnitNode},
     reconcile::{unit_node, unit_nodes},
     report::Blocked,
@@ -454,10 +454,11 @@ impl Model {
         statistics.is_current(now, self.metrics_max_age_secs(node.org())).then_some(statistics)
     }
 
-    /// Returns the organizations with nodes that are ranked by their statistics.
-    pub fn orgs_ranked_by_statistics(&self) -> BTreeSet<OrgId> {
-        let ranked = self.policies.values().filter(|facts| facts.orchestration.ranks_by_statistics());
-        ranked.flat_map(|facts| facts.node_orgs.iter().cloned()).collect()
+    /// Returns the organizations whose nodes' statistics or container engines something depends on.
+    pub fn orgs_with_read_machines(&self) -> BTreeSet<OrgId> {
+        let depends = |one: &PolicyOrchestration| one.ranks_by_statistics() || one.examines_machines();
+        let reading = self.policies.values().filter(|facts| depends(&facts.orchestration));
+        reading.flat_map(|facts| facts.node_orgs.iter().cloned()).collect()
     }
 
     /// Brings the rows of one node up to date after its row of a workload changed. A start that only changes the rank of the node concerns

@@ -32,8 +32,8 @@ pub use record::{TaskSpec, WorkloadRecord};
 pub use slot::{Slot, SlotTasks, Slots, by_slot};
 pub use spec::{NodeOrder, PlacementRules, Workload};
 pub use supervision::{
-    EndedCommand, EndedOrder, LifecycleEvent, PreparedAction, Probe, Recovery, RecoveryCommand,
-    ReportedHealth, Supervision, TaskHealth,
+    EndedCommand, EndedOrder, HubReport, LifecycleEvent, Peer, PeerVotes, PeerWatch, PreparedAction, Probe,
+    Recovery, RecoveryCommand, ReportedHealth, Supervision, TaskHealth, Workflow, WorkflowCall,
 };
 pub use task::{RefusedReport, Task, TaskReport};
 pub use task_state::{DesiredState, Ending, Impairment, TaskState, Writer};

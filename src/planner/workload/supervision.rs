@@ -2,26 +2,87 @@
 //!
 //! Source: orchestration C4 to C6, C8.
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use evenkeel_domain::orchestration::health_policy::{
-    ActionKind, DetectionType, Executor, HealthPolicy, RecoveryAction,
+    ActionKind, DetectionType, Executor, HealthPolicy, PollOptions, RecoveryAction,
 };
+use evenkeel_ids::{NodeId, TaskId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::statistics::EngineReport;
 
 use super::GroupOrder;
 
 /// What the agent of a node does to supervise a task.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Supervision {
-    /// The URL to poll.
+    /// The URL that the agent polls.
     pub probe: Option<Probe>,
+    /// The URL that the hub polls.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hub_probe: Option<Probe>,
+    /// The other members that the agent examines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peers: Option<PeerWatch>,
     /// Whether the agent reports the end of a container and keeps the agreement.
     pub lifecycle: bool,
     /// Seconds without contact after which the agent kills the containers.
     pub lease_secs: Option<u32>,
 }
 
-/// A URL that an agent polls.
+/// The members that the agent of another one examines.
+///
+/// # Source
+/// Orchestration C3.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerWatch {
+    /// The members.
+    pub members: Vec<Peer>,
+    /// The port to connect to; without it and without `probe` the one that the service publishes.
+    pub port: Option<u16>,
+    /// The URL to poll.
+    pub probe: Option<Probe>,
+    /// Seconds between two checks of a member.
+    pub interval_secs: u32,
+}
+
+/// A member that another one examines.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Peer {
+    /// Its task.
+    pub task: TaskId,
+    /// Its node.
+    pub node: NodeId,
+    /// Address of its node; none when that is not known.
+    pub address: Option<Arc<str>>,
+}
+
+/// What the other members say of one.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerVotes {
+    /// Members that examine it and have said something.
+    pub reports: u32,
+    /// Those that do not reach it.
+    pub offline: u32,
+    /// Whether there is only one other member.
+    pub is_pair: bool,
+}
+
+impl PeerVotes {
+    /// Returns whether a majority of enough members does not reach it.
+    ///
+    /// # Source
+    /// Orchestration C3 (`LB_STATUS_POLLING`).
+    pub fn is_offline(self) -> bool {
+        let are_enough = self.reports >= 2 || (self.is_pair && self.reports == 1);
+        are_enough && self.offline * 2 > self.reports
+    }
+}
+
+/// A URL that is polled.
 ///
 /// # Units
 /// Seconds.
@@ -43,6 +104,21 @@ pub struct Probe {
     pub interval_secs: u32,
 }
 
+impl Probe {
+    /// Returns what is polled by the options of a policy.
+    pub(crate) fn of(options: &PollOptions, interval_secs: u32) -> Self {
+        Self {
+            url: options.poll_url.as_str().to_owned(),
+            healthy_response: options.poll_url_healthy_response.as_str().to_owned(),
+            ssl_verify: options.poll_url_ssl_verify,
+            connection_error_is_unhealthy: options.poll_url_conn_error_as_unhealthy,
+            retry_limit: options.poll_url_retry_limit,
+            retry_interval_secs: u32::try_from(options.poll_url_retry_interval).unwrap_or(u32::MAX),
+            interval_secs,
+        }
+    }
+}
+
 impl Supervision {
     /// Returns what the agents of a workload do; `node_down_after_secs`: silence after which a node counts as down; `interval_max_secs`: longest
     /// time between two checks.
@@ -51,18 +127,14 @@ impl Supervision {
     /// Orchestration C4.2, C8.3.
     pub fn of(policy: &HealthPolicy, node_down_after_secs: u64, interval_max_secs: u64) -> Self {
         let seconds = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-        let options = policy.poll_options().filter(|options| options.executor == Executor::Agent);
-        let probe = options.map(|options| Probe {
-            url: options.poll_url.as_str().to_owned(),
-            healthy_response: options.poll_url_healthy_response.as_str().to_owned(),
-            ssl_verify: options.poll_url_ssl_verify,
-            connection_error_is_unhealthy: options.poll_url_conn_error_as_unhealthy,
-            retry_limit: options.poll_url_retry_limit,
-            retry_interval_secs: seconds(options.poll_url_retry_interval),
-            interval_secs: seconds(policy.detection.interval.min(interval_max_secs)),
-        });
+        let options = policy.poll_options().filter(|_| policy.enabled);
+        let executor = options.map(|options| options.executor);
+        let interval_secs = seconds(policy.detection.interval.min(interval_max_secs));
+        let probe = options.map(|options| Probe::of(options, interval_secs));
         Self {
-            probe: probe.filter(|_| policy.enabled),
+            probe: probe.clone().filter(|_| executor == Some(Executor::Agent)),
+            hub_probe: probe.filter(|_| executor == Some(Executor::Hub)),
+            peers: None,
             lifecycle: policy.enabled && policy.has_mode(DetectionType::LifecycleEvents),
             lease_secs: policy.recovery.is_fencing().then(|| Self::lease_secs(node_down_after_secs)),
         }
@@ -92,6 +164,33 @@ pub struct ReportedHealth {
     pub lifecycle: Option<LifecycleEvent>,
     /// The last command that has ended.
     pub command: Option<EndedCommand>,
+    /// The container engine of the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub engine: Option<EngineReport>,
+    /// The address of the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<Arc<str>>,
+    /// Whether each member that it examines responds.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub peers: BTreeMap<TaskId, bool>,
+    /// What the other members say of it.
+    #[serde(default)]
+    pub votes: PeerVotes,
+}
+
+/// What the hub found itself about a task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HubReport {
+    /// A check was made.
+    Checked {
+        /// Whether it succeeded.
+        healthy: bool,
+        /// Message of the check.
+        message: Option<String>,
+    },
+    /// A call ended.
+    Ended(EndedCommand),
 }
 
 /// A life-cycle event of a container.
@@ -180,9 +279,15 @@ impl TaskHealth {
         is_open || self.is_over(order)
     }
 
-    /// Returns the command that the node carries out or has carried out last.
+    /// Returns the command that is being carried out or was carried out last, by the node or by the hub.
     pub fn command(&self) -> Option<&RecoveryCommand> {
         self.recovery.as_ref()?.command.as_ref()
+    }
+
+    /// Returns whether the hub itself has something to do.
+    pub fn has_hub_work(&self) -> bool {
+        let calls = self.command().is_some_and(|command| command.call.is_some());
+        calls || self.supervision.hub_probe.is_some()
     }
 }
 
@@ -250,15 +355,42 @@ pub struct PreparedAction {
     pub kind: ActionKind,
     /// Whether containers are killed instead of stopped with grace.
     pub hard: bool,
+    /// The workflow to call; none for built-in actions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<Box<Workflow>>,
+}
+
+/// A workflow of somebody else, as the policy names it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Workflow {
+    /// Name of the action.
+    pub name: String,
+    /// Its parameters, with templates.
+    pub params: Map<String, Value>,
+}
+
+impl PreparedAction {
+    /// Returns a built-in action without parameters.
+    pub fn new(kind: ActionKind) -> Self {
+        Self { kind, hard: false, workflow: None }
+    }
+
+    /// Returns its name: the word of a built-in action.
+    pub fn name(&self) -> &str {
+        self.workflow.as_ref().map_or(self.kind.word(), |workflow| &workflow.name)
+    }
 }
 
 impl From<&RecoveryAction> for PreparedAction {
     fn from(action: &RecoveryAction) -> Self {
-        Self { kind: action.kind(), hard: action.is_hard() }
+        let kind = action.kind();
+        let workflow = || Workflow { name: action.name.clone(), params: action.params.clone() };
+        let workflow = (kind == ActionKind::Workflow).then(|| Box::new(workflow()));
+        Self { kind, hard: action.is_hard(), workflow }
     }
 }
 
-/// A command to a node.
+/// A command to a node, or a call that the hub makes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecoveryCommand {
     /// Its id.
@@ -267,6 +399,23 @@ pub struct RecoveryCommand {
     pub kind: ActionKind,
     /// Whether containers are killed instead of stopped with grace.
     pub hard: bool,
+    /// The call of a workflow, which the hub makes; none for commands to the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<Box<WorkflowCall>>,
+}
+
+/// The request that calls a workflow.
+///
+/// # Source
+/// Orchestration C6.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkflowCall {
+    /// The URL that gets the request.
+    pub url: String,
+    /// Longest time until the response, in seconds.
+    pub timeout_secs: u64,
+    /// The body.
+    pub body: Value,
 }
 
 impl Recovery {

@@ -2,6 +2,7 @@
 //!
 //! Source: orchestration 1.7, A10.
 
+use core::net::IpAddr;
 use std::collections::BTreeMap;
 
 use evenkeel_domain::orchestration::object::{Members, MembersError, Object};
@@ -12,13 +13,25 @@ use utoipa::{IntoParams, ToSchema};
 
 const REPORT: Members = Members { known: PutNodeReport::MEMBERS, unsupported: &[] };
 const STATISTICS: Members = Members {
-    known: &["load1", "load5", "load15", "memTotalMb", "memAvailMb", "swapTotalMb", "swapAvailMb", "at"],
+    known: &[
+        "load1",
+        "load5",
+        "load15",
+        "memTotalMb",
+        "memAvailMb",
+        "swapTotalMb",
+        "swapAvailMb",
+        "address",
+        "at",
+    ],
     unsupported: &[],
 };
 const ENGINE: Members = Members { known: &["state", "status", "at"], unsupported: &[] };
 /// Greatest load average and size that are taken for a measurement.
 const GREATEST_LOAD: f64 = 1_000_000.0;
 const GREATEST_SIZE: u64 = 1 << 40;
+/// Longest IP address, in bytes.
+const LONGEST_ADDRESS: usize = 45;
 /// Greatest compatibility version: every JSON reader holds it exactly.
 const GREATEST_VERSION: u64 = (1 << 53) - 1;
 
@@ -93,6 +106,9 @@ pub struct NodeStatistics {
     /// Free swap space, in MB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub swap_avail_mb: Option<u64>,
+    /// The address by which other nodes reach it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
     /// When the exchange received them. A node's own time is checked, but not used: clocks of nodes differ.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
@@ -189,8 +205,17 @@ fn statistics(mut given: Object) -> Result<NodeStatistics, MembersError> {
         mem_avail_mb: given.number("memAvailMb", 0..=GREATEST_SIZE)?,
         swap_total_mb: given.number("swapTotalMb", 0..=GREATEST_SIZE)?,
         swap_avail_mb: given.number("swapAvailMb", 0..=GREATEST_SIZE)?,
+        address: address(&mut given)?,
         at: None,
     })
+}
+
+fn address(given: &mut Object) -> Result<Option<String>, MembersError> {
+    let text = given.text("address", LONGEST_ADDRESS)?;
+    match text.as_deref().map(str::parse::<IpAddr>) {
+        Some(Err(_)) => Err(given.broken("address", "must be an IP address")),
+        _ => Ok(text),
+    }
 }
 
 fn engine(mut given: Object) -> Result<NodeEngine, MembersError> {
@@ -271,17 +296,29 @@ pub struct NodeOrchestrationStatus {
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct NodeStatisticsQuery {
-    /// Only statistics that the exchange received since this instant.
+    /// Only what the exchange received since this instant.
     pub since: Option<String>,
 }
 
-/// The statistics of the nodes of an organization.
+/// The statistics and the container engines of the nodes of an organization.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodesStatisticsResponse {
     /// By `org/node`.
     #[schema(required = true)]
-    pub nodes: BTreeMap<String, NodeStatistics>,
+    pub nodes: BTreeMap<String, ReportedMachine>,
+}
+
+/// The last statistics and the container engine of a node.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ReportedMachine {
+    /// Its statistics.
+    #[serde(flatten)]
+    pub statistics: NodeStatistics,
+    /// Its container engine; none when it never reported one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine: Option<NodeEngine>,
 }
 
 #[cfg(test)]
@@ -310,6 +347,7 @@ mod tests {
             ),
             (json!({"stats": {"at": "now"}}), "stats.at must be an ISO 8601 date and time with its zone"),
             (json!({"stats": {"load2": 1}}), "stats.load2 is not known; load1 was probably meant"),
+            (json!({"stats": {"address": "edge.example"}}), "stats.address must be an IP address"),
             (json!({"engine": {"status": "enabled"}}), "engine.state must be given: up or down"),
             (json!({"engine": {"state": "off"}}), "engine.state must be up or down"),
             (json!({"monitorstate": "idle"}), "monitorstate is not known; monitorState was probably meant"),

@@ -2,6 +2,8 @@
 //!
 //! Source: orchestration 1.8, C4, C5, C6, C8.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -21,6 +23,9 @@ pub struct TaskSupervision {
     /// The command that the agent carries out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<TaskCommand>,
+    /// The other members that the agent examines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peers: Option<PeerWatch>,
 }
 
 impl TaskSupervision {
@@ -51,13 +56,45 @@ pub struct TaskProbe {
     pub interval_seconds: u32,
 }
 
+/// The members of a workload unit that the agent of another member examines.
+///
+/// # Source
+/// Orchestration C3 (`LB_STATUS_POLLING`, `LB_STATUS_EVENTS`).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PeerWatch {
+    /// The members.
+    pub members: Vec<PeerMember>,
+    /// The port to connect to; without it and without `probe` the one that the service publishes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    /// The URL to poll, with the name and the address of the member's node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<TaskProbe>,
+    /// Seconds between two checks of a member.
+    pub interval_seconds: u32,
+}
+
+/// A member that another one examines.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PeerMember {
+    /// Its task.
+    pub task_id: String,
+    /// Name of its node.
+    pub node: String,
+    /// Address of its node; none when that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+}
+
 /// A command on the containers of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TaskCommand {
     /// Id.
     pub id: String,
-    /// `START` or `REBOOT`.
+    /// `START`, `UNPAUSE`, `REBOOT` or `REBUILD`.
     pub op: String,
     /// Whether containers are killed instead of stopped with grace.
     #[serde(default)]
@@ -69,7 +106,7 @@ response! {
     pub struct NodeCommand {
         /// Id.
         id: String,
-        /// `START` or `REBOOT`.
+        /// `START`, `UNPAUSE`, `REBOOT` or `REBUILD`.
         op: String,
         /// The task whose containers it is about.
         task_id: String,
@@ -79,15 +116,39 @@ response! {
     }
 }
 
-/// Reports the outcome of a check.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct PutTaskHealth {
+/// The outcome of a check of a task.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskCheck {
     /// Whether the task is healthy.
     pub healthy: bool,
     /// Human-readable message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+}
+
+/// Most members about which one report says something.
+pub const MOST_PEERS: usize = 16;
+
+/// Reports the outcome of a check, or which other members the task reaches.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct PutTaskHealth {
+    /// Whether the task is healthy; left out when nothing new is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub healthy: Option<bool>,
+    /// Human-readable message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Whether each of the examined members responds, by task; left out when nothing new is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peers: Option<BTreeMap<String, bool>>,
+}
+
+impl From<TaskCheck> for PutTaskHealth {
+    fn from(check: TaskCheck) -> Self {
+        Self { healthy: Some(check.healthy), message: check.message, peers: None }
+    }
 }
 
 /// Reports the outcome of a command.
@@ -146,6 +207,9 @@ pub struct TaskHealth {
     /// Human-readable message of the last check.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Whether each member that it examines responds, by task.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub peers: BTreeMap<String, bool>,
     /// Number of life-cycle events.
     pub events: u64,
     /// The last life-cycle event.

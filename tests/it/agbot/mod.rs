@@ -26,6 +26,7 @@ mod plan;
 mod privacy;
 mod records;
 mod recovery;
+mod recovery_actions;
 mod rolling;
 mod served_policies;
 mod statistics;

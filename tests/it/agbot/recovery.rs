@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::extract::{Path, State};
-use evenkeel_client::ProbeClient;
+use evenkeel_client::{AddressRule, ProbeClient};
 use evenkeel_http_server::tls::Authority;
 use evenkeel_http_server::{HttpLimits, HttpMetrics, HttpServer, listen};
 use evenkeel_runtime::metrics::Metrics;
@@ -322,7 +322,7 @@ async fn certificate_of_an_unknown_authority_is_accepted_only_when_the_policy_sa
     let shutdown = CancellationToken::new();
     let _shutdown = shutdown.clone().drop_guard();
     tokio::spawn(HttpServer { listener, handler, limits, tls, metrics }.serve(shutdown));
-    let client = must(ProbeClient::new(), "a client");
+    let client = must(ProbeClient::new(AddressRule::Any), "a client");
     let limit = Duration::from_secs(10);
     let refused = client.get(&url, true, limit).await.unwrap_err();
     assert!(refused.contains("certificate"), "{refused}");

@@ -66,6 +66,8 @@ pub struct DockerDriver {
     exits: Exits,
 }
 
+/// Longest wait for the engine before it counts as down.
+const PING_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause before the engine's events are requested again after the stream ended.
 const EVENTS_PAUSE: Duration = Duration::from_secs(2);
 
@@ -152,6 +154,11 @@ impl DockerDriver {
         if self.engine().await?.inspect_image(image).await.is_ok() {
             return Ok(());
         }
+        self.pull_any(image, logins).await
+    }
+
+    /// Pulls an image with the first login that the registry accepts, or without one.
+    async fn pull_any(&self, image: &str, logins: &[RegistryLogin]) -> Result<(), DriverError> {
         let registry = image.split_once('/').map_or("", |(registry, _)| registry);
         let mut last = DriverError::Image {
             image: image.to_owned(),
@@ -285,6 +292,14 @@ impl Driver for DockerDriver {
         Ok(())
     }
 
+    async fn refresh(&self, service: &ServiceSpec) -> Result<(), DriverError> {
+        for (name, container) in &service.deployment.services {
+            check_image(name, container)?;
+            self.pull_any(&container.image, &service.logins).await?;
+        }
+        Ok(())
+    }
+
     async fn set_restarts(&self, key: &str, restarts: bool) -> Result<(), DriverError> {
         for id in self.containers(Some(key)).await?.into_iter().filter_map(|container| container.id) {
             let restart_policy = Some(body::restart_policy(restarts));
@@ -336,6 +351,15 @@ impl Driver for DockerDriver {
         self.end(key, Duration::ZERO).await
     }
 
+    async fn unpause(&self, key: &str) -> Result<(), DriverError> {
+        let paused = |one: &ContainerSummary| one.state == Some(ContainerSummaryStateEnum::PAUSED);
+        for container in self.containers(Some(key)).await?.iter().filter(|one| paused(one)) {
+            let id = container.id.as_deref().unwrap_or_default();
+            self.engine().await?.unpause_container(id).await.map_err(transient)?;
+        }
+        Ok(())
+    }
+
     async fn observe(&self, key: &str) -> Observation {
         let containers = match self.containers(Some(key)).await {
             Ok(containers) => containers,
@@ -361,6 +385,11 @@ impl Driver for DockerDriver {
             Some(id) => output::read(self.engine().await?, &id, start).await,
             None => Ok(LogPart::default()),
         }
+    }
+
+    async fn is_engine_up(&self) -> bool {
+        let ping = async { self.engine().await.ok()?.ping().await.ok() };
+        tokio::time::timeout(PING_TIMEOUT, ping).await.is_ok_and(|response| response.is_some())
     }
 
     async fn changed(&self) {
@@ -400,9 +429,8 @@ fn state(container: &ContainerSummary) -> ContainerState {
         Some(Engine::RESTARTING) => RunState::Restarting,
         Some(Engine::CREATED) => RunState::Starting,
         None | Some(Engine::EMPTY) => RunState::NotStarted,
-        Some(Engine::PAUSED | Engine::EXITED | Engine::REMOVING | Engine::DEAD | Engine::STOPPING) => {
-            RunState::Exited
-        }
+        Some(Engine::PAUSED) => RunState::Paused,
+        Some(Engine::EXITED | Engine::REMOVING | Engine::DEAD | Engine::STOPPING) => RunState::Exited,
     };
     ContainerState {
         name: label(container, NAME_LABEL),

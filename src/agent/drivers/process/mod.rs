@@ -229,6 +229,11 @@ impl Driver for ProcessDriver {
         self.plans(service).map(drop)
     }
 
+    /// Programs are those of the machine: there is nothing to fetch.
+    async fn refresh(&self, service: &ServiceSpec) -> Result<(), DriverError> {
+        self.prepare(service).await
+    }
+
     async fn set_restarts(&self, key: &str, restarts: bool) -> Result<(), DriverError> {
         if let Some(entry) = lock(&self.running).get(key) {
             entry.restarts.store(restarts, Ordering::Relaxed);
@@ -269,6 +274,12 @@ impl Driver for ProcessDriver {
         self.stop(key).await
     }
 
+    async fn unpause(&self, key: &str) -> Result<(), DriverError> {
+        let paused: Vec<_> = self.survivors().into_iter().filter(|process| process.key == key).collect();
+        table::continue_all(&paused);
+        Ok(())
+    }
+
     async fn observe(&self, key: &str) -> Observation {
         let states = lock(&self.shared.states);
         let containers = states.get(key).map(|service| service.values().cloned().collect());
@@ -288,6 +299,11 @@ impl Driver for ProcessDriver {
         });
         let part = read.await.map_err(|error| DriverError::Transient(error.to_string()))??;
         part.map_err(|error| DriverError::Transient(format!("the log cannot be read: {error}")))
+    }
+
+    /// The operating system always responds; without its directory this driver can start nothing.
+    async fn is_engine_up(&self) -> bool {
+        tokio::fs::metadata(&self.shared.settings.directory).await.is_ok_and(|found| found.is_dir())
     }
 
     async fn changed(&self) {

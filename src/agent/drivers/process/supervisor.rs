@@ -28,6 +28,9 @@ use crate::{
 /// A process that ran this long starts with the shortest pause again.
 const STABLE: Duration = Duration::from_secs(60);
 
+/// Interval between checks whether a process was suspended; no signal tells it of a process that this one may not have started.
+const PAUSE_CHECK: Duration = Duration::from_secs(1);
+
 /// The start parameters of one process.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
@@ -271,6 +274,7 @@ impl Supervisor {
         let settled = Instant::now() + settings.settle;
         let mut is_settled = is_adopted;
         let mut log_check = tokio::time::interval(Duration::from_secs(10));
+        let mut pause_check = tokio::time::interval(PAUSE_CHECK);
         loop {
             tokio::select! {
                 status = process.ended() => {
@@ -285,6 +289,10 @@ impl Supervisor {
                 () = sleep_until(settled), if !is_settled => {
                     is_settled = true;
                     self.show(RunState::Running, began);
+                }
+                _ = pause_check.tick(), if is_settled => {
+                    let is_suspended = table::is_suspended(process.record.pid);
+                    self.show(if is_suspended { RunState::Paused } else { RunState::Running }, began);
                 }
                 _ = log_check.tick() => {
                     if let Err(error) = log_file::rotate(&self.plan.log, settings.log_limit) {

@@ -46,6 +46,11 @@ pub(crate) fn start_ticks(pid: i32) -> Option<u64> {
     stat(pid).filter(|stat| !matches!(stat.state, 'Z' | 'X')).map(|stat| stat.start_ticks)
 }
 
+/// Returns whether a live process is suspended by a signal.
+pub(crate) fn is_suspended(pid: i32) -> bool {
+    stat(pid).is_some_and(|stat| stat.state == 'T')
+}
+
 /// Returns whether the recorded process is alive: same process id, same start time, same boot.
 pub(crate) fn is_same_process(record: &ProcessRecord) -> bool {
     record.boot == boot() && start_ticks(record.pid) == Some(record.start_ticks)
@@ -106,9 +111,16 @@ pub(crate) fn kill_all(processes: &[ProcessRecord]) {
     processes.iter().for_each(|process| signal(process, Signal::SIGKILL));
 }
 
+/// Lets suspended processes continue.
+pub(crate) fn continue_all(processes: &[ProcessRecord]) {
+    processes.iter().for_each(|process| signal(process, Signal::SIGCONT));
+}
+
 /// Ends processes: first with `SIGTERM`, after `grace` with `SIGKILL`. Returns when none of them is left.
 pub(crate) async fn end_all(mut processes: Vec<ProcessRecord>, grace: Duration) {
     processes.iter().for_each(|process| signal(process, Signal::SIGTERM));
+    // A suspended process would not see the signal.
+    continue_all(&processes);
     let deadline = Instant::now() + grace;
     while !processes.is_empty() {
         processes.retain(is_same_process);

@@ -2,7 +2,10 @@
 
 use std::{path::Path, process::Stdio, time::Duration};
 
-use nix::{sys::signal::Signal, unistd::Pid};
+use nix::{
+    sys::signal::{Signal, killpg},
+    unistd::Pid,
+};
 use tokio::time::{sleep, timeout};
 
 use super::*;
@@ -300,4 +303,33 @@ async fn processes_without_agreement_are_ended_and_foreign_ones_left_alone() {
     assert!(pids(&next).is_empty());
     assert_eq!(pids(&second), [unrelated]);
     second.stop(KEY).await.unwrap();
+}
+
+#[tokio::test]
+async fn suspended_process_is_seen_and_continues_as_the_same() {
+    let directory = tempfile::tempdir().unwrap();
+    let driver = ProcessDriver::open(settings(directory.path())).unwrap();
+    driver.start(&service("sleep 100")).await.unwrap();
+    until(&driver, RunState::Running).await;
+    let before = pids(&driver);
+    let suspend = || killpg(Pid::from_raw(leader(&driver)), Signal::SIGSTOP).unwrap();
+    suspend();
+    until(&driver, RunState::Paused).await;
+    driver.unpause(KEY).await.unwrap();
+    until(&driver, RunState::Running).await;
+    assert_eq!(pids(&driver), before);
+
+    suspend();
+    until(&driver, RunState::Paused).await;
+    timeout(Duration::from_secs(2), driver.stop(KEY)).await.expect("it sees the signal").unwrap();
+    assert_eq!(pids(&driver), Vec::<i32>::new());
+}
+
+#[tokio::test]
+async fn driver_without_its_directory_can_start_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let driver = ProcessDriver::open(settings(directory.path())).unwrap();
+    assert!(driver.is_engine_up().await);
+    std::fs::remove_dir_all(directory.path()).unwrap();
+    assert!(!driver.is_engine_up().await);
 }

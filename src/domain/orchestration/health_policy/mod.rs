@@ -5,6 +5,7 @@
 
 mod expected;
 mod read;
+mod template;
 mod url;
 
 #[cfg(test)]
@@ -15,6 +16,7 @@ use serde_json::{Map, Value};
 
 pub use expected::Expected;
 pub use read::Target;
+pub use template::TemplateValues;
 pub use url::PollUrl;
 
 use super::MembersError;
@@ -71,9 +73,22 @@ pub struct DetectionMode {
     /// The type.
     #[serde(rename = "type")]
     pub kind: DetectionType,
-    /// Options of `NODE_STATUS_POLL_URL`.
+    /// The URL that is polled, of `NODE_STATUS_POLL_URL`, or of a mode in which peers do it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<PollOptions>,
+    /// The port that peers connect to when they poll no URL.
+    #[serde(rename = "options", skip_serializing_if = "Option::is_none")]
+    pub peer_options: Option<PeerOptions>,
+}
+
+/// Options of a mode in which peers connect to a port.
+///
+/// # Source
+/// Orchestration C3 (`LB_STATUS_POLLING`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct PeerOptions {
+    /// The port of the members.
+    pub port: u16,
 }
 
 /// The type of a mode of detection.
@@ -109,6 +124,12 @@ impl DetectionType {
     #[must_use]
     pub fn word(self) -> &'static str {
         Self::ALL.iter().find(|(_, one)| *one == self).map_or("", |(word, _)| word)
+    }
+
+    /// Returns whether the other members examine a member.
+    #[must_use]
+    pub fn is_of_peers(self) -> bool {
+        matches!(self, Self::LbStatusPolling | Self::LbStatusEvents)
     }
 
     /// Returns whether members are checked at intervals.
@@ -290,7 +311,8 @@ impl HealthPolicy {
     /// Orchestration C7.
     #[must_use]
     pub fn without_checks() -> Self {
-        let mode = DetectionMode { kind: DetectionType::NodeStatusPolling, options: None };
+        let mode =
+            DetectionMode { kind: DetectionType::NodeStatusPolling, options: None, peer_options: None };
         Self {
             version: "1.2",
             enabled: true,
@@ -310,16 +332,32 @@ impl HealthPolicy {
         }
     }
 
-    /// Returns the options of a mode that polls a URL.
+    /// Returns the options of the mode that polls a URL.
     #[must_use]
     pub fn poll_options(&self) -> Option<&PollOptions> {
-        self.detection.detection_modes.iter().find_map(|mode| mode.options.as_ref())
+        let mut modes = self.detection.detection_modes.iter();
+        modes.find(|mode| mode.kind == DetectionType::NodeStatusPollUrl)?.options.as_ref()
+    }
+
+    /// Returns the mode in which peers examine a member.
+    #[must_use]
+    pub fn peer_mode(&self) -> Option<&DetectionMode> {
+        self.detection.detection_modes.iter().find(|mode| mode.kind.is_of_peers())
     }
 
     /// Returns whether a mode of this type is used.
     #[must_use]
     pub fn has_mode(&self, kind: DetectionType) -> bool {
         self.detection.detection_modes.iter().any(|mode| mode.kind == kind)
+    }
+
+    /// Returns whether the container engines or the addresses of nodes must be known.
+    #[must_use]
+    pub fn needs_machines(&self) -> bool {
+        let by_hub = self.poll_options().filter(|options| options.executor == Executor::Hub);
+        self.has_mode(DetectionType::HypervisorStatusPolling)
+            || self.peer_mode().is_some()
+            || by_hub.is_some_and(|options| options.poll_url.needs_address())
     }
 
     /// Checks the interval against the settings of the organization.

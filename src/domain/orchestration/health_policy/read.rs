@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 use super::{
     ActionKind, Detection, DetectionMode, DetectionType, Executor, Expected, FencedResource, HealthPolicy,
-    PollOptions, PollUrl, Recovery, RecoveryAction, RecoveryConditional, WorkflowType,
+    PeerOptions, PollOptions, PollUrl, Recovery, RecoveryAction, RecoveryConditional, TemplateValues,
+    WorkflowType,
 };
 use crate::orchestration::object::{Members, MembersError, Object};
-use crate::orchestration::supported::is_carried_out;
 
 /// Longest time that a member may name, in seconds.
 const MAX_SECONDS: u64 = 604_800;
@@ -40,6 +40,7 @@ const OPTIONS: Members = members(&[
     "poll_url_retry_interval",
     "executor",
 ]);
+const PEER_OPTIONS: Members = members(&["port"]);
 const RECOVERY: Members =
     members(&["actions", "fencing", "node_delete_timeout", "node_force_recreate", "action_timeout"]);
 const ACTION: Members = members(&["name", "type", "params"]);
@@ -112,12 +113,7 @@ impl RecoveryAction {
             path: error.path.replacen("name", "operation", 1).replacen("params", "operation_params", 1),
             ..error
         };
-        let action = read_action(action, Target::Workload).map_err(renamed)?;
-        let is_carried_out = is_carried_out(action.kind());
-        is_carried_out.then_some(action).ok_or_else(|| MembersError {
-            path: "operation".to_owned(),
-            rule: format!("{name} is not supported"),
-        })
+        read_action(action, Target::Workload).map_err(renamed)
     }
 }
 
@@ -192,20 +188,39 @@ fn read_mode(mut mode: Object) -> Read<DetectionMode> {
         let words = DetectionType::ALL.map(|(word, _)| word).join(", ");
         mode.broken("type", &format!("must be one of {words}"))
     })?;
-    let has_options = kind == DetectionType::NodeStatusPollUrl;
-    let options = match mode.take("options") {
-        Some(options) if has_options => {
-            Some(read_options(open(mode.path_of("options"), options, &OPTIONS)?)?)
+    let is_empty = |options: &Value| options.as_object().is_some_and(Map::is_empty);
+    let path = mode.path_of("options");
+    let given = mode.take("options").filter(|options| !is_empty(options));
+    let without = DetectionMode { kind, options: None, peer_options: None };
+    match given {
+        None if kind == DetectionType::NodeStatusPollUrl => {
+            Err(mode.broken("options", "must hold poll_url and poll_url_healthy_response"))
         }
-        None if has_options => {
-            return Err(mode.broken("options", "must hold poll_url and poll_url_healthy_response"));
+        None => Ok(without),
+        Some(options) if kind == DetectionType::NodeStatusPollUrl => {
+            Ok(DetectionMode { options: Some(read_options(open(path, options, &OPTIONS)?)?), ..without })
         }
-        Some(options) if options.as_object().is_none_or(|members| !members.is_empty()) => {
-            return Err(mode.broken("options", "need the type NODE_STATUS_POLL_URL"));
-        }
-        _ => None,
-    };
-    Ok(DetectionMode { kind, options })
+        Some(options) if kind.is_of_peers() => read_peer_options(&path, options, without),
+        Some(_) => Err(mode.broken("options", "need a type that polls something")),
+    }
+}
+
+/// Reads what peers examine: a port, or a URL as `NODE_STATUS_POLL_URL` has it. Without any it is the port that the service publishes.
+fn read_peer_options(path: &str, options: Value, without: DetectionMode) -> Read<DetectionMode> {
+    if options.get("poll_url").is_none() {
+        let mut options = open(path.to_owned(), options, &PEER_OPTIONS)?;
+        let port = options.number("port", 1..=u64::from(u16::MAX))?;
+        let port = port.ok_or_else(|| options.broken("port", "or poll_url must be given"))?;
+        return Ok(DetectionMode { peer_options: Some(PeerOptions { port }), ..without });
+    }
+    let options = open(path.to_owned(), options, &OPTIONS)?;
+    let executor = format!("{path}.executor");
+    let read = read_options(options)?;
+    if read.executor == Executor::Hub {
+        let rule = format!("must not be hub: {} is what peers see", without.kind.word());
+        return Err(MembersError { path: executor, rule });
+    }
+    Ok(DetectionMode { options: Some(read), ..without })
 }
 
 fn read_options(mut options: Object) -> Read<PollOptions> {
@@ -318,6 +333,8 @@ fn workflow_params(action: &Object, params: Map<String, Value>) -> Read<Map<Stri
         let rule = format!("must be an integer from 1 to {MAX_SECONDS}");
         return Err(action.broken("params.timeout", &rule));
     }
+    let replaced = TemplateValues::default().replace_in(&params);
+    replaced.map_err(|(path, rule)| action.broken(&format!("params.{path}"), &rule))?;
     Ok(params)
 }
 

@@ -137,7 +137,51 @@ fn c2_s4_c2_s5_document_that_breaks_a_rule_is_refused_with_the_member_and_the_ru
             with(json!({"actions": [{"name": "w", "type": "WORKFLOW"}]})),
             ".recovery.actions[0].params.url must begin with http:// or https://",
         ),
+        (
+            with(
+                json!({"actions": [{"name": "w", "type": "WORKFLOW", "params": {"url": "http://h/", "id": "{{ node.token }}"}}]}),
+            ),
+            ".recovery.actions[0].params.id must not contain {{ node.token }}: known are node.physicalid, node.name, \
+             instance.taskId, instance.agreementId",
+        ),
         (json!({"version": "2.0"}), ".version must be 1.0, 1.1 or 1.2"),
+    ] {
+        assert_eq!(read(document.clone()).unwrap_err(), format!("healthPolicy{expected}"), "{document}");
+    }
+}
+
+/// C3: peers connect to a port, or poll a URL.
+#[test]
+fn peers_examine_a_port_or_a_url() {
+    let mode = |options: Value| {
+        let document = json!({"detection": {"type": "LB_STATUS_POLLING", "options": options}});
+        read(document).map(|policy| json!(policy.detection.detection_modes[0]))
+    };
+    assert_eq!(mode(json!({})).unwrap(), json!({"type": "LB_STATUS_POLLING"}));
+    let of_port = mode(json!({"port": 8080})).unwrap();
+    assert_eq!(of_port, json!({"type": "LB_STATUS_POLLING", "options": {"port": 8080}}));
+    let of_url = mode(json!({"poll_url": "http://{nodeip}/h", "poll_url_healthy_response": "ok"})).unwrap();
+    assert_eq!(of_url["options"]["poll_url_retry_limit"], 3, "{of_url}");
+}
+
+/// C3: the options of a mode are those of its kind.
+#[test]
+fn mode_refuses_options_of_another_kind() {
+    let modes = |modes: Value| json!({"detection": {"detection_modes": modes}});
+    for (document, expected) in [
+        (
+            modes(json!([{"type": "LB_STATUS_POLLING", "options": {"port": 0}}])),
+            ".detection.detection_modes[0].options.port must be an integer from 1 to 65535",
+        ),
+        (
+            modes(json!([{"type": "LB_STATUS_EVENTS", "options": {"poll_url": "http://{nodeip}/",
+                "poll_url_healthy_response": "ok", "executor": "hub"}}])),
+            ".detection.detection_modes[0].options.executor must not be hub: LB_STATUS_EVENTS is what peers see",
+        ),
+        (
+            modes(json!([{"type": "HYPERVISOR_STATUS_POLLING", "options": {"port": 80}}])),
+            ".detection.detection_modes[0].options need a type that polls something",
+        ),
     ] {
         assert_eq!(read(document.clone()).unwrap_err(), format!("healthPolicy{expected}"), "{document}");
     }

@@ -11,7 +11,7 @@ use evenkeel_exchange_store::node_report::{self, FastReport, NodeReportRow, Rece
 use evenkeel_wire::exchange::node::AgentState;
 use evenkeel_wire::exchange::node_report::{
     NodeEngine, NodeMonitorState, NodeReportResponse, NodeState, NodeStatistics, NodeStatisticsQuery,
-    NodesStatisticsResponse, PutNodeReport,
+    NodesStatisticsResponse, PutNodeReport, ReportedMachine,
 };
 use evenkeel_wire::exchange::time::wire_time;
 use jiff::{SignedDuration, Timestamp};
@@ -38,7 +38,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .audit(Subject::NodeOrchestration)
             .success("recorded"),
         get("/orgs/{organization}/orchestration/statistics", "list_node_statistics", list_statistics)
-            .doc(TAG, "Lists the last statistics of the nodes of an organization that report some")
+            .doc(TAG, "Lists the last statistics and container engines of the nodes of an organization that report some")
             .success("the statistics"),
     ]
 }
@@ -111,7 +111,7 @@ pub(super) fn shown_report(
         monitor_state_since: row.monitor_state_since.map(wire_time),
         compat_version: row.compat_version,
         stats: statistics.and_then(shown_statistics),
-        engine: engine.and_then(|(text, at)| Some(NodeEngine { at: Some(wire_time(at)), ..read(&text)? })),
+        engine: engine.and_then(shown_engine),
         last_heartbeat: seen_at.map(wire_time),
     })
 }
@@ -129,6 +129,17 @@ fn is_excused(monitor_state: &str, since: Option<Timestamp>, settings: &OrgSetti
 
 fn shown_statistics((text, at): Received) -> Option<NodeStatistics> {
     Some(NodeStatistics { at: Some(wire_time(at)), ..read(&text)? })
+}
+
+fn shown_engine((text, at): Received) -> Option<NodeEngine> {
+    Some(NodeEngine { at: Some(wire_time(at)), ..read(&text)? })
+}
+
+fn shown_machine(fast: FastReport) -> ReportedMachine {
+    ReportedMachine {
+        statistics: fast.statistics.and_then(shown_statistics).unwrap_or_default(),
+        engine: fast.engine.and_then(shown_engine),
+    }
 }
 
 /// What was stored by this program has the shape that it was stored with; what cannot be read is not shown, and the next report replaces it.
@@ -169,6 +180,6 @@ async fn page(
         rows,
         PAGE_ROWS,
         |(node, _)| node.clone(),
-        |(node, received)| (format!("{org}/{node}"), shown_statistics(received).unwrap_or_default()),
+        |(node, fast)| (format!("{org}/{node}"), shown_machine(fast)),
     )?)
 }

@@ -7,10 +7,10 @@ use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::node_task;
 use evenkeel_wire::exchange::node_task::LONGEST_TEXT;
 use evenkeel_wire::exchange::task_health::{
-    EndedCommand, PostLifecycle, PutNodeCommand, PutTaskHealth, TaskHealth,
+    EndedCommand, MOST_PEERS, PostLifecycle, PutNodeCommand, PutTaskHealth, TaskHealth,
 };
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::node_change;
 use super::task::missing_task;
@@ -58,16 +58,43 @@ async fn report_health(
     let Op { exchange, path: PartPath { org, id, part: task }, .. } = &op;
     exchange.limiter().count_task_report(org, id)?;
     require_short("message", request.message.as_deref().unwrap_or_default(), LONGEST_TEXT)?;
+    check_peers(&request)?;
     op.write(&permission, "node_task.report_health", async |mut tx| {
         if node_task::lock(&mut tx, org, id, task).await?.is_none() {
             return Err(missing_task(org, id, task));
         }
-        let health = json!({"healthy": request.healthy, "message": request.message});
+        let health = reported(&request);
         node_task::merge_health(&mut tx, org, id, task, &health, exchange.now()).await?;
         tx.finish([node_change(org, id, TASK_STATUS, "modified")])
     })
     .await?;
     Ok(created("task health updated"))
+}
+
+fn check_peers(request: &PutTaskHealth) -> Result<(), ApiError> {
+    let Some(peers) = &request.peers else {
+        return match request.healthy {
+            Some(_) => Ok(()),
+            None => Err(ApiError::invalid_input("healthy or peers must be given")),
+        };
+    };
+    if peers.len() > MOST_PEERS {
+        return Err(ApiError::invalid_input(format!("peers must not hold more than {MOST_PEERS} tasks")));
+    }
+    peers.keys().try_for_each(|task| require_short("peers", task, LONGEST_NAME))
+}
+
+/// Returns the members that a report replaces.
+fn reported(request: &PutTaskHealth) -> Value {
+    let mut health = Map::new();
+    if let Some(healthy) = request.healthy {
+        health.insert("healthy".to_owned(), json!(healthy));
+        health.insert("message".to_owned(), json!(request.message));
+    }
+    if let Some(peers) = &request.peers {
+        health.insert("peers".to_owned(), json!(peers));
+    }
+    Value::Object(health)
 }
 
 async fn report_lifecycle(

@@ -16,24 +16,24 @@ use crate::{
 
 const UPDATE_TIMEOUT: u64 = 20;
 
-fn policy(detection: Value, recovery: Value) -> HealthPolicy {
+pub(super) fn policy(detection: Value, recovery: Value) -> HealthPolicy {
     let mut detection = detection;
     detection["node_update_timeout"] = json!(UPDATE_TIMEOUT);
     let document = json!({"detection": detection, "recovery": recovery});
     HealthPolicy::read("healthPolicy", document, Target::Workload).expect("the document is valid")
 }
 
-fn url(recovery: Value) -> HealthPolicy {
+pub(super) fn url(recovery: Value) -> HealthPolicy {
     let options = json!({"poll_url": "http://{nodename}/h", "poll_url_healthy_response": "ok"});
     policy(json!({"type": "NODE_STATUS_POLL_URL", "options": options}), recovery)
 }
 
-fn events(recovery: Value) -> HealthPolicy {
+pub(super) fn events(recovery: Value) -> HealthPolicy {
     policy(json!({"type": "LIFECYCLE_EVENTS"}), recovery)
 }
 
 /// One instance that runs for longer than the update timeout.
-fn running(health: HealthPolicy) -> (World, TaskId) {
+pub(super) fn running(health: HealthPolicy) -> (World, TaskId) {
     let mut world = World::new(Goal::replicated(1), 2);
     world.edit(|workload| workload.health = Some(health));
     world.run(UPDATE_TIMEOUT + 5);
@@ -41,7 +41,7 @@ fn running(health: HealthPolicy) -> (World, TaskId) {
     (world, task)
 }
 
-fn unhealthy(world: &mut World, task: &TaskId) {
+pub(super) fn unhealthy(world: &mut World, task: &TaskId) {
     world.report_health(task, |health| {
         (health.healthy, health.message) = (Some(false), Some("answers \"starting\"".into()));
     });
@@ -51,14 +51,14 @@ fn healthy(world: &mut World, task: &TaskId) {
     world.report_health(task, |health| health.healthy = Some(true));
 }
 
-fn command_done(world: &mut World, task: &TaskId, is_ok: bool) -> String {
+pub(super) fn command_done(world: &mut World, task: &TaskId, is_ok: bool) -> String {
     let command = world.tasks[task].health.command().expect("there is a command").clone();
     let ended = EndedCommand { id: command.id, is_ok, message: None };
     world.report_health(task, |health| health.command = Some(ended));
     command.kind.word().to_owned()
 }
 
-fn event(world: &mut World, task: &TaskId, name: &str) {
+pub(super) fn event(world: &mut World, task: &TaskId, name: &str) {
     let event = LifecycleEvent {
         event: name.into(),
         state: "stopped".into(),
@@ -72,7 +72,7 @@ fn event(world: &mut World, task: &TaskId, name: &str) {
     });
 }
 
-fn count(world: &World, kind: &str) -> usize {
+pub(super) fn count(world: &World, kind: &str) -> usize {
     world.events.iter().filter(|event| event.kind == kind).count()
 }
 
@@ -383,6 +383,7 @@ fn c7_s1_two_failed_instances_are_recovered_and_the_third_is_untouched() {
 #[test]
 fn c7_s3_operation_of_the_user_is_carried_out_instead_of_the_policy() {
     let operation = PreparedAction {
+        workflow: None,
         kind: evenkeel_domain::orchestration::health_policy::ActionKind::Reboot,
         hard: false,
     };

@@ -7,6 +7,7 @@ mod dry_runs;
 mod failover;
 mod groups;
 mod health;
+mod health_actions;
 mod nodes;
 mod random;
 mod restarts;

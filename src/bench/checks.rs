@@ -1,0 +1,235 @@
+//! `evenkeel bench health`: what it costs the hub to check ten thousand instances every minute when nothing fails.
+//!
+//! The schedule, the checks and the planner are the agbot's; only the fleet is made up. Beside it a loop does what is obvious: for each
+//! target it reads a row, sends the request, and writes down when it did.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use evenkeel_agbot::CheckSchedule;
+use evenkeel_client::{AddressRule, ProbeClient};
+use evenkeel_planner::decide::decide;
+use evenkeel_planner::event::Event;
+use evenkeel_planner::workload::{Probe, Slot, SlotTasks, Supervision, Task, TaskHealth};
+use evenkeel_runtime::{ExitStatus, Failure};
+use futures_util::{StreamExt, stream};
+use nix::time::{ClockId, clock_gettime};
+use sqlx::PgPool;
+use sqlx::postgres::PgPoolOptions;
+use tokio::task::JoinSet;
+
+use super::orchestration_fleet::{FleetSize, OrchestratedFleet, at, policy_id};
+use super::process::Process;
+use super::report::{Options, Report, Row, Target};
+use super::stage::{Stage, refused};
+use super::statements::Recorder;
+
+/// The hub may use so much of a core.
+const CPU_PERCENT: f64 = 10.0;
+/// Requests of the loop that are open at a time.
+const NAIVE_PARALLEL: usize = 64;
+const ROUND: Duration = Duration::from_secs(1);
+const EXPECTED: &str = "Hello";
+
+/// Runs the benchmark.
+pub async fn run(options: Options) -> Result<Report, Failure> {
+    Box::pin(Stage::with(async |stage| Box::pin(measure(options, stage)).await)).await
+}
+
+fn failed(what: impl std::fmt::Display) -> Failure {
+    Failure::new(ExitStatus::Failure, format!("health is checked wrongly: {what}"))
+}
+
+async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
+    let (workloads, interval_secs) = if options.short { (10, 6) } else { (100, 60) };
+    let mut server = Process::start("hello", &["bench-hello"], stage.directory())?;
+    let url = format!("http://{}/", server.address_after("address=").await?);
+    let size = FleetSize { nodes: 1_000, workloads, tasks: 100 };
+    let mut fleet = OrchestratedFleet::new(size).map_err(failed)?;
+    let targets = supervise(&mut fleet, size, &url, interval_secs);
+    let client = ProbeClient::new(AddressRule::Any).map_err(failed)?;
+    let length = Duration::from_secs(u64::from(interval_secs));
+    let mut recorder = Recorder::new(stage).await?;
+
+    // The first round is made at once, because nothing is known yet.
+    let mut checker = Checker { fleet, client, schedule: CheckSchedule::default() };
+    let first = Instant::now();
+    let news = checker.run_until(|counts| counts.checks >= u64::from(targets)).await?.events;
+    if news != u64::from(targets) {
+        return Err(failed(format!("{news} of {targets} targets are known after the first round")));
+    }
+    let first = first.elapsed();
+    let began = Instant::now();
+    let ours = recorder.during(timed(Box::pin(checker.run_until(|_| began.elapsed() >= length))));
+    let ((counts, cpu), statements) = ours.await?;
+    if counts.checks < u64::from(targets) * 9 / 10 {
+        return Err(failed(format!("{} checks of {targets} targets in an interval", counts.checks)));
+    }
+    let loops = recorder.during(timed(Box::pin(naive(stage, &url, targets, length))));
+    let ((naive_checks, naive_cpu), naive_statements) = loops.await?;
+    let each = |total: u64, checks: u64| total as f64 / checks.max(1) as f64;
+    let mut report = Report::new("health");
+    report.push(
+        Row::new(format!("CPU of the hub for {targets} targets every {interval_secs} s"), cpu, "% of a core")
+            .beside("naive", naive_cpu)
+            .target(Target::AtMost(CPU_PERCENT)),
+    );
+    report.push(
+        Row::new("SQL statements for each check", each(statements.total(), counts.checks), "")
+            .beside("naive", each(naive_statements.total(), naive_checks))
+            .lasting_target(Target::AtMost(0.0)),
+    );
+    report.push(
+        Row::new("events of the planner in a round in which nothing changed", counts.events as f64, "")
+            .lasting_target(Target::AtMost(0.0)),
+    );
+    report.note(format!(
+        "{} checks were made in {:.0} s; the first round, of all targets at once, took {:.1} s.",
+        counts.checks,
+        began.elapsed().min(length).as_secs_f64(),
+        first.as_secs_f64()
+    ));
+    report.note("Naive: for each target a row is read, the request is sent by a client of its own, and the time is written; the CPU of the database does not count.");
+    Ok(report)
+}
+
+/// Lets the hub poll a URL for every instance, and returns their number.
+fn supervise(fleet: &mut OrchestratedFleet, size: FleetSize, url: &str, interval_secs: u32) -> u32 {
+    let probe = Probe {
+        url: format!("{url}{{nodename}}"),
+        healthy_response: EXPECTED.to_owned(),
+        ssl_verify: true,
+        connection_error_is_unhealthy: true,
+        retry_limit: 3,
+        retry_interval_secs: 3,
+        interval_secs,
+    };
+    let mut count = 0;
+    for workload in 0..size.workloads {
+        let policy = policy_id(workload);
+        let of_policy = fleet.model.workload_units_of(&policy);
+        let slots_of_units: Vec<BTreeMap<Slot, SlotTasks>> =
+            of_policy.map(|(_, unit)| unit.slots.clone()).collect();
+        for task in slots_of_units.iter().flat_map(|slots| slots.values().flat_map(SlotTasks::iter)) {
+            let supervision = Supervision { hub_probe: Some(probe.clone()), ..Supervision::default() };
+            let health = TaskHealth { supervision, ..TaskHealth::default() };
+            let task = Task { health, seq: task.seq + 1, ..task.clone() };
+            fleet.model.apply(&Event::TaskRecorded { task: Box::new(task) }, at(40));
+            count += 1;
+        }
+    }
+    count
+}
+
+/// What was done.
+#[derive(Debug, Clone, Copy, Default)]
+struct CheckedCounts {
+    checks: u64,
+    events: u64,
+}
+
+/// The part of the agbot that checks.
+struct Checker {
+    fleet: OrchestratedFleet,
+    client: ProbeClient,
+    schedule: CheckSchedule,
+}
+
+impl Checker {
+    /// Checks what is due, round after round, and tells the planner what is new.
+    async fn run_until(
+        &mut self,
+        mut is_over: impl FnMut(CheckedCounts) -> bool,
+    ) -> Result<CheckedCounts, Failure> {
+        let mut counts = CheckedCounts::default();
+        let mut flying = JoinSet::new();
+        while !is_over(counts) {
+            let next = Instant::now() + ROUND;
+            let (checks, _) = self.schedule.take_due(&self.fleet.model, Instant::now());
+            for check in checks {
+                let (client, ending) = (self.client.clone(), self.schedule.ending(&check));
+                flying.spawn(async move {
+                    let found = check.make(&client).await;
+                    drop(ending);
+                    found
+                });
+            }
+            while let Ok(Some(found)) = tokio::time::timeout_at(next.into(), flying.join_next()).await {
+                let (is_healthy, event) = found.map_err(failed)?.map_err(failed)?;
+                if !is_healthy {
+                    return Err(failed("a target that responds counts as unhealthy"));
+                }
+                counts.checks += 1;
+                if let Some(event) = event {
+                    counts.events += 1;
+                    self.fleet.model.apply(&event, at(41));
+                    let decision = decide(&self.fleet.model, &event, at(41), counts.events);
+                    if !decision.commands.is_empty() {
+                        return Err(failed("a healthy target leads to commands"));
+                    }
+                }
+            }
+            tokio::time::sleep_until(next.into()).await;
+        }
+        Ok(counts)
+    }
+}
+
+/// Does the work, and returns how much of a core this process needed.
+async fn timed<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<(T, f64), Failure> {
+    let (begin, before) = (Instant::now(), cpu_secs()?);
+    let done = work.await?;
+    Ok((done, (cpu_secs()? - before) * 100.0 / begin.elapsed().as_secs_f64()))
+}
+
+fn cpu_secs() -> Result<f64, Failure> {
+    let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map_err(failed)?;
+    Ok(Duration::from(time).as_secs_f64())
+}
+
+/// Checks each target once in the interval, as one would at first.
+async fn naive(stage: &Stage, url: &str, targets: u32, length: Duration) -> Result<u64, Failure> {
+    let pool = PgPoolOptions::new().max_connections(8).connect(stage.url()).await;
+    let pool = pool.map_err(|error| refused(&error))?;
+    let run = async |statement: &'static str| sqlx::raw_sql(statement).execute(&pool).await;
+    run("CREATE UNLOGGED TABLE naive_target (id int PRIMARY KEY, url text, checked_at timestamptz)")
+        .await
+        .map_err(|error| refused(&error))?;
+    let inserted =
+        sqlx::query("INSERT INTO naive_target SELECT id, $2, now() FROM generate_series(1, $1) AS id")
+            .bind(i32::try_from(targets).unwrap_or(i32::MAX))
+            .bind(url)
+            .execute(&pool)
+            .await;
+    inserted.map_err(|error| refused(&error))?;
+    let (begin, pause) = (tokio::time::Instant::now(), length / targets.max(1));
+    let checked = stream::iter(1..=targets)
+        .map(|number| {
+            let pool = &pool;
+            async move {
+                tokio::time::sleep_until(begin + pause * number).await;
+                check_naively(pool, number).await
+            }
+        })
+        .buffered(NAIVE_PARALLEL);
+    let checked: Vec<Result<(), Failure>> = checked.collect().await;
+    run("DROP TABLE naive_target").await.map_err(|error| refused(&error))?;
+    pool.close().await;
+    checked.into_iter().collect::<Result<Vec<()>, Failure>>().map(|done| done.len() as u64)
+}
+
+async fn check_naively(pool: &PgPool, number: u32) -> Result<(), Failure> {
+    let number = i32::try_from(number).unwrap_or(i32::MAX);
+    let url: String = sqlx::query_scalar("SELECT url FROM naive_target WHERE id = $1")
+        .bind(number)
+        .fetch_one(pool)
+        .await
+        .map_err(|error| refused(&error))?;
+    let client = ProbeClient::new(AddressRule::Any).map_err(failed)?;
+    let body = client.get(&url, true, Duration::from_secs(1)).await.map_err(failed)?;
+    if !body.contains(EXPECTED) {
+        return Err(failed("a target gives another response"));
+    }
+    let written = sqlx::query("UPDATE naive_target SET checked_at = now() WHERE id = $1").bind(number);
+    written.execute(pool).await.map(drop).map_err(|error| refused(&error))
+}

@@ -1,0 +1,65 @@
+//! One check of a task, as agents and the hub make it.
+//!
+//! Source: orchestration C4.
+
+use std::time::Duration;
+
+use evenkeel_domain::orchestration::health_policy::{Expected, PollUrl};
+use evenkeel_wire::exchange::task_health::{TaskCheck, TaskProbe};
+use tokio::time::sleep;
+
+use super::ProbeClient;
+
+/// Longest message of a result, in characters.
+const LONGEST_MESSAGE: usize = 300;
+
+/// Returns the time until the next check of a task. After a failed one the next is soon, so that a recovery is seen.
+#[must_use]
+pub fn pause_after(probe: &TaskProbe, is_healthy: Option<bool>) -> Duration {
+    let interval = u64::from(probe.interval_seconds.max(1));
+    let retry = u64::from(probe.retry_interval_seconds.max(1));
+    Duration::from_secs(if is_healthy == Some(true) { interval } else { interval.min(retry) })
+}
+
+impl ProbeClient {
+    /// Checks a task on a node: up to the number of attempts of the probe, with its pauses.
+    ///
+    /// # Errors
+    /// Why the check itself is broken, which says nothing about the task.
+    pub async fn check(
+        &self,
+        probe: &TaskProbe,
+        node_name: &str,
+        address: Option<&str>,
+    ) -> Result<TaskCheck, String> {
+        let url = PollUrl::parse(&probe.url).map_err(|rule| format!("the URL {} {rule}", probe.url))?;
+        let expected = Expected::parse(&probe.healthy_response)
+            .map_err(|rule| format!("the response {} {rule}", probe.healthy_response))?;
+        if url.needs_address() && address.is_none() {
+            return Err(format!("the address of {node_name} is not known"));
+        }
+        let url = url.expand(node_name, address.unwrap_or_default());
+        self.allowed(&url)?;
+        let pause = Duration::from_secs(u64::from(probe.retry_interval_seconds));
+        let timeout = pause.mul_f64(0.1).max(Duration::from_secs(1));
+        let mut message = String::new();
+        for attempt in 0..=probe.retry_limit {
+            if attempt > 0 {
+                sleep(pause).await;
+            }
+            match self.get(&url, probe.ssl_verify, timeout).await {
+                Ok(body) if expected.is_in(&body) => {
+                    return Ok(TaskCheck { healthy: true, message: None });
+                }
+                Ok(body) => {
+                    let start: String = body.trim().chars().take(100).collect();
+                    message = format!("{url} answers \"{start}\", without {}", expected.as_str());
+                }
+                Err(error) if probe.connection_error_is_unhealthy => message = format!("{url}: {error}"),
+                Err(_) => return Ok(TaskCheck { healthy: true, message: None }),
+            }
+        }
+        let message = message.chars().take(LONGEST_MESSAGE).collect();
+        Ok(TaskCheck { healthy: false, message: Some(message) })
+    }
+}

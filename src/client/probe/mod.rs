@@ -1,0 +1,110 @@
+//! Requests to servers that are not the hub: checks of services, and calls of workflows.
+//!
+//! What comes back is bounded in time and size, and redirects are not followed.
+
+mod address;
+mod check;
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use reqwest::redirect::Policy;
+use reqwest::{Client, ClientBuilder, Url};
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+pub use address::AddressRule;
+pub use check::pause_after;
+
+/// Largest part of a body that is examined, in bytes.
+const LARGEST_BODY: usize = 64 * 1024;
+/// Requests that a client has open at a time. Further ones wait.
+const MOST_REQUESTS: usize = 512;
+/// Header by which the receiver of a call recognizes its repetition.
+const CALL_ID: &str = "Idempotency-Key";
+
+/// Sends requests to services and workflows. Cloning shares connections and limits.
+#[derive(Debug, Clone)]
+pub struct ProbeClient {
+    verifying: Client,
+    trusting: Client,
+    rule: AddressRule,
+    slots: Arc<Semaphore>,
+}
+
+impl ProbeClient {
+    /// Creates a client that connects to the addresses that a rule allows.
+    ///
+    /// # Errors
+    /// The reason, when the certificates of the system cannot be read.
+    pub fn new(rule: AddressRule) -> Result<Self, String> {
+        let builder = || {
+            let builder = Client::builder()
+                .pool_max_idle_per_host(0)
+                .redirect(Policy::none())
+                .user_agent(concat!("evenkeel/", env!("CARGO_PKG_VERSION")));
+            rule.applied_to(builder)
+        };
+        let build = |builder: ClientBuilder| builder.build().map_err(|error| reason(&error));
+        Ok(Self {
+            verifying: build(builder())?,
+            trusting: build(builder().tls_danger_accept_invalid_certs(true))?,
+            rule,
+            slots: Arc::new(Semaphore::new(MOST_REQUESTS)),
+        })
+    }
+
+    /// Returns the first part of the body of a response, whatever its status.
+    ///
+    /// # Errors
+    /// The reason, when there is no response in time.
+    pub async fn get(&self, url: &str, verifies: bool, timeout: Duration) -> Result<String, String> {
+        let url = self.allowed(url)?;
+        let client = if verifies { &self.verifying } else { &self.trusting };
+        let _slot = self.slots.acquire().await;
+        let response = client.get(url).timeout(timeout).send().await.map_err(|error| reason(&error))?;
+        let mut parts = response.bytes_stream();
+        let mut body = Vec::new();
+        while let Some(part) = parts.next().await {
+            body.extend_from_slice(&part.map_err(|error| reason(&error))?);
+            if body.len() >= LARGEST_BODY {
+                body.truncate(LARGEST_BODY);
+                break;
+            }
+        }
+        Ok(String::from_utf8_lossy(&body).into_owned())
+    }
+
+    /// Sends a JSON document; `id` names the call, the same for a repetition.
+    ///
+    /// # Errors
+    /// The reason, when the response says no success, or does not come in time. What the response holds is not read.
+    pub async fn post(&self, url: &str, id: &str, body: &Value, timeout: Duration) -> Result<(), String> {
+        let url = self.allowed(url)?;
+        let _slot = self.slots.acquire().await;
+        let request = self.verifying.post(url).header(CALL_ID, id).json(body).timeout(timeout);
+        let response = request.send().await.map_err(|error| reason(&error))?;
+        let status = response.status();
+        if status.is_success() { Ok(()) } else { Err(format!("the response has status {}", status.as_u16())) }
+    }
+
+    /// Reads a URL whose host is no address that the rule refuses.
+    fn allowed(&self, url: &str) -> Result<Url, String> {
+        let url = Url::parse(url).map_err(|error| format!("{url} is no URL: {error}"))?;
+        self.rule.check(&url)?;
+        Ok(url)
+    }
+}
+
+/// Returns the innermost cause of a failed request.
+fn reason(error: &reqwest::Error) -> String {
+    let mut reason = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        reason = inner.to_string();
+        source = inner.source();
+    }
+    reason
+}

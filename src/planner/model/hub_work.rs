@@ -1,0 +1,136 @@
+//! What the hub itself does for tasks: checks that it makes, and workflows that it calls.
+//!
+//! The agbot that holds a workload unit does it, and reports what it found as events. A report is not stored: after a restart, or with another
+//! owner, nothing is known before the next check, and that counts as healthy. Sources: orchestration C4.2, C6.
+
+use std::collections::BTreeMap;
+
+use evenkeel_domain::orchestration::HealthPolicy;
+use evenkeel_ids::{NodeId, TaskId};
+use jiff::Timestamp;
+
+use super::{Liveness, Model, UnitRecord};
+use crate::workload::{
+    EndedCommand, HubReport, PeerVotes, Probe, RecoveryCommand, ReportedHealth, SlotTasks, Task,
+    WorkflowCall, Workload,
+};
+
+/// What the other members say of tasks.
+pub(crate) type Votes = BTreeMap<TaskId, PeerVotes>;
+
+/// A task for which the hub has something to do.
+#[derive(Debug, Clone, Copy)]
+pub struct HubTask<'m> {
+    /// Its id.
+    pub id: &'m TaskId,
+    /// Its node.
+    pub node: &'m NodeId,
+    /// Address of the node, as its agent reported; none when that is not known.
+    pub address: Option<&'m str>,
+    /// The URL that is polled now.
+    pub probe: Option<&'m Probe>,
+    /// Whether the last check of the hub succeeded; none before the first one.
+    pub is_healthy: Option<bool>,
+    /// The call that has not ended, with the id of its command.
+    pub call: Option<(&'m str, &'m WorkflowCall)>,
+}
+
+impl Model {
+    /// Returns the tasks of the workload units of this agbot for which the hub has something to do, by id.
+    pub fn hub_tasks(&self) -> impl Iterator<Item = HubTask<'_>> {
+        self.engine.hub_tasks().filter_map(|(task, found)| self.hub_task(task, found))
+    }
+
+    /// Returns what the hub has to do for a task now.
+    fn hub_task<'m>(&'m self, task: &'m Task, found: Option<&'m ReportedHealth>) -> Option<HubTask<'m>> {
+        self.lease_for_unit(&task.unit_id)?;
+        let node = task.node.as_ref()?;
+        let ended = found.and_then(|found| found.command.as_ref());
+        let command = task.health.command().filter(|command| !is_ended(command, ended));
+        let call = command.and_then(|command| Some((command.id.as_str(), &**command.call.as_ref()?)));
+        // While it is being recovered a member is checked as well: that shows whether the action helped.
+        let probe =
+            task.health.supervision.hub_probe.as_ref().filter(|_| task.is_live() && task.is_running());
+        let is_healthy = found.and_then(|found| found.healthy);
+        let address = self.node(node).and_then(|record| record.address.as_deref());
+        (probe.is_some() || call.is_some()).then_some(HubTask {
+            id: &task.id,
+            node,
+            address,
+            probe,
+            is_healthy,
+            call,
+        })
+    }
+
+    /// Returns what its node, the hub and other members found about the health of a task.
+    pub(crate) fn found_health(&self, task: &Task, votes: &Votes) -> Option<ReportedHealth> {
+        let record = self.node(task.node.as_ref()?)?;
+        let by_node = record.health.get(&task.id).cloned().unwrap_or_default();
+        let by_hub = self.engine.hub_report(&task.id).filter(|_| task.health.has_hub_work());
+        let votes = votes.get(&task.id).copied().unwrap_or_default();
+        let (engine, address) = (record.engine, record.address.clone());
+        let mut found = ReportedHealth { engine, address, votes, ..by_node };
+        if let Some(by_hub) = by_hub {
+            if task.health.supervision.hub_probe.is_some() {
+                (found.healthy, found.message) = (by_hub.healthy, by_hub.message.clone());
+            }
+            if task.health.command().is_some_and(|command| is_ended(command, by_hub.command.as_ref())) {
+                found.command.clone_from(&by_hub.command);
+            }
+        }
+        Some(found)
+    }
+
+    /// Returns what the members of a workload unit say of each other. What a member said counts as long as it runs on a node that is alive.
+    pub(crate) fn peer_votes(&self, workload: &Workload, unit: &UnitRecord, now: Timestamp) -> Votes {
+        let mut votes = Votes::new();
+        if workload.health.as_ref().and_then(HealthPolicy::peer_mode).is_none() {
+            return votes;
+        }
+        let members = unit.slots.values().flat_map(SlotTasks::wanted).filter(|task| task.is_running());
+        let members: Vec<&Task> = members.collect();
+        let is_pair = members.len() == 2;
+        for member in members {
+            let Some((node, watch)) = member.node.as_ref().zip(member.health.supervision.peers.as_ref())
+            else {
+                continue;
+            };
+            let record = self.node(node).filter(|_| self.liveness(node, now) == Liveness::Alive);
+            let Some(said) = record.and_then(|record| record.health.get(&member.id)) else { continue };
+            for (peer, is_online) in
+                watch.members.iter().filter_map(|peer| Some((&peer.task, *said.peers.get(&peer.task)?)))
+            {
+                let of_peer =
+                    votes.entry(peer.clone()).or_insert(PeerVotes { is_pair, ..PeerVotes::default() });
+                of_peer.reports += 1;
+                of_peer.offline += u32::from(!is_online);
+            }
+        }
+        votes
+    }
+
+    /// Forgets what the hub found about tasks that another agbot looks after now.
+    pub(super) fn forget_foreign_hub_reports(&mut self) {
+        let own =
+            |id: &TaskId| self.task(id).is_some_and(|task| self.lease_for_unit(&task.unit_id).is_some());
+        let foreign: Vec<TaskId> = self.engine.hub_reports().filter(|id| !own(id)).cloned().collect();
+        foreign.iter().for_each(|id| self.engine.forget_hub_report(id));
+    }
+}
+
+fn is_ended(command: &RecoveryCommand, ended: Option<&EndedCommand>) -> bool {
+    ended.is_some_and(|ended| ended.id == command.id)
+}
+
+impl ReportedHealth {
+    /// Takes over what the hub found.
+    pub(super) fn add(&mut self, report: &HubReport) {
+        match report {
+            HubReport::Checked { healthy, message } => {
+                (self.healthy, self.message) = (Some(*healthy), message.clone());
+            }
+            HubReport::Ended(ended) => self.command = Some(ended.clone()),
+        }
+    }
+}
