@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn filter_looks_at_every_column() {
+    fn filter_searches_every_column() {
         let lines = of(&overview());
         let shown = |text: &str| lines.iter().filter(|line| line.holds(text)).count();
         assert_eq!((shown("N2"), shown("started"), shown("nothing"), shown("")), (2, 1, 0, 7));

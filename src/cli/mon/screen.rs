@@ -67,10 +67,10 @@ async fn show(
         terminal.draw(|frame| app.draw(frame)).map_err(|error| broken(&error))?;
         tokio::select! {
             key = keys.recv() => match key.map(|event| app.handle(event)) {
-                None | Some(Wish::Leave) => return Ok(()),
-                Some(Wish::Nothing) => {}
-                Some(Wish::Refresh) => { reading.get_or_insert_with(|| Box::pin(fleet::read(context, exchange))); }
-                Some(Wish::Explain(target)) => explaining = Some(Box::pin(explanation(context, exchange, target))),
+                None | Some(Request::Leave) => return Ok(()),
+                Some(Request::Nothing) => {}
+                Some(Request::Refresh) => { reading.get_or_insert_with(|| Box::pin(fleet::read(context, exchange))); }
+                Some(Request::Explain(target)) => explaining = Some(Box::pin(explanation(context, exchange, target))),
             },
             _ = ticks.tick() => { reading.get_or_insert_with(|| Box::pin(fleet::read(context, exchange))); }
             found = ready(&mut reading) => app.refresh(found.map_err(|error| error.to_string()), Timestamp::now()),
@@ -147,7 +147,7 @@ async fn group_text(context: &Context, exchange: &Exchange, group: &str) -> Outc
 
 /// What a key asks for beyond the screen.
 #[derive(Debug, PartialEq, Eq)]
-enum Wish {
+enum Request {
     Nothing,
     Leave,
     Refresh,
@@ -220,22 +220,22 @@ impl App {
         }
     }
 
-    fn handle(&mut self, event: Event) -> Wish {
+    fn handle(&mut self, event: Event) -> Request {
         let Event::Key(KeyEvent { code, modifiers, kind: KeyEventKind::Press, .. }) = event else {
-            return Wish::Nothing;
+            return Request::Nothing;
         };
         if code == KeyCode::Char('c') && modifiers.contains(KeyModifiers::CONTROL) {
-            return Wish::Leave;
+            return Request::Leave;
         }
         if self.is_filtering {
             self.edit_filter(code);
-            return Wish::Nothing;
+            return Request::Nothing;
         }
         match code {
-            KeyCode::Char('q') if self.explained.is_none() => return Wish::Leave,
+            KeyCode::Char('q') if self.explained.is_none() => return Request::Leave,
             KeyCode::Esc | KeyCode::Char('q') if self.explained.is_some() => self.explained = None,
             KeyCode::Esc => self.set_filter(String::new()),
-            KeyCode::Char('r') => return Wish::Refresh,
+            KeyCode::Char('r') => return Request::Refresh,
             KeyCode::Char('/') => self.is_filtering = true,
             KeyCode::Down | KeyCode::Char('j') => self.move_by(1),
             KeyCode::Up | KeyCode::Char('k') => self.move_by(-1),
@@ -244,14 +244,14 @@ impl App {
             KeyCode::Home | KeyCode::Char('g') => self.select(0),
             KeyCode::End | KeyCode::Char('G') => self.select(usize::MAX),
             KeyCode::Enter | KeyCode::Char('e') => {
-                let Some(line) = self.selected() else { return Wish::Nothing };
+                let Some(line) = self.selected() else { return Request::Nothing };
                 let (target, title) = (line.target.clone(), line.cells[0].trim().to_owned());
                 self.explained = Some((title, vec!["…".to_owned()]));
-                return Wish::Explain(target);
+                return Request::Explain(target);
             }
             _ => {}
         }
-        Wish::Nothing
+        Request::Nothing
     }
 
     fn edit_filter(&mut self, code: KeyCode) {
@@ -368,7 +368,7 @@ mod tests {
         app
     }
 
-    fn press(app: &mut App, code: KeyCode) -> Wish {
+    fn press(app: &mut App, code: KeyCode) -> Request {
         app.handle(Event::Key(KeyEvent::new(code, KeyModifiers::NONE)))
     }
 
@@ -385,13 +385,13 @@ mod tests {
         press(&mut app, KeyCode::Down);
         press(&mut app, KeyCode::Down);
         let target = Target::Instance("o/cam".to_owned(), "n1".to_owned());
-        assert_eq!(press(&mut app, KeyCode::Enter), Wish::Explain(target));
+        assert_eq!(press(&mut app, KeyCode::Enter), Request::Explain(target));
         app.explain(vec!["n1  chosen".to_owned()]);
         let text = drawn(&mut app, 60);
         assert!(text.contains("n1  chosen") && text.contains("└ n1 — Esc closes"), "{text}");
-        assert_eq!(press(&mut app, KeyCode::Char('q')), Wish::Nothing);
+        assert_eq!(press(&mut app, KeyCode::Char('q')), Request::Nothing);
         assert!(!drawn(&mut app, 60).contains("chosen"));
-        assert_eq!(press(&mut app, KeyCode::Char('q')), Wish::Leave);
+        assert_eq!(press(&mut app, KeyCode::Char('q')), Request::Leave);
     }
 
     #[test]

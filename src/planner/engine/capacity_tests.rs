@@ -267,3 +267,62 @@ fn d2_overload_and_absence_of_a_node_are_reported_about_it() {
     let found = reports(&fleet);
     assert_eq!((found[0].0.as_str(), found[0].1, found.len()), ("Heartbeat", HealthState::Warning, 1));
 }
+
+/// D3-S1: what the specification shows, constraint by constraint.
+#[test]
+fn d3_s1_sequence_shows_which_constraint_removed_which_node_and_why() {
+    let names = ["n1", "n2", "n3", "n4"];
+    let mut fleet = fleet(&names, 512.0);
+    for (name, env) in [("n1", "LAB"), ("n2", "LAB"), ("n3", "PRD"), ("n4", "LAB")] {
+        let policy = serde_json::from_value(json!({"properties": [{"name": "env", "value": env}]}));
+        let facts = crate::facts::NodePolicyFacts { policy: policy.expect("a policy"), last_updated: None };
+        let changed =
+            crate::event::Event::NodePolicyChanged { node: node(name), policy: Some(Box::new(facts)) };
+        fleet.handle(&changed);
+    }
+    let mut other = replicated(1, 300);
+    other["placement"] = json!({"expression": "{nodename} == n2"});
+    fleet.put_policy("other", other);
+    fleet.run(10);
+    fleet.silent.insert(node("n4"));
+    fleet.run(240);
+    let mut document = json!({"mode": "replicated", "replicas": 3, "loads": {"memoryMb": 256}});
+    document["placement"] =
+        json!({"expression": "{node.env} == LAB", "domains": {"preferredDomain": "fd:/east"}});
+    fleet.put_policy("w", document);
+    fleet.run(10);
+    let unit_id = Fleet::unit_id("w");
+    let question = Question { part: &unit_id, node: None, is_complete: false, now: fleet.now };
+    let found = explain_part(&fleet.model, question).expect("the workload unit exists");
+    let list =
+        |nodes: &[evenkeel_ids::NodeId]| nodes.iter().map(|node| node.name().to_owned()).collect::<Vec<_>>();
+    let sequence: Vec<_> = found
+        .sequence
+        .iter()
+        .map(|stage| {
+            let removed: Vec<_> = stage.eliminated.iter().map(|one| one.node.name().to_owned()).collect();
+            (
+                stage.constraint.name(),
+                removed.join(" "),
+                stage.eliminated[0].reason.clone(),
+                list(&stage.remaining).join(" "),
+            )
+        })
+        .collect();
+    assert_eq!((found.requested, found.placed, found.spec_version), (3, 1, Some(1)));
+    assert_eq!(list(&found.candidates), names);
+    assert_eq!(sequence[0].0, "NodeState");
+    assert!(sequence[0].2.contains("down"), "{}", sequence[0].2);
+    assert_eq!((sequence[0].1.as_str(), sequence[0].3.as_str()), ("n4", "n1 n2 n3"));
+    assert_eq!(
+        (sequence[1].0, sequence[1].1.as_str(), sequence[1].3.as_str()),
+        ("PlacementConstraint", "n3", "n1 n2")
+    );
+    assert!(sequence[1].2.contains("{node.env}=PRD") && sequence[1].2.contains("false"), "{}", sequence[1].2);
+    let capacity = ("NodeCapacity", "n2".to_owned(), "memoryMb 300+256 > 512".to_owned(), "n1".to_owned());
+    assert_eq!(sequence[2..], [capacity]);
+    assert_eq!(list(&found.chosen), ["n1"]);
+    assert_eq!(found.relaxed, [Constraint::PreferredLocation]);
+    assert_eq!(found.cause, Some(crate::place::UnplacedCause::Transient));
+    assert_eq!(found.summary, "1 of 3 placed: NodeState removed 1, PlacementConstraint 1, NodeCapacity 1");
+}

@@ -97,10 +97,10 @@ async fn buffer_of_the_capacities_is_kept_free_and_a_global_instance_waits_for_r
         .call("PATCH", "/orgs/o/orchestration", Some(json!({"nodeBufferPercentage": {"units": 20}})))
         .await;
     assert_eq!(refused, 400, "{body}");
-    let capacity = |units: u32| json!({"capacities": {"units": units}});
-    for (node, units) in [("edge-1", 1000), ("edge-2", 300)] {
+    let capacity = |amount: u32| json!({"capacities": {"units": amount}});
+    for (node, amount) in [("edge-1", 1000), ("edge-2", 300)] {
         let path = format!("/orgs/o/nodes/{node}/orchestration/spec");
-        assert_eq!(hub.call("PATCH", &path, Some(capacity(units))).await.0, 201);
+        assert_eq!(hub.call("PATCH", &path, Some(capacity(amount))).await.0, 201);
     }
     create(&fleet, &hub, "w", json!({"mode": "global", "loads": {"units": 400}})).await;
     runs_on(&hub, "w", &["edge-1"]).await;

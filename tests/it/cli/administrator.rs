@@ -47,6 +47,7 @@ fn set_up(hzn: &mut Hzn) {
     hzn.done("exchange deployment addpolicy cameras -f deployment.json");
 }
 
+/// E2-S7, and what else administrators do with groups, services and policies.
 #[tokio::test]
 async fn administrator_works_with_groups_services_and_policies() {
     let scratch = Scratch::new();
@@ -205,7 +206,7 @@ fn emptying_a_node(hzn: &Hzn) {
     assert_eq!(hzn.data("exchange node list n1")["acme/n1"].get("orchestration"), None);
 }
 
-/// E2-S7.
+/// The members of a group are compared: E2-S7.
 fn checks_and_explanations(hzn: &Hzn) {
     // n1 and n2 lack a floor, n3 has the wrong site too.
     let response = hzn.run("deploycheck --checkHA -n n1 -b cameras");
