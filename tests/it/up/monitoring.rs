@@ -68,14 +68,15 @@ fn families(text: &str) -> BTreeMap<String, String> {
     declared.map(|(name, kind)| (name.to_owned(), kind.to_owned())).collect()
 }
 
-/// Families with a series for each policy with tasks, or for each claim.
-const OF_POLICIES: [&str; 6] = [
+/// Families with a series for each policy with tasks, for each claim, or for each kind of recovery.
+const OF_POLICIES: [&str; 7] = [
     "orch_task_state",
     "orch_update_state",
     "orch_unplaced",
     "orch_lock_held",
     "orch_full_reconcile_total",
     "orch_task_event_total",
+    "orch_recover_total",
 ];
 
 #[tokio::test]
