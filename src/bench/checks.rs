@@ -3,22 +3,21 @@
 //! The schedule, the checks and the planner are the agbot's; only the fleet is made up. Beside it a loop does what is obvious: for each
 //! target it reads a row, sends the request, and writes down when it did.
 
-use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use evenkeel_agbot::CheckSchedule;
 use evenkeel_client::{AddressRule, ProbeClient};
 use evenkeel_planner::decide::decide;
 use evenkeel_planner::event::Event;
-use evenkeel_planner::workload::{Probe, Slot, SlotTasks, Supervision, Task, TaskHealth};
 use evenkeel_runtime::{ExitStatus, Failure};
 use futures_util::{StreamExt, stream};
 use nix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
 use sqlx::PgPool;
 use sqlx::postgres::PgPoolOptions;
 use tokio::task::JoinSet;
 
-use super::orchestration_fleet::{FleetSize, OrchestratedFleet, at, policy_id};
+use super::orchestration_fleet::{FleetSize, OrchestratedFleet, at};
 use super::process::Process;
 use super::report::{Options, Report, Row, Target};
 use super::stage::{Stage, refused};
@@ -41,12 +40,16 @@ fn failed(what: impl std::fmt::Display) -> Failure {
 }
 
 async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
-    let (workloads, interval_secs) = if options.short { (10, 6) } else { (100, 60) };
+    let (workloads, interval_secs) = if options.short { (12, 6) } else { (112, 60) };
     let mut server = Process::start("hello", &["bench-hello"], stage.directory())?;
     let url = format!("http://{}/", server.address_after("address=").await?);
-    let size = FleetSize { nodes: 1_000, workloads, tasks: 100 };
-    let mut fleet = OrchestratedFleet::new(size).map_err(failed)?;
-    let targets = supervise(&mut fleet, size, &url, interval_secs);
+    let size = FleetSize { nodes: 2_000, workloads, tasks: 100 };
+    let fleet = OrchestratedFleet::with(size, &polled(&url, interval_secs)).map_err(failed)?;
+    let targets = u32::try_from(fleet.model.hub_tasks().count()).unwrap_or(u32::MAX);
+    // The instances on nodes that their workload does not select any more leave, and are not checked.
+    if targets < size.workloads * size.tasks * 8 / 10 {
+        return Err(failed(format!("{targets} of {} instances are checked", size.workloads * size.tasks)));
+    }
     let client = ProbeClient::new(AddressRule::Any).map_err(failed)?;
     let length = Duration::from_secs(u64::from(interval_secs));
     let mut recorder = Recorder::new(stage).await?;
@@ -93,32 +96,14 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// Lets the hub poll a URL for every instance, and returns their number.
-fn supervise(fleet: &mut OrchestratedFleet, size: FleetSize, url: &str, interval_secs: u32) -> u32 {
-    let probe = Probe {
-        url: format!("{url}{{nodename}}"),
-        healthy_response: EXPECTED.to_owned(),
-        ssl_verify: true,
-        connection_error_is_unhealthy: true,
-        retry_limit: 3,
-        retry_interval_secs: 3,
-        interval_secs,
-    };
-    let mut count = 0;
-    for workload in 0..size.workloads {
-        let policy = policy_id(workload);
-        let of_policy = fleet.model.workload_units_of(&policy);
-        let slots_of_units: Vec<BTreeMap<Slot, SlotTasks>> =
-            of_policy.map(|(_, unit)| unit.slots.clone()).collect();
-        for task in slots_of_units.iter().flat_map(|slots| slots.values().flat_map(SlotTasks::iter)) {
-            let supervision = Supervision { hub_probe: Some(probe.clone()), ..Supervision::default() };
-            let health = TaskHealth { supervision, ..TaskHealth::default() };
-            let task = Task { health, seq: task.seq + 1, ..task.clone() };
-            fleet.model.apply(&Event::TaskRecorded { task: Box::new(task) }, at(40));
-            count += 1;
-        }
-    }
-    count
+/// Returns settings by which the hub polls a URL for every instance.
+fn polled(url: &str, interval_secs: u32) -> Value {
+    let options = json!({
+        "poll_url": format!("{url}{{nodename}}"), "poll_url_healthy_response": EXPECTED, "executor": "hub",
+    });
+    json!({"healthPolicy": {"detection": {
+        "interval": interval_secs, "detection_modes": [{"type": "NODE_STATUS_POLL_URL", "options": options}],
+    }}})
 }
 
 /// What was done.

@@ -22,7 +22,7 @@ use evenkeel_planner::workload::{
     DesiredState, Ending, Slot, SpecVersion, Task, TaskState, UnitId, WorkloadRecord,
 };
 use jiff::{SignedDuration, Timestamp};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 /// The nodes are divided into so many cells, and each workload belongs to one of them.
 const CELLS: u32 = 10;
@@ -59,6 +59,11 @@ pub struct OrchestratedFleet {
 impl OrchestratedFleet {
     /// Builds the model by events, as the agbot does, and lets every workload be reconciled once.
     pub fn new(size: FleetSize) -> Result<Self, String> {
+        Self::with(size, &json!({}))
+    }
+
+    /// The same with further members of the settings of every workload.
+    pub fn with(size: FleetSize, more: &Json) -> Result<Self, String> {
         let mut fleet = Self { model: Model::new(PlannerSettings::default()) };
         let org: OrgId = ORG.parse().map_err(|_| "the organization has no valid name".to_owned())?;
         fleet.apply(&Event::OrgsRead { orgs: BTreeSet::from([org.clone()]) });
@@ -71,7 +76,7 @@ impl OrchestratedFleet {
             fleet.apply(&Event::NodePolicyChanged { node, policy });
         }
         for number in 0..size.workloads {
-            let facts = policy_facts(number, size.tasks, &org)?;
+            let facts = policy_facts(number, size.tasks, &org, more)?;
             let workload = Box::new(WorkloadRecord::new(&facts));
             fleet.apply(&Event::DeploymentPolicyChanged { policy: Box::new(facts) });
             fleet.apply(&Event::WorkloadRecorded { workload });
@@ -197,16 +202,32 @@ fn service() -> ServiceFacts {
 
 /// Returns the settings of a workload.
 pub fn document(policy: &PolicyId, instances: u32, max_per_node: u32) -> Result<Orchestration, String> {
-    let document = json!({
+    document_with(policy, (instances, max_per_node), &json!({}))
+}
+
+fn document_with(
+    policy: &PolicyId,
+    (instances, max_per_node): (u32, u32),
+    more: &Json,
+) -> Result<Orchestration, String> {
+    let mut document = json!({
         "mode": "replicated", "replicas": instances, "maxPerNode": max_per_node,
         "restart": {"delaySeconds": 0}, "placement": {"expression": EXPRESSION},
     });
+    for (name, value) in more.as_object().into_iter().flatten() {
+        document[name] = value.clone();
+    }
     Orchestration::of_policy(policy, document).map_err(|error| error.to_string())
 }
 
-fn policy_facts(number: u32, instances: u32, org: &OrgId) -> Result<DeploymentPolicyFacts, String> {
+fn policy_facts(
+    number: u32,
+    instances: u32,
+    org: &OrgId,
+    more: &Json,
+) -> Result<DeploymentPolicyFacts, String> {
     let id = policy_id(number);
-    let document = document(&id, instances, 1)?;
+    let document = document_with(&id, (instances, 1), more)?;
     let constraint = format!("cell == cell-{}", number % CELLS);
     let constraints = [constraint.as_str()].into_iter().collect();
     Ok(DeploymentPolicyFacts {

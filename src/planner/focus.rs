@@ -315,8 +315,8 @@ impl Focus {
             let health = model.workload_of(&unit_id.policy).and_then(|workload| workload.health.as_ref());
             health.is_some_and(|policy| policy.peer_mode().is_some())
         };
-        let units = self.slots.iter().map(|(unit_id, _)| unit_id).filter(has_peers);
-        self.workload_units.extend(units.cloned().collect::<Vec<_>>());
+        let of_peers = self.slots.iter().map(|(unit_id, _)| unit_id).filter(has_peers);
+        self.workload_units.extend(of_peers.cloned().collect::<Vec<_>>());
     }
 
     fn add_policy(&mut self, model: &Model, policy: &PolicyId) {

@@ -108,3 +108,6 @@ fn reason(error: &reqwest::Error) -> String {
     }
     reason
 }
+
+#[cfg(test)]
+mod tests;

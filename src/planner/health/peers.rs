@@ -45,8 +45,9 @@ fn takes_part(pass: &UnitPass<'_>, task: &Task) -> bool {
 /// Returns the members that follow one in the ring, those on its own node left out.
 fn after(pass: &UnitPass<'_>, task: &Task) -> Vec<Peer> {
     let (mut later, mut earlier): (BTreeMap<TaskId, Peer>, BTreeMap<TaskId, Peer>) = Default::default();
-    for slot in pass.all_slots() {
-        for other in pass.tasks(&slot).wanted().filter(|other| takes_part(pass, other)) {
+    // A slot that is new has nothing that runs.
+    for slot in pass.facts.slots.keys() {
+        for other in pass.tasks(slot).wanted().filter(|other| takes_part(pass, other)) {
             let Some(node) = other.node.clone().filter(|node| Some(node) != task.node.as_ref()) else {
                 continue;
             };

@@ -19,7 +19,7 @@ use super::recovery::{
 use super::workload::{runs, want};
 use crate::support::fleet::Fleet;
 use crate::support::wait::must;
-use crate::support::{Hub, Scratch, eventually};
+use crate::support::{Hub, Scratch, TestDatabase, eventually};
 
 /// A hub whose own checks and calls may reach this machine.
 async fn local_hub(scratch: &Scratch) -> Hub {
@@ -325,5 +325,29 @@ async fn instance_that_its_peers_do_not_reach_is_recreated() {
     assert_eq!((after, events(&hub, "health.recover").await.len()), (3, 1));
     let same = |node: &str| fleet.processes().get(node) == before.get(node);
     assert!(same("edge-1") && same("edge-3") && !same("edge-2"));
+    end(hub, fleet).await;
+}
+
+/// C3-S4: a check that the database refuses is counted, and recovers nothing.
+#[tokio::test]
+async fn c3_s4_check_that_the_database_refuses_is_counted_and_recovers_nothing() {
+    let (scratch, database) = (Scratch::new(), TestDatabase::empty().await);
+    let hub = Hub::start(&scratch, &["--upgrade-grace-secs", "1", "--database-url", database.url()]).await;
+    let fleet = fleet(&scratch, &hub, 1).await;
+    let health = json!({
+        "detection": {"type": "HYPERVISOR_STATUS_POLLING", "interval": 1, "node_update_timeout": 1},
+    });
+    want(&fleet, &hub, "1.0.0", replicated(&health)).await;
+    runs(&fleet, "1.0.0", 1).await;
+    let task = running_task(&hub, "edge-1").await;
+    let mut connection = database.connection().await;
+    let rename = sqlx::raw_sql("ALTER TABLE node_report RENAME COLUMN engine TO motor");
+    must(rename.execute(&mut connection).await, "a column");
+    eventually("broken checks are counted", || async { (metric(&hub, BROKEN).await >= 2.0).then_some(()) })
+        .await;
+    assert_eq!(events(&hub, "health.recover").await, Vec::<Value>::new());
+    assert_eq!(running_task(&hub, "edge-1").await["taskId"], task["taskId"]);
+    let back = sqlx::raw_sql("ALTER TABLE node_report RENAME COLUMN motor TO engine");
+    must(back.execute(&mut connection).await, "a column");
     end(hub, fleet).await;
 }

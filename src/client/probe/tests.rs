@@ -1,0 +1,95 @@
+//! Servers that do not behave: what comes back is bounded, and nothing is followed.
+
+use std::time::Instant;
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::*;
+
+const LIMIT: Duration = Duration::from_secs(1);
+
+/// Starts a server that does this with every connection, and returns its URL.
+async fn server<F>(serve: impl Fn(TcpStream) -> F + Send + 'static) -> String
+where
+    F: Future<Output = std::io::Result<()>> + Send + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}/", listener.local_addr().expect("an address"));
+    tokio::spawn(async move {
+        while let Ok((connection, _)) = listener.accept().await {
+            tokio::spawn(serve(connection));
+        }
+    });
+    url
+}
+
+/// Reads a request and writes the beginning of a response.
+async fn begin(connection: &mut TcpStream, head: &str) -> std::io::Result<()> {
+    let mut request = [0; 4096];
+    let _read = connection.read(&mut request).await?;
+    connection.write_all(format!("HTTP/1.1 {head}\r\n\r\n").as_bytes()).await
+}
+
+fn client(rule: AddressRule) -> ProbeClient {
+    ProbeClient::new(rule).expect("a client")
+}
+
+/// Sends a body without an end.
+async fn endless(mut connection: TcpStream) -> std::io::Result<()> {
+    begin(&mut connection, "200 OK").await?;
+    loop {
+        connection.write_all(&[b'a'; 8192]).await?;
+    }
+}
+
+#[tokio::test]
+async fn only_the_beginning_of_an_endless_response_is_read() {
+    let url = server(endless).await;
+    let body = client(AddressRule::Any).get(&url, true, LIMIT * 10).await.expect("a body");
+    assert_eq!(body.len(), LARGEST_BODY);
+    let posted = client(AddressRule::Any).post(&url, "c1", &json!({}), LIMIT * 10).await;
+    assert_eq!(posted, Ok(()), "the response of a workflow is not read at all");
+}
+
+#[tokio::test]
+async fn response_that_comes_too_slowly_is_an_error_in_time() {
+    let dripping = server(async |mut connection: TcpStream| {
+        begin(&mut connection, "200 OK").await?;
+        loop {
+            connection.write_all(b"a").await?;
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    });
+    let silent = server(async |_connection: TcpStream| std::future::pending().await);
+    for url in [dripping.await, silent.await] {
+        let begin = Instant::now();
+        client(AddressRule::Any).get(&url, true, LIMIT).await.expect_err("it does not end");
+        assert!(begin.elapsed() < LIMIT * 3, "{:?}", begin.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn redirect_is_not_followed() {
+    let target = server(endless).await;
+    let url = server(move |mut connection: TcpStream| {
+        let head = format!("302 Found\r\nLocation: {target}\r\nContent-Length: 0\r\nConnection: close");
+        async move { begin(&mut connection, &head).await }
+    })
+    .await;
+    assert_eq!(client(AddressRule::Any).get(&url, true, LIMIT).await.as_deref(), Ok(""));
+    let refused = client(AddressRule::Any).post(&url, "c1", &json!({}), LIMIT).await;
+    assert_eq!(refused, Err("the response has status 302".to_owned()));
+}
+
+#[tokio::test]
+async fn hub_reaches_neither_its_machine_by_address_nor_by_name() {
+    let url = server(endless).await;
+    let port = Url::parse(&url).expect("a URL").port().unwrap_or_default();
+    for host in ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]"] {
+        let url = format!("http://{host}:{port}/");
+        let refused = client(AddressRule::OtherMachines).get(&url, true, LIMIT).await.unwrap_err();
+        assert!(refused.contains("loopback"), "{host}: {refused}");
+    }
+}
