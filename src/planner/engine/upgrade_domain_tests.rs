@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use evenkeel_ids::GroupId;
+
 use super::fleet::{Fleet, node, policy};
-use crate::{health::Entity, supervise::UpdateState, workload::Task};
+use crate::{event::Event, facts::HaGroupFacts, health::Entity, supervise::UpdateState, workload::Task};
 
 fn document(update: &Value) -> Value {
     json!({"mode": "replicated", "replicas": 6, "placement": {"policy": "nodes-order"}, "update": update})
@@ -84,6 +86,33 @@ fn domain_that_is_blocked_keeps_the_later_ones_waiting() {
     let blocked = blocked(&fleet);
     assert!(blocked.contains("upgrade domain u2 is updated after u1"), "{blocked}");
     fleet.put_node("n2", |facts| facts.is_frozen = false);
+    fleet.run_until(200, |fleet| state(fleet) == UpdateState::Completed);
+}
+
+/// D11: a workload unit that is done does not take back what another one waits for, and the row is not written again and again.
+#[test]
+fn blocked_group_stays_blocked_while_the_other_one_is_done() {
+    let mut fleet = Fleet::new(&["n1", "n2", "n3", "n4"]);
+    for (name, members) in [("g1", ["n1", "n2"]), ("g2", ["n3", "n4"])] {
+        let group = HaGroupFacts::new(GroupId::new("o", name), members.map(node));
+        fleet.handle(&Event::HaGroupChanged { group: Box::new(group) });
+    }
+    let document = || {
+        json!({"mode": "replicated", "replicas": 1, "scope": {"type": "hagroups", "haGroups": ["g1", "g2"]},
+               "placement": {"policy": "nodes-order"}, "update": {"monitorSeconds": 1, "parallelism": 0}})
+    };
+    fleet.put_policy("w", document());
+    fleet.run(10);
+    assert_eq!(fleet.running("w"), "n1 n3");
+    fleet.freeze("n1");
+    fleet.put_version("w", "2.0.0", document());
+    fleet.run(20);
+    let revision = |fleet: &Fleet| fleet.model.workload(&policy("w")).map(|record| record.revision);
+    let before = revision(&fleet);
+    fleet.run(60);
+    assert_eq!(revision(&fleet), before, "nothing changes, so nothing is written");
+    assert!(blocked(&fleet).contains("frozen"), "{}", blocked(&fleet));
+    fleet.put_node("n1", |facts| facts.is_frozen = false);
     fleet.run_until(200, |fleet| state(fleet) == UpdateState::Completed);
 }
 

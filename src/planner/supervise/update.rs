@@ -371,8 +371,13 @@ fn note_blocked(pass: &mut UnitPass<'_>, first: usize, is_proceeding: bool) {
     let waiting = pass.plan.blocked[first..].iter().take(BLOCKED_SLOTS);
     let slots: Vec<(Slot, Blocked)> =
         waiting.map(|(step, blocked)| (step.slot.clone(), blocked.clone())).collect();
-    if is_proceeding || slots.is_empty() {
+    let own = &pass.facts.unit_id.part;
+    let are_others_open = pass.update.parts.iter().any(|(part, share)| part != own && !share.is_done());
+    if is_proceeding || slots.is_empty() && !are_others_open {
         pass.update.blocked = None;
+    }
+    // What another workload unit waits for is its own to say.
+    if is_proceeding || slots.is_empty() {
         return;
     }
     let known = pass.update.blocked.take();
