@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use evenkeel_agbot::CheckSchedule;
 use evenkeel_client::{AddressRule, ProbeClient};
 use evenkeel_planner::decide::decide;
-use evenkeel_planner::event::Event;
 use evenkeel_runtime::{ExitStatus, Failure};
 use futures_util::{StreamExt, stream};
 use nix::time::{ClockId, clock_gettime};
