@@ -148,8 +148,12 @@ impl Checker {
                     counts.events += 1;
                     self.fleet.model.apply(&event, at(41));
                     let decision = decide(&self.fleet.model, &event, at(41), counts.events);
-                    if !decision.commands.is_empty() {
-                        return Err(failed("a healthy target leads to commands"));
+                    if let Some(command) = decision.commands.first() {
+                        let key = command.action.key();
+                        return Err(failed(format!(
+                            "a healthy target leads to the command {}",
+                            key.as_str()
+                        )));
                     }
                 }
             }

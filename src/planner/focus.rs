@@ -150,7 +150,7 @@ impl Focus {
             Event::MachinesSeen { .. } => {}
             Event::HubReported { task, .. } => {
                 if let Some(task) = model.task(task) {
-                    self.add_task(model, task);
+                    self.add_slot(model, task);
                 }
             }
             Event::HeartbeatsSeen { .. } | Event::NmpRemoved { .. } | Event::OrgsRead { .. } => {}
@@ -240,12 +240,17 @@ impl Focus {
         self.group_rollouts.extend(rollouts.cloned());
     }
 
-    fn add_task(&mut self, model: &Model, task: &Task) {
+    /// Adds the slot of a task, whose agreement is not concerned.
+    fn add_slot(&mut self, model: &Model, task: &Task) {
         self.slots.insert((task.unit_id.clone(), task.slot.clone()));
         if model.workload(&task.unit_id.policy).is_some_and(|record| record.action.is_some()) {
             // It may have reached the goal of a user's action.
             self.workloads.insert(task.unit_id.policy.clone());
         }
+    }
+
+    fn add_task(&mut self, model: &Model, task: &Task) {
+        self.add_slot(model, task);
         if let Some(node) = &task.node {
             self.add_pair(model, node, &task.unit_id.policy);
         }
