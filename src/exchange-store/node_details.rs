@@ -144,11 +144,7 @@ pub async fn list_node_details(
                 fault_domain: row.fault_domain,
                 upgrade_domain: row.upgrade_domain,
             },
-            policy: row
-                .properties
-                .zip(row.constraints)
-                .zip(row.policy_updated_at)
-                .map(|((properties, constraints), at)| (properties.0, constraints.0, from_sql(at))),
+            policy: policy_of(row.properties, row.constraints, row.policy_updated_at),
             status: row
                 .connectivity
                 .zip(row.services)
@@ -160,4 +156,13 @@ pub async fn list_node_details(
             errors: row.errors.zip(row.errors_updated_at).map(|(errors, at)| (errors.0, from_sql(at))),
         })
         .collect())
+}
+
+/// Returns a policy that was joined, if there is one.
+fn policy_of(
+    properties: Option<Json<JsonText>>,
+    constraints: Option<Json<JsonText>>,
+    at: Option<jiff_sqlx::Timestamp>,
+) -> Option<(JsonText, JsonText, Timestamp)> {
+    Some((properties?.0, constraints?.0, from_sql(at?)))
 }

@@ -24,9 +24,7 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         }
         Blocked::OtherAgbot { partition } => write!(out, "partition {partition} belongs to another agbot"),
         Blocked::UsesPattern { pattern } => write!(out, "the node works by the pattern {pattern}"),
-        Blocked::NeedsPrivileges { service } => {
-            write!(out, "{service} needs privileges, and openhorizon.allowPrivileged is not true")
-        }
+        Blocked::NeedsPrivileges { service } => write_needs_privileges(service, out),
         Blocked::OfPattern { pattern } => write!(out, "only nodes of the pattern {pattern} get it"),
         Blocked::OutsideScope { scope } => write!(out, "the policy is for {scope} only"),
         Blocked::NoNodePolicy => out.write_str("the node has no policy"),
@@ -107,6 +105,10 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         | Blocked::NoTask
         | Blocked::TaskChanged { .. } => write_step_blocked(blocked, out),
     }
+}
+
+fn write_needs_privileges(service: &ServiceId, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(out, "{service} needs privileges, and openhorizon.allowPrivileged is not true")
 }
 
 fn write_away(state: NodeMonitorState, since: &Timestamp, out: &mut fmt::Formatter<'_>) -> fmt::Result {

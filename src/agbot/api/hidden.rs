@@ -24,6 +24,11 @@ pub(super) fn placement(placement: Placement, seen: &SeenNodes) -> Placement {
     }
 }
 
+/// A text that may name any node.
+fn text(text: String, seen: &SeenNodes) -> String {
+    if matches!(seen, SeenNodes::All) { text } else { String::new() }
+}
+
 /// A reason as the caller may see it. Every reason that names another node has its arm here.
 pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
     match blocked {
@@ -58,15 +63,10 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
         }
         Blocked::ReturnPending { origin } => Blocked::ReturnPending { origin: node(origin, seen) },
         Blocked::FenceFailed { node: peer } => Blocked::FenceFailed { node: node(peer, seen) },
-        Blocked::UpdatePaused { message } => {
-            // The message names the node that failed.
-            let message = if matches!(seen, SeenNodes::All) { message } else { String::new() };
-            Blocked::UpdatePaused { message }
-        }
+        // The message names the node that failed, and the error may be one of a node's instance.
+        Blocked::UpdatePaused { message } => Blocked::UpdatePaused { message: text(message, seen) },
         Blocked::Unhealthy { domain, error, until } => {
-            // The error may be one of a node's instance.
-            let error = if matches!(seen, SeenNodes::All) { error } else { String::new() };
-            Blocked::Unhealthy { domain, error, until }
+            Blocked::Unhealthy { domain, error: text(error, seen), until }
         }
         Blocked::DomainOrder { .. }
         | Blocked::NodeUnknown

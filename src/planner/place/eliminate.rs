@@ -73,8 +73,8 @@ impl Elimination {
 
     /// Returns the nodes that only their capacities keep from having an instance.
     pub fn removed_by_capacity(table: &NodeTable) -> RoaringBitmap {
-        let stages = Self::of(table).stages.into_iter();
-        let stage = stages.filter(|stage| stage.constraint == Constraint::NodeCapacity).next_back();
+        let mut stages = Self::of(table).stages.into_iter();
+        let stage = stages.find(|stage| stage.constraint == Constraint::NodeCapacity);
         stage.map(|stage| stage.removed).unwrap_or_default()
     }
 
