@@ -8,6 +8,7 @@ use evenkeel_ids::NodeId;
 use evenkeel_planner::{
     change::Cause,
     place::{Buffer, Constraint, UnitNode, loading_tasks},
+    report::Blocked,
     workload::{Slot, SlotTasks, Task, UnitId, Workload},
 };
 use serde_json::{Value, json};
@@ -90,6 +91,15 @@ pub(crate) fn lacks_room(world: &World, unit_id: &UnitId) -> bool {
             let is_full = |node: &UnitNode| node.room_left(Buffer::Kept) == 0;
             stages.any(|stage| limits.contains(&stage.constraint)) || unit.table.nodes().any(is_full)
         })
+}
+
+/// Returns whether required distribution leaves no domain for the new instances of an update: that may last (D11-S2).
+pub(crate) fn holds_update(world: &World, workload: &Workload) -> bool {
+    let record = world.database.workloads.get(&workload.policy).filter(|_| is_drawn(world));
+    let blocked = record.and_then(|record| record.update.blocked.as_ref());
+    let mut slots = blocked.into_iter().flat_map(|blocked| &blocked.slots);
+    workload.placement.is_distribution_required
+        && slots.any(|(_, why)| matches!(why, Blocked::Unplaced { .. }))
 }
 
 /// Returns that an instance did not return to where the instance before it came from.

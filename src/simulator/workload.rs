@@ -280,6 +280,7 @@ pub(crate) fn waiting(world: &World) -> Vec<String> {
     for policy in world.database.workloads.keys() {
         match workload_of(world, policy) {
             _ if waits_for_others(world, policy) => {}
+            Some((_, workload)) if domains::holds_update(world, &workload) => {}
             Some((facts, workload)) => waiting.extend(waiting_in(world, facts, &workload)),
             None => waiting.push(format!("the rows of {policy} are still there")),
         }

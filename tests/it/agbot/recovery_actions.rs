@@ -132,6 +132,8 @@ async fn c6_s3_workflow_that_does_not_succeed_is_followed_by_the_next_action() {
     want(&fleet, &hub, "1.0.0", replicated(&health)).await;
     runs(&fleet, "1.0.0", 1).await;
     let task = running_task(&hub, "edge-1").await;
+    // The agent reads a task within a second of its change.
+    tokio::time::sleep(Duration::from_secs(3)).await;
     send(fleet.processes()["edge-1"], Signal::SIGKILL);
     let recovered = recorded(&hub, "health.recovered").await;
     assert_eq!(recovered[0]["data"]["operation"], "START", "{recovered:?}");

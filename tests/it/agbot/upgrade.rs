@@ -141,7 +141,7 @@ async fn member_waits_while_the_only_other_one_is_drained() {
     assert_eq!(hub.stop().await, 0);
 }
 
-/// Two reads for the group and one with the node's own credentials, however many members there are.
+/// Two reads for the group, one of the management policy, and one with the node's own credentials, however many members there are.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn question_costs_the_same_reads_in_a_large_group() {
     const MEMBERS: usize = 40;
@@ -163,7 +163,7 @@ async fn question_costs_the_same_reads_in_a_large_group() {
     let calls = agbots.calls() - before;
     assert_eq!(responses.iter().filter(|status| **status == 200).count(), 1, "{responses:?}");
     // The followed feed and the claim that was granted cause some reads, too.
-    assert!(calls <= 4 * MEMBERS, "{calls} requests for {MEMBERS} questions");
+    assert!(calls <= 5 * MEMBERS, "{calls} requests for {MEMBERS} questions");
 }
 
 /// HA-14, E6-S3.

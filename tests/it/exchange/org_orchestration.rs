@@ -24,7 +24,7 @@ async fn defaults_are_shown_and_a_patch_changes_what_it_names() {
         "readyPeriodSeconds": 16, "rejoinGracePeriodSeconds": 90, "nodeDownAfterSeconds": 180, "orphanAfterSeconds": 86400,
         "metricsMaxAgeSeconds": 300, "oldTaskTimeoutSeconds": 60, "taskHistoryRetentionLimit": 5,
         "maintenanceGracePeriodSeconds": 60, "agentUpgradeGraceSeconds": 1800,
-        "reportGraceSeconds": 0, "systemReportTtlSeconds": 65, "systemReportIntervalSeconds": 30, "upgradeBlockedErrorAfterSeconds": 600,
+        "reportGraceSeconds": 60, "systemReportTtlSeconds": 65, "systemReportIntervalSeconds": 30, "upgradeBlockedErrorAfterSeconds": 600,
         "healthEvaluation": {
             "considerWarningAsError": false, "maxPercentUnhealthyNodes": 0, "maxPercentUnhealthyWorkloads": 0,
             "maxPercentUnhealthyUnits": 0, "maxPercentUnhealthyInstances": 0
@@ -33,6 +33,11 @@ async fn defaults_are_shown_and_a_patch_changes_what_it_names() {
         "blocklist": {
             "failureThreshold": 5, "windowSeconds": 300, "baseSeconds": 300, "factor": 2, "maxSeconds": 3600, "resetAfterSeconds": 300
         },
+        "healthCheckIntervalMinSeconds": 60, "healthCheckIntervalMaxSeconds": 3600,
+        "constraintPriorities": {
+            "PlacementConstraint": 0, "NodeCapacity": 0, "Affinity": 0, "FaultDomain": 0, "UpgradeDomain": 1, "PreferredLocation": 2
+        },
+        "nodeBufferPercentage": {}, "bufferUse": "upgrade", "rebalanceIntervalSeconds": 300,
     });
     let shown = async |given: bool| {
         let path = if given { format!("{PATH}?given=true") } else { PATH.to_owned() };
@@ -66,7 +71,11 @@ async fn what_cannot_be_honoured_is_refused_by_name_and_changes_nothing() {
             json!({"readyPeriodSeconds": 5, "blocklist": {"factor": 0}}),
             "blocklist.factor must be an integer from 1 to 100",
         ),
-        (json!({"readyPeriodSeconds": 5, "bufferUse": "upgrade"}), "bufferUse is not supported"),
+        (
+            json!({"readyPeriodSeconds": 5, "bufferUse": "never"}),
+            "bufferUse must be upgrade or upgrade-and-failure",
+        ),
+        (json!({"readyPeriodSeconds": 5, "eventRetention": 1}), "eventRetention is not supported"),
     ] {
         for method in ["PUT", "PATCH"] {
             let refused = api.expect(400, ADMIN, method, PATH, body.clone()).await;
