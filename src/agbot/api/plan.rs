@@ -124,7 +124,11 @@ async fn previewed(
     found
 }
 
+/// A name in the policy that the exchange refuses is the caller's; everything else may pass.
 fn unread(error: &ClientError) -> Refusal {
+    if let ClientError::Status { status: 400, msg, .. } = error {
+        return Refusal::new(StatusCode::BAD_REQUEST, format!("the policy names what cannot exist: {msg}"));
+    }
     tracing::warn!(error = error as &dyn std::error::Error, "plan refused: the exchange cannot be read");
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the exchange cannot be read now, try again")
 }
