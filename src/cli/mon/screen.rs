@@ -24,6 +24,8 @@ use crate::exit::{CliError, Exit, Outcome};
 use crate::output::View;
 
 const KEYS: &str = "↑↓ move   Enter explain   / filter   r refresh   q quit";
+/// What draws the tree, and no name begins with.
+const BRANCHES: [char; 5] = ['├', '└', '│', ' ', '\u{a0}'];
 /// Time after which the thread that reads the keyboard looks whether it is still wanted.
 const KEYBOARD: Duration = Duration::from_millis(200);
 
@@ -245,7 +247,8 @@ impl App {
             KeyCode::End | KeyCode::Char('G') => self.select(usize::MAX),
             KeyCode::Enter | KeyCode::Char('e') => {
                 let Some(line) = self.selected() else { return Request::Nothing };
-                let (target, title) = (line.target.clone(), line.cells[0].trim().to_owned());
+                let (target, title) =
+                    (line.target.clone(), line.cells[0].trim_start_matches(BRANCHES).to_owned());
                 self.explained = Some((title, vec!["…".to_owned()]));
                 return Request::Explain(target);
             }
@@ -388,7 +391,7 @@ mod tests {
         assert_eq!(press(&mut app, KeyCode::Enter), Request::Explain(target));
         app.explain(vec!["n1  chosen".to_owned()]);
         let text = drawn(&mut app, 60);
-        assert!(text.contains("n1  chosen") && text.contains("└ n1 — Esc closes"), "{text}");
+        assert!(text.contains("n1  chosen") && text.contains(" n1 — Esc closes"), "{text}");
         assert_eq!(press(&mut app, KeyCode::Char('q')), Request::Nothing);
         assert!(!drawn(&mut app, 60).contains("chosen"));
         assert_eq!(press(&mut app, KeyCode::Char('q')), Request::Leave);
