@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use evenkeel_agbot::CheckSchedule;
 use evenkeel_client::{AddressRule, ProbeClient};
+use evenkeel_planner::command::Action;
 use evenkeel_planner::decide::decide;
+use evenkeel_planner::event::Event;
 use evenkeel_runtime::{ExitStatus, Failure};
 use futures_util::{StreamExt, stream};
 use nix::time::{ClockId, clock_gettime};
@@ -148,18 +150,25 @@ impl Checker {
                     counts.events += 1;
                     self.fleet.model.apply(&event, at(41));
                     let decision = decide(&self.fleet.model, &event, at(41), counts.events);
-                    if let Some(command) = decision.commands.first() {
-                        let key = command.action.key();
-                        return Err(failed(format!(
-                            "a healthy target leads to the command {}",
-                            key.as_str()
-                        )));
+                    for command in decision.commands {
+                        self.carry_out(command.action)?;
                     }
                 }
             }
             tokio::time::sleep_until(next.into()).await;
         }
         Ok(counts)
+    }
+
+    /// A target is registered when it is looked at first. Nothing else follows from a healthy one.
+    fn carry_out(&mut self, action: Action) -> Result<(), Failure> {
+        let Action::RecordRegistration { registration, .. } = action else {
+            return Err(failed(format!("a healthy target leads to the command {}", action.key().as_str())));
+        };
+        let target = registration.target.clone();
+        let event = Event::RegistrationRecorded { target, registration: Some(registration) };
+        self.fleet.model.apply(&event, at(41));
+        Ok(())
     }
 }
 
