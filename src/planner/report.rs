@@ -16,6 +16,7 @@ use crate::{
     claims::{ReleaseReason, Scope},
     facts::{NodeMonitorState, PolicyScope},
     goal::Avail,
+    place::EliminationReport,
 };
 pub use crate::{
     failed_clause::{FailedClause, Side},
@@ -417,6 +418,12 @@ pub enum Blocked {
 }
 
 impl Blocked {
+    /// Returns that not all wanted instances can be placed.
+    pub(crate) fn unplaced(report: &EliminationReport) -> Self {
+        let EliminationReport { requested, placed, summary, .. } = report;
+        Self::Unplaced { wanted: *requested, placed: *placed, summary: summary.clone() }
+    }
+
     /// Returns whether time alone ends the wait, at an instant that is known.
     pub(crate) fn ends_by_time(&self) -> bool {
         matches!(self, Self::StartDelayed { .. } | Self::FencePending { .. })

@@ -6,13 +6,10 @@ use evenkeel_wire::agbot::upgrade::UpgradesResponse;
 use evenkeel_wire::exchange::ha_group::HaGroupResponse;
 
 use super::fleet::Overview;
-use crate::exchange::orch::status;
+use crate::exchange::orch::status::{self, BLANK};
 
 /// Names of the columns.
 pub const HEADER: [&str; 7] = ["what", "avail", "health", "state", "flags", "slots", "how it stands"];
-
-/// Keeps the parts of a branch in one word, so that a narrow terminal does not cut it.
-const BLANK: &str = "\u{a0}";
 
 /// What a line is about.
 #[derive(Debug, Clone, PartialEq, Eq)]

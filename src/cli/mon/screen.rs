@@ -34,7 +34,7 @@ const KEYBOARD: Duration = Duration::from_millis(200);
 /// # Errors
 /// With status 5 when exchange or agbot do not respond to the first request, 4 when the terminal cannot be used.
 pub async fn run(context: &Context, exchange: &Exchange, every_secs: u64) -> Outcome {
-    // Wrong credentials or addresses are told before the screen is taken.
+    // Errors of credentials and addresses are shown before the screen is taken.
     let overview = fleet::read(context, exchange).await?;
     let mut terminal = ratatui::try_init().map_err(|error| broken(&error))?;
     let shown = show(context, exchange, every_secs, overview, &mut terminal).await;
@@ -68,7 +68,7 @@ async fn show(
     loop {
         terminal.draw(|frame| app.draw(frame)).map_err(|error| broken(&error))?;
         tokio::select! {
-            key = keys.recv() => match key.map(|event| app.handle(event)) {
+            key = keys.recv() => match key.transpose().map_err(|error| broken(&error))?.map(|event| app.handle(event)) {
                 None | Some(Request::Leave) => return Ok(()),
                 Some(Request::Nothing) => {}
                 Some(Request::Refresh) => { reading.get_or_insert_with(|| Box::pin(fleet::read(context, exchange))); }
@@ -83,7 +83,7 @@ async fn show(
 
 type Pending<'a, T> = Option<Pin<Box<dyn Future<Output = T> + 'a>>>;
 
-/// Waits for what is in progress, and takes it out when it is done; without any, for ever.
+/// Waits for the future in progress and clears it when it has completed; without one it never returns.
 async fn ready<T>(pending: &mut Pending<'_, T>) -> T {
     let Some(future) = pending else { return std::future::pending().await };
     let found = future.await;
@@ -92,20 +92,18 @@ async fn ready<T>(pending: &mut Pending<'_, T>) -> T {
 }
 
 /// Reads the keyboard in a thread of its own: there is no other way to wait for it that works everywhere.
-fn read_keys() -> mpsc::Receiver<Event> {
+fn read_keys() -> mpsc::Receiver<io::Result<Event>> {
     let (sender, receiver) = mpsc::channel(16);
     std::thread::spawn(move || {
         while !sender.is_closed() {
-            match event::poll(KEYBOARD) {
-                Ok(false) => {}
-                Ok(true) => {
-                    let is_sent = event::read().is_ok_and(|event| sender.blocking_send(event).is_ok());
-                    if !is_sent {
-                        return;
-                    }
-                }
-                // The receiver is told by the end of the sender.
-                Err(_) => return,
+            let key = match event::poll(KEYBOARD) {
+                Ok(false) => continue,
+                Ok(true) => event::read(),
+                Err(error) => Err(error),
+            };
+            let is_broken = key.is_err();
+            if sender.blocking_send(key).is_err() || is_broken {
+                return;
             }
         }
     });

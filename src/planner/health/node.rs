@@ -43,6 +43,9 @@ impl Model {
     }
 
     fn failing_services(&self, condition: &NodeCondition) -> Vec<SystemReport> {
+        if self.blocklist().next().is_none() {
+            return Vec::new();
+        }
         let blocked = self.blocklist_of(&condition.node);
         let reports = blocked.filter_map(|(key, entry)| {
             let property = format!("{BLOCKLIST}{}", key.service);

@@ -105,6 +105,13 @@ impl<'a> UnitPass<'a> {
         self.facts.slots.keys().chain(new).cloned().collect()
     }
 
+    /// Returns the first slot with a task that is wanted.
+    pub fn first_wanted_slot(&self) -> Option<&Slot> {
+        let is_wanted = |slot: &&Slot| self.tasks(slot).wanted().next().is_some();
+        let first = [self.facts.slots.keys().find(is_wanted), self.changed.keys().find(is_wanted)];
+        first.into_iter().flatten().min()
+    }
+
     /// Returns the node of a task, if the workload unit knows it.
     pub fn node_of(&self, task: &Task) -> Option<&'a UnitNode> {
         self.facts.table.find(task.node.as_ref()?)

@@ -11,7 +11,9 @@ use super::{UnitFacts, UnitPass, leaders_of};
 use crate::{
     change::{Cause, Change, Step},
     goal::{Leaders, StartMode},
-    place::{self, Added, Buffer, Constraint, Elimination, Location, Placed, Ranking, Want},
+    place::{
+        self, Added, Buffer, Constraint, Elimination, EliminationReport, Location, Placed, Ranking, Want,
+    },
     report::Blocked,
     settings::UpdateOrder,
     usage::later,
@@ -79,9 +81,8 @@ impl<'a> UnitPass<'a> {
 
     /// Returns whether a slot is the first one that is wanted, and so prefers a domain.
     fn is_primary(&self, slot: &Slot) -> bool {
-        let is_wanted = |one: &Slot| self.tasks(one).wanted().next().is_some();
         self.facts.workload.placement.preferred_domain.is_some()
-            && self.all_slots().into_iter().filter(is_wanted).min().is_none_or(|first| first >= *slot)
+            && self.first_wanted_slot().is_none_or(|first| first >= slot)
     }
 
     /// Places tasks on top of what this decision has changed so far.
@@ -107,8 +108,12 @@ impl<'a> UnitPass<'a> {
         let buffer = self.buffer_for(cause, task.node.as_ref());
         let location = self.location(&task.slot, task.origin.as_ref());
         let placed = self.place(&[Want { avoided, location, ..Want::default() }], buffer);
-        let node = placed.nodes.into_iter().flatten().next()?;
-        Some(self.facts.table.node(node).id.clone())
+        self.first_node(&placed)
+    }
+
+    fn first_node(&self, placed: &Placed) -> Option<NodeId> {
+        let node = placed.nodes.iter().flatten().next()?;
+        Some(self.facts.table.node(*node).id.clone())
     }
 
     /// Returns the best node for one more task, other than those.
@@ -118,23 +123,23 @@ impl<'a> UnitPass<'a> {
         let mut elimination = self.elimination(Buffer::Kept);
         elimination.remaining -= numbers;
         let placed = self.place_among(elimination, &[Want::default()]);
-        let node = placed.nodes.into_iter().flatten().next()?;
-        Some(self.facts.table.node(node).id.clone())
+        self.first_node(&placed)
     }
 
     /// Returns that no node is left, with the elimination of now.
     pub fn unplaced(&mut self, wanted: u32) -> Blocked {
-        let placed = self.place(&vec![Want::default(); wanted as usize], Buffer::Kept);
-        self.unplaced_by(&placed)
+        let report = self.elimination_report(wanted);
+        self.note_unplaced(report)
     }
 
-    fn unplaced_by(&mut self, placed: &Placed) -> Blocked {
-        let report = place::report(self.facts.table, placed);
-        let blocked = Blocked::Unplaced {
-            wanted: report.requested,
-            placed: report.placed,
-            summary: report.summary.clone(),
-        };
+    /// Returns how so many tasks would be placed now.
+    pub fn elimination_report(&mut self, wanted: u32) -> EliminationReport {
+        let placed = self.place(&vec![Want::default(); wanted as usize], Buffer::Kept);
+        place::report(self.facts.table, &placed)
+    }
+
+    fn note_unplaced(&mut self, report: EliminationReport) -> Blocked {
+        let blocked = Blocked::unplaced(&report);
         self.plan.unplaced = Some(report);
         blocked
     }
@@ -189,7 +194,7 @@ fn place_tasks(pass: &mut UnitPass<'_>, waiting: &[Task], wants: &[Want], buffer
         }
     }
     if placed.count() < wants.len() as u32 {
-        let blocked = pass.unplaced_by(&placed);
+        let blocked = pass.note_unplaced(place::report(pass.facts.table, &placed));
         let left = waiting.iter().zip(&placed.nodes).filter(|(_, node)| node.is_none());
         for (task, _) in left {
             let step = unplaced_step(pass, task);

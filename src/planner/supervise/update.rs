@@ -373,11 +373,11 @@ fn note_blocked(pass: &mut UnitPass<'_>, first: usize, is_proceeding: bool) {
         waiting.map(|(step, blocked)| (step.slot.clone(), blocked.clone())).collect();
     let own = &pass.facts.unit_id.part;
     let are_others_open = pass.update.parts.iter().any(|(part, share)| part != own && !share.is_done());
-    if is_proceeding || slots.is_empty() && !are_others_open {
-        pass.update.blocked = None;
-    }
-    // What another workload unit waits for is its own to say.
     if is_proceeding || slots.is_empty() {
+        // What another workload unit waits for is its own to say.
+        if is_proceeding || !are_others_open {
+            pass.update.blocked = None;
+        }
         return;
     }
     let known = pass.update.blocked.take();
@@ -483,14 +483,12 @@ fn start_first(
         Slot::Number(_) => pass.candidate(old, Cause::Update),
     };
     if other.is_none() && pass.facts.workload.placement.is_distribution_required {
-        let blocked = pass.unplaced(1);
-        let report = pass.plan.unplaced.take().into_iter();
-        let mut stages = report.flat_map(|report| report.sequence);
-        if stages.any(|stage| Constraint::OF_DOMAINS.contains(&stage.constraint)) {
+        let report = pass.elimination_report(1);
+        if report.sequence.iter().any(|stage| Constraint::OF_DOMAINS.contains(&stage.constraint)) {
             let change =
                 Change::Replace { node: old.node.clone(), may_run: false, order: UpdateOrder::StartFirst };
             let step = Step { unit_id: pass.facts.unit_id.clone(), slot: slot.clone(), change, cause };
-            pass.block(&step, blocked);
+            pass.block(&step, Blocked::unplaced(&report));
             return None;
         }
     }

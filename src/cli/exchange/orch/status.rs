@@ -10,7 +10,7 @@ use crate::output::{Table, View};
 /// Instances in one request.
 const PAGE: u16 = 1000;
 /// Keeps the parts of a branch in one word, so that a narrow terminal does not cut it.
-const BLANK: &str = "\u{a0}";
+pub const BLANK: &str = "\u{a0}";
 
 /// Reads the status of a policy, with all of its instances.
 ///
