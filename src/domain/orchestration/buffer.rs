@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::capacity::{Amounts, MAX_ENTRIES, METRIC_RULE, is_metric};
+use super::capacity::{Amounts, take_entries};
 use super::object::{MembersError, Object};
 
 /// What may use the buffer.
@@ -64,21 +64,8 @@ impl CapacityBuffer {
             (None, shares) => shares,
             (Some(_), shares) => Some(shares.unwrap_or_default()),
         };
-        let given = match around.take(Self::PERCENTAGES) {
-            None => Map::new(),
-            Some(Value::Object(given)) if given.len() <= MAX_ENTRIES => given,
-            Some(Value::Object(_)) => {
-                return Err(
-                    around.broken(Self::PERCENTAGES, &format!("must hold at most {MAX_ENTRIES} names"))
-                );
-            }
-            Some(_) => return Err(around.broken(Self::PERCENTAGES, "must be an object")),
-        };
-        for (name, share) in given {
-            let path = format!("{}.{}", Self::PERCENTAGES, name.chars().take(64).collect::<String>());
-            if !is_metric(&name) {
-                return Err(around.broken_at(&path, METRIC_RULE));
-            }
+        for (name, share) in take_entries(around, Self::PERCENTAGES)?.unwrap_or_default() {
+            let path = format!("{}.{name}", Self::PERCENTAGES);
             let known = shares.get_or_insert_with(Amounts::new);
             match share.as_f64().filter(|share| (0.0..=1.0).contains(share)) {
                 Some(share) => known.insert(name, share),

@@ -4,14 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::object::{MembersError, Object};
 
 /// Most entries of a map.
-pub(super) const MAX_ENTRIES: usize = 100;
-/// What is a name of one.
-pub(super) const METRIC_RULE: &str = "must be a name of 1 to 64 letters, digits and _";
+const MAX_ENTRIES: usize = 100;
 /// Largest amount; sums of amounts up to it are exact.
 const MAX_AMOUNT: f64 = 1e12;
 
@@ -23,6 +21,26 @@ pub type Amounts = BTreeMap<String, f64>;
 /// # Errors
 /// The first name or amount that breaks a rule, with its path.
 pub fn take_amounts(object: &mut Object, member: &str) -> Result<Option<Amounts>, MembersError> {
+    let Some(entries) = take_entries(object, member)? else { return Ok(None) };
+    let mut amounts = BTreeMap::new();
+    for (name, value) in entries {
+        let path = format!("{member}.{name}");
+        let amount = value.as_f64().filter(|amount| (0.0..=MAX_AMOUNT).contains(amount));
+        let amount = amount
+            .ok_or_else(|| object.broken_at(&path, &format!("must be a number from 0 to {MAX_AMOUNT}")))?;
+        amounts.insert(name, amount);
+    }
+    Ok(Some(amounts))
+}
+
+/// Takes a map by the names of capacities out of an object; none when the member is not given.
+///
+/// # Errors
+/// The first name that breaks a rule, with its path.
+pub(super) fn take_entries(
+    object: &mut Object,
+    member: &str,
+) -> Result<Option<Map<String, Value>>, MembersError> {
     let entries = match object.take(member) {
         None => return Ok(None),
         Some(Value::Object(entries)) if entries.len() <= MAX_ENTRIES => entries,
@@ -31,18 +49,13 @@ pub fn take_amounts(object: &mut Object, member: &str) -> Result<Option<Amounts>
         }
         Some(_) => return Err(object.broken(member, "must be an object")),
     };
-    let mut amounts = BTreeMap::new();
-    for (name, value) in entries {
-        let path = format!("{member}.{}", name.chars().take(64).collect::<String>());
-        if !is_metric(&name) {
-            return Err(object.broken_at(&path, METRIC_RULE));
+    match entries.keys().find(|name| !is_metric(name)) {
+        None => Ok(Some(entries)),
+        Some(name) => {
+            let path = format!("{member}.{}", name.chars().take(64).collect::<String>());
+            Err(object.broken_at(&path, "must be a name of 1 to 64 letters, digits and _"))
         }
-        let amount = value.as_f64().filter(|amount| (0.0..=MAX_AMOUNT).contains(amount));
-        let amount = amount
-            .ok_or_else(|| object.broken_at(&path, &format!("must be a number from 0 to {MAX_AMOUNT}")))?;
-        amounts.insert(name, amount);
     }
-    Ok(Some(amounts))
 }
 
 /// Returns the amounts of a document that can be read; those of another version are left out.
@@ -56,7 +69,7 @@ pub fn readable_amounts(document: &Value) -> Amounts {
 }
 
 /// Returns whether a text is the name of a capacity: `[A-Za-z][A-Za-z0-9_]{0,63}`.
-pub(super) fn is_metric(name: &str) -> bool {
+fn is_metric(name: &str) -> bool {
     name.len() <= 64
         && name.starts_with(|first: char| first.is_ascii_alphabetic())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
