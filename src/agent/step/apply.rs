@@ -39,7 +39,7 @@ impl State {
             Event::PeersSeen { task, peers } => self.peers_seen(&task, peers),
             Event::PeersReported { task, peers } => self.peers_reported(&task, peers),
             Event::HealthReported { task, healthy } => self.health_reported(&task, healthy),
-            Event::LifecycleReported { task, event } => self.lifecycle_reported(&task, &event),
+            Event::LifecycleReported { task, event } => self.lifecycle_reported(&task, &event, now),
             Event::LeaseExpired { silent_secs } => self.end_leases(silent_secs, now),
             Event::Prepared { agreement } => {
                 self.forget_error(&agreement);
@@ -251,12 +251,10 @@ impl State {
                 (false, since) => Some(since.unwrap_or(now)),
             };
         });
-        if is_running {
-            self.note_running(&key, now);
-        }
         self.note_failures(&key, &observation, now);
         let ended = self.end_exited(&key, &observation, now);
-        self.observed.insert(key, observation);
+        self.observed.insert(key.clone(), observation);
+        self.note_running(&key, now);
         if started.is_some() { Outcome { note: started } } else { ended }
     }
 

@@ -86,13 +86,15 @@ impl State {
         if is_rebuild && ended.result == CommandResult::Failed && task.supervision.lifecycle {
             let key = task.agreement.clone().unwrap_or_default();
             task.lifecycle = Some(lifecycle_event((REBUILD, "error"), (&key, ""), id, &publisher, now));
+            task.is_down_reported = true;
         }
         (task.ended_command, task.is_command_reported) = (Some(ended), false);
-        task.is_down_reported = false;
-        let agreement = task.agreement.clone().unwrap_or_default();
-        if let Some(agreement) = self.agreements.get_mut(&agreement) {
+        let key = task.agreement.clone().unwrap_or_default();
+        if let Some(agreement) = self.agreements.get_mut(&key) {
             agreement.down_since = None;
         }
+        // The start may have been seen before the command ended.
+        self.note_running(&key, now);
         Outcome { note: Some(text) }
     }
 
@@ -146,11 +148,13 @@ impl State {
     }
 
     /// See [`State::health_reported`]; of a life-cycle event.
-    pub(super) fn lifecycle_reported(&mut self, task: &str, event: &PostLifecycle) -> Outcome {
+    pub(super) fn lifecycle_reported(&mut self, task: &str, event: &PostLifecycle, now: u64) -> Outcome {
         if let Some(task) = self.tasks.get_mut(task)
             && task.lifecycle.as_ref() == Some(event)
         {
             task.lifecycle = None;
+            let key = task.agreement.clone().unwrap_or_default();
+            self.note_running(&key, now);
         }
         Outcome::default()
     }
@@ -187,11 +191,17 @@ impl State {
         format!("agent:{}", self.node.rsplit('/').next().unwrap_or_default())
     }
 
-    /// Records that the service of a task runs again, although no command let it.
+    /// Reports that the service of a task runs again, if it was seen to, and the hub knows that it did not.
     pub(super) fn note_running(&mut self, key: &str, now: u64) {
+        if !self.observed.get(key).is_some_and(Observation::is_running) {
+            return;
+        }
         let publisher = self.publisher();
         let task = self.tasks.iter_mut().find(|(_, task)| task.agreement.as_deref() == Some(key));
         let Some((id, task)) = task.filter(|(_, task)| task.open_command().is_none()) else { return };
+        if task.lifecycle.is_some() {
+            return;
+        }
         if std::mem::take(&mut task.is_down_reported) && task.supervision.lifecycle {
             task.lifecycle = Some(lifecycle_event(("POWER_ON", "running"), (key, ""), id, &publisher, now));
         }

@@ -222,6 +222,13 @@ fn lifecycle(state: &State) -> Option<(String, String)> {
     Some((event.event.clone(), event.state.clone()))
 }
 
+/// The hub records the life-cycle event that waits.
+fn report_lifecycle(state: &mut State) {
+    if let Some(event) = state.tasks["t1"].lifecycle.clone() {
+        state.apply(Event::LifecycleReported { task: "t1".to_owned(), event: Box::new(event) }, NOW);
+    }
+}
+
 fn supervised(command: Option<&str>) -> State {
     let mut state = running();
     let command = command.map(|op| TaskCommand { id: "c1".to_owned(), op: op.to_owned(), hard: false });
@@ -239,10 +246,12 @@ fn pause_of_a_supervised_task_is_an_event_and_ends_nothing() {
     assert!(state.agreements["a1"].is_live());
     state.apply(super::super::tests::observed("a1", RunState::Running), NOW + 1);
     assert_eq!(
-        lifecycle(&state),
-        Some(("POWER_ON".to_owned(), "running".to_owned())),
-        "somebody else let it run"
+        lifecycle(&state).map(|(event, _)| event).as_deref(),
+        Some("PAUSE"),
+        "it was not reported yet"
     );
+    report_lifecycle(&mut state);
+    assert_eq!(lifecycle(&state), Some(("POWER_ON".to_owned(), "running".to_owned())));
 
     let mut state = running();
     state.apply(super::super::tests::observed("a1", RunState::Paused), NOW);
@@ -256,7 +265,22 @@ fn rebuild_that_fails_is_an_event_of_its_own() {
         let ended = EndedCommand { id: "c1".to_owned(), result, message: None };
         state.apply(Event::CommandEnded { task: "t1".to_owned(), ended }, NOW);
         assert_eq!(lifecycle(&state).map(|(event, _)| event).as_deref(), expected);
+        report_lifecycle(&mut state);
         state.apply(super::super::tests::observed("a1", RunState::Running), NOW + 1);
-        assert_eq!(lifecycle(&state).map(|(event, _)| event).as_deref(), expected, "the command let it run");
+        assert_eq!(lifecycle(&state).is_some(), expected.is_some(), "what was reported down runs again");
     }
+}
+
+/// P15: what is left to the restart policy ends the task.
+#[test]
+fn task_that_was_reported_down_ends_when_it_is_supervised_no_longer() {
+    let mut state = supervised(None);
+    let ended = || super::super::tests::observed_exit("a1", 1);
+    state.apply(ended(), NOW);
+    assert_eq!(lifecycle(&state).map(|(event, _)| event).as_deref(), Some("SHUTDOWN"));
+    report_lifecycle(&mut state);
+    assert_eq!(state.tasks["t1"].end, None);
+    state.apply(Event::TasksRead(vec![listed("t1", "a1", DesiredState::Running)]), NOW + 1);
+    state.apply(ended(), NOW + 1);
+    assert_eq!(state.tasks["t1"].end.as_ref().map(|end| end.state), Some(TaskState::Failed));
 }

@@ -113,9 +113,11 @@ impl Member<'_> {
         if now < until { Verdict::NotBefore(until) } else { Verdict::Failed(failure) }
     }
 
-    /// Returns the life-cycle event of a failure that was not examined before.
+    /// Returns the life-cycle event of a failure that was not examined before, or only while recovery was suspended.
     fn new_event(&self) -> Option<&LifecycleEvent> {
-        let reported = self.reported.filter(|reported| reported.events > self.task.health.events_seen)?;
+        let health = &self.task.health;
+        let is_new = |reported: &&ReportedHealth| reported.events > health.events_seen || health.is_missed;
+        let reported = self.reported.filter(is_new)?;
         reported.lifecycle.as_ref().filter(|event| event.is_failure())
     }
 
@@ -204,9 +206,11 @@ pub(crate) fn is_reported_down(pass: &UnitPass<'_>, policy: &HealthPolicy, task:
     policy.has_mode(DetectionType::LifecycleEvents) && event.is_some_and(LifecycleEvent::is_failure)
 }
 
-/// Returns whether a member is seen healthy: checks have succeeded, not only not failed.
+/// Returns whether a member is seen healthy: checks have succeeded, not only not failed, and what was reported down is reported to run again.
 pub(crate) fn is_seen_healthy(pass: &UnitPass<'_>, policy: &HealthPolicy, task: &Task) -> bool {
     let reported = pass.facts.health.get(&task.id);
     let is_checked = policy.has_mode(DetectionType::NodeStatusPollUrl);
-    task.is_running() && (!is_checked || reported.is_some_and(|reported| reported.healthy == Some(true)))
+    task.is_running()
+        && !is_reported_down(pass, policy, task)
+        && (!is_checked || reported.is_some_and(|reported| reported.healthy == Some(true)))
 }

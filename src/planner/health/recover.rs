@@ -29,15 +29,22 @@ const NEXT_ON_NODE_SECS: u64 = 5;
 
 /// Follows the health of the members of a slot.
 pub(crate) fn follow(pass: &mut UnitPass<'_>, slot: &Slot) {
-    let workload = pass.facts.workload;
-    let order = Order::of(pass, slot);
-    let is_unsupervised =
-        workload.health.is_none() && order.is_none() && pass.facts.recovery.policies.is_empty();
+    let is_unsupervised = pass.facts.workload.health.is_none()
+        && Order::of(pass, slot).is_none()
+        && pass.facts.recovery.policies.is_empty();
     if is_unsupervised && pass.tasks(slot).iter().all(|task| task.health.is_empty()) {
         return;
     }
-    supervise(pass, slot);
     carry_over(pass, slot);
+    recover(pass, slot);
+    // What became of the recovery decides what the nodes do.
+    supervise(pass, slot);
+}
+
+/// Examines the member of a slot, and goes on with its recovery.
+fn recover(pass: &mut UnitPass<'_>, slot: &Slot) {
+    let workload = pass.facts.workload;
+    let order = Order::of(pass, slot);
     if let Some(order) = order.filter(|order| !order.has_begun(pass, slot)) {
         return order.begin(pass, slot);
     }
@@ -63,7 +70,7 @@ pub(crate) fn follow(pass: &mut UnitPass<'_>, slot: &Slot) {
         // What was reported is examined when it is its turn.
         return pass.wake(later(pass.now, NEXT_ON_NODE_SECS));
     }
-    let task = see_events(pass, slot, task);
+    let task = see_events(pass, slot, task, is_suspended);
     match (task.health.recovery.clone(), verdict) {
         (Some(recovery), _) if is_suspended && !is_ordered => {
             if detect::is_seen_healthy(pass, policy, &task) {
@@ -95,7 +102,8 @@ fn supervise(pass: &mut UnitPass<'_>, slot: &Slot) {
     let wanted: Vec<Task> = pass.tasks(slot).wanted().cloned().collect();
     for task in wanted {
         let peers = policy.and_then(|policy| peers::watch(pass, policy, &task));
-        let mut supervision = Supervision { peers, ..of_workload.clone() };
+        let lifecycle = of_workload.lifecycle && !is_left_to_restart(pass, &task);
+        let mut supervision = Supervision { peers, lifecycle, ..of_workload.clone() };
         let is_fenced = task.node.as_ref().is_some_and(|node| pass.facts.recovery.is_fencing(node));
         if is_fenced && supervision.lease_secs.is_none() {
             supervision.lease_secs = Some(Supervision::lease_secs(down_after));
@@ -105,6 +113,21 @@ fn supervise(pass: &mut UnitPass<'_>, slot: &Slot) {
             pass.set_health(slot, &task.id, health);
         }
     }
+}
+
+/// Returns whether the restart policy decides about a member that was reported down: no recovery does while recovery is suspended, or for a
+/// while after all actions have failed. Its node then reports that the task has ended.
+///
+/// # Source
+/// Orchestration P9, P15.
+fn is_left_to_restart(pass: &UnitPass<'_>, task: &Task) -> bool {
+    let policy = pass.facts.workload.health.as_ref();
+    let is_down = policy.is_some_and(|policy| detect::is_reported_down(pass, policy, task));
+    is_down
+        && match &task.health.recovery {
+            Some(recovery) => recovery.failed_until.is_some(),
+            None => task.health.is_missed,
+        }
 }
 
 /// Returns whether an operation of a user changes the workload: what instances report meanwhile is no failure.
@@ -148,17 +171,20 @@ fn carry_over(pass: &mut UnitPass<'_>, slot: &Slot) {
     }
 }
 
-/// Records that the life-cycle events so far were examined.
-fn see_events(pass: &mut UnitPass<'_>, slot: &Slot, task: Task) -> Task {
+/// Records that the life-cycle events so far were examined, or that a failure waits for the end of a suspension.
+fn see_events(pass: &mut UnitPass<'_>, slot: &Slot, task: Task, is_suspended: bool) -> Task {
     let Some(reported) = pass.facts.health.get(&task.id) else { return task };
-    if reported.events <= task.health.events_seen {
+    let is_new = reported.events > task.health.events_seen;
+    if !is_new && (is_suspended || !task.health.is_missed) {
         return task;
     }
-    if let Some(event) = &reported.lifecycle {
+    let is_failure = reported.lifecycle.as_ref().is_some_and(LifecycleEvent::is_failure);
+    let is_missed = is_suspended && is_failure && task.health.recovery.is_none();
+    if let Some(event) = reported.lifecycle.as_ref().filter(|_| is_new) {
         let text = format!("{} of {} reported by {}", event.event, event.instance_id, event.publisher);
         pass.emit_with("instance.lifecycle", Some(slot), task.node.as_ref(), text, Some(json!(event)));
     }
-    let health = TaskHealth { events_seen: reported.events, ..task.health.clone() };
+    let health = TaskHealth { events_seen: reported.events, is_missed, ..task.health.clone() };
     pass.set_health(slot, &task.id, health.clone());
     Task { health, ..task }
 }
@@ -249,10 +275,7 @@ fn go_on(
     let command = recovery.command.as_ref();
     let ended = ended.filter(|ended| command.is_some_and(|command| command.id == ended.id));
     let is_done = command.is_none() || ended.is_some_and(|ended| ended.is_ok);
-    // A workflow of somebody else says nothing about the containers.
-    let is_down =
-        command.is_some_and(|command| command.call.is_some()) && detect::is_reported_down(pass, policy, task);
-    if is_done && !is_down && !has_failed && detect::is_seen_healthy(pass, policy, task) {
+    if is_done && !has_failed && detect::is_seen_healthy(pass, policy, task) {
         return end(pass, task, &recovery);
     }
     let until = later(since, policy.recovery.action_timeout);
@@ -295,9 +318,13 @@ fn fail_action(pass: &mut UnitPass<'_>, task: &Task, recovery: &mut Recovery, wh
 }
 
 fn end(pass: &mut UnitPass<'_>, task: &Task, recovery: &Recovery) {
-    // When all had failed, the last one may have helped late.
-    let action = recovery.action().or(recovery.actions.last());
-    let name = action.map_or("", PreparedAction::name).to_owned();
+    let name = if recovery.failed_until.is_some() && task.cause == Cause::TaskFailed {
+        "the restart policy".to_owned()
+    } else {
+        // When all had failed, the last one may have helped late.
+        let action = recovery.action().or(recovery.actions.last());
+        action.map_or("", PreparedAction::name).to_owned()
+    };
     let text = format!("{name} recovered the instance: {}", recovery.reason);
     let data = json!({"recreated": recovery.is_recreated, "operation": name});
     pass.emit_with("health.recovered", Some(&task.slot), task.node.as_ref(), text, Some(data));

@@ -249,6 +249,9 @@ pub struct TaskHealth {
     pub recovery: Option<Box<Recovery>>,
     /// Number of life-cycle events that were examined.
     pub events_seen: u64,
+    /// Whether the last of them is a failure that was reported while recovery was suspended.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_missed: bool,
     /// Number of commands so far.
     pub commands: u64,
     /// The last recovery that a user ordered and that is over.

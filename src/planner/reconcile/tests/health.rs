@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::simulated::*;
 use crate::{
+    change::Cause,
     goal::{Goal, StartMode},
     health::{CoveredNode, MemberRecovery},
     report::Blocked,
@@ -216,6 +217,9 @@ fn c5_s1_c5_s5_stopped_instance_is_started_at_once() {
     world.run(1);
     assert_eq!(command_done(&mut world, &task, true), "START");
     world.run(1);
+    assert_eq!(count(&world, "health.recovered"), 0, "it is not seen running");
+    event(&mut world, &task, "POWER_ON");
+    world.run(1);
     assert_eq!((world.running()[0].id.clone(), count(&world, "health.recovered")), (task, 1));
     let recover = world.events.iter().find(|event| event.kind == "health.recover").expect("it recovers");
     let data = recover.data.clone().expect("it has hints");
@@ -254,6 +258,54 @@ fn c10_s2_update_suspends_recovery() {
     event(&mut world, &next, "SHUTDOWN");
     world.run(1);
     assert_eq!(count(&world, "health.recover"), 1);
+}
+
+fn is_watched(world: &World, task: &TaskId) -> bool {
+    world.tasks[task].health.supervision.lifecycle
+}
+
+/// P-S15: the restart policy decides only after the recovery has failed.
+#[test]
+fn p_s15_restart_policy_follows_a_recovery_by_events_that_failed() {
+    let (mut world, task) = running(events(json!({"actions": [{"name": "REBOOT"}]})));
+    event(&mut world, &task, "SHUTDOWN");
+    world.run(1);
+    assert!(is_watched(&world, &task), "its node keeps it for the recovery");
+    assert_eq!(command_done(&mut world, &task, false), "REBOOT");
+    world.run(1);
+    assert_eq!((count(&world, "health.recovery-failed"), is_watched(&world, &task)), (1, false));
+    // This is what the node does then.
+    world.fail(&task, 1);
+    world.run_until(30, |world| world.running().iter().any(|one| one.id != task));
+    world.run(1);
+    let next = world.running()[0].clone();
+    assert_eq!((&next.cause, next.health.recovery.is_none()), (&Cause::TaskFailed, true));
+    assert!(is_watched(&world, &next.id), "the next failure is recovered first again");
+    let recovered = world.events.iter().find(|event| event.kind == "health.recovered").expect("it recovered");
+    assert!(recovered.text.starts_with("the restart policy recovered"), "{}", recovered.text);
+}
+
+/// P-S15: while recovery is suspended the restart policy decides, and what it cannot see is recovered afterwards.
+#[test]
+fn p_s15_restart_policy_decides_while_recovery_is_suspended() {
+    let (mut world, task) = running(events(json!({})));
+    world.recovery.is_suspended = true;
+    event(&mut world, &task, "SHUTDOWN");
+    world.run(1);
+    assert_eq!((count(&world, "health.recover"), is_watched(&world, &task)), (0, false));
+    event(&mut world, &task, "POWER_ON");
+    world.run(1);
+    assert!(is_watched(&world, &task), "it runs again");
+    event(&mut world, &task, "PAUSE");
+    world.run(1);
+    assert_eq!((count(&world, "health.recover"), count(&world, "instance.lifecycle")), (0, 3));
+    world.recovery.is_suspended = false;
+    world.edit(|_| {});
+    world.run(1);
+    assert_eq!(command_done(&mut world, &task, true), "UNPAUSE");
+    event(&mut world, &task, "POWER_ON");
+    world.run(2);
+    assert_eq!((count(&world, "health.recovered"), is_watched(&world, &task)), (1, true));
 }
 
 /// C6-S4: a deletion that is not confirmed in time fails the action, unless the policy forces the new instance.

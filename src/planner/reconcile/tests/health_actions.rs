@@ -24,6 +24,7 @@ fn c5_s2_paused_instance_is_unpaused() {
     event(&mut world, &task, "PAUSE");
     world.run(1);
     assert_eq!(command_done(&mut world, &task, true), "UNPAUSE");
+    event(&mut world, &task, "POWER_ON");
     world.run(1);
     assert_eq!((world.running()[0].id.clone(), count(&world, "health.recovered")), (task, 1));
 }
@@ -37,9 +38,7 @@ fn rebuild_keeps_the_task_unless_it_fails() {
         event(&mut world, &task, "SHUTDOWN");
         world.run(1);
         assert_eq!(command_done(&mut world, &task, is_ok), "REBUILD");
-        if !is_ok {
-            event(&mut world, &task, "REBUILD");
-        }
+        event(&mut world, &task, if is_ok { "POWER_ON" } else { "REBUILD" });
         world.run(10);
         assert_eq!(world.running()[0].id == task, is_ok);
         assert_eq!((count(&world, "health.recover"), count(&world, "health.recovered")), (1, 1));
