@@ -60,7 +60,7 @@ impl Model {
 
     /// Returns the ended agreements of a pair that its node still reports, with reason and the time of the next cancel.
     ///
-    /// The first repetition is due after half of [`STOP_CONFIRMATION_SECS`]; then the interval doubles.
+    /// The first repetition is due after half of [`STOP_CONFIRMATION_SECS`], or when a node that was down is back; then the interval doubles.
     pub(crate) fn reported_after_end(
         &self,
         node: &NodeId,
@@ -71,16 +71,23 @@ impl Model {
         let still_there = ended.filter(|agreement| record.reports(&agreement.id));
         let due = still_there.filter_map(|agreement| match agreement.state {
             AgreementState::Ended { at, reason, .. } => {
-                Some((&agreement.id, reason, self.repetition_due_at(&agreement.id, at)))
+                Some((&agreement.id, reason, self.repetition_due_at(&agreement.id, at, reason)))
             }
             _ => None,
         });
         due.collect()
     }
 
-    fn repetition_due_at(&self, agreement: &AgreementId, ended_at: Timestamp) -> Timestamp {
+    fn repetition_due_at(
+        &self,
+        agreement: &AgreementId,
+        ended_at: Timestamp,
+        reason: CancelReason,
+    ) -> Timestamp {
         const FIRST_SECS: u64 = STOP_CONFIRMATION_SECS / 2;
         match self.repetitions.get(agreement) {
+            // What was sent to a node that was down may have expired, and another node has taken its place.
+            None if reason == CancelReason::HEARTBEAT_MISSING => ended_at,
             None => later(ended_at, FIRST_SECS),
             Some(last) => {
                 let pause = FIRST_SECS.saturating_mul(1 << last.count.min(16)).min(LONGEST_PAUSE_SECS);

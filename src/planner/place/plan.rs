@@ -98,7 +98,8 @@ pub fn place(
     let mut search = Search::new(table, ranking, elimination, added, wants.len());
     let mut found: Vec<Option<(u32, Violations)>> = vec![None; wants.len()];
     for (found, want) in found.iter_mut().zip(wants) {
-        let preferred = want.preferred.filter(|node| search.take_preferred(*node, want.keeps_load));
+        let preferred = want.preferred.filter(|node| search.may_stay(*node));
+        let preferred = preferred.filter(|node| search.take_preferred(*node, want.keeps_load));
         // What stays on its node packs no domain that was not packed before.
         *found = preferred.map(|node| (node, table.violations(node)));
     }
@@ -235,6 +236,17 @@ impl<'a> Search<'a> {
     /// Instances of the workload unit on a node, with those of this decision.
     fn own(&self, node: u32) -> i64 {
         i64::from(self.table.own(node)) + self.added.get(&node).copied().unwrap_or(0)
+    }
+
+    /// Returns whether the domains of a node take an instance that was there before: where distribution is required another one may have come
+    /// into them since it ended.
+    fn may_stay(&self, node: u32) -> bool {
+        let is_vacated = self.added.get(&node).is_some_and(|by| *by < 0);
+        let is_excluded = || {
+            let admission = self.admissions().get(self.table.domains().cell_of(node)).copied();
+            matches!(admission, Some(Admission::Excluded(_)))
+        };
+        is_vacated || !self.table.domain_rules().is_distribution_required || !is_excluded()
     }
 
     /// Takes room on a node, if it remains, or if only its capacities speak against it and a predecessor makes room.

@@ -87,7 +87,7 @@ pub struct UnitNode {
     pub state: NodeState,
     /// What its operator allows.
     pub availability: Availability,
-    /// Whether it is drained for an upgrade, after which its instances return.
+    /// Whether it is upgraded, after which instances that left it return.
     pub is_in_upgrade: bool,
     /// What is frozen, apart from the workload.
     pub frozen: Option<FrozenLevel>,

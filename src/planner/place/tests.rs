@@ -289,3 +289,26 @@ fn at_most_a_hundred_examples_are_listed() {
     let report = report(&table, &placed);
     assert_eq!((report.sequence[0].count, report.sequence[0].eliminated.len()), (500, 100));
 }
+
+/// D6-S3: an instance that ended goes back to its node only if no other one has come into its domain meanwhile.
+#[test]
+fn d6_s3_required_distribution_outweighs_the_node_of_an_instance_that_ended() {
+    let mut nodes = nodes(4);
+    for (node, domain) in nodes.iter_mut().zip(["fd:/a", "fd:/a", "fd:/b", "fd:/c"]) {
+        node.fault_domain = Some(domain.into());
+    }
+    let mut rules = placement(NodeOrder::Listed);
+    rules.is_distribution_required = true;
+    let want = Want { preferred: Some(0), ..Want::default() };
+    let placed_beside = |added: &[(u32, i64)], own: &[usize]| {
+        let mut table = NodeTable::new(nodes.clone(), TableRules::from(&rules));
+        own.iter().for_each(|node| table.count_instance(&nodes[*node].id, true));
+        let unit_id = unit_id("w");
+        let ranking = Ranking::new(&rules, &unit_id, &table);
+        let added = Added { instances: added.iter().copied().collect(), ..Added::default() };
+        place(&table, &ranking, Elimination::of(&table), &added, &[want]).nodes
+    };
+    assert_eq!(placed_beside(&[], &[]), [Some(0)]);
+    assert_eq!(placed_beside(&[(1, 1)], &[]), [Some(2)], "the domain was taken");
+    assert_eq!(placed_beside(&[(0, -1)], &[0]), [Some(0)], "what is replaced leaves the domain");
+}

@@ -91,6 +91,15 @@ impl<'a> UnitPass<'a> {
         self.place_among(elimination, wants)
     }
 
+    /// See [`UnitPass::place`]; as if an instance had left a node, apart from what it uses of the capacities there.
+    pub fn place_without(&mut self, left: Option<u32>, wants: &[Want], buffer: Buffer) -> Placed {
+        let elimination = self.elimination(buffer);
+        left.into_iter().for_each(|node| *self.added.entry(node).or_default() -= 1);
+        let placed = self.place_among(elimination, wants);
+        left.into_iter().for_each(|node| *self.added.entry(node).or_default() += 1);
+        placed
+    }
+
     /// See [`UnitPass::place`]; among the nodes that an elimination leaves.
     fn place_among(&self, elimination: Elimination, wants: &[Want]) -> Placed {
         // Room that is left on a node that this decision finds failed is of no use.

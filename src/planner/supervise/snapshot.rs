@@ -1,7 +1,7 @@
 //! What an upgrade moves away and brings back: each slot returns to the node on which it was when the upgrade began.
 //!
 //! The first move of a slot during an upgrade notes where it was, and its tasks carry that on: a slot that was not moved is where it was.
-//! Upgrades are updates of a workload, and drains of nodes that are marked as such. Sources: orchestration D8 (a), D9; engine 6.
+//! Upgrades are updates of a workload, and drains and maintenance of nodes that are marked as such. Sources: orchestration D8 (a), D9; engine 6.
 
 use evenkeel_ids::NodeId;
 
@@ -55,7 +55,9 @@ pub(crate) fn origin_of_successor(pass: &UnitPass<'_>, slot: &Slot, cause: Cause
     let is_new = before.cause == Cause::Scale
         && pass.update.started_at.is_some_and(|started_at| before.created_at >= started_at);
     let is_leaving = pass.node_of(before).is_some_and(|row| row.is_in_upgrade);
-    before.node.clone().filter(|_| is_leaving || pass.update.is_rolling() && !is_new)
+    // What must not be on its node does not come back to it.
+    let is_in_place = cause != Cause::Cure;
+    before.node.clone().filter(|_| is_in_place && (is_leaving || pass.update.is_rolling() && !is_new))
 }
 
 /// Brings back what is away from its node, once that is upgraded.
@@ -77,7 +79,7 @@ pub(crate) fn plan(pass: &mut UnitPass<'_>) {
         let domain = row.and_then(|row| row.upgrade_domain.as_ref());
         let is_upgraded = !row.is_some_and(|row| row.is_in_upgrade)
             && (!is_updating || order.as_ref().is_some_and(|order| order.is_finished(domain)));
-        let may_return = is_upgraded && task.is_running() && can_take(pass, &origin);
+        let may_return = is_upgraded && task.is_running() && can_take(pass, &task, &origin);
         if may_return {
             bring_back(pass, &slot, &task, origin);
         } else if is_in_upgrade(pass) || !task.is_running() {
@@ -91,10 +93,12 @@ pub(crate) fn plan(pass: &mut UnitPass<'_>) {
     }
 }
 
-fn can_take(pass: &mut UnitPass<'_>, origin: &NodeId) -> bool {
+/// Returns whether an instance may be on its origin when it has left the node on which it is.
+fn can_take(pass: &mut UnitPass<'_>, task: &Task, origin: &NodeId) -> bool {
     let Some(number) = pass.facts.table.number(origin) else { return false };
     let want = Want { location: Location::Only(number), ..Want::default() };
-    pass.place(&[want], Buffer::Open).count() == 1
+    let left = task.node.as_ref().and_then(|node| pass.facts.table.number(node));
+    pass.place_without(left, &[want], Buffer::Open).count() == 1
 }
 
 fn bring_back(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, origin: NodeId) {
