@@ -10,6 +10,7 @@ use crate::{
     change::{self, Cause, Change, Gate, GroupState, Permit, Step},
     claims::{Claim, Phase, Purpose, Scope},
     goal::{self, SlotCondition},
+    health::Ring,
     place::{Buffer, Elimination, UnitNode, loading_tasks},
     report::Blocked,
     stable_hash::stable_hash,
@@ -44,6 +45,8 @@ pub(crate) struct UnitPass<'a> {
     pub action_goal: Option<&'a ActionGoal>,
     /// Instances on which this decision begins an action of a recovery, by node.
     pub recovering: BTreeMap<NodeId, Slot>,
+    /// The members that examine each other, as long as none comes or goes.
+    pub ring: Option<Ring>,
     /// Tasks that claim a node which another one contests.
     pub contested: BTreeSet<TaskId>,
     /// Slots that differ from the facts.
@@ -74,6 +77,7 @@ impl<'a> UnitPass<'a> {
             eliminations: BTreeMap::new(),
             action_goal: None,
             recovering: BTreeMap::new(),
+            ring: None,
             contested: BTreeSet::new(),
             changed: BTreeMap::new(),
             starting: BTreeSet::new(),
@@ -125,7 +129,11 @@ impl<'a> UnitPass<'a> {
     fn change(&mut self, slot: &Slot, id: &TaskId, change: impl FnOnce(&mut Task)) {
         let Some(task) = self.tasks(slot).iter().find(|task| task.id == *id) else { return };
         let (mut task, was_live) = (task.clone(), task.is_live());
+        let was_member = task.is_wanted() && task.is_running();
         change(&mut task);
+        if was_member != (task.is_wanted() && task.is_running()) {
+            self.ring = None;
+        }
         if let Some(number) = task.node.as_ref().and_then(|node| self.facts.table.number(node)) {
             let by = i64::from(task.is_live()) - i64::from(was_live);
             if by != 0 {
