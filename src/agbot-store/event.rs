@@ -1,6 +1,6 @@
 //! Events of the agbot: its actions and their reasons.
 
-use evenkeel_ids::{GroupId, NodeId, PolicyId};
+use evenkeel_ids::{GroupId, NodeId, OrgId, PolicyId};
 use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -358,6 +358,28 @@ pub async fn delete_before(conn: &mut PgConnection, before: Timestamp) -> Result
         "-- event.delete_before
         DELETE FROM agbot_event WHERE happened_at < $1",
         to_sql(before) as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected())
+}
+
+/// Removes events about the deployment policies of an organization, but for the newest ones.
+pub async fn delete_surplus(conn: &mut PgConnection, org: &OrgId, kept: i64) -> Result<u64, StoreError> {
+    let done = sqlx::query!(
+        "-- event.delete_surplus
+        DELETE FROM agbot_event
+        WHERE policy_org = $1
+          AND policy IS NOT NULL
+          AND event_id <= (
+              SELECT oldest.event_id
+              FROM agbot_event AS oldest
+              WHERE oldest.policy_org = $1 AND oldest.policy IS NOT NULL
+              ORDER BY oldest.event_id DESC
+              LIMIT 1 OFFSET $2
+          )",
+        org.as_str(),
+        kept,
     )
     .execute(conn)
     .await?;

@@ -21,4 +21,6 @@ pub mod workload;
 pub static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!("../../migrations/agbot");
 
 #[cfg(test)]
+mod event_tests;
+#[cfg(test)]
 mod plan_tests;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_agbot_store::{agreement, change, claim, event, health, rollout};
+use evenkeel_ids::OrgId;
 use evenkeel_runtime::worker::Worker;
 use evenkeel_store::{StoreError, retry};
 use jiff::{SignedDuration, Timestamp};
@@ -34,7 +35,7 @@ impl Worker for HistoryPurge {
     }
 }
 
-/// Removes old rows of the log, and health events that have disappeared.
+/// Removes old rows of the log, health events that have disappeared, and events beyond what organizations keep.
 pub(crate) struct LogPurge(pub Arc<Context>);
 
 impl Worker for LogPurge {
@@ -43,7 +44,8 @@ impl Worker for LogPurge {
 
     async fn pass(&mut self) -> Result<(), StoreError> {
         purge_log(&self.0).await?;
-        purge_health(&self.0).await
+        purge_health(&self.0).await?;
+        purge_events(&self.0).await
     }
 
     fn pause(&self) -> Duration {
@@ -88,6 +90,16 @@ async fn purge_health(context: &Context) -> Result<(), StoreError> {
             return Ok(());
         }
     }
+}
+
+async fn purge_events(context: &Context) -> Result<(), StoreError> {
+    let kept: Vec<(OrgId, u64)> =
+        context.model().event_retentions().map(|(org, kept)| (org.clone(), kept)).collect();
+    for (org, kept) in kept {
+        let kept = i64::try_from(kept).unwrap_or(i64::MAX);
+        context.database.read(async |connection| event::delete_surplus(connection, &org, kept).await).await?;
+    }
+    Ok(())
 }
 
 fn before(now: Timestamp, age: Duration) -> Timestamp {

@@ -27,7 +27,7 @@ const PRIORITIES: &str = "constraintPriorities";
 /// A month, in seconds.
 const MONTH: i64 = 31 * 86_400;
 
-const SETTINGS: [Setting; 16] = [
+const SETTINGS: [Setting; 17] = [
     Setting { name: "readyPeriodSeconds", range: 0..=3600, default: 16 },
     Setting { name: "rejoinGracePeriodSeconds", range: 0..=86_400, default: 90 },
     Setting { name: "nodeDownAfterSeconds", range: 1..=MONTH, default: 180 },
@@ -44,6 +44,7 @@ const SETTINGS: [Setting; 16] = [
     Setting { name: "healthCheckIntervalMinSeconds", range: 1..=86_400, default: 60 },
     Setting { name: "healthCheckIntervalMaxSeconds", range: 1..=604_800, default: 3600 },
     Setting { name: "rebalanceIntervalSeconds", range: 1..=MONTH, default: 300 },
+    Setting { name: "eventRetention", range: 1..=1_000_000, default: 10_000 },
 ];
 
 const MEMBERS: Members = Members {
@@ -69,8 +70,9 @@ const MEMBERS: Members = Members {
         CapacityBuffer::PERCENTAGES,
         CapacityBuffer::USE,
         "rebalanceIntervalSeconds",
+        "eventRetention",
     ],
-    unsupported: &["eventRetention"],
+    unsupported: &[],
 };
 
 /// The settings of an organization; `None` where it sets none, and the hub's or the default holds.
@@ -172,7 +174,13 @@ impl OrgSettings {
     /// Time between two moves of one workload unit to nodes that rank better.
     #[must_use]
     pub fn rebalance_interval_secs(&self) -> u64 {
-        self.seconds_or_default(15)
+        self.value_or_default(15)
+    }
+
+    /// Events about the deployment policies of the organization that are kept, the newest ones.
+    #[must_use]
+    pub fn event_retention(&self) -> u64 {
+        self.value_or_default(16)
     }
 
     /// Which constraints on placement are hard.
@@ -187,12 +195,12 @@ impl OrgSettings {
         self.blocklist.rules()
     }
 
-    fn seconds(&self, index: usize) -> Option<u64> {
+    fn value(&self, index: usize) -> Option<u64> {
         self.values[index].and_then(|value| u64::try_from(value).ok())
     }
 
     /// Returns a setting for which the hub has no other default.
-    fn seconds_or_default(&self, index: usize) -> u64 {
+    fn value_or_default(&self, index: usize) -> u64 {
         let value = self.values[index].unwrap_or(SETTINGS[index].default);
         u64::try_from(value).unwrap_or_default()
     }
@@ -200,61 +208,61 @@ impl OrgSettings {
     /// Time that a node must stay ready before an instance starts there.
     #[must_use]
     pub fn ready_secs(&self) -> Option<u64> {
-        self.seconds(0)
+        self.value(0)
     }
 
     /// Time after the start of an agbot for which automatic starts wait for nodes of the workload unit that were not heard since.
     #[must_use]
     pub fn rejoin_grace_secs(&self) -> Option<u64> {
-        self.seconds(1)
+        self.value(1)
     }
 
     /// Silence after which a node counts as down.
     #[must_use]
     pub fn node_down_after_secs(&self) -> Option<u64> {
-        self.seconds(2)
+        self.value(2)
     }
 
     /// Silence of a node after which its tasks are given up.
     #[must_use]
     pub fn orphan_after_secs(&self) -> Option<u64> {
-        self.seconds(3)
+        self.value(3)
     }
 
     /// Age from which statistics of a node are not ranked by.
     #[must_use]
     pub fn metrics_max_age_secs(&self) -> Option<u64> {
-        self.seconds(4)
+        self.value(4)
     }
 
     /// Time after which a task that was to stop no longer keeps its successor waiting.
     #[must_use]
     pub fn old_task_timeout_secs(&self) -> Option<u64> {
-        self.seconds(5)
+        self.value(5)
     }
 
     /// Time in which a node that does not report tasks says whether a new version goes on running.
     #[must_use]
     pub fn report_grace_secs(&self) -> u64 {
-        self.seconds_or_default(9)
+        self.value_or_default(9)
     }
 
     /// Time after which the engine's health reports disappear when no agbot keeps them up.
     #[must_use]
     pub fn system_report_ttl_secs(&self) -> u64 {
-        self.seconds_or_default(10)
+        self.value_or_default(10)
     }
 
     /// Time after which the engine confirms its health reports.
     #[must_use]
     pub fn system_report_interval_secs(&self) -> u64 {
-        self.seconds_or_default(11)
+        self.value_or_default(11)
     }
 
     /// Time after which a blocked update is an error.
     #[must_use]
     pub fn upgrade_blocked_error_after_secs(&self) -> u64 {
-        self.seconds_or_default(12)
+        self.value_or_default(12)
     }
 
     /// The rules by which health is evaluated.
@@ -266,13 +274,13 @@ impl OrgSettings {
     /// Least time between two checks that a health policy may ask for.
     #[must_use]
     pub fn health_interval_min_secs(&self) -> u64 {
-        self.seconds_or_default(13)
+        self.value_or_default(13)
     }
 
     /// Longest time between two checks; a health policy that asks for a longer one is checked so often.
     #[must_use]
     pub fn health_interval_max_secs(&self) -> u64 {
-        self.seconds_or_default(14)
+        self.value_or_default(14)
     }
 
     /// Tasks kept for each slot; negative keeps all.
@@ -284,13 +292,13 @@ impl OrgSettings {
     /// Time for which a node may be away for maintenance before it counts as down.
     #[must_use]
     pub fn maintenance_grace_secs(&self) -> u64 {
-        self.seconds_or_default(7)
+        self.value_or_default(7)
     }
 
     /// Time for which a node may be away for an upgrade of its agent before it counts as down.
     #[must_use]
     pub fn agent_upgrade_grace_secs(&self) -> u64 {
-        self.seconds_or_default(8)
+        self.value_or_default(8)
     }
 }
 
@@ -314,7 +322,7 @@ mod tests {
                 json!({"readyPeriodSecond": 1}),
                 "readyPeriodSecond is not known; readyPeriodSeconds was probably meant",
             ),
-            (json!({"eventRetention": 1}), "eventRetention is not supported"),
+            (json!({"eventRetention": 0}), "eventRetention must be an integer from 1 to 1000000"),
         ] {
             assert_eq!(OrgSettings::read(document.clone()).unwrap_err().to_string(), expected, "{document}");
         }

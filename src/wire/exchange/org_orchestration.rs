@@ -78,6 +78,9 @@ pub struct OrgOrchestration {
     /// Least time between two moves of one workload unit to nodes that rank better.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rebalance_interval_seconds: Option<i64>,
+    /// Events about the deployment policies of the organization that are kept, the newest ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event_retention: Option<i64>,
 }
 
 /// The rules by which the health of an organization is evaluated, in percent where the name says so.

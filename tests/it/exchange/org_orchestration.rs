@@ -38,6 +38,7 @@ async fn defaults_are_shown_and_a_patch_changes_what_it_names() {
             "PlacementConstraint": 0, "NodeCapacity": 0, "Affinity": 0, "FaultDomain": 0, "UpgradeDomain": 1, "PreferredLocation": 2
         },
         "nodeBufferPercentage": {}, "bufferUse": "upgrade", "rebalanceIntervalSeconds": 300,
+        "eventRetention": 10000,
     });
     let shown = async |given: bool| {
         let path = if given { format!("{PATH}?given=true") } else { PATH.to_owned() };
@@ -75,7 +76,10 @@ async fn what_cannot_be_honoured_is_refused_by_name_and_changes_nothing() {
             json!({"readyPeriodSeconds": 5, "bufferUse": "never"}),
             "bufferUse must be upgrade or upgrade-and-failure",
         ),
-        (json!({"readyPeriodSeconds": 5, "eventRetention": 1}), "eventRetention is not supported"),
+        (
+            json!({"readyPeriodSeconds": 5, "eventRetention": 0}),
+            "eventRetention must be an integer from 1 to 1000000",
+        ),
     ] {
         for method in ["PUT", "PATCH"] {
             let refused = api.expect(400, ADMIN, method, PATH, body.clone()).await;
