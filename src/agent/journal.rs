@@ -8,6 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use evenkeel_wire::exchange::node_report::NodeMonitorState;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -79,9 +80,17 @@ pub struct Journal {
 pub struct Maintenance {
     /// When it ends, seconds since 1970; none: when the operator ends it.
     pub until: Option<u64>,
+    /// Whether the node is upgraded.
+    #[serde(default)]
+    pub is_upgrade: bool,
 }
 
 impl Maintenance {
+    /// Returns what is announced to the hub.
+    pub fn monitor_state(self) -> NodeMonitorState {
+        if self.is_upgrade { NodeMonitorState::Upgrade } else { NodeMonitorState::Maintenance }
+    }
+
     /// Returns whether its time has passed.
     pub fn is_over(self, now: u64) -> bool {
         self.until.is_some_and(|until| now >= until)

@@ -27,7 +27,7 @@ async fn begin(
         return Err(Refusal::Input(error, "forSeconds"));
     }
     let until = request.for_seconds.map(|secs| clock::now_secs().saturating_add(secs));
-    change(&api, Some(Maintenance { until })).await
+    change(&api, Some(Maintenance { until, is_upgrade: request.upgrade })).await
 }
 
 async fn end(State(api): State<Api>) -> Result<Json<MaintenanceResponse>, Refusal> {
@@ -37,7 +37,7 @@ async fn end(State(api): State<Api>) -> Result<Json<MaintenanceResponse>, Refusa
 /// Reports the change first, so that nobody relies on an announcement that the hub has not heard.
 async fn change(api: &Api, maintenance: Option<Maintenance>) -> Result<Json<MaintenanceResponse>, Refusal> {
     let hub = api.hub().await?;
-    let state = if maintenance.is_some() { NodeMonitorState::Maintenance } else { NodeMonitorState::Idle };
+    let state = maintenance.map_or(NodeMonitorState::Idle, Maintenance::monitor_state);
     workers::report_monitor_state(&hub, state).await.map_err(|error| {
         let change = if maintenance.is_some() { "was not begun" } else { "goes on" };
         Refusal::Unavailable(format!("the maintenance {change}: the hub did not take the report: {error}"))
@@ -48,6 +48,10 @@ async fn change(api: &Api, maintenance: Option<Maintenance>) -> Result<Json<Main
 }
 
 fn shown(maintenance: Option<Maintenance>) -> MaintenanceResponse {
-    let is_on = maintenance.is_some_and(|one| !one.is_over(clock::now_secs()));
-    MaintenanceResponse { is_on, until: maintenance.filter(|_| is_on).and_then(|one| one.until) }
+    let going_on = maintenance.filter(|one| !one.is_over(clock::now_secs()));
+    MaintenanceResponse {
+        is_on: going_on.is_some(),
+        upgrade: going_on.is_some_and(|one| one.is_upgrade),
+        until: going_on.and_then(|one| one.until),
+    }
 }

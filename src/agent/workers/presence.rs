@@ -120,7 +120,7 @@ fn wanted(journal: &mut Journal, is_joined: bool, now: u64) -> (NodeMonitorState
     }
     if let Some(maintenance) = journal.maintenance {
         let left = maintenance.until.map(|until| Duration::from_secs(until.saturating_sub(now).max(1)));
-        return (NodeMonitorState::Maintenance, left);
+        return (maintenance.monitor_state(), left);
     }
     let has_reported = journal.state.tasks.values().all(|task| task.reports.is_empty());
     match is_joined && has_reported {
@@ -161,13 +161,15 @@ mod tests {
 
     #[test]
     fn maintenance_lasts_as_long_as_its_operator_said() {
-        let mut journal =
-            Journal { maintenance: Some(Maintenance { until: Some(130) }), ..Journal::default() };
+        let maintenance = Maintenance { until: Some(130), is_upgrade: false };
+        let mut journal = Journal { maintenance: Some(maintenance), ..Journal::default() };
         let left = Some(Duration::from_secs(30));
         assert_eq!(wanted(&mut journal, true, 100), (NodeMonitorState::Maintenance, left));
         assert_eq!(wanted(&mut journal, true, 130), (NodeMonitorState::Idle, None));
         assert_eq!(journal.maintenance, None);
-        journal.maintenance = Some(Maintenance { until: None });
+        journal.maintenance = Some(Maintenance { until: None, ..maintenance });
         assert_eq!(wanted(&mut journal, false, 100), (NodeMonitorState::Maintenance, None));
+        journal.maintenance = Some(Maintenance { until: None, is_upgrade: true });
+        assert_eq!(wanted(&mut journal, false, 100), (NodeMonitorState::Upgrade, None));
     }
 }

@@ -39,6 +39,9 @@ pub enum MaintenanceCommand {
         /// End it by itself after this time: seconds, or a number with the unit s, m or h
         #[arg(long = "for", value_name = "TIME", value_parser = duration)]
         limit: Option<Duration>,
+        /// The node is upgraded: it has the time of an upgrade, and what leaves it meanwhile returns afterwards
+        #[arg(long)]
+        upgrade: bool,
     },
     /// Ends it
     Off,
@@ -60,14 +63,15 @@ pub async fn run(command: NodeCommand, context: &Context) -> Outcome {
 
 async fn maintain(command: MaintenanceCommand, agent: &Server, context: &Context) -> Outcome {
     match command {
-        MaintenanceCommand::On { limit } => {
-            let request = PutMaintenance { for_seconds: limit.map(|limit| limit.as_secs()) };
+        MaintenanceCommand::On { limit, upgrade } => {
+            let request = PutMaintenance { for_seconds: limit.map(|limit| limit.as_secs()), upgrade };
             let begun = agent.client.begin_local_maintenance(&request, REPORT_LIMIT);
             agent.call("beginning the maintenance of the node", begun).await?;
             let found = agent.client.local_maintenance();
             let found = agent.call("asking the agent for the maintenance of the node", found).await?;
             let until = found.until.map(|until| format!(" until {}", local_text(Some(&json!(until)))));
-            agent.report_done(&format!("the node is in maintenance{}", until.unwrap_or_default()));
+            let what = if upgrade { "in maintenance for an upgrade" } else { "in maintenance" };
+            agent.report_done(&format!("the node is {what}{}", until.unwrap_or_default()));
         }
         MaintenanceCommand::Off => {
             agent.call("ending the maintenance of the node", agent.client.end_local_maintenance()).await?;

@@ -74,6 +74,24 @@ fn instance_on_a_temporary_node_goes_back_to_its_origin_first() {
     assert_eq!((fleet.running("w").as_str(), moves(&fleet, "w")), ("n1", 2));
 }
 
+/// D9 (ii): a maintenance that is announced as an upgrade; what moved away because it took too long returns.
+#[test]
+fn instance_returns_to_a_node_whose_maintenance_was_an_upgrade() {
+    for (state, expected) in [(NodeMonitorState::Upgrade, "n1"), (NodeMonitorState::Maintenance, "n2")] {
+        let mut fleet = Fleet::new(&["n1", "n2"]);
+        fleet.put_policy("w", failover(json!({})));
+        fleet.run(10);
+        assert_eq!(fleet.running("w"), "n1");
+        fleet.announce("n1", state);
+        fleet.silent.insert(node("n1"));
+        fleet.run_until(2_000, |fleet| fleet.running("w") == "n2");
+        fleet.silent.clear();
+        fleet.announce("n1", NodeMonitorState::Idle);
+        fleet.run(60);
+        assert_eq!(fleet.running("w"), expected, "{state:?}");
+    }
+}
+
 /// D9-S2: an emptied node is not refilled while other nodes are upgraded, although the policy rebalances.
 #[test]
 fn d9_s2_nothing_is_rebalanced_during_an_upgrade() {
@@ -108,6 +126,33 @@ fn d9_s3_temporary_destination_keeps_the_constraints() {
     fleet.run_until(60, |fleet| fleet.running("w") == "n3");
     end(&mut fleet, "n1");
     fleet.run_until(60, |fleet| fleet.running("w") == "n1");
+}
+
+/// D9.4, D6: an origin in whose domain the instance would be packed is no candidate, and it does not move to and fro.
+#[test]
+fn instance_does_not_return_into_a_domain_where_it_would_be_packed() {
+    let mut fleet = Fleet::new(&["b1", "a1", "b2"]);
+    for (name, domain) in [("a1", "fd:/a"), ("b1", "fd:/b"), ("b2", "fd:/b")] {
+        fleet.put_node(name, |facts| facts.fault_domain = Some(domain.into()));
+    }
+    let document = |replicas: u32| {
+        let order = json!(["b1", "a1", "b2"]);
+        let placement = json!({"policy": "nodes-order", "nodesOrder": order, "onViolation": "move"});
+        json!({"mode": "replicated", "replicas": replicas, "placement": placement})
+    };
+    fleet.put_policy("w", document(1));
+    fleet.run(10);
+    assert_eq!(fleet.running("w"), "b1");
+    fleet.put_node("b2", |facts| facts.availability = Availability::Pause);
+    begin(&mut fleet, "b1");
+    fleet.run_until(60, |fleet| fleet.running("w") == "a1");
+    fleet.put_node("b2", |facts| facts.availability = Availability::Active);
+    fleet.put_policy("w", document(2));
+    fleet.run_until(60, |fleet| fleet.running("w") == "a1 b2");
+    end(&mut fleet, "b1");
+    fleet.run(120);
+    assert_eq!((fleet.running("w").as_str(), moves(&fleet, "w")), ("a1 b2", 1));
+    assert!(fleet.has_event("snapshot.dropped"));
 }
 
 /// D9-S4.

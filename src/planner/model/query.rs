@@ -133,10 +133,11 @@ impl Model {
         self.nodes.get(node).is_some_and(|record| record.facts.is_stopped)
     }
 
-    /// Returns whether a node is drained for an upgrade, after which its instances return.
-    pub(crate) fn is_drained_for_upgrade(&self, record: &super::NodeRecord) -> bool {
+    /// Returns whether a node is upgraded, so that instances that leave it return afterwards: it is drained for that, or its agent announced it.
+    pub(crate) fn is_upgraded(&self, record: &super::NodeRecord) -> bool {
         let is_marked = record.facts.is_in_upgrade && record.facts.availability == Availability::Drain;
-        is_marked || self.is_drained_for_agent(&record.facts.id)
+        let is_announced = record.facts.monitor_state == NodeMonitorState::Upgrade;
+        is_marked || is_announced || self.is_drained_for_agent(&record.facts.id)
     }
 
     /// Returns whether a node is drained before its agent is upgraded.

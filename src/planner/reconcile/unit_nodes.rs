@@ -78,7 +78,7 @@ pub fn unit_node(
         upgrade_domain: record.facts.upgrade_domain.clone(),
         state: state(model, id, now),
         availability: model.wanted_availability(record),
-        is_in_upgrade: model.is_drained_for_upgrade(record),
+        is_in_upgrade: model.is_upgraded(record),
         frozen,
         start_failed: failed(&|one| !one.is_of_stop && one.version == current),
         stop_failed: failed(&|one| one.is_of_stop),

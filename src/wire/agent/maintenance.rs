@@ -9,6 +9,9 @@ pub struct PutMaintenance {
     /// Time after which it ends, in seconds; none: when it is ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub for_seconds: Option<u64>,
+    /// Whether the node is upgraded: instances that leave it meanwhile return afterwards.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub upgrade: bool,
 }
 
 /// Whether the node is in maintenance.
@@ -17,6 +20,9 @@ pub struct PutMaintenance {
 pub struct MaintenanceResponse {
     /// Whether it is.
     pub is_on: bool,
+    /// Whether the node is upgraded.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub upgrade: bool,
     /// When it ends, in seconds since 1970; none: when it is ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<u64>,
