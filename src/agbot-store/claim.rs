@@ -105,6 +105,17 @@ pub async fn read_groups(
         .collect())
 }
 
+/// Lists the groups of which members were refused an agent upgrade.
+pub async fn list_waiting_groups(conn: &mut PgConnection) -> Result<Vec<GroupId>, StoreError> {
+    let groups = sqlx::query_scalar!(
+        r#"-- claim.list_waiting_groups
+        SELECT DISTINCT ha_group AS "ha_group: GroupId" FROM upgrade_wait ORDER BY ha_group"#,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(groups)
+}
+
 /// Inserts the rows of groups that have none yet.
 pub async fn insert_groups(conn: &mut PgConnection, ha_groups: &[&GroupId]) -> Result<(), StoreError> {
     sqlx::query!(

@@ -1,6 +1,6 @@
 //! The state that the workers of an agbot share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -248,6 +248,12 @@ impl Context {
     pub(crate) fn waiting_since(&self, node: &NodeId, policy: &PolicyId) -> Option<Timestamp> {
         let waits = self.waiting_since.lock().unwrap_or_else(PoisonError::into_inner);
         waits.get(&(node.clone(), policy.clone())).map(|(_, since)| *since)
+    }
+
+    /// Returns the nodes on which something waits.
+    pub(crate) fn waiting_nodes(&self) -> BTreeSet<NodeId> {
+        let waits = self.waiting_since.lock().unwrap_or_else(PoisonError::into_inner);
+        waits.keys().map(|(node, _)| node.clone()).collect()
     }
 
     /// Returns the newest placements of the organization's pairs that were planned, at most `limit` in order.

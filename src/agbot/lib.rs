@@ -43,6 +43,7 @@ use checks::HubChecks;
 use lease::LeaseKeeper;
 use mailbox::Mailbox;
 use observe::ExchangeObserver;
+use observe::blocked_groups::BlockedGroups;
 use observe::condition::ConditionRecorder;
 use observe::log::LogTail;
 use observe::lookup::RecordReader;
@@ -95,6 +96,7 @@ impl Agbot {
         tasks.spawn(workers.run(StatisticsReader::new(context.clone()), shutdown.clone()));
         tasks.spawn(workers.run(LogTail::new(context.clone()), shutdown.clone()));
         tasks.spawn(workers.run(RecordReader::new(context.clone()), shutdown.clone()));
+        tasks.spawn(workers.run(BlockedGroups(context.clone()), shutdown.clone()));
         tasks.spawn(workers.run(ConditionRecorder::new(context.clone()), shutdown.clone()));
         tasks.spawn(workers.run(Mailbox::new(context.clone()), shutdown.clone()));
         tasks.spawn(workers.run(Deliverer::new(context.clone()), shutdown.clone()));

@@ -12,7 +12,7 @@ use evenkeel_planner::workload::{Slot, SlotTasks, WorkloadRecord};
 use evenkeel_wire::agbot::orchestration::{BlockedSlot, SlotName, UpdateBlocked};
 use jiff::{SignedDuration, Timestamp};
 
-use super::caller::SeenNodes;
+pub(crate) use super::caller::SeenNodes;
 use super::hidden;
 use super::workload_shape::{Shape, hint, time};
 use crate::context::Context;
@@ -25,17 +25,29 @@ const ASKED_LATELY: SignedDuration = SignedDuration::from_mins(10);
 const RULES: [&str; 6] = ["HAMinimum", "HALock", "NoCandidate", "NodePaused", "NodeDown", "Frozen"];
 
 /// A group with what is known of its claims.
-pub(super) struct Asking<'a> {
-    pub(super) group: &'a GroupId,
+pub(crate) struct Asking<'a> {
+    pub(crate) group: &'a GroupId,
     /// The members that the caller may read.
-    pub(super) members: &'a BTreeSet<NodeId>,
-    pub(super) claims: &'a [Claim],
+    pub(crate) members: &'a BTreeSet<NodeId>,
+    pub(crate) claims: &'a [Claim],
     /// Members whose agent upgrade was refused.
-    pub(super) waits: Vec<WaitRow>,
+    pub(crate) waits: Vec<WaitRow>,
 }
 
 /// Returns what has been blocked for long enough.
 pub(super) fn blocked(context: &Context, asking: &Asking<'_>, seen: &SeenNodes) -> Option<UpdateBlocked> {
+    let (since, slots) = found(context, asking, seen)?;
+    let rules: BTreeSet<String> = slots.iter().map(|slot| slot.reason.clone()).collect();
+    let hint = rules.first().map(|rule| hint(rule)).unwrap_or_default().to_owned();
+    Some(UpdateBlocked { since: time(since), slots, rules: rules.into_iter().collect(), hint })
+}
+
+/// Returns the members that have been blocked for long enough, and since when the first of them has been.
+pub(crate) fn found(
+    context: &Context,
+    asking: &Asking<'_>,
+    seen: &SeenNodes,
+) -> Option<(Timestamp, Vec<BlockedSlot>)> {
     let now = context.now();
     let none = PolicyId::new(asking.group.org(), "");
     let shape = Shape { policy: &none, seen, now };
@@ -46,9 +58,7 @@ pub(super) fn blocked(context: &Context, asking: &Asking<'_>, seen: &SeenNodes) 
     let since = found.iter().map(|(since, _)| *since).min()?;
     let mut slots: Vec<BlockedSlot> = found.into_iter().map(|(_, slot)| slot).collect();
     slots.dedup();
-    let rules: BTreeSet<String> = slots.iter().map(|slot| slot.reason.clone()).collect();
-    let hint = rules.first().map(|rule| hint(rule)).unwrap_or_default().to_owned();
-    Some(UpdateBlocked { since: time(since), slots, rules: rules.into_iter().collect(), hint })
+    Some((since, slots))
 }
 
 fn slot(shape: &Shape<'_>, node: &NodeId, blocked: &Blocked) -> BlockedSlot {

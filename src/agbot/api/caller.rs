@@ -130,7 +130,7 @@ pub(super) async fn may_administrate(
 }
 
 /// The nodes of an organization that a caller may read.
-pub(super) enum SeenNodes {
+pub(crate) enum SeenNodes {
     /// Every node: administrators of the organization and agbots.
     All,
     /// Only these: a user's own nodes, a node itself.

@@ -6,7 +6,7 @@
 mod action_request;
 mod actions;
 mod administer;
-mod blocked_upgrades;
+pub(crate) mod blocked_upgrades;
 mod blocklist;
 mod caller;
 mod explain;

@@ -8,15 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_agbot_store::event::{self, NodeEvent};
-use evenkeel_ids::NodeId;
+use evenkeel_ids::{NodeId, OrgId};
 use evenkeel_planner::health::Entity;
-use evenkeel_planner::model::NodeCondition;
+use evenkeel_planner::model::{CapacitySums, NodeCondition};
 use evenkeel_runtime::worker::Worker;
 use evenkeel_store::StoreError;
 use serde_json::json;
 
+use super::reported::send;
 use crate::AgbotError;
-use crate::act::health;
 use crate::context::Context;
 
 const PERIOD: Duration = Duration::from_secs(5);
@@ -82,7 +82,8 @@ impl Worker for ConditionRecorder {
             self.recorded = read(&self.context).await?;
         }
         self.round = (self.round + 1) % ROUNDS;
-        record_changes(&self.context, &mut self.recorded).await
+        record_changes(&self.context, &mut self.recorded).await?;
+        report_orgs(&self.context).await
     }
 
     fn pause(&self) -> Duration {
@@ -150,12 +151,31 @@ async fn report(context: &Context, conditions: &[NodeCondition]) -> Result<(), A
             let Some((lease, reports)) = model.node_reports(condition) else { continue };
             (lease, reports, model.system_report_ttl_secs(condition.node.org()))
         };
-        let entity = Entity::Node(condition.node.clone());
-        match health::report(context, lease, &entity, &reports, ttl_secs).await {
-            // Another agbot has the partition by now.
-            Ok(()) | Err(AgbotError::Refused(_)) => {}
-            Err(error) => return Err(error),
+        send(context, lease, &Entity::Node(condition.node.clone()), &reports, ttl_secs).await?;
+    }
+    Ok(())
+}
+
+/// Reports whether the nodes of organizations have too little for what runs on them.
+///
+/// # Source
+/// Orchestration D2.
+async fn report_orgs(context: &Context) -> Result<(), AgbotError> {
+    let (mut sums, mut after) = (CapacitySums::default(), None);
+    loop {
+        after = context.model().add_capacities(after.as_ref(), PAGE, context.now(), &mut sums);
+        if after.is_none() {
+            break;
         }
+    }
+    let orgs: Vec<OrgId> = context.model().orgs_with_settings().cloned().collect();
+    for org in orgs {
+        let (lease, reports, ttl_secs) = {
+            let model = context.model();
+            let Some((lease, reports)) = model.org_reports(&org, &sums) else { continue };
+            (lease, reports, model.system_report_ttl_secs(org.as_str()))
+        };
+        send(context, lease, &Entity::Org(org), &reports, ttl_secs).await?;
     }
     Ok(())
 }

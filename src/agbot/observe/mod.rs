@@ -1,5 +1,6 @@
 //! Observes the exchange: reads it completely at start and periodically, and follows the change feed in between.
 
+pub(crate) mod blocked_groups;
 pub mod condition;
 pub mod facts;
 pub mod inert;
@@ -9,6 +10,7 @@ mod orchestration;
 mod other_agbots;
 pub mod read;
 pub mod records;
+mod reported;
 pub mod served_entries;
 pub mod statistics;
 pub mod status;

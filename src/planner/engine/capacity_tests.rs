@@ -1,10 +1,13 @@
 //! Workloads that share what nodes have: D7, D3.
 
+use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node};
 use crate::{
+    event::Event,
     health::{Entity, HealthState},
+    model::CapacitySums,
     place::Constraint,
     status::{Question, explain_part},
 };
@@ -266,6 +269,40 @@ fn d2_overload_and_absence_of_a_node_are_reported_about_it() {
     fleet.announce("n1", crate::facts::NodeMonitorState::Maintenance);
     let found = reports(&fleet);
     assert_eq!((found[0].0.as_str(), found[0].1, found.len()), ("Heartbeat", HealthState::Warning, 1));
+}
+
+/// D2: the nodes of an organization together, those that are down left out.
+#[test]
+fn d2_organization_without_buffer_left_is_reported() {
+    let mut fleet = fleet(&["n1", "n2", "n3"], 1_000.0);
+    fleet.put_policy("w", replicated(2, 900));
+    fleet.run(10);
+    let org: evenkeel_ids::OrgId = "o".parse().expect("an organization");
+    let settings = OrgSettings::read(json!({"nodeBufferPercentage": {"memoryMb": 0.3}}));
+    let settings = Box::new(settings.expect("the settings are valid"));
+    fleet.handle(&Event::OrgSettingsChanged { org: org.clone(), settings });
+    let reports = |fleet: &Fleet| {
+        let (mut sums, mut after, mut pages) = (CapacitySums::default(), None, 0);
+        loop {
+            after = fleet.model.add_capacities(after.as_ref(), 2, fleet.now, &mut sums);
+            pages += 1;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert!(pages > 2, "all nodes are visited");
+        let found = fleet.model.org_reports(&org, &sums).map(|(_, reports)| reports).unwrap_or_default();
+        found.into_iter().map(|report| (report.property, report.description)).collect::<Vec<_>>()
+    };
+    assert_eq!(reports(&fleet), [], "1800 of 2100 are used");
+    set_memory(&mut fleet, "n3", 500.0);
+    let text = "the nodes of o have too little memoryMb: 1800 > 1750 without the buffer".to_owned();
+    assert_eq!(reports(&fleet), [("OrgCapacity_memoryMb".to_owned(), text)]);
+    set_memory(&mut fleet, "n3", 1_000.0);
+    assert_eq!(reports(&fleet), []);
+    fleet.silent.insert(node("n3"));
+    fleet.run(240);
+    assert_eq!(reports(&fleet).len(), 1, "a node that is down has no capacity left");
 }
 
 /// D3-S1: what the specification shows, constraint by constraint.

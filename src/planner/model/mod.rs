@@ -39,6 +39,7 @@ pub use query::{Liveness, Observed};
 pub use record::RecordKeys;
 pub(crate) use reported::Listing;
 use reported::Repetition;
+pub use room::CapacitySums;
 pub use view::Known;
 use workload_records::WorkloadRecords;
 pub use workload_records::{DecisionCounts, UnitRecord};
@@ -277,6 +278,16 @@ impl Model {
     /// Returns the lease under which this agbot may act for a workload as a whole, if it holds the partition.
     pub fn lease_for_workload(&self, policy: &PolicyId) -> Option<Lease> {
         self.lease_of(partition(&["workload", policy.as_str()], self.settings.partition_count))
+    }
+
+    /// Returns the lease under which this agbot may act for an organization as a whole, if it holds the partition.
+    pub(crate) fn lease_for_org(&self, org: &OrgId) -> Option<Lease> {
+        self.lease_of(partition(&["org", org.as_str()], self.settings.partition_count))
+    }
+
+    /// Returns the organizations whose settings are known.
+    pub fn orgs_with_settings(&self) -> impl Iterator<Item = &OrgId> {
+        self.org_settings.keys()
     }
 
     /// Returns the number of partitions this agbot owns.

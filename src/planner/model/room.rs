@@ -3,12 +3,16 @@
 //! A change of one task costs one row of each workload unit whose instances use capacities and that has the node. Source: orchestration 1.7,
 //! D7.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+};
 
 use evenkeel_domain::orchestration::capacity::Amounts;
-use evenkeel_ids::{NodeId, PolicyId, TaskId};
+use evenkeel_ids::{NodeId, OrgId, PolicyId, TaskId};
+use jiff::Timestamp;
 
-use super::{Model, NodeRecord};
+use super::{Liveness, Model, NodeRecord};
 use crate::{
     place::{Buffer, Metric, NodeRoom, loading_tasks},
     workload::{Slot, SlotTasks, UnitId, Workload},
@@ -27,6 +31,27 @@ pub(crate) struct UsedCapacity {
     pub amount: f64,
     /// What they may use while the buffer is kept free.
     pub usable: f64,
+}
+
+/// A capacity of all nodes of an organization that are not down.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct CapacitySum {
+    /// What tasks use.
+    pub used: f64,
+    /// What they may use while the buffer is kept free.
+    pub usable: f64,
+}
+
+/// The capacities of the nodes of organizations, summed up.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct CapacitySums(BTreeMap<(OrgId, String), CapacitySum>);
+
+impl CapacitySums {
+    /// Returns the capacities of an organization, by name.
+    pub(crate) fn of(&self, org: &OrgId) -> impl Iterator<Item = (&str, CapacitySum)> {
+        let of_org = self.0.iter().filter(move |((one, _), _)| one == org);
+        of_org.map(|((_, name), sum)| (name.as_str(), *sum))
+    }
 }
 
 /// Returns what instances may use of a capacity of which a share is kept free.
@@ -69,6 +94,47 @@ impl Model {
             Some(UsedCapacity { name: name.clone(), amount: self.used(node, name, false), usable })
         });
         used.collect()
+    }
+
+    /// Adds the capacities of up to `count` nodes after the given one that a workload uses anywhere. Returns the last node that was visited;
+    /// none at the end.
+    ///
+    /// # Source
+    /// Orchestration D2.
+    pub fn add_capacities(
+        &self,
+        after: Option<&NodeId>,
+        count: usize,
+        now: Timestamp,
+        sums: &mut CapacitySums,
+    ) -> Option<NodeId> {
+        let names: BTreeSet<&String> = self
+            .engine
+            .limited
+            .iter()
+            .filter_map(|policy| self.loads_of(policy))
+            .flat_map(|loads| loads.keys())
+            .collect();
+        if names.is_empty() {
+            return None;
+        }
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut last = None;
+        for (node, record) in self.nodes.range::<NodeId, _>((start, Bound::Unbounded)).take(count) {
+            last = Some(node.clone());
+            let Ok(org) = node.org().parse::<OrgId>() else { continue };
+            if matches!(self.liveness(node, now), Liveness::Down { .. }) {
+                continue;
+            }
+            let buffer = self.org_settings(node.org()).capacity_buffer();
+            for name in &names {
+                let Some(capacity) = capacity(record, name) else { continue };
+                let sum = sums.0.entry((org.clone(), (*name).clone())).or_default();
+                sum.used += self.used(node, name, false);
+                sum.usable += usable(capacity, buffer.share(name));
+            }
+        }
+        last
     }
 
     /// Returns what tasks use of one capacity of a node; `only_wanted`: those that are to stop are left out.

@@ -1,0 +1,102 @@
+//! Reports upgrades of HA groups that something keeps from going on.
+//!
+//! Source: orchestration D11.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_agbot_store::claim::{self, GroupRow};
+use evenkeel_ids::GroupId;
+use evenkeel_planner::health::Entity;
+use evenkeel_runtime::worker::Worker;
+use evenkeel_store::StoreError;
+use jiff::Timestamp;
+
+use super::reported::send;
+use crate::AgbotError;
+use crate::api::blocked_upgrades::{self, Asking, SeenNodes};
+use crate::context::Context;
+
+const PERIOD: Duration = Duration::from_secs(10);
+/// Members that one report names.
+const EXAMPLES: usize = 10;
+
+/// Reports blocked upgrades of groups, and what is over.
+pub(crate) struct BlockedGroups(pub Arc<Context>);
+
+impl Worker for BlockedGroups {
+    type Error = AgbotError;
+    const NAME: &'static str = "blocked_groups";
+
+    async fn pass(&mut self) -> Result<(), AgbotError> {
+        if self.0.is_loaded() { report(&self.0).await } else { Ok(()) }
+    }
+
+    fn pause(&self) -> Duration {
+        PERIOD
+    }
+
+    fn first_pause(&self) -> Duration {
+        PERIOD
+    }
+}
+
+async fn report(context: &Context) -> Result<(), AgbotError> {
+    for row in waiting_groups(context).await? {
+        let group = row.ha_group.clone();
+        let blocked = blocked(context, row);
+        let (lease, reports, ttl_secs) = {
+            let model = context.model();
+            let Some((lease, reports)) = model.group_reports(&group, blocked, context.now()) else {
+                continue;
+            };
+            (lease, reports, model.system_report_ttl_secs(group.org()))
+        };
+        send(context, lease, &Entity::Group(group), &reports, ttl_secs).await?;
+    }
+    Ok(())
+}
+
+/// Returns the groups of this agbot in which something waits, and those of which that is reported, with their claims.
+async fn waiting_groups(context: &Context) -> Result<Vec<GroupRow>, StoreError> {
+    let refused =
+        context.database.read(async |connection| claim::list_waiting_groups(connection).await).await?;
+    let nodes = context.waiting_nodes();
+    let groups: BTreeSet<GroupId> = {
+        let model = context.model();
+        let of_nodes = nodes.iter().filter_map(|node| model.group_of(node)).map(|group| group.id.clone());
+        let reported = model.groups_reported_blocked().cloned();
+        let all = refused.into_iter().chain(of_nodes).chain(reported);
+        all.filter(|group| model.lease_for_group(group).is_some()).collect()
+    };
+    if groups.is_empty() {
+        return Ok(Vec::new());
+    }
+    let groups: Vec<&GroupId> = groups.iter().collect();
+    let rows =
+        context.database.read(async |connection| claim::read_groups(connection, &groups).await).await?;
+    // A group that never had a claim has no row.
+    let known: BTreeSet<GroupId> = rows.iter().map(|row| row.ha_group.clone()).collect();
+    let without = groups.into_iter().filter(|group| !known.contains(*group)).map(|group| GroupRow {
+        ha_group: group.clone(),
+        revision: 0,
+        released_at: None,
+        claims: Vec::new(),
+        waits: Vec::new(),
+    });
+    Ok(rows.into_iter().chain(without).collect())
+}
+
+fn blocked(context: &Context, row: GroupRow) -> Option<(Timestamp, String)> {
+    let (members, claims) = {
+        let model = context.model();
+        let claims: Vec<_> = model.claims().filter(|claim| claim.group == row.ha_group).cloned().collect();
+        (model.group(&row.ha_group).map(|group| group.members.clone()).unwrap_or_default(), claims)
+    };
+    let asking = Asking { group: &row.ha_group, members: &members, claims: &claims, waits: row.waits };
+    let (since, slots) = blocked_upgrades::found(context, &asking, &SeenNodes::All)?;
+    let texts: Vec<String> =
+        slots.iter().take(EXAMPLES).map(|slot| format!("{}: {}", slot.reason, slot.detail)).collect();
+    Some((since, texts.join("; ")))
+}
