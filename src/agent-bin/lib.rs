@@ -102,6 +102,9 @@ pub struct AgentArguments {
     /// Stop all services when the agent ends; otherwise they go on and the next start takes them over
     #[arg(long, env = "EVENKEEL_STOP_SERVICES")]
     stop_services: bool,
+    /// Program that reboots the machine when a health policy says so, for instance /sbin/reboot; without it that action fails
+    #[arg(long, env = "EVENKEEL_REBOOT_PROGRAM", value_name = "FILE")]
+    reboot_program: Option<PathBuf>,
     #[command(flatten)]
     log: LogSettings,
 }
@@ -203,6 +206,7 @@ impl AgentArguments {
             }),
             stop_grace: Duration::from_secs(self.stop_grace),
             reported_output_lines: self.reported_output_lines.min(50),
+            reboot_program: self.reboot_program.clone(),
             ..AgentSettings::new(self.hub.clone(), data_dir)
         })
     }

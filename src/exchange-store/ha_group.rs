@@ -63,6 +63,8 @@ pub struct Candidate {
     pub owner: UserId,
     /// `device` or `cluster`.
     pub node_type: String,
+    /// The version in which its agent reads tasks and carries out commands, if it does.
+    pub orchestration: Option<String>,
 }
 
 /// A node and the group it is in.
@@ -169,7 +171,7 @@ pub async fn lock_candidates(
 ) -> Result<Vec<Candidate>, StoreError> {
     let rows = sqlx::query!(
         "-- ha_group.lock_candidates
-        SELECT node, owner_org, owner, node_type
+        SELECT node, owner_org, owner, node_type, software_versions ->> 'orchestration' AS \"orchestration?\"
         FROM node
         WHERE org = $1 AND node = ANY ($2)
         ORDER BY node
@@ -179,7 +181,15 @@ pub async fn lock_candidates(
     )
     .fetch_all(tx)
     .await?;
-    Ok(rows.into_iter().map(|row| candidate(row.node, &row.owner_org, &row.owner, row.node_type)).collect())
+    Ok(rows
+        .into_iter()
+        .map(|row| Candidate {
+            node: row.node,
+            owner: UserId::new(&row.owner_org, &row.owner),
+            node_type: row.node_type,
+            orchestration: row.orchestration,
+        })
+        .collect())
 }
 
 /// Finds the members of a group and locks them as [`lock_candidates`] does, in the same order. The caller has locked the group.
@@ -190,7 +200,8 @@ pub async fn lock_members(
 ) -> Result<Vec<Candidate>, StoreError> {
     let rows = sqlx::query!(
         "-- ha_group.lock_members
-        SELECT node.node, node.owner_org, node.owner, node.node_type
+        SELECT node.node, node.owner_org, node.owner, node.node_type,
+               node.software_versions ->> 'orchestration' AS \"orchestration?\"
         FROM ha_group_member AS member
         JOIN node ON node.org = member.org AND node.node = member.node
         WHERE member.org = $1 AND member.ha_group = $2
@@ -201,11 +212,15 @@ pub async fn lock_members(
     )
     .fetch_all(tx)
     .await?;
-    Ok(rows.into_iter().map(|row| candidate(row.node, &row.owner_org, &row.owner, row.node_type)).collect())
-}
-
-fn candidate(node: String, owner_org: &str, owner: &str, node_type: String) -> Candidate {
-    Candidate { node, owner: UserId::new(owner_org, owner), node_type }
+    Ok(rows
+        .into_iter()
+        .map(|row| Candidate {
+            node: row.node,
+            owner: UserId::new(&row.owner_org, &row.owner),
+            node_type: row.node_type,
+            orchestration: row.orchestration,
+        })
+        .collect())
 }
 
 /// Lists the ids of the members of a group, sorted.

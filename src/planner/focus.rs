@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evenkeel_domain::orchestration::health_policy::DetectionType;
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey};
 use jiff::Timestamp;
 
@@ -173,6 +174,10 @@ impl Focus {
     }
 
     fn add_node(&mut self, model: &Model, node: &NodeId) {
+        let group = model.group_of(node).filter(|group| {
+            group.health.as_ref().is_some_and(|policy| policy.has_mode(DetectionType::LifecycleEvents))
+        });
+        self.registrations.extend(group.map(|group| Entity::Group(group.id.clone())));
         for policy in model.policies_for(node) {
             self.pairs.insert((node.clone(), policy));
         }

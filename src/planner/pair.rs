@@ -7,6 +7,7 @@ use evenkeel_ids::{NodeId, PolicyId, TaskId};
 
 use crate::{
     agreement::{Agreement, AgreementState, CancelReason},
+    change::Cause,
     claims::{ClaimRef, Scope},
     command::{Action, Lease},
     engine,
@@ -14,13 +15,14 @@ use crate::{
     focus::Focus,
     matching::{self, Choice, Fit},
     messages,
-    model::{Listing, Liveness, Observed},
+    model::{Listing, Liveness, Model, Observed},
     pass::Pass,
     report::{Blocked, Placement},
     rolling::{
         self,
         instance::{self, Verdict},
     },
+    supervise::ending_text,
     usage::{Backoff, later, usage_after_cancel},
 };
 
@@ -434,16 +436,34 @@ pub(crate) fn cancel(
     pass.issue(lease, action, (&pair.0, &pair.1));
 }
 
+/// Returns in words why the task of an agreement ends; none when the agreement has no task, or the task is only no longer wanted.
+fn cause_of_task_end(model: &Model, agreement: &Agreement) -> Option<String> {
+    let task = model.task(agreement.task.as_ref()?)?;
+    if task.ended_by_itself() {
+        return Some(format!("the instance ended: {}", ending_text(task)));
+    }
+    let unit = model.workload_unit(&task.unit_id)?;
+    let successor = unit.tasks(&task.slot).newest().filter(|one| one.generation > task.generation)?;
+    Some(match successor.cause {
+        Cause::Update => "the update replaces it".to_owned(),
+        Cause::Rollback => "the rollback replaces it".to_owned(),
+        _ => "another instance takes its place".to_owned(),
+    })
+}
+
 /// Returns in words why an agreement ends: the protocol has one number for a drain and a user, and one for all changes of policies.
 fn cause_of_end(pass: &Pass<'_>, agreement: &Agreement, reason: CancelReason) -> String {
     let model = pass.model;
     let is_drained = model.availability(&agreement.node) == Availability::Drain;
+    let of_task = || cause_of_task_end(model, agreement);
     match reason {
         CancelReason::USER_REQUESTED if is_drained => "the node is being drained".to_owned(),
         CancelReason::HEARTBEAT_MISSING => match model.liveness(&agreement.node, pass.now) {
             Liveness::Down { since } => format!("the node is down; last heard {since}"),
             _ => reason.text().to_owned(),
         },
+        CancelReason::USER_REQUESTED => of_task().unwrap_or_else(|| reason.text().to_owned()),
+        CancelReason::POLICY_CHANGED if let Some(cause) = of_task() => cause,
         CancelReason::POLICY_CHANGED => match matching::fit(model, agreement, pass.now) {
             Fit::Lost(Blocked::PolicyUnknown) => {
                 "the deployment policy was deleted or is not served".to_owned()

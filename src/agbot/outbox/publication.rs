@@ -13,7 +13,7 @@ use evenkeel_planner::workload::{DesiredState, Peer, PeerWatch, Probe, Slot, Tas
 use evenkeel_store::PgConnection;
 use evenkeel_wire::exchange::node_task::PutNodeTask;
 use evenkeel_wire::exchange::task_health::{
-    PeerMember, PeerWatch as WirePeerWatch, TaskCommand, TaskProbe, TaskSupervision,
+    PeerMember, PeerWatch as WirePeerWatch, REBOOT_HOST, TaskCommand, TaskProbe, TaskSupervision,
 };
 
 use super::Effect;
@@ -130,7 +130,7 @@ pub(crate) fn supervision(task: &Task) -> TaskSupervision {
     let command = task.health.command().filter(|command| command.call.is_none());
     let command = command.map(|command| TaskCommand {
         id: command.id.clone(),
-        op: command.kind.word().to_owned(),
+        op: if command.is_of_host { REBOOT_HOST.to_owned() } else { command.kind.word().to_owned() },
         hard: command.hard,
     });
     TaskSupervision {

@@ -1,12 +1,13 @@
 //! Carries out the commands of the step machine. Each may be repeated; each ends in the event that records it.
 
+mod reboot;
 mod report;
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
 use evenkeel_domain::policy::internal::InternalPolicy;
 use evenkeel_wire::exchange::node_part::{AgreedService, AgreementWorkload, PutNodeAgreement};
-use evenkeel_wire::exchange::task_health::{CommandResult, EndedCommand, TaskCommand};
+use evenkeel_wire::exchange::task_health::{CommandResult, EndedCommand, REBOOT_HOST, TaskCommand};
 
 use crate::{
     AgentSettings,
@@ -209,6 +210,9 @@ async fn supervise(
     (task, command): (String, TaskCommand),
 ) -> Result<Option<Event>, String> {
     let outcome = async {
+        if command.op == REBOOT_HOST {
+            return reboot::reboot(context.settings.reboot_program.as_deref()).await;
+        }
         let mut spec = spec?;
         spec.logins = logins(&context, &agreement.service_id).await;
         match command.op.as_str() {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::health_policy::{ActionKind, DetectionType, HealthPolicy, Target};
+use super::health_policy::{ActionKind, HealthPolicy, RecoveryAction, Target};
 use super::object::{Members, MembersError, Object};
 
 /// Largest number of members and longest time that a document may name.
@@ -70,28 +70,32 @@ impl TryFrom<Value> for HaGroupOrchestration {
 }
 
 impl HaGroupOrchestration {
-    /// Refuses what a health policy asks for that nobody carries out on members of a group.
+    /// Checks the health policy against the agents of the members: so many of them read tasks and carry out commands.
     ///
     /// # Errors
-    /// The first mode or action that is not supported.
-    pub fn check_supported(&self) -> Result<(), MembersError> {
+    /// When peers are to examine each other and there are fewer than two of them, or when no agent could carry out an action.
+    ///
+    /// # Source
+    /// Orchestration C3, C6.
+    pub fn check_agents(&self, capable: usize, members: usize) -> Result<(), MembersError> {
         let Some(policy) = &self.health_policy else { return Ok(()) };
         let refused = |member: &str, rule: String| {
             Err(MembersError { path: format!("orchestration.healthPolicy.{member}"), rule })
         };
-        let modes = &policy.detection.detection_modes;
-        if let Some(mode) = modes.iter().find(|mode| mode.kind != DetectionType::NodeStatusPolling) {
-            let rule = format!("{} is not supported for HA groups", mode.kind.word());
+        if let Some(mode) = policy.peer_mode().filter(|_| capable < 2) {
+            let mode = mode.kind.word();
+            let rule = format!(
+                "must not have {mode}: members examine each other, and {capable} of {members} agents can do that"
+            );
             return refused("detection.detection_modes", rule);
         }
-        for action in &policy.recovery.actions {
-            if !matches!(action.kind(), ActionKind::Recreate | ActionKind::Reboot) {
-                let rule = format!("{} is not supported for HA groups", action.kind().word());
-                return refused("recovery.actions", rule);
-            }
-            if action.params.get("scope").and_then(Value::as_str) == Some("host") {
-                return refused("recovery.actions", "scope host is not supported".to_owned());
-            }
+        let mut kinds = policy.recovery.actions.iter().map(RecoveryAction::kind);
+        let reboots = kinds.any(|kind| kind == ActionKind::Reboot);
+        if reboots && members > 0 && capable == 0 {
+            return refused(
+                "recovery.actions",
+                "must not be REBOOT: no agent of a member takes commands".to_owned(),
+            );
         }
         Ok(())
     }
@@ -142,19 +146,23 @@ mod tests {
     fn health_policy_of_a_group_is_stored_with_its_defaults_and_refused_where_nobody_carries_it_out() {
         let group = |policy: Value| HaGroupOrchestration::try_from(json!({"healthPolicy": policy})).unwrap();
         let read = group(json!({"detection": {"type": "NODE_STATUS_POLLING"}}));
-        assert_eq!(read.check_supported(), Ok(()));
         let shown = json!(read);
         assert_eq!(shown["healthPolicy"]["detection"]["interval"], 60);
         assert_eq!(HaGroupOrchestration::try_from(shown).unwrap(), read);
         for (policy, expected) in [
-            (json!({"detection": {"type": "LIFECYCLE_EVENTS"}}), "LIFECYCLE_EVENTS is not supported"),
             (
-                json!({"detection": {"type": "NODE_STATUS_POLLING"},
-                    "recovery": {"actions": [{"name": "REBOOT", "params": {"scope": "host"}}]}}),
-                "scope host is not supported",
+                json!({"detection": {"type": "LB_STATUS_POLLING"}}),
+                "detection.detection_modes must not have LB_STATUS_POLLING: members examine each other, and 1 of 2 agents can do that",
+            ),
+            (
+                json!({"detection": {"type": "LIFECYCLE_EVENTS"}, "recovery": {"actions": [{"name": "REBOOT"}]}}),
+                "recovery.actions must not be REBOOT: no agent of a member takes commands",
             ),
         ] {
-            let error = group(policy).check_supported().unwrap_err().to_string();
+            let read = group(policy);
+            assert_eq!(read.check_agents(2, 2), Ok(()));
+            let few = usize::from(expected.contains("LB"));
+            let error = read.check_agents(few, 2).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
     }

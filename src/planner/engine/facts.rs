@@ -72,13 +72,14 @@ impl<'a> UnitInputs<'a> {
         }
         wake_at = [wake_at, blocklist.wake_at].into_iter().flatten().min();
         let has_policy = workload.health.is_some();
-        let votes = model.peer_votes(workload, unit, pass.now);
+        let votes = model.peer_votes(unit, pass.now);
         let wanted = found.iter().flat_map(|(_, tasks)| tasks.wanted());
         let wanted = wanted.filter(|task| has_policy || task.health.recovery.is_some());
         let health = wanted.filter_map(|task| Some((task.id.clone(), model.found_health(task, &votes)?)));
         let health = health.collect();
         let tasks = || found.iter().flat_map(|(_, tasks)| tasks.iter());
-        let recovery = RecoveryFacts::of(model, &unit_id.policy, has_policy, tasks(), pass.now);
+        let own = workload.health.as_ref();
+        let recovery = RecoveryFacts::of(model, &unit_id.policy, own, (unit, tasks()), pass.now);
         let nodes =
             tasks().filter(|task| !task.state.is_ended()).filter_map(|task: &Task| task.node.as_ref());
         let groups = groups_of(pass, &unit_id.policy, nodes);

@@ -52,6 +52,8 @@ pub(crate) struct Fleet {
     pub crashing: BTreeSet<(NodeId, PolicyId)>,
     /// Pairs of node and policy whose instances fail their checks.
     pub unhealthy: BTreeSet<(NodeId, PolicyId)>,
+    /// Nodes that no other node reaches.
+    pub unreached: BTreeSet<NodeId>,
     /// Seconds that an instance takes to stop.
     pub stop_secs: u64,
     /// Whether the database refuses to write the health registry.
@@ -89,6 +91,7 @@ impl Fleet {
             silent: silent.iter().map(|name| node(name)).collect(),
             crashing: BTreeSet::new(),
             unhealthy: BTreeSet::new(),
+            unreached: BTreeSet::new(),
             stop_secs: 0,
             refuses_registrations: false,
             fencing: 1,
@@ -399,12 +402,17 @@ impl Fleet {
             Some((task.id.clone(), report))
         });
         let tasks: BTreeMap<_, _> = tasks.collect();
-        let failing = self.model.tasks_of(node).filter(|task| {
-            self.unhealthy.contains(&(node.clone(), task.unit_id.policy.clone())) && task.is_running()
-        });
-        let failed = ReportedHealth { healthy: Some(false), ..ReportedHealth::default() };
-        let health = failing.map(|task| (task.id.clone(), failed.clone())).collect();
+        let health = self.model.tasks_of(node).filter(|task| task.is_running());
+        let health = health.map(|task| (task.id.clone(), self.health_of(node, task))).collect();
         self.handle(&Event::NodeTasksChanged { node: node.clone(), tasks, health });
+    }
+
+    /// What a node reports about the health of a task, and of those that it examines.
+    fn health_of(&self, node: &NodeId, task: &Task) -> ReportedHealth {
+        let is_unhealthy = self.unhealthy.contains(&(node.clone(), task.unit_id.policy.clone()));
+        let members = task.health.supervision.peers.iter().flat_map(|watch| &watch.members);
+        let peers = members.map(|peer| (peer.task.clone(), !self.unreached.contains(&peer.node))).collect();
+        ReportedHealth { healthy: is_unhealthy.then_some(false), peers, ..ReportedHealth::default() }
     }
 
     fn is_crashing(&self, node: &NodeId, task: &Task) -> bool {

@@ -9,7 +9,8 @@ use crate::{
     event::Event,
     health::{Entity, GroupAction, HealthState, members_to_recover},
     reconcile::UnitEvent,
-    workload::{PreparedAction, TaskHealth},
+    statistics::{EngineReport, NodeMachine},
+    workload::{HubReport, PreparedAction, TaskHealth},
 };
 
 const INTERVAL: u64 = 60;
@@ -252,4 +253,83 @@ fn group_that_fences_gives_instances_of_its_members_a_lease() {
         .map(|task| task.health.supervision.lease_secs)
         .collect();
     assert_eq!(leases, [Some(170), Some(170)]);
+}
+
+fn examined_by(detection: Value) -> Value {
+    let mut document = recreate();
+    let detection = detection.as_object().expect("an object").clone();
+    document["detection"].as_object_mut().expect("an object").extend(detection);
+    document
+}
+
+/// Lets the engine of a node go down, or come back.
+fn set_engine(fleet: &mut Fleet, name: &str, is_usable: bool) {
+    let engine = Some(EngineReport { is_usable, at: fleet.now });
+    let of = [(node(name), NodeMachine { engine, address: None })].into();
+    fleet.handle(&Event::MachinesSeen { of });
+}
+
+/// C3: the container engine of a member, once in each round.
+#[test]
+fn member_whose_engine_is_down_is_recovered_in_the_next_round() {
+    let mut fleet = fleet(examined_by(json!({"type": "HYPERVISOR_STATUS_POLLING"})));
+    set_engine(&mut fleet, "n1", true);
+    set_engine(&mut fleet, "n2", false);
+    fleet.run_until(INTERVAL + 10, |fleet| fleet.running("w") == "n1 n3");
+    assert_eq!((of_group(&fleet, "health.recover", "n2"), of_group(&fleet, "health.recover", "n1")), (1, 0));
+}
+
+/// C5: what the agent of a member reports by itself does not wait for a round.
+#[test]
+fn member_that_reports_that_its_engine_is_down_is_recovered_at_once() {
+    let document = json!({"detection": {"type": "LIFECYCLE_EVENTS", "node_update_timeout": 60}});
+    let mut fleet = fleet(document);
+    fleet.run(INTERVAL + 10);
+    for _ in 0..3 {
+        set_engine(&mut fleet, "n2", false);
+    }
+    fleet.run_until(5, |fleet| of_group(fleet, "health.recover", "n2") == 1);
+    fleet.run_until(10, |fleet| fleet.running("w") == "n1 n3");
+    let failed = about(&fleet, "health.check-failed", &node("n2"));
+    assert!(failed[0].text.starts_with("LIFECYCLE_EVENTS: the container engine"), "{failed:?}");
+}
+
+/// C3, C4.2: the peers of a member connect to its instances, or poll its URL.
+#[test]
+fn member_that_its_peer_does_not_reach_is_recovered() {
+    let options = json!({"poll_url": "http://{nodename}/h", "poll_url_healthy_response": "ok"});
+    for detection in
+        [json!({"type": "LB_STATUS_POLLING"}), json!({"type": "NODE_STATUS_POLL_URL", "options": options})]
+    {
+        let mut fleet = fleet(examined_by(detection.clone()));
+        fleet.put_policy("other", json!({"mode": "replicated", "replicas": 3}));
+        fleet.run(2 * INTERVAL);
+        assert_eq!(of_group(&fleet, "health.recover", "n2"), 0, "{detection}");
+        let is_apart = |name: &str| {
+            let of_node = fleet.tasks().into_iter().filter(|task| task.node == Some(node(name)));
+            of_node.filter(|task| task.is_live()).all(|task| task.health.supervision.peers.is_none())
+        };
+        assert!(is_apart("n3") && !is_apart("n1"), "only members examine each other");
+        fleet.unreached.insert(node("n2"));
+        fleet.run_until(INTERVAL + 10, |fleet| of_group(fleet, "health.recover", "n2") == 1);
+        fleet.run_until(20, |fleet| fleet.running("w") == "n1 n3");
+    }
+}
+
+/// C4.2: the hub polls the URL of a member itself.
+#[test]
+fn member_whose_url_does_not_respond_to_the_hub_is_recovered() {
+    let options =
+        json!({"poll_url": "http://{nodename}/h", "poll_url_healthy_response": "ok", "executor": "hub"});
+    let mut fleet = fleet(examined_by(json!({"type": "NODE_STATUS_POLL_URL", "options": options})));
+    fleet.run(2 * INTERVAL);
+    let polled: Vec<_> = fleet.model.hub_tasks().map(|task| (task.node.clone(), task.id.clone())).collect();
+    assert_eq!(polled.iter().map(|(node, _)| node.name()).collect::<Vec<_>>(), ["n1", "n2"]);
+    let (_, task) = polled[1].clone();
+    let message = Some("answers \"starting\"".to_owned());
+    let report = HubReport::Checked { healthy: false, message };
+    fleet.handle(&Event::HubReported { task, report });
+    fleet.run_until(INTERVAL + 10, |fleet| fleet.running("w") == "n1 n3");
+    let failed = about(&fleet, "health.check-failed", &node("n2"));
+    assert!(failed[0].text.contains("answers \"starting\""), "{failed:?}");
 }

@@ -52,6 +52,7 @@ pub(crate) fn startable<'a>(
     let workload = model.workload_of(policy);
     Some(match (wanted, workload) {
         (Some(task), Some(workload)) => Ok(Wanted { task, is_single: workload.goal.is_exclusive() }),
+        _ if model.policy(policy).is_none() => Err(Blocked::PolicyUnknown),
         _ => Err(Blocked::NoTask),
     })
 }

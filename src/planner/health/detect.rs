@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use crate::{
     facts::Availability,
     reconcile::UnitPass,
+    statistics::EngineReport,
     usage::later,
     workload::{LifecycleEvent, ReportedHealth, Task},
 };
@@ -15,6 +16,9 @@ use crate::{
 /// Silence of a node about its container engine that is no failure, whatever the interval: agents repeat a report that has not changed
 /// after 90 s, and may be late.
 const LEAST_ENGINE_SILENCE_SECS: u64 = 180;
+
+/// What an engine that is reported not to work means.
+pub(super) const ENGINE_DOWN: &str = "the container engine of the node is down or disabled";
 
 /// A member as its health policy sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,7 +130,9 @@ impl Member<'_> {
         let of_mode = |kind: DetectionType| match kind {
             DetectionType::NodeStatusPolling => self.failed_state(),
             DetectionType::NodeStatusPollUrl => self.failed_url(policy),
-            DetectionType::HypervisorStatusPolling => self.failed_engine(policy, now),
+            DetectionType::HypervisorStatusPolling => {
+                failed_engine(policy, self.reported.and_then(|reported| reported.engine), now)
+            }
             DetectionType::LbStatusPolling | DetectionType::LbStatusEvents => self.failed_peers(),
             DetectionType::LifecycleEvents => None,
         };
@@ -136,16 +142,6 @@ impl Member<'_> {
     fn failed_state(&self) -> Option<String> {
         let state = &self.task.state;
         state.is_ended().then(|| format!("the instance is {}", state.name()))
-    }
-
-    /// A node that never reported an engine has an agent that does not know any: that is no failure (1.9).
-    fn failed_engine(&self, policy: &HealthPolicy, now: Timestamp) -> Option<String> {
-        let engine = self.reported?.engine?;
-        if !engine.is_usable {
-            return Some("the container engine of the node is down or disabled".to_owned());
-        }
-        let silent_at = engine_silent_at(policy, self.reported)?;
-        (now >= silent_at).then(|| format!("the node reported its container engine last at {}", engine.at))
     }
 
     fn failed_peers(&self) -> Option<String> {
@@ -181,22 +177,33 @@ pub(super) fn combine(
     }
 }
 
-/// Returns when the silence of a node about its container engine counts as a failure; none when nothing is known of the engine.
-pub(crate) fn engine_silent_at(
+/// Returns what is wrong with the container engine of a node. A node that never reported one has an agent that does not know any: that is no
+/// failure (1.9).
+pub(super) fn failed_engine(
     policy: &HealthPolicy,
-    reported: Option<&ReportedHealth>,
-) -> Option<Timestamp> {
-    let engine = reported?.engine?;
+    engine: Option<EngineReport>,
+    now: Timestamp,
+) -> Option<String> {
+    let engine = engine?;
+    if !engine.is_usable {
+        return Some(ENGINE_DOWN.to_owned());
+    }
+    let is_silent = now >= engine_silent_at(policy, engine);
+    is_silent.then(|| format!("the node reported its container engine last at {}", engine.at))
+}
+
+/// Returns when the silence of a node about its container engine counts as a failure.
+pub(super) fn engine_silent_at(policy: &HealthPolicy, engine: EngineReport) -> Timestamp {
     let silence = policy.detection.interval.saturating_mul(3).max(LEAST_ENGINE_SILENCE_SECS);
-    Some(later(engine.at, silence))
+    later(engine.at, silence)
 }
 
 /// Returns whether the container engine of the node of a member cannot be used, and that is examined.
 pub(crate) fn is_engine_failed(pass: &UnitPass<'_>, task: &Task) -> bool {
     let policy = pass.facts.workload.health.as_ref();
     let policy = policy.filter(|policy| policy.has_mode(DetectionType::HypervisorStatusPolling));
-    let member = Member { task, reported: pass.facts.health.get(&task.id) };
-    policy.is_some_and(|policy| member.failed_engine(policy, pass.now).is_some())
+    let engine = pass.facts.health.get(&task.id).and_then(|reported| reported.engine);
+    policy.is_some_and(|policy| failed_engine(policy, engine, pass.now).is_some())
 }
 
 /// Returns whether the last life-cycle event of a member was a failure.

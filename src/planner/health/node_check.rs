@@ -2,14 +2,15 @@
 //!
 //! Source: orchestration C3.
 
-use evenkeel_domain::orchestration::health_policy::{DetectionType, HealthPolicy};
+use evenkeel_domain::orchestration::health_policy::{DetectionType, Executor, HealthPolicy};
 use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 
 use super::{Entity, detect};
 use crate::{
     facts::Availability,
-    model::{Liveness, Model},
+    model::{Liveness, Model, NodeRecord},
+    workload::{PeerVotes, Task},
 };
 
 /// A node as the health policy of its group sees it.
@@ -47,17 +48,55 @@ impl Model {
         }
         let found = detect::combine(policy, |kind| match kind {
             DetectionType::NodeStatusPolling => self.failed_node_status(node, liveness, now),
-            // Not supported for nodes: what is not known counts as healthy.
-            DetectionType::NodeStatusPollUrl
-            | DetectionType::HypervisorStatusPolling
-            | DetectionType::LifecycleEvents
-            | DetectionType::LbStatusPolling
-            | DetectionType::LbStatusEvents => None,
+            DetectionType::NodeStatusPollUrl => self.failed_node_url(policy, node, now),
+            DetectionType::HypervisorStatusPolling => detect::failed_engine(policy, record.engine, now),
+            DetectionType::LifecycleEvents => failed_by_event(record),
+            DetectionType::LbStatusPolling | DetectionType::LbStatusEvents => {
+                self.failed_by_peers(node, now, PeerVotes::is_offline)
+            }
         });
         match found {
             Some((mode, message)) => NodeVerdict::Failed(format!("{}: {message}", mode.word())),
             None => NodeVerdict::Healthy,
         }
+    }
+
+    /// Returns what is wrong with the URL of a node: as the hub finds it, or most of the peers that poll it.
+    fn failed_node_url(&self, policy: &HealthPolicy, node: &NodeId, now: Timestamp) -> Option<String> {
+        let options = policy.poll_options()?;
+        if options.executor == Executor::Agent {
+            return self.failed_by_peers(node, now, |votes| votes.offline * 2 > votes.reports);
+        }
+        let is_checked = |task: &&Task| {
+            let probe = task.health.supervision.hub_probe.as_ref();
+            probe.is_some_and(|probe| probe.url == options.poll_url.as_str())
+        };
+        let reported =
+            self.members_on(node).filter(is_checked).find_map(|task| self.engine.hub_report(&task.id));
+        let failed = reported.filter(|reported| reported.healthy == Some(false))?;
+        Some(failed.message.clone().unwrap_or_else(|| "the check failed".to_owned()))
+    }
+
+    /// Returns which instance of a node its peers do not reach.
+    fn failed_by_peers(
+        &self,
+        node: &NodeId,
+        now: Timestamp,
+        is_offline: impl Fn(PeerVotes) -> bool,
+    ) -> Option<String> {
+        self.members_on(node).find_map(|task| {
+            let votes = *self.peer_votes(self.workload_unit(&task.unit_id)?, now).get(&task.id)?;
+            let text = || {
+                let policy = &task.unit_id.policy;
+                format!("{} of {} peers do not reach the instance of {policy}", votes.offline, votes.reports)
+            };
+            is_offline(votes).then(text)
+        })
+    }
+
+    /// Returns the tasks that run on a node.
+    fn members_on<'m>(&'m self, node: &'m NodeId) -> impl Iterator<Item = &'m Task> {
+        self.tasks_of(node).filter(|task| task.is_wanted() && task.is_running())
     }
 
     fn failed_node_status(&self, node: &NodeId, liveness: Liveness, now: Timestamp) -> Option<String> {
@@ -74,4 +113,16 @@ impl Model {
         let event = self.error_apart_from_recovery(&Entity::Node(node.clone()), now)?;
         Some(format!("the health of the node is Error: {} about {}", event.source, event.property))
     }
+}
+
+/// Returns what the agent of a node reported by itself: that it stops, or that its container engine does not respond.
+///
+/// # Source
+/// Orchestration C3, C5.
+fn failed_by_event(record: &NodeRecord) -> Option<String> {
+    if record.facts.is_stopped {
+        return Some("the agent has stopped".to_owned());
+    }
+    let is_failed = record.engine.is_some_and(|engine| !engine.is_usable);
+    is_failed.then(|| detect::ENGINE_DOWN.to_owned())
 }

@@ -5,8 +5,8 @@
 
 use std::{collections::BTreeMap, ops::Bound};
 
-use evenkeel_domain::orchestration::health_policy::{DetectionType, HealthPolicy};
-use evenkeel_ids::TaskId;
+use evenkeel_domain::orchestration::health_policy::{DetectionMode, DetectionType, HealthPolicy};
+use evenkeel_ids::{GroupId, TaskId};
 
 use crate::{
     reconcile::UnitPass,
@@ -18,22 +18,38 @@ const MOST_PEERS: usize = 4;
 /// Time between two checks when the policy names none, because peers push what they see.
 const EVENTS_INTERVAL_SECS: u64 = 5;
 
-/// The members that take part.
-pub(crate) type Ring = BTreeMap<TaskId, Peer>;
+/// The members that take part, with the HA groups of their nodes.
+pub(crate) type Ring = BTreeMap<TaskId, (Peer, Option<GroupId>)>;
 
-/// Returns what the agent of a member examines; none when nothing.
-pub(super) fn watch(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task) -> Option<PeerWatch> {
-    let mode = policy.peer_mode().filter(|_| policy.enabled && takes_part(pass, task))?;
-    let members = after(pass, task);
-    if members.is_empty() {
+/// Returns what the agent of a member examines; none when nothing. The policy of its workload goes before that of the HA group of its node.
+pub(super) fn watch(pass: &mut UnitPass<'_>, task: &Task) -> Option<PeerWatch> {
+    if !takes_part(pass, task) {
         return None;
     }
+    let own = pass.facts.workload.health.as_ref().filter(|policy| policy.enabled);
+    if let Some((policy, mode)) = own.and_then(|policy| Some((policy, policy.peer_mode()?))) {
+        let members = after(pass, task, None);
+        return watch_by(pass, policy, mode, members);
+    }
+    let group = &pass.facts.recovery.nodes.get(task.node.as_ref()?)?.group;
+    let policy = pass.facts.recovery.policies.get(group).filter(|policy| policy.enabled)?;
+    let mode = policy.node_peer_mode()?;
+    let members = after(pass, task, Some(group));
+    watch_by(pass, policy, mode, members)
+}
+
+fn watch_by(
+    pass: &UnitPass<'_>,
+    policy: &HealthPolicy,
+    mode: &DetectionMode,
+    members: Vec<Peer>,
+) -> Option<PeerWatch> {
     let interval = match mode.kind {
         DetectionType::LbStatusEvents => EVENTS_INTERVAL_SECS,
         _ => policy.detection.interval.min(pass.facts.settings.health_interval_max_secs),
     };
     let interval_secs = u32::try_from(interval).unwrap_or(u32::MAX);
-    Some(PeerWatch {
+    (!members.is_empty()).then(|| PeerWatch {
         members,
         port: mode.peer_options.map(|options| options.port),
         probe: mode.options.as_ref().map(|options| Probe::of(options, interval_secs)),
@@ -45,13 +61,15 @@ fn takes_part(pass: &UnitPass<'_>, task: &Task) -> bool {
     task.is_wanted() && task.is_running() && pass.node_of(task).is_some_and(|node| node.is_capable)
 }
 
-/// Returns the members that follow one in the ring, those on its own node left out.
-fn after(pass: &mut UnitPass<'_>, task: &Task) -> Vec<Peer> {
+/// Returns the members that follow one in the ring, those on its own node left out; only those in a group, if one is given.
+fn after(pass: &mut UnitPass<'_>, task: &Task, group: Option<&GroupId>) -> Vec<Peer> {
     let ring = pass.ring.take().unwrap_or_else(|| members(pass));
     let later = ring.range((Bound::Excluded(&task.id), Bound::Unbounded));
-    let others = later.chain(ring.range(..&task.id)).map(|(_, peer)| peer);
-    let found =
-        others.filter(|peer| Some(&peer.node) != task.node.as_ref()).take(MOST_PEERS).cloned().collect();
+    let others = later.chain(ring.range(..&task.id)).map(|(_, member)| member);
+    let is_meant = |(peer, of): &&(Peer, Option<GroupId>)| {
+        Some(&peer.node) != task.node.as_ref() && (group.is_none() || of.as_ref() == group)
+    };
+    let found = others.filter(is_meant).take(MOST_PEERS).map(|(peer, _)| peer.clone()).collect();
     pass.ring = Some(ring);
     found
 }
@@ -59,9 +77,11 @@ fn after(pass: &mut UnitPass<'_>, task: &Task) -> Vec<Peer> {
 /// Returns the members of the workload unit that take part. A slot that is new has nothing that runs.
 fn members(pass: &UnitPass<'_>) -> Ring {
     let tasks = pass.facts.slots.keys().flat_map(|slot| pass.tasks(slot).wanted());
-    let peers = tasks.filter(|task| takes_part(pass, task)).filter_map(|task| {
-        let address = pass.facts.health.get(&task.id).and_then(|found| found.address.clone());
-        Some((task.id.clone(), Peer { task: task.id.clone(), node: task.node.clone()?, address }))
+    let members = tasks.filter(|task| takes_part(pass, task)).filter_map(|task| {
+        let node = task.node.clone()?;
+        let address = pass.facts.recovery.addresses.get(&node).cloned();
+        let group = pass.node_of(task)?.group.clone();
+        Some((task.id.clone(), (Peer { task: task.id.clone(), node, address }, group)))
     });
-    peers.collect()
+    members.collect()
 }

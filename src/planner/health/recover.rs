@@ -87,7 +87,8 @@ fn recover(pass: &mut UnitPass<'_>, slot: &Slot) {
 /// Examines a member again when its node will have been silent about its container engine for too long.
 fn wait_for_engine(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task) {
     if policy.has_mode(DetectionType::HypervisorStatusPolling) {
-        let silent_at = detect::engine_silent_at(policy, pass.facts.health.get(&task.id));
+        let engine = pass.facts.health.get(&task.id).and_then(|reported| reported.engine);
+        let silent_at = engine.map(|engine| detect::engine_silent_at(policy, engine));
         silent_at.filter(|at| *at > pass.now).into_iter().for_each(|at| pass.wake(at));
     }
 }
@@ -101,9 +102,14 @@ fn supervise(pass: &mut UnitPass<'_>, slot: &Slot) {
     let of_workload = of_workload.unwrap_or_default();
     let wanted: Vec<Task> = pass.tasks(slot).wanted().cloned().collect();
     for task in wanted {
-        let peers = policy.and_then(|policy| peers::watch(pass, policy, &task));
+        let peers = peers::watch(pass, &task);
         let lifecycle = of_workload.lifecycle && !is_left_to_restart(pass, &task);
         let mut supervision = Supervision { peers, lifecycle, ..of_workload.clone() };
+        let of_group = task.node.as_ref().and_then(|node| pass.facts.recovery.policy_of(node));
+        if supervision.probe.is_none() && supervision.hub_probe.is_none() {
+            supervision.hub_probe =
+                of_group.and_then(|policy| Supervision::of(policy, down_after, longest).hub_probe);
+        }
         let is_fenced = task.node.as_ref().is_some_and(|node| pass.facts.recovery.is_fencing(node));
         if is_fenced && supervision.lease_secs.is_none() {
             supervision.lease_secs = Some(Supervision::lease_secs(down_after));
@@ -243,7 +249,11 @@ fn shown(action: &PreparedAction, task: &Task) -> serde_json::Value {
             "params": workflow::params(one, task).unwrap_or_else(|_| one.params.clone()),
         }),
         None if action.kind == ActionKind::Reboot => {
-            json!({"name": action.name(), "params": {"type": if action.hard { "HARD" } else { "SOFT" }}})
+            let kind = if action.hard { "HARD" } else { "SOFT" };
+            match action.is_of_host {
+                true => json!({"name": action.name(), "params": {"type": kind, "scope": "host"}}),
+                false => json!({"name": action.name(), "params": {"type": kind}}),
+            }
         }
         None => json!({"name": action.name()}),
     }
@@ -424,7 +434,8 @@ fn order_command(
     let commands = task.health.commands + 1;
     let id = format!("{}-{commands}", task.id);
     let call = call.map(Box::new);
-    recovery.command = Some(RecoveryCommand { id, kind: action.kind, hard: action.hard, call });
+    let PreparedAction { kind, hard, is_of_host, .. } = *action;
+    recovery.command = Some(RecoveryCommand { id, kind, hard, is_of_host, call });
     recovery.action_since = Some(pass.now);
     let health = TaskHealth { commands, recovery: Some(Box::new(recovery.clone())), ..task.health.clone() };
     pass.set_health(&task.slot, &task.id, health);

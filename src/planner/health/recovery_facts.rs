@@ -14,8 +14,8 @@ use jiff::Timestamp;
 
 use super::{Entity, MemberRecovery};
 use crate::{
-    model::Model,
-    workload::{Slot, Task, UnitId},
+    model::{Model, UnitRecord},
+    workload::{Slot, SlotTasks, Task, UnitId},
 };
 
 /// A node that the health policy of its HA group covers.
@@ -42,6 +42,8 @@ pub struct RecoveryFacts {
     pub failing: BTreeSet<NodeId>,
     /// The instances on a node on which an action of a recovery is in progress.
     pub recovering: BTreeMap<NodeId, BTreeSet<(UnitId, Slot)>>,
+    /// The addresses of the nodes of the workload unit, if its members examine each other.
+    pub addresses: BTreeMap<NodeId, Arc<str>>,
     /// Whether an operation of a user suspends the checks of the workload.
     pub is_suspended: bool,
 }
@@ -53,15 +55,16 @@ impl RecoveryFacts {
         policies: BTreeMap::new(),
         failing: BTreeSet::new(),
         recovering: BTreeMap::new(),
+        addresses: BTreeMap::new(),
         is_suspended: false,
     };
 
-    /// Collects what surrounds some tasks of a workload.
+    /// Collects what surrounds some tasks of a workload unit. `own`: the health policy of the workload.
     pub(crate) fn of<'t>(
         model: &Model,
         policy: &PolicyId,
-        has_health_policy: bool,
-        tasks: impl Iterator<Item = &'t Task>,
+        own: Option<&HealthPolicy>,
+        (unit, tasks): (&UnitRecord, impl Iterator<Item = &'t Task>),
         now: Timestamp,
     ) -> Self {
         let mut facts =
@@ -72,7 +75,7 @@ impl RecoveryFacts {
             }
             let Some(node) = task.node.as_ref().filter(|_| task.is_wanted()) else { continue };
             let is_covered = facts.add_node(model, node, now);
-            if (is_covered || has_health_policy) && !facts.recovering.contains_key(node) {
+            if (is_covered || own.is_some()) && !facts.recovering.contains_key(node) {
                 let busy = model.tasks_of(node).filter(|task| task.health.is_recovering());
                 let busy = busy.map(|task| (task.unit_id.clone(), task.slot.clone())).collect();
                 facts.recovering.insert(node.clone(), busy);
@@ -80,6 +83,14 @@ impl RecoveryFacts {
         }
         if !facts.policies.is_empty() {
             facts.failing = model.failing_members(now);
+        }
+        let are_examined = own.is_some_and(|policy| policy.peer_mode().is_some())
+            || facts.policies.values().any(|policy| policy.node_peer_mode().is_some());
+        if are_examined {
+            let tasks = unit.slots.values().flat_map(SlotTasks::wanted);
+            let nodes = tasks.filter_map(|task| task.node.as_ref());
+            let address = |node: &NodeId| Some((node.clone(), model.node(node)?.address.clone()?));
+            facts.addresses = nodes.filter_map(address).collect();
         }
         facts
     }
@@ -110,11 +121,14 @@ impl RecoveryFacts {
         true
     }
 
+    /// Returns the policy of the group of a node.
+    pub(crate) fn policy_of(&self, node: &NodeId) -> Option<&HealthPolicy> {
+        self.policies.get(&self.nodes.get(node)?.group).map(|policy| &**policy)
+    }
+
     /// Returns whether the policy of the node's group fences instances before a second one starts.
     pub(crate) fn is_fencing(&self, node: &NodeId) -> bool {
-        let covered = self.nodes.get(node);
-        let policy = covered.and_then(|covered| self.policies.get(&covered.group));
-        policy.is_some_and(|policy| policy.recovery.is_fencing())
+        self.policy_of(node).is_some_and(|policy| policy.recovery.is_fencing())
     }
 
     /// Returns whether the group of a node recovers it, or will at its next check: its recovery comes first.

@@ -6,7 +6,7 @@
 
 use std::{borrow::Cow, collections::BTreeSet};
 
-use evenkeel_domain::orchestration::HealthPolicy;
+use evenkeel_domain::orchestration::{HealthPolicy, health_policy::DetectionType};
 use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -213,6 +213,10 @@ impl<'a> Draft<'a> {
         // What was taken over is checked at the next round: its former owner may have made this one.
         let last = last.filter(|_| !self.is_new);
         if last == Some(number) {
+            if self.follows_events() && self.row.is_checking() && self.model.is_sure_of(self.lease, self.now)
+            {
+                member_recovery::check_members(self);
+            }
             return None;
         }
         let missed = last.map_or(0, |last| number - last - 1);
@@ -230,6 +234,11 @@ impl<'a> Draft<'a> {
             });
         }
         Some(number)
+    }
+
+    /// Returns whether the members of an HA group are checked when something is reported about them, and not only once in each round.
+    fn follows_events(&self) -> bool {
+        matches!(self.row.target, Entity::Group(_)) && self.policy.has_mode(DetectionType::LifecycleEvents)
     }
 
     /// Counts the instances of a deployment policy that are healthy, and those that are not.

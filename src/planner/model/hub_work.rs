@@ -5,14 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_domain::orchestration::HealthPolicy;
 use evenkeel_ids::{NodeId, TaskId};
 use jiff::Timestamp;
 
 use super::{Liveness, Model, UnitRecord};
 use crate::workload::{
-    EndedCommand, HubReport, PeerVotes, Probe, RecoveryCommand, ReportedHealth, SlotTasks, Task,
-    WorkflowCall, Workload,
+    EndedCommand, HubReport, PeerVotes, Probe, RecoveryCommand, ReportedHealth, SlotTasks, Task, WorkflowCall,
 };
 
 /// What the other members say of tasks.
@@ -83,14 +81,13 @@ impl Model {
     }
 
     /// Returns what the members of a workload unit say of each other. What a member said counts as long as it runs on a node that is alive.
-    pub(crate) fn peer_votes(&self, workload: &Workload, unit: &UnitRecord, now: Timestamp) -> Votes {
+    pub(crate) fn peer_votes(&self, unit: &UnitRecord, now: Timestamp) -> Votes {
         let mut votes = Votes::new();
-        if workload.health.as_ref().and_then(HealthPolicy::peer_mode).is_none() {
+        if unit.watching == 0 {
             return votes;
         }
         let members = unit.slots.values().flat_map(SlotTasks::wanted).filter(|task| task.is_running());
         let members: Vec<&Task> = members.collect();
-        let is_pair = members.len() == 2;
         for member in members {
             let Some((node, watch)) = member.node.as_ref().zip(member.health.supervision.peers.as_ref())
             else {
@@ -98,6 +95,7 @@ impl Model {
             };
             let record = self.node(node).filter(|_| self.liveness(node, now) == Liveness::Alive);
             let Some(said) = record.and_then(|record| record.health.get(&member.id)) else { continue };
+            let is_pair = watch.members.len() == 1;
             for (peer, is_online) in
                 watch.members.iter().filter_map(|peer| Some((&peer.task, *said.peers.get(&peer.task)?)))
             {

@@ -16,7 +16,7 @@ use crate::{
     agreement::Agreement,
     engine::{INITIAL_PASS, StoredPlan},
     event::Event,
-    facts::{DeploymentPolicyFacts, PolicyOrchestration},
+    facts::{DeploymentPolicyFacts, HaGroupFacts, PolicyOrchestration},
     place::{NodeTable, UnitNode},
     reconcile::{unit_node, unit_nodes},
     report::Blocked,
@@ -458,7 +458,11 @@ impl Model {
     pub fn orgs_with_read_machines(&self) -> BTreeSet<OrgId> {
         let depends = |one: &PolicyOrchestration| one.ranks_by_statistics() || one.examines_machines();
         let reading = self.policies.values().filter(|facts| depends(&facts.orchestration));
-        reading.flat_map(|facts| facts.node_orgs.iter().cloned()).collect()
+        let of_policies = reading.flat_map(|facts| facts.node_orgs.iter().cloned());
+        let needs =
+            |group: &&HaGroupFacts| group.health.as_ref().is_some_and(|one| one.needs_machines_of_nodes());
+        let groups = self.groups.values().filter(needs);
+        of_policies.chain(groups.filter_map(|group| group.id.org().parse().ok())).collect()
     }
 
     /// Brings the rows of one node up to date after its row of a workload changed. A start that only changes the rank of the node concerns

@@ -358,6 +358,9 @@ pub struct PreparedAction {
     pub kind: ActionKind,
     /// Whether containers are killed instead of stopped with grace.
     pub hard: bool,
+    /// Whether the machine of the node is rebooted instead of the containers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_of_host: bool,
     /// The workflow to call; none for built-in actions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow: Option<Box<Workflow>>,
@@ -375,7 +378,7 @@ pub struct Workflow {
 impl PreparedAction {
     /// Returns a built-in action without parameters.
     pub fn new(kind: ActionKind) -> Self {
-        Self { kind, hard: false, workflow: None }
+        Self { kind, hard: false, is_of_host: false, workflow: None }
     }
 
     /// Returns its name: the word of a built-in action.
@@ -389,7 +392,7 @@ impl From<&RecoveryAction> for PreparedAction {
         let kind = action.kind();
         let workflow = || Workflow { name: action.name.clone(), params: action.params.clone() };
         let workflow = (kind == ActionKind::Workflow).then(|| Box::new(workflow()));
-        Self { kind, hard: action.is_hard(), workflow }
+        Self { kind, hard: action.is_hard(), is_of_host: action.is_of_host(), workflow }
     }
 }
 
@@ -402,6 +405,9 @@ pub struct RecoveryCommand {
     pub kind: ActionKind,
     /// Whether containers are killed instead of stopped with grace.
     pub hard: bool,
+    /// Whether the machine of the node is rebooted instead of the containers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_of_host: bool,
     /// The call of a workflow, which the hub makes; none for commands to the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<Box<WorkflowCall>>,

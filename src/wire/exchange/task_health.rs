@@ -88,13 +88,16 @@ pub struct PeerMember {
     pub address: Option<String>,
 }
 
+/// The command that reboots the machine of a node.
+pub const REBOOT_HOST: &str = "REBOOT_HOST";
+
 /// A command on the containers of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TaskCommand {
     /// Id.
     pub id: String,
-    /// `START`, `UNPAUSE`, `REBOOT` or `REBUILD`.
+    /// `START`, `UNPAUSE`, `REBOOT`, `REBOOT_HOST` or `REBUILD`.
     pub op: String,
     /// Whether containers are killed instead of stopped with grace.
     #[serde(default)]
@@ -106,7 +109,7 @@ response! {
     pub struct NodeCommand {
         /// Id.
         id: String,
-        /// `START`, `UNPAUSE`, `REBOOT` or `REBUILD`.
+        /// `START`, `UNPAUSE`, `REBOOT`, `REBOOT_HOST` or `REBUILD`.
         op: String,
         /// The task whose containers it is about.
         task_id: String,

@@ -158,7 +158,14 @@ async fn health_policy_of_a_group_is_shown_with_its_defaults_and_checked() {
             json!({"detection": {"type": "NODE_STATUS_POLLING", "interval": 59}}),
             "interval must be at least 60",
         ),
-        (json!({"detection": {"type": "LIFECYCLE_EVENTS"}}), "LIFECYCLE_EVENTS is not supported"),
+        (
+            json!({"detection": {"type": "LB_STATUS_EVENTS"}}),
+            "members examine each other, and 0 of 2 agents can do that",
+        ),
+        (
+            json!({"detection": polling["detection"], "recovery": {"actions": [{"name": "REBOOT"}]}}),
+            "must not be REBOOT: no agent of a member takes commands",
+        ),
         (
             json!({"detection": polling["detection"], "recovery": {"actions": [{"name": "REBUILD"}]}}),
             "must not be REBUILD: it needs a deployment policy",

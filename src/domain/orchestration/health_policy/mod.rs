@@ -302,6 +302,12 @@ impl RecoveryAction {
     pub fn is_hard(&self) -> bool {
         self.params.get("type").and_then(Value::as_str) != Some("SOFT")
     }
+
+    /// Returns whether the machine of the node is rebooted instead of the containers.
+    #[must_use]
+    pub fn is_of_host(&self) -> bool {
+        self.kind() == ActionKind::Reboot && self.params.get("scope").and_then(Value::as_str) == Some("host")
+    }
 }
 
 impl HealthPolicy {
@@ -343,6 +349,27 @@ impl HealthPolicy {
     #[must_use]
     pub fn peer_mode(&self) -> Option<&DetectionMode> {
         self.detection.detection_modes.iter().find(|mode| mode.kind.is_of_peers())
+    }
+
+    /// Returns the mode in which the peers of a node examine it: a URL is polled by them as well, unless the hub does.
+    ///
+    /// # Source
+    /// Orchestration C3, C4.2.
+    #[must_use]
+    pub fn node_peer_mode(&self) -> Option<&DetectionMode> {
+        let is_polled = |mode: &&DetectionMode| {
+            let options = mode.options.as_ref().filter(|_| mode.kind == DetectionType::NodeStatusPollUrl);
+            options.is_some_and(|options| options.executor == Executor::Agent)
+        };
+        self.peer_mode().or_else(|| self.detection.detection_modes.iter().find(is_polled))
+    }
+
+    /// Returns whether the container engines or the addresses of the members of an HA group must be known.
+    #[must_use]
+    pub fn needs_machines_of_nodes(&self) -> bool {
+        self.needs_machines()
+            || self.node_peer_mode().is_some()
+            || self.has_mode(DetectionType::LifecycleEvents)
     }
 
     /// Returns whether a mode of this type is used.

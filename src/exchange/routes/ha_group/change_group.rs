@@ -16,6 +16,7 @@ use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::change::Change;
 use evenkeel_exchange_store::ha_group::{self, Candidate, HaGroup};
 use evenkeel_ids::UserId;
+use evenkeel_wire::exchange::node_task::TASKS_SOFTWARE;
 use serde_json::json;
 
 use super::form::{WantedGroup, not_all_nodes};
@@ -60,6 +61,7 @@ pub(super) async fn create<P>(
         check_new_members(caller, org, &members, &candidates)?;
         check_clusters(wanted, &members, &candidates)?;
         check_count(&group, members.len())?;
+        check_agents(wanted, &members, &candidates)?;
         insert_members(&mut tx, org, name, &members).await?;
         tx.finish(changes(org, name, &members, "created"))
     })
@@ -99,6 +101,7 @@ pub(super) async fn update<P>(
             ..group
         };
         check_count(&next, new.len())?;
+        check_agents(wanted, new, &candidates)?;
         ha_group::update_group(&mut tx, &next).await?;
         let listed: &[String] = if wanted.members.is_some() { &concerned } else { &[] };
         tx.finish(changes(org, name, listed, "modified"))
@@ -186,13 +189,12 @@ async fn lock(tx: &mut WriteTx<right::HaGroupWrite>, org: &str, name: &str) -> R
         .ok_or_else(|| ApiError::not_found(format!("high availability node group '{org}/{name}' not found")))
 }
 
-/// Refuses a health policy that nobody carries out, or that checks more often than the organization allows.
+/// Refuses a health policy that checks more often than the organization allows.
 async fn check_health_policy(
     tx: &mut WriteTx<right::HaGroupWrite>,
     wanted: &WantedGroup,
 ) -> Result<(), ApiError> {
     let Some(orchestration) = &wanted.orchestration else { return Ok(()) };
-    orchestration.check_supported().map_err(|error| ApiError::invalid_input(error.to_string()))?;
     require_interval(tx, &wanted.org, Some(&json!(orchestration)), Target::Group).await
 }
 
@@ -200,6 +202,18 @@ async fn check_health_policy(
 fn check_count(group: &HaGroup, count: usize) -> Result<(), ApiError> {
     let Some(document) = &group.orchestration else { return Ok(()) };
     let checked = HaGroupOrchestration::try_from(document.clone()).and_then(|one| one.check_members(count));
+    checked.map_err(|error| ApiError::invalid_input(error.to_string()))
+}
+
+/// Refuses a health policy that the agents of the members cannot carry out.
+fn check_agents(wanted: &WantedGroup, members: &[String], candidates: &[Candidate]) -> Result<(), ApiError> {
+    let Some(orchestration) = &wanted.orchestration else { return Ok(()) };
+    let is_capable = |candidate: &&Candidate| {
+        let is_member = members.binary_search(&candidate.node).is_ok();
+        is_member && candidate.orchestration.as_deref() == Some(TASKS_SOFTWARE.1)
+    };
+    let capable = candidates.iter().filter(is_capable).count();
+    let checked = orchestration.check_agents(capable, members.len());
     checked.map_err(|error| ApiError::invalid_input(error.to_string()))
 }
 

@@ -438,6 +438,7 @@ fn c7_s3_operation_of_the_user_is_carried_out_instead_of_the_policy() {
         workflow: None,
         kind: evenkeel_domain::orchestration::health_policy::ActionKind::Reboot,
         hard: false,
+        is_of_host: false,
     };
     let (mut world, tasks) = ordered(Some(operation), true);
     world.run(1);
