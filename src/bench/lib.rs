@@ -19,6 +19,7 @@ mod logins;
 mod machine;
 mod memory;
 mod orchestration;
+mod orchestration_domains;
 mod orchestration_fleet;
 mod poll;
 mod process;

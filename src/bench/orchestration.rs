@@ -53,13 +53,14 @@ pub fn run(options: Options) -> Result<Report, Failure> {
     measure_failures(size, &mut report)?;
     measure_reconcile(slots, &mut report)?;
     measure_placement(slots, &mut report)?;
+    super::orchestration_domains::measure(slots, &mut report)?;
     super::health::measure(size, &mut report)?;
     report.note("The fleet is built by the agbot's events, with agreements and node status; each workload may run on a tenth of the nodes. A decision includes applying its event to the model.");
     report.note("Naive, for a failed task: all nodes of the workload are evaluated and all its slots are compared. For a reconcile: slot after slot, each with a ranking of its own. For a placement: every node is evaluated for every instance. For an explanation: every node is evaluated again.");
     Ok(report)
 }
 
-fn wrong(what: impl std::fmt::Display) -> Failure {
+pub fn wrong(what: impl std::fmt::Display) -> Failure {
     Failure::new(ExitStatus::Failure, format!("the engine decides wrongly: {what}"))
 }
 
@@ -151,7 +152,7 @@ static NO_GROUPS: BTreeMap<evenkeel_ids::GroupId, evenkeel_planner::change::Grou
 static NO_HEALTH: BTreeMap<evenkeel_ids::TaskId, evenkeel_planner::workload::ReportedHealth> =
     BTreeMap::new();
 
-fn facts<'a>(
+pub fn facts<'a>(
     workload: &'a Workload,
     unit_id: &'a UnitId,
     table: &'a NodeTable,

@@ -153,7 +153,8 @@ fn is_unfit(number: u32) -> bool {
     (number / CELLS).is_multiple_of(UNFIT)
 }
 
-fn node_id(number: u32) -> NodeId {
+/// Returns a node.
+pub fn node_id(number: u32) -> NodeId {
     NodeId::new(ORG, &format!("node-{number:05}"))
 }
 
@@ -203,6 +204,15 @@ fn service() -> ServiceFacts {
 /// Returns the settings of a workload.
 pub fn document(policy: &PolicyId, instances: u32, max_per_node: u32) -> Result<Orchestration, String> {
     document_with(policy, (instances, max_per_node), &json!({}))
+}
+
+/// Returns the settings of a workload that uses capacities, one instance on each node, an upgrade domain at a time.
+pub fn domain_document(policy: &PolicyId, instances: u32) -> Result<Orchestration, String> {
+    let more = json!({
+        "loads": {"memoryMb": 50, "cpuMilli": 50, "diskMb": 50},
+        "update": {"parallelism": 0}, "placement": {},
+    });
+    document_with(policy, (instances, 1), &more)
 }
 
 fn document_with(
