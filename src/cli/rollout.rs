@@ -14,6 +14,7 @@ use crate::exit::{CliError, Outcome};
 use crate::output::{Table, View, note};
 use crate::wait::Wait;
 use crate::wait::rollout::{Followed, Goal};
+use crate::wait::update::RollbackReasons;
 
 const COLUMNS: [(&str, &str); 6] = [
     ("group", "group"),
@@ -159,7 +160,8 @@ async fn follow(
         Some(policy) => format!("the rollout of {policy}"),
         None => "a rollout".to_owned(),
     };
-    wait.follow(context, &what, async || followed.progress(context, exchange).await).await
+    let reasons = RollbackReasons::default();
+    wait.follow(context, &what, async || followed.progress(context, exchange, &reasons).await).await
 }
 
 async fn act(

@@ -23,6 +23,7 @@ use crate::exit::{CliError, Outcome};
 use crate::output::{Table, View};
 use crate::plan::CheckToken;
 use crate::signer::{normalize_overrides, sign_policy};
+use crate::wait::update::RollbackReasons;
 use crate::wait::{self, Wait};
 
 /// What only the exchange sets.
@@ -99,9 +100,10 @@ pub async fn run(arguments: &ApplyArguments, context: &Context) -> Outcome {
     context.screen.show(&view(&steps))?;
     let changed = |step: &&Step| matches!(step.action, Action::Create | Action::Update);
     for step in steps.iter().filter(changed).filter(|step| step.kind == DocumentKind::Policy) {
+        let reasons = RollbackReasons::default();
         let wanted = async || {
             let policy = wait::policy::WantedPolicy::read(&exchange, &step.name).await?;
-            policy.progress(context, &exchange).await
+            policy.progress(context, &exchange, &reasons).await
         };
         arguments.wait.follow(context, &format!("deployment policy {}", step.name), wanted).await?;
     }

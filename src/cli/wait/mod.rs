@@ -4,6 +4,7 @@ pub mod group;
 pub mod node;
 pub mod policy;
 pub mod rollout;
+pub mod update;
 
 use std::time::{Duration, Instant};
 

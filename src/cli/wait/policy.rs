@@ -1,16 +1,15 @@
 //! Waits until a deployment policy is carried out on every node that it selects.
 
 use evenkeel_domain::orchestration::{Mode, Orchestrate, Orchestration};
-use evenkeel_wire::agbot::orchestration::UpdateProgress;
 use evenkeel_wire::agbot::reason::{PairPlacement, Reason, ReasonsResponse};
 use evenkeel_wire::agbot::rollout::{Rollout, RolloutState, WorkloadUpdate};
 use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
 use jiff::Timestamp;
 
 use super::Progress;
+use super::update::RollbackReasons;
 use crate::context::{Context, Exchange};
 use crate::exchange::deployment::POLICIES;
-use crate::exchange::orch::action;
 use crate::exit::Outcome;
 
 /// Reasons for which a node gets nothing now and may get it later without any further change by a user.
@@ -66,28 +65,37 @@ impl WantedPolicy {
         Self { id, versions, written_at: instant(&policy.last_updated), least_instances, is_started_by_users }
     }
 
-    /// Progress of the policy.
+    /// Progress of the policy; `reasons`: those of rollbacks that were seen before.
     ///
     /// # Errors
     /// With status 5 when the agbot does not respond.
-    pub async fn progress(&self, context: &Context, exchange: &Exchange) -> Outcome<Progress> {
+    pub async fn progress(
+        &self,
+        context: &Context,
+        exchange: &Exchange,
+        reasons: &RollbackReasons,
+    ) -> Outcome<Progress> {
         let org = exchange.split(&self.id).0;
         let agbot = context.agbot(exchange)?;
-        let reasons = agbot.call("asking the agbot for its reasons", agbot.client.reasons(&org)).await?;
+        let placements = agbot.call("asking the agbot for its reasons", agbot.client.reasons(&org)).await?;
         let rollouts = agbot.call("asking the agbot for its rollouts", agbot.client.rollouts(&org)).await?;
-        let stopped = self.stopped_update(&rollouts.workloads);
-        Ok(stopped.unwrap_or_else(|| self.judge(&reasons, &rollouts.rollouts)))
+        let update = self.update(&rollouts.workloads, reasons);
+        Ok(update.unwrap_or_else(|| self.judge(&placements, &rollouts.rollouts)))
     }
 
-    /// The outcome of the update by tasks that began after the policy was written, if it does not reach its end: it is held, or went
-    /// back.
-    fn stopped_update(&self, workloads: &[WorkloadUpdate]) -> Option<Progress> {
-        let began = |update: &UpdateProgress| update.started_at.as_deref().and_then(instant);
-        let is_later = |at: Timestamp| self.written_at.is_none_or(|written| at >= written);
+    /// Returns how the update by tasks stands, unless it has completed: it is in progress, held, or was rolled back.
+    ///
+    /// An update in progress counts whenever it began, because a policy may be written without a change of its version. How an update
+    /// ended counts only if it began after the policy was written.
+    fn update(&self, workloads: &[WorkloadUpdate], reasons: &RollbackReasons) -> Option<Progress> {
         let own = workloads.iter().find(|one| one.policy.as_str() == self.id)?;
-        began(&own.update).filter(|at| is_later(*at))?;
-        let progress = action::progress(&own.update, false);
-        matches!(progress, Progress::Held(_) | Progress::Failed(_)).then_some(progress)
+        let began = own.update.started_at.as_deref().and_then(instant);
+        let is_later = began.is_some_and(|at| self.written_at.is_none_or(|written| at >= written));
+        match reasons.progress(&self.id, &own.update, false) {
+            Progress::Done(_) => None,
+            pending @ Progress::Pending(_) => Some(pending),
+            stopped => is_later.then_some(stopped),
+        }
     }
 
     fn judge(&self, reasons: &ReasonsResponse, rollouts: &[Rollout]) -> Progress {
@@ -188,7 +196,8 @@ pub async fn follow(wait: &super::Wait, context: &Context, exchange: &Exchange, 
         return Ok(());
     }
     let wanted = WantedPolicy::read(exchange, name).await?;
-    let progress = async || wanted.progress(context, exchange).await;
+    let reasons = RollbackReasons::default();
+    let progress = async || wanted.progress(context, exchange, &reasons).await;
     let outcome = wait.follow(context, &format!("deployment policy {}", wanted.id), progress).await;
     let (org, _) = exchange.split(&wanted.id);
     // How it failed comes before what can still be shown.
@@ -203,6 +212,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use evenkeel_ids::{NodeId, PolicyId};
+    use evenkeel_wire::agbot::orchestration::UpdateProgress;
     use serde_json::{Value, json};
 
     use super::*;
@@ -288,9 +298,8 @@ mod tests {
         assert!(matches!(&found, Progress::Done(text) if text.contains("orch start o/p")), "{found:?}");
     }
 
-    #[test]
-    fn update_by_tasks_that_went_back_or_is_held_ends_the_wait() {
-        let update = |state: &str, started_at: &str| WorkloadUpdate {
+    fn update(state: &str, started_at: &str) -> WorkloadUpdate {
+        WorkloadUpdate {
             policy: PolicyId::from_text("o/p"),
             target: "o/s 2.0.0".to_owned(),
             update: UpdateProgress {
@@ -300,17 +309,31 @@ mod tests {
                 ..UpdateProgress::default()
             },
             text: String::new(),
-        };
-        let stopped = |state, started_at| wanted().stopped_update(&[update(state, started_at)]);
+        }
+    }
+
+    #[test]
+    fn update_by_tasks_that_was_rolled_back_or_is_held_ends_the_wait() {
+        let reasons = RollbackReasons::default();
+        let found = |state, started_at| wanted().update(&[update(state, started_at)], &reasons);
         let (before, after) = ("2026-01-01T00:00:04Z", "2026-01-01T00:00:06Z");
         assert!(
-            matches!(stopped("rollback-completed", after), Some(Progress::Failed(text)) if text.contains("too many"))
+            matches!(found("rollback-completed", after), Some(Progress::Failed(text)) if text.contains("too many"))
         );
-        assert!(matches!(stopped("paused", after), Some(Progress::Held(_))));
-        assert_eq!(stopped("updating", after), None);
-        assert_eq!(stopped("completed", after), None);
-        assert_eq!(stopped("rollback-completed", before), None);
-        assert_eq!(wanted().stopped_update(&[]), None);
+        assert!(matches!(found("paused", after), Some(Progress::Held(_))));
+        assert_eq!(found("completed", after), None);
+        assert_eq!(found("rollback-completed", before), None);
+        assert_eq!(wanted().update(&[], &reasons), None);
+    }
+
+    #[test]
+    fn update_by_tasks_in_progress_is_waited_for() {
+        let found =
+            |state, started_at| wanted().update(&[update(state, started_at)], &RollbackReasons::default());
+        for started_at in ["2026-01-01T00:00:04Z", "2026-01-01T00:00:06Z"] {
+            assert!(matches!(found("updating", started_at), Some(Progress::Pending(_))));
+            assert!(matches!(found("rollback-started", started_at), Some(Progress::Pending(_))));
+        }
     }
 
     #[test]

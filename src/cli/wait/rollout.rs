@@ -1,12 +1,11 @@
 //! Waits for rollouts: until they have ended, or until they are held with no member in work.
 
 use evenkeel_ids::NodeId;
-use evenkeel_wire::agbot::orchestration::UpdateProgress;
-use evenkeel_wire::agbot::rollout::{Rollout, RolloutState};
+use evenkeel_wire::agbot::rollout::{Rollout, RolloutState, WorkloadUpdate};
 
 use super::Progress;
+use super::update::RollbackReasons;
 use crate::context::{Context, Exchange};
-use crate::exchange::orch::action;
 use crate::exit::Outcome;
 use crate::server::Server;
 
@@ -39,7 +38,12 @@ impl Followed {
     ///
     /// # Errors
     /// With status 5 when the agbot does not respond.
-    pub async fn progress(&self, context: &Context, exchange: &Exchange) -> Outcome<Progress> {
+    pub async fn progress(
+        &self,
+        context: &Context,
+        exchange: &Exchange,
+        reasons: &RollbackReasons,
+    ) -> Outcome<Progress> {
         let agbot = context.agbot(exchange)?;
         let found = agbot.call("asking the agbot for its rollouts", agbot.client.rollouts(&self.org)).await?;
         let is =
@@ -54,7 +58,7 @@ impl Followed {
         let workloads = found.workloads.iter().filter(|_| self.group.is_none());
         let workload = workloads.filter(|one| is(one.policy.as_str(), &self.policy));
         let of_tasks =
-            workload.map(|one| of_tasks(&one.update, self.goal)).find(|progress| !is_done(progress));
+            workload.map(|one| of_tasks(one, self.goal, reasons)).find(|progress| !is_done(progress));
         if let Some(progress) = of_tasks {
             return Ok(progress);
         }
@@ -71,8 +75,9 @@ impl Followed {
 }
 
 /// How far the update of a policy is that is carried out by tasks.
-fn of_tasks(update: &UpdateProgress, goal: Goal) -> Progress {
-    match (action::progress(update, goal == Goal::RolledBack), goal) {
+fn of_tasks(workload: &WorkloadUpdate, goal: Goal, reasons: &RollbackReasons) -> Progress {
+    let policy = workload.policy.as_str();
+    match (reasons.progress(policy, &workload.update, goal == Goal::RolledBack), goal) {
         (Progress::Held(text), Goal::Held) => Progress::Done(text),
         (progress, _) => progress,
     }

@@ -5,11 +5,11 @@ use evenkeel_wire::agbot::action::{ActionRequest, ActionState};
 use evenkeel_wire::agbot::orchestration::{StatusQuery, UpdateProgress, WorkloadStatus};
 use serde_json::json;
 
-use super::status::update_text;
 use crate::context::{Context, Exchange, Watch};
 use crate::exchange::deployment::POLICIES;
 use crate::exit::Outcome;
 use crate::output::{Table, View};
+use crate::wait::update::RollbackReasons;
 use crate::wait::{Progress, Wait};
 
 /// What an action is about.
@@ -330,25 +330,12 @@ async fn follow(
     wait: &Wait,
     wants_rollback: bool,
 ) -> Outcome {
-    let progress = async || Ok(progress(&read(context, exchange, policy).await?.update, wants_rollback));
+    let reasons = RollbackReasons::default();
+    let progress = async || {
+        let update = read(context, exchange, policy).await?.update;
+        Ok(reasons.progress(policy, &update, wants_rollback))
+    };
     wait.follow(context, &format!("the update of {policy}"), progress).await
-}
-
-/// How far an update is from its end.
-pub fn progress(update: &UpdateProgress, wants_rollback: bool) -> Progress {
-    let mut text = update_text(update).unwrap_or_else(|| match update.state.as_str() {
-        "completed" => format!("completed {}/{}", update.done, update.total),
-        _ => "there is no update".to_owned(),
-    });
-    if !update.message.is_empty() {
-        text.push_str(&format!(": {}", update.message));
-    }
-    match update.state.as_str() {
-        "updating" | "rollback-started" => Progress::Pending(text),
-        "paused" | "rollback-paused" => Progress::Held(text),
-        "rollback-completed" if !wants_rollback => Progress::Failed(text),
-        _ => Progress::Done(text),
-    }
 }
 
 async fn read(context: &Context, exchange: &Exchange, policy: &str) -> Outcome<WorkloadStatus> {
@@ -392,20 +379,5 @@ fn hint(status: &WorkloadStatus) -> String {
             status.policy
         ),
         (None, _) => String::new(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn update_that_went_back_is_a_failure_unless_that_was_wanted() {
-        let of = |state: &str| UpdateProgress { state: state.to_owned(), ..UpdateProgress::default() };
-        assert!(matches!(progress(&of("updating"), false), Progress::Pending(_)));
-        assert!(matches!(progress(&of("paused"), false), Progress::Held(_)));
-        assert!(matches!(progress(&of("rollback-completed"), false), Progress::Failed(_)));
-        assert!(matches!(progress(&of("rollback-completed"), true), Progress::Done(_)));
-        assert!(matches!(progress(&of("none"), false), Progress::Done(_)));
     }
 }

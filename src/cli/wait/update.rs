@@ -1,0 +1,103 @@
+//! How far the updates of deployment policies are whose instances the hub places, and why they failed.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use evenkeel_wire::agbot::orchestration::UpdateProgress;
+
+use super::Progress;
+use crate::exchange::orch::status::update_text;
+
+/// The reasons of rollbacks seen by one command, by policy.
+///
+/// A completed rollback does not name its reason any more, so that a command has to remember it while it waits.
+#[derive(Debug, Default)]
+pub struct RollbackReasons(RefCell<BTreeMap<String, String>>);
+
+impl RollbackReasons {
+    /// Returns how far the update of `policy` is from its end; `wants_rollback`: whether a rollback is the end that was requested.
+    pub fn progress(&self, policy: &str, update: &UpdateProgress, wants_rollback: bool) -> Progress {
+        let reason = self.note(policy, update);
+        let text = text(update, reason.as_deref());
+        match update.state.as_str() {
+            "updating" | "rollback-started" => Progress::Pending(text),
+            "paused" | "rollback-paused" => Progress::Held(text),
+            "rollback-completed" if !wants_rollback => Progress::Failed(text),
+            _ => Progress::Done(text),
+        }
+    }
+
+    /// Remembers the reason of a rollback in progress; returns that of a completed one.
+    fn note(&self, policy: &str, update: &UpdateProgress) -> Option<String> {
+        let mut reasons = self.0.borrow_mut();
+        match update.state.as_str() {
+            "rollback-started" if !update.message.is_empty() => {
+                reasons.insert(policy.to_owned(), update.message.clone());
+                None
+            }
+            "rollback-completed" => reasons.get(policy).cloned(),
+            "rollback-started" | "rollback-paused" => None,
+            _ => {
+                reasons.remove(policy);
+                None
+            }
+        }
+    }
+}
+
+/// Returns state, numbers and reason of an update; `reason`: that of a completed rollback, where it is known.
+fn text(update: &UpdateProgress, reason: Option<&str>) -> String {
+    let mut text = update_text(update).unwrap_or_else(|| match update.state.as_str() {
+        "completed" => format!("completed {}/{}", update.done, update.total),
+        _ => "there is no update".to_owned(),
+    });
+    let message = reason.unwrap_or(&update.message);
+    if !message.is_empty() {
+        text.push_str(&format!(": {message}"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn update(state: &str, message: &str) -> UpdateProgress {
+        UpdateProgress {
+            state: state.to_owned(),
+            message: message.to_owned(),
+            total: 1,
+            done: 1,
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn rollback_is_a_failure_unless_it_was_requested() {
+        let progress =
+            |state, is_wanted| RollbackReasons::default().progress("o/p", &update(state, ""), is_wanted);
+        assert!(matches!(progress("updating", false), Progress::Pending(_)));
+        assert!(matches!(progress("rollback-started", false), Progress::Pending(_)));
+        assert!(matches!(progress("paused", false), Progress::Held(_)));
+        assert!(matches!(progress("rollback-completed", false), Progress::Failed(_)));
+        assert!(matches!(progress("rollback-completed", true), Progress::Done(_)));
+        assert!(matches!(progress("none", false), Progress::Done(_)));
+    }
+
+    #[test]
+    fn completed_rollback_names_the_reason_that_was_seen_while_it_was_in_progress() {
+        let reasons = RollbackReasons::default();
+        let see = |policy: &str, state: &str, message: &str| {
+            reasons.progress(policy, &update(state, message), false).text().to_owned()
+        };
+        see("o/p", "rollback-started", "count: exit code 3: crash");
+        see("o/p", "rollback-paused", "paused by o/ann");
+        let end = see("o/p", "rollback-completed", "rollback completed");
+        assert_eq!(end, "rollback-completed 1/1: count: exit code 3: crash");
+        let other = see("o/q", "rollback-completed", "rollback completed");
+        assert_eq!(other, "rollback-completed 1/1: rollback completed");
+        see("o/p", "updating", "");
+        let later = see("o/p", "rollback-completed", "rollback completed");
+        assert_eq!(later, "rollback-completed 1/1: rollback completed", "the reason is that of one rollback");
+    }
+}
