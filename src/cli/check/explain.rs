@@ -89,7 +89,7 @@ async fn explain(context: &Context, exchange: &Exchange, node: &str, policy: &st
     let node = NodeInput::from_exchange(exchange, node).await?;
     let definitions = Definitions::of_exchange(exchange, &policy.policy).await?;
     let compared = evaluate(Scope::All, true, &node, &policy, &definitions);
-    let down_after = DownAfter::read(context, exchange).await?;
+    let down_after = DownAfter::read(context, exchange, &exchange.split(&node.id).0).await?;
     let health = node.record.as_ref().map(|record| NodeHealth::of(record, Timestamp::now(), down_after));
     let reason = match agbot::reason_for(context, exchange, &node.id, &policy.id).await {
         Ok(found) => found,

@@ -187,7 +187,8 @@ pub struct NewNode<'a> {
 /// The list of nodes; its table shows their states, which no member of their records is.
 async fn list(context: &Context, exchange: &Exchange, node: Option<&str>, is_long: bool) -> Outcome<View> {
     let records = NODES.read(exchange, node).await?;
-    let (now, down_after) = (Timestamp::now(), DownAfter::read(context, exchange).await?);
+    let org = node.map_or_else(|| exchange.org.clone(), |node| exchange.split(node).0);
+    let (now, down_after) = (Timestamp::now(), DownAfter::read(context, exchange, &org).await?);
     let mut shown = Records::new();
     for (name, record) in &records {
         let known: NodeResponse = exchange.server.read(&format!("reading node {name}"), record)?;

@@ -1,5 +1,6 @@
 //! The state of a node at a glance: what its agent said, what its operator asks for, and the age of its last heartbeat.
 
+use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use evenkeel_planner::settings::PlannerSettings;
 use evenkeel_wire::exchange::node::{AgentState, NodeResponse};
 use evenkeel_wire::exchange::node_orchestration::Availability;
@@ -45,14 +46,23 @@ pub struct DownAfter {
 }
 
 impl DownAfter {
-    /// Reads the limit of the agbot, so that both call the same nodes down. Where no agbot responds that has one, it is the
-    /// limit of an agbot without settings.
-    pub async fn read(context: &Context, exchange: &Exchange) -> Outcome<Self> {
+    /// Reads the limit for the nodes of an organization, so that the agbot calls the same nodes down: the organization's own, or else
+    /// that of the agbot. Where no agbot responds that has one, it is the limit of an agbot without settings.
+    pub async fn read(context: &Context, exchange: &Exchange, org: &str) -> Outcome<Self> {
+        // Node credentials may not read the settings, and other hubs have none.
+        let given = exchange.server.client.org_orchestration(org).await.ok().flatten();
+        if let Some(own) = given.and_then(|settings| Self::of_org(settings.into_value())) {
+            return Ok(own);
+        }
         let secs = match context.agbot(exchange)?.client.agbot_status().await {
             Ok(status) => status.node_down_after_secs,
             Err(_) => PlannerSettings::default().node_down_after_secs,
         };
         Ok(Self::of_secs(secs))
+    }
+
+    fn of_org(settings: Value) -> Option<Self> {
+        OrgSettings::read(settings).ok()?.node_down_after_secs().map(Self::of_secs)
     }
 
     fn of_secs(secs: u64) -> Self {
@@ -152,6 +162,14 @@ mod tests {
             let node: NodeResponse = serde_json::from_value(record).expect("a node");
             assert_eq!(NodeHealth::of(&node, now, DownAfter::of_secs(60)).text(), expected);
         }
+    }
+
+    #[test]
+    fn limit_of_the_organization_counts_where_it_sets_one() {
+        let limit = |settings: Value| DownAfter::of_org(settings).map(|limit| limit.secs);
+        assert_eq!(limit(json!({"nodeDownAfterSeconds": 15})), Some(15));
+        assert_eq!(limit(json!({"readyPeriodSeconds": 15})), None);
+        assert_eq!(limit(json!({})), None);
     }
 
     #[test]
