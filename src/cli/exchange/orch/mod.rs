@@ -12,6 +12,7 @@ use clap::Subcommand;
 use crate::context::{Context, Exchange, UserOptions, Watch};
 use crate::exchange::deployment::POLICIES;
 use crate::exit::{CliError, Outcome};
+use crate::wait::{self, Wait};
 
 /// Commands for what runs of a deployment policy.
 #[derive(Debug, Subcommand)]
@@ -79,6 +80,8 @@ pub enum OrchCommand {
         policy: String,
         /// Wanted number of instances
         count: u32,
+        #[command(flatten)]
+        wait: Wait,
     },
     /// Changes members of `orchestration`
     Set {
@@ -87,6 +90,8 @@ pub enum OrchCommand {
         /// KEY=VALUE, KEY+=ITEM or KEY-=ITEM, such as update.parallelism=2
         #[arg(required = true, value_name = "CHANGE")]
         changes: Vec<String>,
+        #[command(flatten)]
+        wait: Wait,
     },
     /// The update to another version
     Update {
@@ -157,8 +162,14 @@ pub async fn run(command: OrchCommand, context: &Context, exchange: &Exchange) -
         OrchCommand::Freeze(chosen) => action::run(context, exchange, "freeze", &chosen).await,
         OrchCommand::Thaw(chosen) => action::run(context, exchange, "thaw", &chosen).await,
         OrchCommand::Clear(chosen) => action::run(context, exchange, "clear", &chosen).await,
-        OrchCommand::Scale { policy, count } => edit::scale(exchange, &policy, count).await,
-        OrchCommand::Set { policy, changes } => edit::set(exchange, &policy, &changes).await,
+        OrchCommand::Scale { policy, count, wait } => {
+            edit::scale(exchange, &policy, count).await?;
+            wait::policy::follow(&wait, context, exchange, &policy).await
+        }
+        OrchCommand::Set { policy, changes, wait } => {
+            edit::set(exchange, &policy, &changes).await?;
+            wait::policy::follow(&wait, context, exchange, &policy).await
+        }
         OrchCommand::Update { policy, command } => {
             action::run_update(context, exchange, &policy, &command).await
         }
