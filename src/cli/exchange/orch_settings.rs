@@ -5,7 +5,12 @@ use serde_json::{Map, Value};
 
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
-use crate::output::{Table, View};
+use crate::output::{Table, View, note};
+
+/// The setting for the silence after which a node is down.
+const DOWN_AFTER: &str = "nodeDownAfterSeconds";
+/// Seconds between two heartbeats of an idle agent that was started without `--heartbeat-interval`.
+const HEARTBEAT_SECS: u64 = 30;
 
 /// Commands for all workloads of the organization.
 #[derive(Debug, Subcommand)]
@@ -65,7 +70,20 @@ async fn set(exchange: &Exchange, changes: &[String]) -> Outcome {
     let server = &exchange.server;
     server.call(&doing, server.client.patch_org_orchestration(&exchange.org, &change)).await?;
     server.report_done(&format!("the settings of organization {} are changed", exchange.org));
+    if let Some(warning) = heartbeat_warning(&change) {
+        note(format!("warning: {warning}"));
+    }
     Ok(())
+}
+
+/// Returns what follows from a silence that is too short for agents with their default interval.
+fn heartbeat_warning(change: &Map<String, Value>) -> Option<String> {
+    let secs = change.get(DOWN_AFTER)?.as_u64().filter(|secs| *secs < 2 * HEARTBEAT_SECS)?;
+    Some(format!(
+        "{DOWN_AFTER}={secs} is less than two heartbeats of an agent, which sends one every {HEARTBEAT_SECS} seconds when it is idle: \
+         nodes that are alive count as down between two heartbeats, and their instances start elsewhere, unless their agents \
+         were started with a shorter --heartbeat-interval"
+    ))
 }
 
 /// Makes one document of all changes; a key with dots names a member of an object.
@@ -118,6 +136,17 @@ mod tests {
         assert_eq!(parse("a=null").unwrap(), ("a".to_owned(), Value::Null));
         for bad in ["a", "=5", "a=", "a=x", "a.=1", ".a=1"] {
             assert!(parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn silence_shorter_than_two_heartbeats_is_warned_of() {
+        let warning = |change: &str| heartbeat_warning(&merged(&[change.to_owned()]).unwrap());
+        let text = warning("nodeDownAfterSeconds=15").unwrap();
+        assert!(text.starts_with("nodeDownAfterSeconds=15 is less than two heartbeats"), "{text}");
+        assert!(warning("nodeDownAfterSeconds=59").is_some());
+        for fine in ["nodeDownAfterSeconds=60", "nodeDownAfterSeconds=null", "readyPeriodSeconds=1"] {
+            assert_eq!(warning(fine), None, "{fine}");
         }
     }
 
