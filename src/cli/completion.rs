@@ -139,6 +139,11 @@ fn option_of<'a>(command: &'a Command, word: &str) -> Option<&'a Arg> {
     })
 }
 
+/// Returns whether the word after an option is its value.
+pub fn takes_next_word(command: &Command, word: &str) -> bool {
+    option_of(command, word).is_some_and(|option| is_value_needed(option, word))
+}
+
 fn is_value_needed(option: &Arg, word: &str) -> bool {
     let is_optional = option.get_num_args().is_some_and(|count| count.min_values() == 0);
     option.get_action().takes_values() && !is_optional && !word.contains('=')

@@ -140,11 +140,12 @@ enum Command {
 
 /// Runs the command line; `arguments` begin with the name of the program. Answers the exit status.
 pub fn run(arguments: Vec<OsString>) -> u8 {
-    let parsed = command().try_get_matches_from(arguments).and_then(|found| Hzn::from_arg_matches(&found));
+    let parsed = command().try_get_matches_from(&arguments).and_then(|found| Hzn::from_arg_matches(&found));
     let hzn = match parsed {
         Ok(hzn) => hzn,
         Err(error) => {
-            if let Some(failure) = usage::failure(&error) {
+            let words = arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned());
+            if let Some(failure) = usage::failure(&error, command(), &words.collect::<Vec<String>>()) {
                 return refuse(&failure);
             }
             // Help is an answer, not a failure; nothing can be done about a closed terminal.

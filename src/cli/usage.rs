@@ -1,45 +1,81 @@
 //! What the parser of arguments has to say, in the three lines of every other failure.
 
-use clap::error::ErrorKind;
+use clap::Command;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
+use crate::completion::takes_next_word;
 use crate::exit::{CliError, Exit};
 
-/// The failure that a parser's error means; `None` for help, which is an answer.
-pub fn failure(error: &clap::Error) -> Option<CliError> {
+/// The failure that a parser's error means; `None` for help, which is an answer. `words`: the arguments without the program.
+pub fn failure(error: &clap::Error, command: Command, words: &[String]) -> Option<CliError> {
     let is_help = matches!(
         error.kind(),
         ErrorKind::DisplayHelp
             | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
             | ErrorKind::DisplayVersion
     );
-    (!is_help).then(|| of_text(&error.render().to_string()))
+    (!is_help).then(|| of_text(&error.render().to_string(), accepted(error), &usage_of(command, words)))
 }
 
-/// The parser's text: what is wrong, then perhaps tips, then how the command is used.
-fn of_text(text: &str) -> CliError {
-    let (mut why, mut tips, mut usage) = (Vec::new(), Vec::new(), "hzn --help");
+/// The parser's text: what is wrong, then perhaps tips, then how the command is used. It leaves the last out for wrong values.
+fn of_text(text: &str, accepted: Option<String>, usage: &str) -> CliError {
+    let (mut why, mut tips, mut usage) = (Vec::new(), Vec::new(), usage);
+    tips.extend(accepted.map(|values| format!("give one of: {values}")));
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         if let Some(tip) = line.strip_prefix("tip: ") {
-            tips.push(tip);
+            tips.push(tip.to_owned());
         } else if let Some(words) = line.strip_prefix("Usage: ") {
             usage = words;
-        } else if !line.starts_with("For more information") {
+        } else if !line.starts_with("For more information") && !line.starts_with("[possible values: ") {
             why.push(line.strip_prefix("error: ").unwrap_or(line));
         }
     }
-    tips.push("use it as: ");
-    let advice = format!("{}{usage}", tips.join("; "));
-    CliError::new(Exit::Input, "the command was not understood", why.join(" "), advice)
+    tips.push(format!("use it as: {usage}"));
+    CliError::new(Exit::Input, "the command was not understood", why.join(" "), tips.join("; "))
+}
+
+/// Returns the values that the argument with the wrong one takes, if they can be listed.
+fn accepted(error: &clap::Error) -> Option<String> {
+    match error.get(ContextKind::ValidValue)? {
+        ContextValue::Strings(values) if !values.is_empty() => Some(values.join(", ")),
+        _ => None,
+    }
+}
+
+/// Returns how the command is used that the words name.
+fn usage_of(mut command: Command, words: &[String]) -> String {
+    command.build();
+    let mut named = named_by(&command, words).clone();
+    let usage = named.render_usage().to_string();
+    let first = usage.lines().next().unwrap_or_default();
+    first.trim_start_matches("Usage: ").trim().to_owned()
+}
+
+fn named_by<'a>(command: &'a Command, words: &[String]) -> &'a Command {
+    let (mut named, mut is_value) = (command, false);
+    for word in words {
+        if std::mem::take(&mut is_value) {
+            continue;
+        }
+        if word.starts_with('-') && word != "-" {
+            is_value = takes_next_word(named, word);
+        } else if let Some(next) = named.find_subcommand(word) {
+            named = next;
+        }
+    }
+    named
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
+    use clap::{CommandFactory, Parser};
 
     use super::*;
 
     fn refused(line: &str) -> Option<CliError> {
-        failure(&crate::Hzn::try_parse_from(line.split(' ')).expect_err(line))
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let error = crate::Hzn::try_parse_from(&words).expect_err(line);
+        failure(&error, crate::Hzn::command(), &words[1..])
     }
 
     #[test]
@@ -51,5 +87,29 @@ mod tests {
         assert!(error.why.contains("<NODE>") && error.advice.contains("hzn explain"), "{error}");
         assert_eq!(refused("hzn exchange hagroup --help"), None);
         assert_eq!(refused("hzn exchange hagroup"), None);
+    }
+
+    #[test]
+    fn error_about_a_wrong_value_names_the_command_and_what_it_takes() {
+        let error = refused("hzn exchange -o acme node orch set n1 --availability off").expect("a failure");
+        let expected = "give one of: active, pause, drain; use it as: hzn exchange node orch set [OPTIONS] <";
+        assert!(error.advice.starts_with(expected), "{error}");
+        assert!(error.why.contains("'off'") && !error.why.contains("possible values"), "{error}");
+        let error = refused("hzn exchange deployment orch scale p many").expect("a failure");
+        let expected = "use it as: hzn exchange deployment orch scale [OPTIONS] <POLICY> <COUNT>";
+        assert_eq!(error.advice, expected, "{error}");
+        let error = refused("hzn exchange health list --limit 0").expect("a failure");
+        assert!(
+            error.why.contains("1..=10000") && error.advice.contains("hzn exchange health list"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn every_option_that_changes_a_node_is_named_when_none_is_given() {
+        let error = refused("hzn exchange node orch set n1").expect("a failure");
+        for option in ["--availability", "--capacity", "--fault-domain", "--upgrade-domain"] {
+            assert!(error.why.contains(option), "{error}");
+        }
     }
 }

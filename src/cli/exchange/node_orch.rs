@@ -1,7 +1,7 @@
 //! `hzn exchange node orch`: whether services are placed on a node (orchestration 1.7, 2.8).
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use evenkeel_wire::exchange::node_orchestration::{Availability, PatchNodeOrchestration};
 use serde_json::Value;
 
@@ -10,6 +10,9 @@ use crate::context::{Context, Exchange, Watch};
 use crate::exit::Outcome;
 use crate::output::{Table, View};
 use crate::wait::{self, Wait};
+
+/// The arguments of [`NodeOrchSet`] that change something.
+const CHANGES: [&str; 4] = ["availability", "capacity", "fault_domain", "upgrade_domain"];
 
 /// Commands for the placing of services on a node.
 #[derive(Debug, Subcommand)]
@@ -42,12 +45,13 @@ pub enum NodeOrchCommand {
 
 /// What is asked of the engine for a node.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("change").args(CHANGES).required(true).multiple(true)))]
 pub struct NodeOrchSet {
     /// Node to change
     node: String,
     /// active: services are placed on it; pause: services keep running, nothing new is placed or updated there; drain: services leave
     /// the node, members of an HA group one at a time and never the last running instance
-    #[arg(long, value_parser = availability(), required_unless_present_any = ["capacity", "fault_domain", "upgrade_domain"])]
+    #[arg(long, value_parser = availability())]
     availability: Option<Availability>,
     /// The node is drained for an upgrade: its instances return when it is active again
     #[arg(long, requires = "availability")]
