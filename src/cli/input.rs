@@ -7,11 +7,13 @@
 use std::io::Read;
 use std::path::Path;
 
+use evenkeel_domain::orchestration::object::Members;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::exit::{CliError, Exit, Outcome};
+use crate::members;
 use crate::settings::Settings;
 
 /// Most bytes that are read of a file or of standard input.
@@ -39,7 +41,23 @@ pub fn read_text(path: &Path) -> Outcome<String> {
 /// # Errors
 /// With status 4 when the file cannot be read, 3 when it holds something else, 1 for a variable that is not set.
 pub fn read_json(path: &Path, settings: &Settings) -> Outcome<Value> {
-    let mut documents = read_documents(path, settings)?;
+    only(path, read_documents(path, settings)?)
+}
+
+/// Reads one document with variables that is an object with known members.
+///
+/// # Errors
+/// As [`read_json`], and with status 3 for anything but an object and for a member that is not `known`.
+pub fn read_object(path: &Path, settings: &Settings, known: &Members) -> Outcome<Value> {
+    let text = read_text(path)?;
+    let mut document = only(path, parsed(path, &text)?)?;
+    let bare = if is_json(path, &text) { without_comments(&text) } else { text };
+    members::check(&document, &bare, known).map_err(|why| not_json(path, &why))?;
+    fill_in(&mut document, settings).map_err(|name| unset_variable(path, &name))?;
+    Ok(document)
+}
+
+fn only(path: &Path, mut documents: Vec<Value>) -> Outcome<Value> {
     match (documents.pop(), documents.len()) {
         (Some(only), 0) => Ok(only),
         (None, _) => Err(not_json(path, "it is empty")),
@@ -60,12 +78,16 @@ pub fn read_documents(path: &Path, settings: &Settings) -> Outcome<Vec<Value>> {
     Ok(documents)
 }
 
-/// Whatever begins like JSON and is not named as YAML is JSON with comments; everything else is YAML.
-fn parsed(path: &Path, text: &str) -> Outcome<Vec<Value>> {
+/// Returns whether a file holds JSON with comments: it begins like JSON and is not named as YAML. Everything else is YAML.
+fn is_json(path: &Path, text: &str) -> bool {
     let is_named_yaml = path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
-    let bare = without_comments(text);
-    if !is_named_yaml && bare.trim_start().starts_with(['{', '[', '"']) {
-        let value = serde_json::from_str(&bare).map_err(|error| not_json(path, &error.to_string()))?;
+    !is_named_yaml && without_comments(text).trim_start().starts_with(['{', '[', '"'])
+}
+
+fn parsed(path: &Path, text: &str) -> Outcome<Vec<Value>> {
+    if is_json(path, text) {
+        let value = serde_json::from_str(&without_comments(text))
+            .map_err(|error| not_json(path, &error.to_string()))?;
         return Ok(vec![value]);
     }
     let documents = serde_yaml_ng::Deserializer::from_str(text).map(Value::deserialize);
@@ -130,7 +152,7 @@ pub fn secret(argument: &str, meaning: &str) -> Outcome<String> {
     Ok(value)
 }
 
-/// Removes comments outside of texts; line ends stay, so that positions in error messages are right.
+/// Blanks comments outside of texts out; everything else stays in its line and column, so that positions in error messages are right.
 fn without_comments(text: &str) -> String {
     let mut bare = String::with_capacity(text.len());
     let mut rest = text;
@@ -147,7 +169,7 @@ fn without_comments(text: &str) -> String {
             rest = &rest[length..];
         } else if rest.starts_with("/*") {
             let end = rest.find("*/").map_or(rest.len(), |at| at + 2);
-            bare.extend(rest[..end].chars().filter(|letter| *letter == '\n'));
+            bare.extend(rest[..end].chars().map(|letter| if letter == '\n' { '\n' } else { ' ' }));
             rest = &rest[end..];
         } else if rest.starts_with("//") {
             rest = &rest[rest.find('\n').unwrap_or(rest.len())..];
@@ -222,7 +244,8 @@ mod tests {
         let text = "{ /* a\n comment */ \"a\": \"/* no */ // \\\" no\", // yes\n \"b\": 1 }";
         let value: Value = serde_json::from_str(&without_comments(text)).expect("JSON");
         assert_eq!(value, json!({"a": "/* no */ // \" no", "b": 1}));
-        assert_eq!(without_comments("/* open"), "");
+        assert_eq!(without_comments("/* open"), "       ");
+        assert_eq!(without_comments("{ /* \n */ 1 } // end\n"), "{    \n    1 } \n");
         assert_eq!(without_comments("\"\\"), "\"\\");
     }
 
@@ -267,6 +290,24 @@ mod tests {
         let error = read_json(&path, &Settings::default()).expect_err("an unset variable");
         assert_eq!(error.exit, Exit::Input);
         assert!(error.to_string().contains("x.json") && error.why.contains("VERSION"), "{error}");
+    }
+
+    #[test]
+    fn error_names_line_and_column_of_the_file() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let error = |name: &str, text: &str| {
+            let path = directory.path().join(name);
+            std::fs::write(&path, text).expect("a file");
+            let error = read_object(&path, &Settings::default(), &members::POLICY).expect_err(text);
+            assert_eq!(error.exit, Exit::Json, "{error}");
+            assert!(error.what.contains(name), "{error}");
+            error.why
+        };
+        assert!(error("p.json", "{\n /* name */ label: 1}").ends_with("at line 2 column 13"));
+        assert!(error("p.json", "{\n /* name */ \"lable\": \"\"}").starts_with("line 2 column 13 has"));
+        assert!(error("p.json", "label").starts_with("line 1 column 1 holds a text"));
+        assert!(error("p.yaml", "label: [\n").contains("line 2"));
+        assert!(error("p.yaml", "# a policy\nlable: l\n").starts_with("line 2 column 1 has"));
     }
 
     #[test]

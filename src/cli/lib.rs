@@ -18,6 +18,7 @@ mod input;
 mod key;
 mod layout;
 mod machine;
+mod members;
 mod mon;
 mod orchestration;
 mod output;

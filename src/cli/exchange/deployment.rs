@@ -11,7 +11,8 @@ use super::orch::{self, OrchCommand};
 use super::resource::Kind;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::Outcome;
-use crate::input::{read_json, template};
+use crate::input::{read_object, template};
+use crate::members;
 use crate::output::View;
 use crate::plan::CheckToken;
 use crate::signer::sign_policy;
@@ -107,14 +108,16 @@ pub async fn run(command: DeploymentCommand, context: &Context, exchange: &Excha
         }
         DeploymentCommand::New => show_template(context),
         DeploymentCommand::Add { policy, file, token, wait } => {
-            let mut body = read_json(&file, &context.settings)?;
+            POLICIES.check_name(&policy)?;
+            let mut body = read_object(&file, &context.settings, &members::POLICY)?;
             prepare(&mut body, context)?;
             token.check(context, exchange, &policy, async || Ok(body.clone())).await?;
             POLICIES.put(exchange, &policy, &body, StatusCode::FORBIDDEN).await?;
             wait::policy::follow(&wait, context, exchange, &policy).await
         }
         DeploymentCommand::Update { policy, file, token, wait } => {
-            let mut changes = read_json(&file, &context.settings)?;
+            POLICIES.check_name(&policy)?;
+            let mut changes = read_object(&file, &context.settings, &members::POLICY)?;
             prepare(&mut changes, context)?;
             let written = async || merged(exchange, &policy, changes.as_object()).await;
             token.check(context, exchange, &policy, written).await?;
@@ -228,6 +231,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn names_that_are_paths_are_refused() {
+        for fine in ["p", "o/p", "p.1-x_y"] {
+            assert_eq!(POLICIES.check_name(fine), Ok(()), "{fine}");
+        }
+        for path in ["../x", "o/../x", "o/p/x", "o/", "/p", "", ".", "o/.."] {
+            assert!(POLICIES.check_name(path).is_err(), "{path}");
+        }
+    }
 
     #[test]
     fn listed_policy_can_be_added_again() {

@@ -16,7 +16,8 @@ use super::node_part::node_management;
 use super::resource::{Kind, require_selectors};
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Exit, Outcome};
-use crate::input::{read_json, template};
+use crate::input::{read_object, template};
+use crate::members;
 use crate::output::{Table, View, note};
 
 /// Management policies.
@@ -113,7 +114,7 @@ pub async fn run(command: NmpCommand, context: &Context, exchange: &Exchange) ->
         }
         NmpCommand::New => show_template(context),
         NmpCommand::Add { nmp, file, applies_to } => {
-            let mut body = read_json(&file, &context.settings)?;
+            let mut body = read_object(&file, &context.settings, &members::MANAGEMENT_POLICY)?;
             without(&mut body, &EXCHANGE_ONLY);
             NMPS.put(exchange, &nmp, &body, StatusCode::FORBIDDEN).await?;
             if applies_to { context.screen.show(&list_nodes(exchange, Some(&nmp)).await?) } else { Ok(()) }

@@ -159,8 +159,9 @@ impl Kind {
         exchange.server.call(doing, replaced).await.map(drop)
     }
 
-    /// Refuses a policy with a constraint that cannot be read, or an orchestration that breaks a rule.
+    /// Refuses a name that is a path, a policy with a constraint that cannot be read, or an orchestration that breaks a rule.
     fn check(&self, exchange: &Exchange, name: &str, body: &Value) -> Outcome {
+        self.check_name(name)?;
         match self.resource {
             Resource::DeploymentPolicy => {
                 constraints::check(body)?;
@@ -170,6 +171,26 @@ impl Kind {
             Resource::ManagementPolicy => constraints::check(body),
             _ => Ok(()),
         }
+    }
+
+    /// Refuses a name with a slash besides the one after the organization: such a resource could hardly be named again.
+    ///
+    /// # Errors
+    /// With status 1.
+    pub fn check_name(&self, name: &str) -> Outcome {
+        let id = match self.resource {
+            Resource::Organization => name,
+            _ => name.split_once('/').map_or(name, |(_, id)| id),
+        };
+        let is_path = id.contains('/') || name.split('/').any(|part| ["", ".", ".."].contains(&part));
+        if !is_path {
+            return Ok(());
+        }
+        Err(CliError::input(
+            format!("{} {name} was not written", self.noun),
+            "its name is a path",
+            "give a name without a slash, or ORG/NAME for one of another organization",
+        ))
     }
 
     /// Changes the members of a document one by one, as the exchange takes them.
