@@ -1,13 +1,24 @@
 //! `hzn exchange health`: reports about the health of what the organization has, and what they add up to (orchestration D1, 2.8).
 
+use std::collections::BTreeMap;
+
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
 use evenkeel_client::HealthSubject;
-use evenkeel_wire::agbot::health::{HealthEvaluation, HealthQuery, HealthReport, UnhealthyEvaluation};
+use evenkeel_wire::agbot::health::{
+    ChildHealthState, HealthEvaluation, HealthEvent, HealthQuery, HealthReport, UnhealthyEvaluation,
+};
 
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
 use crate::output::{Table, View};
+use crate::server::Server;
+
+/// Children whose reasons are read; the worst come first.
+const MOST_REASONS: usize = 20;
+
+/// Why children are not `Ok`, by kind and id.
+type Reasons = BTreeMap<(String, String), String>;
 
 /// Commands for health.
 #[derive(Debug, Subcommand)]
@@ -133,7 +144,63 @@ pub async fn read(
     let found = agbot.call(&doing, agbot.client.health_record(subject, query)).await?;
     let found = found.ok_or_else(|| missing(subject))?;
     let typed: HealthEvaluation = agbot.read(&doing, &found)?;
-    Ok(View::new(found.into_value(), table(&typed)))
+    let mut reasons = Reasons::new();
+    for child in typed.child_health_states.iter().filter(|child| is_unhealthy(child)).take(MOST_REASONS) {
+        if let Some(reason) = reason_of_child(&agbot, child, query).await {
+            reasons.insert((child.entity.clone(), child.id.clone()), reason);
+        }
+    }
+    Ok(View::new(found.into_value(), table(&typed, &reasons)))
+}
+
+fn is_unhealthy(child: &ChildHealthState) -> bool {
+    child.aggregated_health_state != "Ok"
+}
+
+/// Reads why a child is not `Ok`; none when that cannot be read, because the states are what was asked for.
+async fn reason_of_child(agbot: &Server, child: &ChildHealthState, query: &HealthQuery) -> Option<String> {
+    let subject = subject_of(&child.entity, &child.id)?;
+    let found = agbot.client.health_record(&subject, query).await.ok()??;
+    let found: HealthEvaluation = found.read().ok()?;
+    Some(worst_reason(&found))
+}
+
+/// Returns the description of the worst event of an entity, or else the reasons of its state.
+fn worst_reason(found: &HealthEvaluation) -> String {
+    let badness = |event: &&HealthEvent| match event.health_state.as_str() {
+        _ if event.is_expired => 2,
+        "Error" => 2,
+        "Warning" => 1,
+        _ => 0,
+    };
+    let worst = found.health_events.iter().max_by_key(badness).filter(|event| badness(event) > 0);
+    match worst {
+        Some(event) if event.description.is_empty() => {
+            format!("{} reports {} as {}", event.source_id, event.property, event.health_state)
+        }
+        Some(event) => event.description.clone(),
+        None => found.unhealthy_evaluations.iter().map(reason).collect::<Vec<String>>().join("; "),
+    }
+}
+
+/// Returns the subject with a kind and an id, as evaluations name them.
+fn subject_of(entity: &str, id: &str) -> Option<HealthSubject> {
+    let (org, name) = id.split_once('/')?;
+    let (org, name) = (org.to_owned(), name.to_owned());
+    Some(match entity {
+        "node" => HealthSubject::Node { org, node: name },
+        "hagroup" => HealthSubject::Group { org, group: name },
+        "workload" => HealthSubject::Workload { org, policy: name },
+        "unit" => {
+            let (policy, unit) = name.split_once('/')?;
+            HealthSubject::WorkloadUnit { org, policy: policy.to_owned(), unit: unit.to_owned() }
+        }
+        "instance" => {
+            let (policy, node) = name.split_once('@')?;
+            HealthSubject::Instance { org, policy: policy.to_owned(), node: node.to_owned() }
+        }
+        _ => return None,
+    })
 }
 
 fn missing(subject: &HealthSubject) -> CliError {
@@ -206,8 +273,8 @@ impl ReportArguments {
     }
 }
 
-/// One line for the entity, one for each of its events, one for each of its children.
-fn table(found: &HealthEvaluation) -> Table {
+/// One line for the entity, one for each of its events, one for each of its children, with the reasons of those that are not `Ok`.
+fn table(found: &HealthEvaluation, reasons_of_children: &Reasons) -> Table {
     let mut table = Table::new(&["entity", "state", "why"]).keeping(&["state", "why"]);
     let reasons: Vec<String> = found.unhealthy_evaluations.iter().map(reason).collect();
     let name = |entity: &str, id: &str| format!("{entity} {id}");
@@ -223,7 +290,8 @@ fn table(found: &HealthEvaluation) -> Table {
     }
     for child in &found.child_health_states {
         let entity = format!("  {}", name(&child.entity, &child.id));
-        table.push([entity, child.aggregated_health_state.clone(), String::new()]);
+        let why = reasons_of_children.get(&(child.entity.clone(), child.id.clone()));
+        table.push([entity, child.aggregated_health_state.clone(), why.cloned().unwrap_or_default()]);
     }
     if let Some(count) = found.child_count {
         let text = format!("({} of {count} are listed)", found.child_health_states.len());
@@ -261,13 +329,41 @@ mod tests {
             "healthEvents": [{"sourceId": "dog", "property": "p", "healthState": "Warning", "isExpired": true, "description": "slow"}],
         }))
         .unwrap();
+        let child = ("instance".to_owned(), "o/cam@n1".to_owned());
+        let reasons = Reasons::from([(child, "no heartbeat for 40 s".to_owned())]);
         assert_eq!(
-            table(&found).rows,
+            table(&found, &reasons).rows,
             [
                 ["unit o/cam/g1", "Warning", "dog reports p as Warning; 1 of 3 instances unhealthy"],
                 ["  dog/p", "Warning (expired)", "slow"],
-                ["  instance o/cam@n1", "Error", ""],
+                ["  instance o/cam@n1", "Error", "no heartbeat for 40 s"],
             ]
         );
+    }
+
+    #[test]
+    fn reason_of_a_child_is_that_of_its_worst_event() {
+        let event = |state: &str, description: &str| json!({"sourceId": "dog", "property": "p", "healthState": state, "description": description});
+        let worst = |events: &[serde_json::Value]| {
+            let found = json!({"entity": "node", "id": "o/n", "healthEvents": events, "unhealthyEvaluations": [
+                {"kind": "children", "entity": "instance", "unhealthy": ["o/cam@n1"], "total": 3, "maxPercent": 0}]});
+            worst_reason(&serde_json::from_value(found).unwrap())
+        };
+        let (warning, error) = (event("Warning", "slow"), event("Error", "silent"));
+        assert_eq!(worst(&[error.clone(), warning, event("Ok", "fine")]), "silent");
+        assert_eq!(worst(&[event("Error", "")]), "dog reports p as Error");
+        assert_eq!(worst(&[event("Ok", "fine")]), "1 of 3 instances unhealthy");
+    }
+
+    #[test]
+    fn children_are_read_by_the_ids_of_evaluations() {
+        for (entity, id, text) in [
+            ("node", "o/n", "node o/n"),
+            ("unit", "o/cam/g1", "unit g1 of deployment policy o/cam"),
+            ("instance", "o/cam@n1", "instance of deployment policy o/cam on node n1"),
+        ] {
+            assert_eq!(subject_of(entity, id).map(|subject| subject.to_string()).as_deref(), Some(text));
+        }
+        assert!(subject_of("org", "o").is_none());
     }
 }
