@@ -55,7 +55,7 @@ pub struct Switch {
     /// Deployment policy
     policy: String,
     /// The nodes to move to; without it the best other node, with the mode failover only
-    #[arg(long = "to", value_name = "NODE", value_delimiter = ',')]
+    #[arg(long = "to", visible_alias = "destination", value_name = "NODE", value_delimiter = ',')]
     to: Vec<String>,
     #[command(flatten)]
     how: Move,
