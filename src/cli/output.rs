@@ -64,6 +64,11 @@ impl View {
         Self { plain: Some(text.into()), ..Self::of(json) }
     }
 
+    /// The same answer with a table of its own.
+    pub fn with_table(self, table: Table) -> Self {
+        Self { table, ..self }
+    }
+
     /// Writes the answer in a form, ending with a line end.
     pub fn render(&self, format: Option<Format>, width: Option<u16>) -> String {
         match (format, &self.plain) {
@@ -140,6 +145,25 @@ impl Table {
         }
     }
 
+    /// Names and values of one object; the members of an object in it are named by their path, such as `blocklist.baseSeconds`.
+    pub fn of_paths(members: &Map<String, Value>) -> Self {
+        let mut table = Self::new(&["name", "value"]).keeping(&["value"]);
+        table.push_paths("", members);
+        table
+    }
+
+    fn push_paths(&mut self, prefix: &str, members: &Map<String, Value>) {
+        for (name, value) in members {
+            match value {
+                Value::Object(inner) if !inner.is_empty() => {
+                    self.push_paths(&format!("{prefix}{name}."), inner);
+                }
+                Value::Object(_) => self.push([format!("{prefix}{name}"), String::new()]),
+                other => self.push([format!("{prefix}{name}"), cell_text(other)]),
+            }
+        }
+    }
+
     /// Lays the columns out; `width` is that of the terminal, none for no limit.
     pub fn render(&self, width: Option<u16>) -> String {
         if self.rows.is_empty() {
@@ -166,6 +190,12 @@ pub fn cell_text(value: &Value) -> String {
         }
         other => other.to_string(),
     }
+}
+
+/// A number with its noun, such as `1 node` or `2 nodes`.
+pub fn counted(count: usize, noun: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{ending}")
 }
 
 /// Where answers go.
@@ -259,6 +289,19 @@ mod tests {
         assert!(lines[0].starts_with("NODE") && lines[0].contains("ARCH"), "{text}");
         assert!(lines[1].starts_with("a/n1") && lines[1].ends_with("x, y"), "{text}");
         assert_eq!(lines[2], "a/n2");
+    }
+
+    #[test]
+    fn members_of_objects_have_rows_of_their_own() {
+        let members = json!({"a": 1, "blocklist": {"factor": 2, "deep": {"x": ["y", "z"]}}, "none": {}});
+        let table = Table::of_paths(members.as_object().unwrap());
+        let expected = [["a", "1"], ["blocklist.factor", "2"], ["blocklist.deep.x", "y, z"], ["none", ""]];
+        assert_eq!(table.rows, expected);
+    }
+
+    #[test]
+    fn one_thing_is_singular() {
+        assert_eq!([0, 1, 2].map(|count| counted(count, "node")), ["0 nodes", "1 node", "2 nodes"]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
+use evenkeel_ids::NodeId;
 use evenkeel_wire::agbot::plan::{PlanResponse, PlannedAction, PlannedChange};
 use serde_json::Value;
 
@@ -11,7 +12,7 @@ use crate::context::{Context, Exchange, UserOptions};
 use crate::exchange::deployment::{self, POLICIES};
 use crate::exit::{CliError, Outcome};
 use crate::input::read_json;
-use crate::output::View;
+use crate::output::{Table, View};
 
 /// Options of `plan`.
 #[derive(Debug, Args)]
@@ -58,7 +59,7 @@ pub async fn run(arguments: &PlanArguments, context: &Context) -> Outcome {
     };
     let found = plan(context, &exchange, &name, body.as_ref()).await?;
     let json = serde_json::to_value(&found).unwrap_or_default();
-    context.screen.show(&View::plain(text(&found), json))
+    context.screen.show(&View::plain(text(&found), json).with_table(table(&found)))
 }
 
 impl CheckToken {
@@ -139,6 +140,9 @@ fn text(plan: &PlanResponse) -> String {
             add(format_args!("  ! {unplaced}"));
         }
     }
+    if plan.complete && is_empty(plan) {
+        add(format_args!("  there is nothing to do"));
+    }
     if !plan.complete {
         add(format_args!("  and more changes of this kind"));
     }
@@ -158,8 +162,34 @@ fn text(plan: &PlanResponse) -> String {
     text
 }
 
+fn is_empty(plan: &PlanResponse) -> bool {
+    plan.workload_units
+        .iter()
+        .all(|part| part.changes.is_empty() && part.blocked.is_empty() && part.unplaced.is_none())
+}
+
+/// One row for each change, and for what waits.
+fn table(plan: &PlanResponse) -> Table {
+    let mut table = Table::new(&["unit", "action", "slot", "from", "to", "why"]).keeping(&["action", "why"]);
+    let node = |node: &Option<NodeId>| node.as_ref().map(ToString::to_string).unwrap_or_default();
+    for part in &plan.workload_units {
+        let name = || part.name.clone();
+        for change in &part.changes {
+            let (_, verb) = sign_and_verb(change.action);
+            let (from, to) = (node(&change.from), node(&change.to));
+            table.push([name(), verb.to_owned(), change.slot.clone(), from, to, change.reason.clone()]);
+        }
+        let waiting = part.blocked.iter().map(|waiting| (waiting.slot.clone(), waiting.reason.clone()));
+        let unplaced = part.unplaced.iter().map(|why| (String::new(), why.clone()));
+        for (slot, why) in waiting.chain(unplaced) {
+            table.push([name(), "wait".to_owned(), slot, String::new(), String::new(), why]);
+        }
+    }
+    table
+}
+
 fn line(change: &PlannedChange) -> String {
-    let node = |node: &Option<evenkeel_ids::NodeId>| node.as_ref().map(|node| node.name().to_owned());
+    let node = |node: &Option<NodeId>| node.as_ref().map(|node| node.name().to_owned());
     let (from, to) = (node(&change.from), node(&change.to));
     let place = match (&from, &to) {
         (Some(from), Some(to)) if from == to => format!("on {to}"),
@@ -167,14 +197,18 @@ fn line(change: &PlannedChange) -> String {
         (None, Some(node)) | (Some(node), None) => format!("on {node}"),
         (None, None) => "on no node yet".to_owned(),
     };
-    let (sign, verb) = match change.action {
+    let (sign, verb) = sign_and_verb(change.action);
+    format!("{sign} {verb} slot {} {place}: {}", change.slot, change.reason)
+}
+
+fn sign_and_verb(action: PlannedAction) -> (char, &'static str) {
+    match action {
         PlannedAction::Create => ('+', "create"),
         PlannedAction::Replace => ('~', "replace"),
         PlannedAction::Move => ('>', "move"),
         PlannedAction::Restart => ('~', "restart"),
         PlannedAction::Stop => ('-', "stop"),
-    };
-    format!("{sign} {verb} slot {} {place}: {}", change.slot, change.reason)
+    }
 }
 
 #[cfg(test)]
@@ -214,5 +248,21 @@ plan: 1 to create, 1 to replace, 1 to move, 0 to restart, 1 to stop
 token: 0a1b
 ";
         assert_eq!(text(&plan), expected);
+        let table = table(&plan);
+        assert_eq!(table.rows[1], ["all", "move", "2", "plant/n2", "plant/n4", "its node is being drained"]);
+        assert_eq!(table.rows[4], ["all", "wait", "4", "", "", "no node is left"]);
+    }
+
+    #[test]
+    fn plan_without_changes_says_so() {
+        let plan: PlanResponse = serde_json::from_value(json!({
+            "policy": "plant/watch", "token": "0a1b", "complete": true,
+            "workloadUnits": [{"name": "all", "blocked": [], "changes": []}],
+        }))
+        .expect("a plan");
+        assert!(
+            text(&plan)
+                .starts_with("deployment policy plant/watch\n  there is nothing to do\nplan: 0 to create")
+        );
     }
 }

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use clap::Subcommand;
-use evenkeel_wire::agent::maintenance::PutMaintenance;
+use evenkeel_wire::agent::maintenance::{MaintenanceResponse, PutMaintenance};
 use evenkeel_wire::agent::node::LocalNode;
 use serde_json::{Value, json};
 
 use super::local_node;
 use crate::context::{Context, Watch};
 use crate::exit::Outcome;
-use crate::output::View;
+use crate::output::{Table, View};
 use crate::server::Server;
 use crate::time::local_text;
 use crate::wait::duration;
@@ -80,10 +80,19 @@ async fn maintain(command: MaintenanceCommand, agent: &Server, context: &Context
         MaintenanceCommand::Status => {
             let found = agent.client.local_maintenance();
             let found = agent.call("asking the agent for the maintenance of the node", found).await?;
-            return context.screen.show(&View::of(json!(found)));
+            return context.screen.show(&maintenance_view(found));
         }
     }
     Ok(())
+}
+
+/// The maintenance as it is; the table has its end in local time.
+fn maintenance_view(found: MaintenanceResponse) -> View {
+    let mut shown = json!(found);
+    if let Some(until) = shown.get_mut("until") {
+        *until = json!(local_text(Some(until)));
+    }
+    View::new(json!(found), Table::of_record(&shown))
 }
 
 async fn show(agent: &Server) -> Outcome<View> {

@@ -3,7 +3,6 @@
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args, Subcommand};
 use evenkeel_wire::exchange::node_orchestration::{Availability, PatchNodeOrchestration};
-use serde_json::Value;
 
 use super::node::NODES;
 use crate::context::{Context, Exchange, Watch};
@@ -110,7 +109,7 @@ async fn show(exchange: &Exchange, node: &str) -> Outcome<View> {
     let found = exchange.server.call(&doing, found).await?.ok_or_else(|| NODES.missing(node))?.into_value();
     let parts = ["spec", "status"].into_iter().filter_map(|part| found.get(part)?.as_object());
     let members = parts.flatten().map(|(name, value)| (name.clone(), value.clone()));
-    let table = Table::of_record(&Value::Object(members.collect()));
+    let table = Table::of_paths(&members.collect());
     Ok(View::new(found, table))
 }
 

@@ -60,7 +60,7 @@ async fn show(exchange: &Exchange) -> Outcome<View> {
         )
     })?;
     let found = found.into_value();
-    let table = Table::of_record(&found);
+    let table = found.as_object().map_or_else(|| Table::of_record(&found), Table::of_paths);
     Ok(View::new(found, table))
 }
 

@@ -7,6 +7,7 @@ use evenkeel_wire::exchange::ha_group::HaGroupResponse;
 
 use super::fleet::Overview;
 use crate::exchange::orch::status::{self, BLANK};
+use crate::output::counted;
 
 /// Names of the columns.
 pub const HEADER: [&str; 7] = ["what", "avail", "health", "state", "flags", "slots", "how it stands"];
@@ -98,7 +99,7 @@ fn add_group(
     let note = blocked.map(|blocked| format!("blocked: {}", blocked.rules.join(", "))).unwrap_or_default();
     let tone = if note.is_empty() { tone_of("", &health) } else { tone_of("warn", &health) };
     let count = group.members.len();
-    let state = format!("{count} member{}", if count == 1 { "" } else { "s" });
+    let state = counted(count, "member");
     let what = format!("group{BLANK}{}", group.name);
     let cells = [what, String::new(), health, state, String::new(), String::new(), note];
     lines.push(Line { cells, target: Target::Group(group.name.clone()), tone });

@@ -11,6 +11,7 @@ use super::update::RollbackReasons;
 use crate::context::{Context, Exchange};
 use crate::exchange::deployment::POLICIES;
 use crate::exit::Outcome;
+use crate::output::counted;
 
 /// Reasons for which a node gets nothing now and may get it later without any further change by a user.
 const TRANSIENT: [&str; 12] = [
@@ -131,7 +132,9 @@ impl WantedPolicy {
                     self.id, self.id
                 )),
                 None if total == 0 => Progress::Done(format!("policy {} selects no node", self.id)),
-                None => Progress::Done(format!("policy {} is carried out on {total} nodes", self.id)),
+                None => {
+                    Progress::Done(format!("policy {} is carried out on {}", self.id, counted(total, "node")))
+                }
             },
         }
     }
@@ -256,7 +259,7 @@ mod tests {
     fn policy_is_carried_out_when_every_selected_node_runs_a_wanted_version() {
         let new = placed("o/n1", "2.0.0", true);
         let done = judge(&[new.clone(), left_out("constraints")], &[]);
-        assert_eq!(done, Progress::Done("policy o/p is carried out on 1 nodes".to_owned()));
+        assert_eq!(done, Progress::Done("policy o/p is carried out on 1 node".to_owned()));
         let pending = judge(&[new.clone(), placed("o/n2", "1.0.0", true)], &[]);
         assert_eq!(pending, Progress::Pending("1 of 2 nodes done; o/n2: runs version 1.0.0".to_owned()));
         assert!(matches!(judge(&[placed("o/n1", "2.0.0", false)], &[]), Progress::Pending(_)));
