@@ -65,7 +65,8 @@ impl DownAfter {
         OrgSettings::read(settings).ok()?.node_down_after_secs().map(Self::of_secs)
     }
 
-    fn of_secs(secs: u64) -> Self {
+    /// The limit as a number of seconds.
+    pub fn of_secs(secs: u64) -> Self {
         Self { secs: i64::try_from(secs).unwrap_or(i64::MAX) }
     }
 }

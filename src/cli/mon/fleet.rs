@@ -7,11 +7,15 @@ use evenkeel_wire::agbot::health::{HealthEvaluation, HealthQuery};
 use evenkeel_wire::agbot::orchestration::WorkloadStatus;
 use evenkeel_wire::agbot::upgrade::UpgradesResponse;
 use evenkeel_wire::exchange::ha_group::HaGroupResponse;
+use evenkeel_wire::exchange::node::NodeResponse;
+use evenkeel_wire::exchange::node_report::NodeMonitorState;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::lines::{self, Line};
 use crate::context::{Context, Exchange};
 use crate::exchange::deployment::POLICIES;
+use crate::exchange::node_state::{DownAfter, NodeHealth, NodeState};
 use crate::exchange::orch::status;
 use crate::exchange::resource::members_of;
 use crate::exit::{Exit, Outcome};
@@ -29,6 +33,8 @@ pub struct Overview {
     pub workloads: Vec<(Value, WorkloadStatus)>,
     /// What is not as it should be, by kind and id.
     pub health: BTreeMap<(String, String), String>,
+    /// Why nodes that can be read are not there, by `org/node`.
+    pub absences: BTreeMap<String, String>,
     /// The organization.
     pub org: String,
 }
@@ -87,6 +93,7 @@ pub async fn read(context: &Context, exchange: &Exchange) -> Outcome<Overview> {
             Err(error) => return Err(error),
         }
     }
+    overview.absences = absences(context, exchange).await?;
     let (subject, doing) = (HealthSubject::Org { org }, "reading the health of the organization");
     let query = HealthQuery { limit: Some(MOST_CHILDREN), ..HealthQuery::default() };
     if let Some(found) = agbot.call(doing, agbot.client.health_record(&subject, &query)).await? {
@@ -97,4 +104,52 @@ pub async fn read(context: &Context, exchange: &Exchange) -> Outcome<Overview> {
             unhealthy.map(|child| ((child.entity, child.id), child.aggregated_health_state)).collect();
     }
     Ok(overview)
+}
+
+async fn absences(context: &Context, exchange: &Exchange) -> Outcome<BTreeMap<String, String>> {
+    let nodes = exchange.server.call("reading the nodes", exchange.server.client.list_nodes(&exchange.org));
+    let down_after = DownAfter::read(context, exchange, &exchange.org).await?;
+    let now = Timestamp::now();
+    let absent = nodes.await?.into_iter().filter_map(|(id, node)| {
+        let why = absence(&node, NodeHealth::of(&node, now, down_after))?;
+        Some((id.to_string(), why))
+    });
+    Ok(absent.collect())
+}
+
+/// Returns why a node is not there: it is down, has stopped, or is away for a while on purpose.
+fn absence(node: &NodeResponse, health: NodeHealth) -> Option<String> {
+    let monitor_state = node.orchestration_status.as_ref().map(|status| status.monitor_state);
+    let word = match (monitor_state, health.state) {
+        (Some(NodeMonitorState::Maintenance), _) => "away for maintenance",
+        (Some(NodeMonitorState::Upgrade), _) => "away for an upgrade",
+        (_, NodeState::Down) => "down",
+        (_, NodeState::Stopped) => "stopped",
+        (_, NodeState::New | NodeState::Up | NodeState::Draining) => return None,
+    };
+    let text = health.text();
+    let age = text.split_once(", ").map_or("", |(_, age)| age);
+    Some(format!("node {word}, {age}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn node_that_is_down_or_away_is_absent() {
+        let now: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
+        let found = |node: Value| {
+            let node: NodeResponse = serde_json::from_value(node).unwrap();
+            absence(&node, NodeHealth::of(&node, now, DownAfter::of_secs(60)))
+        };
+        let (fresh, old) = ("2026-03-01T11:59:50Z[UTC]", "2026-03-01T11:55:00Z[UTC]");
+        assert_eq!(found(json!({"lastHeartbeat": fresh})), None);
+        assert_eq!(found(json!({})), None);
+        assert_eq!(found(json!({"lastHeartbeat": old})).as_deref(), Some("node down, last heartbeat 5m ago"));
+        let away = json!({"lastHeartbeat": fresh, "orchestrationStatus": {"monitorState": "maintenance"}});
+        assert_eq!(found(away).as_deref(), Some("node away for maintenance, last heartbeat 10s ago"));
+        let stopped = json!({"lastHeartbeat": fresh, "agentState": "stopped"});
+        assert_eq!(found(stopped).as_deref(), Some("node stopped, last heartbeat 10s ago"));
+    }
 }

@@ -27,6 +27,17 @@ pub enum Target {
     Instance(String, String),
 }
 
+impl Target {
+    /// How many lines of the tree it is below.
+    fn depth(&self) -> usize {
+        match self {
+            Self::Group(_) | Self::Policy(_) => 0,
+            Self::Member(_) | Self::Unit(..) => 1,
+            Self::Instance(..) => 2,
+        }
+    }
+}
+
 /// How much attention a line needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tone {
@@ -55,6 +66,28 @@ impl Line {
         let text = text.to_lowercase();
         self.cells.iter().any(|cell| cell.to_lowercase().contains(&text))
     }
+
+    fn is_named(&self, text: &str) -> bool {
+        self.cells[0].to_lowercase().contains(&text.to_lowercase())
+    }
+}
+
+/// Returns the lines that hold a text, and those below a line whose name holds it: the instances of a workload, the members of a group.
+pub fn holding<'l>(lines: &'l [Line], text: &str) -> Vec<&'l Line> {
+    // The depth of the line above that is named so.
+    let mut named: Option<usize> = None;
+    let mut shown = Vec::new();
+    for line in lines {
+        let depth = line.target.depth();
+        named = named.filter(|above| depth > *above);
+        if named.is_some() || line.holds(text) {
+            shown.push(line);
+        }
+        if named.is_none() && line.is_named(text) {
+            named = Some(depth);
+        }
+    }
+    shown
 }
 
 /// Returns the lines of what there is.
@@ -110,10 +143,11 @@ fn add_group(
         let claims =
             upgrades.into_iter().flat_map(|upgrades| upgrades.agent.iter().chain(&upgrades.workloads));
         let claims = claims.filter(|claim| claim.node.name() == member).map(claim_text);
+        let absence = overview.absences.get(&node).cloned();
         let waits = upgrades.into_iter().flat_map(|upgrades| &upgrades.waiting);
         let waits = waits.filter(|wait| wait.node.name() == member);
         let waits = waits.map(|wait| format!("{} waits: {}", wait.policy.name(), wait.reason));
-        let note = claims.chain(waits).collect::<Vec<_>>().join("; ");
+        let note = absence.into_iter().chain(claims).chain(waits).collect::<Vec<_>>().join("; ");
         let what = format!("{branch}{BLANK}{member}");
         let tone = tone_of("", &health);
         let cells = [what, String::new(), health, String::new(), String::new(), String::new(), note];
@@ -147,9 +181,21 @@ fn add_workload(overview: &Overview, status: &WorkloadStatus, lines: &mut Vec<Li
         let mut row = row.into_iter();
         let mut next = || row.next().unwrap_or_default();
         let (what, avail) = (next(), next());
-        let cells = [what, avail, health, next(), next(), next(), next()];
+        let mut cells = [what, avail, health, next(), next(), next(), next()];
+        if let Some(absence) = absence_of(overview, &target) {
+            let note = &mut cells[HEADER.len() - 1];
+            *note = if note.is_empty() { absence.to_owned() } else { format!("{absence}; {note}") };
+        }
         lines.push(Line { cells, target, tone });
     }
+}
+
+/// Returns why the node of an instance is not there, if it is not.
+fn absence_of<'o>(overview: &'o Overview, target: &Target) -> Option<&'o str> {
+    let Target::Instance(policy, node) = target else { return None };
+    let org = policy.split('/').next().unwrap_or_default();
+    let node = if node.contains('/') { node.clone() } else { format!("{org}/{node}") };
+    overview.absences.get(&node).map(String::as_str)
 }
 
 #[cfg(test)]
@@ -170,6 +216,7 @@ mod tests {
             groups: vec![(serde_json::from_value(group).unwrap(), serde_json::from_value(upgrades).ok())],
             workloads: vec![(Value::Null, serde_json::from_value(status).unwrap())],
             health: health.into_iter().collect(),
+            absences: [("o/n2".to_owned(), "node down, last heartbeat 5m ago".to_owned())].into(),
             org: "o".to_owned(),
         }
     }
@@ -188,12 +235,15 @@ mod tests {
         assert_eq!((found[6].1, found[6].2), (&Target::Instance(cam, "n2".to_owned()), Tone::Calm));
         assert_eq!(lines.len(), 7);
         assert_eq!(lines[2].cells[2], "Error");
+        let absent: Vec<bool> = lines.iter().map(|line| line.cells[6].contains("node down")).collect();
+        assert_eq!(absent, [false, false, true, false, false, false, true]);
     }
 
     #[test]
-    fn filter_searches_every_column() {
+    fn filter_searches_every_column_and_keeps_what_is_below_a_name() {
         let lines = of(&overview());
-        let shown = |text: &str| lines.iter().filter(|line| line.holds(text)).count();
+        let shown = |text: &str| holding(&lines, text).len();
         assert_eq!((shown("N2"), shown("started"), shown("nothing"), shown("")), (2, 1, 0, 7));
+        assert_eq!((shown("/cam"), shown("group"), shown("failover")), (4, 3, 1));
     }
 }

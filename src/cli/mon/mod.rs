@@ -1,5 +1,7 @@
 //! `hzn mon`: a live tree of everything that runs in the organization (orchestration 2.8).
 
+mod bar;
+mod columns;
 mod fleet;
 mod lines;
 mod screen;

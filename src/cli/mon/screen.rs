@@ -15,15 +15,16 @@ use ratatui::widgets::{Block, Clear, Paragraph, Row, Table, TableState, Wrap};
 use ratatui::{DefaultTerminal, Frame};
 use tokio::sync::mpsc;
 
+use super::bar;
+use super::columns::{self, cut};
 use super::fleet::{self, Overview};
-use super::lines::{HEADER, Line, Target, Tone};
+use super::lines::{self, HEADER, Line, Target, Tone};
 use crate::context::{Context, Exchange};
 use crate::exchange::health;
 use crate::exchange::orch::explain;
 use crate::exit::{CliError, Exit, Outcome};
 use crate::output::View;
 
-const KEYS: &str = "↑↓ move   Enter explain   / filter   r refresh   q quit";
 /// What draws the tree, and no name begins with.
 const BRANCHES: [char; 5] = ['├', '└', '│', ' ', '\u{a0}'];
 /// Time after which the thread that reads the keyboard looks whether it is still wanted.
@@ -75,7 +76,7 @@ async fn show(
                 Some(Request::Explain(target)) => explaining = Some(Box::pin(explanation(context, exchange, target))),
             },
             _ = ticks.tick() => { reading.get_or_insert_with(|| Box::pin(fleet::read(context, exchange))); }
-            found = ready(&mut reading) => app.refresh(found.map_err(|error| error.to_string()), Timestamp::now()),
+            found = ready(&mut reading) => app.refresh(found.map_err(|error| error.why), Timestamp::now()),
             found = ready(&mut explaining) => app.explain(found.unwrap_or_else(|error| vec![error.to_string()])),
         }
     }
@@ -184,7 +185,7 @@ impl App {
     }
 
     fn shown(&self) -> Vec<&Line> {
-        self.lines.iter().filter(|line| line.holds(&self.filter)).collect()
+        lines::holding(&self.lines, &self.filter)
     }
 
     fn select(&mut self, position: usize) {
@@ -236,6 +237,10 @@ impl App {
             KeyCode::Esc | KeyCode::Char('q') if self.explained.is_some() => self.explained = None,
             KeyCode::Esc => self.set_filter(String::new()),
             KeyCode::Char('r') => return Request::Refresh,
+            KeyCode::Char('?') => {
+                let text = bar::LEGEND.map(str::to_owned).to_vec();
+                self.explained = Some(("flags and keys".to_owned(), text));
+            }
             KeyCode::Char('/') => self.is_filtering = true,
             KeyCode::Down | KeyCode::Char('j') => self.move_by(1),
             KeyCode::Up | KeyCode::Char('k') => self.move_by(-1),
@@ -282,15 +287,12 @@ impl App {
         let [tree, status] =
             Layout::vertical([Constraint::Fill(1), Constraint::Length(1)]).areas(frame.area());
         let shown = self.shown();
-        let widths = widths(&shown, tree.width);
-        let rows: Vec<Row<'_>> =
-            shown.iter().map(|line| Row::new(line.cells.clone()).style(style(line.tone))).collect();
-        let header = Row::new(HEADER).style(Style::new().add_modifier(Modifier::BOLD));
-        let table = Table::new(rows, widths)
-            .header(header)
-            .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
+        let count = shown.len();
+        let table = table(&shown, tree.width);
         frame.render_stateful_widget(table, tree, &mut self.table);
-        frame.render_widget(Paragraph::new(self.status()), status);
+        // The header takes one line.
+        let last = self.table.offset() + usize::from(tree.height).saturating_sub(1);
+        frame.render_widget(self.status(count.saturating_sub(last), status.width), status);
         if let Some((title, text)) = &self.explained {
             let height =
                 u16::try_from(text.len()).unwrap_or(u16::MAX).saturating_add(4).clamp(5, tree.height.max(5));
@@ -302,19 +304,36 @@ impl App {
         }
     }
 
-    fn status(&self) -> Text<'_> {
+    /// The line below the tree; `below`: lines of it that do not fit on the screen.
+    fn status(&self, below: usize, width: u16) -> Text<'static> {
         if self.is_filtering {
             return Text::raw(format!("/{}▏  Enter keeps the filter, Esc ends it", self.filter));
         }
+        let width = usize::from(width);
         if let Some(error) = &self.error {
             let since = self.read_at.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S");
-            let text = format!("OUT OF DATE since {since}: {error}");
-            return Text::styled(text, Style::new().fg(Color::Red).add_modifier(Modifier::BOLD));
+            let line = bar::line(&[format!("OUT OF DATE since {since}: {error}")], width);
+            return Text::styled(line, Style::new().fg(Color::Red).add_modifier(Modifier::BOLD));
         }
-        let filter =
-            if self.filter.is_empty() { String::new() } else { format!("filter: {}   ", self.filter) };
-        Text::raw(format!("{filter}{KEYS}"))
+        let below = (below > 0).then(|| format!("↓ {below} more"));
+        let filter = (!self.filter.is_empty()).then(|| format!("filter: {}", self.filter));
+        Text::raw(bar::line(&below.into_iter().chain(filter).collect::<Vec<String>>(), width))
     }
+}
+
+/// The lines in the columns that fit.
+fn table(lines: &[&Line], width: u16) -> Table<'static> {
+    let columns = columns::fitting(lines, usize::from(width));
+    let row = |cells: &dyn Fn(usize) -> String| {
+        Row::new(columns.iter().map(|(column, width)| cut(&cells(*column), *width)).collect::<Vec<String>>())
+    };
+    let rows = lines.iter().map(|line| row(&|column| line.cells[column].clone()).style(style(line.tone)));
+    let header = row(&|column| HEADER[column].to_owned()).style(Style::new().add_modifier(Modifier::BOLD));
+    let widths = columns.iter().map(|(_, width)| u16::try_from(*width).unwrap_or(u16::MAX));
+    Table::new(rows.collect::<Vec<Row<'static>>>(), widths.map(Constraint::Length))
+        .header(header)
+        .column_spacing(1)
+        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED))
 }
 
 fn style(tone: Tone) -> Style {
@@ -324,24 +343,6 @@ fn style(tone: Tone) -> Style {
         Tone::Warning => Style::new().fg(Color::Yellow),
         Tone::Error => Style::new().fg(Color::Red),
     }
-}
-
-/// Each column is as wide as its longest text, and the last one gets what is left; a narrow screen drops slots, flags, health and state,
-/// in this order.
-fn widths(lines: &[&Line], available: u16) -> Vec<Constraint> {
-    let longest = |column: usize| {
-        let texts = lines.iter().map(|line| line.cells[column].as_str()).chain([HEADER[column]]);
-        let widest = texts.map(unicode_width::UnicodeWidthStr::width).max().unwrap_or_default();
-        u16::try_from(widest).unwrap_or(u16::MAX)
-    };
-    let mut widths: Vec<u16> = (0..HEADER.len() - 1).map(longest).collect();
-    for dropped in [5, 4, 2, 3] {
-        if widths.iter().map(|width| width + 1).sum::<u16>() + 10 > available {
-            widths[dropped] = 0;
-        }
-    }
-    let columns = widths.into_iter().map(Constraint::Length);
-    columns.chain([Constraint::Fill(1)]).collect()
 }
 
 #[cfg(test)]
@@ -415,10 +416,33 @@ mod tests {
     #[test]
     fn what_is_out_of_date_is_said() {
         let mut app = app();
-        app.refresh(Err("Error: the agbot does not respond\nmore".to_owned()), Timestamp::UNIX_EPOCH);
+        app.refresh(Err("no hub answers at http://hub: refused\nmore".to_owned()), Timestamp::UNIX_EPOCH);
         let text = drawn(&mut app, 80);
-        assert!(text.contains("OUT OF DATE since") && text.contains("the agbot does not respond"), "{text}");
+        assert!(text.contains("OUT OF DATE since") && text.contains("no hub answers"), "{text}");
+        let narrow = drawn(&mut app, 44);
+        assert!(narrow.contains("no hub") && narrow.contains("q quit"), "{narrow}");
         assert!(text.contains("updating 1/2"), "what was known stays");
+    }
+
+    #[test]
+    fn lines_below_the_screen_are_counted() {
+        let mut app = app();
+        assert!(!drawn(&mut app, 60).contains("more"));
+        app.lines =
+            std::iter::repeat_with(|| line("o/x", Target::Policy("o/x".to_owned()), "")).take(20).collect();
+        assert!(drawn(&mut app, 60).contains("↓ 12 more   q quit"), "{}", drawn(&mut app, 60));
+        press(&mut app, KeyCode::Char('G'));
+        assert!(!drawn(&mut app, 60).contains("more"));
+    }
+
+    #[test]
+    fn legend_explains_flags_and_keys() {
+        let mut app = app();
+        press(&mut app, KeyCode::Char('?'));
+        let text = drawn(&mut app, 80);
+        assert!(text.contains("flags and keys — Esc closes") && text.contains("natural leader"), "{text}");
+        press(&mut app, KeyCode::Esc);
+        assert!(!drawn(&mut app, 80).contains("natural leader"));
     }
 
     #[test]

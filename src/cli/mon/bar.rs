@@ -1,0 +1,55 @@
+//! The line below the tree, and the legend.
+
+use unicode_width::UnicodeWidthStr;
+
+use super::columns::cut;
+
+/// Keys, the most important first.
+const KEYS: [&str; 6] = ["q quit", "? legend", "Enter explain", "/ filter", "↑↓ move", "r refresh"];
+const GAP: &str = "   ";
+
+/// What flags, words and keys mean.
+pub const LEGEND: [&str; 11] = [
+    "flag C: a constraint of the placement does not hold on the node",
+    "flag F: frozen; nothing starts, stops or moves by itself",
+    "flag L: natural leader, a node on which instances belong",
+    "avail: up, warn or down; n/a where nothing is wanted",
+    "down: the heartbeats of the node are missing",
+    "away: its agent announced a maintenance or an upgrade",
+    "↑ ↓ or k j: move; PageUp, PageDown: by ten lines; g, G: to the first or last line",
+    "Enter or e: explain the line",
+    "/: show only lines with a text, with the instances of what it names; Esc ends it",
+    "r: read again now",
+    "q: quit",
+];
+
+/// Returns the facts and as many keys as fit; the one that ends the screen always does.
+pub fn line(facts: &[String], width: usize) -> String {
+    let room = width.saturating_sub(GAP.len() + KEYS[0].width());
+    let mut line = cut(&facts.join(GAP), room);
+    for key in KEYS {
+        let gap = if line.is_empty() { "" } else { GAP };
+        if line.width() + gap.len() + key.width() <= width {
+            line.push_str(gap);
+            line.push_str(key);
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_that_ends_the_screen_is_always_shown() {
+        let facts = ["OUT OF DATE since 12:00:00: no hub answers at http://localhost:8080/v1".to_owned()];
+        for width in 20..100 {
+            for line in [line(&[], width), line(&facts, width)] {
+                assert!(line.contains("q quit") && line.width() <= width, "{width}: {line}");
+            }
+        }
+        assert_eq!(line(&[], 44), "q quit   ? legend   Enter explain   / filter");
+        assert_eq!(line(&facts, 40), "OUT OF DATE since 12:00:00: no…   q quit");
+    }
+}
