@@ -40,10 +40,33 @@ pub const MANAGEMENT_POLICY: Members = Members {
     unsupported: &[],
 };
 
-/// Returns why a document cannot be used: it is no object, or has a member that is not known. `text`: the file, without comments.
+/// Members of what can be planned: a deployment policy, or a document of `hzn apply` with one.
+pub const PLANNED: Members = Members {
+    known: &[
+        "kind",
+        "name",
+        "spec",
+        "label",
+        "description",
+        "service",
+        "properties",
+        "constraints",
+        "userInput",
+        "secretBinding",
+        "orchestration",
+        "owner",
+        "created",
+        "lastUpdated",
+    ],
+    unsupported: &[],
+};
+
+/// Refuses a document that is no object, or has a member that is not known.
+///
+/// `text`: the file, without comments; empty when the document is only a part of it.
 ///
 /// # Errors
-/// The reason, with line and column.
+/// The reason, with line and column where there is a text.
 pub fn check(document: &Value, text: &str, known: &Members) -> Result<(), String> {
     let Value::Object(members) = document else {
         let start = text.len() - text.trim_start().len();
@@ -153,6 +176,7 @@ mod tests {
         let documents = [
             (serde_json::to_value(policy), &POLICY),
             (serde_json::to_value(deployment_policy::DeploymentPolicyResponse::default()), &POLICY),
+            (serde_json::to_value(deployment_policy::DeploymentPolicyResponse::default()), &PLANNED),
             (
                 serde_json::to_value(management_policy::ManagementPolicyResponse::default()),
                 &MANAGEMENT_POLICY,

@@ -11,7 +11,8 @@ use serde_json::Value;
 use crate::context::{Context, Exchange, UserOptions};
 use crate::exchange::deployment::{self, POLICIES};
 use crate::exit::{CliError, Outcome};
-use crate::input::read_json;
+use crate::input::read_object;
+use crate::members;
 use crate::output::{Table, View};
 
 /// Options of `plan`.
@@ -44,7 +45,7 @@ pub async fn run(arguments: &PlanArguments, context: &Context) -> Outcome {
     let (name, body) = match &arguments.file {
         None => (arguments.policy.clone().unwrap_or_default(), None),
         Some(file) => {
-            let document = read_json(file, &context.settings)?;
+            let document = read_object(file, &context.settings, &members::PLANNED)?;
             let (named, mut body) = named_policy(document);
             let name = arguments.policy.clone().or(named).ok_or_else(|| {
                 CliError::input(

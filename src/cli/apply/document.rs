@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::exit::{CliError, Exit, Outcome};
 use crate::input::read_documents;
+use crate::members;
 use crate::settings::Settings;
 
 /// What a document is about, in the order in which they are applied.
@@ -103,6 +104,15 @@ fn understood(file: &Path, value: Value) -> Outcome<Document> {
     if !document.spec.is_object() {
         return Err(refuse(Exit::Json, format!("the spec of {} is not an object", document.name)));
     }
+    let known = match document.kind {
+        DocumentKind::Policy => Some(&members::POLICY),
+        DocumentKind::Nmp => Some(&members::MANAGEMENT_POLICY),
+        DocumentKind::Service | DocumentKind::HaGroup => None,
+    };
+    if let Some(known) = known {
+        members::check(&document.spec, "", known)
+            .map_err(|why| refuse(Exit::Json, format!("the spec of {} has {why}", document.name)))?;
+    }
     Ok(document)
 }
 
@@ -138,5 +148,6 @@ mod tests {
         assert_eq!(exit("kind: node\nname: n\nspec: {}\n"), Err(Exit::Json));
         assert_eq!(exit("kind: nmp\nname: n\nspecs: {}\n"), Err(Exit::Json));
         assert_eq!(exit("kind: nmp\nname: n\nspec: {}\n"), Ok(1));
+        assert_eq!(exit("kind: policy\nname: p\nspec: {lable: x}\n"), Err(Exit::Json));
     }
 }
