@@ -80,6 +80,9 @@ impl WantedPolicy {
         let agbot = context.agbot(exchange)?;
         let placements = agbot.call("asking the agbot for its reasons", agbot.client.reasons(&org)).await?;
         let rollouts = agbot.call("asking the agbot for its rollouts", agbot.client.rollouts(&org)).await?;
+        if let Some(own) = self.own(&rollouts.workloads) {
+            reasons.find(&agbot, &self.id, &own.update).await;
+        }
         let update = self.update(&rollouts.workloads, reasons);
         Ok(update.unwrap_or_else(|| self.judge(&placements, &rollouts.rollouts)))
     }
@@ -89,7 +92,7 @@ impl WantedPolicy {
     /// An update in progress counts whenever it began, because a policy may be written without a change of its version. How an update
     /// ended counts only if it began after the policy was written.
     fn update(&self, workloads: &[WorkloadUpdate], reasons: &RollbackReasons) -> Option<Progress> {
-        let own = workloads.iter().find(|one| one.policy.as_str() == self.id)?;
+        let own = self.own(workloads)?;
         let began = own.update.started_at.as_deref().and_then(instant);
         let is_later = began.is_some_and(|at| self.written_at.is_none_or(|written| at >= written));
         match reasons.progress(&self.id, &own.update, false) {
@@ -97,6 +100,10 @@ impl WantedPolicy {
             pending @ Progress::Pending(_) => Some(pending),
             stopped => is_later.then_some(stopped),
         }
+    }
+
+    fn own<'w>(&self, workloads: &'w [WorkloadUpdate]) -> Option<&'w WorkloadUpdate> {
+        workloads.iter().find(|one| one.policy.as_str() == self.id)
     }
 
     fn judge(&self, reasons: &ReasonsResponse, rollouts: &[Rollout]) -> Progress {

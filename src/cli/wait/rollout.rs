@@ -56,11 +56,12 @@ impl Followed {
             })
             .collect();
         let workloads = found.workloads.iter().filter(|_| self.group.is_none());
-        let workload = workloads.filter(|one| is(one.policy.as_str(), &self.policy));
-        let of_tasks =
-            workload.map(|one| of_tasks(one, self.goal, reasons)).find(|progress| !is_done(progress));
-        if let Some(progress) = of_tasks {
-            return Ok(progress);
+        for one in workloads.filter(|one| is(one.policy.as_str(), &self.policy)) {
+            reasons.find(&agbot, one.policy.as_str(), &one.update).await;
+            let progress = of_tasks(one, self.goal, reasons);
+            if !is_done(&progress) {
+                return Ok(progress);
+            }
         }
         if self.goal != Goal::Held {
             return Ok(ended(&chosen, self.goal == Goal::RolledBack));

@@ -3,10 +3,14 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use evenkeel_wire::agbot::orchestration::UpdateProgress;
+use evenkeel_wire::agbot::orchestration::{OrchestrationEvent, OrchestrationEventsQuery, UpdateProgress};
 
 use super::Progress;
 use crate::exchange::orch::status::update_text;
+use crate::server::Server;
+
+/// The kind of the event that tells why an update is rolled back.
+const ROLLBACK_STARTED: &str = "update.rollback-started";
 
 /// The reasons of rollbacks seen by one command, by policy.
 ///
@@ -24,6 +28,28 @@ impl RollbackReasons {
             "paused" | "rollback-paused" => Progress::Held(text),
             "rollback-completed" if !wants_rollback => Progress::Failed(text),
             _ => Progress::Done(text),
+        }
+    }
+
+    /// Reads the reason of a completed rollback that was not seen in progress from the events of its policy, `org/policy`.
+    ///
+    /// A reason that cannot be read is left out, because the outcome is known without it.
+    pub async fn find(&self, agbot: &Server, policy: &str, update: &UpdateProgress) {
+        let is_known = self.0.borrow().contains_key(policy);
+        let Some((org, name)) = policy.split_once('/').filter(|_| update.state == "rollback-completed")
+        else {
+            return;
+        };
+        if is_known {
+            return;
+        }
+        let kind = Some(ROLLBACK_STARTED.to_owned());
+        let query = OrchestrationEventsQuery { kind, limit: Some(1), ..Default::default() };
+        let found = agbot.client.policy_event_records(org, name, &query).await;
+        let newest = found.ok().flatten().unwrap_or_default().pop();
+        let event = newest.and_then(|record| record.read::<OrchestrationEvent>().ok());
+        if let Some(reason) = event.and_then(|event| event.reason).filter(|reason| !reason.is_empty()) {
+            self.0.borrow_mut().insert(policy.to_owned(), reason);
         }
     }
 

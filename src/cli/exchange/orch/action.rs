@@ -331,9 +331,12 @@ async fn follow(
     wants_rollback: bool,
 ) -> Outcome {
     let reasons = RollbackReasons::default();
+    let (org, name) = exchange.split(policy);
+    let (id, agbot) = (format!("{org}/{name}"), context.agbot(exchange)?);
     let progress = async || {
         let update = read(context, exchange, policy).await?.update;
-        Ok(reasons.progress(policy, &update, wants_rollback))
+        reasons.find(&agbot, &id, &update).await;
+        Ok(reasons.progress(&id, &update, wants_rollback))
     };
     wait.follow(context, &format!("the update of {policy}"), progress).await
 }
