@@ -121,10 +121,10 @@ async fn absences(context: &Context, exchange: &Exchange) -> Outcome<BTreeMap<St
 fn absence(node: &NodeResponse, health: NodeHealth) -> Option<String> {
     let monitor_state = node.orchestration_status.as_ref().map(|status| status.monitor_state);
     let word = match (monitor_state, health.state) {
+        (_, NodeState::Stopped) => "stopped",
         (Some(NodeMonitorState::Maintenance), _) => "away for maintenance",
         (Some(NodeMonitorState::Upgrade), _) => "away for an upgrade",
         (_, NodeState::Down) => "down",
-        (_, NodeState::Stopped) => "stopped",
         (_, NodeState::New | NodeState::Up | NodeState::Draining) => return None,
     };
     let text = health.text();
@@ -149,7 +149,8 @@ mod tests {
         assert_eq!(found(json!({"lastHeartbeat": old})).as_deref(), Some("node down, last heartbeat 5m ago"));
         let away = json!({"lastHeartbeat": fresh, "orchestrationStatus": {"monitorState": "maintenance"}});
         assert_eq!(found(away).as_deref(), Some("node away for maintenance, last heartbeat 10s ago"));
-        let stopped = json!({"lastHeartbeat": fresh, "agentState": "stopped"});
+        // An agent announces a maintenance before it stops.
+        let stopped = json!({"lastHeartbeat": fresh, "agentState": "stopped", "orchestrationStatus": {"monitorState": "maintenance"}});
         assert_eq!(found(stopped).as_deref(), Some("node stopped, last heartbeat 10s ago"));
     }
 }
