@@ -26,6 +26,8 @@ use evenkeel_planner::{
 /// Time to settle after repairs, and again after the operator published a good version, seconds.
 const SETTLE_SECS: u64 = 120;
 const CONVERGE_SECS: u64 = 600;
+/// How often the world may go on after a rest.
+const SETTLING_ROUNDS: u32 = 6;
 
 /// Runs a whole schedule.
 pub(crate) fn run(world: &mut World, steps: u32) {
@@ -50,16 +52,18 @@ pub(crate) fn run(world: &mut World, steps: u32) {
     }
     invariants::check_explained(world);
     publish_good_versions(world);
-    world.run_until(CONVERGE_SECS, is_settled);
-    if world.checker.violation.is_none() {
-        world.run_for(5);
-        // What waited for another workload may go on only now.
-        if !invariants::waiting(world).is_empty() {
-            world.run_until(CONVERGE_SECS, is_settled);
-            world.run_for(5);
+    // What waited for another workload, or returns one after the other, may go on only when something else has come to rest.
+    for _ in 0..SETTLING_ROUNDS {
+        world.run_until(CONVERGE_SECS, is_settled);
+        if world.checker.violation.is_some() {
+            return;
         }
-        invariants::check_settled(world);
+        world.run_for(5);
+        if invariants::waiting(world).is_empty() {
+            break;
+        }
     }
+    invariants::check_settled(world);
 }
 
 fn is_settled(world: &World) -> bool {

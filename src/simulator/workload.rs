@@ -204,12 +204,22 @@ fn is_restarted_early(world: &World, task: &Task) -> bool {
 
 /// Returns what the rows of a workload break: too many tasks.
 fn broken_workload(world: &World, policy: &PolicyId) -> Option<String> {
-    let mut slots: BTreeMap<(&UnitId, &Slot), usize> = BTreeMap::new();
+    let mut slots: BTreeMap<(&UnitId, &Slot), Vec<&Task>> = BTreeMap::new();
     for task in tasks_of(world, policy).filter(|task| task.is_live()) {
-        *slots.entry((&task.unit_id, &task.slot)).or_default() += 1;
+        slots.entry((&task.unit_id, &task.slot)).or_default().push(task);
     }
-    let crowded = slots.iter().find(|(_, count)| **count > MOST_WANTED);
-    crowded.map(|((_, slot), count)| format!("slot {slot} of {policy} has {count} tasks"))
+    let ((_, slot), tasks) = slots.into_iter().find(|(_, tasks)| tasks.len() > MOST_WANTED)?;
+    let texts: Vec<String> = tasks.iter().map(|task| task_text(task)).collect();
+    Some(format!("slot {slot} of {policy} has {} tasks: {}", tasks.len(), texts.join("; ")))
+}
+
+fn task_text(task: &Task) -> String {
+    let Task { generation, spec, node, desired, state, cause, created_at, .. } = task;
+    let node = node.as_ref().map_or("no node", NodeId::as_str);
+    let number = spec.number;
+    format!(
+        "{generation} of version {number} on {node}, {state:?}, wanted {desired:?}, for {cause:?} at {created_at}"
+    )
 }
 
 /// Returns whether a task starts now that is to start later, although no user lifted the gates.

@@ -79,10 +79,12 @@ pub(crate) fn plan(pass: &mut UnitPass<'_>) {
         let domain = row.and_then(|row| row.upgrade_domain.as_ref());
         let is_upgraded = !row.is_some_and(|row| row.is_in_upgrade)
             && (!is_updating || order.as_ref().is_some_and(|order| order.is_finished(domain)));
-        let may_return = is_upgraded && task.is_running() && can_take(pass, &task, &origin);
-        if may_return {
+        // What it has replaced may still run, even on its origin.
+        let is_alone = pass.tasks(&slot).iter().filter(|one| one.is_live()).count() == 1;
+        let is_settled = is_alone && task.is_running();
+        if is_upgraded && is_settled && can_take(pass, &task, &origin) {
             bring_back(pass, &slot, &task, origin);
-        } else if is_in_upgrade(pass) || !task.is_running() {
+        } else if is_in_upgrade(pass) || !is_settled {
             let step = step(pass, &slot, &task);
             pass.block(&step, Blocked::ReturnPending { origin });
         } else {
