@@ -205,7 +205,34 @@ pub async fn follow(wait: &super::Wait, context: &Context, exchange: &Exchange, 
     if wait.limit.is_none() || context.is_dry_run {
         return Ok(());
     }
-    let wanted = WantedPolicy::read(exchange, name).await?;
+    follow_wanted(wait, context, exchange, &WantedPolicy::read(exchange, name).await?).await
+}
+
+/// Waits for a policy whose `orchestration` was just changed, then shows how each node stands.
+///
+/// The change is about no version: where the hub rolled the policy's version back, it is carried out with the version before.
+///
+/// # Errors
+/// As [`super::Wait::follow`].
+pub async fn follow_orchestration(
+    wait: &super::Wait,
+    context: &Context,
+    exchange: &Exchange,
+    name: &str,
+) -> Outcome {
+    if wait.limit.is_none() || context.is_dry_run {
+        return Ok(());
+    }
+    let wanted = WantedPolicy { versions: Vec::new(), ..WantedPolicy::read(exchange, name).await? };
+    follow_wanted(wait, context, exchange, &wanted).await
+}
+
+async fn follow_wanted(
+    wait: &super::Wait,
+    context: &Context,
+    exchange: &Exchange,
+    wanted: &WantedPolicy,
+) -> Outcome {
     let reasons = RollbackReasons::default();
     let progress = async || wanted.progress(context, exchange, &reasons).await;
     let outcome = wait.follow(context, &format!("deployment policy {}", wanted.id), progress).await;
@@ -344,6 +371,13 @@ mod tests {
             assert!(matches!(found("updating", started_at), Some(Progress::Pending(_))));
             assert!(matches!(found("rollback-started", started_at), Some(Progress::Pending(_))));
         }
+    }
+
+    #[test]
+    fn change_that_is_about_no_version_is_carried_out_with_any() {
+        let wanted = WantedPolicy { versions: Vec::new(), ..wanted() };
+        let found = reasons(Some("2026-01-01T00:00:05Z"), &[placed("o/n1", "1.0.0", true)]);
+        assert!(matches!(wanted.judge(&found, &[]), Progress::Done(_)));
     }
 
     #[test]

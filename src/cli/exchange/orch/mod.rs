@@ -164,11 +164,11 @@ pub async fn run(command: OrchCommand, context: &Context, exchange: &Exchange) -
         OrchCommand::Clear(chosen) => action::run(context, exchange, "clear", &chosen).await,
         OrchCommand::Scale { policy, count, wait } => {
             edit::scale(exchange, &policy, count).await?;
-            wait::policy::follow(&wait, context, exchange, &policy).await
+            wait::policy::follow_orchestration(&wait, context, exchange, &policy).await
         }
         OrchCommand::Set { policy, changes, wait } => {
             edit::set(exchange, &policy, &changes).await?;
-            wait::policy::follow(&wait, context, exchange, &policy).await
+            wait::policy::follow_orchestration(&wait, context, exchange, &policy).await
         }
         OrchCommand::Update { policy, command } => {
             action::run_update(context, exchange, &policy, &command).await
