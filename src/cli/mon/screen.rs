@@ -164,6 +164,8 @@ struct App {
     table: TableState,
     /// The title and the text of an explanation.
     explained: Option<(String, Vec<String>)>,
+    /// Lines of it above those that are shown.
+    scrolled: u16,
     read_at: Timestamp,
     /// Why what is shown is out of date.
     error: Option<String>,
@@ -177,6 +179,7 @@ impl App {
             is_filtering: false,
             table: TableState::default(),
             explained: None,
+            scrolled: 0,
             read_at: now,
             error: None,
         };
@@ -215,6 +218,16 @@ impl App {
         self.shown().get(self.table.selected()?).copied()
     }
 
+    fn open(&mut self, title: String, text: Vec<String>) {
+        (self.explained, self.scrolled) = (Some((title, text)), 0);
+    }
+
+    fn scroll(&mut self, by: i16) {
+        let last = self.explained.as_ref().map_or(0, |(_, text)| text.len().saturating_sub(1));
+        let last = u16::try_from(last).unwrap_or(u16::MAX);
+        self.scrolled = self.scrolled.saturating_add_signed(by).min(last);
+    }
+
     fn explain(&mut self, text: Vec<String>) {
         if let Some((_, shown)) = &mut self.explained {
             *shown = if text.is_empty() { vec!["there is nothing to say".to_owned()] } else { text };
@@ -236,10 +249,12 @@ impl App {
             KeyCode::Char('q') if self.explained.is_none() => return Request::Leave,
             KeyCode::Esc | KeyCode::Char('q') if self.explained.is_some() => self.explained = None,
             KeyCode::Esc => self.set_filter(String::new()),
+            KeyCode::Down | KeyCode::Char('j') if self.explained.is_some() => self.scroll(1),
+            KeyCode::Up | KeyCode::Char('k') if self.explained.is_some() => self.scroll(-1),
             KeyCode::Char('r') => return Request::Refresh,
             KeyCode::Char('?') => {
                 let text = bar::LEGEND.map(str::to_owned).to_vec();
-                self.explained = Some(("flags and keys".to_owned(), text));
+                self.open("flags and keys".to_owned(), text);
             }
             KeyCode::Char('/') => self.is_filtering = true,
             KeyCode::Down | KeyCode::Char('j') => self.move_by(1),
@@ -252,7 +267,7 @@ impl App {
                 let Some(line) = self.selected() else { return Request::Nothing };
                 let (target, title) =
                     (line.target.clone(), line.cells[0].trim_start_matches(BRANCHES).to_owned());
-                self.explained = Some((title, vec!["…".to_owned()]));
+                self.open(title, vec!["…".to_owned()]);
                 return Request::Explain(target);
             }
             _ => {}
@@ -298,9 +313,10 @@ impl App {
                 u16::try_from(text.len()).unwrap_or(u16::MAX).saturating_add(4).clamp(5, tree.height.max(5));
             let [_, area] = Layout::vertical([Constraint::Fill(1), Constraint::Length(height)]).areas(tree);
             let lines: Vec<Text<'_>> = text.iter().map(|line| Text::raw(line.as_str())).collect();
-            let block = Block::bordered().title(format!(" {title} — Esc closes "));
+            let block = Block::bordered().title(format!(" {title} — ↑↓ scroll, Esc closes "));
             frame.render_widget(Clear, area);
-            frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }).block(block), area);
+            let text = Paragraph::new(lines).wrap(Wrap { trim: false }).scroll((self.scrolled, 0));
+            frame.render_widget(text.block(block), area);
         }
     }
 
@@ -312,7 +328,9 @@ impl App {
         let width = usize::from(width);
         if let Some(error) = &self.error {
             let since = self.read_at.to_zoned(jiff::tz::TimeZone::system()).strftime("%H:%M:%S");
-            let line = bar::line(&[format!("OUT OF DATE since {since}: {error}")], width);
+            // A narrow screen has room for what failed; the cause of that is the end of the text.
+            let failed = error.split(": ").next().unwrap_or_default();
+            let line = bar::line(&[format!("OUT OF DATE: {failed}, since {since}")], width);
             return Text::styled(line, Style::new().fg(Color::Red).add_modifier(Modifier::BOLD));
         }
         let below = (below > 0).then(|| format!("↓ {below} more"));
@@ -390,7 +408,7 @@ mod tests {
         assert_eq!(press(&mut app, KeyCode::Enter), Request::Explain(target));
         app.explain(vec!["n1  chosen".to_owned()]);
         let text = drawn(&mut app, 60);
-        assert!(text.contains("n1  chosen") && text.contains(" n1 — Esc closes"), "{text}");
+        assert!(text.contains("n1  chosen") && text.contains(" n1 — ↑↓ scroll, Esc closes"), "{text}");
         assert_eq!(press(&mut app, KeyCode::Char('q')), Request::Nothing);
         assert!(!drawn(&mut app, 60).contains("chosen"));
         assert_eq!(press(&mut app, KeyCode::Char('q')), Request::Leave);
@@ -418,9 +436,9 @@ mod tests {
         let mut app = app();
         app.refresh(Err("no hub answers at http://hub: refused\nmore".to_owned()), Timestamp::UNIX_EPOCH);
         let text = drawn(&mut app, 80);
-        assert!(text.contains("OUT OF DATE since") && text.contains("no hub answers"), "{text}");
+        assert!(text.contains("OUT OF DATE: no hub answers at http://hub, since"), "{text}");
         let narrow = drawn(&mut app, 44);
-        assert!(narrow.contains("no hub") && narrow.contains("q quit"), "{narrow}");
+        assert!(narrow.contains("no hub answers") && narrow.contains("q quit"), "{narrow}");
         assert!(text.contains("updating 1/2"), "what was known stays");
     }
 
@@ -440,7 +458,10 @@ mod tests {
         let mut app = app();
         press(&mut app, KeyCode::Char('?'));
         let text = drawn(&mut app, 80);
-        assert!(text.contains("flags and keys — Esc closes") && text.contains("natural leader"), "{text}");
+        assert!(text.contains("flags and keys — ") && text.contains("natural leader"), "{text}");
+        assert!(!text.contains("q: quit"), "it does not fit: {text}");
+        (0..20).for_each(|_| drop(press(&mut app, KeyCode::Down)));
+        assert!(drawn(&mut app, 80).contains("q: quit"));
         press(&mut app, KeyCode::Esc);
         assert!(!drawn(&mut app, 80).contains("natural leader"));
     }
