@@ -83,8 +83,19 @@ impl WantedPolicy {
         if let Some(own) = self.own(&rollouts.workloads) {
             reasons.find(&agbot, &self.id, &own.update).await;
         }
-        let update = self.update(&rollouts.workloads, reasons);
-        Ok(update.unwrap_or_else(|| self.judge(&placements, &rollouts.rollouts)))
+        if let Some(update) = self.update(&rollouts.workloads, reasons) {
+            return Ok(update);
+        }
+        Ok(match self.judge(&placements, &rollouts.rollouts) {
+            Progress::Pending(text) if self.is_rolled_back(&rollouts.workloads) => {
+                Progress::Pending(format!(
+                    "{text}; version {} was rolled back before, try it again with: hzn rollout retry {}",
+                    self.versions.join(", "),
+                    self.id
+                ))
+            }
+            judged => judged,
+        })
     }
 
     /// Returns how the update by tasks stands, unless it has completed: it is in progress, held, or was rolled back.
@@ -100,6 +111,16 @@ impl WantedPolicy {
             pending @ Progress::Pending(_) => Some(pending),
             stopped => is_later.then_some(stopped),
         }
+    }
+
+    /// Returns whether the hub keeps to the version before, because it rolled the policy's version back before the policy was written.
+    fn is_rolled_back(&self, workloads: &[WorkloadUpdate]) -> bool {
+        let version = |own: &WorkloadUpdate| own.target.rsplit(' ').next().unwrap_or_default().to_owned();
+        self.own(workloads).is_some_and(|own| {
+            own.update.state == "rollback-completed"
+                && !self.versions.is_empty()
+                && !self.versions.contains(&version(own))
+        })
     }
 
     fn own<'w>(&self, workloads: &'w [WorkloadUpdate]) -> Option<&'w WorkloadUpdate> {
@@ -361,6 +382,18 @@ mod tests {
         assert_eq!(found("completed", after), None);
         assert_eq!(found("rollback-completed", before), None);
         assert_eq!(wanted().update(&[], &reasons), None);
+    }
+
+    #[test]
+    fn version_that_was_rolled_back_before_is_known() {
+        let of = |state: &str, version: &str| {
+            let target = format!("o/s {version}");
+            [WorkloadUpdate { target, ..update(state, "2026-01-01T00:00:04Z") }]
+        };
+        assert!(wanted().is_rolled_back(&of("rollback-completed", "1.0.0")));
+        assert!(!wanted().is_rolled_back(&of("rollback-completed", "2.0.0")));
+        assert!(!wanted().is_rolled_back(&of("completed", "1.0.0")));
+        assert!(!wanted().is_rolled_back(&[]));
     }
 
     #[test]
