@@ -172,7 +172,8 @@ impl HubChecks {
         }
         let rule =
             if self.context.settings.checks_local { AddressRule::Any } else { AddressRule::OtherMachines };
-        let client = match self.client.take().map_or_else(|| ProbeClient::new(rule), Ok) {
+        let ca_file = self.context.settings.checks_ca_file.as_deref();
+        let client = match self.client.take().map_or_else(|| ProbeClient::new(rule, ca_file), Ok) {
             Ok(client) => self.client.insert(client).clone(),
             Err(error) => return tracing::error!(error, "the hub can make neither checks nor calls"),
         };

@@ -71,6 +71,8 @@ pub struct AgbotSettings {
     pub message_time: Duration,
     /// Whether the hub's own checks and calls may reach its machine and link-local addresses.
     pub checks_local: bool,
+    /// Authorities that the hub's own checks and calls trust beside those of the system, PEM.
+    pub checks_ca_file: Option<PathBuf>,
 }
 
 impl AgbotSettings {
@@ -92,6 +94,7 @@ impl AgbotSettings {
             rollout_history: Duration::from_secs(30 * 24 * 3600),
             message_time: Duration::from_secs(240),
             checks_local: false,
+            checks_ca_file: None,
         }
     }
 }

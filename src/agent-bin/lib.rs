@@ -102,6 +102,9 @@ pub struct AgentArguments {
     /// Stop all services when the agent ends; otherwise they go on and the next start takes them over
     #[arg(long, env = "EVENKEEL_STOP_SERVICES")]
     stop_services: bool,
+    /// File with certificate authorities, PEM, that checks of services trust beside those of the system
+    #[arg(long, env = "EVENKEEL_CHECKS_CA_FILE", value_name = "FILE")]
+    checks_ca_file: Option<PathBuf>,
     /// Program that reboots the machine when a health policy says so, for instance /sbin/reboot; without it that action fails
     #[arg(long, env = "EVENKEEL_REBOOT_PROGRAM", value_name = "FILE")]
     reboot_program: Option<PathBuf>,
@@ -206,6 +209,7 @@ impl AgentArguments {
             }),
             stop_grace: Duration::from_secs(self.stop_grace),
             reported_output_lines: self.reported_output_lines.min(50),
+            checks_ca_file: self.checks_ca_file.clone(),
             reboot_program: self.reboot_program.clone(),
             ..AgentSettings::new(self.hub.clone(), data_dir)
         })

@@ -109,6 +109,8 @@ pub struct AgentSettings {
     pub unregister_timeout: Duration,
     /// Last lines of output that are reported to the hub when a service exits; 0 for none.
     pub reported_output_lines: usize,
+    /// Authorities that the checks of services trust beside those of the system, PEM.
+    pub checks_ca_file: Option<PathBuf>,
     /// The program that reboots the machine; without it the hub cannot have that done.
     pub reboot_program: Option<PathBuf>,
     /// The transport to use instead of HTTP, for an agent inside the hub's process.
@@ -138,6 +140,7 @@ impl AgentSettings {
             restart: None,
             unregister_timeout: Duration::from_secs(120),
             reported_output_lines: 5,
+            checks_ca_file: None,
             reboot_program: None,
             transport: None,
         }

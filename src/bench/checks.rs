@@ -51,7 +51,7 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     if targets < size.workloads * size.tasks * 8 / 10 {
         return Err(failed(format!("{targets} of {} instances are checked", size.workloads * size.tasks)));
     }
-    let client = ProbeClient::new(AddressRule::Any).map_err(failed)?;
+    let client = ProbeClient::new(AddressRule::Any, None).map_err(failed)?;
     let length = Duration::from_secs(u64::from(interval_secs));
     let mut recorder = Recorder::new(stage).await?;
 
@@ -222,7 +222,7 @@ async fn check_naively(pool: &PgPool, number: u32) -> Result<(), Failure> {
         .fetch_one(pool)
         .await
         .map_err(|error| refused(&error))?;
-    let client = ProbeClient::new(AddressRule::Any).map_err(failed)?;
+    let client = ProbeClient::new(AddressRule::Any, None).map_err(failed)?;
     let body = client.get(&url, true, Duration::from_secs(1)).await.map_err(failed)?;
     if !body.contains(EXPECTED) {
         return Err(failed("a target gives another response"));

@@ -184,6 +184,7 @@ fn apply(options: &AgbotOptions, settings: &mut AgbotSettings) {
         settings.planner.node_down_after_secs = seconds;
     }
     settings.checks_local = options.checks_local.unwrap_or(settings.checks_local);
+    settings.checks_ca_file = options.checks_ca_file.clone().or(settings.checks_ca_file.take());
     if let Some(days) = options.rollout_history_days {
         settings.rollout_history = Duration::from_secs(u64::from(days) * 24 * 3600);
     }

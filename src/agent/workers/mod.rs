@@ -175,8 +175,8 @@ pub(crate) fn begin(
     tasks.spawn(workers.run(feed, stop.clone()));
     tasks.spawn(workers.run(record, stop.clone()));
     tasks.spawn(workers.run(mailbox, stop.clone()));
-    let probes = probe::Probes::new(hub.clone(), handle.clone(), machine);
-    tasks.spawn(workers.run(peers::Peers::new(handle.clone()), stop.clone()));
+    let probes = probe::Probes::new(hub.clone(), handle.clone(), settings.clone(), machine);
+    tasks.spawn(workers.run(peers::Peers::new(handle.clone(), settings.clone()), stop.clone()));
     tasks.spawn(workers.run(tasks_of_node, stop.clone()));
     tasks.spawn(workers.run(probes, stop.clone()));
     tasks.spawn(workers.run(statistics, stop.clone()));

@@ -17,6 +17,7 @@ use tokio::{
 
 use super::canceled_if_ended;
 use crate::{
+    AgentSettings,
     order::{Ended, Handle},
     step::{Event, WatchedPeers},
 };
@@ -41,6 +42,7 @@ struct Shared {
 /// Examines other members.
 pub(super) struct Peers {
     handle: Handle,
+    settings: Arc<AgentSettings>,
     client: Option<ProbeClient>,
     due: BTreeMap<String, Instant>,
     shared: Arc<Mutex<Shared>>,
@@ -63,8 +65,8 @@ impl Worker for Peers {
 }
 
 impl Peers {
-    pub fn new(handle: Handle) -> Self {
-        Self { handle, client: None, due: BTreeMap::new(), shared: Arc::default() }
+    pub fn new(handle: Handle, settings: Arc<AgentSettings>) -> Self {
+        Self { handle, settings, client: None, due: BTreeMap::new(), shared: Arc::default() }
     }
 
     async fn examine_due(&mut self) -> Result<(), Ended> {
@@ -85,7 +87,8 @@ impl Peers {
     }
 
     fn start(&mut self, task: WatchedPeers) {
-        let client = match self.client.take().map_or_else(|| ProbeClient::new(AddressRule::Any), Ok) {
+        let made = || ProbeClient::new(AddressRule::Any, self.settings.checks_ca_file.as_deref());
+        let client = match self.client.take().map_or_else(made, Ok) {
             Ok(client) => self.client.insert(client).clone(),
             Err(error) => {
                 // A broken checker is no failure of the members.
@@ -182,7 +185,7 @@ mod tests {
     async fn member_responds_when_its_port_is_open() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let client = ProbeClient::new(AddressRule::Any).unwrap();
+        let client = ProbeClient::new(AddressRule::Any, None).unwrap();
         let address = Some("127.0.0.1".to_owned());
         let member = PeerMember { task_id: "t2".to_owned(), node: "n2".to_owned(), address };
         let watched = |port| WatchedPeers {

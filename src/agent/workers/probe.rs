@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::canceled_if_ended;
 use crate::{
+    AgentSettings,
     hub::Hub,
     machine::Machine,
     order::{Ended, Handle},
@@ -27,6 +28,7 @@ pub(super) struct Probes {
     hub: Arc<Hub>,
     handle: Handle,
     machine: Arc<Machine>,
+    settings: Arc<AgentSettings>,
     client: Option<ProbeClient>,
     due: BTreeMap<String, Instant>,
     in_flight: Arc<Mutex<BTreeSet<String>>>,
@@ -49,8 +51,8 @@ impl Worker for Probes {
 }
 
 impl Probes {
-    pub fn new(hub: Arc<Hub>, handle: Handle, machine: Arc<Machine>) -> Self {
-        Self { hub, handle, machine, client: None, due: BTreeMap::new(), in_flight: Arc::default() }
+    pub fn new(hub: Arc<Hub>, handle: Handle, settings: Arc<AgentSettings>, machine: Arc<Machine>) -> Self {
+        Self { hub, handle, settings, machine, client: None, due: BTreeMap::new(), in_flight: Arc::default() }
     }
 
     async fn probe_due(&mut self) -> Result<(), Ended> {
@@ -72,7 +74,8 @@ impl Probes {
     }
 
     fn start(&mut self, task: ProbedTask) {
-        let client = match self.client.clone().map_or_else(|| ProbeClient::new(AddressRule::Any), Ok) {
+        let made = || ProbeClient::new(AddressRule::Any, self.settings.checks_ca_file.as_deref());
+        let client = match self.client.clone().map_or_else(made, Ok) {
             Ok(client) => client,
             Err(error) => {
                 // A broken checker is no failure of the service.

@@ -6,12 +6,13 @@ mod address;
 mod check;
 
 use std::error::Error;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use reqwest::redirect::Policy;
-use reqwest::{Client, ClientBuilder, Url};
+use reqwest::{Certificate, Client, ClientBuilder, Url};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
@@ -34,17 +35,28 @@ pub struct ProbeClient {
     slots: Arc<Semaphore>,
 }
 
+/// Reads the certificates of authorities.
+fn authorities(file: &Path) -> Result<Vec<Certificate>, String> {
+    let name = file.display();
+    let pem = std::fs::read(file).map_err(|error| format!("{name}: {error}"))?;
+    let found = Certificate::from_pem_bundle(&pem).map_err(|error| format!("{name}: {}", reason(&error)))?;
+    if found.is_empty() { Err(format!("{name} holds no certificate")) } else { Ok(found) }
+}
+
 impl ProbeClient {
-    /// Creates a client that connects to the addresses that a rule allows.
+    /// Creates a client that connects to the addresses that a rule allows. `ca_file`: authorities that are trusted beside those of the system,
+    /// PEM.
     ///
     /// # Errors
-    /// The reason, when the certificates of the system cannot be read.
-    pub fn new(rule: AddressRule) -> Result<Self, String> {
+    /// The reason, when the certificates of the system, or the file, cannot be read.
+    pub fn new(rule: AddressRule, ca_file: Option<&Path>) -> Result<Self, String> {
+        let authorities = ca_file.map_or_else(|| Ok(Vec::new()), authorities)?;
         let builder = || {
             let builder = Client::builder()
                 .pool_max_idle_per_host(0)
                 .redirect(Policy::none())
                 .user_agent(concat!("evenkeel/", env!("CARGO_PKG_VERSION")));
+            let builder = authorities.iter().cloned().fold(builder, ClientBuilder::add_root_certificate);
             rule.applied_to(builder)
         };
         let build = |builder: ClientBuilder| builder.build().map_err(|error| reason(&error));

@@ -33,7 +33,7 @@ async fn begin(connection: &mut TcpStream, head: &str) -> std::io::Result<()> {
 }
 
 fn client(rule: AddressRule) -> ProbeClient {
-    ProbeClient::new(rule).expect("a client")
+    ProbeClient::new(rule, None).expect("a client")
 }
 
 /// Sends a body without an end.

@@ -312,8 +312,9 @@ async fn closed_port_is_a_failure_only_when_the_policy_says_so() {
 #[tokio::test]
 async fn certificate_of_an_unknown_authority_is_accepted_only_when_the_policy_says_so() {
     let scratch = Scratch::new();
-    let certificate =
-        Authority::new(scratch.join("tls")).certify(&["localhost".to_owned()], jiff::Timestamp::now());
+    let authority = Authority::new(scratch.join("tls"));
+    let certificate = authority.certify(&["localhost".to_owned()], jiff::Timestamp::now());
+    let authority = authority.certificate_file();
     let listener = must(listen("127.0.0.1:0").await, "a listener");
     let url = format!("https://localhost:{}/", must(listener.local_addr(), "an address").port());
     let handler = axum::Router::new().fallback(async || GOOD).into();
@@ -322,8 +323,12 @@ async fn certificate_of_an_unknown_authority_is_accepted_only_when_the_policy_sa
     let shutdown = CancellationToken::new();
     let _shutdown = shutdown.clone().drop_guard();
     tokio::spawn(HttpServer { listener, handler, limits, tls, metrics }.serve(shutdown));
-    let client = must(ProbeClient::new(AddressRule::Any), "a client");
+    let client = must(ProbeClient::new(AddressRule::Any, None), "a client");
     let limit = Duration::from_secs(10);
+    let informed = must(ProbeClient::new(AddressRule::Any, Some(&authority)), "a client");
+    assert_eq!(informed.get(&url, true, limit).await.as_deref(), Ok(GOOD), "it trusts the private authority");
+    let unreadable = ProbeClient::new(AddressRule::Any, Some(&scratch.join("none.pem"))).unwrap_err();
+    assert!(unreadable.contains("none.pem"), "{unreadable}");
     let refused = client.get(&url, true, limit).await.unwrap_err();
     assert!(refused.contains("certificate"), "{refused}");
     assert_eq!(client.get(&url, false, limit).await.as_deref(), Ok(GOOD));
