@@ -228,7 +228,7 @@ fn news(unit: &UnitRecord, lease: Lease, is_whole: bool, plan: &UnitPlan) -> Vec
     let initial = is_first.then(|| {
         let tasks: usize = unit.slots.values().map(|tasks| tasks.iter().count()).sum();
         let (slots, changes) = (unit.slots.len(), plan.changes.len());
-        event(INITIAL_PASS, format!("{tasks} tasks in {slots} slots were examined, {changes} changes made"))
+        event(INITIAL_PASS, format!("examined: tasks {tasks}, slots {slots}; changed: {changes}"))
     });
     let unplaced = plan.unplaced.as_ref().filter(|_| unit.unplaced.is_none());
     let unplaced = unplaced.map(|report| event("placement.unplaced", report.summary.clone()));

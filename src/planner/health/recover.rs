@@ -13,7 +13,7 @@ use super::{
     peers, workflow,
 };
 use crate::{
-    change::{Cause, Change, Step},
+    change::{Cause, Change},
     facts::Availability,
     place::{Constraint, NodeState, UnitNode},
     reconcile::UnitPass,
@@ -509,7 +509,7 @@ fn replace(
     // What runs on a node that has failed is not failed itself.
     let is_running = recovery.of_group.is_some() && task.is_running() && !pass.is_node_lost(task);
     let cause = if is_running { Cause::NodeHealth } else { Cause::Health };
-    let step = Step { unit_id: pass.facts.unit_id.clone(), slot: task.slot.clone(), change, cause };
+    let step = pass.step(&task.slot, change, cause);
     let Some(permit) = pass.permit(&step) else {
         let health = TaskHealth { recovery: Some(Box::new(recovery.clone())), ..task.health.clone() };
         pass.set_health(&task.slot, &task.id, health);

@@ -87,13 +87,14 @@ pub fn report(table: &NodeTable, placed: &Placed) -> EliminationReport {
     };
     let sequence: Vec<ExplainedStage> = elimination.stages.iter().map(explain).collect();
     let chosen = placed.nodes.iter().flatten().take(EXAMPLE_COUNT);
+    let removed = sequence.iter().map(|stage| (stage.constraint, stage.count));
     EliminationReport {
         requested,
         placed: count,
         candidates: elimination.candidate_count,
         chosen: chosen.map(|node| table.node(*node).id.clone()).collect(),
         cause: (count < requested).then(|| cause(table, elimination, requested - count)),
-        summary: summary(count, requested, &sequence),
+        summary: summary((count, requested), elimination.candidate_count, removed),
         sequence,
     }
 }
@@ -142,15 +143,24 @@ pub fn cause(table: &NodeTable, elimination: &Elimination, missing: u32) -> Unpl
     if room < u64::from(missing) { UnplacedCause::Unsatisfiable } else { UnplacedCause::Transient }
 }
 
-fn summary(placed: u32, requested: u32, sequence: &[ExplainedStage]) -> String {
-    let removed: Vec<String> = sequence
-        .iter()
+/// Returns a placement in words. `removed`: how many of the candidates each constraint removed, in their order.
+pub(crate) fn summary(
+    (placed, requested): (u32, u32),
+    candidates: u64,
+    removed: impl Iterator<Item = (Constraint, u64)>,
+) -> String {
+    let removed: Vec<String> = removed
+        .filter(|(_, count)| *count > 0)
         .enumerate()
-        .map(|(number, stage)| {
+        .map(|(number, (constraint, count))| {
             let verb = if number == 0 { " removed" } else { "" };
-            format!("{}{verb} {}", stage.constraint.name(), stage.count)
+            format!("{}{verb} {count}", constraint.name())
         })
         .collect();
-    let removed = if removed.is_empty() { "no node was removed".to_owned() } else { removed.join(", ") };
+    let removed = match removed.is_empty() {
+        true if candidates == 0 => "no node belongs to it".to_owned(),
+        true => "no node was removed".to_owned(),
+        false => removed.join(", "),
+    };
     format!("{placed} of {requested} placed: {removed}")
 }

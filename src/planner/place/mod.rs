@@ -19,6 +19,7 @@ pub use capacity::{Added, Buffer, Metric, NodeRoom, loading_tasks};
 pub use constraint::Constraint;
 pub use domains::{DomainRules, Packing};
 pub use eliminate::{Elimination, Stage};
+pub(crate) use explain::summary;
 pub use explain::{
     EliminatedNode, EliminationReport, ExplainedStage, UnplacedCause, cause, explain_node, report,
 };

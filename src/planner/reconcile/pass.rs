@@ -341,7 +341,7 @@ impl<'a> UnitPass<'a> {
         let is_limited = self.facts.table.find(node).is_some_and(|row| row.room.is_some());
         if !partners.is_empty() || is_limited {
             let change = Change::Start { node: node.clone() };
-            let step = Step { unit_id: self.facts.unit_id.clone(), slot: slot.clone(), change, cause };
+            let step = self.step(slot, change, cause);
             let apart_from = partners.iter().cloned().collect();
             let counted_tasks = is_limited.then(BTreeSet::new);
             self.keep(Permit { apart_from, counted_tasks, ..Permit::new(&step) });
@@ -353,10 +353,15 @@ impl<'a> UnitPass<'a> {
         self.plan.permits.push(permit);
     }
 
+    /// Returns a step of a slot.
+    pub fn step(&self, slot: &Slot, change: Change, cause: Cause) -> Step {
+        Step { unit_id: self.facts.unit_id.clone(), slot: slot.clone(), change, cause }
+    }
+
     /// Returns whether the instance on a node may stop, and keeps the permit for it.
     pub fn permits_stop(&mut self, slot: &Slot, node: &NodeId, cause: Cause) -> bool {
         let change = Change::Stop { node: node.clone() };
-        let step = Step { unit_id: self.facts.unit_id.clone(), slot: slot.clone(), change, cause };
+        let step = self.step(slot, change, cause);
         let permit = self.permit(&step);
         permit.map(|permit| self.keep(permit)).is_some()
     }

@@ -307,5 +307,5 @@ pub(super) fn ready_at(pass: &UnitPass<'_>, task: &Task) -> Option<Timestamp> {
 
 fn unplaced_step(pass: &UnitPass<'_>, task: &Task) -> Step {
     let change = Change::Replace { node: None, may_run: false, order: UpdateOrder::StopFirst };
-    Step { unit_id: pass.facts.unit_id.clone(), slot: task.slot.clone(), change, cause: task.cause }
+    pass.step(&task.slot, change, task.cause)
 }

@@ -73,7 +73,7 @@ pub(super) fn settle(pass: &mut UnitPass<'_>, slot: &Slot) {
             Some(Trouble::PartnerAway) => {
                 let (node, order) = (task.node.clone(), UpdateOrder::StopFirst);
                 let change = Change::Replace { node, may_run: true, order };
-                pass.block(&step(pass, slot, change, Cause::Cure), Blocked::PartnerInUpgrade);
+                pass.block(&pass.step(slot, change, Cause::Cure), Blocked::PartnerInUpgrade);
             }
         }
     }
@@ -240,7 +240,7 @@ fn is_failed_start(pass: &UnitPass<'_>, task: &Task) -> bool {
 /// Marks the node of a task that did not get running there, and lets another one be chosen.
 fn leave_node(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task) {
     let Some(node) = task.node.clone() else { return };
-    let step = step(pass, slot, Change::Start { node: node.clone() }, Cause::TaskFailed);
+    let step = pass.step(slot, Change::Start { node: node.clone() }, Cause::TaskFailed);
     if let Some(blocked) = crate::change::GateFacts::frozen(pass, &step) {
         return pass.block(&step, blocked);
     }
@@ -272,10 +272,6 @@ fn stop_duplicates(pass: &mut UnitPass<'_>, slot: &Slot) {
     }
 }
 
-fn step(pass: &UnitPass<'_>, slot: &Slot, change: Change, cause: Cause) -> Step {
-    Step { unit_id: pass.facts.unit_id.clone(), slot: slot.clone(), change, cause }
-}
-
 /// Ends a task whose node is lost or must not have it, and lets another node take over.
 fn give_up(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, cause: Cause) {
     let Some(node) = &task.node else { return };
@@ -305,7 +301,7 @@ fn replace_elsewhere(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, cause: C
 /// Lets the restart supervisor decide about a task that ended.
 fn restart(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task) {
     let Some(node) = task.node.clone() else { return };
-    let step = step(pass, slot, Change::Start { node: node.clone() }, Cause::TaskFailed);
+    let step = pass.step(slot, Change::Start { node: node.clone() }, Cause::TaskFailed);
     if let Some(blocked) = crate::change::GateFacts::frozen(pass, &step) {
         return pass.block(&step, blocked);
     }
@@ -387,7 +383,7 @@ pub(crate) fn relocate_to(
     let change = Change::Relocate { node: node.clone(), order };
     match found {
         Some(candidate) => {
-            let step = step(pass, slot, change, cause);
+            let step = pass.step(slot, change, cause);
             let Some(permit) = pass.permit(&step) else { return false };
             pass.keep(permit);
             // What does not run yet is not waited for.
@@ -408,7 +404,7 @@ pub(crate) fn relocate_to(
             may_stop
         }
         None => {
-            let step = step(pass, slot, change, cause);
+            let step = pass.step(slot, change, cause);
             let blocked = no_candidate(pass, own);
             pass.block(&step, blocked);
             false
@@ -438,7 +434,7 @@ pub(super) fn start(pass: &mut UnitPass<'_>, slot: &Slot) {
     if task.desired != DesiredState::Ready || task.state.is_ended() {
         return;
     }
-    let step = step(pass, slot, Change::Start { node }, pass.cause_of_start(&task));
+    let step = pass.step(slot, Change::Start { node }, pass.cause_of_start(&task));
     let permit = pass.permit(&step);
     crate::health::note(pass, &task, permit.is_some());
     if let Some(mut permit) = permit {

@@ -17,7 +17,7 @@ use crate::{
     model::{Model, UnitRecord},
     place::{
         Added, Constraint, EliminatedNode, Elimination, Location, NodeTable, Placed, Ranking, UnplacedCause,
-        Want, cause, explain_node, place,
+        Want, cause, explain_node, place, summary,
     },
     report::{Blocked, FrozenLevel},
     workload::{DesiredState, NodeOrder, SlotTasks, Task, UnitId, Workload},
@@ -145,7 +145,8 @@ impl<'a> Explainer<'a> {
         };
         let sequence = self.sequence(&elimination, placement.as_ref());
         let cause = (placed < requested).then(|| cause(self.table, &elimination, requested - placed));
-        let mut summary = summary(placed, requested, &sequence);
+        let candidates = self.table.members().len();
+        let mut summary = summary((placed, requested), candidates, removed(&sequence));
         if self.given_up > 0 {
             let _ =
                 write!(summary, "; {} given up: the restart policy allows no further restart", self.given_up);
@@ -328,16 +329,8 @@ impl<'a> Explainer<'a> {
     }
 }
 
-fn summary(placed: u32, requested: u32, sequence: &[ExplainedConstraint]) -> String {
-    let removed = sequence.iter().filter(|stage| stage.eliminated_count > 0).enumerate();
-    let removed: Vec<String> = removed
-        .map(|(number, stage)| {
-            let verb = if number == 0 { " removed" } else { "" };
-            format!("{}{verb} {}", stage.constraint.name(), stage.eliminated_count)
-        })
-        .collect();
-    let removed = if removed.is_empty() { "no node was removed".to_owned() } else { removed.join(", ") };
-    format!("{placed} of {requested} placed: {removed}")
+fn removed(sequence: &[ExplainedConstraint]) -> impl Iterator<Item = (Constraint, u64)> {
+    sequence.iter().map(|stage| (stage.constraint, stage.eliminated_count))
 }
 
 /// Explains a policy that is not carried out by tasks, by the placement of each pair.
@@ -384,8 +377,8 @@ fn explain_pairs(model: &Model, question: Question<'_>) -> Option<PartExplanatio
         requested,
         placed,
         candidate_count: nodes.len() as u64,
+        summary: summary((placed, requested), nodes.len() as u64, removed(&sequence)),
         candidates: nodes.into_iter().take(NODE_COUNT).collect(),
-        summary: summary(placed, requested, &sequence),
         pair: last.filter(|_| question.node.is_some()),
         sequence,
         chosen,

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use evenkeel_ids::NodeId;
 
 use crate::{
-    change::{Cause, Change, Step},
+    change::{Cause, Change},
     place::Elimination,
     reconcile::UnitPass,
     settings::UpdateOrder,
@@ -158,10 +158,6 @@ pub(crate) fn ending_text(task: &Task) -> String {
     }
 }
 
-fn step(pass: &UnitPass<'_>, slot: &Slot, change: Change, cause: Cause) -> Step {
-    Step { unit_id: pass.facts.unit_id.clone(), slot: slot.clone(), change, cause }
-}
-
 /// Starts an instance on a node that the user named.
 fn start_on(pass: &mut UnitPass<'_>, node: &NodeId, cause: Cause) {
     pass.pin(node, true);
@@ -200,7 +196,7 @@ fn may_stop(pass: &mut UnitPass<'_>, task: &Task, cause: Cause) -> bool {
     if task.is_stopped() || pass.is_node_lost(task) {
         return true;
     }
-    let step = step(pass, &task.slot, Change::Stop { node }, cause);
+    let step = pass.step(&task.slot, Change::Stop { node }, cause);
     let permit = pass.permit(&step);
     permit.map(|permit| pass.keep(permit)).is_some()
 }
@@ -216,7 +212,7 @@ fn restart_next(pass: &mut UnitPass<'_>, action: &UserAction, goal: &ActionGoal,
         let Some(node) = task.node.clone() else { continue };
         let change =
             Change::Replace { node: Some(node.clone()), may_run: true, order: UpdateOrder::StopFirst };
-        let step = step(pass, &task.slot, change, cause);
+        let step = pass.step(&task.slot, change, cause);
         if let Some(permit) = pass.permit(&step) {
             pass.keep(permit);
             pass.raise(&task.slot, &task.id, DesiredState::Shutdown);

@@ -116,5 +116,5 @@ fn step(pass: &UnitPass<'_>, slot: &Slot, task: &Task) -> Step {
     let change = node.map_or(Change::Replace { node: None, may_run: false, order }, |node| {
         Change::Relocate { node, order }
     });
-    Step { unit_id: pass.facts.unit_id.clone(), slot: slot.clone(), change, cause: Cause::Return }
+    pass.step(slot, change, Cause::Return)
 }

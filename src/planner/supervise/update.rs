@@ -15,7 +15,7 @@ use super::{
     update_status::{Ticket, UpdateBlocked, UpdateEvent, UpdateState, next_state},
 };
 use crate::{
-    change::{Cause, Change, Permit, Step},
+    change::{Cause, Change, Permit},
     facts::Availability,
     goal::SlotCondition,
     place::{Buffer, Constraint},
@@ -350,7 +350,7 @@ fn take(pass: &mut UnitPass<'_>, dirty: &[Slot]) -> bool {
     for slot in dirty.iter().filter(|slot| !in_work.contains(*slot)) {
         if let Some(blocked) = order.as_ref().and_then(|order| order.objection(pass, slot)) {
             let change = Change::Replace { node: None, may_run: true, order: UpdateOrder::StopFirst };
-            let step = Step { unit_id: pass.facts.unit_id.clone(), slot: slot.clone(), change, cause };
+            let step = pass.step(slot, change, cause);
             pass.block(&step, blocked);
             continue;
         }
@@ -401,7 +401,7 @@ fn replace(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause) -> Option<TaskId>
     let may_run =
         old.iter().any(|task| task.state.rank() >= TaskState::Starting.rank() && !task.state.is_ended());
     let change = Change::Replace { node, may_run, order };
-    let step = Step { unit_id: pass.facts.unit_id.clone(), slot: slot.clone(), change, cause };
+    let step = pass.step(slot, change, cause);
     let permit = pass.permit(&step)?;
     let limit = pass.update_settings().parallelism;
     let tasks = old.iter().map(|task| task.id.clone()).collect();
@@ -487,7 +487,7 @@ fn start_first(
         if report.sequence.iter().any(|stage| Constraint::OF_DOMAINS.contains(&stage.constraint)) {
             let change =
                 Change::Replace { node: old.node.clone(), may_run: false, order: UpdateOrder::StartFirst };
-            let step = Step { unit_id: pass.facts.unit_id.clone(), slot: slot.clone(), change, cause };
+            let step = pass.step(slot, change, cause);
             pass.block(&step, Blocked::unplaced(&report));
             return None;
         }
