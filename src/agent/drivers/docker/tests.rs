@@ -163,6 +163,36 @@ async fn container_of_a_task_stays_down_and_a_later_agent_knows_its_exit() {
     }
 }
 
+/// C5-S2, C6: what the engine of the hub orders about containers.
+#[tokio::test]
+async fn paused_container_continues_and_one_whose_image_cannot_be_fetched_is_kept() {
+    let Some(engine) = Engine::start().await else { return };
+    let driver = driver_for(&engine, "agent-1");
+    let task = ServiceSpec { task: Some("t1".to_owned()), ..service("a1") };
+    driver.prepare(&task).await.unwrap();
+    driver.start(&task).await.unwrap();
+    until_running(&driver, "a1").await;
+    let before = ids(&driver, "a1").await;
+    let id = before[0].clone().unwrap();
+    driver.engine().await.unwrap().pause_container(&id).await.unwrap();
+    assert_eq!(driver.observe("a1").await.containers.remove(0).state, RunState::Paused);
+    driver.unpause("a1").await.unwrap();
+    until_running(&driver, "a1").await;
+    driver.unpause("a1").await.unwrap();
+    assert_eq!(ids(&driver, "a1").await, before, "it is the same container");
+
+    let missing = Deployment::parse(r#"{"services":{"web":{"image":"127.0.0.1:1/none:1"}}}"#, "").unwrap();
+    let missing = ServiceSpec { deployment: missing, ..task.clone() };
+    assert!(matches!(driver.refresh(&missing).await, Err(DriverError::Image { .. })));
+    assert!(driver.observe("a1").await.is_running(), "nothing was stopped");
+    // The rest of a rebuild.
+    driver.stop("a1").await.unwrap();
+    driver.start(&task).await.unwrap();
+    until_running(&driver, "a1").await;
+    assert_ne!(ids(&driver, "a1").await, before, "it was created again");
+    driver.stop("a1").await.unwrap();
+}
+
 #[tokio::test]
 async fn engine_that_does_not_respond_is_a_temporary_failure() {
     let directory = tempfile::tempdir().unwrap();
