@@ -234,7 +234,8 @@ async fn supervise(
         Ok(()) => (CommandResult::Ok, None),
         Err(error) => (CommandResult::Failed, Some(error.to_string())),
     };
-    Ok(Some(Event::CommandEnded { task, ended: EndedCommand { id: command.id, result, message } }))
+    let seen = context.driver.observe(&agreement.id).await;
+    Ok(Some(Event::CommandEnded { task, ended: EndedCommand { id: command.id, result, message }, seen }))
 }
 
 async fn start_dependency(

@@ -189,6 +189,8 @@ pub enum Event {
         task: String,
         /// The command.
         ended: EndedCommand,
+        /// What is left of the service: the hub waits for it to run, and not for the next look at all services.
+        seen: Observation,
     },
     /// The exchange has recorded the outcome of a command.
     CommandReported {

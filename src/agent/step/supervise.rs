@@ -78,7 +78,13 @@ impl State {
     }
 
     /// Records the outcome of a command. The next check decides again whether the task is healthy.
-    pub(super) fn command_ended(&mut self, id: &str, ended: EndedCommand, now: u64) -> Outcome {
+    pub(super) fn command_ended(
+        &mut self,
+        id: &str,
+        ended: EndedCommand,
+        seen: Observation,
+        now: u64,
+    ) -> Outcome {
         let publisher = self.publisher();
         let Some(task) = self.tasks.get_mut(id) else { return Outcome::default() };
         let text = format!("command {} ended: {:?}", ended.id, ended.result);
@@ -93,7 +99,10 @@ impl State {
         if let Some(agreement) = self.agreements.get_mut(&key) {
             agreement.down_since = None;
         }
-        // The start may have been seen before the command ended.
+        // What does not run yet is seen when it does.
+        if seen.is_running() {
+            self.observed.insert(key.clone(), seen);
+        }
         self.note_running(&key, now);
         Outcome { note: Some(text) }
     }

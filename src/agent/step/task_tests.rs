@@ -263,12 +263,28 @@ fn rebuild_that_fails_is_an_event_of_its_own() {
     for (result, expected) in [(CommandResult::Failed, Some("REBUILD")), (CommandResult::Ok, None)] {
         let mut state = supervised(Some("REBUILD"));
         let ended = EndedCommand { id: "c1".to_owned(), result, message: None };
-        state.apply(Event::CommandEnded { task: "t1".to_owned(), ended }, NOW);
+        let seen = Observation::default();
+        state.apply(Event::CommandEnded { task: "t1".to_owned(), ended, seen }, NOW);
         assert_eq!(lifecycle(&state).map(|(event, _)| event).as_deref(), expected);
         report_lifecycle(&mut state);
         state.apply(super::super::tests::observed("a1", RunState::Running), NOW + 1);
         assert_eq!(lifecycle(&state).is_some(), expected.is_some(), "what was reported down runs again");
     }
+}
+
+/// C5-S2: the hub hears at once that a command has helped.
+#[test]
+fn command_after_which_the_service_runs_says_so_with_its_end() {
+    let mut state = supervised(Some("UNPAUSE"));
+    state.tasks.get_mut("t1").unwrap().is_down_reported = true;
+    state.apply(super::super::tests::observed("a1", RunState::Paused), NOW);
+    let Event::Observed { observation: seen, .. } = super::super::tests::observed("a1", RunState::Running)
+    else {
+        unreachable!("an observation");
+    };
+    let ended = EndedCommand { id: "c1".to_owned(), result: CommandResult::Ok, message: None };
+    state.apply(Event::CommandEnded { task: "t1".to_owned(), ended, seen }, NOW);
+    assert_eq!(lifecycle(&state), Some(("POWER_ON".to_owned(), "running".to_owned())));
 }
 
 /// P15: what is left to the restart policy ends the task.

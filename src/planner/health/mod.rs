@@ -32,7 +32,7 @@ mod workflow;
 pub(crate) use conditions::RECOVERY_FAILED;
 pub(crate) use detect::is_unhealthy_member;
 pub(crate) use fence::{note, unfenced};
-pub(crate) use peers::Ring;
+pub(crate) use peers::Circle;
 pub(crate) use recover::follow;
 
 pub use entity::{Entity, EntityKind};

@@ -1,6 +1,6 @@
 //! Members that examine each other: who examines whom.
 //!
-//! The running members of a workload unit form a ring in the order of their tasks; each is examined by a few before it. Edge sites have no
+//! The running members of a workload unit form a circle in the order of their tasks; each is examined by a few before it. Edge sites have no
 //! common load balancer, so that peers take its place. Source: orchestration C3 (`LB_STATUS_POLLING`, `LB_STATUS_EVENTS`).
 
 use std::{collections::BTreeMap, ops::Bound};
@@ -19,7 +19,7 @@ const MOST_PEERS: usize = 4;
 const EVENTS_INTERVAL_SECS: u64 = 5;
 
 /// The members that take part, with the HA groups of their nodes.
-pub(crate) type Ring = BTreeMap<TaskId, (Peer, Option<GroupId>)>;
+pub(crate) type Circle = BTreeMap<TaskId, (Peer, Option<GroupId>)>;
 
 /// Returns what the agent of a member examines; none when nothing. The policy of its workload goes before that of the HA group of its node.
 pub(super) fn watch(pass: &mut UnitPass<'_>, task: &Task) -> Option<PeerWatch> {
@@ -61,21 +61,21 @@ fn takes_part(pass: &UnitPass<'_>, task: &Task) -> bool {
     task.is_wanted() && task.is_running() && pass.node_of(task).is_some_and(|node| node.is_capable)
 }
 
-/// Returns the members that follow one in the ring, those on its own node left out; only those in a group, if one is given.
+/// Returns the members that follow one in the circle, those on its own node left out; only those in a group, if one is given.
 fn after(pass: &mut UnitPass<'_>, task: &Task, group: Option<&GroupId>) -> Vec<Peer> {
-    let ring = pass.ring.take().unwrap_or_else(|| members(pass));
-    let later = ring.range((Bound::Excluded(&task.id), Bound::Unbounded));
-    let others = later.chain(ring.range(..&task.id)).map(|(_, member)| member);
+    let circle = pass.circle.take().unwrap_or_else(|| members(pass));
+    let later = circle.range((Bound::Excluded(&task.id), Bound::Unbounded));
+    let others = later.chain(circle.range(..&task.id)).map(|(_, member)| member);
     let is_meant = |(peer, of): &&(Peer, Option<GroupId>)| {
         Some(&peer.node) != task.node.as_ref() && (group.is_none() || of.as_ref() == group)
     };
     let found = others.filter(is_meant).take(MOST_PEERS).map(|(peer, _)| peer.clone()).collect();
-    pass.ring = Some(ring);
+    pass.circle = Some(circle);
     found
 }
 
 /// Returns the members of the workload unit that take part. A slot that is new has nothing that runs.
-fn members(pass: &UnitPass<'_>) -> Ring {
+fn members(pass: &UnitPass<'_>) -> Circle {
     let tasks = pass.facts.slots.keys().flat_map(|slot| pass.tasks(slot).wanted());
     let members = tasks.filter(|task| takes_part(pass, task)).filter_map(|task| {
         let node = task.node.clone()?;

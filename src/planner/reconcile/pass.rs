@@ -10,7 +10,7 @@ use crate::{
     change::{self, Cause, Change, Gate, GroupState, Permit, Step},
     claims::{Claim, Phase, Purpose, Scope},
     goal::{self, SlotCondition},
-    health::Ring,
+    health::Circle,
     place::{Buffer, Elimination, UnitNode, loading_tasks},
     report::Blocked,
     stable_hash::stable_hash,
@@ -46,7 +46,7 @@ pub(crate) struct UnitPass<'a> {
     /// Instances on which this decision begins an action of a recovery, by node.
     pub recovering: BTreeMap<NodeId, Slot>,
     /// The members that examine each other, as long as none comes or goes.
-    pub ring: Option<Ring>,
+    pub circle: Option<Circle>,
     /// Tasks that claim a node which another one contests.
     pub contested: BTreeSet<TaskId>,
     /// Slots that differ from the facts.
@@ -77,7 +77,7 @@ impl<'a> UnitPass<'a> {
             eliminations: BTreeMap::new(),
             action_goal: None,
             recovering: BTreeMap::new(),
-            ring: None,
+            circle: None,
             contested: BTreeSet::new(),
             changed: BTreeMap::new(),
             starting: BTreeSet::new(),
@@ -132,7 +132,7 @@ impl<'a> UnitPass<'a> {
         let was_member = task.is_wanted() && task.is_running();
         change(&mut task);
         if was_member != (task.is_wanted() && task.is_running()) {
-            self.ring = None;
+            self.circle = None;
         }
         if let Some(number) = task.node.as_ref().and_then(|node| self.facts.table.number(node)) {
             let by = i64::from(task.is_live()) - i64::from(was_live);
