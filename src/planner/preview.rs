@@ -168,8 +168,9 @@ impl Basis {
             NodeState::Away { .. } => "away",
         };
         let (id, availability, frozen) = (&node.id, node.availability, node.frozen);
-        let has_failed =
-            node.start_failed.is_some() || node.stop_failed.is_some() || node.blocklisted.is_some();
+        let has_failed = node.marks.start_failed.is_some()
+            || node.marks.stop_failed.is_some()
+            || node.marks.blocklisted.is_some();
         self.add(format_args!("node {id} {is_fit:?} {state} {availability:?} {frozen:?} {has_failed}"));
     }
 

@@ -126,7 +126,7 @@ fn body(task: &Task, agreement: &str, fencing: i64) -> PutNodeTask {
 /// Returns what the node does to supervise a task.
 pub(crate) fn supervision(task: &Task) -> TaskSupervision {
     let wanted = &task.health.supervision;
-    let probe = wanted.probe.as_ref().map(task_probe);
+    let probe = wanted.probe.as_deref().map(task_probe);
     let command = task.health.command().filter(|command| command.call.is_none());
     let command = command.map(|command| TaskCommand {
         id: command.id.clone(),
@@ -138,7 +138,7 @@ pub(crate) fn supervision(task: &Task) -> TaskSupervision {
         lifecycle: wanted.lifecycle,
         lease_seconds: wanted.lease_secs,
         command,
-        peers: wanted.peers.as_ref().map(peer_watch),
+        peers: wanted.peers.as_deref().map(peer_watch),
     }
 }
 

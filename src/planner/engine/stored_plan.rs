@@ -220,16 +220,16 @@ fn instances(
         row.map(|row| Instance {
             is_frozen: row.frozen == Some(crate::report::FrozenLevel::Instance),
             pinned: row.is_pinned.then_some(version),
-            failed: match (&row.stop_failed, &row.start_failed) {
+            failed: match (&row.marks.stop_failed, &row.marks.start_failed) {
                 (Some(message), _) => Some(Failure { message: message.clone(), version, is_of_stop: true }),
                 (None, Some(message)) => {
                     Some(Failure { message: message.clone(), version, is_of_stop: false })
                 }
                 (None, None) => None,
             },
-            cleared_at: row.cleared_at,
-            last_start_at: row.last_start_at,
-            fenced_at: row.fenced_at,
+            cleared_at: row.marks.cleared_at,
+            last_start_at: row.marks.last_start_at,
+            fenced_at: row.marks.fenced_at,
         })
         .unwrap_or_default()
     };

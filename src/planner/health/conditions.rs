@@ -211,7 +211,8 @@ fn failing_everywhere(model: &Model, policy: &PolicyId) -> Option<SystemReport> 
         selected += nodes.len();
         blocked += failing.len();
         let example = failing.min().map(|number| unit.table.node(number));
-        last = last.or(example.and_then(|row| Some((row.id.clone(), row.blocklisted.as_deref().cloned()?))));
+        last = last
+            .or(example.and_then(|row| Some((row.id.clone(), row.marks.blocklisted.as_deref().cloned()?))));
     }
     let (node, why) = last?;
     let Blocked::Blocklisted { service, .. } = &why else { return None };

@@ -74,7 +74,7 @@ pub(crate) fn note(pass: &mut UnitPass<'_>, task: &Task, is_permitted: bool) {
 
 /// Returns whether a user confirmed, after the last heartbeat of a node, that nothing runs on it.
 fn is_confirmed(row: &UnitNode, last_heartbeat: Timestamp) -> bool {
-    row.fenced_at.is_some_and(|at| at >= last_heartbeat)
+    row.marks.fenced_at.is_some_and(|at| at >= last_heartbeat)
 }
 
 /// Returns when the agent of a task has killed its containers; none without a lease.

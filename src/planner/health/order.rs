@@ -118,7 +118,7 @@ impl<'a> Order<'a> {
     fn drop_order(&self, pass: &mut UnitPass<'_>, slot: &Slot) {
         let Some(task) = pass.tasks(slot).newest().cloned() else { return };
         let failure = Some("it was stopped".to_owned());
-        let ended = Some(EndedOrder { id: self.id().to_owned(), failure });
+        let ended = Some(Box::new(EndedOrder { id: self.id().to_owned(), failure }));
         let health = match self {
             Self::OfUser { .. } => TaskHealth { ended_order: ended, ..task.health },
             Self::OfGroup { .. } => TaskHealth { ended_group_order: ended, ..task.health },

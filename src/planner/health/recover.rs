@@ -102,7 +102,7 @@ fn supervise(pass: &mut UnitPass<'_>, slot: &Slot) {
     let of_workload = of_workload.unwrap_or_default();
     let wanted: Vec<Task> = pass.tasks(slot).wanted().cloned().collect();
     for task in wanted {
-        let peers = peers::watch(pass, &task);
+        let peers = peers::watch(pass, &task).map(Box::new);
         let lifecycle = of_workload.lifecycle && !is_left_to_restart(pass, &task);
         let mut supervision = Supervision { peers, lifecycle, ..of_workload.clone() };
         let of_group = task.node.as_ref().and_then(|node| pass.facts.recovery.policy_of(node));
@@ -344,7 +344,7 @@ fn end(pass: &mut UnitPass<'_>, task: &Task, recovery: &Recovery) {
 
 /// Returns the health of a task after the end of a recovery, as the user who ordered it will read it.
 fn with_order_ended(health: TaskHealth, recovery: &Recovery, failure: Option<String>) -> TaskHealth {
-    let ended = |id: String| EndedOrder { id, failure: failure.clone() };
+    let ended = |id: String| Box::new(EndedOrder { id, failure: failure.clone() });
     let of_user = recovery.order.clone().map(ended);
     let of_group = recovery.of_group.as_ref().map(|order| ended(order.id.clone()));
     TaskHealth {

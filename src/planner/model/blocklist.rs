@@ -115,7 +115,8 @@ impl Model {
     }
 
     fn blocks_on(&self, node: &NodeId) -> BTreeMap<UnitId, Option<Blocked>> {
-        let row = |unit_id: &UnitId, row: &UnitNode| (unit_id.clone(), row.blocklisted.as_deref().cloned());
+        let row =
+            |unit_id: &UnitId, row: &UnitNode| (unit_id.clone(), row.marks.blocklisted.as_deref().cloned());
         let known = self.engine.workload_units.iter();
         known.filter_map(|(unit_id, unit)| Some(row(unit_id, unit.table.find(node)?))).collect()
     }

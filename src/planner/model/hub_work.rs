@@ -48,7 +48,7 @@ impl Model {
         let call = command.and_then(|command| Some((command.id.as_str(), &**command.call.as_ref()?)));
         // While it is being recovered a member is checked as well: that shows whether the action helped.
         let probe =
-            task.health.supervision.hub_probe.as_ref().filter(|_| task.is_live() && task.is_running());
+            task.health.supervision.hub_probe.as_deref().filter(|_| task.is_live() && task.is_running());
         let is_healthy = found.and_then(|found| found.healthy);
         let address = self.node(node).and_then(|record| record.address.as_deref());
         (probe.is_some() || call.is_some()).then_some(HubTask {

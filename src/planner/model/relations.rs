@@ -172,9 +172,9 @@ impl Model {
             let mut found: Vec<(UnitId, Option<UnitNode>, bool)> = Vec::new();
             for (unit_id, unit) in self.engine.units_of(&policy) {
                 let Some(old) = unit.table.find(&node) else { continue };
-                let is_other = affinity != old.affinity;
+                let is_other = affinity != *old.affinity;
                 let is_due = waits_for_partners(unit) || is_other && (unit.is_open() || is_per_node);
-                let row = is_other.then(|| UnitNode { affinity: affinity.clone(), ..old.clone() });
+                let row = is_other.then(|| UnitNode { affinity: affinity.clone().into(), ..old.clone() });
                 found.push((unit_id.clone(), row, is_due));
             }
             let of_node = self.engine.tasks_on(&node, &policy).filter(|task| task.is_live());

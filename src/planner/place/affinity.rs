@@ -4,6 +4,8 @@
 
 use std::sync::Arc;
 
+use super::sparse::Usual;
+
 /// The affinity of a workload unit on one node.
 ///
 /// # Shape
@@ -16,6 +18,11 @@ pub struct NodeAffinity {
     pub soft: SoftViolations,
     /// The violated entries of both, in words; none when nothing is violated.
     pub soft_text: Option<Arc<str>>,
+}
+
+impl Usual for NodeAffinity {
+    const USUAL: &'static Self =
+        &Self { hard: None, soft: SoftViolations { anti: 0, missing: 0 }, soft_text: None };
 }
 
 /// Numbers of violated entries.

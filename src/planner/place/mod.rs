@@ -12,6 +12,7 @@ mod explain;
 mod plan;
 mod priority;
 mod rank;
+mod sparse;
 mod table;
 
 pub use affinity::{NodeAffinity, SoftViolations};
@@ -26,7 +27,8 @@ pub use explain::{
 pub use plan::{Location, Placed, Want, place, spread};
 pub use priority::{Priorities, Priority, Violations};
 pub use rank::Ranking;
-pub use table::{NodeState, NodeTable, TableRules, UnitNode, Verdict};
+pub use sparse::{Sparse, Usual};
+pub use table::{NodeMarks, NodeState, NodeTable, TableRules, UnitNode, Verdict};
 
 #[cfg(test)]
 mod tests;

@@ -130,7 +130,7 @@ impl<'a> Ranking<'a> {
             NodeOrder::Score => self.by_statistics(node, |statistics| Some(u64::MAX - statistics.score)),
             NodeOrder::Spread => self.spread(node),
             NodeOrder::LastStart => {
-                let started = table.node(node).last_start_at;
+                let started = table.node(node).marks.last_start_at;
                 one(started.map_or(u64::MAX, |at| u64::MAX / 2 - at.as_millisecond().max(0) as u64))
             }
             NodeOrder::LeastInstances => {
@@ -149,7 +149,7 @@ impl<'a> Ranking<'a> {
 
     /// Nodes without what is ranked by, or with too old statistics, come last.
     fn by_statistics(&self, node: u32, value: impl Fn(NodeStatistics) -> Option<u64>) -> [u64; 4] {
-        let value = self.table.node(node).statistics.and_then(value);
+        let value = self.table.node(node).statistics.as_deref().copied().and_then(value);
         [u64::from(value.is_none()), value.unwrap_or_default(), 0, 0]
     }
 

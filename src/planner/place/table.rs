@@ -12,6 +12,7 @@ use super::{
     Buffer, Constraint, DomainRules, NodeAffinity, NodeRoom, Packing, Priorities, Priority, Violations,
     domains::{Domains, Spread},
     priority::Weight,
+    sparse::{Sparse, Usual},
 };
 use crate::{
     facts::{Availability, NodeMonitorState},
@@ -76,7 +77,7 @@ pub struct UnitNode {
     /// Whether the placement expression is true on it.
     pub expression: Verdict,
     /// Whether the workloads on it are those that the unit wants beside it.
-    pub affinity: NodeAffinity,
+    pub affinity: Sparse<NodeAffinity>,
     /// What its capacities leave; none when nothing limits the workload on it.
     pub room: Option<Box<NodeRoom>>,
     /// Its fault domain, with the domains around it: `fd:/dc/rack`; none when nobody said it.
@@ -91,30 +92,48 @@ pub struct UnitNode {
     pub is_in_upgrade: bool,
     /// What is frozen, apart from the workload.
     pub frozen: Option<FrozenLevel>,
-    /// Why the last start of the workload failed on it.
-    pub start_failed: Option<Arc<str>>,
-    /// Why the last stop of the workload failed on it.
-    pub stop_failed: Option<Arc<str>>,
-    /// Why the node gets no start of the current version, until when.
-    pub blocklisted: Option<Box<Blocked>>,
+    /// What happened on it.
+    pub marks: Sparse<NodeMarks>,
     /// Whether a user placed the instance.
     pub is_pinned: bool,
     /// Whether its agent can hold two instances of one workload, and a prepared one.
     pub is_capable: bool,
     /// Its HA group.
     pub group: Option<GroupId>,
+    /// Instances of all workloads on it.
+    pub instance_count: u32,
+    /// Its statistics; none without recent ones.
+    pub statistics: Option<Box<NodeStatistics>>,
+    /// The compatibility version of its agent; none if it announces none.
+    pub compat_version: Option<i64>,
+}
+
+/// What happened on a node with a workload.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NodeMarks {
+    /// Why the last start of the workload failed on it.
+    pub start_failed: Option<Arc<str>>,
+    /// Why the last stop of the workload failed on it.
+    pub stop_failed: Option<Arc<str>>,
+    /// Why the node gets no start of the current version, until when.
+    pub blocklisted: Option<Box<Blocked>>,
     /// When a user last cleared its failures: earlier restarts do not count.
     pub cleared_at: Option<Timestamp>,
     /// When a user confirmed that nothing of the workload runs on it any more.
     pub fenced_at: Option<Timestamp>,
     /// When the workload last started on it.
     pub last_start_at: Option<Timestamp>,
-    /// Instances of all workloads on it.
-    pub instance_count: u32,
-    /// Its statistics; none without recent ones.
-    pub statistics: Option<NodeStatistics>,
-    /// The compatibility version of its agent; none if it announces none.
-    pub compat_version: Option<i64>,
+}
+
+impl Usual for NodeMarks {
+    const USUAL: &'static Self = &Self {
+        start_failed: None,
+        stop_failed: None,
+        blocklisted: None,
+        cleared_at: None,
+        fenced_at: None,
+        last_start_at: None,
+    };
 }
 
 impl UnitNode {
@@ -125,7 +144,7 @@ impl UnitNode {
             is_member: true,
             eligibility: Verdict::Passed,
             expression: Verdict::Passed,
-            affinity: NodeAffinity::default(),
+            affinity: Sparse::default(),
             room: None,
             fault_domain: None,
             upgrade_domain: None,
@@ -133,15 +152,10 @@ impl UnitNode {
             availability: Availability::Active,
             is_in_upgrade: false,
             frozen: None,
-            start_failed: None,
-            stop_failed: None,
-            blocklisted: None,
+            marks: Sparse::default(),
             is_pinned: false,
             is_capable: true,
             group: None,
-            cleared_at: None,
-            fenced_at: None,
-            last_start_at: None,
             instance_count: 0,
             statistics: None,
             compat_version: None,
@@ -150,8 +164,12 @@ impl UnitNode {
 
     /// Returns whether the node differs from an earlier state of it at most in what ranks it.
     pub fn differs_in_rank_only(&self, earlier: &Self) -> bool {
-        let Self { last_start_at, instance_count, statistics, .. } = *earlier;
-        *earlier == Self { last_start_at, instance_count, statistics, ..self.clone() }
+        let mut now = self.clone();
+        (now.instance_count, now.statistics) = (earlier.instance_count, earlier.statistics.clone());
+        if now.marks.last_start_at != earlier.marks.last_start_at {
+            now.marks.last_start_at = earlier.marks.last_start_at;
+        }
+        now == *earlier
     }
 
     /// Returns whether the node is in other domains than before.
@@ -182,10 +200,13 @@ impl UnitNode {
             Constraint::MaxPerNode => {
                 (own >= max_per_node).then(|| format!("runs {own} of at most {max_per_node} instances"))
             }
-            Constraint::StartFailed => {
-                self.start_failed.as_ref().or(self.stop_failed.as_ref()).map(|why| why.as_ref().to_owned())
-            }
-            Constraint::Blocklist => self.blocklisted.as_ref().map(ToString::to_string),
+            Constraint::StartFailed => self
+                .marks
+                .start_failed
+                .as_ref()
+                .or(self.marks.stop_failed.as_ref())
+                .map(|why| why.as_ref().to_owned()),
+            Constraint::Blocklist => self.marks.blocklisted.as_ref().map(ToString::to_string),
             Constraint::Affinity => self.affinity.hard.as_ref().map(|why| why.as_ref().to_owned()),
             Constraint::NodeCapacity => self.room.as_ref().and_then(|room| room.objection(0, Buffer::Kept)),
             Constraint::FaultDomain
@@ -222,8 +243,8 @@ impl UnitNode {
             Constraint::NodeState => self.unavailable().is_some(),
             Constraint::Frozen => self.frozen.is_some(),
             Constraint::PlacementConstraint => !self.expression.is_passed(),
-            Constraint::StartFailed => self.start_failed.is_some() || self.stop_failed.is_some(),
-            Constraint::Blocklist => self.blocklisted.is_some(),
+            Constraint::StartFailed => self.marks.start_failed.is_some() || self.marks.stop_failed.is_some(),
+            Constraint::Blocklist => self.marks.blocklisted.is_some(),
             Constraint::Affinity => self.affinity.hard.is_some(),
             Constraint::NodeCapacity => self.room_left(Buffer::Kept) == 0,
             Constraint::MaxPerNode
@@ -331,7 +352,7 @@ impl NodeTable {
     /// Replaces the statistics of all nodes.
     pub fn set_statistics(&mut self, of: impl Fn(&NodeId) -> Option<NodeStatistics>) {
         for node in &mut self.nodes {
-            node.statistics = of(&node.id);
+            node.statistics = of(&node.id).map(Box::new);
         }
     }
 

@@ -53,7 +53,7 @@ fn with_loads(loads: &[Option<f64>]) -> NodeTable {
     let mut nodes = nodes(loads.len());
     let space = Some(Space { available: 1, total: 2 });
     for (node, load) in nodes.iter_mut().zip(loads) {
-        node.statistics = load.map(|load| NodeStatistics::new(Some(load), space, space, at(0)));
+        node.statistics = load.map(|load| Box::new(NodeStatistics::new(Some(load), space, space, at(0))));
     }
     NodeTable::new(nodes, 1)
 }
@@ -72,8 +72,8 @@ fn a3_s2_least_loaded_node_comes_first_and_one_without_statistics_last() {
 fn a3_s4_greatest_score_comes_first_and_a_node_without_statistics_last() {
     let mut nodes = nodes(3);
     let space = |available| Some(Space { available, total: 100 });
-    nodes[2].statistics = Some(NodeStatistics::new(Some(0.5), space(50), space(100), at(0)));
-    nodes[1].statistics = Some(NodeStatistics::new(Some(4.0), space(80), space(100), at(0)));
+    nodes[2].statistics = Some(Box::new(NodeStatistics::new(Some(0.5), space(50), space(100), at(0))));
+    nodes[1].statistics = Some(Box::new(NodeStatistics::new(Some(4.0), space(80), space(100), at(0))));
     let table = NodeTable::new(nodes, 1);
     assert_eq!(order(&placement(NodeOrder::Score), "w", &table), ["n3", "n2", "n1"]);
 }
@@ -102,8 +102,8 @@ fn a3_s5_shift_rotates_the_order() {
 #[test]
 fn a3_5_last_start_prefers_where_the_workload_was_last() {
     let mut nodes = nodes(3);
-    nodes[1].last_start_at = Some(at(10));
-    nodes[2].last_start_at = Some(at(20));
+    nodes[1].marks.last_start_at = Some(at(10));
+    nodes[2].marks.last_start_at = Some(at(20));
     let table = NodeTable::new(nodes, 1);
     assert_eq!(order(&placement(NodeOrder::LastStart), "w", &table), ["n3", "n2", "n1"]);
 }
@@ -143,7 +143,7 @@ fn few_tasks_get_the_nodes_that_the_first_of_many_get() {
     let mut nodes = nodes(9);
     for (number, node) in nodes.iter_mut().enumerate() {
         node.instance_count = (number * 5 % 7) as u32;
-        node.last_start_at = (number % 2 == 0).then(|| at(number as i64 * 3 % 11));
+        node.marks.last_start_at = (number % 2 == 0).then(|| at(number as i64 * 3 % 11));
         node.frozen = (number == 4).then_some(FrozenLevel::Node);
     }
     let mut table = NodeTable::new(nodes, 2);
@@ -185,7 +185,7 @@ fn a4_4_soft_lists_outweigh_the_ranking_for_few_and_for_many_tasks() {
     assert_eq!(names(&table, 3), [3, 4, 1]);
     assert_eq!(names(&table, 6), [3, 4, 1, 5, 2, 6]);
     let hard = NodeAffinity { hard: Some("o/db does not run here".into()), ..NodeAffinity::default() };
-    table.replace(UnitNode { affinity: hard, ..UnitNode::new(NodeId::new("o", "n3")) });
+    table.replace(UnitNode { affinity: hard.into(), ..UnitNode::new(NodeId::new("o", "n3")) });
     assert_eq!(names(&table, 2), [4, 1]);
     let found = explain_node(&table, &NodeId::new("o", "n3"));
     assert_eq!(found, Ok(Some((Constraint::Affinity, "o/db does not run here".to_owned()))));
@@ -212,7 +212,7 @@ fn d3_constraints_remove_nodes_in_their_order() {
     nodes[2].availability = Availability::Drain;
     nodes[3].frozen = Some(FrozenLevel::Instance);
     nodes[4].expression = failed("{node.env}=PRD, expression false");
-    nodes[5].start_failed = Some("2 restarts were not enough".into());
+    nodes[5].marks.start_failed = Some("2 restarts were not enough".into());
     let table = NodeTable::new(nodes, 1);
     let placed = put(&table, &placement(NodeOrder::Listed), &[Want::default(); 2]);
     let report = report(&table, &placed);

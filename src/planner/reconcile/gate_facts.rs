@@ -119,7 +119,7 @@ impl UnitPass<'_> {
     pub(crate) fn block_of(&self, task: &Task) -> Option<&Blocked> {
         // What is known of nodes is known for the current version.
         let node = task.node.as_ref().filter(|_| task.spec == self.versions.current)?;
-        let row = || self.facts.table.find(node)?.blocklisted.as_deref();
+        let row = || self.facts.table.find(node)?.marks.blocklisted.as_deref();
         self.facts.blocklist.blocked.get(node).or_else(row)
     }
 

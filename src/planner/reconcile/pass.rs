@@ -281,7 +281,7 @@ impl<'a> UnitPass<'a> {
 
     /// Returns the restart supervisor's verdict on an ended task.
     pub fn judge(&self, slot: &Slot, ended: &Task) -> RestartVerdict {
-        let cleared_at = self.node_of(ended).and_then(|node| node.cleared_at);
+        let cleared_at = self.node_of(ended).and_then(|node| node.marks.cleared_at);
         judge_restart(&self.facts.workload.restart, self.tasks(slot), ended, cleared_at, self.now)
     }
 
@@ -451,7 +451,7 @@ impl<'a> UnitPass<'a> {
     /// Returns whether a stop failed on a node, before or in this decision.
     pub fn has_failed_to_stop_on(&self, node: &UnitNode) -> bool {
         let is_meant = |failure: &InstanceFailure| failure.is_of_stop && failure.node == node.id;
-        node.stop_failed.is_some() || self.plan.failures.iter().any(is_meant)
+        node.marks.stop_failed.is_some() || self.plan.failures.iter().any(is_meant)
     }
 
     /// Records whether a user chose a node.

@@ -15,7 +15,7 @@ use crate::{
     facts::{DeploymentPolicyFacts, NodeMonitorState, NodeType},
     matching,
     model::{Liveness, Model, NodeRecord},
-    place::{NodeState, UnitNode, Verdict},
+    place::{NodeMarks, NodeState, Sparse, UnitNode, Verdict},
     report::{Blocked, FrozenLevel},
     workload::{Failure, Instance, UnitId, Workload, WorkloadUnit},
 };
@@ -72,7 +72,7 @@ pub fn unit_node(
         is_member: true,
         eligibility: eligibility(model, id, choice),
         expression: expression(model, workload, unit_id, record),
-        affinity: model.affinity_on(workload, id, now),
+        affinity: model.affinity_on(workload, id, now).into(),
         room: model.room_on(workload, record),
         fault_domain: record.facts.fault_domain.clone(),
         upgrade_domain: record.facts.upgrade_domain.clone(),
@@ -80,17 +80,19 @@ pub fn unit_node(
         availability: model.wanted_availability(record),
         is_in_upgrade: model.is_upgraded(record),
         frozen,
-        start_failed: failed(&|one| !one.is_of_stop && one.version == current),
-        stop_failed: failed(&|one| one.is_of_stop),
-        blocklisted: blocklisted.map(Box::new),
+        marks: Sparse::from(NodeMarks {
+            start_failed: failed(&|one| !one.is_of_stop && one.version == current),
+            stop_failed: failed(&|one| one.is_of_stop),
+            blocklisted: blocklisted.map(Box::new),
+            cleared_at: row.cleared_at,
+            fenced_at: row.fenced_at,
+            last_start_at: row.last_start_at,
+        }),
         is_pinned: row.pinned == Some(current),
         is_capable: record.facts.is_capable,
         group: record.group().map(|group| GroupId::new(id.org(), group)),
-        cleared_at: row.cleared_at,
-        fenced_at: row.fenced_at,
-        last_start_at: row.last_start_at,
         instance_count: u32::try_from(model.live_on(id).count()).unwrap_or(u32::MAX),
-        statistics: model.current_statistics(id, now),
+        statistics: model.current_statistics(id, now).map(Box::new),
         compat_version: record.facts.compat_version,
     }
 }
@@ -250,7 +252,7 @@ mod tests {
         assert_eq!(found[0].group, Some(GroupId::new("o", "g")));
         assert_eq!((found[0].frozen, found[1].frozen), (None, Some(FrozenLevel::Instance)));
         assert_eq!(
-            (found[0].start_failed.as_deref(), found[1].start_failed.as_deref()),
+            (found[0].marks.start_failed.as_deref(), found[1].marks.start_failed.as_deref()),
             (None, Some("failed"))
         );
         assert_eq!((found[0].state, found[0].instance_count), (NodeState::Ready, 1));

@@ -191,7 +191,7 @@ impl Instance<'_> {
             task: newest.map(|task| task.id.clone()),
             agreement: newest.and_then(|task| task.agreement.clone()),
             violations: violations.collect(),
-            blocklisted: row.blocklisted.clone(),
+            blocklisted: row.marks.blocklisted.clone(),
             since: newest.map(|task| task.state_at),
         }
     }
@@ -228,9 +228,9 @@ impl Instance<'_> {
         let live = self.tasks.iter().find(|task| task.is_live());
         let is_stopping = |task: &&Task| !task.is_wanted() && !task.state.is_ended();
         match live {
-            None if self.row.stop_failed.is_some() => MonitorState::StopFailed,
+            None if self.row.marks.stop_failed.is_some() => MonitorState::StopFailed,
             None if self.tasks.iter().any(is_stopping) => MonitorState::Stopping,
-            None if self.row.start_failed.is_some() => MonitorState::StartFailed,
+            None if self.row.marks.start_failed.is_some() => MonitorState::StartFailed,
             None => MonitorState::Idle,
             Some(task) if task.is_running() => {
                 let is_to_stop = self.waits.get(&task.slot) == Some(&MonitorState::WaitChildren);

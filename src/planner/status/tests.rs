@@ -84,7 +84,8 @@ fn node_that_is_silent_refused_or_violates_a_constraint_is_shown_as_such() {
     assert_eq!(shown(&silent, &[&running]).0, Avail::Unknown);
     let other = UnitNode { eligibility: Verdict::Failed("no".into()), ..row.clone() };
     assert_eq!(shown(&other, &[]).0, Avail::NotApplicable);
-    let failed = UnitNode { start_failed: Some("exit 1".into()), ..row.clone() };
+    let mut failed = row.clone();
+    failed.marks.start_failed = Some("exit 1".into());
     assert_eq!(shown(&failed, &[]).1, MonitorState::StartFailed);
     let violated = UnitNode { expression: Verdict::Failed("false".into()), ..row };
     assert_eq!(shown(&violated, &[]).3, "CL");

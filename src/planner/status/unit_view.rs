@@ -104,8 +104,8 @@ fn failures(unit: &UnitRecord) -> BTreeMap<NodeId, StartFailure> {
             _ => continue,
         };
         let row = unit.table.find(node);
-        let is_final = row.is_some_and(|row| row.start_failed.is_some());
-        let is_cleared = row.and_then(|row| row.cleared_at).is_some_and(|at| at >= task.state_at);
+        let is_final = row.is_some_and(|row| row.marks.start_failed.is_some());
+        let is_cleared = row.and_then(|row| row.marks.cleared_at).is_some_and(|at| at >= task.state_at);
         if !is_cleared && (task.is_wanted() || task.ended_by_itself() || is_final) {
             failures.insert(node.clone(), StartFailure { text, is_final });
         }

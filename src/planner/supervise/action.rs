@@ -116,7 +116,7 @@ fn note_failures(pass: &mut UnitPass<'_>, action: &UserAction, goal: &ActionGoal
             let until = later(since, workload.stop_timeout_secs);
             if pass.now < until {
                 pass.wake(until);
-            } else if pass.node_of(&task).is_some_and(|row| row.stop_failed.is_none()) {
+            } else if pass.node_of(&task).is_some_and(|row| row.marks.stop_failed.is_none()) {
                 let why = format!("was not seen stopped within {} s", workload.stop_timeout_secs);
                 pass.fail_stop(&node, why);
                 // Force goes on without the confirmation.

@@ -72,6 +72,8 @@ impl SlotTasks {
         self.0.retain(|one| one.id != task.id);
         let is_newer = |one: &Task| (one.generation, &one.id) > (task.generation, &task.id);
         let position = self.0.iter().take_while(|one| is_newer(one)).count();
+        // Most slots have one task, and there are very many.
+        self.0.reserve_exact(1);
         self.0.insert(position, task);
     }
 

@@ -20,13 +20,13 @@ use super::GroupOrder;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Supervision {
     /// The URL that the agent polls.
-    pub probe: Option<Probe>,
+    pub probe: Option<Box<Probe>>,
     /// The URL that the hub polls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hub_probe: Option<Probe>,
+    pub hub_probe: Option<Box<Probe>>,
     /// The other members that the agent examines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub peers: Option<PeerWatch>,
+    pub peers: Option<Box<PeerWatch>>,
     /// Whether the agent reports the end of a container and keeps the agreement.
     pub lifecycle: bool,
     /// Seconds without contact after which the agent kills the containers.
@@ -130,7 +130,7 @@ impl Supervision {
         let options = policy.poll_options().filter(|_| policy.enabled);
         let executor = options.map(|options| options.executor);
         let interval_secs = seconds(policy.detection.interval.min(interval_max_secs));
-        let probe = options.map(|options| Probe::of(options, interval_secs));
+        let probe = options.map(|options| Box::new(Probe::of(options, interval_secs)));
         Self {
             probe: probe.clone().filter(|_| executor == Some(Executor::Agent)),
             hub_probe: probe.filter(|_| executor == Some(Executor::Hub)),
@@ -256,10 +256,10 @@ pub struct TaskHealth {
     pub commands: u64,
     /// The last recovery that a user ordered and that is over.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ended_order: Option<EndedOrder>,
+    pub ended_order: Option<Box<EndedOrder>>,
     /// The last recovery that the health policy of an HA group ordered and that is over.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub ended_group_order: Option<EndedOrder>,
+    pub ended_group_order: Option<Box<EndedOrder>>,
     /// Whether it was reported that an instance cannot be fenced for which the task waits.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_unfenced_reported: bool,

@@ -125,7 +125,7 @@ fn a6_s2_frozen_node_is_chosen_only_by_name() {
     fixture.nodes[1].frozen = Some(FrozenLevel::Node);
     assert_eq!(fixture.act(LastingAction::Switch, &[]), Ok(placed(&["n3"], true)));
     assert_eq!(fixture.act(LastingAction::Switch, &["n2"]), Ok(placed(&["n2"], true)));
-    fixture.nodes[2].start_failed = Some("exit 1".into());
+    fixture.nodes[2].marks.start_failed = Some("exit 1".into());
     let text = fixture.refused(LastingAction::Switch, &[]);
     assert!(text.starts_with("no node of all can take an instance"), "{text}");
 }

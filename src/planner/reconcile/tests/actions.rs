@@ -24,7 +24,7 @@ impl World {
         };
         for one in &mut self.nodes {
             if action.goals[0].1.has_destination(&one.id) {
-                (one.start_failed, one.stop_failed) = (None, None);
+                (one.marks.start_failed, one.marks.stop_failed) = (None, None);
             }
         }
         self.edit(|workload| workload.action = Some(action));
@@ -183,7 +183,7 @@ fn a6_s6_instance_that_does_not_stop_ends_the_move_and_nothing_starts() {
             matches!(&over, Progress::Failed(why) if why.contains("the stop on o/n1 failed")),
             "{over:?}"
         );
-        assert!(world.nodes[0].stop_failed.is_some());
+        assert!(world.nodes[0].marks.stop_failed.is_some());
         world.run(120);
         let has_started = |task: &Task| task.node == Some(node("n2")) && task.is_running();
         assert!(!world.history.values().any(has_started), "{start:?}: {:#?}", world.summary());
@@ -271,14 +271,14 @@ fn a6_stop_and_start_of_one_instance_on_every_node() {
 fn a11_s1_cleared_node_alone_is_tried_again() {
     let mut world = failover(StartMode::BestAvailable);
     for name in ["n1", "n2"] {
-        world.change_node(name, |node| node.start_failed = Some("exit 1".into()));
+        world.change_node(name, |node| node.marks.start_failed = Some("exit 1".into()));
     }
     world.run(60);
     assert!(world.tasks.values().all(|task| task.node.is_none()));
-    world.change_node("n1", |node| node.start_failed = None);
+    world.change_node("n1", |node| node.marks.start_failed = None);
     world.run(30);
     assert_eq!(world.running_nodes(), ["n1"]);
-    assert!(world.nodes[1].start_failed.is_some());
+    assert!(world.nodes[1].marks.start_failed.is_some());
 }
 
 /// A11-S2.
@@ -286,11 +286,11 @@ fn a11_s1_cleared_node_alone_is_tried_again() {
 fn a11_s2_leader_starts_when_all_nodes_are_cleared() {
     let mut world = failover(StartMode::BestAvailable);
     for name in ["n1", "n2"] {
-        world.change_node(name, |node| node.start_failed = Some("exit 1".into()));
+        world.change_node(name, |node| node.marks.start_failed = Some("exit 1".into()));
     }
     world.run(30);
     for name in ["n1", "n2"] {
-        world.change_node(name, |node| node.start_failed = None);
+        world.change_node(name, |node| node.marks.start_failed = None);
     }
     let passed = world.run_until(30, |world| world.running_nodes() == ["n1"]);
     assert!((16..=20).contains(&passed), "{passed} s");
@@ -308,8 +308,8 @@ fn a11_s3_node_of_a_failed_stop_is_a_candidate_after_it_is_cleared() {
     // Its containers are removed by hand.
     world.stuck.clear();
     world.run(5);
-    assert!(world.tasks.values().all(Task::is_stopped) && world.nodes[0].stop_failed.is_some());
-    world.change_node("n1", |node| node.stop_failed = None);
+    assert!(world.tasks.values().all(Task::is_stopped) && world.nodes[0].marks.stop_failed.is_some());
+    world.change_node("n1", |node| node.marks.stop_failed = None);
     world.begin(ActionGoal::Started, false);
     assert_eq!(world.finish(10), Progress::Done);
     assert_eq!(world.running_nodes(), ["n1"]);

@@ -48,8 +48,8 @@ fn set(world: &mut World, name: &str, condition: Condition) {
         Affinity => row.affinity.hard = Some("a partner is missing".into()),
         Constraint => row.expression = Verdict::Failed("false".into()),
         Frozen => row.frozen = Some(FrozenLevel::Instance),
-        StartFailed => row.start_failed = Some("exit 1".into()),
-        StopFailed => row.stop_failed = Some("it hangs".into()),
+        StartFailed => row.marks.start_failed = Some("exit 1".into()),
+        StopFailed => row.marks.stop_failed = Some("it hangs".into()),
     });
     let impaired = TaskState::Running { impaired: Some(Impairment::Unhealthy) };
     let state = match condition {
@@ -193,7 +193,7 @@ fn a9_s40_node_on_which_the_start_failed_is_left() {
         let passed = world.run_until(timeout + 40, |world| claimed(world) == Some("n2"));
         assert!(passed >= timeout, "{passed} s");
         let failed = world.nodes.iter().find(|row| row.id == node("n1")).unwrap();
-        assert!(failed.start_failed.is_some(), "{behavior:?}");
+        assert!(failed.marks.start_failed.is_some(), "{behavior:?}");
         assert!(world.has_event("instance.start-failed"));
         let tasks_on =
             |world: &World| world.history.values().filter(|task| task.node == Some(node("n1"))).count();

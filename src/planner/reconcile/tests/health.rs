@@ -147,7 +147,7 @@ fn p_s9_recovery_starts_nothing_on_a_node_that_is_blocked() {
         let (service, until) =
             (evenkeel_ids::ServiceKey::new("o", "s"), world.now() + jiff::SignedDuration::from_hours(1));
         world.change_node("n1", |node| {
-            node.blocklisted = Some(Box::new(Blocked::Blocklisted {
+            node.marks.blocklisted = Some(Box::new(Blocked::Blocklisted {
                 service,
                 version: "1.0.0".into(),
                 until,
@@ -499,7 +499,7 @@ fn c8_s3_failover_stays_away_when_the_node_cannot_be_fenced() {
     assert!(world.last.blocked.iter().any(|(_, blocked)| is_reason(blocked)));
 
     let now = world.now();
-    world.change_node("n1", |node| node.fenced_at = Some(now));
+    world.change_node("n1", |node| node.marks.fenced_at = Some(now));
     let passed = world.run_until(20, |world| world.running_nodes().contains(&"n2"));
     assert!(passed <= 5, "{passed} s after a user said that the node is dead");
 }

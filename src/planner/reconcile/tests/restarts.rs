@@ -102,7 +102,7 @@ fn b10_s7_exhausted_failover_instance_switches_to_another_node() {
     world.node_behaviors.insert(node("n1"), Behavior::Exits(1, 1));
     world.run(60);
     assert_eq!(world.running_nodes(), ["n2"]);
-    assert!(world.nodes[0].start_failed.is_some());
+    assert!(world.nodes[0].marks.start_failed.is_some());
     assert_eq!(history_of(&world, 1).iter().filter(|task| task.node == Some(node("n1"))).count(), 2);
 }
 
@@ -119,10 +119,10 @@ fn p_s12_instance_that_failed_on_every_node_stays_down_until_it_is_cleared() {
     let count = history_of(&world, 1).iter().filter(|task| task.node.is_some()).count();
     world.run(120);
     assert_eq!(history_of(&world, 1).iter().filter(|task| task.node.is_some()).count(), count);
-    assert!(world.nodes.iter().all(|node| node.start_failed.is_some()));
+    assert!(world.nodes.iter().all(|node| node.marks.start_failed.is_some()));
     world.behaviors.clear();
     let now = world.now();
-    world.change_node("n2", |node| (node.start_failed, node.cleared_at) = (None, Some(now)));
+    world.change_node("n2", |node| (node.marks.start_failed, node.marks.cleared_at) = (None, Some(now)));
     world.run(10);
     assert_eq!(world.running_nodes(), ["n2"]);
 }
@@ -148,7 +148,7 @@ fn b10_cleared_slot_that_was_given_up_starts_again() {
     world.run(60);
     world.behaviors.clear();
     let now = world.now();
-    world.change_node("n1", |node| node.cleared_at = Some(now));
+    world.change_node("n1", |node| node.marks.cleared_at = Some(now));
     world.run(10);
     assert_eq!(world.running().len(), 1);
 }

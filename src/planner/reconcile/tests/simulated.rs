@@ -401,8 +401,8 @@ impl World {
             let message = failure.message.as_str().into();
             let is_of_stop = failure.is_of_stop;
             self.change_node(failure.node.name(), |node| match is_of_stop {
-                true => node.stop_failed = Some(message),
-                false => node.start_failed = Some(message),
+                true => node.marks.stop_failed = Some(message),
+                false => node.marks.start_failed = Some(message),
             });
         }
         for (pinned, is_pinned) in &plan.pins {

@@ -64,7 +64,7 @@ impl UnitView<'_> {
         if self.runs_on(node) {
             return None;
         }
-        if let Some(why) = &row.start_failed {
+        if let Some(why) = &row.marks.start_failed {
             return Some(format!("the start on {node} failed: {why}"));
         }
         if row.down_since().is_some() {
@@ -78,7 +78,7 @@ impl UnitView<'_> {
         self.tasks.iter().filter(|task| !task.is_wanted() && self.is_open(task) && is_meant(task)).find_map(
             |task| {
                 let row = self.row(task)?;
-                let why = row.stop_failed.as_ref()?;
+                let why = row.marks.stop_failed.as_ref()?;
                 Some(format!("the stop on {} failed: {why}", row.id))
             },
         )
@@ -145,7 +145,7 @@ pub(crate) fn progress(
             let is_given_up = |task: &Task| {
                 action.is_forced
                     && !task.is_wanted()
-                    && view.row(task).is_some_and(|row| row.stop_failed.is_some())
+                    && view.row(task).is_some_and(|row| row.marks.stop_failed.is_some())
             };
             nodes.iter().all(|node| view.runs_on(node))
                 && view.is_stopped(|task| is_elsewhere(task) && !is_given_up(task))
@@ -213,7 +213,7 @@ fn every_candidate_failed(view: &UnitView<'_>) -> Option<String> {
     if is_busy || is_started(view) || !Elimination::with_instances(view.table).is_empty() {
         return None;
     }
-    let failed = view.table.nodes().find_map(|row| Some((&row.id, row.start_failed.as_ref()?)))?;
+    let failed = view.table.nodes().find_map(|row| Some((&row.id, row.marks.start_failed.as_ref()?)))?;
     Some(format!("no node is left; the start on {} failed: {}", failed.0, failed.1))
 }
 
