@@ -157,11 +157,8 @@ fn unheard_until(pass: &Pass<'_>, unit_id: &UnitId, table: &NodeTable) -> Option
     if pass.now >= until {
         return None;
     }
-    let is_unheard = |number: u32| {
-        let record = model.node(&table.node(number).id);
-        record.is_some_and(|record| record.facts.last_heartbeat.is_some_and(|seen| seen < began_at))
-    };
-    table.members().iter().any(is_unheard).then_some(until)
+    let is_member = |node| table.number(node).is_some_and(|number| table.members().contains(number));
+    model.unheard.iter().any(is_member).then_some(until)
 }
 
 /// Returns the errors that were reported since the update of a workload began, or was last resumed.

@@ -191,6 +191,9 @@ impl Model {
                 }
             }
             None => {
+                if node.last_heartbeat < self.began_at && node.last_heartbeat.is_some() {
+                    self.unheard.insert(node.id.clone());
+                }
                 let group = self.group_of.get(&node.id).map(GroupId::name);
                 self.nodes.insert(node.id.clone(), NodeRecord::new(node.clone(), group));
             }
@@ -212,6 +215,9 @@ impl Model {
 
     fn put_heartbeat(&mut self, node: &NodeId, seen: Timestamp, now: Timestamp) {
         let (before, limit) = (self.liveness(node, now), self.node_down_after_secs(node.org()));
+        if Some(seen) >= self.began_at {
+            self.unheard.remove(node);
+        }
         self.change_node(node, |record| {
             let known = record.facts.last_heartbeat.replace(seen);
             if known.is_some_and(|known| secs_since(known, seen) > limit) {

@@ -80,6 +80,7 @@ impl Model {
     }
 
     pub(super) fn remove_node(&mut self, node: &NodeId) {
+        self.unheard.remove(node);
         if let Some(record) = self.nodes.remove(node) {
             self.indexes.take_node(&record);
         }

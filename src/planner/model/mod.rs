@@ -77,6 +77,8 @@ pub struct Model {
     pub(crate) org_settings: BTreeMap<OrgId, OrgSettings>,
     /// When the model began to be filled.
     pub(crate) began_at: Option<Timestamp>,
+    /// Nodes whose last heartbeat is from before that.
+    pub(crate) unheard: BTreeSet<NodeId>,
     pub(crate) nodes: BTreeMap<NodeId, NodeRecord>,
     pub(crate) services: BTreeMap<ServiceId, ServiceFacts>,
     pub(crate) services_by_key: BTreeMap<ServiceKey, BTreeSet<ServiceId>>,
