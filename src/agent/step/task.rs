@@ -181,7 +181,24 @@ impl State {
         let stopped = self.tasks.values().filter(|task| task.desired.is_stop());
         let doomed = stopped.filter_map(|task| Some((task.agreement.clone()?, reason::AGBOT_REQUESTED)));
         let doomed = doomed.collect();
-        self.end_many(doomed, now)
+        let left = self.end_unwatched(now);
+        let stopped = self.end_many(doomed, now);
+        let notes: Vec<String> =
+            left.into_iter().filter_map(|outcome| outcome.note).chain(stopped.note).collect();
+        Outcome { note: (!notes.is_empty()).then(|| notes.join("; ")) }
+    }
+
+    /// Ends the tasks that were reported down and that the hub no longer keeps for a recovery: what is left of them was seen before.
+    fn end_unwatched(&mut self, now: u64) -> Vec<Outcome> {
+        let is_left =
+            |task: &&Task| task.is_down_reported && !task.supervision.lifecycle && task.end.is_none();
+        let left = self.tasks.values().filter(is_left).filter_map(|task| {
+            let key = task.agreement.clone()?;
+            let seen = self.observed.get(&key)?.clone();
+            Some((key, seen))
+        });
+        let left: Vec<(String, Observation)> = left.collect();
+        left.into_iter().map(|(key, seen)| self.end_exited(&key, &seen, now)).collect()
     }
 
     /// Records that the proposal of a task was refused.

@@ -65,6 +65,32 @@ async fn c5_s2_process_that_is_paused_by_hand_continues_as_the_same() {
     end(hub, fleet).await;
 }
 
+/// P-S15: what no action of a recovery by events brings back is left to the restart policy.
+#[tokio::test]
+async fn p_s15_process_that_no_action_brings_back_is_restarted() {
+    let scratch = Scratch::new();
+    let hub = local_hub(&scratch).await;
+    let fleet = fleet(&scratch, &hub, 1).await;
+    let mut health = events_policy();
+    // It was not paused, so that this does not help.
+    health["recovery"] = json!({"actions": [{"name": "UNPAUSE"}], "action_timeout": 2});
+    want(&fleet, &hub, "1.0.0", replicated(&health)).await;
+    runs(&fleet, "1.0.0", 1).await;
+    let (task, process) = (running_task(&hub, "edge-1").await, fleet.processes()["edge-1"]);
+    send(process, Signal::SIGKILL);
+    let recovered = recorded(&hub, "health.recovered").await;
+    let reason = recovered[0]["reason"].as_str().expect("a reason");
+    assert!(reason.starts_with("the restart policy recovered the instance"), "{recovered:?}");
+    assert_eq!(events(&hub, "health.recovery-failed").await.len(), 1);
+    let next = running_task(&hub, "edge-1").await;
+    assert_ne!(next["taskId"], task["taskId"], "it is another task");
+    eventually("it responds again", || async {
+        fleet.processes().get("edge-1").is_some_and(|one| *one != process).then_some(())
+    })
+    .await;
+    end(hub, fleet).await;
+}
+
 /// C6: a rebuilt instance is another process of the same agreement.
 #[tokio::test]
 async fn instance_that_ended_is_rebuilt_under_the_same_agreement() {
