@@ -169,7 +169,8 @@ pub async fn lock_candidates(
     org: &str,
     nodes: &[String],
 ) -> Result<Vec<Candidate>, StoreError> {
-    let rows = sqlx::query!(
+    let rows = sqlx::query_as!(
+        CandidateRow,
         "-- ha_group.lock_candidates
         SELECT node, owner_org, owner, node_type, software_versions ->> 'orchestration' AS \"orchestration?\"
         FROM node
@@ -181,15 +182,7 @@ pub async fn lock_candidates(
     )
     .fetch_all(tx)
     .await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| Candidate {
-            node: row.node,
-            owner: UserId::new(&row.owner_org, &row.owner),
-            node_type: row.node_type,
-            orchestration: row.orchestration,
-        })
-        .collect())
+    Ok(rows.into_iter().map(CandidateRow::into_candidate).collect())
 }
 
 /// Finds the members of a group and locks them as [`lock_candidates`] does, in the same order. The caller has locked the group.
@@ -198,7 +191,8 @@ pub async fn lock_members(
     org: &str,
     name: &str,
 ) -> Result<Vec<Candidate>, StoreError> {
-    let rows = sqlx::query!(
+    let rows = sqlx::query_as!(
+        CandidateRow,
         "-- ha_group.lock_members
         SELECT node.node, node.owner_org, node.owner, node.node_type,
                node.software_versions ->> 'orchestration' AS \"orchestration?\"
@@ -212,15 +206,22 @@ pub async fn lock_members(
     )
     .fetch_all(tx)
     .await?;
-    Ok(rows
-        .into_iter()
-        .map(|row| Candidate {
-            node: row.node,
-            owner: UserId::new(&row.owner_org, &row.owner),
-            node_type: row.node_type,
-            orchestration: row.orchestration,
-        })
-        .collect())
+    Ok(rows.into_iter().map(CandidateRow::into_candidate).collect())
+}
+
+struct CandidateRow {
+    node: String,
+    owner_org: String,
+    owner: String,
+    node_type: String,
+    orchestration: Option<String>,
+}
+
+impl CandidateRow {
+    fn into_candidate(self) -> Candidate {
+        let Self { node, owner_org, owner, node_type, orchestration } = self;
+        Candidate { node, owner: UserId::new(&owner_org, &owner), node_type, orchestration }
+    }
 }
 
 /// Lists the ids of the members of a group, sorted.
