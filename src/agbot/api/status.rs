@@ -73,7 +73,7 @@ pub(super) async fn list_upgrades(
     let group = GroupId::new(&org, &group);
     let (claims, members): (Vec<Claim>, BTreeSet<NodeId>) = {
         let model = context.model();
-        let claims = model.claims().filter(|claim| claim.group == group && seen.shows(&claim.node));
+        let claims = model.claims_of(&group).filter(|claim| seen.shows(&claim.node));
         let members = model.group(&group).map(|group| group.members.clone()).unwrap_or_default();
         (claims.cloned().collect(), members.into_iter().filter(|node| seen.shows(node)).collect())
     };

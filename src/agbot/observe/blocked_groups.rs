@@ -2,11 +2,11 @@
 //!
 //! Source: orchestration D11.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_agbot_store::claim::{self, GroupRow};
+use evenkeel_agbot_store::claim::{self, WaitRow};
 use evenkeel_ids::GroupId;
 use evenkeel_planner::health::Entity;
 use evenkeel_runtime::worker::Worker;
@@ -43,9 +43,8 @@ impl Worker for BlockedGroups {
 }
 
 async fn report(context: &Context) -> Result<(), AgbotError> {
-    for row in waiting_groups(context).await? {
-        let group = row.ha_group.clone();
-        let blocked = blocked(context, row);
+    for (group, waits) in waiting_groups(context).await? {
+        let blocked = blocked(context, &group, waits);
         let (lease, reports, ttl_secs) = {
             let model = context.model();
             let Some((lease, reports)) = model.group_reports(&group, blocked, context.now()) else {
@@ -58,8 +57,9 @@ async fn report(context: &Context) -> Result<(), AgbotError> {
     Ok(())
 }
 
-/// Returns the groups of this agbot in which something waits, and those of which that is reported, with their claims.
-async fn waiting_groups(context: &Context) -> Result<Vec<GroupRow>, StoreError> {
+/// Returns the groups of this agbot in which something waits, and those of which that is reported, with the members that were refused an
+/// agent upgrade.
+async fn waiting_groups(context: &Context) -> Result<Vec<(GroupId, Vec<WaitRow>)>, StoreError> {
     let refused =
         context.database.read(async |connection| claim::list_waiting_groups(connection).await).await?;
     let nodes = context.waiting_nodes();
@@ -73,28 +73,21 @@ async fn waiting_groups(context: &Context) -> Result<Vec<GroupRow>, StoreError> 
     if groups.is_empty() {
         return Ok(Vec::new());
     }
-    let groups: Vec<&GroupId> = groups.iter().collect();
-    let rows =
-        context.database.read(async |connection| claim::read_groups(connection, &groups).await).await?;
+    let names: Vec<&GroupId> = groups.iter().collect();
+    let rows = context.database.read(async |connection| claim::read_groups(connection, &names).await).await?;
     // A group that never had a claim has no row.
-    let known: BTreeSet<GroupId> = rows.iter().map(|row| row.ha_group.clone()).collect();
-    let without = groups.into_iter().filter(|group| !known.contains(*group)).map(|group| GroupRow {
-        ha_group: group.clone(),
-        revision: 0,
-        released_at: None,
-        claims: Vec::new(),
-        waits: Vec::new(),
-    });
-    Ok(rows.into_iter().chain(without).collect())
+    let mut waits: BTreeMap<GroupId, Vec<WaitRow>> =
+        rows.into_iter().map(|row| (row.ha_group, row.waits)).collect();
+    Ok(groups.into_iter().map(|group| (group.clone(), waits.remove(&group).unwrap_or_default())).collect())
 }
 
-fn blocked(context: &Context, row: GroupRow) -> Option<(Timestamp, String)> {
+fn blocked(context: &Context, group: &GroupId, waits: Vec<WaitRow>) -> Option<(Timestamp, String)> {
     let (members, claims) = {
         let model = context.model();
-        let claims: Vec<_> = model.claims().filter(|claim| claim.group == row.ha_group).cloned().collect();
-        (model.group(&row.ha_group).map(|group| group.members.clone()).unwrap_or_default(), claims)
+        let claims: Vec<_> = model.claims_of(group).cloned().collect();
+        (model.group(group).map(|group| group.members.clone()).unwrap_or_default(), claims)
     };
-    let asking = Asking { group: &row.ha_group, members: &members, claims: &claims, waits: row.waits };
+    let asking = Asking { group, members: &members, claims: &claims, waits };
     let (since, slots) = blocked_upgrades::found(context, &asking, &SeenNodes::All)?;
     let texts: Vec<String> =
         slots.iter().take(EXAMPLES).map(|slot| format!("{}: {}", slot.reason, slot.detail)).collect();
