@@ -106,13 +106,12 @@ fn supervise(pass: &mut UnitPass<'_>, slot: &Slot) {
         let lifecycle = of_workload.lifecycle && !is_left_to_restart(pass, &task);
         let mut supervision = Supervision { peers, lifecycle, ..of_workload.clone() };
         let of_group = task.node.as_ref().and_then(|node| pass.facts.recovery.policy_of(node));
-        if supervision.probe.is_none() && supervision.hub_probe.is_none() {
-            supervision.hub_probe =
-                of_group.and_then(|policy| Supervision::of(policy, down_after, longest).hub_probe);
-        }
-        let is_fenced = task.node.as_ref().is_some_and(|node| pass.facts.recovery.is_fencing(node));
-        if is_fenced && supervision.lease_secs.is_none() {
-            supervision.lease_secs = Some(Supervision::lease_secs(down_after));
+        let of_group = of_group.map(|policy| Supervision::of(policy, down_after, longest));
+        if let Some(of_group) = of_group {
+            if supervision.probe.is_none() {
+                supervision.hub_probe = supervision.hub_probe.or(of_group.hub_probe);
+            }
+            supervision.lease_secs = supervision.lease_secs.or(of_group.lease_secs);
         }
         if task.health.supervision != supervision {
             let health = TaskHealth { supervision, ..task.health.clone() };

@@ -126,11 +126,6 @@ impl RecoveryFacts {
         self.policies.get(&self.nodes.get(node)?.group).map(|policy| &**policy)
     }
 
-    /// Returns whether the policy of the node's group fences instances before a second one starts.
-    pub(crate) fn is_fencing(&self, node: &NodeId) -> bool {
-        self.policy_of(node).is_some_and(|policy| policy.recovery.is_fencing())
-    }
-
     /// Returns whether the group of a node recovers it, or will at its next check: its recovery comes first.
     pub(crate) fn is_of_group(&self, node: &NodeId) -> bool {
         let covered = self.nodes.get(node);

@@ -67,8 +67,7 @@ impl Model {
         let by_node = record.health.get(&task.id).cloned().unwrap_or_default();
         let by_hub = self.engine.hub_report(&task.id).filter(|_| task.health.has_hub_work());
         let votes = votes.get(&task.id).copied().unwrap_or_default();
-        let (engine, address) = (record.engine, record.address.clone());
-        let mut found = ReportedHealth { engine, address, votes, ..by_node };
+        let mut found = ReportedHealth { engine: record.engine, votes, ..by_node };
         if let Some(by_hub) = by_hub {
             if task.health.supervision.hub_probe.is_some() {
                 (found.healthy, found.message) = (by_hub.healthy, by_hub.message.clone());

@@ -167,9 +167,6 @@ pub struct ReportedHealth {
     /// The container engine of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<EngineReport>,
-    /// The address of the node.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub address: Option<Arc<str>>,
     /// Whether each member that it examines responds.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub peers: BTreeMap<TaskId, bool>,
