@@ -211,7 +211,8 @@ impl State {
         if task.lifecycle.is_some() {
             return;
         }
-        if std::mem::take(&mut task.is_down_reported) && task.supervision.lifecycle {
+        // Also when it is not supervised any more: the last action of a recovery that has failed may help late.
+        if std::mem::take(&mut task.is_down_reported) {
             task.lifecycle = Some(lifecycle_event(("POWER_ON", "running"), (key, ""), id, &publisher, now));
         }
     }

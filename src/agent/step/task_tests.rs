@@ -299,3 +299,16 @@ fn task_that_was_reported_down_ends_when_it_is_supervised_no_longer() {
     state.apply(Event::TasksRead(vec![listed("t1", "a1", DesiredState::Running)]), NOW + 1);
     assert_eq!(state.tasks["t1"].end.as_ref().map(|end| end.state), Some(TaskState::Failed));
 }
+
+/// The last action of a recovery that has failed may help late.
+#[test]
+fn task_that_was_reported_down_and_runs_again_says_so_although_it_is_supervised_no_longer() {
+    let mut state = supervised(Some("REBUILD"));
+    state.tasks.get_mut("t1").unwrap().is_down_reported = true;
+    let ended = EndedCommand { id: "c1".to_owned(), result: CommandResult::Ok, message: None };
+    state.apply(Event::CommandEnded { task: "t1".to_owned(), ended, seen: Observation::default() }, NOW);
+    state.apply(Event::TasksRead(vec![listed("t1", "a1", DesiredState::Running)]), NOW + 1);
+    assert_eq!(state.tasks["t1"].end, None, "nothing was seen to have ended");
+    state.apply(super::super::tests::observed("a1", RunState::Running), NOW + 2);
+    assert_eq!(lifecycle(&state), Some(("POWER_ON".to_owned(), "running".to_owned())));
+}

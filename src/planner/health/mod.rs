@@ -33,7 +33,7 @@ pub(crate) use conditions::RECOVERY_FAILED;
 pub(crate) use detect::is_unhealthy_member;
 pub(crate) use fence::{note, unfenced};
 pub(crate) use peers::Circle;
-pub(crate) use recover::follow;
+pub(crate) use recover::{follow, supervise};
 
 pub use entity::{Entity, EntityKind};
 pub use evaluate::{Evaluation, EvaluationRules, Reason};

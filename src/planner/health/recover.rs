@@ -29,10 +29,7 @@ const NEXT_ON_NODE_SECS: u64 = 5;
 
 /// Follows the health of the members of a slot.
 pub(crate) fn follow(pass: &mut UnitPass<'_>, slot: &Slot) {
-    let is_unsupervised = pass.facts.workload.health.is_none()
-        && Order::of(pass, slot).is_none()
-        && pass.facts.recovery.policies.is_empty();
-    if is_unsupervised && pass.tasks(slot).iter().all(|task| task.health.is_empty()) {
+    if is_unsupervised(pass, slot) && Order::of(pass, slot).is_none() {
         return;
     }
     carry_over(pass, slot);
@@ -93,8 +90,18 @@ fn wait_for_engine(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task) 
     }
 }
 
-/// Lets the nodes of a slot do what the policies want them to.
-fn supervise(pass: &mut UnitPass<'_>, slot: &Slot) {
+/// Returns whether no policy covers a slot and nothing is left of one.
+fn is_unsupervised(pass: &UnitPass<'_>, slot: &Slot) -> bool {
+    pass.facts.workload.health.is_none()
+        && pass.facts.recovery.policies.is_empty()
+        && pass.tasks(slot).iter().all(|task| task.health.is_empty())
+}
+
+/// Lets the nodes of a slot do what the policies want them to. What is to start is supervised from the first moment.
+pub(crate) fn supervise(pass: &mut UnitPass<'_>, slot: &Slot) {
+    if is_unsupervised(pass, slot) {
+        return;
+    }
     let settings = pass.facts.settings;
     let (down_after, longest) = (settings.node_down_after_secs, settings.health_interval_max_secs);
     let policy = pass.facts.workload.health.as_ref();

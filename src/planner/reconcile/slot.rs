@@ -446,6 +446,7 @@ pub(super) fn start(pass: &mut UnitPass<'_>, slot: &Slot) {
         }
         permit.tasks.insert(task.id.clone());
         pass.keep(permit);
+        crate::health::supervise(pass, slot);
         pass.raise(slot, &task.id, DesiredState::Running);
     }
 }

@@ -62,7 +62,8 @@ pub(super) fn replicated(health: &Value) -> Value {
 }
 
 pub(super) fn events_policy() -> Value {
-    json!({"detection": {"type": "LIFECYCLE_EVENTS", "node_update_timeout": 1}})
+    let detection = json!({"type": "LIFECYCLE_EVENTS", "node_update_timeout": 1});
+    json!({"detection": detection, "recovery": {"action_timeout": 20}})
 }
 
 /// A policy that polls; `more` are further options.

@@ -11,7 +11,8 @@ use crate::{
     health::{CoveredNode, MemberRecovery},
     report::Blocked,
     workload::{
-        ActionGoal, EndedCommand, LifecycleEvent, NodeOrder, PreparedAction, Slot, TaskHealth, UserAction,
+        ActionGoal, DesiredState, EndedCommand, LifecycleEvent, NodeOrder, PreparedAction, Slot, TaskHealth,
+        UserAction,
     },
 };
 
@@ -262,6 +263,17 @@ fn c10_s2_update_suspends_recovery() {
 
 fn is_watched(world: &World, task: &TaskId) -> bool {
     world.tasks[task].health.supervision.lifecycle
+}
+
+/// An instance that fails in its first second is not lost.
+#[test]
+fn what_may_start_is_supervised_already() {
+    let mut world = World::new(Goal::replicated(2), 2);
+    world.edit(|workload| workload.health = Some(events(json!({}))));
+    let plan = world.plan(None);
+    let started = plan.records.iter().filter(|task| task.desired == DesiredState::Running);
+    let are_supervised: Vec<bool> = started.map(|task| task.health.supervision.lifecycle).collect();
+    assert_eq!(are_supervised, [true, true]);
 }
 
 /// P-S15: the restart policy decides only after the recovery has failed.
