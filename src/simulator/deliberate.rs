@@ -21,6 +21,8 @@ pub(crate) struct DeliberateFaults {
     pub ignores_parallelism: bool,
     /// Agbots assume that no workload must keep away from another one.
     pub ignores_affinity: bool,
+    /// Agbots assume that nothing of the capacities is kept free.
+    pub ignores_buffer: bool,
     /// Agbots assume that the instance of every final agreement runs.
     pub trusts_agreements: bool,
     /// Agbots assume that nodes run exactly what the records say, and see no status report.
@@ -46,6 +48,7 @@ impl DeliberateFaults {
     pub fn seen(self, event: Event, model: &Model) -> Option<Event> {
         match event {
             Event::NodeStatusChanged { .. } if self.trusts_records => None,
+            Event::OrgSettingsChanged { .. } if self.ignores_buffer => None,
             Event::NodeStatusChanged { node, status: Some(mut status) } => {
                 let reported = std::mem::take(&mut status.services);
                 status.services = self.assumed_services(model, &node, reported);

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_domain::orchestration::{BufferUse, org_settings::OrgSettings};
 use evenkeel_ids::NodeId;
 use evenkeel_planner::{
     change::Cause,
@@ -19,6 +20,9 @@ use super::{
     workload_chaos::{choose, nodes},
     world::World,
 };
+
+/// Share of the capacities that is kept free, in half of the seeds that have them.
+const BUFFER: f64 = 0.5;
 
 /// What instances use of their nodes.
 const METRIC: &str = "memoryMb";
@@ -46,6 +50,33 @@ pub(crate) fn build(world: &mut World) {
         }
         world.exchange.feed.push(Resource::Node(node));
     }
+    keep_buffer(world);
+}
+
+/// Keeps a part of the capacities free, for upgrades, or also for what takes the place of what is lost.
+fn keep_buffer(world: &mut World) {
+    let usage = match world.seed / 12 % 4 {
+        1 => "upgrade",
+        3 => "upgrade-and-failure",
+        _ => return,
+    };
+    let settings = json!({"nodeBufferPercentage": {METRIC: BUFFER}, "bufferUse": usage});
+    world.note(format!("the organization has {settings}"));
+    match OrgSettings::read(settings) {
+        Ok(settings) => world.exchange.put_org_settings(settings),
+        Err(error) => world.checker.broke(format!("the drawn settings are refused: {error}")),
+    }
+}
+
+/// Returns the share of a capacity that the placement of a task may use.
+fn usable_share(world: &World, task: &Task) -> f64 {
+    let buffer = world.exchange.org_settings.capacity_buffer();
+    let is_open = match task.cause {
+        Cause::Update | Cause::Rollback | Cause::Return => true,
+        Cause::NodeLost => buffer.usage() == BufferUse::UpgradeAndFailure,
+        _ => false,
+    };
+    if is_open { 1.0 } else { 1.0 - buffer.share(METRIC) }
 }
 
 /// Draws how a workload is spread, and what its instances use.
@@ -77,7 +108,7 @@ pub(crate) fn broken(world: &World, task: &Task) -> Option<String> {
     if task.cause == Cause::Return {
         return wrong_return(world, task, node);
     }
-    overload(world, &workload, node).or_else(|| shared_domain(world, &workload, task, node))
+    overload(world, &workload, task, node).or_else(|| shared_domain(world, &workload, task, node))
 }
 
 /// Returns whether the capacities or domains of nodes are among the reasons why instances of a workload unit have no node.
@@ -111,9 +142,10 @@ fn wrong_return(world: &World, task: &Task, node: &NodeId) -> Option<String> {
     (origin != Some(node)).then(|| format!("returned to {node}, and its origin was {origin:?}"))
 }
 
-fn overload(world: &World, workload: &Workload, node: &NodeId) -> Option<String> {
+fn overload(world: &World, workload: &Workload, task: &Task, node: &NodeId) -> Option<String> {
     workload.loads.get(METRIC).filter(|load| **load > 0.0)?;
     let capacity = *world.exchange.nodes.get(node)?.facts.capacities.get(METRIC)?;
+    let capacity = capacity * usable_share(world, task);
     let mut slots: BTreeMap<(&UnitId, &Slot), SlotTasks> = BTreeMap::new();
     for task in world.database.tasks.values().filter(|task| task.node.as_ref() == Some(node)) {
         slots.entry((&task.unit_id, &task.slot)).or_default().put(task.clone());

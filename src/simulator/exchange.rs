@@ -5,14 +5,17 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::agent_tasks::NodeTask;
-use evenkeel_ids::{GroupId, NodeId, PolicyId, ServiceId, TaskId};
+use evenkeel_domain::orchestration::org_settings::OrgSettings;
+use evenkeel_ids::{GroupId, NodeId, OrgId, PolicyId, ServiceId, TaskId};
 use evenkeel_planner::{
     event::Event,
     facts::{DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, NodeStatusFacts, ServiceFacts},
 };
 
-/// The organization that the agbots serve.
-const SERVED_ORG: &str = "o";
+/// Returns the organization that the agbots serve.
+fn served_org() -> OrgId {
+    "o".parse().expect("an organization")
+}
 
 /// The resource of a change record.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +27,7 @@ pub(crate) enum Resource {
     Service(ServiceId),
     Policy(PolicyId),
     Group(GroupId),
+    OrgSettings,
 }
 
 /// A stored node.
@@ -41,6 +45,8 @@ pub(crate) struct Exchange {
     pub services: BTreeMap<ServiceId, ServiceFacts>,
     pub policies: BTreeMap<PolicyId, DeploymentPolicyFacts>,
     pub groups: BTreeMap<GroupId, HaGroupFacts>,
+    /// The settings of the organization.
+    pub org_settings: OrgSettings,
     /// The tasks of nodes that read them.
     pub tasks: BTreeMap<NodeId, BTreeMap<TaskId, NodeTask>>,
     pub feed: Vec<Resource>,
@@ -118,6 +124,11 @@ impl Exchange {
         self.groups.insert(group.id.clone(), group);
     }
 
+    pub fn put_org_settings(&mut self, settings: OrgSettings) {
+        self.org_settings = settings;
+        self.feed.push(Resource::OrgSettings);
+    }
+
     /// Reads the current resource, as a reader of the feed does.
     pub fn read(&self, resource: &Resource) -> Event {
         match resource {
@@ -150,6 +161,9 @@ impl Exchange {
                 Some(group) => Event::HaGroupChanged { group: Box::new(group.clone()) },
                 None => Event::HaGroupRemoved { group: id.clone() },
             },
+            Resource::OrgSettings => {
+                Event::OrgSettingsChanged { org: served_org(), settings: Box::new(self.org_settings.clone()) }
+            }
         }
     }
 
@@ -166,8 +180,11 @@ impl Exchange {
                 Resource::NodeTasks(id.clone()),
             ]
         });
-        let all: Vec<Resource> = services.chain(policies).chain(groups).chain(nodes).collect();
-        let orgs_read = Event::OrgsRead { orgs: [SERVED_ORG.parse().expect("an organization")].into() };
+        let has_settings = self.org_settings != OrgSettings::default();
+        let settings = has_settings.then_some(Resource::OrgSettings).into_iter();
+        let all: Vec<Resource> =
+            settings.chain(services).chain(policies).chain(groups).chain(nodes).collect();
+        let orgs_read = Event::OrgsRead { orgs: [served_org()].into() };
         std::iter::once(orgs_read).chain(all.iter().map(|resource| self.read(resource))).collect()
     }
 

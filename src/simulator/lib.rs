@@ -16,6 +16,7 @@ mod domains;
 pub(crate) mod exchange;
 mod health_chaos;
 pub(crate) mod invariants;
+mod moves;
 pub mod report;
 pub(crate) mod tail;
 pub mod upgrade;

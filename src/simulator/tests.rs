@@ -110,6 +110,18 @@ fn simulator_detects_that_workloads_do_not_keep_away_from_each_other() {
 }
 
 #[test]
+fn simulator_detects_that_the_buffer_of_the_capacities_is_not_kept() {
+    let deliberate = DeliberateFaults { ignores_buffer: true, ..DeliberateFaults::default() };
+    // The seeds that draw a buffer.
+    let seeds = (0..2400).filter(|seed| seed % 24 == 15);
+    let mut texts = seeds.filter_map(|seed| simulate_with(seed, 600, deliberate).failure_text());
+    assert!(
+        texts.any(|text| text.contains("where memoryMb is")),
+        "a planner without a buffer must be caught"
+    );
+}
+
+#[test]
 fn simulator_detects_instances_without_an_agreement() {
     let deliberate =
         DeliberateFaults { loses_messages: true, trusts_records: true, ..DeliberateFaults::default() };

@@ -16,7 +16,10 @@ use evenkeel_planner::{
     },
 };
 
-use super::{agent::Container, agent_tasks, database::Row, domains, invariants, user_actions, world::World};
+use super::{
+    agent::Container, agent_tasks, database::Row, domains, invariants, moves::MoveWatch, user_actions,
+    world::World,
+};
 
 /// Tasks of one slot that may be wanted at once: the one that starts, and the one that stops after it.
 const MOST_WANTED: usize = 2;
@@ -55,6 +58,7 @@ pub(crate) struct TaskWatch {
     seen: BTreeMap<TaskId, Task>,
     /// The slots in work.
     in_work: BTreeMap<PolicyId, BTreeSet<(Part, Slot)>>,
+    moves: MoveWatch,
 }
 
 impl TaskWatch {
@@ -75,7 +79,12 @@ impl TaskWatch {
                 Row::Task(id) => {
                     let before = self.seen.get(id);
                     let stored = world.database.tasks.get(id);
+                    let got_node = stored.filter(|task| {
+                        task.node.is_some() && before.is_none_or(|before| before.node.is_none())
+                    });
+                    let moved = got_node.and_then(|task| self.moves.check(world, task));
                     let broken = broken_task(world, before, stored)
+                        .or(moved)
                         .or_else(|| unwanted_neighbor(world, &self.seen, before, stored?))
                         .or_else(|| misplaced(world, before, stored?));
                     if let Some(what) = broken {

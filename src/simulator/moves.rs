@@ -1,0 +1,102 @@
+//! How often upgrades move instances: away from its node and back to it, and no third time.
+//!
+//! Source: orchestration D9; engine 8.
+
+use std::collections::BTreeMap;
+
+use evenkeel_ids::NodeId;
+use evenkeel_planner::{
+    change::Cause,
+    workload::{Slot, Task, UnitId},
+};
+
+use super::world::World;
+
+/// Moves of an instance in one upgrade: away, and back.
+const MOST_MOVES: u32 = 2;
+
+/// The moves of each slot.
+#[derive(Debug, Default)]
+pub(crate) struct MoveWatch {
+    slots: BTreeMap<(UnitId, Slot), Moves>,
+}
+
+/// The moves of a slot in the upgrade in progress.
+#[derive(Debug, Default)]
+struct Moves {
+    version: u64,
+    count: u32,
+    /// The node that it has just left because it must not be there.
+    cured_from: Option<NodeId>,
+}
+
+impl MoveWatch {
+    /// Counts a task that has got its node, and returns what its move breaks.
+    pub fn check(&mut self, world: &World, task: &Task) -> Option<String> {
+        self.count(predecessor(world, task)?, task)
+    }
+
+    fn count(&mut self, before: &Task, task: &Task) -> Option<String> {
+        if before.node == task.node {
+            return None;
+        }
+        let moves = self.slots.entry((task.unit_id.clone(), task.slot.clone())).or_default();
+        let left = before.node.clone().filter(|_| task.cause == Cause::Cure);
+        let cured_from = std::mem::replace(&mut moves.cured_from, left);
+        if task.cause == Cause::Return && cured_from == task.node {
+            return Some("returns to a node that it must not be on".to_owned());
+        }
+        // Everything else that moves an instance is a disturbance of its own.
+        let is_of_upgrade = matches!(task.cause, Cause::Update | Cause::Rollback | Cause::Return);
+        if !is_of_upgrade || moves.version != task.spec.number {
+            (moves.version, moves.count) = (task.spec.number, 0);
+        }
+        moves.count += u32::from(is_of_upgrade);
+        let Moves { version, count, .. } = *moves;
+        (count > MOST_MOVES).then(|| format!("is move {count} of the upgrade to version {version}"))
+    }
+}
+
+/// Returns the task that had a node before this one did, in its slot.
+fn predecessor<'w>(world: &'w World, task: &Task) -> Option<&'w Task> {
+    let is_earlier = |one: &&Task| {
+        one.unit_id == task.unit_id && one.slot == task.slot && one.generation < task.generation
+    };
+    let placed = world.database.tasks.values().filter(|one| one.node.is_some() && is_earlier(one));
+    placed.max_by_key(|one| one.generation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{chaos, deliberate::DeliberateFaults, world};
+
+    /// Counts moves of one slot, each with its cause and the node; returns the last complaint.
+    fn moved(moves: &[(Cause, &str)]) -> Option<String> {
+        let mut world = world::World::new(3, DeliberateFaults::default());
+        chaos::run(&mut world, 600);
+        let mut before = world.database.tasks.values().next().expect("a seed with tasks").clone();
+        let mut watch = MoveWatch::default();
+        let mut found = None;
+        for (cause, node) in moves {
+            let task = Task { cause: *cause, node: Some(NodeId::new("o", node)), ..before.clone() };
+            found = watch.count(&before, &task);
+            before = task;
+        }
+        found
+    }
+
+    #[test]
+    fn third_move_of_an_upgrade_and_the_return_of_what_was_cured_are_detected() {
+        use Cause::{Cure, Drain, Return, Scale, Update};
+        let out = [(Scale, "a"), (Update, "b"), (Return, "a")];
+        assert_eq!(moved(&out), None);
+        let third = moved(&[&out[..], &[(Update, "c")]].concat());
+        assert!(third.is_some_and(|text| text.contains("is move 3")));
+        let drained = [&out[..], &[(Drain, "b"), (Return, "a")]].concat();
+        assert_eq!(moved(&drained), None, "the drain is another upgrade");
+        let cured = [(Scale, "a"), (Cure, "b"), (Return, "a")];
+        assert!(moved(&cured).is_some_and(|text| text.contains("must not be on")));
+        assert_eq!(moved(&[(Scale, "a"), (Update, "b"), (Cure, "c"), (Return, "a")]), None);
+    }
+}
