@@ -72,10 +72,9 @@ impl<'a> UnitInputs<'a> {
         }
         wake_at = [wake_at, blocklist.wake_at].into_iter().flatten().min();
         let has_policy = workload.health.is_some();
-        let votes = model.peer_votes(unit, pass.now);
         let wanted = found.iter().flat_map(|(_, tasks)| tasks.wanted());
         let wanted = wanted.filter(|task| has_policy || task.health.recovery.is_some());
-        let health = wanted.filter_map(|task| Some((task.id.clone(), model.found_health(task, &votes)?)));
+        let health = wanted.filter_map(|task| Some((task.id.clone(), model.found_health(task, pass.now)?)));
         let health = health.collect();
         let tasks = || found.iter().flat_map(|(_, tasks)| tasks.iter());
         let own = workload.health.as_ref();

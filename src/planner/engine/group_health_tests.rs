@@ -8,6 +8,7 @@ use super::fleet::{Fleet, node, policy};
 use crate::{
     event::Event,
     health::{Entity, GroupAction, HealthState, members_to_recover},
+    model::partition_of_group,
     reconcile::UnitEvent,
     statistics::{EngineReport, NodeMachine},
     workload::{HubReport, PreparedAction, TaskHealth},
@@ -332,4 +333,32 @@ fn member_whose_url_does_not_respond_to_the_hub_is_recovered() {
     fleet.run_until(INTERVAL + 10, |fleet| fleet.running("w") == "n1 n3");
     let failed = about(&fleet, "health.check-failed", &node("n2"));
     assert!(failed[0].text.contains("answers \"starting\""), "{failed:?}");
+}
+
+/// C4.2, C9: with several agbots the one that decides about the group checks its members, whoever holds their workload units.
+#[test]
+fn owner_of_the_group_polls_the_members_of_other_agbots() {
+    let options =
+        json!({"poll_url": "http://{nodename}/h", "poll_url_healthy_response": "ok", "executor": "hub"});
+    let mut fleet = fleet(examined_by(json!({"type": "NODE_STATUS_POLL_URL", "options": options})));
+    fleet.put_policy("w2", json!({"mode": "replicated", "placement": {"nodesOrder": ["n1"]}}));
+    fleet.run(2 * INTERVAL);
+    let of_other = |fleet: &Fleet| -> Option<evenkeel_ids::TaskId> {
+        let mut polled = fleet.model.hub_tasks().map(|task| task.id);
+        polled
+            .find(|id| fleet.model.task(id).is_some_and(|task| task.unit_id.policy == policy("w2")))
+            .cloned()
+    };
+    let task = of_other(&fleet).expect("the hub polls it");
+    let model = &fleet.model;
+    let of_unit = model.partition_of_unit(&model.task(&task).expect("a task").unit_id);
+    let owned = partition_of_group(&GroupId::new("o", "g"), model.settings().partition_count);
+    assert_ne!(of_unit, owned, "the test needs two partitions");
+    fleet.handle(&Event::PartitionsChanged { leases: [(owned, 1)].into() });
+    assert_eq!(of_other(&fleet).as_ref(), Some(&task));
+    let report = HubReport::Checked { healthy: false, message: Some("answers \"starting\"".to_owned()) };
+    fleet.handle(&Event::HubReported { task, report });
+    fleet.run_until(INTERVAL + 10, |fleet| of_group(fleet, "health.recover", "n1") == 1);
+    fleet.handle(&Event::PartitionsChanged { leases: [((owned + 1) % 16, 1)].into() });
+    assert_eq!(of_other(&fleet), None);
 }

@@ -85,7 +85,7 @@ impl Model {
         is_offline: impl Fn(PeerVotes) -> bool,
     ) -> Option<String> {
         self.members_on(node).find_map(|task| {
-            let votes = *self.peer_votes(self.workload_unit(&task.unit_id)?, now).get(&task.id)?;
+            let votes = self.peer_votes(&task.id, now);
             let text = || {
                 let policy = &task.unit_id.policy;
                 format!("{} of {} peers do not reach the instance of {policy}", votes.offline, votes.reports)

@@ -125,6 +125,8 @@ pub(crate) struct HealthTasks {
     removing: BTreeMap<PolicyId, BTreeSet<TaskId>>,
     /// Tasks that carry out the recovery of a member of an HA group, or did, by its id.
     of_recoveries: BTreeMap<String, BTreeSet<TaskId>>,
+    /// Tasks that examine another one.
+    watchers: BTreeMap<TaskId, BTreeSet<TaskId>>,
     /// Deleted nodes that have tasks.
     deleted_nodes: BTreeSet<NodeId>,
 }
@@ -137,6 +139,9 @@ impl HealthTasks {
         }
         for id in task.health.group_recoveries() {
             note(&mut self.of_recoveries, id.to_owned(), &task.id, is_added);
+        }
+        for peer in task.health.supervision.peers.iter().flat_map(|watch| &watch.members) {
+            note(&mut self.watchers, peer.task.clone(), &task.id, is_added);
         }
     }
 
@@ -238,6 +243,11 @@ impl Model {
     pub(crate) fn tasks_of_recovery(&self, id: &str) -> impl Iterator<Item = &Task> {
         let ids = self.engine.health_tasks.of_recoveries.get(id).into_iter().flatten();
         ids.filter_map(|id| self.task(id))
+    }
+
+    /// Returns the tasks that examine another one.
+    pub(crate) fn watchers_of(&self, id: &TaskId) -> impl Iterator<Item = &Task> {
+        self.engine.health_tasks.watchers.get(id).into_iter().flatten().filter_map(|id| self.task(id))
     }
 
     /// Returns the operation of a user that suspends the checks of a workload: read from its row and tasks, so that nothing has to be

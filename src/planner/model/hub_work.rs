@@ -1,20 +1,16 @@
 //! What the hub itself does for tasks: checks that it makes, and workflows that it calls.
 //!
-//! The agbot that holds a workload unit does it, and reports what it found as events. A report is not stored: after a restart, or with another
-//! owner, nothing is known before the next check, and that counts as healthy. Sources: orchestration C4.2, C6.
-
-use std::collections::BTreeMap;
+//! The agbot that holds a workload unit does it, and reports what it found as events; one that holds the HA group of a node makes the checks
+//! of the group's policy as well. A report is not stored: after a restart, or with another owner, nothing is known before the next check,
+//! and that counts as healthy. Sources: orchestration C4.2, C6.
 
 use evenkeel_ids::{NodeId, TaskId};
 use jiff::Timestamp;
 
-use super::{Liveness, Model, UnitRecord};
+use super::{Liveness, Model};
 use crate::workload::{
-    EndedCommand, HubReport, PeerVotes, Probe, RecoveryCommand, ReportedHealth, SlotTasks, Task, WorkflowCall,
+    EndedCommand, HubReport, PeerVotes, Probe, RecoveryCommand, ReportedHealth, Task, WorkflowCall,
 };
-
-/// What the other members say of tasks.
-pub(crate) type Votes = BTreeMap<TaskId, PeerVotes>;
 
 /// A task for which the hub has something to do.
 #[derive(Debug, Clone, Copy)]
@@ -34,17 +30,20 @@ pub struct HubTask<'m> {
 }
 
 impl Model {
-    /// Returns the tasks of the workload units of this agbot for which the hub has something to do, by id.
+    /// Returns the tasks for which this agbot has something to do, by id.
     pub fn hub_tasks(&self) -> impl Iterator<Item = HubTask<'_>> {
         self.engine.hub_tasks().filter_map(|(task, found)| self.hub_task(task, found))
     }
 
     /// Returns what the hub has to do for a task now.
     fn hub_task<'m>(&'m self, task: &'m Task, found: Option<&'m ReportedHealth>) -> Option<HubTask<'m>> {
-        self.lease_for_unit(&task.unit_id)?;
+        let is_own = self.lease_for_unit(&task.unit_id).is_some();
+        if !is_own && !self.checks_node_of(task) {
+            return None;
+        }
         let node = task.node.as_ref()?;
         let ended = found.and_then(|found| found.command.as_ref());
-        let command = task.health.command().filter(|command| !is_ended(command, ended));
+        let command = task.health.command().filter(|command| is_own && !is_ended(command, ended));
         let call = command.and_then(|command| Some((command.id.as_str(), &**command.call.as_ref()?)));
         // While it is being recovered a member is checked as well: that shows whether the action helped.
         let probe =
@@ -61,12 +60,22 @@ impl Model {
         })
     }
 
+    /// Returns whether this agbot decides about the HA group of a task's node, and the policy of the group is why the hub polls its URL.
+    fn checks_node_of(&self, task: &Task) -> bool {
+        let polled = task.health.supervision.hub_probe.as_ref();
+        let group = task.node.as_ref().and_then(|node| self.group_of(node));
+        let Some((polled, group)) = polled.zip(group) else { return false };
+        let options = group.health.as_ref().and_then(|policy| policy.poll_options());
+        options.is_some_and(|options| options.poll_url.as_str() == polled.url)
+            && self.lease_for_group(&group.id).is_some()
+    }
+
     /// Returns what its node, the hub and other members found about the health of a task.
-    pub(crate) fn found_health(&self, task: &Task, votes: &Votes) -> Option<ReportedHealth> {
+    pub(crate) fn found_health(&self, task: &Task, now: Timestamp) -> Option<ReportedHealth> {
         let record = self.node(task.node.as_ref()?)?;
         let by_node = record.health.get(&task.id).cloned().unwrap_or_default();
         let by_hub = self.engine.hub_report(&task.id).filter(|_| task.health.has_hub_work());
-        let votes = votes.get(&task.id).copied().unwrap_or_default();
+        let votes = self.peer_votes(&task.id, now);
         let mut found = ReportedHealth { engine: record.engine, votes, ..by_node };
         if let Some(by_hub) = by_hub {
             if task.health.supervision.hub_probe.is_some() {
@@ -79,38 +88,31 @@ impl Model {
         Some(found)
     }
 
-    /// Returns what the members of a workload unit say of each other. What a member said counts as long as it runs on a node that is alive.
-    pub(crate) fn peer_votes(&self, unit: &UnitRecord, now: Timestamp) -> Votes {
-        let mut votes = Votes::new();
-        if unit.watching == 0 {
-            return votes;
-        }
-        let members = unit.slots.values().flat_map(SlotTasks::wanted).filter(|task| task.is_running());
-        let members: Vec<&Task> = members.collect();
-        for member in members {
+    /// Returns what the other members of its workload unit say of a task. What a member said counts as long as it runs on a node that is
+    /// alive.
+    pub(crate) fn peer_votes(&self, task: &TaskId, now: Timestamp) -> PeerVotes {
+        let mut votes = PeerVotes::default();
+        for member in self.watchers_of(task).filter(|member| member.is_wanted() && member.is_running()) {
             let Some((node, watch)) = member.node.as_ref().zip(member.health.supervision.peers.as_ref())
             else {
                 continue;
             };
             let record = self.node(node).filter(|_| self.liveness(node, now) == Liveness::Alive);
-            let Some(said) = record.and_then(|record| record.health.get(&member.id)) else { continue };
-            let is_pair = watch.members.len() == 1;
-            for (peer, is_online) in
-                watch.members.iter().filter_map(|peer| Some((&peer.task, *said.peers.get(&peer.task)?)))
-            {
-                let of_peer =
-                    votes.entry(peer.clone()).or_insert(PeerVotes { is_pair, ..PeerVotes::default() });
-                of_peer.reports += 1;
-                of_peer.offline += u32::from(!is_online);
-            }
+            let said = record.and_then(|record| record.health.get(&member.id));
+            let Some(is_online) = said.and_then(|said| said.peers.get(task)) else { continue };
+            votes.is_pair = watch.members.len() == 1;
+            votes.reports += 1;
+            votes.offline += u32::from(!is_online);
         }
         votes
     }
 
     /// Forgets what the hub found about tasks that another agbot looks after now.
     pub(super) fn forget_foreign_hub_reports(&mut self) {
-        let own =
-            |id: &TaskId| self.task(id).is_some_and(|task| self.lease_for_unit(&task.unit_id).is_some());
+        let own = |id: &TaskId| {
+            let task = self.task(id);
+            task.is_some_and(|task| self.lease_for_unit(&task.unit_id).is_some() || self.checks_node_of(task))
+        };
         let foreign: Vec<TaskId> = self.engine.hub_reports().filter(|id| !own(id)).cloned().collect();
         foreign.iter().for_each(|id| self.engine.forget_hub_report(id));
     }

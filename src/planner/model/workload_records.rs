@@ -66,8 +66,6 @@ pub struct UnitRecord {
     pub(crate) reconciled_under: Option<Lease>,
     /// Instances that are away from where they were when an upgrade began.
     pub(crate) displaced: usize,
-    /// Live tasks that examine other members.
-    pub(crate) watching: usize,
     /// Nodes that came to it and are not in the table yet.
     pub(crate) new_nodes: BTreeSet<NodeId>,
 }
@@ -310,14 +308,12 @@ impl WorkloadRecords {
         let Some(task) = unit.tasks(slot).iter().find(|task| task.id == *id) else { return };
         self.health_tasks.note(task, is_added);
         let Some(node) = task.node.clone().filter(|_| task.is_live()) else { return };
-        let (is_displaced, is_watching) = (task.origin.is_some(), task.health.supervision.peers.is_some());
+        let is_displaced = task.origin.is_some();
         let unit_id = self.slots_of.get(id).map(|(unit_id, _)| unit_id);
         if let Some(unit) = unit_id.and_then(|unit_id| self.workload_units.get_mut(unit_id)) {
             unit.table.count_instance(&node, is_added);
-            for (count, is_one) in [(&mut unit.displaced, is_displaced), (&mut unit.watching, is_watching)] {
-                let by = usize::from(is_one);
-                *count = if is_added { *count + by } else { count.saturating_sub(by) };
-            }
+            let by = usize::from(is_displaced);
+            unit.displaced = if is_added { unit.displaced + by } else { unit.displaced.saturating_sub(by) };
         }
     }
 

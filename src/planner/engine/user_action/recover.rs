@@ -67,8 +67,7 @@ impl Accepting<'_> {
             // A check counts what is being created as healthy (C3).
             return !request.examines || task.running_at.is_some();
         }
-        let votes = self.model.peer_votes(part.unit, self.now);
-        let found = self.model.found_health(task, &votes);
+        let found = self.model.found_health(task, self.now);
         request.examines && is_unhealthy_member(policy, task, found.as_ref(), self.now)
     }
 }
