@@ -3,23 +3,31 @@
 use evenkeel_domain::orchestration::object::Members;
 use serde_json::Value;
 
+/// Members of a document of `hzn apply` around a deployment policy.
+const APPLIED: [&str; 3] = ["kind", "name", "spec"];
+
+/// Members of what can be planned: a document of `hzn apply` with a deployment policy, or a policy.
+pub const PLANNED: Members = Members { known: &PLANNED_NAMES, unsupported: &[] };
+
 /// Members of a deployment policy; the last ones are those that only the exchange sets, which a policy that was listed holds.
-pub const POLICY: Members = Members {
-    known: &[
-        "label",
-        "description",
-        "service",
-        "properties",
-        "constraints",
-        "userInput",
-        "secretBinding",
-        "orchestration",
-        "owner",
-        "created",
-        "lastUpdated",
-    ],
-    unsupported: &[],
-};
+pub const POLICY: Members = Members { known: PLANNED_NAMES.split_at(APPLIED.len()).1, unsupported: &[] };
+
+const PLANNED_NAMES: [&str; 14] = [
+    APPLIED[0],
+    APPLIED[1],
+    APPLIED[2],
+    "label",
+    "description",
+    "service",
+    "properties",
+    "constraints",
+    "userInput",
+    "secretBinding",
+    "orchestration",
+    "owner",
+    "created",
+    "lastUpdated",
+];
 
 /// Members of a management policy, with those that only the exchange sets.
 pub const MANAGEMENT_POLICY: Members = Members {
@@ -33,27 +41,6 @@ pub const MANAGEMENT_POLICY: Members = Members {
         "start",
         "startWindow",
         "agentUpgradePolicy",
-        "owner",
-        "created",
-        "lastUpdated",
-    ],
-    unsupported: &[],
-};
-
-/// Members of what can be planned: a deployment policy, or a document of `hzn apply` with one.
-pub const PLANNED: Members = Members {
-    known: &[
-        "kind",
-        "name",
-        "spec",
-        "label",
-        "description",
-        "service",
-        "properties",
-        "constraints",
-        "userInput",
-        "secretBinding",
-        "orchestration",
         "owner",
         "created",
         "lastUpdated",

@@ -49,8 +49,15 @@ impl DownAfter {
     /// Reads the limit for the nodes of an organization, so that the agbot calls the same nodes down: the organization's own, or else
     /// that of the agbot. Where no agbot responds that has one, it is the limit of an agbot without settings.
     pub async fn read(context: &Context, exchange: &Exchange, org: &str) -> Outcome<Self> {
-        // Node credentials may not read the settings, and other hubs have none.
-        let given = exchange.server.client.org_orchestration(org).await.ok().flatten();
+        let given = match exchange.server.client.org_orchestration(org).await {
+            // Other hubs have no settings of organizations.
+            Ok(given) => given,
+            // Node credentials may not read them.
+            Err(error) if matches!(error.status(), Some(401 | 403)) => None,
+            Err(error) => {
+                return Err(exchange.server.failed(&format!("reading the settings of {org}"), &error));
+            }
+        };
         if let Some(own) = given.and_then(|settings| Self::of_org(settings.into_value())) {
             return Ok(own);
         }

@@ -36,7 +36,8 @@ pub async fn read(
 fn table(found: &PlacementExplanation, is_single: bool) -> Table {
     let mut table = Table::new(&["node", "outcome", "why"]).keeping(&["outcome", "why"]);
     for stage in &found.sequence {
-        for one in &stage.eliminated {
+        // A node that was chosen takes no further instance; that is one line, not two.
+        for one in stage.eliminated.iter().filter(|one| is_single || !found.chosen.contains(&one.node)) {
             table.push([one.node.clone(), stage.constraint.clone(), one.reason.clone()]);
         }
     }
@@ -77,6 +78,11 @@ mod tests {
             ..PlacementExplanation::default()
         };
         assert_eq!(table(&found, true).rows, [["n2", "NodeState", "down"]]);
+        found.chosen = vec!["n2".to_owned()];
+        let lines = table(&found, false).rows;
+        assert_eq!(lines[0], ["n2", "chosen", ""], "a node has one line");
+        assert_eq!(lines.len(), 2);
+        found.chosen.clear();
         found.sequence.clear();
         assert_eq!(table(&found, true).rows, [["n2", "not chosen", "not needed, rank 2 of 2 (nodes-order)"]]);
         assert_eq!(table(&found, false).rows.len(), 1);
