@@ -15,9 +15,8 @@ use crate::{command::Lease, model::Model, usage::later};
 impl Model {
     /// Returns the HA groups of which a blocked upgrade is reported.
     pub fn groups_reported_blocked(&self) -> impl Iterator<Item = &GroupId> {
-        self.health.entities().filter_map(|entity| match entity {
-            Entity::Group(group) => self.health.find(entity, PLACEMENT, UPGRADE_BLOCKED).map(|_| group),
-            _ => None,
+        self.health.groups().filter(|group| {
+            self.health.find(&Entity::Group((*group).clone()), PLACEMENT, UPGRADE_BLOCKED).is_some()
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use jiff::Timestamp;
 
 use super::{Entity, HealthEvent, checks::Checks, event};
@@ -65,6 +65,12 @@ impl HealthRecords {
     /// Returns the entities with events.
     pub fn entities(&self) -> impl Iterator<Item = &Entity> {
         self.events.keys()
+    }
+
+    /// Returns the HA groups with events.
+    pub(super) fn groups(&self) -> impl Iterator<Item = &GroupId> {
+        let entities = self.from(Entity::Group(GroupId::new("", ""))).map(|(entity, _)| entity);
+        entities.map_while(|entity| if let Entity::Group(group) = entity { Some(group) } else { None })
     }
 
     /// Returns the entities with events that belong to a policy.
