@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use super::{
     agent_tasks::{self, HeldTask},
+    task_health,
     world::{Quality, ScheduledEvent, World},
 };
 use evenkeel_ids::{AgreementId, NodeId, PolicyId, ServiceKey, TaskId};
@@ -128,6 +129,9 @@ pub(crate) enum AgentTimer {
     Started { agreement: AgreementId },
     StartTimeout { agreement: AgreementId },
     Ended { agreement: AgreementId },
+    ReportHealth,
+    Check { task: TaskId },
+    Command { task: TaskId, command: String },
 }
 
 /// The container of an agreement.
@@ -185,7 +189,8 @@ impl Agent {
     }
 }
 
-fn schedule(world: &mut World, node: &NodeId, after_millis: u64, timer: AgentTimer) {
+/// Sets a timer of an agent; it ends with the agent's process.
+pub(crate) fn schedule(world: &mut World, node: &NodeId, after_millis: u64, timer: AgentTimer) {
     if let Some(incarnation) = world.agents.get(node).map(|agent| agent.incarnation) {
         world.schedule(after_millis, ScheduledEvent::Agent { node: node.clone(), incarnation, timer });
     }
@@ -213,6 +218,7 @@ pub(crate) fn start(world: &mut World, node: &NodeId) {
     }
     // A restarted agent verifies its agreements; a new one does not.
     agent.held.values_mut().for_each(|held| held.unanswered = held.unanswered.max(1));
+    agent.tasks.values_mut().for_each(|task| task.condition.forget_command());
     world.checker.note_disturbance(world.millis, Some(node));
     agent_tasks::read(world, node);
     agent_tasks::fail_gone(world, node);
@@ -425,6 +431,9 @@ pub(crate) fn timer(world: &mut World, node: &NodeId, incarnation: u32, timer: A
         AgentTimer::Ended { agreement } => {
             end(world, node, &agreement, Some(103), "the service ended by itself");
         }
+        AgentTimer::ReportHealth => task_health::report(world, node),
+        AgentTimer::Check { task } => task_health::check(world, node, &task),
+        AgentTimer::Command { task, command } => task_health::carry_out(world, node, &task, &command),
     }
     agent_tasks::note(world, node);
 }

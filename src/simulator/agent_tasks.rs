@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     agent::{self, Container},
+    task_health::{self, Condition, Watch},
     world::World,
 };
 use evenkeel_ids::{AgreementId, NodeId, TaskId};
-use evenkeel_planner::workload::{DesiredState, Ending, Task, TaskReport, TaskState};
+use evenkeel_planner::workload::{DesiredState, Ending, ReportedHealth, Task, TaskReport, TaskState};
 
 /// A task as the exchange has it.
 #[derive(Debug, Clone)]
@@ -17,6 +18,8 @@ pub(crate) struct NodeTask {
     pub desired: DesiredState,
     pub agreement: AgreementId,
     pub report: Option<TaskReport>,
+    pub watch: Watch,
+    pub health: ReportedHealth,
 }
 
 /// A task as the agent has it; kept on its disk.
@@ -26,13 +29,15 @@ pub(crate) struct HeldTask {
     pub desired: DesiredState,
     /// How it ended.
     pub end: Option<Ending>,
+    /// Its health.
+    pub condition: Condition,
     state: TaskState,
     seq: u64,
 }
 
 impl HeldTask {
     fn may_run(&self) -> bool {
-        self.desired == DesiredState::Running && self.end.is_none()
+        self.desired == DesiredState::Running && self.end.is_none() && !self.condition.is_down
     }
 }
 
@@ -45,20 +50,21 @@ pub(crate) fn publish(world: &mut World, node: &NodeId, id: &TaskId) {
         let found = world.database.agreements.iter().find(of_task).map(|(id, _)| id.clone());
         task.agreement.clone().or(found)
     };
-    let stored = world.database.tasks.get(id).map(|task| (task.desired, live(task)));
+    let stored = world.database.tasks.get(id).map(|task| (task.desired, live(task), Watch::of(task)));
     let tasks = world.exchange.tasks.entry(node.clone()).or_default();
     match stored {
         None => {
             tasks.remove(id);
         }
-        Some((_, None)) => return,
-        Some((desired, Some(agreement))) => {
+        Some((_, None, _)) => return,
+        Some((desired, Some(agreement), watch)) => {
             let known = tasks.get(id);
             if known.is_some_and(|known| known.desired > desired) {
                 return;
             }
             let report = known.and_then(|known| known.report.clone());
-            tasks.insert(id.clone(), NodeTask { desired, agreement, report });
+            let health = known.map(|known| known.health.clone()).unwrap_or_default();
+            tasks.insert(id.clone(), NodeTask { desired, agreement, report, watch, health });
         }
     }
     agent::read_tasks_soon(world, node);
@@ -77,10 +83,12 @@ pub(crate) fn read(world: &mut World, node: &NodeId) {
             agreement: one.agreement.clone(),
             desired: one.desired,
             end: None,
+            condition: Condition::of(one.health.clone()),
             state: reported.map_or(TaskState::Assigned, |report| report.state.clone()),
             seq: reported.map_or(0, |report| report.seq),
         });
         task.desired = task.desired.max(one.desired);
+        task.condition.watch = one.watch.clone();
     }
     let stopped: Vec<AgreementId> = agent
         .tasks
@@ -95,6 +103,7 @@ pub(crate) fn read(world: &mut World, node: &NodeId) {
     for agreement in held {
         agent::start_container(world, node, &agreement);
     }
+    task_health::follow(world, node);
     note(world, node);
 }
 
@@ -182,6 +191,7 @@ pub(crate) fn fail_gone(world: &mut World, node: &NodeId) {
     let is_gone = |task: &&HeldTask| {
         let held = agent.held.get(&task.agreement);
         task.state.rank() >= TaskState::Starting.rank()
+            && !task.condition.is_down
             && held.is_some_and(|held| held.container == Container::None)
     };
     let gone: Vec<AgreementId> =

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use super::{
     agent::ToAgent,
     database::{Database, OutboxRow, Row},
+    task_health::Watch,
 };
 use evenkeel_ids::{AgreementId, NodeId, PolicyId, TaskId};
 use evenkeel_planner::{
@@ -20,11 +21,11 @@ use evenkeel_planner::{
     workload::{DesiredState, Task, UnitId, WorkloadRecord},
 };
 
-/// What is published of a task: its node, its desired state and its agreement.
-pub(super) type PublishedTask = (Option<NodeId>, DesiredState, Option<AgreementId>);
+/// What is published of a task: its node, its desired state, its agreement, and what its node does to supervise it.
+pub(super) type PublishedTask = (Option<NodeId>, DesiredState, Option<AgreementId>, Watch);
 
 fn published(task: &Task) -> PublishedTask {
-    (task.node.clone(), task.desired, task.agreement.clone())
+    (task.node.clone(), task.desired, task.agreement.clone(), Watch::of(task))
 }
 
 impl Database {

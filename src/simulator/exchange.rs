@@ -10,6 +10,7 @@ use evenkeel_ids::{GroupId, NodeId, OrgId, PolicyId, ServiceId, TaskId};
 use evenkeel_planner::{
     event::Event,
     facts::{DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, NodeStatusFacts, ServiceFacts},
+    workload::ReportedHealth,
 };
 
 /// Returns the organization that the agbots serve.
@@ -147,7 +148,10 @@ impl Exchange {
             Resource::NodeTasks(id) => {
                 let reported = |(id, task): (&TaskId, &NodeTask)| Some((id.clone(), task.report.clone()?));
                 let tasks = self.tasks.get(id).into_iter().flatten().filter_map(reported).collect();
-                Event::NodeTasksChanged { node: id.clone(), tasks, health: BTreeMap::new() }
+                let health = self.tasks.get(id).into_iter().flatten();
+                let health = health.filter(|(_, task)| task.health != ReportedHealth::default());
+                let health = health.map(|(id, task)| (id.clone(), task.health.clone())).collect();
+                Event::NodeTasksChanged { node: id.clone(), tasks, health }
             }
             Resource::Service(id) => match self.services.get(id) {
                 Some(service) => Event::ServiceChanged { service: Box::new(service.clone()) },

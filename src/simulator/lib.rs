@@ -19,6 +19,7 @@ pub(crate) mod invariants;
 mod moves;
 pub mod report;
 pub(crate) mod tail;
+mod task_health;
 pub mod upgrade;
 mod user_actions;
 mod workload;

@@ -31,17 +31,20 @@ struct Moves {
 }
 
 impl MoveWatch {
-    /// Counts a task that has got its node, and returns what its move breaks.
+    /// Counts a task that has begun to run, and returns what its move breaks. What never ran has not moved.
     pub fn check(&mut self, world: &World, task: &Task) -> Option<String> {
-        self.count(predecessor(world, task)?, task)
+        let ran = predecessor(world, task, |one| one.running_at.is_some())?;
+        let placed = predecessor(world, task, |one| one.node.is_some())?;
+        self.count((ran, placed), task)
     }
 
-    fn count(&mut self, before: &Task, task: &Task) -> Option<String> {
+    /// Counts a task after the one that ran last in its slot, and after the one that had a node last.
+    fn count(&mut self, (before, placed): (&Task, &Task), task: &Task) -> Option<String> {
         if before.node == task.node {
             return None;
         }
         let moves = self.slots.entry((task.unit_id.clone(), task.slot.clone())).or_default();
-        let left = before.node.clone().filter(|_| task.cause == Cause::Cure);
+        let left = placed.node.clone().filter(|_| task.cause == Cause::Cure);
         let cured_from = std::mem::replace(&mut moves.cured_from, left);
         if task.cause == Cause::Return && cured_from == task.node {
             return Some("returns to a node that it must not be on".to_owned());
@@ -53,17 +56,19 @@ impl MoveWatch {
         }
         moves.count += u32::from(is_of_upgrade);
         let Moves { version, count, .. } = *moves;
-        (count > MOST_MOVES).then(|| format!("is move {count} of the upgrade to version {version}"))
+        let (from, to, cause) = (&before.node, &task.node, task.cause);
+        (count > MOST_MOVES)
+            .then(|| format!("is move {count} of version {version}, from {from:?} to {to:?} for {cause:?}"))
     }
 }
 
-/// Returns the task that had a node before this one did, in its slot.
-fn predecessor<'w>(world: &'w World, task: &Task) -> Option<&'w Task> {
+/// Returns the newest task of a kind before this one, in its slot.
+fn predecessor<'w>(world: &'w World, task: &Task, is_it: impl Fn(&Task) -> bool) -> Option<&'w Task> {
     let is_earlier = |one: &&Task| {
         one.unit_id == task.unit_id && one.slot == task.slot && one.generation < task.generation
     };
-    let placed = world.database.tasks.values().filter(|one| one.node.is_some() && is_earlier(one));
-    placed.max_by_key(|one| one.generation)
+    let earlier = world.database.tasks.values().filter(|one| is_it(one) && is_earlier(one));
+    earlier.max_by_key(|one| one.generation)
 }
 
 #[cfg(test)]
@@ -80,7 +85,7 @@ mod tests {
         let mut found = None;
         for (cause, node) in moves {
             let task = Task { cause: *cause, node: Some(NodeId::new("o", node)), ..before.clone() };
-            found = watch.count(&before, &task);
+            found = watch.count((&before, &before), &task);
             before = task;
         }
         found

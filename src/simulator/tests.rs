@@ -163,3 +163,26 @@ fn seeds_of_workloads_draw_every_action_of_a_user() {
         assert!(trace.contains(text), "{text}");
     }
 }
+
+/// The seeds of health policies would prove nothing about failures, alarms and commands that they do not draw.
+#[test]
+fn seeds_of_health_policies_draw_every_kind_of_failure() {
+    let mut trace = String::new();
+    for seed in (9..2_000).step_by(24) {
+        let mut world = world::World::new(seed, DeliberateFaults::default());
+        chaos::run(&mut world, 600);
+        trace.extend(world.trace);
+    }
+    for text in [
+        "alarm: true, lost: false",
+        "alarm: false, lost: false",
+        "alarm: false, lost: true",
+        "goes down: POWER_OFF",
+        "goes down: SHUTDOWN",
+        "goes down: PAUSE",
+        "-1: true",
+        "-1: false",
+    ] {
+        assert!(trace.contains(text), "{text} is not drawn");
+    }
+}

@@ -79,10 +79,10 @@ impl TaskWatch {
                 Row::Task(id) => {
                     let before = self.seen.get(id);
                     let stored = world.database.tasks.get(id);
-                    let got_node = stored.filter(|task| {
-                        task.node.is_some() && before.is_none_or(|before| before.node.is_none())
+                    let began = stored.filter(|task| {
+                        task.running_at.is_some() && before.is_none_or(|before| before.running_at.is_none())
                     });
-                    let moved = got_node.and_then(|task| self.moves.check(world, task));
+                    let moved = began.and_then(|task| self.moves.check(world, task));
                     let broken = broken_task(world, before, stored)
                         .or(moved)
                         .or_else(|| unwanted_neighbor(world, &self.seen, before, stored?))

@@ -16,7 +16,7 @@ use super::{
     database::Row,
     domains,
     exchange::Resource,
-    health_chaos, user_actions, workload,
+    health_chaos, task_health, user_actions, workload,
     world::{Quality, World},
 };
 
@@ -109,6 +109,7 @@ fn draw(world: &mut World, policy: &PolicyId, mode: &str) -> Value {
         document["timers"] = json!({"readyPeriodSeconds": world.between(0, 6)});
     }
     domains::draw(world, &mut document);
+    task_health::draw(world, &mut document);
     draw_affinity(world, policy, &mut document);
     draw_dependencies(world, policy, &mut document);
     document
@@ -203,6 +204,7 @@ fn draw_dependencies(world: &mut World, policy: &PolicyId, document: &mut Value)
 /// Sometimes a user acts on a workload.
 pub(crate) fn strike(world: &mut World) {
     health_chaos::strike(world);
+    task_health::strike(world);
     if !is_drawn(world) || !world.chance(ACTION_SHARE) {
         return;
     }
@@ -339,6 +341,7 @@ fn exchange_agent(world: &mut World) {
 /// The operator ends everything that keeps workloads from what their policies want.
 pub(crate) fn repair(world: &mut World) {
     health_chaos::repair(world);
+    task_health::repair(world);
     let policies: Vec<PolicyId> = world.database.workloads.keys().cloned().collect();
     for policy in &policies {
         request_action(world, policy, WorkloadAction::Abort);
