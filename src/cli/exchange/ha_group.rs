@@ -51,7 +51,7 @@ pub enum HaGroupCommand {
     Add(GroupArguments),
     /// Replaces the members of an HA group
     Update(GroupArguments),
-    /// Changes how many members of an HA group may be disrupted at once
+    /// Changes how many members of an HA group may be disrupted at once, and its health policy
     Set {
         /// Group to change
         name: String,

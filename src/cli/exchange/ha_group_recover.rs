@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::ha_group::GROUPS;
 use super::node::NODES;
+use super::orch::action::done_text;
 use super::resource::require_selectors;
 use crate::context::{Context, Exchange};
 use crate::exit::Outcome;
@@ -58,7 +59,7 @@ pub async fn recover(context: &Context, exchange: &Exchange, wanted: &RecoverMem
     let progress = async || {
         let found = read_action(context, exchange, &wanted.name, &id).await?;
         Ok(match found.state.as_str() {
-            "done" => Progress::Done(format!("recover of {org}/{name} is done")),
+            "done" => Progress::Done(done_text(&doing, &found)),
             "running" => Progress::Pending(format!("recover of {org}/{name} is in progress")),
             _ => Progress::Failed(found.message),
         })

@@ -52,7 +52,13 @@ fn follow_one(draft: &mut Draft<'_>, node: &NodeId, recovery: MemberRecovery) {
     match &failure {
         Some(why) => draft.emit("health.recovery-failed", Some(node), format!("recovery failed: {why}")),
         None => {
-            let text = format!("the instances of the node are recovered: {}", recovery.reason);
+            let had_instance = model.tasks_of_recovery(&recovery.id).next().is_some();
+            let what = if had_instance {
+                "the instances of the node are recovered"
+            } else {
+                "no instance of the node is carried out by a task, so nothing was recovered"
+            };
+            let text = format!("{what}: {}", recovery.reason);
             draft.emit_with("health.recovered", Some(node), text, Some(json!({"operation": operation})));
         }
     }

@@ -238,6 +238,13 @@ fn in_progress(action: &str, org: &str, name: &str, message: &str) -> String {
     if message.is_empty() { text } else { format!("{text}: {message}") }
 }
 
+/// Returns that an action is done; a recovery says when it found nothing to do.
+pub fn done_text(action: &str, found: &ActionState) -> String {
+    let is_idle = found.members.as_ref().is_some_and(Vec::is_empty);
+    let more = if is_idle { ": nothing had to be recovered" } else { "" };
+    format!("{action} is done{more}")
+}
+
 /// Waits until an action is over, if that is wanted.
 async fn follow_action(
     context: &Context,
@@ -249,7 +256,7 @@ async fn follow_action(
     let progress = async || {
         let found = read_action(context, exchange, policy, id).await?;
         Ok(match found.state.as_str() {
-            "done" => Progress::Done(format!("{action} of {org}/{name} is done")),
+            "done" => Progress::Done(done_text(&format!("{action} of {org}/{name}"), &found)),
             "running" | "pending" => Progress::Pending(in_progress(action, &org, &name, &found.message)),
             _ => Progress::Failed(found.message),
         })
