@@ -1,6 +1,5 @@
 //! Health policies on real processes: instances that fail are detected, recovered and fenced.
 
-use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -12,11 +11,12 @@ use evenkeel_runtime::metrics::Metrics;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::workload::{hub, runs, want};
 use crate::support::fleet::Fleet;
+use crate::support::link::Link;
 use crate::support::wait::must;
 use crate::support::{Hub, Scratch, eventually};
 
@@ -122,34 +122,6 @@ async fn page(State(shared): State<Arc<Mutex<Shared>>>, Path(node): Path<String>
     let response = (shared.responses)(&node);
     shared.requests.push((Instant::now(), response.clone()));
     response
-}
-
-/// A path between agents and hub that can be cut.
-struct Link {
-    url: String,
-    cut: CancellationToken,
-}
-
-impl Link {
-    async fn to(hub: &Hub) -> Link {
-        let target = hub.url.trim_start_matches("http://").to_owned();
-        let listener = must(TcpListener::bind("127.0.0.1:0").await, "a port");
-        let url = format!("http://{}", must(listener.local_addr(), "an address"));
-        let cut = CancellationToken::new();
-        tokio::spawn(cut.clone().run_until_cancelled_owned(forward(listener, target, cut.clone())));
-        Link { url, cut }
-    }
-}
-
-async fn forward(listener: TcpListener, target: String, cut: CancellationToken) -> io::Result<()> {
-    loop {
-        let (mut near, _) = listener.accept().await?;
-        let (target, cut) = (target.clone(), cut.clone());
-        tokio::spawn(cut.run_until_cancelled_owned(async move {
-            let mut far = TcpStream::connect(target).await?;
-            tokio::io::copy_bidirectional(&mut near, &mut far).await
-        }));
-    }
 }
 
 fn kill_process(pid: i32) {
@@ -485,7 +457,7 @@ async fn other_node_takes_over_only_after_the_agent_without_hub_has_killed_its_i
     let link = Link::to(&hub).await;
     fleet.agent(0).signal(Signal::SIGTERM);
     assert_eq!(fleet.agent(0).wait().await, 0);
-    fleet.restart_agent_at(&scratch, &link.url, 0);
+    fleet.restart_agent_behind(&scratch, &link, 0);
     eventually("the node is back", || async {
         let state = hub.call("GET", "/orgs/o/nodes/edge-1/orchestration", None).await.1;
         (state["status"]["monitorState"] == "idle").then_some(())
@@ -506,7 +478,7 @@ async fn other_node_takes_over_only_after_the_agent_without_hub_has_killed_its_i
     .await;
 
     let cut_at = Instant::now();
-    link.cut.cancel();
+    link.cut();
     let mut killed_at = None;
     while cut_at.elapsed() < Duration::from_secs(120) {
         let running = fleet.processes();

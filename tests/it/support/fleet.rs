@@ -10,6 +10,7 @@ use evenkeel_wire::agreement::PrivateKey;
 use evenkeel_wire::signature;
 use serde_json::{Value, json};
 
+use super::link::Link;
 use super::wait::{eventually, must};
 use super::{Hub, Program, Scratch};
 
@@ -78,9 +79,10 @@ impl Fleet {
         self.agents[index] = start_agent(scratch, &hub.url, &self.nodes[index], options);
     }
 
-    /// The same with another address of the hub.
-    pub fn restart_agent_at(&mut self, scratch: &Scratch, url: &str, index: usize) {
-        self.agents[index] = start_agent(scratch, url, &self.nodes[index], &[]);
+    /// The same; the agent reaches the hub by a path that can be cut.
+    pub fn restart_agent_behind(&mut self, scratch: &Scratch, link: &Link, index: usize) {
+        let node = &self.nodes[index];
+        self.agents[index] = link.enter(|| start_agent(scratch, &link.url, node, &[]));
     }
 
     /// Publishes a version of the service.

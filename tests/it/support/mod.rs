@@ -8,6 +8,7 @@ pub mod account;
 pub mod database;
 pub mod fleet;
 pub mod identity_provider;
+pub mod link;
 pub mod process;
 pub mod scratch;
 pub mod wait;
