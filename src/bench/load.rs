@@ -241,7 +241,8 @@ async fn drive(
             break;
         }
         let due = match pace {
-            Pace::Closed(length) if begin.elapsed() >= length => break,
+            // Not within the share: its last requests remove what its first ones made.
+            Pace::Closed(length) if begin.elapsed() >= length && next % share.len() == 0 => break,
             Pace::Open { rate, length } => {
                 let number = turn.fetch_add(1, Ordering::Relaxed);
                 let after = Duration::from_secs_f64(number as f64 / rate);
