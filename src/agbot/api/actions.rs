@@ -74,6 +74,32 @@ pub(super) async fn act_on_policy(
     Ok(Accepted(AcceptedAction { code: "ok".to_owned(), msg, action_id: wanted.id }))
 }
 
+/// Records that somebody without the right wanted an action on a deployment policy.
+///
+/// # Errors
+/// 503 when that cannot be written.
+pub(super) async fn note_denied(
+    context: &Context,
+    actor: String,
+    (org, policy): (&str, &str),
+    (action, why): (&str, &str),
+) -> Result<(), Refusal> {
+    let policy = PolicyId::new(org, policy);
+    let Ok(action) = Kind::from_name(action) else { return Ok(()) };
+    if context.model().policy(&policy).is_none() {
+        return Ok(());
+    }
+    let wanted = Wanted { policy, action, id: Uuid::new_v4().to_string(), actor, part: None };
+    let event = wanted.refused(why, context);
+    let written = retry("workload.deny", || async {
+        let mut tx = context.database.begin().await?;
+        events::insert_event(&mut tx, &event).await?;
+        tx.commit().await?;
+        Ok::<_, AgbotError>(())
+    });
+    written.await.map_err(|error| failed(&error))
+}
+
 async fn act_at_once(
     context: &Context,
     wanted: &Wanted,

@@ -30,6 +30,11 @@ fn credentials(headers: &HeaderMap) -> Option<Credentials> {
     (!org.is_empty() && !id.is_empty() && !secret.is_empty()).then(|| Credentials::new(org, id, secret))
 }
 
+/// Returns under which name a caller calls, for the record of what was refused.
+pub(super) fn claimed_name(headers: &HeaderMap) -> String {
+    credentials(headers).map_or_else(|| "unknown".to_owned(), |caller| caller.node().to_string())
+}
+
 /// Reads the node in the path with its own credentials: that is the proof of who calls.
 ///
 /// # Errors

@@ -3,11 +3,12 @@
 use evenkeel_api::RequiredAccess;
 use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
 use evenkeel_wire::exchange::node::NodeResponse;
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
 
+use super::actions::note_denied;
 use super::caller::{
-    SeenNodes, calling_node, may_administrate, may_operate, operated_nodes, own_node, readable_policy,
-    seen_nodes, seen_nodes_of, sees_counts, served_policy,
+    SeenNodes, calling_node, claimed_name, may_administrate, may_operate, operated_nodes, own_node,
+    readable_policy, seen_nodes, seen_nodes_of, sees_counts, served_policy,
 };
 use super::pipeline::{Names, Op, Refusal};
 
@@ -64,7 +65,9 @@ pub(super) struct ReadPolicy {
 
 /// The rights.
 pub(super) mod right {
-    use super::{HeaderMap, Names, NodeResponse, Op, ReadPolicy, Refusal, RequiredAccess, Right, SeenNodes};
+    use super::{
+        HeaderMap, Names, NodeResponse, Op, ReadPolicy, Refusal, RequiredAccess, Right, SeenNodes, StatusCode,
+    };
 
     /// To change rollouts and claims of an organization: its administrators and root.
     pub(in crate::api) enum OrgAdminister {}
@@ -135,7 +138,14 @@ pub(super) mod right {
 
         async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<String, Refusal> {
             let (org, policy) = (op.path.org().unwrap_or_default(), op.path.policy().unwrap_or_default());
-            super::may_operate(&op.context, headers, org, policy).await
+            let outcome = super::may_operate(&op.context, headers, org, policy).await;
+            if let (Err(Refusal::Message(StatusCode::FORBIDDEN, why)), Some(action)) =
+                (&outcome, op.path.action())
+            {
+                let caller = super::claimed_name(headers);
+                super::note_denied(&op.context, caller, (org, policy), (action, why)).await?;
+            }
+            outcome
         }
     }
 

@@ -101,6 +101,11 @@ pub(super) trait Names: DeserializeOwned + Send + Sync + 'static {
     fn policy(&self) -> Option<&str> {
         None
     }
+
+    /// What is to be done with the deployment policy.
+    fn action(&self) -> Option<&str> {
+        None
+    }
 }
 
 impl Names for () {}
@@ -138,7 +143,7 @@ paths! {
 }
 
 macro_rules! orchestration_paths {
-    ($($name:ident { $($policy:ident)? $(; $field:ident)? }: $doc:literal;)*) => {$(
+    ($($name:ident { $($policy:ident)? $(; $field:ident)? $(=> $action:ident)? }: $doc:literal;)*) => {$(
         #[doc = $doc]
         #[derive(Deserialize)]
         pub(super) struct $name {
@@ -157,6 +162,10 @@ macro_rules! orchestration_paths {
             $(fn policy(&self) -> Option<&str> {
                 Some(&self.$policy)
             })?
+
+            $(fn action(&self) -> Option<&str> {
+                Some(&self.$action)
+            })?
         }
     )*};
 }
@@ -165,7 +174,7 @@ orchestration_paths! {
     OrchestrationPath {}: "The orchestration of an organization in a path.";
     PolicyPath { policy }: "A deployment policy in a path.";
     WorkloadUnitPath { policy; unit }: "A workload unit of a deployment policy in a path.";
-    PolicyActionPath { policy; action }: "A deployment policy in a path, and an action on it, or the id of one.";
+    PolicyActionPath { policy; action => action }: "A deployment policy in a path, and an action on it, or the id of one.";
 }
 
 /// A node in the path of its health.

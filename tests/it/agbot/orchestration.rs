@@ -233,6 +233,10 @@ async fn user_freezes_thaws_stops_and_starts_a_policy() {
                 let (found, text) = act(&hub, action, body.clone()).await;
                 assert_eq!(found, status, "{action} {body}: {text}");
             }
+            assert_eq!(post_as(&hub, ("o/edge-1", "secret-edge-1"), &format!("{ALIAS}/actions/stop")).await, 403);
+            let refused = get(&hub, &format!("{ALIAS}/events?kind=orchestration.refused")).await;
+            let last = refused["events"].as_array().and_then(|events| events.last()).expect("an event");
+            assert_eq!((&last["actor"], &last["data"]["action"]), (&json!("o/edge-1"), &json!("stop")), "{last}");
             let kinds = kinds(&hub).await;
             for kind in ["orchestration.accepted", "orchestration.ended", "orchestration.refused", "instance.freeze", "workload.stop"] {
                 assert!(kinds.iter().any(|one| one == kind), "{kind}: {kinds:?}");
