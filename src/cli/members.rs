@@ -3,19 +3,19 @@
 use evenkeel_domain::orchestration::object::Members;
 use serde_json::Value;
 
-/// Members of a document of `hzn apply` around a deployment policy.
-const APPLIED: [&str; 3] = ["kind", "name", "spec"];
+/// The first members of [`PLANNED_NAMES`] are those of a document of `hzn apply` around a deployment policy: kind, name and spec.
+const APPLIED_COUNT: usize = 3;
 
 /// Members of what can be planned: a document of `hzn apply` with a deployment policy, or a policy.
 pub const PLANNED: Members = Members { known: &PLANNED_NAMES, unsupported: &[] };
 
 /// Members of a deployment policy; the last ones are those that only the exchange sets, which a policy that was listed holds.
-pub const POLICY: Members = Members { known: PLANNED_NAMES.split_at(APPLIED.len()).1, unsupported: &[] };
+pub const POLICY: Members = Members { known: PLANNED_NAMES.split_at(APPLIED_COUNT).1, unsupported: &[] };
 
 const PLANNED_NAMES: [&str; 14] = [
-    APPLIED[0],
-    APPLIED[1],
-    APPLIED[2],
+    "kind",
+    "name",
+    "spec",
     "label",
     "description",
     "service",

@@ -71,6 +71,7 @@ fn keep_buffer(world: &mut World) {
 /// Returns the share of a capacity that the placement of a task may use.
 fn usable_share(world: &World, task: &Task) -> f64 {
     let buffer = world.exchange.org_settings.capacity_buffer();
+    // In these worlds no drain is an upgrade.
     let is_open = match task.cause {
         Cause::Update | Cause::Rollback | Cause::Return => true,
         Cause::NodeLost => buffer.usage() == BufferUse::UpgradeAndFailure,

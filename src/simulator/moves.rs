@@ -76,12 +76,9 @@ mod tests {
     use super::*;
     use crate::{chaos, deliberate::DeliberateFaults, world};
 
-    /// Counts moves of one slot, each with its cause and the node; returns the last complaint.
-    fn moved(moves: &[(Cause, &str)]) -> Option<String> {
-        let mut world = world::World::new(3, DeliberateFaults::default());
-        chaos::run(&mut world, 600);
-        let mut before = world.database.tasks.values().next().expect("a seed with tasks").clone();
-        let mut watch = MoveWatch::default();
+    /// Counts moves of the slot of a task, each with its cause and the node; returns the last complaint.
+    fn moved(first: &Task, moves: &[(Cause, &str)]) -> Option<String> {
+        let (mut before, mut watch) = (first.clone(), MoveWatch::default());
         let mut found = None;
         for (cause, node) in moves {
             let task = Task { cause: *cause, node: Some(NodeId::new("o", node)), ..before.clone() };
@@ -94,6 +91,10 @@ mod tests {
     #[test]
     fn third_move_of_an_upgrade_and_the_return_of_what_was_cured_are_detected() {
         use Cause::{Cure, Drain, Return, Scale, Update};
+        let mut world = world::World::new(3, DeliberateFaults::default());
+        chaos::run(&mut world, 600);
+        let task = world.database.tasks.values().next().expect("a seed with tasks");
+        let moved = |moves: &[(Cause, &str)]| moved(task, moves);
         let out = [(Scale, "a"), (Update, "b"), (Return, "a")];
         assert_eq!(moved(&out), None);
         let third = moved(&[&out[..], &[(Update, "c")]].concat());

@@ -90,14 +90,7 @@ pub(super) async fn note_denied(
         return Ok(());
     }
     let wanted = Wanted { policy, action, id: Uuid::new_v4().to_string(), actor, part: None };
-    let event = wanted.refused(why, context);
-    let written = retry("workload.deny", || async {
-        let mut tx = context.database.begin().await?;
-        events::insert_event(&mut tx, &event).await?;
-        tx.commit().await?;
-        Ok::<_, AgbotError>(())
-    });
-    written.await.map_err(|error| failed(&error))
+    wanted.record_refusal(why, context).await
 }
 
 async fn act_at_once(
@@ -176,6 +169,20 @@ impl Wanted {
     /// Returns the event of an action that is refused.
     pub(super) fn refused(&self, reason: &str, context: &Context) -> EventRow {
         self.event(REFUSED, None, reason, context)
+    }
+
+    /// Records by itself that an action is refused.
+    ///
+    /// # Errors
+    /// 503 when that cannot be written.
+    pub(super) async fn record_refusal(&self, reason: &str, context: &Context) -> Result<(), Refusal> {
+        let written = retry("workload.refuse", || async {
+            let mut tx = context.database.begin().await?;
+            events::insert_event(&mut tx, &self.refused(reason, context)).await?;
+            tx.commit().await?;
+            Ok::<_, AgbotError>(())
+        });
+        written.await.map_err(|error| failed(&error))
     }
 
     /// Returns the event of an action that is accepted.

@@ -123,15 +123,9 @@ async fn refuse(context: &Context, wanted: &Wanted, refusal: ActionRefusal) -> R
         }
         ActionRefusal::Conflict(reason) => reason,
     };
-    let recorded = retry("workload.refuse", || async {
-        let mut tx = context.database.begin().await?;
-        events::insert_event(&mut tx, &wanted.refused(&reason, context)).await?;
-        tx.commit().await?;
-        Ok::<_, AgbotError>(())
-    });
-    match recorded.await {
+    match wanted.record_refusal(&reason, context).await {
         Ok(()) => Refusal::new(StatusCode::CONFLICT, reason),
-        Err(error) => failed(&error),
+        Err(unwritten) => unwritten,
     }
 }
 

@@ -15,9 +15,9 @@ use crate::{command::Lease, model::Model, usage::later};
 impl Model {
     /// Returns the HA groups of which a blocked upgrade is reported.
     pub fn groups_reported_blocked(&self) -> impl Iterator<Item = &GroupId> {
-        self.health.groups().filter(|group| {
-            self.health.find(&Entity::Group((*group).clone()), PLACEMENT, UPGRADE_BLOCKED).is_some()
-        })
+        self.health
+            .groups()
+            .filter_map(|(entity, group)| self.health.find(entity, PLACEMENT, UPGRADE_BLOCKED).map(|_| group))
     }
 
     /// Returns what is to be reported about an HA group, with the lease for it; none when another agbot owns it, or nothing changed.

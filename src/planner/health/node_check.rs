@@ -67,10 +67,7 @@ impl Model {
         if options.executor == Executor::Agent {
             return self.failed_by_peers(node, now, |votes| votes.offline * 2 > votes.reports);
         }
-        let is_checked = |task: &&Task| {
-            let probe = task.health.supervision.hub_probe.as_ref();
-            probe.is_some_and(|probe| probe.url == options.poll_url.as_str())
-        };
+        let is_checked = |task: &&Task| task.health.supervision.is_polled_for(policy);
         let reported =
             self.members_on(node).filter(is_checked).find_map(|task| self.engine.hub_report(&task.id));
         let failed = reported.filter(|reported| reported.healthy == Some(false))?;

@@ -67,10 +67,11 @@ impl HealthRecords {
         self.events.keys()
     }
 
-    /// Returns the HA groups with events.
-    pub(super) fn groups(&self) -> impl Iterator<Item = &GroupId> {
+    /// Returns the HA groups with events, each with its entity.
+    pub(super) fn groups(&self) -> impl Iterator<Item = (&Entity, &GroupId)> {
         let entities = self.from(Entity::Group(GroupId::new("", ""))).map(|(entity, _)| entity);
-        entities.map_while(|entity| if let Entity::Group(group) = entity { Some(group) } else { None })
+        entities
+            .map_while(|entity| if let Entity::Group(group) = entity { Some((entity, group)) } else { None })
     }
 
     /// Returns the entities with events that belong to a policy.

@@ -62,11 +62,9 @@ impl Model {
 
     /// Returns whether this agbot decides about the HA group of a task's node, and the policy of the group is why the hub polls its URL.
     fn checks_node_of(&self, task: &Task) -> bool {
-        let polled = task.health.supervision.hub_probe.as_ref();
-        let group = task.node.as_ref().and_then(|node| self.group_of(node));
-        let Some((polled, group)) = polled.zip(group) else { return false };
-        let options = group.health.as_ref().and_then(|policy| policy.poll_options());
-        options.is_some_and(|options| options.poll_url.as_str() == polled.url)
+        let Some(group) = task.node.as_ref().and_then(|node| self.group_of(node)) else { return false };
+        let policy = group.health.as_ref();
+        policy.is_some_and(|policy| task.health.supervision.is_polled_for(policy))
             && self.lease_for_group(&group.id).is_some()
     }
 

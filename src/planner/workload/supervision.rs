@@ -142,6 +142,12 @@ impl Supervision {
 }
 
 impl Supervision {
+    /// Returns whether the URL of a policy is the one that the hub polls.
+    pub(crate) fn is_polled_for(&self, policy: &HealthPolicy) -> bool {
+        let polled = self.hub_probe.as_ref().zip(policy.poll_options());
+        polled.is_some_and(|(probe, options)| probe.url == options.poll_url.as_str())
+    }
+
     /// Returns how long an agent without contact lets containers run that are fenced.
     ///
     /// # Source

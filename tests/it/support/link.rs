@@ -15,8 +15,8 @@ use super::wait::must;
 
 /// A path from agents to a hub.
 ///
-/// As root it ends in a network namespace of the agents, whose only interface is taken down: nobody is told that a connection is gone.
-/// Elsewhere its connections are closed, and that is told.
+/// As root it ends in a network namespace of the agents, whose only interface is taken down: no end notices that a connection is lost.
+/// Without namespaces its connections are closed, which both ends notice.
 pub struct Link {
     /// The address of the hub for agents that are started by [`Link::enter`].
     pub url: String,
