@@ -27,7 +27,7 @@ use crate::{
     keyring,
     machine::Machine,
     order::{Handle, Order},
-    step::{Event, State},
+    step::{Command, Event, State},
     upgrade::{self, Replacement},
     workers::{self, Session},
 };
@@ -322,6 +322,9 @@ impl Core {
 
     /// Writes the journal, replies to the waiting callers, and starts commands.
     async fn settle(&mut self) -> Result<(), AgentError> {
+        let has_reported = self.journal.state.has_reported();
+        let commands = self.journal.state.plan();
+        self.journal.state.begin_reports(&commands);
         if let Err(error) = self.file.save(&self.journal) {
             // Without a reply the callers repeat; nothing is done that is not on disk.
             tracing::error!(%error, "the journal cannot be written");
@@ -332,11 +335,11 @@ impl Core {
             // The caller may have stopped waiting.
             let _unheard = done.send(());
         }
-        if self.owes_confirmation && self.journal.state.has_reported() {
+        if self.owes_confirmation && has_reported {
             upgrade::confirm(&self.settings.data_dir, &self.settings.software_version)?;
             self.owes_confirmation = false;
         }
-        self.act();
+        self.act(commands);
         if self.is_leaving && self.journal.state.is_stopped() {
             self.is_leaving = false;
             self.forget().await?;
@@ -344,9 +347,9 @@ impl Core {
         Ok(())
     }
 
-    fn act(&mut self) {
+    fn act(&mut self, commands: Vec<Command>) {
         let now = Instant::now();
-        for command in self.journal.state.plan() {
+        for command in commands {
             let key = command.key();
             let is_pausing = self.pauses.get(&key).is_some_and(|pause| now < pause.until);
             if is_pausing || self.under_way.contains_key(&key) {

@@ -3,7 +3,7 @@
 use evenkeel_wire::agent::ServiceName;
 use serde::{Deserialize, Serialize};
 
-use super::Dependency;
+use super::{Dependency, Reported};
 
 /// The service version that an agreement runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -122,7 +122,7 @@ pub struct Agreement {
     /// Seconds until the protocol must be finished.
     pub timeout_secs: u64,
     /// The exchange's record.
-    pub recorded: ExchangeState,
+    pub recorded: Reported<ExchangeState>,
     /// Verifications.
     pub verification: Verification,
     /// Set when the agreement ends.
@@ -139,7 +139,7 @@ impl Agreement {
 
     /// Returns whether the agreement has ended with nothing left to do.
     pub fn is_archived(&self) -> bool {
-        self.ending.is_some() && self.is_stopped && self.recorded == ExchangeState::Absent
+        self.ending.is_some() && self.is_stopped && self.recorded.is(&ExchangeState::Absent)
     }
 
     /// Returns the wanted record at the exchange.

@@ -7,8 +7,9 @@ use evenkeel_wire::agreement::{
 };
 
 use super::{
-    Agreement, Decision, Ending, Event, ExchangeState, MOST_ARCHIVED, MOST_UNANSWERED, Observation, Outcome,
-    Outgoing, ProposalFacts, SEND_LIMIT_SECS, START_LIMIT_SECS, State, VERIFY_AGAIN_SECS, proposal::Proposal,
+    Agreement, Decision, Ending, Event, ExchangeState, MOST_ARCHIVED, MOST_UNANSWERED, NodeFacts,
+    Observation, Outcome, Outgoing, ProposalFacts, SEND_LIMIT_SECS, START_LIMIT_SECS, State,
+    VERIFY_AGAIN_SECS, proposal::Proposal,
 };
 use crate::step::DOWN_LIMIT_SECS;
 
@@ -27,7 +28,7 @@ impl State {
             Event::Message { from, message } => self.take_message(&from, message, now),
             Event::Sent { number } => self.sent(number, now),
             Event::Recorded { agreement, state } => {
-                self.change(&agreement, |agreement| agreement.recorded = state);
+                self.change(&agreement, |agreement| agreement.recorded.succeed(state));
                 Outcome::default()
             }
             Event::TasksRead(tasks) => self.take_tasks(tasks, now),
@@ -80,22 +81,17 @@ impl State {
                 Outcome::default()
             }
             Event::Observed { key, observation } => self.observe(key, observation, now),
-            Event::Joined(facts) => {
-                self.facts = *facts;
-                self.is_joined = true;
-                self.reported_services = Some(self.facts.registered.clone());
-                self.review_policy(now)
-            }
+            Event::Joined(facts) => self.joined(*facts, now),
             Event::StatusReported(status) => {
-                self.reported_status = Some(*status);
+                self.reported_status.succeed(Some(*status));
                 Outcome::default()
             }
             Event::ErrorsReported(errors) => {
-                self.reported_errors = errors;
+                self.reported_errors.succeed(errors);
                 Outcome::default()
             }
             Event::ServicesReported(services) => {
-                self.reported_services = Some(services);
+                self.reported_services.succeed(Some(services));
                 Outcome::default()
             }
             Event::Reconnected => {
@@ -186,6 +182,16 @@ impl State {
             }
             _ => Outcome::default(),
         }
+    }
+
+    fn joined(&mut self, facts: NodeFacts, now: u64) -> Outcome {
+        self.facts = facts;
+        self.is_joined = true;
+        // A list that is being written may not have been there yet.
+        if self.reported_services.known().is_some() {
+            self.reported_services.succeed(Some(self.facts.registered.clone()));
+        }
+        self.review_policy(now)
     }
 
     fn take_reply_ack(&mut self, id: &str, is_wanted: bool, now: u64) -> Outcome {
@@ -345,7 +351,7 @@ impl State {
             if agreement.is_live() {
                 agreement.ending = Some(Ending { reason: reason::NODE_UNREGISTERED, at: now });
             }
-            agreement.recorded = ExchangeState::Absent;
+            agreement.recorded.succeed(ExchangeState::Absent);
         }
         self.tasks.clear();
         self.outbox.clear();
@@ -377,7 +383,7 @@ impl State {
         self.next_message += 1;
     }
 
-    fn change(&mut self, id: &str, change: impl FnOnce(&mut Agreement)) {
+    pub(super) fn change(&mut self, id: &str, change: impl FnOnce(&mut Agreement)) {
         if let Some(agreement) = self.agreements.get_mut(id) {
             change(agreement);
         }

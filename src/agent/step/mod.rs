@@ -13,6 +13,7 @@ pub mod management;
 mod plan;
 mod proposal;
 mod report;
+mod reported;
 mod supervise;
 mod surface;
 mod task;
@@ -37,6 +38,7 @@ pub use dependency::{Dependency, Instance};
 pub use failure::ServiceFailure;
 pub use proposal::{Decision, DependencyFacts, ProposalFacts};
 pub use report::{ContainerState, Failures, Observation, RunState};
+pub use reported::Reported;
 pub use supervise::{ProbedTask, WatchedPeers};
 pub use surface::SurfaceError;
 pub use task::{Task, TaskEnd, TaskReport};
@@ -112,7 +114,7 @@ pub struct State {
     /// Errors of services that users should see.
     pub errors: Vec<SurfaceError>,
     /// Errors recorded at the exchange.
-    pub reported_errors: Vec<SurfaceError>,
+    pub reported_errors: Reported<Vec<SurfaceError>>,
     /// Failures of services, oldest first.
     pub failures: Vec<ServiceFailure>,
     /// Keys of services that could not be stopped when the node was unregistered; they are stopped as soon as the driver can.
@@ -120,12 +122,12 @@ pub struct State {
     /// The driver's last observations, by service key.
     #[serde(skip)]
     pub observed: BTreeMap<String, Observation>,
-    /// Status document recorded at the exchange.
+    /// Status document recorded at the exchange; none before the first since the start.
     #[serde(skip)]
-    pub reported_status: Option<PutNodeStatus>,
-    /// Used services recorded at the exchange.
+    pub reported_status: Reported<Option<PutNodeStatus>>,
+    /// Used services recorded at the exchange; none before its record was read.
     #[serde(skip)]
-    pub reported_services: Option<Vec<RegisteredService>>,
+    pub reported_services: Reported<Option<Vec<RegisteredService>>>,
     /// Whether the exchange's record of this node was read since the start.
     #[serde(skip)]
     pub is_joined: bool,
@@ -518,7 +520,7 @@ impl State {
 
     /// Returns whether the exchange has this node's record and status since the start.
     pub fn has_reported(&self) -> bool {
-        self.is_joined && self.reported_status.is_some()
+        self.is_joined && self.reported_status.known().is_some_and(Option::is_some)
     }
 
     /// Returns whether nothing runs any more.

@@ -17,18 +17,51 @@ impl State {
         commands.extend(self.agreements.values().filter_map(record));
         commands.extend(self.task_reports());
         commands.extend(self.health_reports());
-        let status = self.status();
-        if self.has_seen_all_services() && self.reported_status.as_ref() != Some(&status) {
-            commands.push(Command::ReportStatus(Box::new(status)));
+        let status = Some(self.status());
+        if self.has_seen_all_services() && !self.reported_status.is(&status) {
+            commands.extend(status.map(Box::new).map(Command::ReportStatus));
         }
-        let services = self.used_services();
-        if self.facts.pattern.is_empty() && self.reported_services.as_ref() != Some(&services) {
-            commands.push(Command::ReportServices(services));
+        let services = Some(self.used_services());
+        if self.facts.pattern.is_empty() && !self.reported_services.is(&services) {
+            commands.extend(services.map(Command::ReportServices));
         }
-        if self.errors != self.reported_errors {
+        if !self.reported_errors.is(&self.errors) {
             commands.push(Command::ReportErrors(self.errors.clone()));
         }
         commands
+    }
+
+    /// Records that the reports among commands begin, which is to be saved before they do.
+    pub fn begin_reports(&mut self, commands: &[Command]) {
+        for command in commands {
+            match command {
+                Command::Record { agreement, .. } => {
+                    self.change(agreement, |agreement| agreement.recorded.begin());
+                }
+                Command::ReportStatus(_) => self.reported_status.begin(),
+                Command::ReportServices(_) => self.reported_services.begin(),
+                Command::ReportErrors(_) => self.reported_errors.begin(),
+                Command::ReportHealth { task, .. } => {
+                    self.tasks.entry(task.clone()).and_modify(|task| task.reported_health.begin());
+                }
+                Command::ReportPeers { task, .. } => {
+                    self.tasks.entry(task.clone()).and_modify(|task| task.reported_peers.begin());
+                }
+                // These are repeated until they succeed, whatever changes in the meantime.
+                Command::Send(_)
+                | Command::ReportTask { .. }
+                | Command::ReportCommand { .. }
+                | Command::ReportLifecycle { .. }
+                | Command::Prepare { .. }
+                | Command::SetRestarts { .. }
+                | Command::Start { .. }
+                | Command::Supervise { .. }
+                | Command::Kill { .. }
+                | Command::Stop { .. }
+                | Command::StartDependency { .. }
+                | Command::StopDependency { .. } => {}
+            }
+        }
     }
 
     /// Returns the services that are to run and whose start was recorded.
@@ -94,5 +127,5 @@ impl State {
 
 fn record(agreement: &Agreement) -> Option<Command> {
     let state = agreement.wanted_record();
-    (state != agreement.recorded).then(|| Command::Record { agreement: agreement.id.clone(), state })
+    (!agreement.recorded.is(&state)).then(|| Command::Record { agreement: agreement.id.clone(), state })
 }

@@ -64,14 +64,14 @@ impl State {
     /// Returns the reports about the health of tasks that the hub has not recorded.
     pub(super) fn health_reports(&self) -> impl Iterator<Item = Command> {
         self.tasks.iter().flat_map(|(id, task)| {
-            let health = task.health.clone().filter(|health| task.reported_health != Some(health.healthy));
+            let health = task.health.clone().filter(|health| !task.reported_health.is(&Some(health.healthy)));
             let health = health.map(|health| Command::ReportHealth { task: id.clone(), health });
             let event = task.lifecycle.clone();
             let event =
                 event.map(|event| Command::ReportLifecycle { task: id.clone(), event: Box::new(event) });
             let ended = task.ended_command.clone().filter(|_| !task.is_command_reported);
             let ended = ended.map(|ended| Command::ReportCommand { task: id.clone(), ended });
-            let peers = Some(&task.peers).filter(|peers| **peers != task.reported_peers);
+            let peers = Some(&task.peers).filter(|peers| !task.reported_peers.is(peers));
             let peers = peers.map(|peers| Command::ReportPeers { task: id.clone(), peers: peers.clone() });
             health.into_iter().chain(event).chain(ended).chain(peers)
         })
@@ -126,7 +126,7 @@ impl State {
     /// See [`State::health_reported`]; of the members that a task examines.
     pub(super) fn peers_reported(&mut self, task: &str, peers: BTreeMap<String, bool>) -> Outcome {
         if let Some(task) = self.tasks.get_mut(task) {
-            task.reported_peers = peers;
+            task.reported_peers.succeed(peers);
         }
         Outcome::default()
     }
@@ -151,7 +151,7 @@ impl State {
     /// Records that the hub has a report, or does not want it.
     pub(super) fn health_reported(&mut self, task: &str, healthy: bool) -> Outcome {
         if let Some(task) = self.tasks.get_mut(task) {
-            task.reported_health = Some(healthy);
+            task.reported_health.succeed(Some(healthy));
         }
         Outcome::default()
     }

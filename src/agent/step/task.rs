@@ -13,7 +13,7 @@ use evenkeel_wire::exchange::task_health::{EndedCommand, PostLifecycle, TaskChec
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Agreement, Command, Failures, Observation, Outcome, RunState, State};
+use super::{Agreement, Command, Failures, Observation, Outcome, Reported, RunState, State};
 
 /// Longest error of a report, in characters.
 const LONGEST_ERROR: usize = 1000;
@@ -45,11 +45,11 @@ pub struct Task {
     /// Outcome of the last check.
     pub health: Option<TaskCheck>,
     /// The outcome that the hub has recorded.
-    pub reported_health: Option<bool>,
+    pub reported_health: Reported<Option<bool>>,
     /// Whether each of the members that it examines responds, by task.
     pub peers: BTreeMap<String, bool>,
     /// What the hub has recorded of that.
-    pub reported_peers: BTreeMap<String, bool>,
+    pub reported_peers: Reported<BTreeMap<String, bool>>,
     /// A life-cycle event that the hub has not recorded.
     pub lifecycle: Option<PostLifecycle>,
     /// Whether a life-cycle event was queued since the service ran last.

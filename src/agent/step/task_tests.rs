@@ -6,7 +6,7 @@ use super::*;
 use crate::step::tests::{NOW, message, node, observed_exit, producer, proposal, send, terms};
 use crate::step::{ContainerState, Event, ExchangeState};
 use evenkeel_wire::agreement::message::Body;
-use evenkeel_wire::exchange::task_health::{CommandResult, TaskCommand};
+use evenkeel_wire::exchange::task_health::{CommandResult, TaskCheck, TaskCommand};
 
 fn listed(id: &str, agreement: &str, desired: DesiredState) -> NodeTask {
     NodeTask {
@@ -311,4 +311,22 @@ fn task_that_was_reported_down_and_runs_again_says_so_although_it_is_supervised_
     assert_eq!(state.tasks["t1"].end, None, "nothing was seen to have ended");
     state.apply(super::super::tests::observed("a1", RunState::Running), NOW + 2);
     assert_eq!(lifecycle(&state), Some(("POWER_ON".to_owned(), "running".to_owned())));
+}
+
+#[test]
+fn outcome_of_a_check_is_reported_again_after_a_lost_report_although_it_has_changed_back() {
+    let mut state = running();
+    let check = |healthy| TaskCheck { healthy, ..TaskCheck::default() };
+    let probed = |healthy| Event::Probed { task: "t1".to_owned(), health: check(healthy) };
+    let report = |healthy| Command::ReportHealth { task: "t1".to_owned(), health: check(healthy) };
+    state.apply(probed(true), NOW);
+    state.apply(Event::HealthReported { task: "t1".to_owned(), healthy: true }, NOW);
+    state.apply(probed(false), NOW + 1);
+    let commands = state.plan();
+    assert!(commands.contains(&report(false)));
+    state.begin_reports(&commands);
+    state.apply(probed(true), NOW + 2);
+    assert!(state.plan().contains(&report(true)), "the hub may have the failure");
+    state.apply(Event::HealthReported { task: "t1".to_owned(), healthy: true }, NOW + 3);
+    assert!(!state.plan().contains(&report(true)));
 }

@@ -403,6 +403,46 @@ fn after_a_restart_nothing_is_reported_before_the_services_were_seen() {
     assert!(state.plan().iter().any(|command| matches!(command, Command::ReportStatus(_))));
 }
 
+/// Begins the reports that are due, of which some match, and loses their outcomes: they may have been recorded.
+fn lose_reports(state: &mut State, matches: fn(&Command) -> bool) {
+    let commands = state.plan();
+    assert!(commands.iter().any(matches), "{commands:?}");
+    state.begin_reports(&commands);
+    // The journal is written in between.
+    let text = serde_json::to_string(&state).unwrap();
+    let saved: State = serde_json::from_str(&text).unwrap();
+    assert_eq!(serde_json::to_string(&saved).unwrap(), text);
+}
+
+#[test]
+fn status_is_reported_again_after_a_lost_report_although_it_has_changed_back() {
+    let mut state = running();
+    let empty = PutNodeStatus::default();
+    state.apply(Event::StatusReported(Box::new(empty.clone())), NOW);
+    lose_reports(&mut state, |command| matches!(command, Command::ReportStatus(_)));
+    state.apply(message("a1", Body::Cancel { reason: 204 }), NOW);
+    state.apply(Event::Stopped { agreement: "a1".to_owned() }, NOW);
+    assert_eq!(state.status(), empty, "nothing runs, as before the report that was lost");
+    assert!(state.plan().contains(&Command::ReportStatus(Box::new(empty.clone()))));
+    state.apply(Event::StatusReported(Box::new(empty)), NOW);
+    assert!(!state.plan().iter().any(|command| matches!(command, Command::ReportStatus(_))));
+}
+
+#[test]
+fn record_of_an_agreement_is_removed_also_when_it_is_not_known_whether_it_was_written() {
+    let mut state = node();
+    state.apply(proposal("a1", &terms("web", "site == north"), &producer()), NOW);
+    send(&mut state, "a1");
+    state.apply(message("a1", Body::ReplyAck { decision: true }), NOW);
+    lose_reports(&mut state, |command| matches!(command, Command::Record { .. }));
+    state.apply(message("a1", Body::Cancel { reason: 201 }), NOW);
+    state.apply(Event::Stopped { agreement: "a1".to_owned() }, NOW);
+    let removal = Command::Record { agreement: "a1".to_owned(), state: ExchangeState::Absent };
+    assert!(!state.agreements["a1"].is_archived() && state.plan().contains(&removal));
+    state.apply(Event::Recorded { agreement: "a1".to_owned(), state: ExchangeState::Absent }, NOW);
+    assert!(state.agreements["a1"].is_archived() && !state.plan().contains(&removal));
+}
+
 #[test]
 fn old_agreements_are_forgotten_but_never_live_ones() {
     let mut state = running();

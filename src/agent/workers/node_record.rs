@@ -129,8 +129,9 @@ impl NodeRecord {
         let known = handle
             .with(move |journal| {
                 for agreement in journal.state.agreements.values_mut() {
-                    if !present.contains(&agreement.id) {
-                        agreement.recorded = ExchangeState::Absent;
+                    // A record that is being written may not have been there yet.
+                    if !present.contains(&agreement.id) && agreement.recorded.known().is_some() {
+                        agreement.recorded.succeed(ExchangeState::Absent);
                     }
                 }
                 journal.state.agreements.keys().cloned().collect::<BTreeSet<_>>()

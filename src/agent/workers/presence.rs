@@ -95,6 +95,8 @@ impl Presence {
         let now = clock::now_secs();
         let (state, left) = self.handle.with(move |journal| wanted(journal, is_joined, now)).await?;
         if self.reported != Some(state) {
+            // A report whose outcome is lost may have been recorded.
+            self.reported = None;
             match report(&self.hub, state).await {
                 Ok(()) => {
                     self.contact.restored();

@@ -140,7 +140,8 @@ impl Statistics {
                 Ok(())
             }
             Err(error) => {
-                self.read_at = None;
+                // A report whose outcome is lost may have been recorded.
+                (self.read_at, self.reported, self.reported_engine) = (None, None, None);
                 self.pause = jittered(self.backoff);
                 self.backoff = (self.backoff * 2).min(LONGEST_PAUSE);
                 failed(&self.parts.contact, &self.parts.handle, &error).await

@@ -1,0 +1,39 @@
+//! What the exchange has of the values that the node reports.
+
+use serde::{Deserialize, Serialize};
+
+/// The value that the exchange has.
+///
+/// It is unknown from the moment a report of another one begins until that report has succeeded: a report whose outcome was lost may have
+/// been recorded all the same. A value that has changed back in the meantime is therefore reported as well.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Reported<T>(Option<T>);
+
+impl<T: PartialEq> Reported<T> {
+    /// Returns whether the exchange is known to have a value.
+    pub fn is(&self, value: &T) -> bool {
+        self.0.as_ref() == Some(value)
+    }
+
+    /// Records that a report has succeeded.
+    pub fn succeed(&mut self, value: T) {
+        self.0 = Some(value);
+    }
+
+    /// Records that a report begins.
+    pub fn begin(&mut self) {
+        self.0 = None;
+    }
+
+    /// Returns the value that the exchange is known to have.
+    pub fn known(&self) -> Option<&T> {
+        self.0.as_ref()
+    }
+}
+
+impl<T: Default> Default for Reported<T> {
+    fn default() -> Self {
+        Self(Some(T::default()))
+    }
+}
