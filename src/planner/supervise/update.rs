@@ -567,11 +567,14 @@ fn complete(pass: &mut UnitPass<'_>) {
     }
     let state = next_state(pass.update.state, UpdateEvent::AllDone).unwrap_or(pass.update.state);
     let (kind, message) = match state {
-        UpdateState::RollbackCompleted => ("update.rollback-completed", "rollback completed"),
-        _ => ("update.completed", "update completed"),
+        // Why it was rolled back is asked afterwards.
+        UpdateState::RollbackCompleted => {
+            ("update.rollback-completed", format!("rollback completed: {}", pass.update.message))
+        }
+        _ => ("update.completed", "update completed".to_owned()),
     };
     pass.update.state = state;
     pass.update.completed_at = Some(pass.now);
-    message.clone_into(&mut pass.update.message);
-    pass.emit(kind, None, None, message.to_owned());
+    pass.update.message.clone_from(&message);
+    pass.emit(kind, None, None, message);
 }

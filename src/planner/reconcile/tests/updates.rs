@@ -131,6 +131,8 @@ fn b11_s4_last_slot_is_monitored_before_the_update_completes() {
         assert_eq!(world.has_event("update.rollback-started"), after == 3);
         if after == 3 {
             assert_eq!(world.running_versions(), [1]);
+            let why = world.update.message.strip_prefix("rollback completed: ");
+            assert!(why.is_some_and(|why| why.contains("failed")), "{}", world.update.message);
         }
     }
 }
