@@ -3,6 +3,9 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+/// Lines of each log that a test prints when it fails.
+const SHOWN_LINES: usize = 20;
+
 /// A temporary directory that other accounts may pass through: what root starts for a test may run as another user.
 #[derive(Debug)]
 pub struct Scratch(Option<tempfile::TempDir>);
@@ -37,5 +40,24 @@ impl Scratch {
     /// Keeps the directory; whoever calls this removes it.
     pub fn keep(mut self) -> PathBuf {
         self.0.take().expect("the directory is there until it is kept").keep()
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Some(directory) = self.0.as_ref().filter(|_| std::thread::panicking()) {
+            show_logs(directory.path());
+        }
+    }
+}
+
+/// Prints the ends of what the programs of a test wrote to standard error, which is gone with the directory.
+fn show_logs(directory: &Path) {
+    let files = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    for log in files.filter(|path| path.extension().is_some_and(|extension| extension == "err")) {
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        eprintln!("{}:", log.display());
+        lines[lines.len().saturating_sub(SHOWN_LINES)..].iter().for_each(|line| eprintln!("  {line}"));
     }
 }
