@@ -228,7 +228,8 @@ pub async fn find_of_group_action(
     Ok(row.map(NumberedRow::into_event))
 }
 
-/// Lists events about the deployment policies of an organization, by number; only those about the given nodes if any are given.
+/// Lists events about the deployment policies of an organization and about the conditions of its nodes, by number; only those about the
+/// given nodes if any are given.
 pub async fn list_of_policies(
     conn: &mut PgConnection,
     org: &str,
@@ -241,12 +242,14 @@ pub async fn list_of_policies(
         SELECT event_id, happened_at AS "happened_at: jiff_sqlx::Timestamp", kind, ha_group AS "ha_group: GroupId",
                node AS "node: NodeId", policy AS "policy: PolicyId", detail
         FROM agbot_event
-        WHERE policy_org = $1
+        WHERE split_part(COALESCE(policy, node), '/', 1) = $1
+          AND (policy IS NOT NULL OR kind LIKE 'node.%')
           AND ($2::text[] IS NULL OR node = ANY ($2))
           AND event_id > COALESCE($3, (
               SELECT older.event_id
               FROM agbot_event AS older
-              WHERE older.policy_org = $1
+              WHERE split_part(COALESCE(older.policy, older.node), '/', 1) = $1
+                AND (older.policy IS NOT NULL OR older.kind LIKE 'node.%')
                 AND ($2::text[] IS NULL OR older.node = ANY ($2))
                 AND ($4::text IS NULL OR older.kind LIKE $4)
               ORDER BY older.event_id DESC

@@ -40,6 +40,8 @@ pub struct View {
     pub json: Value,
     /// For people.
     pub table: Table,
+    /// For people in place of the table, where columns cannot show it.
+    pub text: Option<String>,
     /// The form that the existing tool shows whoever listens; only an explicit format replaces it.
     pub plain: Option<String>,
 }
@@ -50,7 +52,7 @@ pub type Column<'a> = (&'a str, &'a str);
 impl View {
     /// JSON with a table made for it.
     pub fn new(json: Value, table: Table) -> Self {
-        Self { json, table, plain: None }
+        Self { json, table, text: None, plain: None }
     }
 
     /// JSON whose table has one row per member or element.
@@ -64,9 +66,9 @@ impl View {
         Self { plain: Some(text.into()), ..Self::of(json) }
     }
 
-    /// The same answer with a table of its own.
-    pub fn with_table(self, table: Table) -> Self {
-        Self { table, ..self }
+    /// JSON for programs, and for people a text that is no table.
+    pub fn text(text: impl Into<String>, json: Value) -> Self {
+        Self { text: Some(text.into()), ..Self::new(json, Table::default()) }
     }
 
     /// Writes the answer in a form, ending with a line end.
@@ -75,7 +77,10 @@ impl View {
             (None, Some(text)) => format!("{}\n", text.trim_end_matches('\n')),
             (Some(Format::Json), _) | (None, None) => format!("{:#}\n", self.json),
             (Some(Format::Yaml), _) => to_yaml(&self.json),
-            (Some(Format::Table), _) => self.table.render(width),
+            (Some(Format::Table), _) => match &self.text {
+                Some(text) => text.lines().map(|line| format!("{}\n", printable(line))).collect(),
+                None => self.table.render(width),
+            },
         }
     }
 }
@@ -317,6 +322,17 @@ mod tests {
         assert_eq!(view.render(None, None), "2.154.0\n");
         assert_eq!(view.render(Some(Format::Json), None), "\"2.154.0\"\n");
         assert_eq!(view.render(Some(Format::Yaml), None), "\"2.154.0\"\n");
+    }
+
+    #[test]
+    fn text_for_people_takes_the_place_of_the_table_and_json_stays_the_default() {
+        let view = View::text("a\n  + b\u{1b}[2J\n", json!({"a": "b"}));
+        assert_eq!(view.render(None, None), "{\n  \"a\": \"b\"\n}\n");
+        let table = view.render(Some(Format::Table), Some(80));
+        assert!(
+            table.starts_with("a\n  + b") && table.ends_with('\n') && !table.contains('\u{1b}'),
+            "{table}"
+        );
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::exchange::deployment::{self, POLICIES};
 use crate::exit::{CliError, Outcome};
 use crate::input::read_object;
 use crate::members;
-use crate::output::{Table, View};
+use crate::output::View;
 
 /// Options of `plan`.
 #[derive(Debug, Args)]
@@ -60,7 +60,7 @@ pub async fn run(arguments: &PlanArguments, context: &Context) -> Outcome {
     };
     let found = plan(context, &exchange, &name, body.as_ref()).await?;
     let json = serde_json::to_value(&found).unwrap_or_default();
-    context.screen.show(&View::plain(text(&found), json).with_table(table(&found)))
+    context.screen.show(&View::text(text(&found), json))
 }
 
 impl CheckToken {
@@ -169,26 +169,6 @@ fn is_empty(plan: &PlanResponse) -> bool {
         .all(|part| part.changes.is_empty() && part.blocked.is_empty() && part.unplaced.is_none())
 }
 
-/// One row for each change, and for what waits.
-fn table(plan: &PlanResponse) -> Table {
-    let mut table = Table::new(&["unit", "action", "slot", "from", "to", "why"]).keeping(&["action", "why"]);
-    let node = |node: &Option<NodeId>| node.as_ref().map(ToString::to_string).unwrap_or_default();
-    for part in &plan.workload_units {
-        let name = || part.name.clone();
-        for change in &part.changes {
-            let (_, verb) = sign_and_verb(change.action);
-            let (from, to) = (node(&change.from), node(&change.to));
-            table.push([name(), verb.to_owned(), change.slot.clone(), from, to, change.reason.clone()]);
-        }
-        let waiting = part.blocked.iter().map(|waiting| (waiting.slot.clone(), waiting.reason.clone()));
-        let unplaced = part.unplaced.iter().map(|why| (String::new(), why.clone()));
-        for (slot, why) in waiting.chain(unplaced) {
-            table.push([name(), "wait".to_owned(), slot, String::new(), String::new(), why]);
-        }
-    }
-    table
-}
-
 fn line(change: &PlannedChange) -> String {
     let node = |node: &Option<NodeId>| node.as_ref().map(|node| node.name().to_owned());
     let (from, to) = (node(&change.from), node(&change.to));
@@ -249,9 +229,6 @@ plan: 1 to create, 1 to replace, 1 to move, 0 to restart, 1 to stop
 token: 0a1b
 ";
         assert_eq!(text(&plan), expected);
-        let table = table(&plan);
-        assert_eq!(table.rows[1], ["all", "move", "2", "plant/n2", "plant/n4", "its node is being drained"]);
-        assert_eq!(table.rows[4], ["all", "wait", "4", "", "", "no node is left"]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use evenkeel_http_server::RequestHandler;
 use evenkeel_runtime::process::{block_on, raise_file_limit};
 use evenkeel_runtime::{ExitStatus, Failure, Secret};
 
-use super::hub::{connect, start_exchange};
+use super::hub::{ExchangeSetup, connect, start_exchange};
 use super::limits::{HttpOptions, LimitOptions};
 use super::serve::{ServerSetup, lifecycle, listen};
 use super::settings::{
@@ -70,15 +70,14 @@ async fn run_exchange(settings: ExchangeArguments, url: Secret<String>) -> Resul
     let tls = settings.tls.open(None, &[address])?;
     let password = settings.exchange.root_password_file.as_deref().map(secret_of_setting).transpose()?;
     let database = connect(&url, settings.database.connections()).await?;
-    let running = start_exchange(
-        &database,
-        password,
-        &settings.exchange,
-        &settings.limits,
-        settings.oidc,
-        lifecycle.shutdown(),
-    )
-    .await?;
+    let setup = ExchangeSetup {
+        root_password: password,
+        options: &settings.exchange,
+        limits: &settings.limits,
+        oidc: settings.oidc,
+        node_down_after_secs: None,
+    };
+    let running = start_exchange(&database, setup, lifecycle.shutdown()).await?;
     let exchange = &running.exchange;
     let tls = tls.map(|tls| tls.start(exchange.workers(), &lifecycle.shutdown()));
     let setup = ServerSetup::new(&lifecycle, &database, tls, settings.http.limits()?);

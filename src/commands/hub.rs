@@ -140,19 +140,28 @@ impl RunningExchange {
     }
 }
 
+/// What an exchange is started with.
+pub struct ExchangeSetup<'a> {
+    pub root_password: Option<Secret<String>>,
+    pub options: &'a ExchangeOptions,
+    pub limits: &'a LimitOptions,
+    pub oidc: Option<OidcSettings>,
+    /// The silence after which the agbot of the same process takes a node to be down.
+    pub node_down_after_secs: Option<u64>,
+}
+
 /// Starts the exchange on an open database; its parked polls end at `shutdown`.
 pub async fn start_exchange(
     database: &Database,
-    root_password: Option<Secret<String>>,
-    options: &ExchangeOptions,
-    limits: &LimitOptions,
-    oidc: Option<OidcSettings>,
+    setup: ExchangeSetup<'_>,
     shutdown: CancellationToken,
 ) -> Result<RunningExchange, Failure> {
+    let ExchangeSetup { root_password, options, limits, oidc, node_down_after_secs } = setup;
     let workers = CancellationToken::new();
     let defaults = ExchangeSettings::default();
     let mut settings = ExchangeSettings {
         root_password: root_password.map(|password| password.expose().clone()),
+        node_down_after_secs: node_down_after_secs.unwrap_or(defaults.node_down_after_secs),
         max_body_bytes: options.max_body_bytes.unwrap_or(defaults.max_body_bytes),
         invalid_constraints: options.invalid_constraints.unwrap_or_default(),
         oidc,

@@ -13,7 +13,7 @@ use evenkeel_runtime::{ExitStatus, Failure, Lifecycle};
 use tokio::net::TcpListener;
 
 use super::agbot::start_in_hub;
-use super::hub::{OpenDatabase, open_directory, root_password, start_exchange};
+use super::hub::{ExchangeSetup, OpenDatabase, open_directory, root_password, start_exchange};
 use super::limits::{HttpOptions, LimitOptions};
 use super::serve::{ServerSetup, lifecycle, listen};
 use super::settings::{
@@ -131,15 +131,14 @@ async fn serve(
     let tls = settings.tls.open(Some(directory.path()), &addresses)?;
     let password = root_password(directory, &settings.exchange)?;
     let database = &open.database;
-    let running = start_exchange(
-        database,
-        Some(password.clone()),
-        &settings.exchange,
-        &settings.limits,
-        settings.oidc.clone(),
-        shutdown.clone(),
-    )
-    .await?;
+    let setup = ExchangeSetup {
+        root_password: Some(password.clone()),
+        options: &settings.exchange,
+        limits: &settings.limits,
+        oidc: settings.oidc.clone(),
+        node_down_after_secs: settings.agbot.node_down_after_secs,
+    };
+    let running = start_exchange(database, setup, shutdown.clone()).await?;
     let exchange = &running.exchange;
     let tls = tls.map(|tls| tls.start(exchange.workers(), &shutdown));
     let setup = ServerSetup::new(lifecycle, database, tls, settings.http.limits()?);

@@ -54,6 +54,8 @@ pub struct ExchangeSettings {
     pub rate_limits: RateLimits,
     /// Proxies whose word about the client's address is believed.
     pub trusted_proxies: TrustedProxies,
+    /// Silence, in seconds, after which a node is down unless its organization sets another: that of the hub's agbot.
+    pub node_down_after_secs: u64,
     /// Identity provider whose tokens are accepted; `None` accepts none.
     pub oidc: Option<OidcSettings>,
 }
@@ -108,6 +110,7 @@ impl Default for ExchangeSettings {
             audit_age: Some(Duration::from_secs(90 * 86_400)),
             rate_limits: RateLimits::default(),
             trusted_proxies: TrustedProxies::default(),
+            node_down_after_secs: 180,
             oidc: None,
         }
     }

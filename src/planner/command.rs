@@ -213,7 +213,7 @@ pub enum Action {
     RemoveWorkload {
         /// The policy.
         policy: PolicyId,
-        /// Whether the policy stays and has no settings that need tasks any more.
+        /// Whether the policy stays and has no `orchestration` any more.
         is_detached: bool,
     },
     /// Stores reports of the engine about an entity: [`crate::health::stored_reports`] of what the transaction reads.

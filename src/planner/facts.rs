@@ -364,7 +364,7 @@ pub struct PolicyOrchestration {
     pub scope: PolicyScope,
     /// Its update settings.
     pub update: UpdateOverrides,
-    /// The document, if the policy is carried out by tasks.
+    /// The document. A policy without one is carried out by agreements alone, whatever else it says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document: Option<Box<Orchestration>>,
 }
@@ -392,7 +392,7 @@ impl PolicyOrchestration {
         Self {
             scope: PolicyScope::of(policy, &document.scope),
             update: UpdateOverrides::of(&document.update, &document.ha),
-            document: document.needs_tasks().then(|| Box::new(document.clone())),
+            document: Some(Box::new(document.clone())),
         }
     }
 }

@@ -27,13 +27,18 @@ use super::{
 
 const NODES: [&str; 5] = ["n1", "n2", "n3", "n4", "n5"];
 
-/// Writes workload `r` for a version of `s`.
+/// Writes workload `r` for a version of `s`; without a document it has no tasks.
 pub(super) fn put_workload(world: &mut World, version: &str, document: &Value) {
     put_policy(world, "r", "s", version, "site == north");
     let id = policy("r");
     let mut facts = world.exchange.policies[&id].clone();
-    let document = Orchestration::of_policy(&id, document.clone()).expect("the document is valid");
-    facts.orchestration = PolicyOrchestration::of(&id, &document);
+    facts.orchestration = match document {
+        Value::Null => PolicyOrchestration::default(),
+        document => {
+            let document = Orchestration::of_policy(&id, document.clone()).expect("the document is valid");
+            PolicyOrchestration::of(&id, &document)
+        }
+    };
     world.exchange.put_policy(facts);
 }
 
@@ -282,16 +287,16 @@ fn members_of_a_group_are_updated_one_at_a_time() {
 #[test]
 fn what_runs_is_adopted_and_kept_when_tasks_end() {
     for agents in AGENTS {
-        let mut world = lab(8, agents, &json!({}));
+        let mut world = lab(8, agents, &Value::Null);
         assert_eq!(locations(&world).len(), 5);
         let before: Vec<_> = world.database.agreements.keys().cloned().collect();
         put_workload(&mut world, "1.0.0", &replicated(5));
         assert_eq!(extremes(&mut world, 60), (5, 5));
         assert_eq!(world.database.tasks.len(), 5);
-        put_workload(&mut world, "1.0.0", &json!({"restart": {"delaySeconds": 1}}));
+        put_workload(&mut world, "1.0.0", &json!({}));
         assert_eq!(extremes(&mut world, 60), (5, 5));
         assert_eq!(world.database.tasks.len(), 5);
-        put_workload(&mut world, "1.0.0", &json!({}));
+        put_workload(&mut world, "1.0.0", &Value::Null);
         assert_eq!(extremes(&mut world, 60), (5, 5));
         assert!(world.database.tasks.is_empty() && world.database.workloads.is_empty());
         assert_eq!(world.database.agreements.keys().cloned().collect::<Vec<_>>(), before);

@@ -10,6 +10,7 @@ use evenkeel_ids::{NodeId, PolicyId, TaskId};
 use evenkeel_planner::change::Cause;
 use evenkeel_planner::engine::StoredPlan;
 use evenkeel_planner::workload::{ActionEnd, DesiredState, Ending, Part, Slot, Task, TaskState, UnitId};
+use evenkeel_wire::exchange::time::millisecond_time;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
@@ -27,6 +28,13 @@ pub(super) fn events(actor: &str, unit_id: &UnitId, plan: &StoredPlan, stored: &
         }
         let before = stored.values().filter(|one| one.slot == task.slot && one.generation < task.generation);
         rows.extend(log.of_instance(known, task, before.max_by_key(|one| one.generation).copied()));
+    }
+    // A task that is not wanted any more is deleted in the moment in which it has stopped.
+    let is_gone = |task: &&Task| task.desired == DesiredState::Remove && !task.is_stopped();
+    for known in plan.deleted.iter().filter_map(|id| stored.get(id).copied()).filter(is_gone) {
+        let stopped = Task { state: TaskState::Ended(Ending::Shutdown), ..known.clone() };
+        rows.push(log.changed(known, &stopped));
+        rows.extend(log.of_instance(Some(known), &stopped, None));
     }
     rows.extend(plan.events.iter().map(|event| {
         let mut detail = event.data.clone().unwrap_or_else(|| json!({}));
@@ -51,7 +59,7 @@ pub(super) fn detached(actor: &str, at: Timestamp, policy: &PolicyId, tasks: &[T
         detail: json!({
             "actor": actor,
             "kept": kept,
-            "text": "the policy has no settings that need tasks any more; its instances go on",
+            "text": "the policy has no orchestration any more; its instances go on",
         }),
     }
 }
@@ -65,7 +73,7 @@ pub(super) fn ended(at: Timestamp, policy: &PolicyId, end: &ActionEnd) -> EventR
     };
     let mut detail = json!({
         "actor": action.actor, "action": action.name, "actionId": action.id, "workloadUnit": action.unit_name,
-        "state": if failure.is_some() { "failed" } else { "done" }, "startedAt": action.accepted_at, "text": text,
+        "state": if failure.is_some() { "failed" } else { "done" }, "startedAt": millisecond_time(action.accepted_at), "text": text,
     });
     if let Some(members) = action.members() {
         detail["members"] = json!(members);

@@ -24,6 +24,7 @@ use uuid::Uuid;
 use super::action_request::recovery_member;
 use super::administer::{self, RolloutRequest};
 use super::blocklist;
+use super::freshness;
 use super::lasting;
 use super::orchestration::{node_of, unknown_part};
 use super::permission::{Permission, right};
@@ -63,6 +64,7 @@ pub(super) async fn act_on_policy(
         let text = format!("{member} cannot be given with the action {name}");
         return Err(Refusal::new(StatusCode::BAD_REQUEST, text));
     }
+    freshness::read_policy(&context, &wanted.policy).await?;
     match wanted.action {
         Kind::Lasting(kind) => lasting::begin(&context, &wanted, kind, &request).await?,
         Kind::Immediate(action) => {
@@ -402,7 +404,7 @@ fn events_of(
     if let Some(aborted) = aborted {
         let row =
             wanted.event(ABORTED, None, &format!("{} aborted by {}", aborted.name, wanted.actor), context);
-        let (id, name, at) = (&aborted.id, &aborted.name, aborted.accepted_at);
+        let (id, name, at) = (&aborted.id, &aborted.name, time(aborted.accepted_at));
         let detail = json!({
             "actor": wanted.actor, "action": name, "actionId": id, "workloadUnit": aborted.unit_name,
             "startedAt": at, "text": row.detail["text"],
@@ -448,7 +450,7 @@ async fn act_on_rollouts(context: &Context, wanted: &Wanted, action: WorkloadAct
 
 pub(super) fn without_tasks(policy: &PolicyId) -> Refusal {
     let text = format!(
-        "{policy} is not carried out by tasks: give it an orchestration mode such as replicated, failover or flex first"
+        "{policy} is not carried out by tasks: give it the member orchestration, such as {{\"mode\": \"global\"}}, first"
     );
     Refusal::new(StatusCode::CONFLICT, text)
 }

@@ -38,7 +38,7 @@ pub(crate) struct Asking<'a> {
 pub(super) fn blocked(context: &Context, asking: &Asking<'_>, seen: &SeenNodes) -> Option<UpdateBlocked> {
     let (since, slots) = found(context, asking, seen)?;
     let rules: BTreeSet<String> = slots.iter().map(|slot| slot.reason.clone()).collect();
-    let hint = rules.first().map(|rule| hint(rule)).unwrap_or_default().to_owned();
+    let hint = rules.first().map(|rule| hint(rule, &slots)).unwrap_or_default();
     Some(UpdateBlocked { since: time(since), slots, rules: rules.into_iter().collect(), hint })
 }
 

@@ -83,10 +83,7 @@ pub(super) async fn calling_node(
 /// # Errors
 /// 404 when it does not exist, 503 when the exchange does not respond.
 pub(super) async fn served_policy(context: &Context, org: &str, policy: &str) -> Result<(), Refusal> {
-    let missing = || {
-        let message = format!("the deployment policy {org}/{policy} does not exist");
-        Refusal::new(StatusCode::NOT_FOUND, message)
-    };
+    let missing = || missing_policy(org, policy);
     if context.model().policy(&evenkeel_ids::PolicyId::new(org, policy)).is_some() {
         return Ok(());
     }
@@ -218,31 +215,44 @@ pub(super) async fn seen_nodes_of(
 /// Reads a deployment policy as the caller.
 ///
 /// # Errors
-/// 401 without good credentials, 403 when the caller may not read it, 404 when it does not exist, 503 when the exchange does not
-/// respond.
+/// As [`find_policy`], and 404 when it does not exist.
 pub(super) async fn readable_policy(
     context: &Context,
     headers: &HeaderMap,
     org: &str,
     policy: &str,
 ) -> Result<DeploymentPolicyResponse, Refusal> {
-    let missing = || {
-        let message = format!("the deployment policy {org}/{policy} does not exist");
-        Refusal::new(StatusCode::NOT_FOUND, message)
-    };
+    find_policy(context, headers, org, policy).await?.ok_or_else(|| missing_policy(org, policy))
+}
+
+/// Reads a deployment policy as the caller; `None` when it does not exist and the caller might read it.
+///
+/// # Errors
+/// 401 without good credentials, 403 when the caller may not read policies of the organization, 404 when no policy can have the name, 503
+/// when the exchange does not respond.
+pub(super) async fn find_policy(
+    context: &Context,
+    headers: &HeaderMap,
+    org: &str,
+    policy: &str,
+) -> Result<Option<DeploymentPolicyResponse>, Refusal> {
     // The database has no such character in its texts, and no name is longer.
     if policy.contains('\0') || policy.len() > evenkeel_api::MAX_ID {
-        return Err(missing());
+        return Err(missing_policy(org, policy));
     }
     let client = as_caller(context, headers)?;
     match client.deployment_policy(org, policy).await {
-        Ok(found) => found.ok_or_else(missing),
+        Ok(found) => Ok(found),
         Err(ClientError::Status { status: 403, .. }) => {
             let message = format!("reading deployment policies of organization '{org}' is needed");
             Err(Refusal::new(StatusCode::FORBIDDEN, message))
         }
         Err(error) => Err(refused(error, org)),
     }
+}
+
+fn missing_policy(org: &str, policy: &str) -> Refusal {
+    Refusal::new(StatusCode::NOT_FOUND, format!("the deployment policy {org}/{policy} does not exist"))
 }
 
 /// Returns the name of a caller who may act on a deployment policy: its owner, or an administrator of its organization.

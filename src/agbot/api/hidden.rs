@@ -184,7 +184,8 @@ fn hold(why: HoldReason, seen: &SeenNodes) -> HoldReason {
     }
 }
 
-fn node(node: NodeId, seen: &SeenNodes) -> NodeId {
+/// A node, without its name if the caller may not read it.
+pub(super) fn node(node: NodeId, seen: &SeenNodes) -> NodeId {
     if seen.shows(&node) { node } else { NodeId::new(node.org(), "?") }
 }
 

@@ -11,6 +11,7 @@ mod blocklist;
 mod caller;
 mod explain;
 mod fence;
+mod freshness;
 pub(crate) mod health;
 mod health_evaluation;
 mod hidden;
@@ -249,7 +250,7 @@ fn orchestration_endpoints() -> Vec<Operation> {
             "list_orchestration_events",
             workload_events::list_orchestration_events,
         )
-        .doc(TAG, "Lists the events about the deployment policies of an organization in the order of their numbers")
+        .doc(TAG, "Lists the events about the deployment policies and nodes of an organization in the order of their numbers")
         .success("the events"),
     ]
 }

@@ -164,7 +164,7 @@ impl Wanted {
 
     fn holds(&self, task: &Task, is_newest: bool, seen: &super::caller::SeenNodes) -> bool {
         // Nobody finds out by a filter where a task runs.
-        let is_on = |node: &NodeId| task.node.as_ref() == Some(node) && seen.shows(node);
+        let is_on = |node: &NodeId| task.bound_node() == Some(node) && seen.shows(node);
         (self.has_history || is_newest || !task.state.is_ended())
             && self.node.as_ref().is_none_or(is_on)
             && self.state.as_deref().is_none_or(|state| task.state.name() == state)

@@ -7,8 +7,8 @@ use http::{HeaderMap, StatusCode};
 
 use super::actions::note_denied;
 use super::caller::{
-    SeenNodes, calling_node, claimed_name, may_administrate, may_operate, operated_nodes, own_node,
-    readable_policy, seen_nodes, seen_nodes_of, sees_counts, served_policy,
+    SeenNodes, calling_node, claimed_name, find_policy, may_administrate, may_operate, operated_nodes,
+    own_node, readable_policy, seen_nodes, seen_nodes_of, sees_counts, served_policy,
 };
 use super::pipeline::{Names, Op, Refusal};
 
@@ -63,10 +63,20 @@ pub(super) struct ReadPolicy {
     pub(super) seen: SeenNodes,
 }
 
+/// A deployment policy that the caller may read, unless it is not there yet, and the nodes that the caller may read of those that it
+/// concerns.
+pub(super) struct PlannedPolicy {
+    /// The policy, as the exchange has it.
+    pub(super) policy: Option<DeploymentPolicyResponse>,
+    /// The nodes.
+    pub(super) seen: SeenNodes,
+}
+
 /// The rights.
 pub(super) mod right {
     use super::{
-        HeaderMap, Names, NodeResponse, Op, ReadPolicy, Refusal, RequiredAccess, Right, SeenNodes, StatusCode,
+        HeaderMap, Names, NodeResponse, Op, PlannedPolicy, ReadPolicy, Refusal, RequiredAccess, Right,
+        SeenNodes, StatusCode,
     };
 
     /// To change rollouts and claims of an organization: its administrators and root.
@@ -77,6 +87,9 @@ pub(super) mod right {
 
     /// To read the status of a deployment policy: accounts that may read the policy.
     pub(in crate::api) enum PolicyRead {}
+
+    /// To plan writes of a deployment policy: accounts that may read the policy, or would if it existed.
+    pub(in crate::api) enum PolicyPlan {}
 
     /// To act on a deployment policy: its owner, administrators of its organization and root.
     pub(in crate::api) enum PolicyOperate {}
@@ -127,6 +140,20 @@ pub(super) mod right {
             let orgs = super::super::orchestration::node_orgs(&op.context, org, policy);
             let seen = super::seen_nodes_of(&op.context, headers, orgs).await?;
             Ok(ReadPolicy { policy: found, seen })
+        }
+    }
+
+    impl Right for PolicyPlan {
+        const ACCESS: RequiredAccess = RequiredAccess::Right("PolicyRead");
+
+        type Proof = PlannedPolicy;
+
+        async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<PlannedPolicy, Refusal> {
+            let (org, policy) = (op.path.org().unwrap_or_default(), op.path.policy().unwrap_or_default());
+            let found = super::find_policy(&op.context, headers, org, policy).await?;
+            let orgs = super::super::plan::node_orgs(&op.context, org, policy).await?;
+            let seen = super::seen_nodes_of(&op.context, headers, orgs).await?;
+            Ok(PlannedPolicy { policy: found, seen })
         }
     }
 

@@ -3,6 +3,7 @@
 //! The decisions run on a copy of the model, outside of its lock and one request at a time, so that they hold up no real decision.
 //! Source: orchestration D3.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::Json;
@@ -11,12 +12,13 @@ use evenkeel_api::Content;
 use evenkeel_client::ClientError;
 use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_domain::orchestration::supported::supported_orchestration;
-use evenkeel_ids::PolicyId;
-use evenkeel_planner::change::Cause;
+use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_planner::change::{Cause, Step};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::preview::{Preview, preview};
 use evenkeel_planner::reconcile::{DryRun, ExpectedChange, ExpectedKind};
-use evenkeel_planner::workload::UnitId;
+use evenkeel_planner::report::Blocked;
+use evenkeel_planner::workload::{Slot, UnitId};
 use evenkeel_wire::agbot::plan::{
     PlanResponse, PlannedAction, PlannedBlock, PlannedChange, PlannedWorkloadUnit,
 };
@@ -25,10 +27,12 @@ use http::StatusCode;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use super::permission::{Permission, right};
+use super::caller::SeenNodes;
+use super::hidden;
+use super::permission::{Permission, PlannedPolicy, right};
 use super::pipeline::{Input, Op, PolicyPath, Refusal, read_body};
 use crate::context::Context;
-use crate::observe::read;
+use crate::observe::{read, served_entries};
 
 /// One copy of the model exists at a time.
 static PREVIEWS: Semaphore = Semaphore::const_new(1);
@@ -58,12 +62,13 @@ impl Input for PolicyToPlan {
 /// Returns what a write of the policy would do.
 pub(super) async fn plan_deployment_policy(
     op: Op<PolicyPath>,
-    _: Permission<right::OrgAdminister>,
+    permission: Permission<right::PolicyPlan>,
     PolicyToPlan(body): PolicyToPlan,
 ) -> Result<Json<PlanResponse>, Refusal> {
     let Op { context, path: PolicyPath { organization: org, policy } } = op;
     let policy = PolicyId::new(&org, &policy);
-    let document = document_of(&context, &policy, body).await?;
+    let PlannedPolicy { policy: stored, seen } = permission.into_proof();
+    let document = document_of(&policy, body, stored)?;
     let orchestration = orchestration_of(&policy, &document)?;
     let written = read::written_policy(&context, &policy, &document).await.map_err(|error| unread(&error))?;
     let Some(written) = written else {
@@ -74,27 +79,38 @@ pub(super) async fn plan_deployment_policy(
     Ok(Json(PlanResponse {
         policy,
         complete: found.workload_units.iter().all(|(_, run)| run.is_complete),
-        workload_units: found.workload_units.into_iter().map(planned).collect(),
+        workload_units: found.workload_units.into_iter().map(|found| planned(found, &seen)).collect(),
         token: found.token,
     }))
 }
 
-/// Returns the document to plan: the one of the request, or the one of the exchange.
-async fn document_of(
+/// Returns the organizations whose nodes a policy concerns, or would if it existed.
+///
+/// # Errors
+/// 503 when the exchange does not respond.
+pub(super) async fn node_orgs(
     context: &Context,
+    org: &str,
+    policy: &str,
+) -> Result<BTreeSet<String>, Refusal> {
+    let served_entries = served_entries::read(context).await.map_err(|error| unread(&error))?;
+    let node_orgs = served_entries.node_orgs_of(org, policy);
+    Ok(node_orgs.iter().map(ToString::to_string).chain([org.to_owned()]).collect())
+}
+
+/// Returns the document to plan: the one of the request, or the stored one.
+fn document_of(
     policy: &PolicyId,
     body: Option<Value>,
+    stored: Option<DeploymentPolicyResponse>,
 ) -> Result<DeploymentPolicyResponse, Refusal> {
     match body {
         Some(body) => serde_json::from_value(body).map_err(|error| {
             Refusal::new(StatusCode::BAD_REQUEST, format!("the body is no deployment policy: {error}"))
         }),
-        None => {
-            let found = context.client.deployment_policy(policy.org(), policy.name()).await;
-            found.map_err(|error| unread(&error))?.ok_or_else(|| {
-                Refusal::new(StatusCode::NOT_FOUND, format!("deployment policy {policy} does not exist"))
-            })
-        }
+        None => stored.ok_or_else(|| {
+            Refusal::new(StatusCode::NOT_FOUND, format!("deployment policy {policy} does not exist"))
+        }),
     }
 }
 
@@ -133,19 +149,29 @@ fn unread(error: &ClientError) -> Refusal {
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the exchange cannot be read now, try again")
 }
 
-fn planned((unit_id, run): (UnitId, DryRun)) -> PlannedWorkloadUnit {
-    let blocked = |(step, blocked): &(evenkeel_planner::change::Step, evenkeel_planner::report::Blocked)| {
-        PlannedBlock { slot: step.slot.to_string(), reason: blocked.to_string() }
+/// What would happen to a workload unit, as the caller may see it.
+fn planned((unit_id, run): (UnitId, DryRun), seen: &SeenNodes) -> PlannedWorkloadUnit {
+    let blocked = |(step, blocked): (Step, Blocked)| PlannedBlock {
+        slot: slot(step.slot, seen),
+        reason: hidden::reason(blocked, seen).to_string(),
     };
     PlannedWorkloadUnit {
         name: unit_id.name().to_owned(),
-        changes: run.changes.into_iter().map(change).collect(),
-        blocked: run.blocked.iter().map(blocked).collect(),
+        changes: run.changes.into_iter().map(|expected| change(expected, seen)).collect(),
+        blocked: run.blocked.into_iter().map(blocked).collect(),
         unplaced: run.unplaced.map(|report| report.summary),
     }
 }
 
-fn change(expected: ExpectedChange) -> PlannedChange {
+fn slot(slot: Slot, seen: &SeenNodes) -> String {
+    match slot {
+        Slot::Node(node) => hidden::node(node, seen).to_string(),
+        Slot::Number(_) => slot.to_string(),
+    }
+}
+
+fn change(expected: ExpectedChange, seen: &SeenNodes) -> PlannedChange {
+    let shown = |node: Option<NodeId>| node.map(|node| hidden::node(node, seen));
     PlannedChange {
         action: match expected.kind {
             ExpectedKind::Create => PlannedAction::Create,
@@ -154,9 +180,9 @@ fn change(expected: ExpectedChange) -> PlannedChange {
             ExpectedKind::Restart => PlannedAction::Restart,
             ExpectedKind::Stop => PlannedAction::Stop,
         },
-        slot: expected.slot.to_string(),
-        from: expected.from,
-        to: expected.to,
+        slot: slot(expected.slot, seen),
+        from: shown(expected.from),
+        to: shown(expected.to),
         reason: reason(expected.cause).to_owned(),
     }
 }
@@ -178,5 +204,29 @@ fn reason(cause: Option<Cause>) -> &'static str {
         Some(Cause::NodeHealth) => "the health policy of the HA group recovers its node",
         Some(Cause::Withdrawn) => "no instance is wanted any more",
         Some(Cause::Scale) => "more instances are wanted",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_that_the_caller_may_not_read_are_hidden_in_a_plan() {
+        let (mine, other) = (NodeId::new("o", "mine"), NodeId::new("o", "other"));
+        let seen = SeenNodes::Only(BTreeSet::from([mine.clone()]));
+        let expected = |slot| ExpectedChange {
+            kind: ExpectedKind::Move,
+            slot,
+            from: Some(mine.clone()),
+            to: Some(other.clone()),
+            cause: Some(Cause::Drain),
+        };
+        let shown = change(expected(Slot::Number(2)), &seen);
+        let names = |node: Option<NodeId>| node.map(|node| node.to_string());
+        assert_eq!((names(shown.from), names(shown.to)), (Some("o/mine".into()), Some("o/?".into())));
+        assert_eq!(shown.slot, "2");
+        assert_eq!(change(expected(Slot::Node(other.clone())), &seen).slot, "o/?");
+        assert_eq!(change(expected(Slot::Node(other.clone())), &SeenNodes::All).slot, "o/other");
     }
 }

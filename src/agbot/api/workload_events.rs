@@ -1,4 +1,4 @@
-//! The event log of deployment policies, in the order of its numbers.
+//! The event log of deployment policies and nodes, in the order of its numbers.
 //!
 //! Source: orchestration 2.6.
 
@@ -49,7 +49,7 @@ pub(super) async fn list_policy_events(
     Ok(Json(shown(&context, rows, &policy, &seen)?))
 }
 
-/// Lists the events about the policies of an organization.
+/// Lists the events about the policies of an organization, and about the conditions of its nodes.
 pub(super) async fn list_orchestration_events(
     op: Op<OrchestrationPath>,
     permission: Permission<right::NodesRead>,

@@ -7,7 +7,7 @@ use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_planner::explain::Explanation;
 use evenkeel_planner::goal::Avail;
-use evenkeel_planner::report::Blocked;
+use evenkeel_planner::report::{Blocked, FrozenLevel};
 use evenkeel_planner::status::{
     self, ExplainedConstraint, InstanceStatus, PartExplanation, PartStatus, Violation,
 };
@@ -15,6 +15,7 @@ use evenkeel_planner::supervise::UpdateStatus;
 use evenkeel_planner::workload::{Ending, Slot, Task, TaskState, UserAction, WorkloadRecord};
 use evenkeel_wire::agbot::orchestration as wire;
 use evenkeel_wire::agbot::rollout::WorkloadUpdate;
+use evenkeel_wire::exchange::time::millisecond_time;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -158,15 +159,20 @@ impl Shape<'_> {
     /// The update of a workload as one of the hub's rollouts.
     pub(super) fn workload_update(&self, record: &WorkloadRecord) -> WorkloadUpdate {
         let update = self.update(&record.update);
-        let current = record.versions.current.number;
-        let service = record.spec(current).map(|spec| spec.service.to_string()).unwrap_or_default();
-        let version = version(record, current).unwrap_or_else(|| format!("version {current}"));
         let mut text = format!("{}, {} of {} done", update.state, update.done, update.total);
         if !update.message.is_empty() {
             text.push_str(&format!(": {}", update.message));
         }
-        let target = format!("{service} {version}");
-        WorkloadUpdate { policy: record.policy.clone(), target, update, text }
+        WorkloadUpdate {
+            policy: record.policy.clone(),
+            target: service_and_version(record, record.versions.current.number),
+            rolled_back_from: record
+                .versions
+                .rolled_back_from
+                .map(|version| service_and_version(record, version.number)),
+            update,
+            text,
+        }
     }
 
     fn blocked(&self, since: Timestamp, slots: &[(Slot, Blocked)]) -> wire::UpdateBlocked {
@@ -186,13 +192,13 @@ impl Shape<'_> {
         let mut rules: Vec<String> = slots.iter().map(|slot| slot.reason.clone()).collect();
         rules.sort();
         rules.dedup();
-        let hint = rules.first().map(|rule| hint(rule)).unwrap_or_default().to_owned();
+        let hint = rules.first().map(|rule| hint(rule, &slots)).unwrap_or_default();
         wire::UpdateBlocked { since: time(since), slots, rules, hint }
     }
 
     /// A task; `record`: the row of its workload.
     pub(super) fn task(&self, task: &Task, record: Option<&WorkloadRecord>) -> wire::Task {
-        let is_shown = task.node.as_ref().is_none_or(|node| self.seen.shows(node));
+        let is_shown = task.bound_node().is_none_or(|node| self.seen.shows(node));
         let (err, exit_code) = match &task.state {
             TaskState::Ended(Ending::Failed { exit_code, error }) => (Some(error.clone()), *exit_code),
             TaskState::Ended(Ending::Rejected { error }) => (Some(error.clone()), None),
@@ -204,7 +210,7 @@ impl Shape<'_> {
             policy: self.policy.to_string(),
             workload_unit: task.unit_id.name().to_owned(),
             slot: self.slot(&task.slot),
-            node: task.node.as_ref().map(|node| self.node(node)),
+            node: task.bound_node().map(|node| self.node(node)),
             spec_version: task.spec.number,
             version: record.and_then(|record| version(record, task.spec.number)),
             desired_state: word(json!(task.desired)),
@@ -305,6 +311,13 @@ impl Shape<'_> {
     }
 }
 
+/// What a version of a task spec runs.
+fn service_and_version(record: &WorkloadRecord, number: u64) -> String {
+    let service = record.spec(number).map(|spec| spec.service.to_string()).unwrap_or_default();
+    let version = version(record, number).unwrap_or_else(|| format!("version {number}"));
+    format!("{service} {version}")
+}
+
 /// The service version that a version of a task spec prefers.
 fn version(record: &WorkloadRecord, number: u64) -> Option<String> {
     evenkeel_planner::usage::best_version(&record.spec(number)?.versions).map(|best| best.version.clone())
@@ -316,7 +329,7 @@ fn word(value: Value) -> String {
 
 /// An instant in milliseconds.
 pub(super) fn time(at: Timestamp) -> String {
-    format!("{at:.3}")
+    millisecond_time(at)
 }
 
 fn violation(violation: &Violation) -> wire::Violation {
@@ -327,8 +340,9 @@ fn violation(violation: &Violation) -> wire::Violation {
     }
 }
 
-pub(super) fn hint(rule: &str) -> &'static str {
-    match rule {
+/// Returns what to do about a rule by which `slots` are blocked.
+pub(super) fn hint(rule: &str, slots: &[wire::BlockedSlot]) -> String {
+    let text = match rule {
         "HAMinimum" => {
             "bring another member of the group back, set ha.offlinePeerPolicy to proceed, or do without with: hzn exchange deployment orch update POLICY resume --force"
         }
@@ -339,7 +353,55 @@ pub(super) fn hint(rule: &str) -> &'static str {
         "NodePaused" => "set the node to active with: hzn exchange node orch set",
         "NodeDown" => "bring the node back",
         "Blocklist" => "mend what fails on the node, then: hzn exchange blocklist clear",
-        "Frozen" => "thaw it with: hzn exchange deployment orch thaw",
+        "Frozen" => return thaw_hint(slots),
         _ => "",
+    };
+    text.to_owned()
+}
+
+/// Names the command that thaws what is frozen: the node, the workload on it, or the workload.
+fn thaw_hint(slots: &[wire::BlockedSlot]) -> String {
+    let is_frozen = |slot: &&wire::BlockedSlot, level| {
+        let frozen = Blocked::Frozen { level };
+        slot.reason == frozen.upgrade_rule() && slot.detail == frozen.to_string()
+    };
+    let node_of = |level| slots.iter().find(|slot| is_frozen(slot, level)).map(node_argument);
+    if let Some(node) = node_of(FrozenLevel::Node) {
+        return format!("thaw it with: hzn exchange node orch thaw {node}");
+    }
+    match node_of(FrozenLevel::Instance) {
+        Some(node) => format!("thaw it with: hzn exchange deployment orch thaw POLICY --node {node}"),
+        None => "thaw it with: hzn exchange deployment orch thaw POLICY".to_owned(),
+    }
+}
+
+/// The node of a slot as the argument of a command.
+fn node_argument(slot: &wire::BlockedSlot) -> &str {
+    slot.node.as_deref().filter(|node| *node != HIDDEN).unwrap_or("NODE")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hint_about_what_is_frozen_names_the_command_that_thaws_it() {
+        let slot = |level, node: Option<&str>| {
+            let frozen = Blocked::Frozen { level };
+            wire::BlockedSlot {
+                node: node.map(str::to_owned),
+                reason: frozen.upgrade_rule().to_owned(),
+                detail: frozen.to_string(),
+                ..wire::BlockedSlot::default()
+            }
+        };
+        let command = |level, node| {
+            let text = hint("Frozen", &[slot(level, node)]);
+            text.strip_prefix("thaw it with: hzn exchange ").unwrap_or_default().to_owned()
+        };
+        assert_eq!(command(FrozenLevel::Node, Some("n1")), "node orch thaw n1");
+        assert_eq!(command(FrozenLevel::Node, Some(HIDDEN)), "node orch thaw NODE");
+        assert_eq!(command(FrozenLevel::Instance, Some("n1")), "deployment orch thaw POLICY --node n1");
+        assert_eq!(command(FrozenLevel::Workload, None), "deployment orch thaw POLICY");
     }
 }

@@ -104,6 +104,7 @@ impl TaskReport {
             message: None,
             err: self.end.error.clone(),
             exit_code: self.end.exit_code,
+            containers: Vec::new(),
         }
     }
 }

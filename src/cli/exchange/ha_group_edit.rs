@@ -76,7 +76,7 @@ impl Group {
         PutHaGroup {
             description: self.description.clone(),
             members: self.members.as_ref().map(|members| members.iter().map(bare).collect()),
-            orchestration: self.orchestration.clone(),
+            orchestration: self.orchestration.clone().map(Some),
         }
     }
 }
@@ -162,7 +162,7 @@ pub async fn set(exchange: &Exchange, name: &str, changes: &[String]) -> Outcome
             "the members are exclusiveDisruption, maxUnavailable, lockStaleSeconds and healthPolicy",
         )
     })?;
-    let body = PutHaGroup { orchestration: Some(orchestration), ..PutHaGroup::default() };
+    let body = PutHaGroup { orchestration: Some(Some(orchestration)), ..PutHaGroup::default() };
     let doing = format!("changing HA group {org}/{id}");
     exchange.server.call(&doing, exchange.server.client.put_ha_group(&org, &id, &body)).await?;
     exchange.server.report_done(&format!("HA group {org}/{id} is changed"));

@@ -36,6 +36,7 @@ pub enum NodeOrchCommand {
         node: String,
     },
     /// Confirms that nothing runs any more on a node that is down and that cannot be fenced
+    #[command(visible_alias = "fence-confirm")]
     Fenceconfirm {
         /// Node that is dead
         node: String,

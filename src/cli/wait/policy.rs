@@ -87,13 +87,13 @@ impl WantedPolicy {
             return Ok(update);
         }
         Ok(match self.judge(&placements, &rollouts.rollouts) {
-            Progress::Pending(text) if self.is_rolled_back(&rollouts.workloads) => {
-                Progress::Pending(format!(
-                    "{text}; version {} was rolled back before, try it again with: hzn rollout retry {}",
-                    self.versions.join(", "),
+            Progress::Pending(text) => match self.rolled_back(&rollouts.workloads) {
+                Some(version) => Progress::Pending(format!(
+                    "{text}; version {version} was rolled back before, try it again with: hzn rollout retry {}",
                     self.id
-                ))
-            }
+                )),
+                None => Progress::Pending(text),
+            },
             judged => judged,
         })
     }
@@ -113,14 +113,13 @@ impl WantedPolicy {
         }
     }
 
-    /// Returns whether the hub keeps to the version before, because it rolled the policy's version back before the policy was written.
-    fn is_rolled_back(&self, workloads: &[WorkloadUpdate]) -> bool {
-        let version = |own: &WorkloadUpdate| own.target.rsplit(' ').next().unwrap_or_default().to_owned();
-        self.own(workloads).is_some_and(|own| {
-            own.update.state == "rollback-completed"
-                && !self.versions.is_empty()
-                && !self.versions.contains(&version(own))
-        })
+    /// Returns the version of the policy that the hub keeps away, because it rolled it back before the policy was written.
+    ///
+    /// Until the agbot has read the policy, the version that was rolled back may be one that the policy does not want any more.
+    fn rolled_back<'w>(&self, workloads: &'w [WorkloadUpdate]) -> Option<&'w str> {
+        let own = self.own(workloads).filter(|own| own.update.state == "rollback-completed")?;
+        let version = own.rolled_back_from.as_deref()?.rsplit(' ').next()?;
+        self.versions.iter().any(|wanted| wanted == version).then_some(version)
     }
 
     fn own<'w>(&self, workloads: &'w [WorkloadUpdate]) -> Option<&'w WorkloadUpdate> {
@@ -188,7 +187,7 @@ impl WantedPolicy {
 /// Returns how many instances the hub starts by itself at least: those of one group, where each group has its own. Nodes without
 /// one are left out, so that the nodes alone do not tell when all are placed.
 fn least_instances(orchestration: &Orchestration) -> usize {
-    if !orchestration.needs_tasks() || orchestration.orchestrate != Orchestrate::Ha {
+    if orchestration.orchestrate != Orchestrate::Ha {
         return 0;
     }
     let count = match orchestration.mode {
@@ -336,7 +335,7 @@ mod tests {
         let flex = json!({"mode": "flex", "orchestrate": "ha", "flex": {"min": 1, "max": 5, "target": 3}});
         assert_eq!(least(flex), 3);
         assert_eq!(least(json!({"mode": "failover", "orchestrate": "ha"})), 1);
-        assert_eq!(least(json!({"update": {"parallelism": 2}})), 0);
+        assert_eq!(least(json!({"update": {"parallelism": 2}})), 1);
         let wanted = WantedPolicy { least_instances: 2, ..wanted() };
         let judge = |pairs: &[Reason]| wanted.judge(&reasons(Some("2026-01-01T00:00:05Z"), pairs), &[]);
         let none = judge(&[left_out("no-task")]);
@@ -360,6 +359,7 @@ mod tests {
         WorkloadUpdate {
             policy: PolicyId::from_text("o/p"),
             target: "o/s 2.0.0".to_owned(),
+            rolled_back_from: None,
             update: UpdateProgress {
                 state: state.to_owned(),
                 started_at: Some(started_at.to_owned()),
@@ -386,14 +386,15 @@ mod tests {
 
     #[test]
     fn version_that_was_rolled_back_before_is_known() {
-        let of = |state: &str, version: &str| {
-            let target = format!("o/s {version}");
-            [WorkloadUpdate { target, ..update(state, "2026-01-01T00:00:04Z") }]
+        let of = |state: &str, version: Option<&str>| {
+            let target = "o/s 1.0.0".to_owned();
+            let rolled_back_from = version.map(|version| format!("o/s {version}"));
+            [WorkloadUpdate { target, rolled_back_from, ..update(state, "2026-01-01T00:00:04Z") }]
         };
-        assert!(wanted().is_rolled_back(&of("rollback-completed", "1.0.0")));
-        assert!(!wanted().is_rolled_back(&of("rollback-completed", "2.0.0")));
-        assert!(!wanted().is_rolled_back(&of("completed", "1.0.0")));
-        assert!(!wanted().is_rolled_back(&[]));
+        assert_eq!(wanted().rolled_back(&of("rollback-completed", Some("2.0.0"))), Some("2.0.0"));
+        assert_eq!(wanted().rolled_back(&of("rollback-completed", Some("3.0.0"))), None, "it is not wanted");
+        assert_eq!(wanted().rolled_back(&of("completed", None)), None);
+        assert_eq!(wanted().rolled_back(&[]), None);
     }
 
     #[test]

@@ -106,23 +106,6 @@ impl Orchestration {
         }
     }
 
-    /// Returns whether instances are counted, placed or supervised in a way that needs a record of each task.
-    pub fn needs_tasks(&self) -> bool {
-        let usual = Self::default();
-        self.mode != usual.mode
-            || self.orchestrate != Orchestrate::Ha
-            || matches!(self.scope, Scope::Nodes { .. })
-            || self.max_per_node != usual.max_per_node
-            || self.placement != usual.placement
-            || self.parents != usual.parents
-            || self.children != usual.children
-            || self.loads != usual.loads
-            || self.restart != usual.restart
-            || self.rollback != usual.rollback
-            || self.timers != usual.timers
-            || self.health_policy.is_some()
-    }
-
     /// Checks that a member has peers, if those examine it.
     ///
     /// # Errors

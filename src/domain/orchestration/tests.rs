@@ -518,24 +518,3 @@ fn what_the_engine_cannot_carry_out_is_refused_by_name() {
         assert_eq!(supported_orchestration(&policy(), document.clone()).unwrap(), read(document));
     }
 }
-
-#[test]
-fn documents_that_count_place_or_supervise_instances_need_tasks() {
-    let groups = json!({"type": "hagroups", "haGroups": ["g"]});
-    for (document, expected) in [
-        (json!({}), false),
-        (json!({"update": {"parallelism": 2}, "ha": {"minRunning": 2}}), false),
-        (json!({"scope": groups}), false),
-        (json!({"mode": "failover", "orchestrate": "ha", "scope": groups}), true),
-        (json!({"mode": "failover"}), true),
-        (json!({"orchestrate": "no"}), true),
-        (json!({"mode": "replicated"}), true),
-        (json!({"mode": "flex", "orchestrate": "ha"}), true),
-        (json!({"restart": {"delaySeconds": 1}}), true),
-        (json!({"rollback": {"parallelism": 1}}), true),
-        (json!({"placement": {"expression": "{nodename} == a"}}), true),
-        (json!({"scope": {"type": "nodes", "nodes": ["n"]}}), true),
-    ] {
-        assert_eq!(read(document.clone()).needs_tasks(), expected, "{document}");
-    }
-}

@@ -3,12 +3,12 @@
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use serde_json::json;
 
-use super::fleet::{Fleet, node};
+use super::fleet::{Fleet, node, policy};
 use crate::{
     event::Event,
-    facts::NodeMonitorState,
+    facts::{Availability, NodeMonitorState},
     goal::Avail,
-    model::Liveness,
+    model::{Liveness, UnitRecord},
     place::NodeState,
     workload::{Ending, LastingAction, Task, TaskReport, TaskState},
 };
@@ -186,4 +186,29 @@ fn a7_s1_different_versions_are_reported() {
     assert!(fleet.has_event("compat.restored"));
     let reports = fleet.events.iter().filter(|event| event.kind.starts_with("compat.")).count();
     assert_eq!((reports, fleet.status("w").overall()), (2, Avail::Up));
+}
+
+/// B9.1, P4: nothing else can take the last instance of a group, so it stays until something can.
+#[test]
+fn p_s4_last_instance_of_a_group_stays_on_a_node_that_is_drained() {
+    let scope = json!({"type": "hagroups", "haGroups": ["g"]});
+    for document in [
+        json!({"mode": "flex", "orchestrate": "ha", "scope": scope, "flex": {"min": 1, "target": 2}}),
+        json!({"mode": "replicated", "replicas": 2, "scope": scope}),
+    ] {
+        let mut fleet = Fleet::new(&["n1", "n2"]);
+        fleet.put_group("g", &["n1", "n2"], None);
+        fleet.put_policy("w", document.clone());
+        fleet.run_until(40, |fleet| fleet.running("w") == "n1 n2");
+        fleet.put_node("n2", |facts| facts.availability = Availability::Drain);
+        fleet.run_until(30, |fleet| fleet.running("w") == "n1");
+        fleet.put_node("n1", |facts| facts.availability = Availability::Drain);
+        fleet.run(60);
+        assert_eq!(fleet.running("w"), "n1", "{document}");
+        let waits = |(_, unit): (_, &UnitRecord)| !unit.blocked.is_empty();
+        let has_reason = fleet.model.workload_units_of(&policy("w")).any(waits);
+        assert!(has_reason, "what it waits for is known: {document}");
+        fleet.put_node("n2", |facts| facts.availability = Availability::Active);
+        fleet.run_until(60, |fleet| fleet.running("w") == "n2");
+    }
 }

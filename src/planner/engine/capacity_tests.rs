@@ -356,19 +356,18 @@ fn d3_s1_sequence_shows_which_constraint_removed_which_node_and_why() {
         ("PlacementConstraint", "n3", "n1 n2")
     );
     assert!(sequence[1].2.contains("{node.env}=PRD") && sequence[1].2.contains("false"), "{}", sequence[1].2);
+    let capacity = ("NodeCapacity", "n2".to_owned(), "memoryMb 300+256 > 512".to_owned(), "n1".to_owned());
     // The node that has its instance takes no second one: that it is full belongs to the answer, unlike in the example.
     let full = (
-        "ReplicaExclusionStatic",
+        "ReplicaExclusionDynamic",
         "n1".to_owned(),
-        "runs 1 of at most 1 instances".to_owned(),
-        "n2".to_owned(),
+        "chosen for other instances of this decision".to_owned(),
+        String::new(),
     );
-    let capacity = ("NodeCapacity", "n2".to_owned(), "memoryMb 300+256 > 512".to_owned(), String::new());
-    assert_eq!(sequence[2..], [full, capacity]);
+    assert_eq!(sequence[2..], [capacity, full]);
     assert_eq!(list(&found.chosen), ["n1"]);
     assert_eq!(found.relaxed, [Constraint::PreferredLocation]);
     assert_eq!(found.cause, Some(crate::place::UnplacedCause::Transient));
-    let summary =
-        "1 of 3 placed: NodeState removed 1, PlacementConstraint 1, ReplicaExclusionStatic 1, NodeCapacity 1";
+    let summary = "1 of 3 placed: NodeState removed 1, PlacementConstraint 1, NodeCapacity 1, ReplicaExclusionDynamic 1";
     assert_eq!(found.summary, summary);
 }

@@ -105,7 +105,7 @@ fn instance_that_can_run_nowhere_else_is_created_again_there_and_the_member_stay
     fleet.run_until(80, |fleet| of_group(fleet, "health.recovery-failed", "n1") == 1);
     fleet.run(5);
     let member = Entity::Node(node("n1"));
-    let report = fleet.reported(&member, "RecoveryFailed").expect("it is reported");
+    let report = fleet.reported(&member, "Recovery").expect("it is reported");
     assert_eq!(report.state, HealthState::Error);
     let second = task_on(&fleet, "n1");
     fleet.run(50);
@@ -113,7 +113,7 @@ fn instance_that_can_run_nowhere_else_is_created_again_there_and_the_member_stay
     fleet.run_until(2 * INTERVAL, |fleet| of_group(fleet, "health.recover", "n1") == 2);
     fleet.report_health(&member, "watchdog", "Ok");
     fleet.run(3 * INTERVAL);
-    assert_eq!(fleet.reported(&member, "RecoveryFailed").map(|report| report.state), Some(HealthState::Ok));
+    assert_eq!(fleet.reported(&member, "Recovery").map(|report| report.state), Some(HealthState::Ok));
     assert_eq!(of_group(&fleet, "health.recover", "n1"), 2);
 }
 

@@ -8,9 +8,11 @@ use jiff::Timestamp;
 use super::observe;
 use crate::{
     agreement::{Agreement, CancelReason},
-    facts::DeploymentPolicyFacts,
+    facts::{Availability, DeploymentPolicyFacts},
+    goal::{Goal, StartMode},
     matching::{self, Choice, Fit},
     model::{Consumers, Liveness, Model},
+    place::NodeTable,
     report::Blocked,
     workload::{DesiredState, Task},
 };
@@ -133,6 +135,20 @@ pub(crate) fn cancel_reason(model: &Model, agreement: &Agreement, now: Timestamp
 /// # Source
 /// Orchestration E3.
 pub(crate) fn is_intended(model: &Model, node: &NodeId, policy: &PolicyId) -> Option<bool> {
-    let is_wanted = |task: &Task| task.is_live();
-    model.is_orchestrated(policy).then(|| model.engine.tasks_on(node, policy).any(is_wanted))
+    let has_task = || model.engine.tasks_on(node, policy).any(Task::is_live);
+    model.is_orchestrated(policy).then(|| has_task() || is_selected_by_workload(model, node, policy))
+}
+
+/// Returns whether a node that is drained or paused is one of those that a workload with an instance on every node selects.
+fn is_selected_by_workload(model: &Model, node: &NodeId, policy: &PolicyId) -> bool {
+    if model.availability(node) == Availability::Active {
+        return false;
+    }
+    let is_wanted = |goal: Goal| goal.is_per_node() && goal.start == StartMode::BestAvailable;
+    let is_per_node = model.workload_of(policy).is_some_and(|workload| is_wanted(workload.goal));
+    let selects = |table: &NodeTable| {
+        let row = table.find(node).filter(|row| row.is_member);
+        row.is_some_and(|row| row.eligibility.is_passed() && row.expression.is_passed())
+    };
+    is_per_node && model.workload_units_of(policy).any(|(_, unit)| selects(&unit.table))
 }

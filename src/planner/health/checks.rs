@@ -85,7 +85,7 @@ fn check_unit(pass: &mut Pass<'_>, unit_id: &UnitId) {
 /// Returns whether a check of a unit looks for what an event is about.
 fn is_of_units(event: &HealthEvent) -> bool {
     let source = &*event.source;
-    [system::PLACEMENT, system::ORCHESTRATOR, system::HOSTING].contains(&source)
+    [system::PLACEMENT, system::ORCHESTRATOR, system::HEALTH, system::HOSTING].contains(&source)
 }
 
 fn check_workload(pass: &mut Pass<'_>, policy: &PolicyId) {

@@ -8,9 +8,9 @@ use evenkeel_ids::{NodeId, PolicyId};
 use jiff::Timestamp;
 
 use super::{
-    Entity, HealthState,
+    Entity, HealthEvent, HealthState,
     node::BLOCKLIST,
-    system::{HOSTING, ORCHESTRATOR, PLACEMENT, SystemReport},
+    system::{HEALTH, HOSTING, ORCHESTRATOR, PLACEMENT, SystemReport},
 };
 use crate::{
     model::Model,
@@ -33,8 +33,9 @@ const BELOW_TARGET: &str = "BelowTarget";
 const EMPTY_UNIT: &str = "EmptyUnit";
 const START: &str = "Start";
 pub(super) const UPGRADE_BLOCKED: &str = "UpgradeBlocked";
+const COMPAT_VERSION: &str = "CompatVersion";
 /// Property of a member that no action recovered.
-pub(crate) const RECOVERY_FAILED: &str = "RecoveryFailed";
+const RECOVERY: &str = "Recovery";
 
 /// What was found about the entities of a workload or a workload unit.
 #[derive(Debug, Default)]
@@ -58,8 +59,7 @@ impl Found {
     ) -> Self {
         let mut found = Self::default();
         let reported = nodes.map(|node| Entity::Node(node.clone()));
-        let reported =
-            reported.filter(|node| model.health.find(node, ORCHESTRATOR, RECOVERY_FAILED).is_some());
+        let reported = reported.filter(|node| model.health.find(node, HEALTH, RECOVERY).is_some());
         found.reports.extend(reported.map(|node| (node, Vec::new())));
         for (entity, why) in failed {
             found.add(&entity, recovery_failed(&why));
@@ -86,7 +86,10 @@ pub(super) fn of_unit(model: &Model, unit_id: &UnitId, now: Timestamp) -> Option
         found.add(&entity, SystemReport::new(ORCHESTRATOR, EMPTY_UNIT, HealthState::Warning, text));
     }
     if let Some(view) = unit_view(model, unit_id, now) {
-        add_counts(model, &entity, &view, now, &mut found);
+        if !view.is_frozen_everywhere {
+            add_counts(model, &entity, &view, now, &mut found);
+        }
+        add_versions(&entity, &view.incompatible, &mut found);
         add_violations(model, unit_id, &view, &mut found);
         for (node, failure) in &view.failures {
             let instance = Entity::Instance(unit_id.policy.clone(), node.clone());
@@ -119,7 +122,24 @@ fn add_failed_recoveries(model: &Model, unit_id: &UnitId, found: &mut Found) {
 
 fn recovery_failed(why: &str) -> SystemReport {
     let text = format!("recovery failed: {why}");
-    SystemReport::new(ORCHESTRATOR, RECOVERY_FAILED, HealthState::Error, text)
+    SystemReport::new(HEALTH, RECOVERY, HealthState::Error, text)
+}
+
+/// Returns whether an event is about a recovery that failed.
+pub(super) fn is_of_recovery(event: &HealthEvent) -> bool {
+    *event.source == *HEALTH && *event.property == *RECOVERY
+}
+
+fn add_versions(entity: &Entity, versions: &[i64], found: &mut Found) {
+    if versions.is_empty() {
+        return;
+    }
+    let versions: Vec<String> = versions.iter().map(ToString::to_string).collect();
+    let text = format!(
+        "the agents of {entity} have different compatibility versions, {}: automatic decisions are suspended",
+        versions.join(", ")
+    );
+    found.add(entity, SystemReport::new(ORCHESTRATOR, COMPAT_VERSION, HealthState::Warning, text));
 }
 
 fn add_counts(model: &Model, entity: &Entity, view: &UnitView, now: Timestamp, found: &mut Found) {

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::{
     Entity, EntityKind, HealthEvent, HealthState, ORCHESTRATOR, PLACEMENT, SYSTEM,
-    conditions::{RECOVERY_FAILED, UPGRADE_BLOCKED},
+    conditions::{UPGRADE_BLOCKED, is_of_recovery},
 };
 use crate::{model::Model, workload::UnitId};
 
@@ -175,7 +175,7 @@ impl Model {
     pub(crate) fn error_apart_from_recovery(&self, entity: &Entity, now: Timestamp) -> Option<&HealthEvent> {
         let rules = self.evaluation_rules(entity.org());
         let evaluator = Evaluator { model: self, rules, counted: Counted::All, now };
-        let mut events = self.health.of(entity).iter().filter(|event| *event.property != *RECOVERY_FAILED);
+        let mut events = self.health.of(entity).iter().filter(|event| !is_of_recovery(event));
         events.find(|event| {
             let state = evaluator.state_by(entity, event).map(|state| evaluator.considered(state));
             state == Some(HealthState::Error)

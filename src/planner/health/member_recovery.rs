@@ -94,7 +94,7 @@ fn end_action(draft: &mut Draft<'_>) {
     };
     let data = json!({
         "actor": action.actor, "action": "recover", "actionId": action.id, "state": state,
-        "startedAt": action.accepted_at, "members": action.members,
+        "startedAt": format!("{:.3}", action.accepted_at), "members": action.members,
     });
     draft.emit_with("orchestration.ended", None, text, Some(data));
     draft.row.action = None;

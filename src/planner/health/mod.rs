@@ -29,7 +29,6 @@ mod system;
 mod tree;
 mod workflow;
 
-pub(crate) use conditions::RECOVERY_FAILED;
 pub(crate) use detect::is_unhealthy_member;
 pub(crate) use fence::{note, unfenced};
 pub(crate) use peers::Circle;
@@ -44,7 +43,7 @@ pub use records::HealthRecords;
 pub use recovery_facts::{CoveredNode, RecoveryFacts};
 pub use registration::{GroupAction, MemberRecovery, Registration};
 pub use report::{HealthReport, HealthState, MAX_EVENTS, SYSTEM, Stale, StoredReport};
-pub use system::{HOSTING, NODE_MONITOR, ORCHESTRATOR, PLACEMENT, SystemReport, stored_reports};
+pub use system::{HEALTH, HOSTING, NODE_MONITOR, ORCHESTRATOR, PLACEMENT, SystemReport, stored_reports};
 
 #[cfg(test)]
 mod tests;

@@ -11,7 +11,11 @@ use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{Entity, Registration, checks, conditions::Found, detect, member_recovery};
+use super::{
+    Entity, Registration, checks,
+    conditions::{Found, is_of_recovery},
+    detect, member_recovery,
+};
 use crate::{
     command::{Action, CommandKey, Lease},
     focus::Focus,
@@ -72,7 +76,7 @@ pub(super) fn follow(pass: &mut Pass<'_>, target: &Entity) {
         pass.issue_for_group(lease, Action::RecordRegistration { registration, events, found_unhealthy });
         pass.check_health(target.clone(), later(now, RECHECK_SECS));
     }
-    checks::report(pass, lease, target, found, |event| *event.property == *super::RECOVERY_FAILED);
+    checks::report(pass, lease, target, found, is_of_recovery);
 }
 
 /// A registration as it will be.

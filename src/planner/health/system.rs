@@ -14,6 +14,8 @@ use super::{Entity, HealthEvent, HealthRecords, HealthReport, HealthState, Store
 pub const PLACEMENT: &str = "System.Placement";
 /// Source of what the engine finds about workloads.
 pub const ORCHESTRATOR: &str = "System.Orchestrator";
+/// Source of what the health policies come to.
+pub const HEALTH: &str = "System.Health";
 /// Source of what nodes say of starts.
 pub const HOSTING: &str = "System.Hosting";
 /// Source of what the hub sees of nodes.

@@ -282,6 +282,38 @@ impl Spread {
         admissions
     }
 
+    /// Returns whether so many more instances could come to some nodes, one after the other.
+    ///
+    /// # Shape
+    /// `room`: how many instances a node takes.
+    pub fn has_room(
+        &self,
+        domains: &Domains,
+        rules: DomainRules,
+        nodes: &RoaringBitmap,
+        room: impl Fn(u32) -> u64,
+        count: u32,
+    ) -> bool {
+        let room_in = |cell: &Cell| (&cell.nodes & nodes).iter().map(&room).sum();
+        let mut rooms: Vec<u64> = domains.cells.iter().map(room_in).collect();
+        if rooms.iter().sum::<u64>() < u64::from(count) {
+            return false;
+        }
+        let mut spread = Self { counts: self.counts.clone(), ..Self::new(domains, nodes) };
+        (0..count).all(|_| {
+            let admissions = spread.admissions(domains, rules);
+            let is_open =
+                |cell: &usize| rooms[*cell] > 0 && matches!(admissions[*cell], Admission::Allowed(_));
+            let Some(cell) = (0..rooms.len()).find(is_open) else { return false };
+            rooms[cell] -= 1;
+            domains.cells[cell].domains.iter().for_each(|domain| spread.counts[*domain] += 1);
+            if rooms[cell] == 0 {
+                spread.free[cell] = 0;
+            }
+            true
+        })
+    }
+
     /// Returns how many nodes are left in each domain, in cells that are not excluded.
     fn free_of(&self, domains: &Domains, admissions: &[Admission]) -> Vec<u64> {
         let mut free = vec![0; domains.domains.len()];

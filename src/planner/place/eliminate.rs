@@ -96,9 +96,24 @@ impl Elimination {
         self.stages.iter().find(|stage| stage.removed.contains(node)).map(|stage| stage.constraint)
     }
 
-    /// Returns how many nodes were removed by conditions that pass.
-    pub fn transient_count(&self) -> u64 {
+    /// Counts the instances on some nodes as chosen by the decision that is explained, and not as what was there before.
+    pub fn count_as_chosen(&mut self, nodes: &RoaringBitmap) {
+        let stage = self.stages.iter_mut().find(|stage| stage.constraint == Constraint::MaxPerNode);
+        let Some(stage) = stage.filter(|stage| !stage.removed.is_disjoint(nodes)) else { return };
+        let removed = &stage.removed & nodes;
+        stage.removed -= nodes;
+        self.stages.retain(|stage| !stage.removed.is_empty());
+        self.stages.push(Stage { constraint: Constraint::AlreadyChosen, removed });
+    }
+
+    /// Returns the nodes that would be left if no condition that passes had removed any.
+    ///
+    /// A node that such a condition removed was not tested by the constraints after it. Whether a node is full is not tested here.
+    pub(super) fn remaining_in_the_long_run(&self, table: &NodeTable) -> RoaringBitmap {
         let transient = self.stages.iter().filter(|stage| stage.constraint.is_transient());
-        transient.map(|stage| stage.removed.len()).sum()
+        let nodes = transient.fold(self.remaining.clone(), |nodes, stage| nodes | &stage.removed);
+        let is_tested = |one: &Constraint| !one.is_transient() && *one != Constraint::MaxPerNode;
+        let lasting = Constraint::OF_NODES.into_iter().filter(is_tested);
+        lasting.filter_map(|one| table.removed_by(one)).fold(nodes, |nodes, removed| nodes - removed)
     }
 }

@@ -93,7 +93,7 @@ pub fn report(table: &NodeTable, placed: &Placed) -> EliminationReport {
         placed: count,
         candidates: elimination.candidate_count,
         chosen: chosen.map(|node| table.node(*node).id.clone()).collect(),
-        cause: (count < requested).then(|| cause(table, elimination, requested - count)),
+        cause: (count < requested).then(|| cause(table, elimination, Some(placed), requested - count)),
         summary: summary((count, requested), elimination.candidate_count, removed),
         sequence,
     }
@@ -137,10 +137,31 @@ fn reason(table: &NodeTable, constraint: Constraint, node: u32, (added, buffer):
     found.unwrap_or_else(|| otherwise.to_owned())
 }
 
-/// Returns whether waiting may help. `missing`: how many instances were not placed, so that no node is left.
-pub fn cause(table: &NodeTable, elimination: &Elimination, missing: u32) -> UnplacedCause {
-    let room = elimination.transient_count() * u64::from(table.limit());
-    if room < u64::from(missing) { UnplacedCause::Unsatisfiable } else { UnplacedCause::Transient }
+/// Returns whether waiting may help: whether the nodes would be enough without the conditions that pass.
+///
+/// # Shape
+/// `placed`: how the others were placed, if any were. `missing`: how many instances were not.
+pub fn cause(
+    table: &NodeTable,
+    elimination: &Elimination,
+    placed: Option<&Placed>,
+    missing: u32,
+) -> UnplacedCause {
+    let nodes = elimination.remaining_in_the_long_run(table);
+    let added = |node: u32| placed.and_then(|placed| placed.added.get(&node)).copied().unwrap_or(0);
+    let room = |node: u32| {
+        let own = i64::from(table.own(node)) + added(node);
+        (i64::from(table.max_per_node(node)) - own).max(0).unsigned_abs()
+    };
+    let is_enough = match placed.and_then(|placed| placed.spread.as_ref()) {
+        Some(spread) => spread.has_room(table.domains(), table.domain_rules(), &nodes, room, missing),
+        None => {
+            // Each of these nodes takes at least one.
+            let rooms = nodes.iter().map(room).filter(|room| *room > 0);
+            rooms.take(missing as usize).sum::<u64>() >= u64::from(missing)
+        }
+    };
+    if is_enough { UnplacedCause::Transient } else { UnplacedCause::Unsatisfiable }
 }
 
 /// Returns a placement in words. `removed`: how many of the candidates each constraint removed, in their order.

@@ -59,6 +59,8 @@ pub struct Placed {
     pub violations: Vec<Violations>,
     /// Instances that the decision has added to nodes, as to capacities.
     pub loads: BTreeMap<u32, u32>,
+    /// Instances that the decision has added to nodes or removed from them.
+    pub(super) added: BTreeMap<u32, i64>,
     /// The instances in each domain; none without domains.
     pub(super) spread: Option<Spread>,
 }
@@ -67,7 +69,8 @@ impl Placed {
     /// Returns that one task has no node.
     pub fn nowhere(elimination: Elimination) -> Self {
         let (nodes, violations) = (vec![None], vec![Violations::default()]);
-        Self { nodes, elimination, violations, loads: BTreeMap::new(), spread: None }
+        let (loads, added) = (BTreeMap::new(), BTreeMap::new());
+        Self { nodes, elimination, violations, loads, added, spread: None }
     }
 
     /// Returns why the domains of a node take no further instance, after this placement.
@@ -110,9 +113,9 @@ pub fn place(
     let nodes = found.iter().map(|found| found.map(|(node, _)| node)).collect();
     let violations =
         found.iter().map(|found| found.map_or_else(Violations::default, |(_, one)| one)).collect();
-    let loads = search.loads.clone();
+    let (loads, added) = (search.loads.clone(), search.added.clone());
     let (elimination, spread) = search.finish();
-    Placed { nodes, elimination, violations, loads, spread }
+    Placed { nodes, elimination, violations, loads, added, spread }
 }
 
 /// Returns nodes in the order in which instances are spread over them: as `order` says as far as their domains allow.
@@ -323,7 +326,10 @@ impl<'a> Search<'a> {
             Location::Origin(node) if priority != Priority::Off => {
                 (RoaringBitmap::from_iter([node]), of_origin)
             }
-            Location::PreferredDomain if priority != Priority::Off => (self.preferred_nodes(), priority),
+            Location::PreferredDomain => match self.preferred_nodes() {
+                Some(preferred) => (preferred, priority),
+                None => return self.best_anywhere(avoided),
+            },
             _ => return self.best_anywhere(avoided),
         };
         let (node, violations) = self.best_inside(&nodes, priority, avoided)?;
@@ -331,9 +337,12 @@ impl<'a> Search<'a> {
         Some((node, violations))
     }
 
-    fn preferred_nodes(&mut self) -> RoaringBitmap {
-        let ranking = self.ranking;
-        self.preferred.get_or_insert_with(|| ranking.preferred_nodes().unwrap_or_default()).clone()
+    /// Returns the nodes in the preferred domain; none when no domain is preferred, so that no node is outside of it.
+    fn preferred_nodes(&mut self) -> Option<RoaringBitmap> {
+        if self.preferred.is_none() {
+            self.preferred = self.ranking.preferred_nodes();
+        }
+        self.preferred.clone()
     }
 
     /// Returns the best node if those outside of some violate the preferred location.

@@ -571,11 +571,6 @@ impl NodeTable {
         self.instance_counts[number as usize]
     }
 
-    /// Returns how many instances of the workload unit a node with a capable agent may run.
-    pub(super) fn limit(&self) -> u32 {
-        self.rules.max_per_node
-    }
-
     /// Returns how many instances of the workload unit a node may run. Only agents that read tasks tell two of them apart.
     pub fn max_per_node(&self, number: u32) -> u32 {
         if self.node(number).is_capable { self.rules.max_per_node } else { 1 }

@@ -246,6 +246,62 @@ fn d3_s2_expression_that_matches_no_node_is_unsatisfiable() {
     assert_eq!(report.summary, "0 of 1 placed: PlacementConstraint removed 2");
 }
 
+/// D3-S2: a node that is away is no help if it would fail a lasting constraint when it returns.
+#[test]
+fn d3_s2_node_that_is_down_or_frozen_and_does_not_match_is_no_reason_to_wait() {
+    let mut nodes = nodes(4);
+    nodes.iter_mut().for_each(|node| node.expression = Verdict::Failed("false".into()));
+    nodes[0].state = NodeState::Down { since: at(5) };
+    nodes[1].frozen = Some(FrozenLevel::Node);
+    let cause = |nodes: &[UnitNode], max_per_node: u32, count: usize| {
+        let table = NodeTable::new(nodes.to_vec(), max_per_node);
+        report(&table, &put(&table, &placement(NodeOrder::Listed), &vec![Want::default(); count])).cause
+    };
+    assert_eq!(cause(&nodes, 1, 1), Some(UnplacedCause::Unsatisfiable));
+    nodes[0].expression = Verdict::Passed;
+    assert_eq!(cause(&nodes, 1, 1), Some(UnplacedCause::Transient));
+    assert_eq!(cause(&nodes, 1, 2), Some(UnplacedCause::Unsatisfiable), "one node would match");
+    assert_eq!(cause(&nodes, 2, 2), Some(UnplacedCause::Transient));
+    nodes[0].affinity = NodeAffinity { hard: Some("o/db".into()), ..NodeAffinity::default() }.into();
+    assert_eq!(cause(&nodes, 2, 2), Some(UnplacedCause::Unsatisfiable));
+}
+
+/// D3: domains count among the conditions that last.
+#[test]
+fn node_that_is_down_in_a_taken_domain_is_no_reason_to_wait_when_distribution_is_required() {
+    let mut nodes = nodes(3);
+    for (node, domain) in nodes.iter_mut().zip(["fd:/a", "fd:/a", "fd:/b"]) {
+        node.fault_domain = Some(domain.into());
+    }
+    nodes[1].state = NodeState::Down { since: at(5) };
+    let mut rules = placement(NodeOrder::Listed);
+    rules.is_distribution_required = true;
+    let cause = |nodes: &[UnitNode], rules: &PlacementRules| {
+        let table = NodeTable::new(nodes.to_vec(), TableRules::from(rules));
+        report(&table, &put(&table, rules, &[Want::default(); 3])).cause
+    };
+    assert_eq!(cause(&nodes, &rules), Some(UnplacedCause::Unsatisfiable));
+    nodes[1].fault_domain = Some("fd:/c".into());
+    assert_eq!(cause(&nodes, &rules), Some(UnplacedCause::Transient));
+    nodes[1].fault_domain = Some("fd:/a".into());
+    rules.is_distribution_required = false;
+    assert_eq!(cause(&nodes, &rules), Some(UnplacedCause::Transient), "one more there packs nothing");
+}
+
+/// D3 (`relaxed`): without a preferred domain no node is outside of it.
+#[test]
+fn first_instance_relaxes_nothing_when_no_domain_is_preferred() {
+    let mut nodes = nodes(2);
+    nodes[1].fault_domain = Some("fd:/east".into());
+    let table = NodeTable::new(nodes, 1);
+    let want = Want { location: Location::PreferredDomain, ..Want::default() };
+    let mut rules = placement(NodeOrder::Listed);
+    let placed = put(&table, &rules, &[want]);
+    assert_eq!((placed.nodes[0], placed.violations[0].is_none()), (Some(0), true));
+    rules.preferred_domain = Some("fd:/east".into());
+    assert_eq!(put(&table, &rules, &[want]).nodes, [Some(1)]);
+}
+
 /// D3-S4.
 #[test]
 fn d3_s4_node_without_objection_is_explained_by_nothing() {

@@ -15,7 +15,7 @@ use crate::{
     settings::UpdateOrder,
     supervise::{RestartVerdict, ending_text, tasks_to_delete},
     usage::later,
-    workload::{ActionGoal, DesiredState, Slot, Task},
+    workload::{ActionGoal, DesiredState, Part, Slot, Task},
 };
 
 /// What is wrong with a wanted task.
@@ -355,7 +355,7 @@ fn exhaust(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, node: &NodeId, att
 /// Moves a task off its node.
 ///
 /// The successor starts first where two instances may exist. If no node can take it, a drained instance stops all the same where the
-/// gates allow that, and a misplaced one stays.
+/// gates allow that and it is not the last one of an HA group, and a misplaced one stays.
 fn relocate(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, cause: Cause) {
     let Some(node) = task.node.clone() else { return };
     let goal = pass.facts.workload.goal;
@@ -395,7 +395,7 @@ pub(crate) fn relocate_to(
             pass.stay_apart(slot, &candidate, cause);
             true
         }
-        None if cause == Cause::Drain && !goal.is_exclusive() => {
+        None if cause == Cause::Drain && !goal.is_exclusive() && !is_last_of_group(pass, task) => {
             let may_stop = pass.permits_stop(slot, &node, cause);
             if may_stop {
                 pass.raise(slot, &task.id, DesiredState::Shutdown);
@@ -410,6 +410,17 @@ pub(crate) fn relocate_to(
             false
         }
     }
+}
+
+/// Returns whether an instance is the last one that runs in an HA group with other members.
+///
+/// # Source
+/// Orchestration B9.1, P.
+fn is_last_of_group(pass: &UnitPass<'_>, task: &Task) -> bool {
+    let has_peers = pass.facts.unit_id.part != Part::All && pass.facts.table.members().len() > 1;
+    let slots = pass.all_slots();
+    let mut others = slots.iter().flat_map(|slot| pass.tasks(slot).iter()).filter(|one| one.id != task.id);
+    has_peers && task.is_running() && !others.any(Task::is_running)
 }
 
 fn no_candidate(pass: &mut UnitPass<'_>, own: &UnitNode) -> Blocked {

@@ -11,7 +11,7 @@ use roaring::RoaringBitmap;
 
 use super::part::selected;
 use crate::{
-    change::Step,
+    change::{Cause, Step},
     explain::{Explanation, explain},
     goal::StartMode,
     model::{Model, UnitRecord},
@@ -144,7 +144,8 @@ impl<'a> Explainer<'a> {
             requested.min((self.live.len() + new.len()) as u32)
         };
         let sequence = self.sequence(&elimination, placement.as_ref());
-        let cause = (placed < requested).then(|| cause(self.table, &elimination, requested - placed));
+        let missing = requested.saturating_sub(placed);
+        let cause = (missing > 0).then(|| cause(self.table, &elimination, placement.as_ref(), missing));
         let candidates = self.table.members().len();
         let mut summary = summary((placed, requested), candidates, removed(&sequence));
         if self.given_up > 0 {
@@ -187,7 +188,10 @@ impl<'a> Explainer<'a> {
         if self.workload.is_frozen {
             elimination.remove(Constraint::Frozen, self.table.members());
         }
+        let live: RoaringBitmap = self.live.iter().copied().collect();
         if missing > 0 && !self.workload.goal.is_per_node() {
+            // One goal wants what runs and what is missing: both are explained as one decision.
+            elimination.count_as_chosen(&live);
             let ranking = Ranking::new(&self.workload.placement, self.question.part, self.table);
             let mut wants = vec![Want::default(); missing as usize];
             if self.live.is_empty()
@@ -198,14 +202,15 @@ impl<'a> Explainer<'a> {
             let placed = place(self.table, &ranking, elimination, &Added::default(), &wants);
             let new: Vec<u32> = placed.nodes.iter().copied().flatten().collect();
             let mut elimination = placed.elimination.clone();
-            // A node that is chosen is not one that was removed.
-            let chosen: RoaringBitmap = new.iter().copied().collect();
-            elimination.stages.iter_mut().for_each(|stage| stage.removed -= &chosen);
-            elimination.stages.retain(|stage| !stage.removed.is_empty());
+            if placed.count() == missing {
+                // Nothing is left for which a node that is chosen would have been removed.
+                let chosen = new.iter().copied().collect::<RoaringBitmap>() | live;
+                elimination.stages.iter_mut().for_each(|stage| stage.removed -= &chosen);
+                elimination.stages.retain(|stage| !stage.removed.is_empty());
+            }
             return (elimination, new, Some(placed));
         }
         // What has its instance is not removed by having it.
-        let live: RoaringBitmap = self.live.iter().copied().collect();
         for stage in &mut elimination.stages {
             stage.removed -= &live;
         }
@@ -252,13 +257,17 @@ impl<'a> Explainer<'a> {
         })
     }
 
-    /// Adds the parent or child that the first instance waits for, or the first on a node. Other reasons may name nodes that the caller may
-    /// not know.
+    /// Adds what the first instance waits for, or the first on a node: a parent or a child, or with a drain a node that can take it. Other
+    /// reasons may name nodes that the caller may not know.
     fn with_wait(&self, text: String, node: Option<&NodeId>) -> String {
         let is_meant = |(step, blocked): &&(Step, Blocked)| {
-            blocked.is_of_dependency() && node.is_none_or(|node| step.node() == Some(node))
+            let is_shown = blocked.is_of_dependency() || matches!(blocked, Blocked::NoCandidate { .. });
+            is_shown && node.is_none_or(|node| step.node() == Some(node))
         };
         match self.blocked.iter().find(is_meant) {
+            Some((step, blocked)) if step.cause == Cause::Drain => {
+                format!("{text}; its drain waits: {blocked}")
+            }
             Some((step, blocked)) if step.starts_instance() => format!("{text}; its start waits: {blocked}"),
             Some((_, blocked)) => format!("{text}; its stop waits: {blocked}"),
             None => text,
@@ -290,7 +299,8 @@ impl<'a> Explainer<'a> {
             elimination.stages.iter().map(|stage| stage.constraint).collect();
         if self.question.is_complete {
             constraints.extend(Constraint::OF_NODES);
-            constraints.push(Constraint::AlreadyChosen);
+            constraints.extend(Constraint::OF_DOMAINS);
+            constraints.extend([Constraint::AlreadyChosen, Constraint::PreferredLocation]);
         }
         constraints.sort();
         constraints.dedup();

@@ -118,7 +118,7 @@ impl InstanceStatus {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Instance<'a> {
     pub row: &'a UnitNode,
-    /// Those that have not ended, and the newest of each slot; newest first.
+    /// Those that have not ended, the newest of each slot, and those that it restarts; newest first.
     pub tasks: &'a [&'a Task],
     /// Slots of the workload unit that wait for a parent or a child.
     pub waits: &'a BTreeMap<&'a Slot, MonitorState>,
@@ -160,6 +160,7 @@ impl Instance<'_> {
         let of_capacity = overload.iter().map(|detail| violation(Constraint::NodeCapacity, "", detail));
         let number = self.table.number(&row.id).filter(|_| self.running() > 0);
         let packing = number.and_then(|number| self.table.packing(number, None));
+        let is_violated = expression.is_some() || overload.is_some() || packing.is_some();
         let of_domain = packing.iter().map(|packing| {
             let detail = format!("{}, distribution policy Packing", packing.text);
             violation(packing.kind, "", &detail)
@@ -168,7 +169,7 @@ impl Instance<'_> {
         let mut flags = String::new();
         for (is_set, flag) in [
             (affinity.is_some(), 'A'),
-            (expression.is_some(), 'C'),
+            (is_violated, 'C'),
             (self.is_frozen || row.frozen.is_some(), 'F'),
             (self.is_leader, 'L'),
         ] {
@@ -240,22 +241,12 @@ impl Instance<'_> {
             Some(task) if self.is_placing && matches!(task.cause, Cause::User { .. }) => {
                 MonitorState::Placing
             }
-            Some(task) if self.is_restart(task) => MonitorState::Restarting,
+            Some(task) if self.tasks.iter().any(|other| is_restart(task, other)) => MonitorState::Restarting,
             Some(task) if task.desired == DesiredState::Ready && self.now < task.start_at => {
                 MonitorState::Ready
             }
             Some(_) => MonitorState::Starting,
         }
-    }
-
-    /// Returns whether a task follows one of the same slot and version that ended by itself on the node.
-    fn is_restart(&self, task: &Task) -> bool {
-        self.tasks.iter().any(|other| {
-            other.slot == task.slot
-                && other.generation < task.generation
-                && other.spec == task.spec
-                && other.ended_by_itself()
-        })
     }
 
     fn local_expect(&self) -> &'static str {
@@ -265,4 +256,11 @@ impl Instance<'_> {
             _ => "none",
         }
     }
+}
+
+/// Returns whether a task restarts another one: one of the same slot and version that ended by itself on the same node.
+pub(super) fn is_restart(task: &Task, other: &Task) -> bool {
+    let is_pending = task.is_live() && !task.is_running();
+    let is_same = (&other.slot, &other.spec, &other.node) == (&task.slot, &task.spec, &task.node);
+    is_pending && is_same && other.generation < task.generation && other.ended_by_itself()
 }

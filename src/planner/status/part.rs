@@ -8,12 +8,16 @@ use evenkeel_ids::{NodeId, PolicyId};
 use jiff::Timestamp;
 use roaring::RoaringBitmap;
 
-use super::{MonitorState, PartStatus, Window, instance::Instance, listed};
+use super::{
+    MonitorState, PartStatus, Window,
+    instance::{Instance, is_restart},
+    listed,
+};
 use crate::{
     facts::Availability,
     goal::{Avail, InstanceState, avail_of, placement_state},
     model::{Model, UnitRecord},
-    place::{Elimination, NodeState, NodeTable, UnitNode},
+    place::{Constraint, Elimination, NodeState, NodeTable, UnitNode},
     reconcile::leaders_of,
     report::Blocked,
     workload::{ActionGoal, NodeOrder, Slot, SlotTasks, Task, UnitId, Workload, WorkloadRecord},
@@ -135,12 +139,15 @@ fn waits(unit: &UnitRecord) -> BTreeMap<&Slot, MonitorState> {
     found.collect()
 }
 
-/// Returns the tasks to be shown: those that have not ended, and the newest of each slot.
+/// Returns the tasks to be shown: those that have not ended, the newest of each slot, and those that it restarts.
 pub(super) fn tasks_by_number(unit: &UnitRecord) -> BTreeMap<u32, Vec<&Task>> {
     let mut tasks: BTreeMap<u32, Vec<&Task>> = BTreeMap::new();
     for of_slot in unit.slots.values() {
-        let newest = of_slot.newest().map(|task| &task.id);
-        let shown = |task: &&Task| !task.state.is_ended() || Some(&task.id) == newest;
+        let newest = of_slot.newest();
+        let shown = |task: &&Task| {
+            let is_last = newest.is_some_and(|newest| newest.id == task.id || is_restart(newest, task));
+            !task.state.is_ended() || is_last
+        };
         for task in SlotTasks::iter(of_slot).filter(shown) {
             let number = task.node.as_ref().and_then(|node| unit.table.number(node));
             if let Some(number) = number {
@@ -196,13 +203,20 @@ pub(super) fn selected(table: &NodeTable) -> u32 {
     members.filter(|node| is_selected(node)).count() as u32
 }
 
+/// Returns whether every node is frozen: then it is meant that nothing is placed, and no warning says so.
+///
+/// # Source
+/// Orchestration A12.
+pub(super) fn is_frozen_everywhere(table: &NodeTable) -> bool {
+    let frozen = table.removed_by(Constraint::Frozen).filter(|_| !table.members().is_empty());
+    frozen.is_some_and(|frozen| table.members().is_subset(frozen))
+}
+
 fn warnings(id: &UnitId, unit: &UnitRecord) -> Vec<String> {
     let mut warnings = Vec::new();
     if unit.table.members().is_empty() {
         warnings.push(format!("{}: no node belongs to it", id.name()));
-    }
-    let is_frozen = |number| unit.table.node(number).frozen.is_some();
-    if let Some(unplaced) = unit.unplaced.as_ref().filter(|_| !unit.table.members().iter().all(is_frozen)) {
+    } else if let Some(unplaced) = unit.unplaced.as_ref().filter(|_| !is_frozen_everywhere(&unit.table)) {
         warnings.push(format!("{}: {}", id.name(), unplaced.summary));
     }
     warnings

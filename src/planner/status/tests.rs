@@ -9,10 +9,11 @@ use serde_json::json;
 use super::{instance::Instance, *};
 use crate::{
     change::Cause,
+    engine::fleet::Fleet,
     event::Event,
     facts::{DeploymentPolicyFacts, PolicyOrchestration, PolicyScope},
     fixture::{at, deployment_policy, running_group},
-    place::{Constraint, NodeState, NodeTable, UnitNode, Verdict},
+    place::{Constraint, Metric, NodeRoom, NodeState, NodeTable, UnitNode, UnplacedCause, Verdict},
     workload::{DesiredState, Ending, Part, Slot, SpecVersion, Task, TaskState},
 };
 
@@ -152,4 +153,101 @@ fn node_is_explained_by_its_instance_or_by_the_constraint_that_removes_it() {
     assert!(
         why_no_task(&model, &NodeId::new("o", "b"), &id).is_some_and(|why| why.starts_with("Eligibility: "))
     );
+}
+
+/// A9.2, B10: from the failure until the replacement on the same node runs.
+#[test]
+fn a9_2_instance_whose_restart_is_pending_is_restarting() {
+    let mut fleet = Fleet::new(&["n1"]);
+    fleet.put_policy("w", json!({"mode": "replicated", "replicas": 1}));
+    fleet.run(5);
+    assert_eq!((fleet.running("w").as_str(), fleet.monitor("w", "n1")), ("n1", "idle"));
+    fleet.crash("w", "n1", true);
+    fleet.run_until(10, |fleet| fleet.monitor("w", "n1") == "restarting");
+    fleet.crash("w", "n1", false);
+    let part = &fleet.status("w").parts[0];
+    assert_eq!((part.instances[0].slots.len(), part.instances[0].local_expect), (1, "started"));
+    fleet.run_until(30, |fleet| fleet.running("w") == "n1");
+    assert_eq!(fleet.monitor("w", "n1"), "idle");
+}
+
+/// A9.4.
+#[test]
+fn a9_4_overloaded_node_and_packed_domain_are_flagged_as_violated_constraints() {
+    let mut row = UnitNode::new(NodeId::new("o", "n1"));
+    let metric = Metric { name: "memoryMb".into(), used: 800.0, load: 400.0, capacity: 500.0, usable: 500.0 };
+    row.room = Some(Box::new(NodeRoom { metrics: vec![metric], surplus: None }));
+    let running = task(1, DesiredState::Running, TaskState::RUNNING);
+    assert_eq!(shown(&row, &[&running]).3, "CL");
+    let mut fleet = Fleet::new(&["n1", "n2", "n3"]);
+    for (name, domain) in [("n1", "fd:/a"), ("n2", "fd:/a"), ("n3", "fd:/b")] {
+        fleet.put_node(name, |facts| facts.fault_domain = Some(domain.into()));
+    }
+    fleet.freeze("n3");
+    let placement = json!({"constraintPriorities": {"FaultDomain": 1}});
+    fleet.put_policy("w", json!({"mode": "replicated", "replicas": 2, "placement": placement}));
+    fleet.run(10);
+    assert_eq!(fleet.running("w"), "n1 n2");
+    assert!(fleet.flags("w", "n1").contains('C'), "{}", fleet.flags("w", "n1"));
+    assert!(!fleet.flags("w", "n3").contains('C'));
+}
+
+fn explained(fleet: &Fleet, is_complete: bool) -> PartExplanation {
+    let unit_id = Fleet::unit_id("w");
+    let question = Question { part: &unit_id, node: None, is_complete, now: fleet.now };
+    explain_part(&fleet.model, question).expect("the workload unit exists")
+}
+
+/// D3-S3: before anything is placed, and once two instances run.
+#[test]
+fn d3_s3_nodes_of_the_other_instances_are_removed_as_chosen_by_the_same_decision() {
+    let mut fleet = Fleet::new(&["n1", "n2"]);
+    let mut document = json!({"mode": "replicated", "replicas": 3, "orchestrate": "no"});
+    fleet.put_policy("w", document.clone());
+    fleet.run(5);
+    for (orchestrate, running) in [("no", ""), ("ha", "n1 n2")] {
+        document["orchestrate"] = json!(orchestrate);
+        fleet.put_policy("w", document.clone());
+        fleet.run(20);
+        assert_eq!(fleet.running("w"), running);
+        let found = explained(&fleet, false);
+        let [stage] = &found.sequence[..] else { panic!("{:?}", found.sequence) };
+        assert_eq!(stage.constraint.name(), "ReplicaExclusionDynamic");
+        assert_eq!((stage.eliminated.len(), stage.remaining_count), (2, 0), "{orchestrate}");
+        assert_eq!(found.summary, "2 of 3 placed: ReplicaExclusionDynamic removed 2");
+        assert_eq!(found.cause, Some(UnplacedCause::Unsatisfiable));
+        assert_eq!(found.chosen.len(), 2);
+    }
+}
+
+/// D3 (`all`, `relaxed`).
+#[test]
+fn complete_explanation_lists_every_constraint_and_nothing_is_relaxed_without_a_preference() {
+    let mut fleet = Fleet::new(&["n1", "n2"]);
+    fleet.put_policy("w", json!({"mode": "failover", "orchestrate": "no"}));
+    fleet.run(5);
+    let found = explained(&fleet, true);
+    let names: Vec<&str> = found.sequence.iter().map(|stage| stage.constraint.name()).collect();
+    let expected = [
+        "Eligibility",
+        "NodeState",
+        "Frozen",
+        "PlacementConstraint",
+        "ReplicaExclusionStatic",
+        "StartFailed",
+        "Blocklist",
+        "Affinity",
+        "NodeCapacity",
+        "FaultDomain",
+        "UpgradeDomain",
+        "ReplicaExclusionDynamic",
+        "PreferredLocation",
+    ];
+    assert_eq!(names, expected);
+    assert!(found.sequence.iter().all(|stage| stage.eliminated_count == 0));
+    assert_eq!((found.relaxed, found.placed, found.cause), (Vec::new(), 1, None));
+    let placement = json!({"domains": {"preferredDomain": "fd:/east"}});
+    fleet.put_policy("w", json!({"mode": "failover", "orchestrate": "no", "placement": placement}));
+    fleet.run(5);
+    assert_eq!(explained(&fleet, false).relaxed, [Constraint::PreferredLocation]);
 }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::{
     Violation,
-    part::{Source, selected, tasks_by_number},
+    part::{Source, is_frozen_everywhere, selected, tasks_by_number},
 };
 use crate::{
     goal::{Avail, Count},
@@ -37,6 +37,10 @@ pub(crate) struct UnitView {
     pub min: u32,
     /// Why not everything was placed.
     pub unplaced: Option<String>,
+    /// Whether every node is frozen, so that nothing is placed.
+    pub is_frozen_everywhere: bool,
+    /// The compatibility versions of the agents, if they differ and that suspends automatic decisions.
+    pub incompatible: Vec<i64>,
     /// Constraints that running instances violate.
     pub violations: Vec<(NodeId, Violation)>,
     /// The last starts that failed, by node.
@@ -80,6 +84,8 @@ pub(crate) fn unit_view(model: &Model, unit_id: &UnitId, now: Timestamp) -> Opti
         Count::Exactly(count) => count,
         Count::Between { min, .. } => min,
     };
+    view.is_frozen_everywhere = is_frozen_everywhere(&unit.table);
+    view.incompatible = source.workload.suspending_versions(&unit.table);
     view.unplaced = unit.unplaced.as_ref().map(|report| report.summary.clone());
     Some(view)
 }

@@ -371,13 +371,13 @@ fn note_blocked(pass: &mut UnitPass<'_>, first: usize, is_proceeding: bool) {
     let waiting = pass.plan.blocked[first..].iter().take(BLOCKED_SLOTS);
     let slots: Vec<(Slot, Blocked)> =
         waiting.map(|(step, blocked)| (step.slot.clone(), blocked.clone())).collect();
-    let own = &pass.facts.unit_id.part;
-    let are_others_open = pass.update.parts.iter().any(|(part, share)| part != own && !share.is_done());
+    // Of several workload units that wait the first one says what for: they would replace each other's reasons for ever.
+    let open = pass.update.parts.iter().filter(|(_, share)| !share.is_done()).map(|(part, _)| part);
+    if !is_proceeding && open.min().is_some_and(|first| *first != pass.facts.unit_id.part) {
+        return;
+    }
     if is_proceeding || slots.is_empty() {
-        // What another workload unit waits for is its own to say.
-        if is_proceeding || !are_others_open {
-            pass.update.blocked = None;
-        }
+        pass.update.blocked = None;
         return;
     }
     let known = pass.update.blocked.take();

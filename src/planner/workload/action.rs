@@ -217,7 +217,7 @@ impl WorkloadRecord {
         if action == RolloutAction::Rollback {
             self.versions = self
                 .versions
-                .roll_back()
+                .swap()
                 .ok_or_else(|| format!("{} has no previous version to return to", self.policy))?;
         }
         Ok(())

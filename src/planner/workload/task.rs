@@ -171,6 +171,18 @@ impl Task {
         Ok(())
     }
 
+    /// Returns the node of the task, or the only one that it may have: that of its slot.
+    ///
+    /// # Source
+    /// Orchestration B1.
+    pub fn bound_node(&self) -> Option<&NodeId> {
+        let of_slot = match &self.slot {
+            Slot::Node(node) => Some(node),
+            Slot::Number(_) => None,
+        };
+        self.node.as_ref().or(of_slot)
+    }
+
     /// Assigns the task to a node. The node of a task never changes.
     ///
     /// # Errors

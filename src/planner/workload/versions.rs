@@ -64,7 +64,15 @@ impl Versions {
         Some(Self { current, previous: Some(self.current), rolled_back_from: None, ..self })
     }
 
-    /// Makes the previous version current again; none when there is none.
+    /// Exchanges the current and the previous version, as a user requests it; none when there is none.
+    pub fn swap(self) -> Option<Self> {
+        let current = self.previous?;
+        let written = self.rolled_back_from.unwrap_or(self.current);
+        let rolled_back_from = (current != written).then_some(written);
+        Some(Self { current, previous: Some(self.current), rolled_back_from, ..self })
+    }
+
+    /// Makes the previous version current again after a failure, which is not undone; none when there is none.
     pub fn roll_back(self) -> Option<Self> {
         let current = self.previous?;
         Some(Self { current, previous: None, rolled_back_from: Some(self.current), ..self })
@@ -87,6 +95,19 @@ mod tests {
         assert_eq!(back.retry(), Some(second));
         assert_eq!(second.retry(), None);
         assert_eq!(back.write(30).current, SpecVersion { number: 3, digest: 30 });
+    }
+
+    #[test]
+    fn second_rollback_of_a_user_returns_to_what_the_document_says() {
+        let second = Versions::new(10).write(20);
+        let back = second.swap().unwrap();
+        assert_eq!((back.current, back.previous), (second.previous.unwrap(), Some(second.current)));
+        assert_eq!(back.rolled_back_from, Some(second.current));
+        assert_eq!(back.write(20), back, "the document still holds it");
+        let again = back.swap().unwrap();
+        assert_eq!((again.current, again.previous), (second.current, second.previous));
+        assert_eq!((again.rolled_back_from, again.write(20)), (None, again));
+        assert_eq!(Versions::new(10).swap(), None);
     }
 
     #[test]

@@ -40,6 +40,9 @@ pub struct WorkloadUpdate {
     pub policy: PolicyId,
     /// Service and version that it leads to.
     pub target: String,
+    /// Service and version that the policy wants and that was rolled back.
+    #[serde(default, rename = "rolledBackFrom", skip_serializing_if = "Option::is_none")]
+    pub rolled_back_from: Option<String>,
     /// How far it is.
     #[serde(flatten)]
     pub update: UpdateProgress,

@@ -20,10 +20,11 @@ pub struct PutHaGroup {
     /// Ids of all nodes that shall be in it; none leaves the members as they are.
     #[serde(deserialize_with = "lenient::optional_texts", skip_serializing_if = "Option::is_none")]
     pub members: Option<Vec<String>>,
-    /// How many members may be disrupted at once, and how failed members are recovered; none leaves it as it is, `{}` holds the defaults.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// How many members may be disrupted at once, and how failed members are recovered; none leaves it as it is, `null` takes it
+    /// away, `{}` holds the defaults.
+    #[serde(deserialize_with = "lenient::given", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
-    pub orchestration: Option<HaGroupOrchestration>,
+    pub orchestration: Option<Option<HaGroupOrchestration>>,
 }
 
 /// A group as one document, for creating or replacing it. What only the exchange sets may be given and is ignored, so that a
@@ -40,10 +41,11 @@ pub struct HaGroupDocument {
     /// Ids of all nodes that shall be in it.
     #[serde(deserialize_with = "members")]
     pub members: Vec<String>,
-    /// How many members may be disrupted at once, and how failed members are recovered; none leaves it as it is, `{}` holds the defaults.
-    #[serde(default)]
+    /// How many members may be disrupted at once, and how failed members are recovered; none leaves it as it is, `null` takes it
+    /// away, `{}` holds the defaults.
+    #[serde(default, deserialize_with = "lenient::given")]
     #[schema(value_type = Option<Object>)]
-    pub orchestration: Option<HaGroupOrchestration>,
+    pub orchestration: Option<Option<HaGroupOrchestration>>,
     /// Ignored.
     #[serde(default)]
     #[schema(value_type = Option<String>)]

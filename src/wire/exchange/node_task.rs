@@ -2,8 +2,11 @@
 //!
 //! Source: orchestration 1.8, B3.
 
+use evenkeel_domain::orchestration::object::{Members, MembersError, Object};
 use evenkeel_domain::orchestration::{DesiredState, TaskState};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use super::task_health::{NodeCommand, TaskHealth, TaskSupervision};
@@ -16,6 +19,15 @@ pub const TASKS_SOFTWARE: (&str, &str) = ("orchestration", "1");
 
 /// Longest message or error of a report, in bytes.
 pub const LONGEST_TEXT: usize = 4096;
+
+/// Maximum number of containers in a report.
+const MOST_CONTAINERS: usize = 128;
+
+/// Longest `containers` of a report, in bytes.
+const LONGEST_CONTAINERS: usize = 64 * 1024;
+
+const STATUS: Members =
+    Members { known: &["state", "seq", "at", "message", "err", "exitCode", "containers"], unsupported: &[] };
 
 /// Publishes what the engine wants of a task.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -101,7 +113,7 @@ response! {
 
 /// Reports the state of a task.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase", try_from = "Value", deny_unknown_fields)]
 pub struct PutNodeTaskStatus {
     /// The state, from `accepted` on.
     #[schema(value_type = String)]
@@ -119,6 +131,55 @@ pub struct PutNodeTaskStatus {
     /// Exit code of an ended task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit_code: Option<i32>,
+    /// Its containers. They are checked and not stored: the status of the node has the containers that run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<Object>, required = false)]
+    pub containers: Vec<Value>,
+}
+
+impl TryFrom<Value> for PutNodeTaskStatus {
+    type Error = MembersError;
+
+    fn try_from(value: Value) -> Result<Self, MembersError> {
+        let mut report = Object::open(String::new(), value, &STATUS)?;
+        let needed = |report: &Object, name: &str| report.broken(name, "must be given");
+        // A node reports nothing before it has accepted the task.
+        let states = TaskState::ALL.into_iter().filter(|state| *state != TaskState::Assigned);
+        let states: Vec<_> = states.map(|state| (state.word(), Some(state))).collect();
+        let exit_codes = i64::from(i32::MIN)..=i64::from(i32::MAX);
+        let exit_code = report.integer("exitCode", exit_codes)?;
+        Ok(Self {
+            state: report.word("state", &states)?.ok_or_else(|| needed(&report, "state"))?,
+            seq: report.integer("seq", 1..=i64::MAX)?.ok_or_else(|| needed(&report, "seq"))?,
+            at: instant(&mut report)?.ok_or_else(|| needed(&report, "at"))?,
+            message: report.text("message", LONGEST_TEXT)?,
+            err: report.text("err", LONGEST_TEXT)?,
+            exit_code: exit_code.and_then(|code| i32::try_from(code).ok()),
+            containers: containers(&mut report)?,
+        })
+    }
+}
+
+fn instant(report: &mut Object) -> Result<Option<String>, MembersError> {
+    let Some(at) = report.take("at") else { return Ok(None) };
+    let text = at.as_str().filter(|at| at.parse::<Timestamp>().is_ok());
+    let broken = || report.broken("at", "must be an ISO 8601 date and time with its zone");
+    text.map(|at| Some(at.to_owned())).ok_or_else(broken)
+}
+
+fn containers(report: &mut Object) -> Result<Vec<Value>, MembersError> {
+    let Some(value) = report.take("containers") else { return Ok(Vec::new()) };
+    if value.to_string().len() > LONGEST_CONTAINERS {
+        let rule = format!("must not be longer than {LONGEST_CONTAINERS} bytes");
+        return Err(report.broken("containers", &rule));
+    }
+    match value {
+        Value::Array(items) if items.len() > MOST_CONTAINERS => {
+            Err(report.broken("containers", &format!("must not hold more than {MOST_CONTAINERS} containers")))
+        }
+        Value::Array(items) if items.iter().all(Value::is_object) => Ok(items),
+        _ => Err(report.broken("containers", "must be a list of objects")),
+    }
 }
 
 /// The refusal of a write that the stored task does not allow.
@@ -147,4 +208,52 @@ pub struct FencingQuery {
     /// Fencing number of the caller's lease; a smaller one than the stored is refused.
     #[serde(default)]
     pub fencing: i64,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn report_is_read_with_its_containers() {
+        let body = json!({"state": "failed", "seq": 6, "at": "2026-03-01T08:20:30Z", "message": null,
+                          "err": "web: exit code 3", "exitCode": 3, "containers": [{"name": "web"}]});
+        let read: PutNodeTaskStatus = serde_json::from_value(body).expect("the report is valid");
+        assert_eq!((read.state, read.seq, read.exit_code), (TaskState::Failed, 6, Some(3)));
+        assert_eq!(read.containers, [json!({"name": "web"})]);
+        let short = json!({"state": "running", "seq": 1, "at": "2026-03-01T08:20:30Z", "containers": []});
+        let read: PutNodeTaskStatus = serde_json::from_value(short.clone()).expect("the report is valid");
+        assert_eq!(json!(read).get("containers"), None);
+    }
+
+    #[test]
+    fn broken_report_is_refused_with_the_member_and_its_rule() {
+        let at = "2026-03-01T08:20:30Z";
+        for (change, message) in [
+            (json!({"container": []}), "container is not known; containers was probably meant"),
+            (json!({"colour": "red"}), "colour is not known"),
+            (json!({"state": null}), "state must be given"),
+            (json!({"seq": 0}), "seq must be an integer from 1 to 9223372036854775807"),
+            (json!({"at": "soon"}), "at must be an ISO 8601 date and time with its zone"),
+            (json!({"err": "x".repeat(4097)}), "err must not be longer than 4096 bytes"),
+            (json!({"containers": {}}), "containers must be a list of objects"),
+            (json!({"containers": ["web"]}), "containers must be a list of objects"),
+            (
+                json!({"containers": vec![json!({}); 129]}),
+                "containers must not hold more than 128 containers",
+            ),
+        ] {
+            let mut body = json!({"state": "running", "seq": 1, "at": at});
+            let members = change.as_object().expect("an object").clone();
+            body.as_object_mut().expect("an object").extend(members);
+            let refused =
+                serde_json::from_value::<PutNodeTaskStatus>(body).expect_err("the report is broken");
+            assert_eq!(refused.to_string(), message);
+        }
+        let assigned = json!({"state": "assigned", "seq": 1, "at": at});
+        let refused = serde_json::from_value::<PutNodeTaskStatus>(assigned).expect_err("not reported");
+        assert!(refused.to_string().starts_with("state must be accepted, "), "{refused}");
+    }
 }

@@ -18,9 +18,30 @@ pub fn wire_time(at: Timestamp) -> String {
     format!("{at:.digits$}")
 }
 
+/// ISO 8601 in UTC with milliseconds, as the resources of orchestration print it.
+///
+/// # Source
+/// Orchestration 0.3.
+#[must_use]
+pub fn millisecond_time(at: Timestamp) -> String {
+    format!("{at:.3}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn orchestration_has_three_digits_whatever_the_fraction_is() {
+        for (nanoseconds, text) in [
+            (0, "1970-01-01T00:00:01.000Z"),
+            (120_000_000, "1970-01-01T00:00:01.120Z"),
+            (123_999_999, "1970-01-01T00:00:01.123Z"),
+        ] {
+            let at = Timestamp::new(1, nanoseconds).expect("in range");
+            assert_eq!(millisecond_time(at), text);
+        }
+    }
 
     #[test]
     fn fraction_comes_in_groups_of_three_digits() {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::fleet::Fleet;
 use crate::support::{Hub, Scratch, eventually};
@@ -22,14 +22,13 @@ pub(super) async fn reason(hub: &Hub, node: &str) -> String {
 }
 
 /// B9, E4-S6 and P: members are emptied one by one, the last copy stays, and a paused member is left alone by a rollout.
-#[tokio::test]
-async fn drained_members_lose_their_instances_one_by_one_and_the_last_one_stays() {
+async fn drain_one_by_one(more: Value) {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &["--upgrade-monitor-secs", "1", "--upgrade-grace-secs", "1"]).await;
     let fleet = Fleet::start(&scratch, &hub, 3).await;
     fleet.publish(&hub, "1.0.0").await;
     fleet.publish(&hub, "2.0.0").await;
-    fleet.want(&hub, "1.0.0").await;
+    fleet.want_with(&hub, "1.0.0", more.clone()).await;
     eventually("every member runs it", || async { fleet.all_run("1.0.0").then_some(()) }).await;
 
     for node in ["edge-1", "edge-2", "edge-3"] {
@@ -53,7 +52,7 @@ async fn drained_members_lose_their_instances_one_by_one_and_the_last_one_stays(
         set(&hub, node, "active").await;
     }
     eventually("every member runs it again", || async { fleet.all_run("1.0.0").then_some(()) }).await;
-    fleet.want(&hub, "2.0.0").await;
+    fleet.want_with(&hub, "2.0.0", more).await;
     eventually("the members that are not paused run the new version", || async {
         let versions = fleet.versions();
         empty.iter().all(|node| versions.get(*node).is_some_and(|version| version == "2.0.0")).then_some(())
@@ -72,4 +71,14 @@ async fn drained_members_lose_their_instances_one_by_one_and_the_last_one_stays(
     eventually("it follows when it is active", || async { fleet.all_run("2.0.0").then_some(()) }).await;
     drop(fleet);
     assert_eq!(hub.stop().await, 0);
+}
+
+#[tokio::test]
+async fn drained_members_lose_their_instances_one_by_one_and_the_last_one_stays() {
+    drain_one_by_one(json!({})).await;
+}
+
+#[tokio::test]
+async fn drained_members_lose_the_instances_of_a_workload_one_by_one_and_the_last_one_stays() {
+    drain_one_by_one(json!({"orchestration": {"mode": "global"}})).await;
 }

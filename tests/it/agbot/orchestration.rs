@@ -187,6 +187,10 @@ async fn user_freezes_thaws_stops_and_starts_a_policy() {
         () = async {
             assert!(refused_before(&hub, &fleet).await.contains("is not carried out by tasks"));
             want(1).await;
+            // What has just been written can be acted upon.
+            for action in ["freeze", "thaw"] {
+                accepted(&hub, action, json!({})).await;
+            }
             is_up(&hub, 1).await;
             assert_eq!(fleet.versions().into_keys().collect::<Vec<_>>(), ["edge-1"]);
 

@@ -58,6 +58,14 @@ async fn instances_are_placed_scaled_and_moved_off_a_lost_node() {
             want(&fleet, &hub, "1.0.0", replicated(2)).await;
             let left = runs(&fleet, "1.0.0", 2).await;
             assert_eq!(left, two, "the newest slot goes");
+            for kind in ["task.shutdown", "instance.stopped", "task.reaped"] {
+                eventually(&format!("{kind} of the slot that is gone"), || async {
+                    let path = format!("/orgs/o/business/policies/everywhere/events?kind={kind}");
+                    let (_, found) = hub.call("GET", &path, None).await;
+                    found["events"].as_array().is_some_and(|events| events.len() == 1).then_some(())
+                })
+                .await;
+            }
 
             let lost = left.into_iter().next().expect("an instance runs");
             lose(&mut fleet, &lost).await;

@@ -177,6 +177,10 @@ async fn health_policy_of_a_group_is_shown_with_its_defaults_and_checked() {
     assert_eq!(shown().await, stored);
     api.expect(201, USER, "PUT", path, json!({"orchestration": {}})).await;
     assert_eq!(shown().await, Value::Null);
+    api.expect(201, USER, "PUT", path, put(polling)).await;
+    api.expect(201, USER, "PUT", path, json!({"orchestration": null})).await;
+    let list = api.expect(200, ROOT, "GET", path, Value::Null).await;
+    assert_eq!(list["nodeGroups"][0].get("orchestration"), None, "{list}");
 }
 
 /// HA-4, E2-S2.

@@ -62,12 +62,14 @@ async fn node_reports_states_that_only_grow() {
     );
     let back = api.expect(409, NODE, "PUT", STATUS, report("preparing", 5)).await;
     assert_eq!(back["state"], "running");
-    let failed = json!({"state": "failed", "seq": 6, "at": "2026-03-01T08:20:30Z", "err": "web: exit code 3", "exitCode": 3});
+    let failed = json!({"state": "failed", "seq": 6, "at": "2026-03-01T08:20:30Z", "err": "web: exit code 3", "exitCode": 3,
+                        "containers": [{"name": "web", "state": "exited"}]});
     api.expect(201, NODE, "PUT", STATUS, failed).await;
     let again = api.expect(409, NODE, "PUT", STATUS, report("running", 7)).await;
     assert_eq!((&again["state"], &again["seq"]), (&json!("failed"), &json!(6)));
     let task = stored(&api).await;
     assert_eq!((&task["err"], &task["exitCode"]), (&json!("web: exit code 3"), &json!(3)));
+    assert_eq!(task["at"], "2026-03-01T08:20:30.000Z");
     assert_eq!((&task["taskId"], &task["unit"], &task["slot"]), (&json!("t1"), &json!("all"), &json!(1)));
     // What the agbot writes leaves the report alone.
     api.expect(201, AGBOT, "PUT", TASK, wanted("shutdown", 1)).await;
@@ -163,6 +165,7 @@ async fn bad_input_is_refused_and_changes_nothing() {
         ("seq", json!(0)),
         ("at", json!("soon")),
         ("err", json!("x".repeat(4097))),
+        ("containers", json!({})),
         ("colour", json!("red")),
     ] {
         api.expect(400, NODE, "PUT", STATUS, with(report("running", 1), name, value)).await;

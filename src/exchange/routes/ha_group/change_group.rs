@@ -45,7 +45,7 @@ pub(super) async fn create<P>(
             org: org.clone(),
             name: name.clone(),
             description: wanted.description.clone(),
-            orchestration: wanted.orchestration.as_ref().map(|orchestration| json!(orchestration)),
+            orchestration: wanted.orchestration.iter().flatten().next().map(|given| json!(given)),
             is_admin: makes_admin_groups(caller, org),
             owner: Some(caller.account()),
             updated_at: exchange.now(),
@@ -96,7 +96,10 @@ pub(super) async fn update<P>(
         insert_members(&mut tx, org, name, &gained).await?;
         let next = HaGroup {
             description: wanted.description.clone().or_else(|| group.description.clone()),
-            orchestration: wanted.orchestration.as_ref().map(|given| json!(given)).or(group.orchestration),
+            orchestration: match &wanted.orchestration {
+                Some(given) => given.as_ref().map(|given| json!(given)),
+                None => group.orchestration,
+            },
             updated_at: exchange.now(),
             ..group
         };
@@ -194,7 +197,7 @@ async fn check_health_policy(
     tx: &mut WriteTx<right::HaGroupWrite>,
     wanted: &WantedGroup,
 ) -> Result<(), ApiError> {
-    let Some(orchestration) = &wanted.orchestration else { return Ok(()) };
+    let Some(Some(orchestration)) = &wanted.orchestration else { return Ok(()) };
     require_interval(tx, &wanted.org, Some(&json!(orchestration)), Target::Group).await
 }
 
@@ -207,7 +210,7 @@ fn check_count(group: &HaGroup, count: usize) -> Result<(), ApiError> {
 
 /// Refuses a health policy that the agents of the members cannot carry out.
 fn check_agents(wanted: &WantedGroup, members: &[String], candidates: &[Candidate]) -> Result<(), ApiError> {
-    let Some(orchestration) = &wanted.orchestration else { return Ok(()) };
+    let Some(Some(orchestration)) = &wanted.orchestration else { return Ok(()) };
     let is_capable = |candidate: &&Candidate| {
         let is_member = members.binary_search(&candidate.node).is_ok();
         is_member && candidate.orchestration.as_deref() == Some(TASKS_SOFTWARE.1)

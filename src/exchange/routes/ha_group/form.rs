@@ -12,6 +12,7 @@ const MAX_NAME: usize = 1024;
 
 /// What a group shall be.
 #[derive(Debug, Clone)]
+#[expect(clippy::option_option, reason = "absent, null and given are different")]
 pub struct WantedGroup {
     /// Organization.
     pub org: String,
@@ -21,8 +22,8 @@ pub struct WantedGroup {
     pub description: Option<String>,
     /// Sorted ids without organization; none: leave them as they are.
     pub members: Option<Vec<String>>,
-    /// How many members may be disrupted at once; none: leave it as it is.
-    pub orchestration: Option<HaGroupOrchestration>,
+    /// How many members may be disrupted at once, or that this is not said any more; none: leave it as it is.
+    pub orchestration: Option<Option<HaGroupOrchestration>>,
     /// Whether clusters may enter, as the deployed routes let them. They have their own high availability, so documents refuse them.
     pub allows_clusters: bool,
 }

@@ -10,7 +10,7 @@ use evenkeel_exchange_store::organization;
 use evenkeel_ids::UserId;
 use evenkeel_wire::exchange::node::{AgentState, AttributeQuery, NodeResponse, NodesQuery, NodesResponse};
 use evenkeel_wire::exchange::node_report::{NodeMonitorState, NodeOrchestrationStatus};
-use evenkeel_wire::exchange::time::wire_time;
+use evenkeel_wire::exchange::time::{millisecond_time, wire_time};
 use evenkeel_wire::exchange::utility::AttributeResponse;
 use jiff::Timestamp;
 use serde_json::Value;
@@ -178,7 +178,7 @@ fn shown_status(
     let is_unusual = monitor_state != NodeMonitorState::default() || compat_version.is_some();
     is_unusual.then(|| NodeOrchestrationStatus {
         monitor_state,
-        monitor_state_since: since.map(wire_time),
+        monitor_state_since: since.map(millisecond_time),
         compat_version,
     })
 }

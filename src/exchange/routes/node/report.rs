@@ -13,7 +13,7 @@ use evenkeel_wire::exchange::node_report::{
     NodeEngine, NodeMonitorState, NodeReportResponse, NodeState, NodeStatistics, NodeStatisticsQuery,
     NodesStatisticsResponse, PutNodeReport, ReportedMachine,
 };
-use evenkeel_wire::exchange::time::wire_time;
+use evenkeel_wire::exchange::time::millisecond_time;
 use jiff::{SignedDuration, Timestamp};
 use serde::de::DeserializeOwned;
 
@@ -28,8 +28,6 @@ use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::{ApiError, Exchange};
 
 const TAG: &str = "node orchestration";
-/// Silence after which a node is down unless its organization sets another.
-const DOWN_AFTER_SECS: u64 = 180;
 
 pub(super) fn operations() -> Vec<Operation> {
     vec![
@@ -93,7 +91,7 @@ pub(super) fn shown_report(
     let seen_at = exchange.heartbeats().latest_node(org, id, row.seen_at);
     let is_stopped = AgentState::of_word(&row.agent_state) == AgentState::Stopped;
     let settings = stored_settings(org, row.org_settings)?;
-    let down_after = settings.node_down_after_secs().unwrap_or(DOWN_AFTER_SECS);
+    let down_after = settings.node_down_after_secs().unwrap_or(exchange.settings().node_down_after_secs);
     let is_silent = |seen_at| {
         exchange.now().duration_since(seen_at) > SignedDuration::from_secs(down_after.cast_signed())
     };
@@ -108,11 +106,11 @@ pub(super) fn shown_report(
             Some(_) => NodeState::Ready,
         },
         monitor_state: NodeMonitorState::of_word(&row.monitor_state),
-        monitor_state_since: row.monitor_state_since.map(wire_time),
+        monitor_state_since: row.monitor_state_since.map(millisecond_time),
         compat_version: row.compat_version,
         stats: statistics.and_then(shown_statistics),
         engine: engine.and_then(shown_engine),
-        last_heartbeat: seen_at.map(wire_time),
+        last_heartbeat: seen_at.map(millisecond_time),
     })
 }
 
@@ -128,11 +126,11 @@ fn is_excused(monitor_state: &str, since: Option<Timestamp>, settings: &OrgSetti
 }
 
 fn shown_statistics((text, at): Received) -> Option<NodeStatistics> {
-    Some(NodeStatistics { at: Some(wire_time(at)), ..read(&text)? })
+    Some(NodeStatistics { at: Some(millisecond_time(at)), ..read(&text)? })
 }
 
 fn shown_engine((text, at): Received) -> Option<NodeEngine> {
-    Some(NodeEngine { at: Some(wire_time(at)), ..read(&text)? })
+    Some(NodeEngine { at: Some(millisecond_time(at)), ..read(&text)? })
 }
 
 fn shown_machine(fast: FastReport) -> ReportedMachine {

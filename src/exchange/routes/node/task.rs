@@ -12,10 +12,10 @@ use evenkeel_exchange_store::node_task::{self, NodeTaskRow, ReportedTask, Wanted
 use evenkeel_ids::PolicyId;
 use evenkeel_store::PgConnection;
 use evenkeel_wire::exchange::node_task::{
-    FencingQuery, LONGEST_TEXT, NodeTask, NodeTasksResponse, PutNodeTask, PutNodeTaskStatus, TaskConflict,
+    FencingQuery, NodeTask, NodeTasksResponse, PutNodeTask, PutNodeTaskStatus, TaskConflict,
 };
 use evenkeel_wire::exchange::task_health::{NodeCommand, TaskSupervision};
-use evenkeel_wire::exchange::time::wire_time;
+use evenkeel_wire::exchange::time::millisecond_time;
 use http::StatusCode;
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -106,11 +106,11 @@ fn shown_task(row: NodeTaskRow) -> Result<NodeTask, ApiError> {
         health,
         state: TaskState::of_word(&reported.state).unwrap_or_default(),
         seq: reported.seq,
-        at: reported.reported_at.map(wire_time),
+        at: reported.reported_at.map(millisecond_time),
         message: reported.message,
         err: reported.error,
         exit_code: reported.exit_code,
-        last_updated: wire_time(updated_at),
+        last_updated: millisecond_time(updated_at),
     })
 }
 
@@ -261,31 +261,19 @@ async fn report_task(
     Ok(created("task status updated"))
 }
 
+/// The containers of a report are not stored: the status of the node has those that run.
 fn reported_task(request: PutNodeTaskStatus) -> Result<ReportedTask, ApiError> {
-    if request.state == TaskState::Assigned {
-        return Err(ApiError::invalid_input("state must be one that a node reports"));
-    }
-    if request.seq < 1 {
-        return Err(ApiError::invalid_input("seq must be positive"));
-    }
-    for (name, text) in [("message", &request.message), ("err", &request.err)] {
-        if text.as_ref().is_some_and(|text| text.len() > LONGEST_TEXT) {
-            return Err(ApiError::invalid_input(format!(
-                "{name} must not be longer than {LONGEST_TEXT} bytes"
-            )));
-        }
-    }
-    let at: Timestamp = request
-        .at
+    let PutNodeTaskStatus { state, seq, at, message, err, exit_code, containers: _ } = request;
+    let at: Timestamp = at
         .parse()
         .map_err(|_| ApiError::invalid_input("at must be an ISO 8601 date and time with its zone"))?;
     Ok(ReportedTask {
-        state: request.state.word().to_owned(),
-        seq: request.seq,
+        state: state.word().to_owned(),
+        seq,
         reported_at: Some(at),
-        message: request.message,
-        error: request.err,
-        exit_code: request.exit_code,
+        message,
+        error: err,
+        exit_code,
     })
 }
 

@@ -11,7 +11,7 @@ use evenkeel_exchange_store::organization;
 use evenkeel_wire::exchange::org_orchestration::{
     OrgOrchestration, OrgOrchestrationQuery, WriteOrgOrchestration,
 };
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::write::absent;
 use crate::ApiError;
@@ -65,11 +65,20 @@ async fn get_settings(
     let settings = stored_settings(&org, stored)?;
     let shown = match query.given {
         Some(true) => settings.document(),
-        _ => Value::Object(settings.with_defaults()),
+        _ => Value::Object(with_defaults(&settings, exchange.settings().node_down_after_secs)),
     };
     let shown =
         serde_json::from_value(shown).map_err(|error| ApiError::internal(format!("JSON: {error}")))?;
     Ok(Json(shown))
+}
+
+/// Returns the settings with the defaults, of which this hub has one of its own: the silence after which a node is down.
+fn with_defaults(settings: &OrgSettings, node_down_after_secs: u64) -> Map<String, Value> {
+    let mut shown = settings.with_defaults();
+    if settings.node_down_after_secs().is_none() {
+        shown.insert("nodeDownAfterSeconds".to_owned(), node_down_after_secs.into());
+    }
+    shown
 }
 
 type Write = Permission<right::OrgChange>;
@@ -115,4 +124,21 @@ async fn write(
     })
     .await?;
     Ok(created(format!("orchestration of org '{org}' updated")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn silence_of_the_hub_holds_unless_the_organization_sets_another() {
+        let shown = |document| {
+            let settings = OrgSettings::read(document).expect("valid settings");
+            with_defaults(&settings, 8)["nodeDownAfterSeconds"].clone()
+        };
+        assert_eq!(shown(json!({})), 8);
+        assert_eq!(shown(json!({"nodeDownAfterSeconds": 60})), 60);
+    }
 }

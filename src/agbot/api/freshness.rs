@@ -1,0 +1,47 @@
+//! Waits until the agbot works with what its caller has just written.
+//!
+//! The exchange acknowledges a write of a deployment policy, and the agbot reads it from the change feed a moment later. An action that
+//! follows the write at once must not be judged by what the policy was before.
+
+use std::time::Duration;
+
+use evenkeel_ids::PolicyId;
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::actions::failed;
+use super::pipeline::Refusal;
+use crate::context::Context;
+use crate::observe::facts::instant;
+
+/// An agbot that is further behind than this decides on what it knows.
+const LIMIT: Duration = Duration::from_secs(3);
+/// Interval between looks at the model.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Waits until the agbot has read a deployment policy as it is stored, and its workload follows it.
+///
+/// # Errors
+/// 503 when the exchange does not respond.
+pub(super) async fn read_policy(context: &Context, policy: &PolicyId) -> Result<(), Refusal> {
+    let stored = context.client.deployment_policy(policy.org(), policy.name()).await;
+    let Some(stored) = stored.map_err(|error| failed(&error.into()))? else { return Ok(()) };
+    let written_at = instant(&stored.last_updated);
+    let began = Instant::now();
+    while !is_followed(context, policy, written_at) && began.elapsed() < LIMIT {
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(())
+}
+
+fn is_followed(context: &Context, policy: &PolicyId, written_at: Option<Timestamp>) -> bool {
+    let model = context.model();
+    let Some(facts) = model.policy(policy).filter(|facts| facts.last_updated >= written_at) else {
+        return false;
+    };
+    let record = model.workload(policy);
+    match &facts.orchestration.document {
+        Some(_) => record.is_some_and(|record| record.written(facts, context.now()).is_none()),
+        None => record.is_none(),
+    }
+}
