@@ -150,8 +150,10 @@ fn observe_engine(metrics: &Metrics, snapshots: &Arc<Snapshots>) {
             decisions.map(|(policy, counts)| (vec![policy.to_string()], read(&counts) as f64)).collect()
         });
     };
-    counters("orch_full_reconcile_total", "Decisions about whole workload units", |counts| counts.of_units);
-    counters("orch_task_event_total", "Decisions about single slots", |counts| counts.of_slots);
+    let help = "Writes of a policy that its workload followed, each with a look at all slots";
+    counters("orch_full_reconcile_total", help, |counts| counts.followed);
+    let help = "Decisions about single slots that started or stopped a task";
+    counters("orch_task_event_total", help, |counts| counts.acted);
     observe_health(metrics, snapshots);
     let newest = snapshots.clone();
     let help = "First looks at workload units that this agbot took over";

@@ -243,3 +243,31 @@ fn change_of_a_partner_concerns_only_workloads_that_name_it() {
     let started = fleet.tasks().into_iter().filter(|task| task.desired == DesiredState::Running).count();
     assert_eq!(started, 2);
 }
+
+/// B4-S1, B4-S2, B6-S3: what the two numbers count.
+#[test]
+fn writes_are_counted_once_and_the_failure_of_a_task_by_what_is_ordered() {
+    let document =
+        |replicas: u32| json!({"mode": "replicated", "replicas": replicas, "restart": {"delaySeconds": 2}});
+    let mut fleet = Fleet::new(&["n1", "n2", "n3", "n4", "n5"]);
+    let counts = |fleet: &Fleet| {
+        let counts = fleet.model.decision_counts()[&Fleet::unit_id("w").policy];
+        (counts.followed, counts.acted)
+    };
+    fleet.put_policy("w", document(4));
+    fleet.run(30);
+    assert_eq!(counts(&fleet).0, 1);
+    let before = counts(&fleet).1;
+    fleet.crash("w", "n2", true);
+    fleet.run(1);
+    fleet.crash("w", "n2", false);
+    fleet.run(30);
+    assert_eq!(fleet.live("w").split(' ').count(), 4);
+    let acted = counts(&fleet).1 - before;
+    assert!((1..=3).contains(&acted), "{acted}");
+    for (writes, replicas) in [(2, 5), (3, 5)] {
+        fleet.put_policy("w", document(replicas));
+        fleet.run(30);
+        assert_eq!(counts(&fleet).0, writes);
+    }
+}

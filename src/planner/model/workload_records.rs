@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use crate::{
     change::Step,
-    command::{Decision, Lease, UnitReport},
+    command::{Action, Decision, Lease, UnitReport},
     facts::DeploymentPolicyFacts,
     place::{EliminationReport, NodeTable},
     report::Blocked,
@@ -121,6 +121,10 @@ pub struct DecisionCounts {
     pub of_units: u64,
     /// Decisions about single slots.
     pub of_slots: u64,
+    /// Writes of the policy that its workload followed.
+    pub followed: u64,
+    /// Decisions about single slots that started or stopped a task.
+    pub acted: u64,
 }
 
 /// The records of workloads.
@@ -390,6 +394,7 @@ impl WorkloadRecords {
             self.watches.insert((watch.at, watch.unit_id.clone(), watch.slot.clone()));
         }
         self.deferred.extend(decision.deferred.iter().cloned());
+        decision.commands.iter().for_each(|command| self.count_command(&command.action, decision));
         for (unit_id, report) in &decision.unit_reports {
             let decisions = self.decisions.entry(unit_id.policy.clone()).or_default();
             match report.slots {
@@ -399,6 +404,33 @@ impl WorkloadRecords {
             if let Some(unit) = self.workload_units.get_mut(unit_id) {
                 unit.note(report);
             }
+        }
+    }
+
+    /// Counts what a command does about a workload.
+    ///
+    /// # Source
+    /// Orchestration B4.
+    fn count_command(&mut self, action: &Action, decision: &Decision) {
+        match action {
+            Action::RecordWorkload { workload, .. } => {
+                let known = self.workloads.get(&workload.policy);
+                if known.is_none_or(|known| known.record.written_at != workload.written_at) {
+                    self.decisions.entry(workload.policy.clone()).or_default().followed += 1;
+                }
+            }
+            Action::ApplyPlan { unit_id, plan, .. } => {
+                let is_of_slots = decision
+                    .unit_reports
+                    .iter()
+                    .any(|(one, report)| one == unit_id && report.slots.is_some());
+                let is_order =
+                    |task: &Task| self.task(&task.id).is_none_or(|known| known.desired != task.desired);
+                if is_of_slots && plan.tasks.iter().any(is_order) {
+                    self.decisions.entry(unit_id.policy.clone()).or_default().acted += 1;
+                }
+            }
+            _ => {}
         }
     }
 
