@@ -3,12 +3,15 @@
 use clap::Subcommand;
 use serde_json::{Map, Value};
 
+use crate::confirm::confirm;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
 use crate::output::{Table, View, note};
 
 /// The setting for the silence after which a node is down.
 const DOWN_AFTER: &str = "nodeDownAfterSeconds";
+/// The setting for which constraints give way.
+const PRIORITIES: &str = "constraintPriorities";
 /// Seconds between two heartbeats of an idle agent that was started without `--heartbeat-interval`.
 const HEARTBEAT_SECS: u64 = 30;
 
@@ -34,6 +37,9 @@ pub enum SettingsCommand {
         /// the default
         #[arg(required = true, value_name = "KEY=VALUE")]
         changes: Vec<String>,
+        /// Do not ask
+        #[arg(short = 'f', long)]
+        force: bool,
     },
 }
 
@@ -45,7 +51,15 @@ pub async fn run(command: OrgOrchCommand, context: &Context, exchange: &Exchange
     let OrgOrchCommand::Settings(command) = command;
     match command {
         SettingsCommand::Show { watch } => context.show_watched(&watch, async || show(exchange).await).await,
-        SettingsCommand::Set { changes } => set(exchange, &changes).await,
+        SettingsCommand::Set { changes, force } => {
+            let change = merged(&changes)?;
+            if let Some(question) = question_of(&change)
+                && !confirm(&question, force || context.is_dry_run)?
+            {
+                return Ok(());
+            }
+            set(exchange, &change).await
+        }
     }
 }
 
@@ -64,13 +78,24 @@ async fn show(exchange: &Exchange) -> Outcome<View> {
     Ok(View::new(found, table))
 }
 
-async fn set(exchange: &Exchange, changes: &[String]) -> Outcome {
-    let change = merged(changes)?;
+/// Returns what is asked before a change; none for those that are not asked for.
+///
+/// # Source
+/// Orchestration D5.
+fn question_of(change: &Map<String, Value>) -> Option<String> {
+    change.get(PRIORITIES)?;
+    Some(format!(
+        "Change {PRIORITIES} of all workloads of the organization? What is not hard gives way without asking: \
+         instances start where a rule is broken"
+    ))
+}
+
+async fn set(exchange: &Exchange, change: &Map<String, Value>) -> Outcome {
     let doing = format!("changing the settings of organization {}", exchange.org);
     let server = &exchange.server;
-    server.call(&doing, server.client.patch_org_orchestration(&exchange.org, &change)).await?;
+    server.call(&doing, server.client.patch_org_orchestration(&exchange.org, change)).await?;
     server.report_done(&format!("the settings of organization {} are changed", exchange.org));
-    if let Some(warning) = heartbeat_warning(&change) {
+    if let Some(warning) = heartbeat_warning(change) {
         note(format!("warning: {warning}"));
     }
     Ok(())
@@ -148,6 +173,13 @@ mod tests {
         for fine in ["nodeDownAfterSeconds=60", "nodeDownAfterSeconds=null", "readyPeriodSeconds=1"] {
             assert_eq!(warning(fine), None, "{fine}");
         }
+    }
+
+    #[test]
+    fn priorities_of_constraints_are_asked_for() {
+        let question = |change: &str| question_of(&merged(&[change.to_owned()]).unwrap());
+        assert!(question("constraintPriorities.Affinity=1").is_some());
+        assert_eq!(question("nodeDownAfterSeconds=60"), None);
     }
 
     #[test]
