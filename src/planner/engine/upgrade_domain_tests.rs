@@ -162,3 +162,23 @@ fn error_that_is_not_cleared_in_time_fails_the_update() {
     assert!(message(&fleet).contains("dog reports p of"), "{}", message(&fleet));
     fleet.run_until(300, |fleet| state(fleet) == UpdateState::RollbackCompleted);
 }
+
+/// D11: of two groups that wait in one update, one says what for, and nothing is written while nothing changes.
+#[test]
+fn groups_that_wait_in_one_update_do_not_replace_each_others_reasons() {
+    let document = json!({"mode": "global", "scope": {"type": "hagroups", "haGroups": ["g", "h"]}});
+    let mut fleet = Fleet::new(&["n1", "n2", "n3", "n4"]);
+    fleet.put_group("g", &["n1", "n2"], None);
+    fleet.put_group("h", &["n3", "n4"], None);
+    fleet.put_version("w", "1.0.0", document.clone());
+    fleet.run_until(40, |fleet| fleet.running("w") == "n1 n2 n3 n4");
+    ["n1", "n2", "n3", "n4"].iter().for_each(|name| fleet.freeze(name));
+    fleet.put_version("w", "2.0.0", document);
+    fleet.run(60);
+    assert_eq!(state(&fleet), UpdateState::Updating);
+    assert!(blocked(&fleet).contains("frozen"), "{}", blocked(&fleet));
+    let revision = |fleet: &Fleet| fleet.model.workload(&policy("w")).map(|record| record.revision);
+    let before = revision(&fleet);
+    fleet.run(60);
+    assert_eq!(revision(&fleet), before);
+}
