@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evenkeel_domain::orchestration::RestartCondition;
 use evenkeel_ids::{GroupId, NodeId, TaskId};
 use jiff::Timestamp;
 
@@ -196,6 +197,7 @@ impl<'a> UnitPass<'a> {
                 *self.loads.entry(number).or_default() += more;
             }
         }
+        self.note_own_restarts(slot, id, node);
         self.starting.insert(slot.clone());
     }
 
@@ -281,8 +283,28 @@ impl<'a> UnitPass<'a> {
 
     /// Returns the restart supervisor's verdict on an ended task.
     pub fn judge(&self, slot: &Slot, ended: &Task) -> RestartVerdict {
-        let cleared_at = self.node_of(ended).and_then(|node| node.marks.cleared_at);
-        judge_restart(&self.facts.workload.restart, self.tasks(slot), ended, cleared_at, self.now)
+        let node = self.node_of(ended);
+        let cleared_at = node.and_then(|node| node.marks.cleared_at);
+        let mut policy = self.facts.workload.restart;
+        if node.is_some_and(|node| !node.is_capable) {
+            policy.condition = RestartCondition::Any;
+        }
+        judge_restart(&policy, self.tasks(slot), ended, cleared_at, self.now)
+    }
+
+    /// Reports that the agent of a node restarts what ends by itself, whatever the condition of the policy.
+    ///
+    /// # Source
+    /// Orchestration 1.9; engine 6.
+    fn note_own_restarts(&mut self, slot: &Slot, id: &TaskId, node: &NodeId) {
+        let is_degraded = self.facts.workload.restart.condition != RestartCondition::Any
+            && self.facts.table.find(node).is_some_and(|row| !row.is_capable);
+        let is_first =
+            !self.tasks(slot).iter().any(|task| task.id != *id && task.node.as_ref() == Some(node));
+        if is_degraded && is_first {
+            let text = "the agent of the node restarts what ends, whatever restart.condition says".to_owned();
+            self.emit("restart.degraded", Some(slot), Some(node), text);
+        }
     }
 
     /// Returns the version for a task that replaces another one outside of the update: an unfinished update is not spread by it.

@@ -199,3 +199,18 @@ fn b10_failing_task_is_not_restarted_faster_than_its_delay() {
     assert!(world.history.len() <= 11, "{} tasks in a minute", world.history.len());
     assert!(world.history.values().all(|task| task.created_at >= at(0)));
 }
+
+/// Engine 6: agents that read no tasks restart by themselves and report no exit code.
+#[test]
+fn b10_condition_degrades_to_any_where_the_agent_reads_no_tasks() {
+    let mut world = World::new(Goal::replicated(1), 1);
+    world.change_node("n1", |node| node.is_capable = false);
+    world.edit(|workload| workload.restart.condition = RestartCondition::None);
+    world.run(5);
+    let events = |world: &World| world.events.iter().filter(|event| event.kind == "restart.degraded").count();
+    assert_eq!(events(&world), 1);
+    world.fail_slot(1, 1);
+    world.run(60);
+    assert_eq!((history_of(&world, 1).len(), world.running().len()), (2, 1));
+    assert_eq!(events(&world), 1, "once for the slot on the node");
+}
