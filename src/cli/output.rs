@@ -66,9 +66,10 @@ impl View {
         Self { plain: Some(text.into()), ..Self::of(json) }
     }
 
-    /// JSON for programs, and for people a text that is no table.
-    pub fn text(text: impl Into<String>, json: Value) -> Self {
-        Self { text: Some(text.into()), ..Self::new(json, Table::default()) }
+    /// A text in place of the table, also in a pipe; JSON for programs that ask for it.
+    pub fn text(text: &str, json: Value) -> Self {
+        let text: String = text.lines().map(|line| format!("{}\n", printable(line))).collect();
+        Self { plain: Some(text.clone()), text: Some(text), ..Self::new(json, Table::default()) }
     }
 
     /// Writes the answer in a form, ending with a line end.
@@ -78,7 +79,7 @@ impl View {
             (Some(Format::Json), _) | (None, None) => format!("{:#}\n", self.json),
             (Some(Format::Yaml), _) => to_yaml(&self.json),
             (Some(Format::Table), _) => match &self.text {
-                Some(text) => text.lines().map(|line| format!("{}\n", printable(line))).collect(),
+                Some(text) => text.clone(),
                 None => self.table.render(width),
             },
         }
@@ -325,9 +326,10 @@ mod tests {
     }
 
     #[test]
-    fn text_for_people_takes_the_place_of_the_table_and_json_stays_the_default() {
+    fn text_takes_the_place_of_the_table_also_in_a_pipe() {
         let view = View::text("a\n  + b\u{1b}[2J\n", json!({"a": "b"}));
-        assert_eq!(view.render(None, None), "{\n  \"a\": \"b\"\n}\n");
+        assert_eq!(view.render(Some(Format::Json), None), "{\n  \"a\": \"b\"\n}\n");
+        assert_eq!(view.render(None, None), view.render(Some(Format::Table), Some(80)));
         let table = view.render(Some(Format::Table), Some(80));
         assert!(
             table.starts_with("a\n  + b") && table.ends_with('\n') && !table.contains('\u{1b}'),

@@ -60,7 +60,7 @@ pub async fn run(arguments: &PlanArguments, context: &Context) -> Outcome {
     };
     let found = plan(context, &exchange, &name, body.as_ref()).await?;
     let json = serde_json::to_value(&found).unwrap_or_default();
-    context.screen.show(&View::text(text(&found), json))
+    context.screen.show(&View::text(&text(&found), json))
 }
 
 impl CheckToken {
