@@ -20,7 +20,7 @@ use crate::output::View;
 pub struct PlanArguments {
     #[command(flatten)]
     user: UserOptions,
-    /// Deployment policy, as [ORG/]POLICY; not needed if the file names it
+    /// Deployment policy, as [ORG/]POLICY; not needed if the file names it, or has its name as label
     #[arg(required_unless_present = "file")]
     policy: Option<String>,
     /// JSON or YAML file with the policy as it would be written, - for standard input [default: the policy as it is]
@@ -96,14 +96,14 @@ impl CheckToken {
     }
 }
 
-/// Returns the name and the policy of a document of `hzn apply`; a plain policy has no name.
+/// Returns the name and the policy of a document of `hzn apply`; a plain policy has no name, and its label is taken for it.
 fn named_policy(document: Value) -> (Option<String>, Value) {
     match document {
         Value::Object(mut members) if members.get("kind").is_some_and(|kind| kind == "policy") => {
             let name = members.get("name").and_then(Value::as_str).map(str::to_owned);
             (name, members.shift_remove("spec").unwrap_or_default())
         }
-        policy => (None, policy),
+        policy => (policy["label"].as_str().map(str::to_owned), policy),
     }
 }
 
@@ -202,7 +202,8 @@ mod tests {
     fn document_of_apply_names_its_policy() {
         let document = json!({"kind": "policy", "name": "watch", "spec": {"label": "w"}});
         assert_eq!(named_policy(document), (Some("watch".to_owned()), json!({"label": "w"})));
-        assert_eq!(named_policy(json!({"label": "w"})), (None, json!({"label": "w"})));
+        assert_eq!(named_policy(json!({"label": "w"})), (Some("w".to_owned()), json!({"label": "w"})));
+        assert_eq!(named_policy(json!({})), (None, json!({})));
     }
 
     #[test]
