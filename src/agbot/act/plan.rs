@@ -215,7 +215,7 @@ async fn write(
         let author = Author { actor: &name, at: plan.at, policy: Some(policy) };
         blocklist::write(tx, &plan.blocklist, author).await?;
     }
-    let rows = task_event::events(&context.name(), unit_id, plan, stored);
+    let rows = task_event::events(&context.name(), unit_id, plan, stored, &deleted);
     if !rows.is_empty() {
         insert_events(tx, plan.at, &rows).await?;
     }

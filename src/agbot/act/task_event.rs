@@ -14,8 +14,15 @@ use evenkeel_wire::exchange::time::millisecond_time;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-/// Returns the events of a plan of `actor`; `stored`: the tasks of its slots as they were.
-pub(super) fn events(actor: &str, unit_id: &UnitId, plan: &StoredPlan, stored: &[Task]) -> Vec<EventRow> {
+/// Returns the events of a plan of `actor`; `stored`: the tasks of its slots as they were; `deleted`: those that it
+/// deletes, as they were.
+pub(super) fn events(
+    actor: &str,
+    unit_id: &UnitId,
+    plan: &StoredPlan,
+    stored: &[Task],
+    deleted: &[Task],
+) -> Vec<EventRow> {
     let log = Log { actor, unit_id, plan };
     let stored: BTreeMap<&TaskId, &Task> = stored.iter().map(|task| (&task.id, task)).collect();
     let mut rows = Vec::new();
@@ -31,7 +38,7 @@ pub(super) fn events(actor: &str, unit_id: &UnitId, plan: &StoredPlan, stored: &
     }
     // A task that is not wanted any more is deleted in the moment in which it has stopped.
     let is_gone = |task: &&Task| task.desired == DesiredState::Remove && !task.is_stopped();
-    for known in plan.deleted.iter().filter_map(|id| stored.get(id).copied()).filter(is_gone) {
+    for known in deleted.iter().filter(is_gone) {
         let stopped = Task { state: TaskState::Ended(Ending::Shutdown), ..known.clone() };
         rows.push(log.changed(known, &stopped));
         rows.extend(log.of_instance(Some(known), &stopped, None));

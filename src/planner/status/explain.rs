@@ -257,16 +257,16 @@ impl<'a> Explainer<'a> {
         })
     }
 
-    /// Adds what the first instance waits for, or the first on a node: a parent or a child, or with a drain a node that can take it. Other
-    /// reasons may name nodes that the caller may not know.
+    /// Adds what the first instance waits for, or the first on a node: a parent or a child, or with a drain another member or node.
+    /// Other reasons may name nodes that the caller may not know.
     fn with_wait(&self, text: String, node: Option<&NodeId>) -> String {
         let is_meant = |(step, blocked): &&(Step, Blocked)| {
-            let is_shown = blocked.is_of_dependency() || matches!(blocked, Blocked::NoCandidate { .. });
-            is_shown && node.is_none_or(|node| step.node() == Some(node))
+            (blocked.is_of_dependency() || step.cause == Cause::Drain)
+                && node.is_none_or(|node| step.node() == Some(node))
         };
         match self.blocked.iter().find(is_meant) {
             Some((step, blocked)) if step.cause == Cause::Drain => {
-                format!("{text}; its drain waits: {blocked}")
+                format!("{text}; its drain waits: {}", without_members(blocked))
             }
             Some((step, blocked)) if step.starts_instance() => format!("{text}; its start waits: {blocked}"),
             Some((_, blocked)) => format!("{text}; its stop waits: {blocked}"),
@@ -341,6 +341,15 @@ impl<'a> Explainer<'a> {
 
 fn removed(sequence: &[ExplainedConstraint]) -> impl Iterator<Item = (Constraint, u64)> {
     sequence.iter().map(|stage| (stage.constraint, stage.eliminated_count))
+}
+
+/// Returns why a drain waits, without the names of members.
+fn without_members(blocked: &Blocked) -> String {
+    match blocked {
+        Blocked::HaMinimum { group, .. } => format!("too few other members of HA group {group} run it"),
+        Blocked::HaLock { .. } => "another member of its HA group is being changed".to_owned(),
+        other => other.to_string(),
+    }
 }
 
 /// Explains a policy that is not carried out by tasks, by the placement of each pair.
