@@ -10,6 +10,7 @@ mod lost;
 mod pass;
 mod placing;
 mod plan;
+mod restart;
 mod scale;
 mod slot;
 mod unit_nodes;

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_domain::orchestration::RestartCondition;
 use evenkeel_ids::{GroupId, NodeId, TaskId};
 use jiff::Timestamp;
 
@@ -15,7 +14,7 @@ use crate::{
     place::{Buffer, Elimination, UnitNode, loading_tasks},
     report::Blocked,
     stable_hash::stable_hash,
-    supervise::{RestartVerdict, UpdateStatus, judge_restart},
+    supervise::{RestartVerdict, UpdateStatus},
     usage::later,
     workload::{
         ActionGoal, DesiredState, Ending, Slot, SlotTasks, SpecVersion, Task, TaskHealth, TaskState, Versions,
@@ -279,32 +278,6 @@ impl<'a> UnitPass<'a> {
                 )
             })
         })
-    }
-
-    /// Returns the restart supervisor's verdict on an ended task.
-    pub fn judge(&self, slot: &Slot, ended: &Task) -> RestartVerdict {
-        let node = self.node_of(ended);
-        let cleared_at = node.and_then(|node| node.marks.cleared_at);
-        let mut policy = self.facts.workload.restart;
-        if node.is_some_and(|node| !node.is_capable) {
-            policy.condition = RestartCondition::Any;
-        }
-        judge_restart(&policy, self.tasks(slot), ended, cleared_at, self.now)
-    }
-
-    /// Reports that the agent of a node restarts what ends by itself, whatever the condition of the policy.
-    ///
-    /// # Source
-    /// Orchestration 1.9; engine 6.
-    fn note_own_restarts(&mut self, slot: &Slot, id: &TaskId, node: &NodeId) {
-        let is_degraded = self.facts.workload.restart.condition != RestartCondition::Any
-            && self.facts.table.find(node).is_some_and(|row| !row.is_capable);
-        let is_first =
-            !self.tasks(slot).iter().any(|task| task.id != *id && task.node.as_ref() == Some(node));
-        if is_degraded && is_first {
-            let text = "the agent of the node restarts what ends, whatever restart.condition says".to_owned();
-            self.emit("restart.degraded", Some(slot), Some(node), text);
-        }
     }
 
     /// Returns the version for a task that replaces another one outside of the update: an unfinished update is not spread by it.

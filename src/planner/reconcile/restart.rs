@@ -1,0 +1,40 @@
+//! The restart supervisor at work in a workload unit: what applies on which node.
+//!
+//! Source: orchestration B10, 1.9; engine 6.
+
+use evenkeel_domain::orchestration::RestartCondition;
+use evenkeel_ids::{NodeId, TaskId};
+
+use super::UnitPass;
+use crate::{
+    supervise::{RestartVerdict, judge_restart},
+    workload::{Slot, Task},
+};
+
+impl UnitPass<'_> {
+    /// Returns the restart supervisor's verdict on an ended task.
+    pub fn judge(&self, slot: &Slot, ended: &Task) -> RestartVerdict {
+        let node = self.node_of(ended);
+        let cleared_at = node.and_then(|node| node.marks.cleared_at);
+        let mut policy = self.facts.workload.restart;
+        if node.is_some_and(|node| !node.is_capable) {
+            policy.condition = RestartCondition::Any;
+        }
+        judge_restart(&policy, self.tasks(slot), ended, cleared_at, self.now)
+    }
+
+    /// Reports that the agent of a node restarts what ends by itself, whatever the condition of the policy.
+    ///
+    /// # Source
+    /// Orchestration 1.9; engine 6.
+    pub(super) fn note_own_restarts(&mut self, slot: &Slot, id: &TaskId, node: &NodeId) {
+        let is_degraded = self.facts.workload.restart.condition != RestartCondition::Any
+            && self.facts.table.find(node).is_some_and(|row| !row.is_capable);
+        let is_first =
+            !self.tasks(slot).iter().any(|task| task.id != *id && task.node.as_ref() == Some(node));
+        if is_degraded && is_first {
+            let text = "the agent of the node restarts what ends, whatever restart.condition says".to_owned();
+            self.emit("restart.degraded", Some(slot), Some(node), text);
+        }
+    }
+}
