@@ -40,9 +40,7 @@ pub struct View {
     pub json: Value,
     /// For people.
     pub table: Table,
-    /// For people in place of the table, where columns cannot show it.
-    pub text: Option<String>,
-    /// The form that the existing tool shows whoever listens; only an explicit format replaces it.
+    /// The form that the existing tool shows whoever listens; only an explicit format replaces it. A table without columns does not.
     pub plain: Option<String>,
 }
 
@@ -52,7 +50,7 @@ pub type Column<'a> = (&'a str, &'a str);
 impl View {
     /// JSON with a table made for it.
     pub fn new(json: Value, table: Table) -> Self {
-        Self { json, table, text: None, plain: None }
+        Self { json, table, plain: None }
     }
 
     /// JSON whose table has one row per member or element.
@@ -69,21 +67,23 @@ impl View {
     /// A text in place of the table, also in a pipe; JSON for programs that ask for it.
     pub fn text(text: &str, json: Value) -> Self {
         let text: String = text.lines().map(|line| format!("{}\n", printable(line))).collect();
-        Self { plain: Some(text.clone()), text: Some(text), ..Self::new(json, Table::default()) }
+        Self { plain: Some(text), ..Self::new(json, Table::default()) }
     }
 
     /// Writes the answer in a form, ending with a line end.
     pub fn render(&self, format: Option<Format>, width: Option<u16>) -> String {
         match (format, &self.plain) {
-            (None, Some(text)) => format!("{}\n", text.trim_end_matches('\n')),
+            (None, Some(text)) => with_line_end(text),
+            (Some(Format::Table), Some(text)) if self.table.header.is_empty() => with_line_end(text),
             (Some(Format::Json), _) | (None, None) => format!("{:#}\n", self.json),
             (Some(Format::Yaml), _) => to_yaml(&self.json),
-            (Some(Format::Table), _) => match &self.text {
-                Some(text) => text.clone(),
-                None => self.table.render(width),
-            },
+            (Some(Format::Table), _) => self.table.render(width),
         }
     }
+}
+
+fn with_line_end(text: &str) -> String {
+    format!("{}\n", text.trim_end_matches('\n'))
 }
 
 impl Table {

@@ -45,7 +45,7 @@ pub(super) async fn act_on_policy(
     request: ActionRequest,
 ) -> Result<Accepted<AcceptedAction>, Refusal> {
     let Op { context, path: PolicyActionPath { organization: org, policy, action: name } } = op;
-    let actor = permission.into_proof();
+    let (actor, stored) = permission.into_proof();
     let wanted = Wanted {
         policy: PolicyId::new(&org, &policy),
         action: Kind::from_name(&name)?,
@@ -64,7 +64,7 @@ pub(super) async fn act_on_policy(
         let text = format!("{member} cannot be given with the action {name}");
         return Err(Refusal::new(StatusCode::BAD_REQUEST, text));
     }
-    freshness::read_policy(&context, &wanted.policy).await?;
+    freshness::follow_policy(&context, &wanted.policy, &stored).await;
     match wanted.action {
         Kind::Lasting(kind) => lasting::begin(&context, &wanted, kind, &request).await?,
         Kind::Immediate(action) => {

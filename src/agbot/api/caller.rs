@@ -255,7 +255,7 @@ fn missing_policy(org: &str, policy: &str) -> Refusal {
     Refusal::new(StatusCode::NOT_FOUND, format!("the deployment policy {org}/{policy} does not exist"))
 }
 
-/// Returns the name of a caller who may act on a deployment policy: its owner, or an administrator of its organization.
+/// Returns the name of a caller who may act on a deployment policy, with the policy: its owner, or an administrator of its organization.
 ///
 /// # Errors
 /// As [`readable_policy`], and 403 for everybody else.
@@ -264,7 +264,7 @@ pub(super) async fn may_operate(
     headers: &HeaderMap,
     org: &str,
     policy: &str,
-) -> Result<String, Refusal> {
+) -> Result<(String, DeploymentPolicyResponse), Refusal> {
     let found = readable_policy(context, headers, org, policy).await?;
     let forbidden = match may_administrate(context, headers, org).await {
         Err(Refusal::Message(StatusCode::FORBIDDEN, _)) => {
@@ -272,10 +272,10 @@ pub(super) async fn may_operate(
                 format!("the owner of the policy or an administrator of organization '{org}' is needed");
             Refusal::new(StatusCode::FORBIDDEN, message)
         }
-        outcome => return outcome,
+        outcome => return outcome.map(|name| (name, found)),
     };
     match as_caller(context, headers)?.own_user(org).await {
-        Ok(Some((name, _))) if name == found.owner => Ok(name),
+        Ok(Some((name, _))) if name == found.owner => Ok((name, found)),
         // An account of another organization has no user here.
         Ok(_) | Err(ClientError::Status { status: 400 | 403 | 404, .. }) => Err(forbidden),
         Err(error) => Err(refused(error, org)),

@@ -6,11 +6,10 @@
 use std::time::Duration;
 
 use evenkeel_ids::PolicyId;
+use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
-use super::actions::failed;
-use super::pipeline::Refusal;
 use crate::context::Context;
 use crate::observe::facts::instant;
 
@@ -20,18 +19,12 @@ const LIMIT: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Waits until the agbot has read a deployment policy as it is stored, and its workload follows it.
-///
-/// # Errors
-/// 503 when the exchange does not respond.
-pub(super) async fn read_policy(context: &Context, policy: &PolicyId) -> Result<(), Refusal> {
-    let stored = context.client.deployment_policy(policy.org(), policy.name()).await;
-    let Some(stored) = stored.map_err(|error| failed(&error.into()))? else { return Ok(()) };
+pub(super) async fn follow_policy(context: &Context, policy: &PolicyId, stored: &DeploymentPolicyResponse) {
     let written_at = instant(&stored.last_updated);
     let began = Instant::now();
     while !is_followed(context, policy, written_at) && began.elapsed() < LIMIT {
         tokio::time::sleep(PAUSE).await;
     }
-    Ok(())
 }
 
 fn is_followed(context: &Context, policy: &PolicyId, written_at: Option<Timestamp>) -> bool {

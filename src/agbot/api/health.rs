@@ -90,7 +90,7 @@ pub(super) async fn report_on_policy(
 ) -> Reported {
     let policy = PolicyId::new(&op.path.organization, &op.path.policy);
     let entity = known(&op.context, Entity::Workload(policy)).await?;
-    take(&op.context, &permission.into_proof(), &entity, report).await
+    take(&op.context, &permission.into_proof().0, &entity, report).await
 }
 
 /// Reports about a workload unit.
@@ -100,7 +100,7 @@ pub(super) async fn report_on_unit(
     report: Report,
 ) -> Reported {
     let entity = unit_entity(&op.context, &op.path).await?;
-    take(&op.context, &permission.into_proof(), &entity, report).await
+    take(&op.context, &permission.into_proof().0, &entity, report).await
 }
 
 /// Reports about the instance of a deployment policy on a node.

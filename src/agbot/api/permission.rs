@@ -75,8 +75,8 @@ pub(super) struct PlannedPolicy {
 /// The rights.
 pub(super) mod right {
     use super::{
-        HeaderMap, Names, NodeResponse, Op, PlannedPolicy, ReadPolicy, Refusal, RequiredAccess, Right,
-        SeenNodes, StatusCode,
+        DeploymentPolicyResponse, HeaderMap, Names, NodeResponse, Op, PlannedPolicy, ReadPolicy, Refusal,
+        RequiredAccess, Right, SeenNodes, StatusCode,
     };
 
     /// To change rollouts and claims of an organization: its administrators and root.
@@ -160,10 +160,10 @@ pub(super) mod right {
     impl Right for PolicyOperate {
         const ACCESS: RequiredAccess = RequiredAccess::Right("PolicyOperate");
 
-        /// The caller's name.
-        type Proof = String;
+        /// The caller's name, and the policy.
+        type Proof = (String, DeploymentPolicyResponse);
 
-        async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<String, Refusal> {
+        async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<Self::Proof, Refusal> {
             let (org, policy) = (op.path.org().unwrap_or_default(), op.path.policy().unwrap_or_default());
             let outcome = super::may_operate(&op.context, headers, org, policy).await;
             if let (Err(Refusal::Message(StatusCode::FORBIDDEN, why)), Some(action)) =
@@ -226,7 +226,7 @@ pub(super) mod right {
                     super::served_policy(&op.context, org, policy).await?;
                     Ok(name)
                 }
-                None => super::may_operate(&op.context, headers, org, policy).await,
+                None => Ok(super::may_operate(&op.context, headers, org, policy).await?.0),
             }
         }
     }

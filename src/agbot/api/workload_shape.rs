@@ -15,7 +15,7 @@ use evenkeel_planner::supervise::UpdateStatus;
 use evenkeel_planner::workload::{Ending, Slot, Task, TaskState, UserAction, WorkloadRecord};
 use evenkeel_wire::agbot::orchestration as wire;
 use evenkeel_wire::agbot::rollout::WorkloadUpdate;
-use evenkeel_wire::exchange::time::millisecond_time;
+pub(super) use evenkeel_wire::exchange::time::millisecond_time as time;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -325,11 +325,6 @@ fn version(record: &WorkloadRecord, number: u64) -> Option<String> {
 
 fn word(value: Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
-}
-
-/// An instant in milliseconds.
-pub(super) fn time(at: Timestamp) -> String {
-    millisecond_time(at)
 }
 
 fn violation(violation: &Violation) -> wire::Violation {

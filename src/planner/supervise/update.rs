@@ -371,7 +371,7 @@ fn note_blocked(pass: &mut UnitPass<'_>, first: usize, is_proceeding: bool) {
     let waiting = pass.plan.blocked[first..].iter().take(BLOCKED_SLOTS);
     let slots: Vec<(Slot, Blocked)> =
         waiting.map(|(step, blocked)| (step.slot.clone(), blocked.clone())).collect();
-    // Of several workload units that wait the first one says what for: they would replace each other's reasons for ever.
+    // Only the first workload unit that is not done records its reasons: several would overwrite each other's without end.
     let open = pass.update.parts.iter().filter(|(_, share)| !share.is_done()).map(|(part, _)| part);
     if !is_proceeding && open.min().is_some_and(|first| *first != pass.facts.unit_id.part) {
         return;

@@ -81,8 +81,9 @@ async fn second_agbot_waits_for_the_transaction_of_the_first_and_sees_its_claim(
     // The transaction that gave up may still hold the row for a moment.
     eventually("the lock row is gone", || async {
         let mut connection = test.connection().await;
-        claim::delete_unused_policies(&mut connection).await.ok()?;
-        let kept: Vec<(String,)> = sqlx::query_as(policies).fetch_all(&mut connection).await.ok()?;
+        must(claim::delete_unused_policies(&mut connection).await, "the lock rows");
+        let kept: Vec<(String,)> =
+            must(sqlx::query_as(policies).fetch_all(&mut connection).await, "the lock rows");
         kept.is_empty().then_some(())
     })
     .await;
