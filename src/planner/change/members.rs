@@ -18,6 +18,7 @@ use crate::{
     pass::Pass,
     report::Blocked,
     settings::OfflinePeerPolicy,
+    workload::Task,
 };
 
 /// Returns a group as to the service of a policy: which of the intended members run it.
@@ -126,20 +127,23 @@ fn runs(pass: &Pass<'_>, member: &NodeId, keys: &BTreeSet<&ServiceKey>) -> Resul
         Availability::Drain => "has no agreement for it; drained".to_owned(),
     };
     for agreement in model.live_on(member).filter(|agreement| keys.contains(&agreement.service_key)) {
-        if pass.is_stopping(agreement) {
-            why = "its agreement is being ended".to_owned();
-        } else if agreement.finalized_at().is_none() {
-            why = "its agreement is not final yet".to_owned();
-        } else {
-            match model.observed(agreement, now) {
-                Observed::Running if model.is_unhealthy(&agreement.policy, member, now) => {
-                    why = "is reported to be in error".to_owned();
-                }
-                Observed::Running => return Ok(()),
-                Observed::Absent => why = format!("does not run {}", agreement.version),
-                Observed::Unknown => why = "has not reported whether it runs".to_owned(),
+        let task = model.task_of(agreement);
+        let is_ending = pass.is_stopping(agreement) || task.is_some_and(|task| !task.is_wanted());
+        // A node that reports tasks speaks of them before it speaks of its services.
+        let is_reported = model.is_capable(member) && task.is_some_and(Task::is_running);
+        let observed = if is_reported { Observed::Running } else { model.observed(agreement, now) };
+        why = match observed {
+            _ if is_ending => "its agreement is being ended".to_owned(),
+            _ if !is_reported && agreement.finalized_at().is_none() => {
+                "its agreement is not final yet".to_owned()
             }
-        }
+            Observed::Running if model.is_unhealthy(&agreement.policy, member, now) => {
+                "is reported to be in error".to_owned()
+            }
+            Observed::Running => return Ok(()),
+            Observed::Absent => format!("does not run {}", agreement.version),
+            Observed::Unknown => "has not reported whether it runs".to_owned(),
+        };
     }
     Err(why)
 }

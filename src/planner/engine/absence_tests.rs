@@ -212,3 +212,23 @@ fn p_s4_last_instance_of_a_group_stays_on_a_node_that_is_drained() {
         fleet.run_until(60, |fleet| fleet.running("w") == "n2");
     }
 }
+
+/// P4: what is to stop protects no other member, from the moment that this is decided; what is reported to run does from that moment.
+#[test]
+fn p_s4_instances_that_stop_do_not_count_for_the_minimum_of_their_group() {
+    let names = ["n1", "n2", "n3"];
+    let mut fleet = Fleet::new(&names);
+    fleet.stop_secs = 5;
+    fleet.put_group("g", &names, None);
+    fleet.put_policy("w", json!({"mode": "global"}));
+    fleet.run_until(40, |fleet| fleet.running("w") == "n1 n2 n3");
+    for name in names {
+        fleet.put_node(name, |facts| facts.availability = Availability::Drain);
+    }
+    let count = |fleet: &Fleet| fleet.running("w").split_whitespace().count();
+    for _ in 0..30 {
+        assert!(count(&fleet) >= 1, "{:#?}", fleet.tasks());
+        fleet.run(1);
+    }
+    assert_eq!(count(&fleet), 1, "the others are empty");
+}

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use evenkeel_embedded_postgres::Account;
@@ -204,11 +205,26 @@ impl Hub {
     }
 }
 
-/// An address on loopback that was free a moment ago, for a program that must come back to the same one.
+/// An address on loopback that stays free until it is used: for a program that must come back to the same one, or for none.
+///
+/// The kernel chooses the ports of other tests' programs and connections from [`EPHEMERAL`] on; these are below, each given once.
 pub fn free_address() -> String {
-    let listener = must(std::net::TcpListener::bind("127.0.0.1:0"), "a port");
-    must(listener.local_addr(), "an address").to_string()
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        // Test processes that run side by side begin at other places.
+        let count = std::process::id().wrapping_mul(97).wrapping_add(COUNT.fetch_add(1, Ordering::Relaxed));
+        let port = FIRST_PORT + count % (EPHEMERAL - FIRST_PORT);
+        let address = format!("127.0.0.1:{port}");
+        if std::net::TcpListener::bind(&address).is_ok() {
+            return address;
+        }
+    }
 }
+
+const FIRST_PORT: u32 = 12_000;
+
+/// The first port that Linux chooses by itself (`net.ipv4.ip_local_port_range`, its default).
+const EPHEMERAL: u32 = 32_768;
 
 /// A client with nothing but a generous time limit.
 pub fn client() -> reqwest::Client {
