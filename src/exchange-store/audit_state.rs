@@ -199,7 +199,7 @@ kinds! {
     /// What a node's owner wants of orchestration on it, and what the node does.
     NodeOrchestration {
         name: "node_orchestration", parent: None, lock: "FOR NO KEY UPDATE", order: "node",
-        rows: "SELECT org, node, availability, is_frozen, is_in_upgrade, capacities, fault_domain, upgrade_domain, monitor_state, compat_version
+        rows: "SELECT org, node, availability, is_drain_forced, is_frozen, is_in_upgrade, capacities, fault_domain, upgrade_domain, monitor_state, compat_version
             FROM node
             WHERE org = audited.org AND node = audited.id",
     }

@@ -89,6 +89,7 @@ struct Raw {
     ha_group: Option<String>,
     availability: String,
     is_frozen: bool,
+    is_drain_forced: bool,
     is_in_upgrade: bool,
     capacities: Option<serde_json::Value>,
     fault_domain: Option<String>,
@@ -124,6 +125,7 @@ impl From<Raw> for NodeRow {
             spec: NodeSpecRow {
                 availability: raw.availability,
                 is_frozen: raw.is_frozen,
+                is_drain_forced: raw.is_drain_forced,
                 is_in_upgrade: raw.is_in_upgrade,
                 capacities: raw.capacities,
                 fault_domain: raw.fault_domain,
@@ -150,7 +152,7 @@ macro_rules! select_nodes {
                    node.software_versions AS "software_versions: Json<JsonText>", node.public_key, node.arch,
                    node.heartbeat_intervals AS "heartbeat_intervals: Json<JsonText>", node.cluster_namespace,
                    node.is_namespace_scoped, node.updated_at AS "updated_at: jiff_sqlx::Timestamp", node.availability,
-                   node.is_frozen, node.is_in_upgrade, node.capacities, node.fault_domain, node.upgrade_domain, node.agent_state,
+                   node.is_frozen, node.is_drain_forced, node.is_in_upgrade, node.capacities, node.fault_domain, node.upgrade_domain, node.agent_state,
                    node.monitor_state,
                    node.monitor_state_since AS "monitor_state_since: jiff_sqlx::Timestamp", node.compat_version,
                    (SELECT heartbeat.seen_at FROM node_heartbeat AS heartbeat

@@ -78,7 +78,7 @@ pub async fn list_node_details(
                node.software_versions AS "software_versions: Json<JsonText>", node.public_key, node.arch,
                node.heartbeat_intervals AS "heartbeat_intervals: Json<JsonText>", node.cluster_namespace,
                node.is_namespace_scoped, node.updated_at AS "updated_at: jiff_sqlx::Timestamp", node.availability,
-               node.is_frozen, node.is_in_upgrade, node.capacities, node.fault_domain, node.upgrade_domain, node_heartbeat.seen_at AS "seen_at?: jiff_sqlx::Timestamp", ha_group_member.ha_group AS "ha_group?",
+               node.is_frozen, node.is_drain_forced, node.is_in_upgrade, node.capacities, node.fault_domain, node.upgrade_domain, node_heartbeat.seen_at AS "seen_at?: jiff_sqlx::Timestamp", ha_group_member.ha_group AS "ha_group?",
                node_policy.properties AS "properties?: Json<JsonText>", node_policy.constraints AS "constraints?: Json<JsonText>",
                node_policy.updated_at AS "policy_updated_at?: jiff_sqlx::Timestamp",
                node_status.connectivity AS "connectivity?: Json<JsonText>", node_status.services AS "services?: Json<JsonText>",
@@ -139,6 +139,7 @@ pub async fn list_node_details(
             spec: NodeSpecRow {
                 availability: row.availability,
                 is_frozen: row.is_frozen,
+                is_drain_forced: row.is_drain_forced,
                 is_in_upgrade: row.is_in_upgrade,
                 capacities: row.capacities,
                 fault_domain: row.fault_domain,

@@ -51,7 +51,7 @@ pub async fn find_report(
 ) -> Result<Option<NodeReportRow>, StoreError> {
     let row = sqlx::query!(
         r#"-- node_report.find_report
-        SELECT node.availability, node.is_frozen, node.is_in_upgrade, node.capacities, node.fault_domain, node.upgrade_domain,
+        SELECT node.availability, node.is_frozen, node.is_drain_forced, node.is_in_upgrade, node.capacities, node.fault_domain, node.upgrade_domain,
                node.agent_state, node.monitor_state,
                node.monitor_state_since AS "monitor_state_since: jiff_sqlx::Timestamp", node.compat_version,
                heartbeat.seen_at AS "seen_at?: jiff_sqlx::Timestamp",
@@ -73,6 +73,7 @@ pub async fn find_report(
         spec: NodeSpecRow {
             availability: row.availability,
             is_frozen: row.is_frozen,
+            is_drain_forced: row.is_drain_forced,
             is_in_upgrade: row.is_in_upgrade,
             capacities: row.capacities,
             fault_domain: row.fault_domain,

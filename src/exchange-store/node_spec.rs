@@ -14,6 +14,8 @@ use super::permitted::Permitted;
 pub struct NodeSpecRow {
     /// `active`, `pause` or `drain`.
     pub availability: String,
+    /// Whether the last instance of an HA group is taken off it as well while it is drained.
+    pub is_drain_forced: bool,
     /// Whether a user froze it.
     pub is_frozen: bool,
     /// Whether it is drained for an upgrade, after which its instances return.
@@ -29,8 +31,10 @@ pub struct NodeSpecRow {
 /// A change of it; `None` leaves a part.
 #[derive(Debug, Clone, Default)]
 pub struct NodeSpecChange {
-    /// `active`, `pause` or `drain`; the last alone goes with an upgrade.
+    /// `active`, `pause` or `drain`; the last alone is forced, or goes with an upgrade.
     pub availability: Option<&'static str>,
+    /// Whether the drain is forced.
+    pub is_drain_forced: Option<bool>,
     /// Whether it is frozen.
     pub is_frozen: Option<bool>,
     /// Whether it is drained for an upgrade.
@@ -57,6 +61,7 @@ pub async fn update_spec(
         UPDATE node
         SET availability = COALESCE($3, availability), is_frozen = COALESCE($4, is_frozen),
             is_in_upgrade = COALESCE($3, availability) = 'drain' AND COALESCE($9, is_in_upgrade),
+            is_drain_forced = COALESCE($3, availability) = 'drain' AND COALESCE($10, is_drain_forced),
             capacities = NULLIF(COALESCE($6, capacities), '{}'::jsonb),
             fault_domain = NULLIF(COALESCE($7, fault_domain), ''),
             upgrade_domain = NULLIF(COALESCE($8, upgrade_domain), ''), updated_at = $5
@@ -70,6 +75,7 @@ pub async fn update_spec(
         change.fault_domain.as_deref(),
         change.upgrade_domain.as_deref(),
         change.is_in_upgrade,
+        change.is_drain_forced,
     )
     .execute(connection)
     .await?;

@@ -115,6 +115,9 @@ pub struct NodeFacts {
     /// Its availability.
     #[serde(default)]
     pub availability: Availability,
+    /// Whether the last instance of an HA group is taken off it as well while it is drained.
+    #[serde(default)]
+    pub is_drain_forced: bool,
     /// Whether a user froze it: nothing starts, stops or moves there by itself.
     #[serde(default)]
     pub is_frozen: bool,
@@ -167,6 +170,7 @@ impl NodeFacts {
             is_namespace_scoped: false,
             availability: Availability::Active,
             is_frozen: false,
+            is_drain_forced: false,
             is_in_upgrade: false,
             capacities: Amounts::new(),
             fault_domain: None,

@@ -54,6 +54,7 @@ pub(crate) fn found(
     let mut found = of_agents(asking, &shape, now);
     found.extend(of_pairs(context, asking, &shape));
     found.extend(of_workloads(context, asking, &shape));
+    found.extend(of_drains(context, asking, &shape));
     found.retain(|(since, _)| now.duration_since(*since) >= SHOWN_AFTER);
     let since = found.iter().map(|(since, _)| *since).min()?;
     let mut slots: Vec<BlockedSlot> = found.into_iter().map(|(_, slot)| slot).collect();
@@ -122,6 +123,13 @@ fn of_workloads(context: &Context, asking: &Asking<'_>, shape: &Shape<'_>) -> Ve
         }
     }
     found
+}
+
+/// Members whose drain waits with the instance of a workload.
+fn of_drains(context: &Context, asking: &Asking<'_>, shape: &Shape<'_>) -> Vec<(Timestamp, BlockedSlot)> {
+    let model = context.model();
+    let drains = model.waiting_drains().filter(|drain| asking.members.contains(drain.node));
+    drains.map(|drain| (drain.since, slot(shape, drain.node, drain.blocked))).collect()
 }
 
 /// Returns the node of a slot.

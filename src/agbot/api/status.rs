@@ -96,10 +96,14 @@ pub(super) async fn list_upgrades(
             }
         }
     }
+    for drain in context.model().waiting_drains().filter(|drain| members.contains(drain.node)) {
+        let reason = hidden::reason(drain.blocked.clone(), &seen).to_string();
+        waiting.push(WaitingMember { policy: drain.policy.clone(), node: drain.node.clone(), reason });
+    }
     Ok(Json(UpgradesResponse {
         members: members.iter().cloned().collect(),
-        agent: agent.first().map(shape::claim),
-        workloads: workloads.iter().map(shape::claim).collect(),
+        agent: agent.first().map(|claim| shape::claim(claim).into()),
+        workloads: workloads.iter().map(|claim| shape::claim(claim).into()).collect(),
         waiting,
         blocked,
     }))

@@ -72,6 +72,7 @@ pub fn node(id: &NodeId, node: NodeResponse) -> Result<NodeFacts, serde_json::Er
             Word::Pause => Availability::Pause,
             Word::Drain => Availability::Drain,
         },
+        is_drain_forced: orchestration.force,
         is_frozen: orchestration.frozen,
         capacities: orchestration.capacities,
         fault_domain: orchestration.fault_domain.map(Into::into),

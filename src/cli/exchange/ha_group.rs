@@ -7,8 +7,8 @@ use clap::{Args, Subcommand};
 use evenkeel_client::Resource;
 use evenkeel_ids::PolicyId;
 use evenkeel_wire::RawJson;
-use evenkeel_wire::agbot::claim::{Claim, ClaimPurpose};
-use evenkeel_wire::agbot::upgrade::{UpgradesResponse, WaitingMember};
+use evenkeel_wire::agbot::claim::Claim;
+use evenkeel_wire::agbot::upgrade::{HeldClaim, UpgradesResponse, WaitingMember};
 
 use super::deployment::POLICIES;
 use super::ha_group_edit as edit;
@@ -305,15 +305,12 @@ fn upgrades_view(upgrades: &UpgradesResponse, found: RawJson) -> View {
         let since = if claim.phase_since.is_empty() { &claim.since } else { &claim.phase_since };
         format!("{} since {since}", claim.phase)
     };
-    if let Some(claim) = &upgrades.agent {
-        let policy = match &claim.purpose {
-            ClaimPurpose::AgentUpgrade { nmp } => nmp.clone(),
-            ClaimPurpose::ServiceUpgrade | ClaimPurpose::Drain => String::new(),
-        };
-        table.push(["agent".to_owned(), policy, claim.node.to_string(), held(claim)]);
+    if let Some(HeldClaim { claim, nmp, .. }) = &upgrades.agent {
+        let nmp = nmp.clone().unwrap_or_default();
+        table.push(["agent".to_owned(), nmp, claim.node.to_string(), held(claim)]);
     }
-    for claim in &upgrades.workloads {
-        let policy = claim.scope.policy().map(PolicyId::to_string).unwrap_or_default();
+    for HeldClaim { claim, policy, .. } in &upgrades.workloads {
+        let policy = policy.as_ref().map(PolicyId::to_string).unwrap_or_default();
         table.push(["service".to_owned(), policy, claim.node.to_string(), held(claim)]);
     }
     for WaitingMember { policy, node, reason } in &upgrades.waiting {

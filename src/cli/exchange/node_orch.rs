@@ -53,6 +53,9 @@ pub struct NodeOrchSet {
     /// the node, members of an HA group one at a time and never the last running instance
     #[arg(long, value_parser = availability())]
     availability: Option<Availability>,
+    /// The drain waits for nothing: the last running instance of an HA group, and what no other node can take, leaves the node as well
+    #[arg(long, requires = "availability")]
+    force: bool,
     /// The node is drained for an upgrade: its instances return when it is active again
     #[arg(long, requires = "availability")]
     upgrade: bool,
@@ -119,6 +122,7 @@ async fn change(exchange: &Exchange, set: &NodeOrchSet) -> Outcome {
     let capacities = (!set.capacity.is_empty()).then(|| set.capacity.iter().cloned().collect());
     let body = PatchNodeOrchestration {
         availability: set.availability,
+        force: set.force.then_some(true),
         frozen: None,
         upgrade: set.upgrade.then_some(true),
         capacities,
@@ -132,7 +136,7 @@ async fn change(exchange: &Exchange, set: &NodeOrchSet) -> Outcome {
         exchange.server.failed(&format!("changing the orchestration of node {id}"), &error)
     })?;
     if let Some(availability) = set.availability {
-        exchange.server.report_done(&report(id.as_str(), availability));
+        exchange.server.report_done(&report(id.as_str(), availability, set.force));
     }
     if !set.capacity.is_empty() {
         let amounts = set.capacity.iter().map(|(name, amount)| format!("{name}={amount}"));
@@ -180,8 +184,13 @@ async fn freeze(exchange: &Exchange, node: &str, frozen: bool) -> Outcome {
 }
 
 /// Returns what follows from a change, for the user who requested it.
-fn report(node: &str, availability: Availability) -> String {
+fn report(node: &str, availability: Availability, is_forced: bool) -> String {
     match availability {
+        Availability::Drain if is_forced => {
+            format!(
+                "node {node} is being drained: everything leaves it, the last running copy of an HA group, too"
+            )
+        }
         Availability::Active => format!("node {node} is active: services are placed on it"),
         Availability::Pause => {
             format!("node {node} is paused: what runs there goes on, nothing new is placed or updated there")
@@ -200,8 +209,11 @@ mod tests {
 
     #[test]
     fn report_on_a_drained_node_names_the_commands_that_show_what_waits() {
-        let text = report("o/n", Availability::Drain);
+        let text = report("o/n", Availability::Drain, false);
         assert!(text.contains("agreement list --node o/n") && text.contains("explain o/n POLICY"), "{text}");
-        assert_eq!(report("o/n", Availability::Active), "node o/n is active: services are placed on it");
+        assert_eq!(
+            report("o/n", Availability::Active, false),
+            "node o/n is active: services are placed on it"
+        );
     }
 }

@@ -142,7 +142,8 @@ fn add_group(
         let health = health_of(overview, "node", &node).to_owned();
         let claims =
             upgrades.into_iter().flat_map(|upgrades| upgrades.agent.iter().chain(&upgrades.workloads));
-        let claims = claims.filter(|claim| claim.node.name() == member).map(claim_text);
+        let claims =
+            claims.filter(|held| held.claim.node.name() == member).map(|held| claim_text(&held.claim));
         let absence = overview.absences.get(&node).cloned();
         let waits = upgrades.into_iter().flat_map(|upgrades| &upgrades.waiting);
         let waits = waits.filter(|wait| wait.node.name() == member);

@@ -92,7 +92,8 @@ fn is_done(progress: &Progress) -> bool {
 async fn node_in_work(agbot: &Server, rollout: &Rollout) -> Outcome<Option<NodeId>> {
     let (org, group) = (rollout.group.org(), rollout.group.name());
     let found = agbot.call("asking the agbot for claims", agbot.client.upgrades(org, group)).await?;
-    let claim = found.workloads.into_iter().find(|claim| claim.scope.policy() == Some(&rollout.policy));
+    let mut claims = found.workloads.into_iter().map(|held| held.claim);
+    let claim = claims.find(|claim| claim.scope.policy() == Some(&rollout.policy));
     Ok(claim.map(|claim| claim.node))
 }
 

@@ -232,3 +232,33 @@ fn p_s4_instances_that_stop_do_not_count_for_the_minimum_of_their_group() {
     }
     assert_eq!(count(&fleet), 1, "the others are empty");
 }
+
+/// B9.1: a user takes the last instance off a drained node all the same.
+#[test]
+fn b9_forced_drain_takes_the_last_instance_of_a_group_off_the_node() {
+    let scope = json!({"type": "hagroups", "haGroups": ["g"]});
+    for document in [
+        json!({"mode": "global"}),
+        json!({"mode": "replicated", "replicas": 2, "scope": scope}),
+        json!({"mode": "failover", "orchestrate": "ha", "scope": scope}),
+    ] {
+        let mut fleet = Fleet::new(&["n1", "n2"]);
+        fleet.stop_secs = 1;
+        fleet.put_group("g", &["n1", "n2"], None);
+        fleet.put_policy("w", document.clone());
+        fleet.run_until(40, |fleet| fleet.running("w").contains("n1"));
+        fleet.put_node("n2", |facts| facts.availability = Availability::Drain);
+        fleet.run(40);
+        fleet.put_node("n1", |facts| facts.availability = Availability::Drain);
+        fleet.run(60);
+        assert_eq!(fleet.running("w"), "n1", "{document}");
+        let waiting = fleet.model.waiting_drains().next().expect("it is known what waits");
+        assert!(waiting.node.name() == "n1" && fleet.now.duration_since(waiting.since).as_secs() >= 30);
+        fleet.put_node("n1", |facts| facts.is_drain_forced = true);
+        fleet.run_until(30, |fleet| fleet.running("w").is_empty());
+        fleet.put_node("n1", |facts| {
+            (facts.availability, facts.is_drain_forced) = (Availability::Active, false)
+        });
+        fleet.run_until(60, |fleet| fleet.running("w") == "n1");
+    }
+}

@@ -43,6 +43,7 @@ pub use room::CapacitySums;
 pub use view::Known;
 use workload_records::WorkloadRecords;
 pub use workload_records::{DecisionCounts, UnitRecord};
+pub use workloads::WaitingDrain;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -175,6 +175,12 @@ impl Model {
         if self.is_frozen(node) { Blocked::Frozen { level: FrozenLevel::Node } } else { Blocked::NodePaused }
     }
 
+    /// Returns whether a node is drained without regard to the HA groups of what runs there.
+    pub(crate) fn is_drain_forced(&self, node: &NodeId) -> bool {
+        let facts = self.nodes.get(node).map(|record| &record.facts);
+        facts.is_some_and(|facts| facts.availability == Availability::Drain && facts.is_drain_forced)
+    }
+
     /// Returns whether a user froze a node.
     pub(crate) fn is_frozen(&self, node: &NodeId) -> bool {
         self.nodes.get(node).is_some_and(|record| record.facts.is_frozen)

@@ -9,7 +9,7 @@ use evenkeel_ids::{GroupId, NodeId, PolicyId, TaskId};
 use jiff::Timestamp;
 
 use crate::{
-    change::Step,
+    change::{Cause, Step},
     command::{Action, Decision, Lease, UnitReport},
     facts::DeploymentPolicyFacts,
     place::{EliminationReport, NodeTable},
@@ -58,6 +58,8 @@ pub struct UnitRecord {
     pub is_wanted: bool,
     /// What waits since the last decision about all of it or about some slots.
     pub blocked: Vec<(Step, Blocked)>,
+    /// Since when slots wait to leave a drained node.
+    pub(crate) drains: BTreeMap<Slot, Timestamp>,
     /// Why not everything was placed; none when it was.
     pub unplaced: Option<EliminationReport>,
     /// The compatibility versions of the agents that suspended automatic decisions at the last one.
@@ -86,7 +88,13 @@ impl UnitRecord {
         self.blocked.iter().filter(|(_, blocked)| blocked.is_of_dependency())
     }
 
-    fn note(&mut self, report: &UnitReport) {
+    /// Returns the steps off drained nodes that wait, since when, and for what.
+    pub(crate) fn waiting_drains(&self) -> impl Iterator<Item = (&Step, Timestamp, &Blocked)> {
+        let drains = self.blocked.iter().filter(|(step, _)| step.cause == Cause::Drain);
+        drains.filter_map(|(step, blocked)| Some((step, *self.drains.get(&step.slot)?, blocked)))
+    }
+
+    fn note(&mut self, report: &UnitReport, now: Timestamp) {
         self.incompatible.clone_from(&report.incompatible);
         match &report.slots {
             None => {
@@ -101,6 +109,12 @@ impl UnitRecord {
                     self.unplaced.clone_from(&report.unplaced);
                 }
             }
+        }
+        let drains = self.blocked.iter().filter(|(step, _)| step.cause == Cause::Drain);
+        let waiting: BTreeSet<Slot> = drains.map(|(step, _)| step.slot.clone()).collect();
+        self.drains.retain(|slot, _| waiting.contains(slot));
+        for slot in waiting {
+            self.drains.entry(slot).or_insert(now);
         }
     }
 
@@ -402,7 +416,7 @@ impl WorkloadRecords {
                 Some(_) => decisions.of_slots += 1,
             }
             if let Some(unit) = self.workload_units.get_mut(unit_id) {
-                unit.note(report);
+                unit.note(report, now);
             }
         }
     }

@@ -27,6 +27,19 @@ use crate::{
     },
 };
 
+/// An instance that is to leave a drained node, and may not yet.
+#[derive(Debug, Clone, Copy)]
+pub struct WaitingDrain<'a> {
+    /// Its policy.
+    pub policy: &'a PolicyId,
+    /// The node that is drained.
+    pub node: &'a NodeId,
+    /// Since when it waits; the time of a restart of the agbot after one.
+    pub since: Timestamp,
+    /// What it waits for.
+    pub blocked: &'a Blocked,
+}
+
 impl Model {
     /// Returns the row of a workload.
     pub fn workload(&self, policy: &PolicyId) -> Option<&WorkloadRecord> {
@@ -60,6 +73,17 @@ impl Model {
         policy: &'a PolicyId,
     ) -> impl Iterator<Item = (&'a UnitId, &'a UnitRecord)> {
         self.engine.units_of(policy)
+    }
+
+    /// Returns the tasks that wait to leave drained nodes.
+    pub fn waiting_drains(&self) -> impl Iterator<Item = WaitingDrain<'_>> {
+        let records = self.workloads().flat_map(|record| self.engine.units_of(&record.policy));
+        records.flat_map(|(unit_id, unit)| {
+            unit.waiting_drains().filter_map(|(step, since, blocked)| {
+                let node = step.node()?;
+                Some(WaitingDrain { policy: &unit_id.policy, node, since, blocked })
+            })
+        })
     }
 
     /// Returns how often there was a decision about each policy with tasks.

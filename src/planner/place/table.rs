@@ -88,6 +88,8 @@ pub struct UnitNode {
     pub state: NodeState,
     /// What its operator allows.
     pub availability: Availability,
+    /// Whether the last instance of an HA group is taken off it as well while it is drained.
+    pub is_drain_forced: bool,
     /// Whether it is upgraded, after which instances that left it return.
     pub is_in_upgrade: bool,
     /// What is frozen, apart from the workload.
@@ -150,6 +152,7 @@ impl UnitNode {
             upgrade_domain: None,
             state: NodeState::Ready,
             availability: Availability::Active,
+            is_drain_forced: false,
             is_in_upgrade: false,
             frozen: None,
             marks: Sparse::default(),

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 
 use super::UnitPass;
 use crate::{
-    change::{Change, Gate, GateFacts, GroupState, Step, gates_of},
+    change::{Cause, Change, Gate, GateFacts, GroupState, Step, gates_of},
     facts::Availability,
     report::{Blocked, FrozenLevel},
     usage::later,
@@ -95,7 +95,10 @@ impl GateFacts for UnitPass<'_> {
     }
 
     fn is_forced(&self, step: &Step) -> bool {
-        step.cause.is_forced() || step.cause.is_update() && self.update.is_forced
+        let is_drain = step.cause == Cause::Drain;
+        step.cause.is_forced()
+            || step.cause.is_update() && self.update.is_forced
+            || is_drain && step.node().is_some_and(|node| self.is_drain_forced(node))
     }
 
     fn delayed_until(&self, step: &Step) -> Option<Timestamp> {

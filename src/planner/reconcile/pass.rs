@@ -121,6 +121,11 @@ impl<'a> UnitPass<'a> {
         self.facts.table.find(task.node.as_ref()?)
     }
 
+    /// Returns whether a node is drained without regard to the HA groups of what runs there.
+    pub fn is_drain_forced(&self, node: &NodeId) -> bool {
+        self.facts.table.find(node).is_some_and(|node| node.is_drain_forced)
+    }
+
     /// Returns whether the node of a task is deleted or down.
     pub fn is_node_lost(&self, task: &Task) -> bool {
         task.node.is_some() && self.node_of(task).is_none_or(|node| node.down_since().is_some())

@@ -395,7 +395,7 @@ pub(crate) fn relocate_to(
             pass.stay_apart(slot, &candidate, cause);
             true
         }
-        None if cause == Cause::Drain && !goal.is_exclusive() && !is_last_of_group(pass, task) => {
+        None if cause == Cause::Drain && may_leave(pass, task) => {
             let may_stop = pass.permits_stop(slot, &node, cause);
             if may_stop {
                 pass.raise(slot, &task.id, DesiredState::Shutdown);
@@ -410,6 +410,12 @@ pub(crate) fn relocate_to(
             false
         }
     }
+}
+
+/// Returns whether an instance may leave a drained node although no other one can take it.
+fn may_leave(pass: &UnitPass<'_>, task: &Task) -> bool {
+    let is_forced = task.node.as_ref().is_some_and(|node| pass.is_drain_forced(node));
+    is_forced || !pass.facts.workload.goal.is_exclusive() && !is_last_of_group(pass, task)
 }
 
 /// Returns whether an instance is the last one that runs in an HA group with other members.

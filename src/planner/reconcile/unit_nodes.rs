@@ -78,6 +78,7 @@ pub fn unit_node(
         upgrade_domain: record.facts.upgrade_domain.clone(),
         state: state(model, id, now),
         availability: model.wanted_availability(record),
+        is_drain_forced: model.is_drain_forced(id),
         is_in_upgrade: model.is_upgraded(record),
         frozen,
         marks: Sparse::from(NodeMarks {

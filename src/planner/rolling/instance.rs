@@ -38,8 +38,10 @@ pub(crate) enum Verdict {
 /// The instances of a group are replaced, and leave drained nodes, one after the other.
 pub(crate) fn judge(pass: &Pass<'_>, agreement: &Agreement, fit: &Fit) -> Verdict {
     let node = || agreement.node.clone();
+    let is_forced = pass.model.is_drain_forced(&agreement.node);
     let (change, cause) = match fit {
         Fit::Clean(_) | Fit::Unclear(_) => return Verdict::Stays,
+        Fit::Leaving if is_forced => (Change::Stop { node: node() }, Cause::Drain),
         Fit::Outdated(_) | Fit::Leaving if pass.model.group_of(&agreement.node).is_some() => {
             return Verdict::InTurn;
         }

@@ -4,7 +4,7 @@ use evenkeel_ids::{NodeId, PolicyId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::claim::Claim;
+use super::claim::{Claim, ClaimPurpose};
 use super::orchestration::UpdateBlocked;
 
 /// Asks whether a node may upgrade its agent now.
@@ -24,14 +24,39 @@ pub struct UpgradesResponse {
     #[schema(value_type = Vec<String>)]
     pub members: Vec<NodeId>,
     /// The claim for an upgrade of an agent, when somebody holds it.
-    pub agent: Option<Claim>,
+    pub agent: Option<HeldClaim>,
     /// Claims for upgrades of services.
-    pub workloads: Vec<Claim>,
+    pub workloads: Vec<HeldClaim>,
     /// Members that wait.
     pub waiting: Vec<WaitingMember>,
     /// What keeps updates, drains and agent upgrades from going on, after 10 seconds; none when nothing does.
     #[serde(default)]
     pub blocked: Option<UpdateBlocked>,
+}
+
+/// A claim, with the policy that it is for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HeldClaim {
+    /// The claim.
+    #[serde(flatten)]
+    pub claim: Claim,
+    /// `org/policy` of the deployment policy; left out for the upgrade of an agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub policy: Option<PolicyId>,
+    /// `org/name` of the management policy; left out for the upgrade of a service.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nmp: Option<String>,
+}
+
+impl From<Claim> for HeldClaim {
+    fn from(claim: Claim) -> Self {
+        let nmp = match &claim.purpose {
+            ClaimPurpose::AgentUpgrade { nmp } => Some(nmp.clone()),
+            ClaimPurpose::ServiceUpgrade | ClaimPurpose::Drain => None,
+        };
+        Self { policy: claim.scope.policy().cloned(), nmp, claim }
+    }
 }
 
 /// A member of a group that waits.

@@ -21,7 +21,7 @@ const LONGEST_PATH: usize = 512;
 const MOST_LEVELS: usize = 16;
 
 const SPEC: Members = Members {
-    known: &["availability", "frozen", "upgrade", "capacities", FAULT_DOMAIN, UPGRADE_DOMAIN],
+    known: &["availability", "force", "frozen", "upgrade", "capacities", FAULT_DOMAIN, UPGRADE_DOMAIN],
     unsupported: &[],
 };
 
@@ -72,6 +72,9 @@ pub struct NodeOrchestration {
     /// Whether services are placed on the node.
     #[schema(required = true)]
     pub availability: Availability,
+    /// True when the last instance of an HA group is taken off the drained node as well; left out when it is not.
+    #[serde(deserialize_with = "true_or_else", skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
     /// True when nothing starts, stops or moves there by itself; left out when it is not frozen.
     #[serde(deserialize_with = "true_or_else", skip_serializing_if = "std::ops::Not::not")]
     pub frozen: bool,
@@ -127,6 +130,9 @@ pub struct NodeOrchestrationResponse {
 pub struct PutNodeOrchestration {
     /// Whether services are placed on the node.
     pub availability: Availability,
+    /// Whether the drain waits neither for the minimum available of HA groups nor for a node that could take an instance; only with `drain`.
+    #[schema(required = false)]
+    pub force: bool,
     /// Whether the node is frozen.
     #[schema(required = false)]
     pub frozen: bool,
@@ -151,6 +157,10 @@ pub struct PatchNodeOrchestration {
     /// Whether services are placed on the node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub availability: Option<Availability>,
+    /// Whether the drain waits neither for the minimum available of HA groups nor for a node that could take an instance; given with
+    /// `drain`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub force: Option<bool>,
     /// Whether the node is frozen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frozen: Option<bool>,
@@ -205,8 +215,9 @@ impl TryFrom<Value> for PatchNodeOrchestration {
         let availability = word(&mut spec)?;
         let change = Self {
             availability,
+            force: take_of_drain(&mut spec, "force", availability)?,
             frozen: spec.boolean("frozen")?,
-            upgrade: take_upgrade(&mut spec, availability)?,
+            upgrade: take_of_drain(&mut spec, "upgrade", availability)?,
             capacities: take_amounts(&mut spec, "capacities")?,
             fault_domain: take_fault_domain(&mut spec)?.or(fault_domain),
             upgrade_domain: take_upgrade_domain(&mut spec)?.or(upgrade_domain),
@@ -233,8 +244,9 @@ impl TryFrom<Value> for PutNodeOrchestration {
         let capacities = take_amounts(&mut spec, "capacities")?.unwrap_or_default();
         Ok(Self {
             availability,
+            force: take_of_drain(&mut spec, "force", Some(availability))?.unwrap_or_default(),
             frozen: spec.boolean("frozen")?.unwrap_or_default(),
-            upgrade: take_upgrade(&mut spec, Some(availability))?.unwrap_or_default(),
+            upgrade: take_of_drain(&mut spec, "upgrade", Some(availability))?.unwrap_or_default(),
             capacities,
             fault_domain: take_fault_domain(&mut spec)?,
             upgrade_domain: take_upgrade_domain(&mut spec)?,
@@ -242,18 +254,26 @@ impl TryFrom<Value> for PutNodeOrchestration {
     }
 }
 
-fn take_upgrade(spec: &mut Object, availability: Option<Availability>) -> Result<Option<bool>, MembersError> {
-    let upgrade = spec.boolean("upgrade")?;
-    if upgrade == Some(true) && availability != Some(Availability::Drain) {
-        return Err(spec.broken("upgrade", "must not be true unless availability is drain"));
+/// Takes what a drain alone may have.
+fn take_of_drain(
+    spec: &mut Object,
+    name: &str,
+    availability: Option<Availability>,
+) -> Result<Option<bool>, MembersError> {
+    let is_set = spec.boolean(name)?;
+    if is_set == Some(true) && availability != Some(Availability::Drain) {
+        return Err(spec.broken(name, "must not be true unless availability is drain"));
     }
-    Ok(upgrade)
+    Ok(is_set)
 }
 
 /// How a node is drained.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct DrainQuery {
+    /// Whether it waits neither for the minimum available of HA groups nor for a node that could take an instance.
+    #[serde(deserialize_with = "query::optional_flag")]
+    pub force: Option<bool>,
     /// Whether it is drained for an upgrade: its instances return when it is active again.
     #[serde(deserialize_with = "query::optional_flag")]
     pub upgrade: Option<bool>,

@@ -103,6 +103,16 @@ async fn last_instance_of_a_workload_in_a_group_stays_on_a_member_that_is_draine
         assert!(fleet.versions().contains_key(&last), "the last copy stays");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+    eventually("the group shows what its drain waits for", || async {
+        let (_, body) = hub.call("GET", "/orgs/o/hagroups/g/upgrades", None).await;
+        let (waits, blocked) = (&body["waiting"][0], &body["blocked"]);
+        let is_meant = waits["node"] == format!("o/{last}") && waits["policy"] == "o/everywhere";
+        (is_meant && blocked["rules"] == json!(["HAMinimum"])).then_some(())
+    })
+    .await;
+    let forced = format!("/orgs/o/nodes/{last}/actions/drain?force=true");
+    assert_eq!(hub.call("POST", &forced, None).await.0, 201);
+    eventually("the last member is empty, too", || async { fleet.versions().is_empty().then_some(()) }).await;
     for node in ["edge-1", "edge-2", "edge-3"] {
         set(&hub, node, "active").await;
     }

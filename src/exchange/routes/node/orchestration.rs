@@ -70,6 +70,7 @@ pub(super) fn operations() -> Vec<Operation> {
 pub(super) fn new_spec() -> NodeSpecRow {
     NodeSpecRow {
         availability: Availability::default().word().to_owned(),
+        is_drain_forced: false,
         is_frozen: false,
         is_in_upgrade: false,
         capacities: None,
@@ -86,6 +87,7 @@ pub(super) fn shown_spec(row: NodeSpecRow) -> Option<NodeOrchestration> {
 fn spec(row: NodeSpecRow) -> NodeOrchestration {
     NodeOrchestration {
         availability: Availability::of_word(&row.availability),
+        force: row.is_drain_forced,
         frozen: row.is_frozen,
         upgrade: row.is_in_upgrade,
         capacities: row.capacities.as_ref().map(readable_amounts).unwrap_or_default(),
@@ -119,6 +121,7 @@ async fn replace_orchestration(
 ) -> Result<Created, ApiError> {
     let change = PatchNodeOrchestration {
         availability: Some(request.availability),
+        force: Some(request.force),
         frozen: Some(request.frozen),
         upgrade: Some(request.upgrade),
         capacities: Some(request.capacities),
@@ -147,6 +150,7 @@ async fn thaw_node(op: Op<ResourcePath>, permission: Write) -> Result<Created, A
 async fn drain_node(op: Op<ResourcePath, Query<DrainQuery>>, permission: Write) -> Result<Created, ApiError> {
     let Query(query) = &op.parameters;
     let change = PatchNodeOrchestration {
+        force: Some(query.force.unwrap_or_default()),
         upgrade: Some(query.upgrade.unwrap_or_default()),
         ..PatchNodeOrchestration::availability(Availability::Drain)
     };
@@ -170,6 +174,7 @@ async fn set_orchestration<Q>(
     let is_whole = change.frozen.is_some() && change.availability.is_some();
     let stored = NodeSpecChange {
         availability: change.availability.map(Availability::word),
+        is_drain_forced: change.force,
         is_frozen: change.frozen,
         is_in_upgrade: change.upgrade,
         capacities: change.capacities.as_ref().map(|amounts| json!(amounts)),
