@@ -294,6 +294,8 @@ pub async fn insert_claims(
             INSERT INTO agbot_event (happened_at, kind, ha_group, node, detail)
             SELECT since, 'hagroup.lock-granted', ha_group, node, detail || jsonb_build_object('fencing', fencing)
             FROM granted
+            UNION ALL
+            SELECT since, 'node.upgrade', NULL, node, purpose FROM granted WHERE scope = 'agent'
         )
         SELECT granted.fencing AS "fencing?" FROM wanted LEFT JOIN granted USING (position) ORDER BY position"#,
         &text(|row| row.ha_group.as_str()) as &[&str],
@@ -463,7 +465,7 @@ pub async fn delete_claims(
         .collect())
 }
 
-/// Records refused agent upgrades of members; keeps the start of their wait.
+/// Records refused agent upgrades of members; keeps the start of their wait, which is an event.
 pub async fn upsert_waits(
     conn: &mut PgConnection,
     waits: &BTreeSet<(&GroupId, &NodeId)>,
@@ -473,11 +475,18 @@ pub async fn upsert_waits(
     let (ha_groups, nodes): (Vec<&str>, Vec<&str>) = pairs.unzip();
     sqlx::query!(
         "-- claim.upsert_waits
-        INSERT INTO upgrade_wait (ha_group, node, since, refreshed_at)
-        SELECT ha_group, node, $3::timestamptz, $3::timestamptz
-        FROM UNNEST($1::text[], $2::text[]) AS row (ha_group, node)
-        ORDER BY ha_group, node
-        ON CONFLICT (ha_group, node) DO UPDATE SET refreshed_at = excluded.refreshed_at",
+        WITH renewed AS (
+            INSERT INTO upgrade_wait (ha_group, node, since, refreshed_at)
+            SELECT ha_group, node, $3::timestamptz, $3::timestamptz
+            FROM UNNEST($1::text[], $2::text[]) AS row (ha_group, node)
+            ORDER BY ha_group, node
+            ON CONFLICT (ha_group, node) DO UPDATE SET refreshed_at = excluded.refreshed_at
+            RETURNING ha_group, node, since
+        )
+        INSERT INTO agbot_event (happened_at, kind, ha_group, node, detail)
+        SELECT since, 'hagroup.lock-denied', ha_group, node, jsonb_build_object('scope', 'agent')
+        FROM renewed
+        WHERE since = $3::timestamptz",
         &ha_groups as &[&str],
         &nodes as &[&str],
         to_sql(now) as _,

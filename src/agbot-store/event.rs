@@ -228,9 +228,9 @@ pub async fn find_of_group_action(
     Ok(row.map(NumberedRow::into_event))
 }
 
-/// Lists events about the deployment policies of an organization and about the conditions of its nodes, by number; only those about the
-/// given nodes if any are given.
-pub async fn list_of_policies(
+/// Lists the events of an organization, by number: those of its deployment policies, and those of its nodes, HA groups and settings that
+/// name no policy; only those about the given nodes if any are given.
+pub async fn list_of_org(
     conn: &mut PgConnection,
     org: &str,
     nodes: Option<&[NodeId]>,
@@ -238,18 +238,16 @@ pub async fn list_of_policies(
 ) -> Result<Vec<NumberedEvent>, StoreError> {
     let rows = sqlx::query_as!(
         NumberedRow,
-        r#"-- event.list_of_policies
+        r#"-- event.list_of_org
         SELECT event_id, happened_at AS "happened_at: jiff_sqlx::Timestamp", kind, ha_group AS "ha_group: GroupId",
                node AS "node: NodeId", policy AS "policy: PolicyId", detail
         FROM agbot_event
-        WHERE split_part(COALESCE(policy, node), '/', 1) = $1
-          AND (policy IS NOT NULL OR kind LIKE 'node.%')
+        WHERE split_part(COALESCE(policy, node, ha_group, subject_org), '/', 1) = $1
           AND ($2::text[] IS NULL OR node = ANY ($2))
           AND event_id > COALESCE($3, (
               SELECT older.event_id
               FROM agbot_event AS older
-              WHERE split_part(COALESCE(older.policy, older.node), '/', 1) = $1
-                AND (older.policy IS NOT NULL OR older.kind LIKE 'node.%')
+              WHERE split_part(COALESCE(older.policy, older.node, older.ha_group, older.subject_org), '/', 1) = $1
                 AND ($2::text[] IS NULL OR older.node = ANY ($2))
                 AND ($4::text IS NULL OR older.kind LIKE $4)
               ORDER BY older.event_id DESC
@@ -342,17 +340,90 @@ pub async fn insert_node_events(
 pub async fn list_node_conditions(conn: &mut PgConnection) -> Result<Vec<(NodeId, String)>, StoreError> {
     let rows = sqlx::query!(
         r#"-- event.list_node_conditions
-        SELECT DISTINCT ON (node, kind IN ('node.down', 'node.back'), kind IN ('node.frozen', 'node.thawed'),
+        SELECT DISTINCT ON (node, kind IN ('node.down', 'node.up'), kind IN ('node.frozen', 'node.thawed'),
                             kind IN ('node.maintenance', 'node.maintenance-expired', 'node.rejoin'))
                node AS "node!: NodeId", kind
         FROM agbot_event
-        WHERE kind LIKE 'node.%' AND node IS NOT NULL
-        ORDER BY node, kind IN ('node.down', 'node.back'), kind IN ('node.frozen', 'node.thawed'),
+        WHERE kind LIKE 'node.%' AND kind NOT IN ('node.availability', 'node.upgrade') AND node IS NOT NULL
+        ORDER BY node, kind IN ('node.down', 'node.up'), kind IN ('node.frozen', 'node.thawed'),
                  kind IN ('node.maintenance', 'node.maintenance-expired', 'node.rejoin'), event_id DESC"#
     )
     .fetch_all(conn)
     .await?;
     Ok(rows.into_iter().map(|row| (row.node, row.kind)).collect())
+}
+
+/// Kind of the events about the availability of nodes.
+pub const AVAILABILITY: &str = "node.availability";
+/// Kind of the events about the settings of organizations.
+pub const SETTINGS: &str = "settings.changed";
+
+/// Lists the availability of nodes as the newest event of each tells it.
+pub async fn list_availabilities(conn: &mut PgConnection) -> Result<Vec<(NodeId, Value)>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- event.list_availabilities
+        SELECT DISTINCT ON (COALESCE(node, subject_org)) node AS "node!: NodeId", detail
+        FROM agbot_event
+        WHERE kind = 'node.availability' AND kind IN ('node.availability', 'settings.changed')
+        ORDER BY COALESCE(node, subject_org), event_id DESC"#
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.node, row.detail)).collect())
+}
+
+/// What a node or an organization is set to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StateEvent {
+    /// [`AVAILABILITY`] or [`SETTINGS`].
+    pub kind: &'static str,
+    /// The node, if it concerns one.
+    pub node: Option<NodeId>,
+    /// The organization, if it concerns no node.
+    pub org: Option<OrgId>,
+    /// Whether it is what holds when nobody has set anything: it is then news only after something else.
+    pub is_usual: bool,
+    /// The state.
+    pub detail: Value,
+}
+
+/// Appends what nodes and organizations are set to, except what the newest event of the kind already says.
+pub async fn insert_states(
+    conn: &mut PgConnection,
+    states: &[StateEvent],
+    at: Timestamp,
+) -> Result<(), StoreError> {
+    let kinds: Vec<&str> = states.iter().map(|state| state.kind).collect();
+    let nodes: Vec<Option<&str>> =
+        states.iter().map(|state| state.node.as_ref().map(NodeId::as_str)).collect();
+    let orgs: Vec<Option<&str>> = states.iter().map(|state| state.org.as_ref().map(OrgId::as_str)).collect();
+    let are_usual: Vec<bool> = states.iter().map(|state| state.is_usual).collect();
+    let details: Vec<&Value> = states.iter().map(|state| &state.detail).collect();
+    sqlx::query!(
+        "-- event.insert_states
+        INSERT INTO agbot_event (happened_at, kind, node, subject_org, detail)
+        SELECT $1, state.kind, state.node, state.org, state.detail
+        FROM UNNEST($2::text[], $3::text[], $4::text[], $5::boolean[], $6::jsonb[])
+             AS state (kind, node, org, is_usual, detail)
+        LEFT JOIN LATERAL (
+            SELECT newest.detail
+            FROM agbot_event AS newest
+            WHERE newest.kind = state.kind AND newest.kind IN ('node.availability', 'settings.changed')
+              AND COALESCE(newest.node, newest.subject_org) = COALESCE(state.node, state.org)
+            ORDER BY newest.event_id DESC
+            LIMIT 1
+        ) AS known ON true
+        WHERE known.detail IS DISTINCT FROM state.detail AND (known.detail IS NOT NULL OR NOT state.is_usual)",
+        to_sql(at) as _,
+        &kinds as &[&str],
+        &nodes as &[Option<&str>],
+        &orgs as &[Option<&str>],
+        &are_usual,
+        &details as &[&Value],
+    )
+    .execute(conn)
+    .await?;
+    Ok(())
 }
 
 /// Removes events older than an instant.

@@ -7,8 +7,8 @@ use serde_json::json;
 use sqlx::migrate::Migrator;
 
 use crate::event::{
-    EventRow, NodeEvent, PolicyEventFilter, delete_surplus, insert_events, insert_node_events,
-    list_of_policies, list_of_policy,
+    EventRow, NodeEvent, PolicyEventFilter, delete_surplus, insert_events, insert_node_events, list_of_org,
+    list_of_policy,
 };
 
 const ROLES: &[&Migrator] = &[&crate::MIGRATIONS];
@@ -58,7 +58,7 @@ async fn events_of_an_organization_are_those_of_its_policies_and_nodes() {
         detail: json!({}),
     });
     insert_node_events(&mut connection, &frozen, at).await.expect("events are inserted");
-    // A policy of the organization on a node of another one, and an agreement, which is no part of the log.
+    // A policy of the organization on a node of another one, and a claim of a group, which names no policy.
     let about = |kind: &str, policy: Option<&str>| EventRow {
         happened_at: at,
         kind: kind.to_owned(),
@@ -67,11 +67,11 @@ async fn events_of_an_organization_are_those_of_its_policies_and_nodes() {
         policy: policy.map(PolicyId::from_text),
         detail: json!({}),
     };
-    let others = [about("task.running", Some("o/a")), about("agreement.ended", None)];
+    let others = [about("task.running", Some("o/a")), about("hagroup.lock-granted", None)];
     insert_events(&mut connection, at, &others).await.expect("events are inserted");
     let mut listed = async |org: &str, nodes: Option<&[NodeId]>, kind: Option<&str>| {
         let filter = PolicyEventFilter { kind: kind.map(str::to_owned), limit: 10, since: None };
-        let found = list_of_policies(&mut connection, org, nodes, &filter).await.expect("events are listed");
+        let found = list_of_org(&mut connection, org, nodes, &filter).await.expect("events are listed");
         let text = |event: EventRow| format!("{} {}", event.kind, event.node.expect("each names a node"));
         found.into_iter().map(|one| text(one.event)).collect::<Vec<_>>()
     };
@@ -79,5 +79,5 @@ async fn events_of_an_organization_are_those_of_its_policies_and_nodes() {
     assert_eq!(all, ["node.frozen o/n1", "node.frozen o/n2", "task.running p/n1"]);
     assert_eq!(listed("o", None, Some("node.%")).await, ["node.frozen o/n1", "node.frozen o/n2"]);
     assert_eq!(listed("o", Some(&nodes[..1]), None).await, ["node.frozen o/n1"]);
-    assert_eq!(listed("p", None, None).await, ["node.frozen p/n1"]);
+    assert_eq!(listed("p", None, None).await, ["node.frozen p/n1", "hagroup.lock-granted p/n1"]);
 }

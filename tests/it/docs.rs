@@ -246,7 +246,10 @@ fn pages_name_sources_that_exist() {
 const LOGGED_KINDS: [&str; 3] = ["rollout.going-back", "rollout.updating", "health.rounds-missed"];
 
 /// The beginnings of the kinds of events.
-const EVENT_AREAS: [&str; 19] = [
+const EVENT_AREAS: [&str; 22] = [
+    "lifecycle.",
+    "capacity.",
+    "settings.",
     "blocklist.",
     "fence.",
     "compat.",

@@ -2,11 +2,15 @@
 //!
 //! Source: orchestration D2; engine 6.
 
+use evenkeel_agbot_store::event::{EventRow, insert_events};
 use evenkeel_agbot_store::health as store;
 use evenkeel_agbot_store::health::EntityKey;
 use evenkeel_planner::command::Lease;
-use evenkeel_planner::health::{Entity, StoredReport, SystemReport, stored_reports};
+use evenkeel_planner::health::{
+    Entity, HealthState, StoredReport, SystemReport, kind_of_news, stored_reports,
+};
 use evenkeel_store::retry;
+use serde_json::json;
 
 use super::check_lease;
 use crate::AgbotError;
@@ -37,10 +41,40 @@ pub(crate) async fn report(
         if !rows.is_empty() {
             store::upsert_events(&mut tx, &key, &rows).await?;
         }
+        let news: Vec<EventRow> =
+            changed.iter().filter_map(|next| news(&context.name(), entity, &stored, next)).collect();
+        if !news.is_empty() {
+            insert_events(&mut tx, context.now(), &news).await?;
+        }
         tx.commit().await?;
         Ok(())
     })
     .await
+}
+
+/// Returns the event of a rule of placement that begins to be broken, or is kept again.
+///
+/// # Source
+/// Orchestration D2, I.
+fn news(actor: &str, entity: &Entity, stored: &[StoredReport], next: &StoredReport) -> Option<EventRow> {
+    let known = stored.iter().find(|one| one.source == next.source && one.property == next.property);
+    let is_broken = |report: &StoredReport| report.state != HealthState::Ok;
+    let was_broken = known.is_some_and(|known| is_broken(known) && !known.is_gone(next.received_at));
+    if is_broken(next) == was_broken {
+        return None;
+    }
+    let kind = kind_of_news(entity, &next.property, is_broken(next))?;
+    Some(EventRow {
+        happened_at: next.received_at,
+        kind: kind.to_owned(),
+        ha_group: None,
+        node: entity.node().cloned(),
+        policy: entity.policy().cloned(),
+        detail: json!({
+            "actor": actor, "entity": entity.to_string(), "property": next.property,
+            "text": format!("{}: {}", next.property, next.description),
+        }),
+    })
 }
 
 /// Deletes all events of entities.

@@ -259,6 +259,9 @@ pub(super) async fn record_workload(
             publish_later(context, &mut tx, lease.partition, &publications(context, adopted)).await?;
         }
         workloads::delete_task_specs(&mut tx, policy, &kept).await?;
+        if stored.is_none_or(|stored| stored.written_at != workload.written_at) {
+            insert_event(&mut tx, &task_event::followed(&context.name(), context.now(), workload)).await?;
+        }
         if let Some(ended) = ended {
             insert_event(&mut tx, &task_event::ended(context.now(), policy, ended)).await?;
         }

@@ -9,7 +9,9 @@ use evenkeel_agbot_store::event::EventRow;
 use evenkeel_ids::{NodeId, PolicyId, TaskId};
 use evenkeel_planner::change::Cause;
 use evenkeel_planner::engine::StoredPlan;
-use evenkeel_planner::workload::{ActionEnd, DesiredState, Ending, Part, Slot, Task, TaskState, UnitId};
+use evenkeel_planner::workload::{
+    ActionEnd, DesiredState, Ending, Part, Slot, Task, TaskState, UnitId, WorkloadRecord,
+};
 use evenkeel_wire::exchange::time::millisecond_time;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -52,6 +54,23 @@ pub(super) fn events(
         rows.push(log.row("task.reaped", None, None, json!({"count": plan.deleted.len()})));
     }
     rows
+}
+
+/// Returns the event of a policy that was written and that its workload follows from now on, as a whole.
+pub(super) fn followed(actor: &str, at: Timestamp, workload: &WorkloadRecord) -> EventRow {
+    let number = workload.versions.current.number;
+    EventRow {
+        happened_at: at,
+        kind: "reconcile.full".to_owned(),
+        ha_group: None,
+        node: None,
+        policy: Some(workload.policy.clone()),
+        detail: json!({
+            "actor": actor,
+            "specVersion": number,
+            "text": format!("the policy was written; all of its workload is examined, version {number} of the task spec"),
+        }),
+    }
 }
 
 /// Returns the event of a policy that lost its tasks and keeps its agreements.

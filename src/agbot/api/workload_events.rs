@@ -61,7 +61,7 @@ pub(super) async fn list_orchestration_events(
     let nodes = seen.ids();
     let rows = context
         .database
-        .read(async |connection| event::list_of_policies(connection, &org, nodes.as_deref(), &filter).await)
+        .read(async |connection| event::list_of_org(connection, &org, nodes.as_deref(), &filter).await)
         .await;
     Ok(Json(shown(&context, rows, &PolicyId::new(&org, ""), &seen)?))
 }

@@ -16,6 +16,7 @@ use evenkeel_store::StoreError;
 use serde_json::json;
 
 use super::reported::send;
+use super::state::StateRecorder;
 use crate::AgbotError;
 use crate::context::Context;
 
@@ -25,7 +26,7 @@ const PAGE: usize = 2_000;
 /// Number of rounds between two reads of the events recorded by other agbots.
 const ROUNDS: u32 = 12;
 
-const DOWN: (&str, &str) = ("node.down", "node.back");
+const DOWN: (&str, &str) = ("node.down", "node.up");
 const DRAINED: (&str, &str) = ("node.drained", "node.active");
 const FROZEN: (&str, &str) = ("node.frozen", "node.thawed");
 const AWAY: (&str, &str) = ("node.maintenance", "node.rejoin");
@@ -57,16 +58,17 @@ impl Known {
 /// The recorded conditions. Nodes with nothing unusual are not listed.
 type Recorded = BTreeMap<NodeId, Known>;
 
-/// Records the changes of node conditions.
+/// Records the changes of node conditions and of the settings of organizations.
 pub(crate) struct ConditionRecorder {
     context: Arc<Context>,
     recorded: Recorded,
+    states: StateRecorder,
     round: u32,
 }
 
 impl ConditionRecorder {
     pub(crate) fn new(context: Arc<Context>) -> Self {
-        Self { context, recorded: Recorded::new(), round: 0 }
+        Self { context, recorded: Recorded::new(), states: StateRecorder::default(), round: 0 }
     }
 }
 
@@ -80,9 +82,11 @@ impl Worker for ConditionRecorder {
         }
         if self.round == 0 {
             self.recorded = read(&self.context).await?;
+            self.states.read(&self.context).await?;
         }
         self.round = (self.round + 1) % ROUNDS;
-        record_changes(&self.context, &mut self.recorded).await?;
+        record_changes(&self.context, &mut self.recorded, &mut self.states).await?;
+        self.states.record_settings(&self.context).await?;
         report_orgs(&self.context).await
     }
 
@@ -111,7 +115,11 @@ async fn read(context: &Context) -> Result<Recorded, StoreError> {
     Ok(recorded)
 }
 
-async fn record_changes(context: &Context, recorded: &mut Recorded) -> Result<(), AgbotError> {
+async fn record_changes(
+    context: &Context,
+    recorded: &mut Recorded,
+    states: &mut StateRecorder,
+) -> Result<(), AgbotError> {
     let mut after = None;
     loop {
         let now = context.now();
@@ -124,6 +132,7 @@ async fn record_changes(context: &Context, recorded: &mut Recorded) -> Result<()
                 .read(async |connection| event::insert_node_events(connection, &changes, now).await)
                 .await?;
         }
+        states.record_availabilities(context, &conditions).await?;
         report(context, &conditions).await?;
         for condition in conditions {
             let known = Known::of(&condition);
@@ -168,7 +177,7 @@ async fn report_orgs(context: &Context) -> Result<(), AgbotError> {
             break;
         }
     }
-    let orgs: Vec<OrgId> = context.model().orgs_with_settings().cloned().collect();
+    let orgs: Vec<OrgId> = context.model().orgs_with_settings().map(|(org, _)| org.clone()).collect();
     for org in orgs {
         let (lease, reports, ttl_secs) = {
             let model = context.model();
@@ -215,7 +224,7 @@ fn changes(condition: &NodeCondition, recorded: &Recorded) -> Vec<NodeEvent> {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_planner::facts::NodeMonitorState;
+    use evenkeel_planner::facts::{Availability, NodeMonitorState};
     use evenkeel_planner::model::Absence;
     use jiff::Timestamp;
 
@@ -223,7 +232,15 @@ mod tests {
 
     fn condition(down: bool, is_drained: bool) -> NodeCondition {
         let down_since = down.then_some(Timestamp::UNIX_EPOCH);
-        NodeCondition { node: NodeId::new("o", "n"), down_since, absence: None, is_drained, is_frozen: false }
+        NodeCondition {
+            node: NodeId::new("o", "n"),
+            down_since,
+            absence: None,
+            availability: Availability::default(),
+            is_drain_forced: false,
+            is_drained,
+            is_frozen: false,
+        }
     }
 
     fn kinds(condition: &NodeCondition, known: Known) -> Vec<&'static str> {
@@ -238,7 +255,7 @@ mod tests {
         assert_eq!(kinds(&condition(true, true), normal), ["node.down", "node.drained"]);
         let both = Known { is_down: true, is_drained: true, ..normal };
         assert!(kinds(&condition(true, true), both).is_empty());
-        assert_eq!(kinds(&condition(false, true), both), ["node.back"]);
+        assert_eq!(kinds(&condition(false, true), both), ["node.up"]);
         assert_eq!(kinds(&condition(true, false), both), ["node.active"]);
         let frozen = Known { is_frozen: true, ..normal };
         assert_eq!(kinds(&condition(false, false), frozen), ["node.thawed"]);
@@ -256,7 +273,7 @@ mod tests {
         assert_eq!(kinds(&of(false), normal), ["node.maintenance"]);
         assert!(kinds(&of(false), away).is_empty());
         assert_eq!(kinds(&of(true), away), ["node.maintenance-expired", "node.down"]);
-        assert_eq!(kinds(&condition(false, false), Known::of(&of(true))), ["node.rejoin", "node.back"]);
+        assert_eq!(kinds(&condition(false, false), Known::of(&of(true))), ["node.rejoin", "node.up"]);
         assert_eq!(kinds(&condition(false, false), away), ["node.rejoin"]);
     }
 }

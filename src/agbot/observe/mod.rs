@@ -12,6 +12,7 @@ pub mod read;
 pub mod records;
 mod reported;
 pub mod served_entries;
+mod state;
 pub mod statistics;
 pub mod status;
 mod tasks;

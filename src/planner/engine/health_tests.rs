@@ -283,3 +283,25 @@ fn c7_s4_missing_slot_is_created_when_the_capacity_is_checked() {
     fleet.run(5);
     assert!(fleet.model.workload(&policy("w")).is_some_and(|record| record.action.is_none()), "it is over");
 }
+
+/// C8-S3, D2: what cannot be fenced is an error until the node is back.
+#[test]
+fn c8_s3_instance_that_nothing_stops_on_a_lost_node_is_an_error() {
+    let mut fleet = Fleet::new(&["n1", "n2"]);
+    fleet.stop_secs = 1;
+    let health = json!({"detection": {"type": "LIFECYCLE_EVENTS"}, "recovery": {"fencing": ["COMPUTE"]}});
+    let placement = json!({"nodesOrder": ["n1", "n2"]});
+    let document =
+        json!({"mode": "failover", "orchestrate": "ha", "placement": placement, "healthPolicy": health});
+    fleet.put_policy("w", document);
+    fleet.run_until(60, |fleet| fleet.running("w") == "n1");
+    fleet.put_node("n1", |facts| facts.is_capable = false);
+    fleet.silent.insert(node("n1"));
+    fleet.run_until(300, |fleet| fleet.has_event("fence.failed"));
+    fleet.run(5);
+    assert_eq!(reported(&fleet, &instance("n1"), "Fencing"), Some(HealthState::Error));
+    fleet.silent.clear();
+    fleet.put_node("n1", |facts| facts.is_capable = true);
+    fleet.run(60);
+    assert_ne!(reported(&fleet, &instance("n1"), "Fencing"), Some(HealthState::Error), "the node is back");
+}

@@ -32,6 +32,7 @@ const UNPLACED: &str = "Unplaced";
 const BELOW_TARGET: &str = "BelowTarget";
 const EMPTY_UNIT: &str = "EmptyUnit";
 const START: &str = "Start";
+const FENCING: &str = "Fencing";
 pub(super) const UPGRADE_BLOCKED: &str = "UpgradeBlocked";
 const COMPAT_VERSION: &str = "CompatVersion";
 /// Property of a member that no action recovered.
@@ -98,6 +99,7 @@ pub(super) fn of_unit(model: &Model, unit_id: &UnitId, now: Timestamp) -> Option
             found.add(&instance, SystemReport::new(HOSTING, START, state, text));
         }
         add_failed_recoveries(model, unit_id, &mut found);
+        add_unfenced(model, unit_id, &mut found);
         for node in view.nodes {
             found.reports.entry(Entity::Instance(unit_id.policy.clone(), node)).or_default();
         }
@@ -117,6 +119,22 @@ fn add_failed_recoveries(model: &Model, unit_id: &UnitId, found: &mut Found) {
             let instance = Entity::Instance(unit_id.policy.clone(), node.clone());
             found.add(&instance, recovery_failed(&recovery.reason));
         }
+    }
+}
+
+/// Adds the instances that may still run on a node that is down, and that nothing stops by itself.
+///
+/// # Source
+/// Orchestration C8.4.
+fn add_unfenced(model: &Model, unit_id: &UnitId, found: &mut Found) {
+    let Some(unit) = model.workload_unit(unit_id) else { return };
+    let failed = unit.blocked.iter().filter_map(|(_, blocked)| match blocked {
+        Blocked::FenceFailed { node } => Some((node, blocked.to_string())),
+        _ => None,
+    });
+    for (node, why) in failed.collect::<BTreeMap<_, _>>() {
+        let instance = Entity::Instance(unit_id.policy.clone(), node.clone());
+        found.add(&instance, SystemReport::new(HEALTH, FENCING, HealthState::Error, why));
     }
 }
 

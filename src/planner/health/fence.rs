@@ -61,6 +61,17 @@ pub(crate) fn note(pass: &mut UnitPass<'_>, task: &Task, is_permitted: bool) {
         }
         return;
     }
+    let requested = pass.plan.blocked.iter().rev().find_map(|(step, blocked)| match blocked {
+        Blocked::FencePending { node, .. } if step.slot == task.slot => {
+            Some((node.clone(), blocked.to_string()))
+        }
+        _ => None,
+    });
+    if let Some((node, text)) = requested.filter(|_| !task.health.is_fence_requested) {
+        pass.emit("fence.requested", Some(&task.slot), Some(&node), text);
+        let health = TaskHealth { is_fence_requested: true, ..task.health.clone() };
+        pass.set_health(&task.slot, &task.id, health);
+    }
     let failed = pass.plan.blocked.iter().rev().find_map(|(step, blocked)| match blocked {
         Blocked::FenceFailed { node } if step.slot == task.slot => Some((node.clone(), blocked.to_string())),
         _ => None,

@@ -43,7 +43,9 @@ pub use records::HealthRecords;
 pub use recovery_facts::{CoveredNode, RecoveryFacts};
 pub use registration::{GroupAction, MemberRecovery, Registration};
 pub use report::{HealthReport, HealthState, MAX_EVENTS, SYSTEM, Stale, StoredReport};
-pub use system::{HEALTH, HOSTING, NODE_MONITOR, ORCHESTRATOR, PLACEMENT, SystemReport, stored_reports};
+pub use system::{
+    HEALTH, HOSTING, NODE_MONITOR, ORCHESTRATOR, PLACEMENT, SystemReport, kind_of_news, stored_reports,
+};
 
 #[cfg(test)]
 mod tests;

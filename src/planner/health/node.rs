@@ -14,7 +14,7 @@ use crate::{
 
 const HEARTBEAT: &str = "Heartbeat";
 /// Beginning of the property about a capacity.
-const CAPACITY: &str = "NodeCapacity_";
+pub(super) const CAPACITY: &str = "NodeCapacity_";
 /// Beginning of the property about a service.
 pub(super) const BLOCKLIST: &str = "Blocklist_";
 

@@ -194,7 +194,7 @@ fn see_events(pass: &mut UnitPass<'_>, slot: &Slot, task: Task, is_suspended: bo
     let is_missed = is_suspended && is_failure && task.health.recovery.is_none();
     if let Some(event) = reported.lifecycle.as_ref().filter(|_| is_new) {
         let text = format!("{} of {} reported by {}", event.event, event.instance_id, event.publisher);
-        pass.emit_with("instance.lifecycle", Some(slot), task.node.as_ref(), text, Some(json!(event)));
+        pass.emit_with(event.kind(), Some(slot), task.node.as_ref(), text, Some(json!(event)));
     }
     let health = TaskHealth { events_seen: reported.events, is_missed, ..task.health.clone() };
     pass.set_health(slot, &task.id, health.clone());

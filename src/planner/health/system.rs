@@ -8,7 +8,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Entity, HealthEvent, HealthRecords, HealthReport, HealthState, StoredReport, event::digest};
+use super::{
+    Entity, HealthEvent, HealthRecords, HealthReport, HealthState, StoredReport, conditions::VIOLATION,
+    event::digest, node::CAPACITY,
+};
 
 /// Source of what the placement finds.
 pub const PLACEMENT: &str = "System.Placement";
@@ -77,6 +80,20 @@ pub(super) fn changes(
         SystemReport::new(&event.source, &*event.property, HealthState::Ok, "no longer so".to_owned())
     });
     found.iter().filter(is_new).cloned().chain(over).collect()
+}
+
+/// Returns the kind of the event of a report of the engine that begins or ends to hold: a rule of placement is broken, or kept again.
+///
+/// # Source
+/// Orchestration D2, I.
+pub fn kind_of_news(entity: &Entity, property: &str, is_broken: bool) -> Option<&'static str> {
+    match entity {
+        Entity::Instance(..) if property.starts_with(VIOLATION) => {
+            Some(if is_broken { "placement.violation" } else { "placement.resolved" })
+        }
+        Entity::Node(_) if is_broken && property.starts_with(CAPACITY) => Some("capacity.violation"),
+        _ => None,
+    }
 }
 
 /// Returns the stored form of reports of the engine that say something new.

@@ -31,6 +31,10 @@ pub struct NodeCondition {
     pub down_since: Option<Timestamp>,
     /// What its agent announced; none of an agent that works, or has started since.
     pub absence: Option<Absence>,
+    /// What its operator allows.
+    pub availability: Availability,
+    /// Whether the last instance of an HA group is taken off it as well while it is drained.
+    pub is_drain_forced: bool,
     /// Whether the node is being drained and has no agreement any more.
     pub is_drained: bool,
     /// Whether it is frozen.
@@ -73,7 +77,15 @@ impl Model {
             });
             let is_drained = facts.availability == Availability::Drain && self.live_on(node).next().is_none();
             let is_frozen = facts.is_frozen;
-            Some(NodeCondition { node: node.clone(), down_since, absence, is_drained, is_frozen })
+            Some(NodeCondition {
+                node: node.clone(),
+                down_since,
+                absence,
+                availability: facts.availability,
+                is_drain_forced: self.is_drain_forced(node),
+                is_drained,
+                is_frozen,
+            })
         });
         (conditions.collect(), last)
     }

@@ -289,8 +289,8 @@ impl Model {
     }
 
     /// Returns the organizations whose settings are known.
-    pub fn orgs_with_settings(&self) -> impl Iterator<Item = &OrgId> {
-        self.org_settings.keys()
+    pub fn orgs_with_settings(&self) -> impl Iterator<Item = (&OrgId, &OrgSettings)> {
+        self.org_settings.iter()
     }
 
     /// Returns the number of partitions this agbot owns.

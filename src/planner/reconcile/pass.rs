@@ -551,7 +551,8 @@ impl<'a> UnitPass<'a> {
         changes.append(&mut self.plan.changes);
         self.note_blocked_update();
         for (node, is_pinned) in self.plan.pins.clone() {
-            if is_pinned {
+            let was_pinned = self.facts.table.find(&node).is_some_and(|row| row.is_pinned);
+            if is_pinned && !was_pinned {
                 self.emit("placement.pinned", None, Some(&node), "a user chose the node".to_owned());
             }
         }

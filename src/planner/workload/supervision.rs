@@ -220,6 +220,18 @@ impl LifecycleEvent {
         matches!(self.event.as_str(), "PAUSE" | "POWER_OFF" | "REBUILD" | "SHUTDOWN" | "SOFT_DELETE")
     }
 
+    /// Returns the kind under which it is in the event log.
+    pub fn kind(&self) -> &'static str {
+        match self.event.as_str() {
+            "PAUSE" => "lifecycle.pause",
+            "POWER_OFF" => "lifecycle.power-off",
+            "REBUILD" => "lifecycle.rebuild",
+            "SHUTDOWN" => "lifecycle.shutdown",
+            "SOFT_DELETE" => "lifecycle.soft-delete",
+            _ => "lifecycle.other",
+        }
+    }
+
     /// Returns the light action that undoes it.
     pub fn light_action(&self) -> Option<ActionKind> {
         match self.event.as_str() {
@@ -263,6 +275,9 @@ pub struct TaskHealth {
     /// The last recovery that the health policy of an HA group ordered and that is over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_group_order: Option<Box<EndedOrder>>,
+    /// Whether it was reported that the task waits until an instance on a lost node is fenced.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_fence_requested: bool,
     /// Whether it was reported that an instance cannot be fenced for which the task waits.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_unfenced_reported: bool,

@@ -110,6 +110,13 @@ async fn last_instance_of_a_workload_in_a_group_stays_on_a_member_that_is_draine
         (is_meant && blocked["rules"] == json!(["HAMinimum"])).then_some(())
     })
     .await;
+    eventually("the event log tells who is drained", || async {
+        let (_, body) = hub.call("GET", "/orgs/o/orchestration/events?kind=node.availability", None).await;
+        let events = body["events"].as_array()?;
+        (events.len() == 3 && events.iter().all(|event| event["data"]["availability"] == "drain"))
+            .then_some(())
+    })
+    .await;
     let forced = format!("/orgs/o/nodes/{last}/actions/drain?force=true");
     assert_eq!(hub.call("POST", &forced, None).await.0, 201);
     eventually("the last member is empty, too", || async { fleet.versions().is_empty().then_some(()) }).await;

@@ -19,7 +19,13 @@ async fn lost_node_is_down_as_soon_as_its_organization_says() {
         () = send_heartbeats(&hub) => {}
         () = async {
             want(&fleet, &hub, "1.0.0", json!({"mode": "failover", "orchestrate": "ha"})).await;
-            assert_eq!(hub.call("PATCH", "/orgs/o/orchestration", Some(settings)).await.0, 201);
+            assert_eq!(hub.call("PATCH", "/orgs/o/orchestration", Some(settings.clone())).await.0, 201);
+            eventually("the event log tells the settings", || async {
+                let path = "/orgs/o/orchestration/events?kind=settings.changed";
+                let (_, body) = hub.call("GET", path, None).await;
+                (body["events"][0]["data"]["settings"] == settings).then_some(())
+            })
+            .await;
             let active = runs(&fleet, "1.0.0", 1).await.into_iter().next().expect("an instance runs");
             let number: usize = active.trim_start_matches("edge-").parse().expect("a number");
             fleet.agent(number - 1).kill().await;

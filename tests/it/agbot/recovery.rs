@@ -495,6 +495,7 @@ async fn other_node_takes_over_only_after_the_agent_without_hub_has_killed_its_i
     assert!(killed <= Duration::from_secs(62), "{killed:?} after the last contact");
     assert!(fleet.processes().contains_key("edge-2"), "the other node took over");
     assert!(cut_at.elapsed() >= Duration::from_secs(55), "{:?}", cut_at.elapsed());
+    recorded(&hub, "fence.requested").await;
     assert_eq!(recorded(&hub, "fence.confirmed").await.len(), 1);
     drop(fleet);
     assert_eq!(hub.stop().await, 0);

@@ -236,7 +236,7 @@ fn c6_s5_second_trigger_is_merged_and_other_events_are_only_recorded() {
     let (mut world, task) = running(events(json!({"actions": [{"name": "REBOOT"}]})));
     event(&mut world, &task, "START");
     world.run(1);
-    assert_eq!((count(&world, "health.recover"), count(&world, "instance.lifecycle")), (0, 1));
+    assert_eq!((count(&world, "health.recover"), count(&world, "lifecycle.other")), (0, 1));
     event(&mut world, &task, "SHUTDOWN");
     world.run(1);
     event(&mut world, &task, "SHUTDOWN");
@@ -310,7 +310,13 @@ fn p_s15_restart_policy_decides_while_recovery_is_suspended() {
     assert!(is_watched(&world, &task), "it runs again");
     event(&mut world, &task, "PAUSE");
     world.run(1);
-    assert_eq!((count(&world, "health.recover"), count(&world, "instance.lifecycle")), (0, 3));
+    assert_eq!(
+        (
+            count(&world, "health.recover"),
+            count(&world, "lifecycle.shutdown") + count(&world, "lifecycle.pause")
+        ),
+        (0, 2)
+    );
     world.recovery.is_suspended = false;
     world.edit(|_| {});
     world.run(1);
@@ -486,7 +492,7 @@ fn c8_s1_failover_waits_for_the_end_of_the_lease() {
     world.take_down("n1");
     let passed = world.run_until(100, |world| world.running_nodes().contains(&"n2"));
     assert!((70..=75).contains(&passed), "{passed} s");
-    assert!(world.has_event("fence.confirmed"));
+    assert_eq!((count(&world, "fence.requested"), count(&world, "fence.confirmed")), (1, 1));
 }
 
 /// C8-S2: without fencing it does not wait.
