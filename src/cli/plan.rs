@@ -134,6 +134,14 @@ fn text(plan: &PlanResponse) -> String {
         for change in &part.changes {
             add(format_args!("  {}", line(change)));
         }
+        let removed = part.sequence.iter().map(|stage| {
+            let count = stage.eliminated_count.unwrap_or(stage.eliminated.len() as u64);
+            format!("{} removes {count}", stage.constraint)
+        });
+        let removed = removed.collect::<Vec<_>>().join(", ");
+        if !removed.is_empty() && !part.changes.is_empty() {
+            add(format_args!("  nodes: {removed}"));
+        }
         for waiting in &part.blocked {
             add(format_args!("  ! slot {} waits: {}", waiting.slot, waiting.reason));
         }
@@ -209,7 +217,7 @@ mod tests {
     #[test]
     fn plan_is_shown_like_a_difference() {
         let plan: PlanResponse = serde_json::from_value(json!({
-            "policy": "plant/watch", "token": "0a1b", "complete": true, "workloadUnits": [{
+            "policy": "plant/watch", "token": "0a1b", "complete": true, "units": [{
                 "name": "all", "blocked": [{"slot": "4", "reason": "no node is left"}], "changes": [
                     {"action": "replace", "slot": "1", "from": "plant/n1", "to": "plant/n1", "reason": "another version is wanted"},
                     {"action": "move", "slot": "2", "from": "plant/n2", "to": "plant/n4", "reason": "its node is being drained"},
@@ -236,7 +244,7 @@ token: 0a1b
     fn plan_without_changes_says_so() {
         let plan: PlanResponse = serde_json::from_value(json!({
             "policy": "plant/watch", "token": "0a1b", "complete": true,
-            "workloadUnits": [{"name": "all", "blocked": [], "changes": []}],
+            "units": [{"name": "all", "blocked": [], "changes": []}],
         }))
         .expect("a plan");
         assert!(

@@ -18,6 +18,7 @@ use crate::{
     pass::Pass,
     place::{NodeState, UnitNode},
     reconcile::{DryRun, dry_removal, dry_run},
+    status::{ExplainedConstraint, Question, explain_part},
     workload::{SpecVersion, Task, TaskSpec, UnitId, Workload, WorkloadRecord},
 };
 
@@ -27,10 +28,21 @@ const TOKEN_BYTES: usize = 16;
 /// What a write would do.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Preview {
-    /// The workload units, by name, with what would happen to each.
-    pub workload_units: Vec<(UnitId, DryRun)>,
+    /// The workload units, by name.
+    pub workload_units: Vec<PreviewedUnit>,
     /// Digest of what the preview was made from and of its outcome: 32 hexadecimal digits.
     pub token: String,
+}
+
+/// What would happen to a workload unit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PreviewedUnit {
+    /// The workload unit.
+    pub id: UnitId,
+    /// The changes.
+    pub run: DryRun,
+    /// Which nodes each constraint removes before them.
+    pub sequence: Vec<ExplainedConstraint>,
 }
 
 /// Returns what would happen if a policy were written.
@@ -66,7 +78,9 @@ pub fn preview(
         let facts = inputs.facts(&record);
         let run = if unit.is_wanted { dry_run(&facts, now) } else { dry_removal(&facts, now) };
         basis.add_unit(unit_id, unit, &run);
-        workload_units.push((unit_id.clone(), run));
+        let question = Question { part: unit_id, node: None, is_complete: false, now };
+        let sequence = explain_part(&model, question).map(|found| found.sequence).unwrap_or_default();
+        workload_units.push(PreviewedUnit { id: unit_id.clone(), run, sequence });
     }
     Preview { workload_units, token: basis.token() }
 }
@@ -238,7 +252,7 @@ mod tests {
     }
 
     fn kinds(found: &Preview) -> Vec<(ExpectedKind, String)> {
-        let changes = found.workload_units.iter().flat_map(|(_, run)| &run.changes);
+        let changes = found.workload_units.iter().flat_map(|found| &found.run.changes);
         changes.map(|change| (change.kind, change.slot.to_string())).collect()
     }
 
@@ -248,7 +262,7 @@ mod tests {
         assert_eq!(kinds(&planned(&model, "1.0.0", json!({}), now)), []);
         let found = planned(&model, "2.0.0", json!({}), now);
         assert_eq!(kinds(&found), [(Replace, "o/a".into()), (Replace, "o/b".into())]);
-        assert!(found.workload_units.iter().all(|(_, run)| run.is_complete));
+        assert!(found.workload_units.iter().all(|found| found.run.is_complete));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! The decisions run on a copy of the model, outside of its lock and one request at a time, so that they hold up no real decision.
 //! Source: orchestration D3.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use axum::Json;
@@ -15,10 +15,10 @@ use evenkeel_domain::orchestration::supported::supported_orchestration;
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_planner::change::{Cause, Step};
 use evenkeel_planner::event::Event;
-use evenkeel_planner::preview::{Preview, preview};
-use evenkeel_planner::reconcile::{DryRun, ExpectedChange, ExpectedKind};
+use evenkeel_planner::preview::{Preview, PreviewedUnit, preview};
+use evenkeel_planner::reconcile::{ExpectedChange, ExpectedKind};
 use evenkeel_planner::report::Blocked;
-use evenkeel_planner::workload::{Slot, UnitId};
+use evenkeel_planner::workload::Slot;
 use evenkeel_wire::agbot::plan::{
     PlanResponse, PlannedAction, PlannedBlock, PlannedChange, PlannedWorkloadUnit,
 };
@@ -31,6 +31,7 @@ use super::caller::SeenNodes;
 use super::hidden;
 use super::permission::{Permission, PlannedPolicy, right};
 use super::pipeline::{Input, Op, PolicyPath, Refusal, read_body};
+use super::workload_shape::Shape;
 use crate::context::Context;
 use crate::observe::{read, served_entries};
 
@@ -75,12 +76,15 @@ pub(super) async fn plan_deployment_policy(
         let text = format!("this agbot does not serve deployment policy {policy}");
         return Err(Refusal::new(StatusCode::NOT_FOUND, text));
     };
+    let now = context.now();
     let found = previewed(context, policy.clone(), written, orchestration).await?;
+    let shape = Shape { policy: &policy, seen: &seen, now };
+    let workload_units = found.workload_units.iter().map(|found| planned(found, &shape)).collect();
     Ok(Json(PlanResponse {
-        policy,
-        complete: found.workload_units.iter().all(|(_, run)| run.is_complete),
-        workload_units: found.workload_units.into_iter().map(|found| planned(found, &seen)).collect(),
+        complete: found.workload_units.iter().all(|found| found.run.is_complete),
+        workload_units,
         token: found.token,
+        policy,
     }))
 }
 
@@ -150,16 +154,27 @@ fn unread(error: &ClientError) -> Refusal {
 }
 
 /// What would happen to a workload unit, as the caller may see it.
-fn planned((unit_id, run): (UnitId, DryRun), seen: &SeenNodes) -> PlannedWorkloadUnit {
-    let blocked = |(step, blocked): (Step, Blocked)| PlannedBlock {
-        slot: slot(step.slot, seen),
-        reason: hidden::reason(blocked, seen).to_string(),
+fn planned(found: &PreviewedUnit, shape: &Shape<'_>) -> PlannedWorkloadUnit {
+    let PreviewedUnit { id, run, sequence } = found;
+    let blocked = |(step, blocked): &(Step, Blocked)| PlannedBlock {
+        slot: slot(step.slot.clone(), shape.seen),
+        reason: hidden::reason(blocked.clone(), shape.seen).to_string(),
     };
+    let elimination: BTreeMap<String, u64> = sequence
+        .iter()
+        .filter(|stage| stage.eliminated_count > 0)
+        .map(|stage| (stage.constraint.name().to_owned(), stage.eliminated_count))
+        .collect();
     PlannedWorkloadUnit {
-        name: unit_id.name().to_owned(),
-        changes: run.changes.into_iter().map(|expected| change(expected, seen)).collect(),
-        blocked: run.blocked.into_iter().map(blocked).collect(),
-        unplaced: run.unplaced.map(|report| report.summary),
+        name: id.name().to_owned(),
+        changes: run
+            .changes
+            .iter()
+            .map(|expected| change(expected.clone(), &elimination, shape.seen))
+            .collect(),
+        sequence: sequence.iter().map(|stage| shape.stage(stage)).collect(),
+        blocked: run.blocked.iter().map(blocked).collect(),
+        unplaced: run.unplaced.as_ref().map(|report| report.summary.clone()),
     }
 }
 
@@ -170,7 +185,7 @@ fn slot(slot: Slot, seen: &SeenNodes) -> String {
     }
 }
 
-fn change(expected: ExpectedChange, seen: &SeenNodes) -> PlannedChange {
+fn change(expected: ExpectedChange, elimination: &BTreeMap<String, u64>, seen: &SeenNodes) -> PlannedChange {
     let shown = |node: Option<NodeId>| node.map(|node| hidden::node(node, seen));
     PlannedChange {
         action: match expected.kind {
@@ -184,6 +199,10 @@ fn change(expected: ExpectedChange, seen: &SeenNodes) -> PlannedChange {
         from: shown(expected.from),
         to: shown(expected.to),
         reason: reason(expected.cause).to_owned(),
+        elimination: match expected.kind {
+            ExpectedKind::Create | ExpectedKind::Move => elimination.clone(),
+            ExpectedKind::Replace | ExpectedKind::Restart | ExpectedKind::Stop => BTreeMap::new(),
+        },
     }
 }
 
@@ -222,11 +241,14 @@ mod tests {
             to: Some(other.clone()),
             cause: Some(Cause::Drain),
         };
-        let shown = change(expected(Slot::Number(2)), &seen);
+        let removed = BTreeMap::from([("NodeState".to_owned(), 1)]);
+        let change = |slot, seen| change(expected(slot), &removed, seen);
+        let shown = change(Slot::Number(2), &seen);
+        assert_eq!(shown.elimination, removed);
         let names = |node: Option<NodeId>| node.map(|node| node.to_string());
         assert_eq!((names(shown.from), names(shown.to)), (Some("o/mine".into()), Some("o/?".into())));
         assert_eq!(shown.slot, "2");
-        assert_eq!(change(expected(Slot::Node(other.clone())), &seen).slot, "o/?");
-        assert_eq!(change(expected(Slot::Node(other.clone())), &SeenNodes::All).slot, "o/other");
+        assert_eq!(change(Slot::Node(other.clone()), &seen).slot, "o/?");
+        assert_eq!(change(Slot::Node(other.clone()), &SeenNodes::All).slot, "o/other");
     }
 }

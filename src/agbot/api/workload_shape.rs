@@ -260,7 +260,7 @@ impl Shape<'_> {
         }
     }
 
-    fn stage(&self, stage: &ExplainedConstraint) -> wire::ExplainedConstraint {
+    pub(super) fn stage(&self, stage: &ExplainedConstraint) -> wire::ExplainedConstraint {
         let truncated = |count: u64, listed: usize| Some(count).filter(|count| *count != listed as u64);
         let eliminated = stage.eliminated.iter().map(|one| {
             let reason = if self.seen.shows(&one.node) { one.reason.clone() } else { String::new() };

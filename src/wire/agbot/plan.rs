@@ -1,8 +1,12 @@
 //! What a write of a deployment policy would do.
 
+use std::collections::BTreeMap;
+
 use evenkeel_ids::{NodeId, PolicyId};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
+use super::orchestration::ExplainedConstraint;
 
 /// What a write of a deployment policy would do, without acting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -16,6 +20,7 @@ pub struct PlanResponse {
     /// Whether nothing follows the listed changes.
     pub complete: bool,
     /// The workload units of the policy.
+    #[serde(rename = "units")]
     pub workload_units: Vec<PlannedWorkloadUnit>,
 }
 
@@ -27,6 +32,9 @@ pub struct PlannedWorkloadUnit {
     pub name: String,
     /// The changes in their order.
     pub changes: Vec<PlannedChange>,
+    /// Which nodes each constraint removes, before the changes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sequence: Vec<ExplainedConstraint>,
     /// What would still wait after them.
     pub blocked: Vec<PlannedBlock>,
     /// Why not every instance would get a node; only when that is so.
@@ -68,6 +76,9 @@ pub struct PlannedChange {
     pub to: Option<NodeId>,
     /// Why, in words.
     pub reason: String,
+    /// How many nodes each constraint removes from those that could take it; left out when nothing removes any, and where no node is chosen.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub elimination: BTreeMap<String, u64>,
 }
 
 /// A slot that waits.

@@ -18,7 +18,7 @@ fn policy(version: &str, count: u32) -> Value {
 
 /// Returns the actions of a plan with their slots, by slot: what is not seen running yet comes first.
 fn actions(plan: &Value) -> Vec<(String, String)> {
-    let changes = plan["workloadUnits"][0]["changes"].as_array().cloned().unwrap_or_default();
+    let changes = plan["units"][0]["changes"].as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut actions: Vec<_> =
         changes.iter().map(|change| (text(&change["action"]), text(&change["slot"]))).collect();
@@ -69,6 +69,18 @@ async fn plan_names_the_changes_of_a_write_and_its_token_follows_the_world() {
     assert_ne!(update["token"], scaled["token"], "another document");
     assert_eq!(fleet.versions().values().filter(|version| *version == "1.0.0").count(), 2);
 
+    let path = "/orgs/o/nodes/edge-3/actions/pause";
+    assert_eq!(hub.call("POST", path, None).await.0, 201);
+    eventually("a created slot tells which nodes are removed", || async {
+        let plan = plan_of(Some(policy("1.0.0", 3))).await;
+        let unit = &plan["units"][0];
+        let created = unit["changes"].as_array()?.iter().find(|change| change["action"] == "create")?;
+        let stages = unit["sequence"].as_array()?;
+        let of_state = stages.iter().find(|stage| stage["constraint"] == "NodeState")?;
+        let is_meant = created["elimination"]["NodeState"] == 1;
+        (is_meant && of_state["eliminated"][0]["node"] == "edge-3").then_some(())
+    })
+    .await;
     assert_eq!(hub.call("PUT", POLICY, Some(policy("1.0.0", 1))).await.0, 201);
     eventually("one instance is left", || async { (fleet.versions().len() == 1).then_some(()) }).await;
     assert_ne!(plan_of(Some(policy("2.0.0", 2))).await["token"], update["token"], "the world has changed");
