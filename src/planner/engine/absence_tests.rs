@@ -262,3 +262,65 @@ fn b9_forced_drain_takes_the_last_instance_of_a_group_off_the_node() {
         fleet.run_until(60, |fleet| fleet.running("w") == "n1");
     }
 }
+
+/// E4-S2, D11-S1: a member that is down still counts among those that should run the service.
+#[test]
+fn e4_s2_last_instance_is_not_updated_while_the_other_member_is_down() {
+    let scope = json!({"type": "hagroups", "haGroups": ["g"]});
+    for document in [
+        json!({"mode": "global", "scope": scope}),
+        json!({"mode": "global"}),
+        json!({"mode": "replicated", "replicas": 2, "scope": scope}),
+        json!({"mode": "flex", "orchestrate": "ha", "scope": scope, "flex": {"min": 1, "target": 2}}),
+    ] {
+        let mut fleet = Fleet::new(&["n1", "n2"]);
+        fleet.stop_secs = 1;
+        fleet.put_group("g", &["n1", "n2"], None);
+        fleet.put_policy("w", document.clone());
+        fleet.run_until(60, |fleet| fleet.running("w") == "n1 n2");
+        fleet.silent.insert(node("n2"));
+        fleet.run_until(300, |fleet| fleet.running("w") == "n1");
+        fleet.run(10);
+        fleet.put_version("w", "2.0.0", document.clone());
+        fleet.run_until(30, |fleet| fleet.has_event("update.blocked"));
+        assert_eq!(fleet.running("w"), "n1", "{document}");
+        let is_old = |task: &&Task| task.is_wanted() && task.is_running() && task.spec.number == 1;
+        assert_eq!(fleet.tasks().into_iter().filter(is_old).count(), 1, "{document}");
+        fleet.silent.clear();
+        fleet.run_until(120, |fleet| fleet.running("w") == "n1 n2");
+        fleet.run_until(120, |fleet| {
+            let new = fleet.tasks().into_iter().filter(|task| task.is_running() && task.spec.number == 2);
+            new.count() == 2
+        });
+    }
+}
+
+/// 1.3: an instance whose node left the workload unit stops when another one runs.
+#[test]
+fn instance_on_a_node_that_left_stops_after_its_replacement_runs() {
+    let mut fleet = Fleet::new(&["n1", "n2"]);
+    fleet.stop_secs = 1;
+    fleet.put_group("g", &["n1", "n2"], None);
+    let scope = json!({"type": "hagroups", "haGroups": ["g"]});
+    fleet.put_policy("w", json!({"mode": "replicated", "replicas": 1, "scope": scope}));
+    fleet.run_until(60, |fleet| fleet.running("w") == "n1");
+    fleet.put_group("g", &["n2"], None);
+    for _ in 0..30 {
+        assert!(!fleet.running("w").is_empty(), "{:#?}", fleet.tasks());
+        fleet.run(1);
+    }
+    assert_eq!(fleet.live("w"), "n2");
+}
+
+/// A9.3: what was stopped because its node is not selected any more is no part of the status.
+#[test]
+fn instance_that_was_withdrawn_leaves_the_placement_optimal() {
+    let mut fleet = Fleet::new(&["n1", "n2"]);
+    fleet.put_policy("w", json!({"mode": "global"}));
+    fleet.run_until(40, |fleet| fleet.running("w") == "n1 n2");
+    fleet.put_node("n2", |facts| facts.availability = Availability::Drain);
+    fleet.run_until(30, |fleet| fleet.running("w") == "n1");
+    fleet.run(5);
+    assert_eq!(fleet.status("w").overall(), Avail::Up);
+    assert_eq!(fleet.status("w").parts[0].placement.word(), "optimal");
+}

@@ -1,5 +1,7 @@
 //! Workloads that share what nodes have: D7, D3.
 
+use std::collections::BTreeMap;
+
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use serde_json::{Value, json};
 
@@ -370,4 +372,25 @@ fn d3_s1_sequence_shows_which_constraint_removed_which_node_and_why() {
     assert_eq!(found.cause, Some(crate::place::UnplacedCause::Transient));
     let summary = "1 of 3 placed: NodeState removed 1, PlacementConstraint 1, NodeCapacity 1, ReplicaExclusionDynamic 1";
     assert_eq!(found.summary, summary);
+}
+
+/// D7, B8: what has no room any more is stopped once and waits.
+#[test]
+fn global_instance_on_a_node_whose_capacity_is_lowered_stops_once_and_waits_for_room() {
+    let mut fleet = Fleet::new(&["n1"]);
+    fleet.stop_secs = 2;
+    fleet.put_node("n1", |facts| facts.capacities = BTreeMap::from([("memoryMb".to_owned(), 1000.0)]));
+    fleet.put_policy("w", json!({"mode": "global", "loads": {"memoryMb": 600}}));
+    fleet.run_until(40, |fleet| fleet.running("w") == "n1");
+    fleet.put_node("n1", |facts| facts.capacities = BTreeMap::from([("memoryMb".to_owned(), 500.0)]));
+    fleet.run(20);
+    assert_eq!(fleet.running("w"), "");
+    assert!(fleet.tasks().len() <= 2, "{:#?}", fleet.tasks());
+    let waiting = fleet.tasks().into_iter().find(|task| task.is_live()).expect("one waits");
+    assert_eq!(waiting.node, None);
+    let created = waiting.id.clone();
+    fleet.run(20);
+    assert!(fleet.tasks().into_iter().any(|task| task.id == created), "it is the same one");
+    fleet.put_node("n1", |facts| facts.capacities = BTreeMap::from([("memoryMb".to_owned(), 1000.0)]));
+    fleet.run_until(40, |fleet| fleet.running("w") == "n1");
 }

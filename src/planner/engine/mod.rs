@@ -303,3 +303,5 @@ mod registry_tests;
 mod snapshot_tests;
 #[cfg(test)]
 mod upgrade_domain_tests;
+#[cfg(test)]
+mod user_start_tests;

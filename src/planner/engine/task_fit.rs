@@ -8,13 +8,12 @@ use jiff::Timestamp;
 use super::observe;
 use crate::{
     agreement::{Agreement, CancelReason},
-    facts::{Availability, DeploymentPolicyFacts},
-    goal::{Goal, StartMode},
+    facts::DeploymentPolicyFacts,
+    goal::StartMode,
     matching::{self, Choice, Fit},
-    model::{Consumers, Liveness, Model},
-    place::NodeTable,
+    model::{Consumers, Liveness, Model, UnitRecord},
     report::Blocked,
-    workload::{DesiredState, Task},
+    workload::{DesiredState, SlotTasks, Task},
 };
 
 /// What a task's node is to run, and for which task.
@@ -134,21 +133,30 @@ pub(crate) fn cancel_reason(model: &Model, agreement: &Agreement, now: Timestamp
 ///
 /// # Source
 /// Orchestration E3.
-pub(crate) fn is_intended(model: &Model, node: &NodeId, policy: &PolicyId) -> Option<bool> {
+pub(crate) fn is_intended(model: &Model, node: &NodeId, policy: &PolicyId, now: Timestamp) -> Option<bool> {
     let has_task = || model.engine.tasks_on(node, policy).any(Task::is_live);
-    model.is_orchestrated(policy).then(|| has_task() || is_selected_by_workload(model, node, policy))
+    model.is_orchestrated(policy).then(|| has_task() || is_selected_by_workload(model, node, policy, now))
 }
 
-/// Returns whether a node that is drained or paused is one of those that a workload with an instance on every node selects.
-fn is_selected_by_workload(model: &Model, node: &NodeId, policy: &PolicyId) -> bool {
-    if model.availability(node) == Availability::Active {
+/// Returns whether a node without an instance is one of those that should have one: a workload selects it and wants an instance on every
+/// node, or it cannot take one now and a slot waits for a node.
+fn is_selected_by_workload(model: &Model, node: &NodeId, policy: &PolicyId, now: Timestamp) -> bool {
+    let Some(workload) = model.workload_of(policy) else { return false };
+    if workload.goal.start != StartMode::BestAvailable {
         return false;
     }
-    let is_wanted = |goal: Goal| goal.is_per_node() && goal.start == StartMode::BestAvailable;
-    let is_per_node = model.workload_of(policy).is_some_and(|workload| is_wanted(workload.goal));
-    let selects = |table: &NodeTable| {
-        let row = table.find(node).filter(|row| row.is_member);
+    let is_per_node = workload.goal.is_per_node();
+    if !is_per_node && model.may_start_on(node, now) {
+        return false;
+    }
+    let selects = |unit: &UnitRecord| {
+        let row = unit.table.find(node).filter(|row| row.is_member);
         row.is_some_and(|row| row.eligibility.is_passed() && row.expression.is_passed())
     };
-    is_per_node && model.workload_units_of(policy).any(|(_, unit)| selects(&unit.table))
+    let waits = |unit: &UnitRecord| {
+        let mut tasks = unit.slots.values().flat_map(SlotTasks::iter);
+        tasks.any(|task| task.is_live() && task.node.is_none())
+    };
+    let mut units = model.workload_units_of(policy).map(|(_, unit)| unit);
+    units.any(|unit| selects(unit) && (is_per_node || waits(unit)))
 }

@@ -197,7 +197,7 @@ fn test_agreement(
 /// # Source
 /// Orchestration E3.
 pub fn is_intended(model: &Model, node: &NodeId, policy: &PolicyId, now: Timestamp) -> bool {
-    engine::is_intended(model, node, policy).unwrap_or_else(|| select(model, node, policy, now).is_ok())
+    engine::is_intended(model, node, policy, now).unwrap_or_else(|| select(model, node, policy, now).is_ok())
 }
 
 fn both<'a>(

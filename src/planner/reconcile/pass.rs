@@ -468,6 +468,12 @@ impl<'a> UnitPass<'a> {
         self.action_goal.is_some_and(ActionGoal::starts_missing)
     }
 
+    /// Returns whether a task ended before a user's action that starts instances, whatever the restart policy says of it.
+    pub fn starts_again(&self, ended: &Task) -> bool {
+        let action = self.facts.workload.action.as_ref().filter(|_| self.is_started_by_user());
+        action.is_some_and(|action| ended.state_at < action.accepted_at)
+    }
+
     /// Returns why a task starts. What holds back automatic starts does not hold back a user who wants the instances to run.
     pub fn cause_of_start(&self, task: &Task) -> Cause {
         let is_automatic = matches!(task.cause, Cause::Scale | Cause::NodeLost);

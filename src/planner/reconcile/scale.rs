@@ -14,7 +14,7 @@ use super::UnitPass;
 use crate::{
     change::{Cause, Change, GateFacts, Step},
     goal::{self, SlotCondition, StartMode},
-    place::{Buffer, Elimination, Want},
+    place::{Buffer, Constraint, Elimination, Want},
     report::{Blocked, FrozenLevel},
     settings::UpdateOrder,
     workload::Slot,
@@ -52,11 +52,14 @@ fn is_to_be_used_again(pass: &UnitPass<'_>, slot: &Slot) -> bool {
 fn is_used(pass: &UnitPass<'_>, slot: &Slot, condition: SlotCondition) -> bool {
     match condition {
         SlotCondition::Runnable => true,
-        // What was given up with a version that is being rolled back starts again with the version before it.
+        // What was given up with a version that is being rolled back starts again with the version before it, and what was given up before
+        // a user starts the workload starts, too.
         SlotCondition::GivenUp => {
             let is_rolling_back = pass.update.is_rollback() && pass.update.is_rolling();
             let newest = pass.tasks(slot).newest();
-            !is_rolling_back || newest.is_none_or(|newest| newest.spec == pass.versions.current)
+            let is_same = newest.is_none_or(|newest| newest.spec == pass.versions.current);
+            let is_to_start = newest.is_some_and(|newest| pass.starts_again(newest));
+            !is_to_start && (!is_rolling_back || is_same)
         }
         SlotCondition::Dead => has_failed_to_stop(pass, slot),
     }
@@ -85,13 +88,15 @@ fn fill_nodes(pass: &mut UnitPass<'_>, used: &[Slot]) {
     let table = pass.facts.table;
     let nodes = Elimination::with_instances(table);
     let full = Elimination::removed_by_capacity(table);
+    // What is stopping there has its room until it has stopped.
+    let busy = table.removed_by(Constraint::NodeCapacity).map(|full| full & &nodes).unwrap_or_default();
     let spec = pass.versions.current;
     for number in &nodes | &full {
         let node = &table.node(number).id;
         let slot = Slot::Node(node.clone());
         if used.binary_search(&slot).is_err() {
             let cause = cause_of_start(pass);
-            if nodes.contains(number) {
+            if nodes.contains(number) && !busy.contains(number) {
                 pass.create(&slot, spec, cause, Some(node));
                 pass.stay_apart(&slot, node, cause);
             } else {

@@ -58,6 +58,7 @@ pub(super) fn settle(pass: &mut UnitPass<'_>, slot: &Slot) {
             // Nothing starts elsewhere by itself, and what still runs there is not stopped.
             Some(Trouble::NodeLost) if stays_lost(pass, &task) => {}
             Some(Trouble::NodeLost) => give_up(pass, slot, &task, Cause::NodeLost),
+            Some(Trouble::Incompatible) if is_followed(pass, slot, &task) => {}
             Some(Trouble::Incompatible) => give_up(pass, slot, &task, Cause::Incompatible),
             // A user's action goes first (P7).
             Some(Trouble::Drained | Trouble::Misplaced) if is_held(pass) => {}
@@ -289,6 +290,20 @@ fn drop_claim(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task) {
     pass.create_at(slot, task.spec, task.cause, None, start_at);
 }
 
+/// Lets another node take over before a task stops whose node left the workload unit. Returns whether one can.
+///
+/// # Source
+/// Orchestration 1.3.
+fn is_followed(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task) -> bool {
+    let goal = pass.facts.workload.goal;
+    let has_left = pass.node_of(task).is_some_and(|node| !node.is_member);
+    if !has_left || !task.is_running() || goal.is_per_node() || !goal.moves_by_itself() {
+        return false;
+    }
+    let candidate = pass.candidate(task, Cause::Incompatible);
+    candidate.is_some() && relocate_to(pass, slot, task, Cause::Incompatible, candidate)
+}
+
 /// Creates a successor on whatever node is best, if the goal starts instances by itself.
 fn replace_elsewhere(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, cause: Cause, start_at: Timestamp) {
     let workload = pass.facts.workload;
@@ -302,10 +317,18 @@ fn replace_elsewhere(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, cause: C
 fn restart(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task) {
     let Some(node) = task.node.clone() else { return };
     let step = pass.step(slot, Change::Start { node: node.clone() }, Cause::TaskFailed);
-    if let Some(blocked) = crate::change::GateFacts::frozen(pass, &step) {
-        return pass.block(&step, blocked);
-    }
     let goal = pass.facts.workload.goal;
+    if let Some(blocked) = crate::change::GateFacts::frozen(pass, &step) {
+        let cause = Cause::User { force: false };
+        if !pass.starts_again(task) || goal.is_per_node() || pass.candidate(task, cause).is_none() {
+            return pass.block(&step, blocked);
+        }
+        // A start thaws no node: another one takes over what ended there (A12).
+        pass.raise(slot, &task.id, DesiredState::Shutdown);
+        let spec = pass.spec_of_replacement(task);
+        pass.create_at(slot, spec, cause, None, pass.now);
+        return;
+    }
     let availability = pass.node_of(task).map_or(Availability::Active, |node| node.availability);
     match pass.judge(slot, task) {
         RestartVerdict::Wait { until } => pass.wake(until),

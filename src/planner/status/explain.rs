@@ -20,7 +20,7 @@ use crate::{
         Want, cause, explain_node, place, summary,
     },
     report::{Blocked, FrozenLevel},
-    workload::{DesiredState, NodeOrder, SlotTasks, Task, UnitId, Workload},
+    workload::{DesiredState, NodeOrder, Slot, SlotTasks, Task, UnitId, Workload},
 };
 
 /// Nodes that are listed.
@@ -106,8 +106,9 @@ struct Explainer<'a> {
     live: Vec<u32>,
     /// The node of the first slot, which prefers a domain.
     primary: Option<u32>,
-    /// Slots that the restart policy gave up.
+    /// Slots that the restart policy gave up, and the nodes of those that belong to a node.
     given_up: u32,
+    given_up_nodes: RoaringBitmap,
     /// What waits.
     blocked: &'a [(Step, Blocked)],
 }
@@ -120,14 +121,20 @@ impl<'a> Explainer<'a> {
             let newest = tasks.newest();
             tasks.wanted().next().is_none() && newest.is_some_and(Task::ended_by_itself)
         };
-        let given_up = unit.slots.values().filter(is_given_up).count() as u32;
+        let given_up: Vec<&Slot> =
+            unit.slots.iter().filter(|(_, tasks)| is_given_up(tasks)).map(|(slot, _)| slot).collect();
+        let nodes = given_up.iter().filter_map(|slot| match slot {
+            Slot::Node(node) => unit.table.number(node),
+            Slot::Number(_) => None,
+        });
         Self {
             workload,
             question,
             table: &unit.table,
             primary: live.first().copied(),
             live,
-            given_up,
+            given_up: given_up.len() as u32,
+            given_up_nodes: nodes.collect(),
             blocked: &unit.blocked,
         }
     }
@@ -217,7 +224,7 @@ impl<'a> Explainer<'a> {
         elimination.stages.retain(|stage| !stage.removed.is_empty());
         elimination.remaining |= &live;
         let is_per_node = self.workload.goal.is_per_node();
-        let chosen = elimination.remaining.iter().filter(|_| is_per_node).collect();
+        let chosen = (&elimination.remaining - &self.given_up_nodes).iter().filter(|_| is_per_node).collect();
         (elimination, chosen, None)
     }
 
@@ -244,6 +251,9 @@ impl<'a> Explainer<'a> {
         let summary = match sequence.first() {
             Some(stage) => format!("{} {}", stage.constraint.name(), stage.eliminated[0].reason),
             None if self.live.contains(&number) => self.with_wait("has an instance".to_owned(), Some(node)),
+            None if self.given_up_nodes.contains(number) => {
+                "given up: the restart policy allows no further restart".to_owned()
+            }
             None if is_chosen => "would get an instance".to_owned(),
             None => self.rank(number),
         };

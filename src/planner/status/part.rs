@@ -139,8 +139,10 @@ fn waits(unit: &UnitRecord) -> BTreeMap<&Slot, MonitorState> {
     found.collect()
 }
 
-/// Returns the tasks to be shown: those that have not ended, the newest of each slot, and those that it restarts.
+/// Returns the tasks to be shown: those that have not ended, the newest of each slot, and those that it restarts. What was stopped because
+/// its node may not have it is over.
 pub(super) fn tasks_by_number(unit: &UnitRecord) -> BTreeMap<u32, Vec<&Task>> {
+    let available = Elimination::with_instances(&unit.table);
     let mut tasks: BTreeMap<u32, Vec<&Task>> = BTreeMap::new();
     for of_slot in unit.slots.values() {
         let newest = of_slot.newest();
@@ -150,7 +152,11 @@ pub(super) fn tasks_by_number(unit: &UnitRecord) -> BTreeMap<u32, Vec<&Task>> {
         };
         for task in SlotTasks::iter(of_slot).filter(shown) {
             let number = task.node.as_ref().and_then(|node| unit.table.number(node));
-            if let Some(number) = number {
+            let is_over = |number| {
+                let is_withdrawn = task.state.is_ended() && !task.is_wanted() && !task.ended_by_itself();
+                is_withdrawn && !available.contains(number)
+            };
+            if let Some(number) = number.filter(|number| !is_over(*number)) {
                 tasks.entry(number).or_default().push(task);
             }
         }

@@ -3,19 +3,18 @@
 //! Its progress is the status row; it holds nothing else, so that any agbot continues where another one stopped. Sources:
 //! orchestration B11, B12, P8.
 
-use std::collections::BTreeSet;
-
 use evenkeel_ids::{NodeId, TaskId};
 use jiff::Timestamp;
 
 use super::{
     domain_order::{self, DomainOrder},
+    in_work::{slots_in_work, slots_without_node},
     rules,
     unhealthy::{self, Failed},
     update_status::{Ticket, UpdateBlocked, UpdateEvent, UpdateState, next_state},
 };
 use crate::{
-    change::{Cause, Change, Permit},
+    change::{Cause, Change, Permit, Step},
     facts::Availability,
     goal::SlotCondition,
     place::{Buffer, Constraint},
@@ -23,7 +22,7 @@ use crate::{
     report::Blocked,
     settings::{FailureAction, UpdateOrder},
     usage::later,
-    workload::{DesiredState, Ending, Slot, SpecVersion, Task, TaskState},
+    workload::{DesiredState, Ending, Part, Slot, SpecVersion, Task, TaskState},
 };
 
 /// Slots that are listed when all of them wait.
@@ -175,9 +174,7 @@ fn is_finished(pass: &mut UnitPass<'_>, slot: &Slot, ticket: &Ticket, timeout_se
     let Some(id) = &ticket.task else { return !is_dirty(pass, slot) || pass.tasks(slot).is_running() };
     let task = pass.tasks(slot).iter().find(|task| task.id == *id);
     let from = match task {
-        // One that no node has room for does not keep the other slots waiting for ever.
-        Some(task) if task.node.is_some() => may_run_at(task),
-        Some(task) => Some(task.created_at),
+        Some(task) => may_run_at(task),
         None => Some(ticket.since),
     };
     let from = from.map(|at| at.max(ticket.since));
@@ -273,6 +270,7 @@ fn failure_message(task: &Task) -> String {
         TaskState::Ended(Ending::Failed { error, .. } | Ending::Rejected { error }) => error.clone(),
         TaskState::Ended(Ending::Complete) => "exited".to_owned(),
         TaskState::Ended(_) => "stopped".to_owned(),
+        _ if task.node.is_none() => "no node took it in time".to_owned(),
         _ => "was not seen running in time".to_owned(),
     };
     format!("task {} failed on {node}: {why}", task.id)
@@ -294,15 +292,17 @@ fn failed_tasks(pass: &UnitPass<'_>, monitor_secs: u64, timeout_secs: u64) -> Ve
         .collect()
 }
 
-/// Returns from when a task must run in time; none while it waits for room on a node, or for the end of the one before it.
+/// Returns from when a task must run in time; none while it waits on its node for the end of the one before it.
 fn may_run_at(task: &Task) -> Option<Timestamp> {
-    let is_to_run = task.desired == DesiredState::Running && task.node.is_some();
-    is_to_run.then(|| task.desired_at.map_or(task.created_at, |at| at.max(task.created_at)))
+    match task.desired {
+        // One that no node takes does not keep the other slots waiting for ever.
+        _ if task.node.is_none() => Some(task.created_at),
+        DesiredState::Running => Some(task.desired_at.map_or(task.created_at, |at| at.max(task.created_at))),
+        DesiredState::Ready | DesiredState::Shutdown | DesiredState::Remove => None,
+    }
 }
 
-/// A task fails an update when it ends before it runs, or soon after, or does not run in time on its node.
-///
-/// One that no node has room for says nothing about its version.
+/// A task fails an update when it ends before it runs, or soon after, or does not run in time, on a node or because none takes it.
 fn has_failed(task: &Task, monitor_secs: u64, timeout_secs: u64, now: Timestamp) -> bool {
     if !task.state.is_ended() {
         let is_late = may_run_at(task).is_some_and(|at| now >= later(at, timeout_secs));
@@ -327,12 +327,6 @@ pub(super) fn domain_order(pass: &UnitPass<'_>) -> Option<DomainOrder> {
     DomainOrder::of(pass, &dirty_slots(pass), &slots_in_work(pass))
 }
 
-fn slots_in_work(pass: &UnitPass<'_>) -> BTreeSet<Slot> {
-    let part = pass.update.part(&pass.facts.unit_id.part).into_iter();
-    let in_work = part.flat_map(|part| &part.tickets).filter(|(_, ticket)| ticket.task.is_some());
-    in_work.map(|(slot, _)| slot.clone()).collect()
-}
-
 /// Replaces dirty slots as far as the gates allow. Returns whether the update goes on.
 fn take(pass: &mut UnitPass<'_>, dirty: &[Slot]) -> bool {
     let part = pass.facts.unit_id.part.clone();
@@ -345,6 +339,12 @@ fn take(pass: &mut UnitPass<'_>, dirty: &[Slot]) -> bool {
         let state = rules::after_failure(pass.update.state, action, can_roll_back);
         end(pass, state, Failed { slot: None, node: None, message });
         return false;
+    }
+    let unplaced = slots_without_node(pass);
+    for slot in &unplaced {
+        let change = Change::Replace { node: None, may_run: false, order: UpdateOrder::StopFirst };
+        let (step, blocked) = (pass.step(slot, change, cause), pass.unplaced(1));
+        pass.block(&step, blocked);
     }
     let mut taken = 0;
     for slot in dirty.iter().filter(|slot| !in_work.contains(*slot)) {
@@ -361,14 +361,18 @@ fn take(pass: &mut UnitPass<'_>, dirty: &[Slot]) -> bool {
             pass.wake(pass.update_settings().start_deadline(pass.now));
         }
     }
-    let is_in_work = pass.update.tickets().any(|(.., ticket)| ticket.task.is_some());
+    let is_unplaced = |part: &Part, slot: &Slot| *part == pass.facts.unit_id.part && unplaced.contains(slot);
+    let is_in_work =
+        pass.update.tickets().any(|(part, slot, ticket)| ticket.task.is_some() && !is_unplaced(part, slot));
     note_blocked(pass, first, taken > 0 || is_in_work);
     true
 }
 
 /// Records what all slots wait for, if none proceeds.
 fn note_blocked(pass: &mut UnitPass<'_>, first: usize, is_proceeding: bool) {
-    let waiting = pass.plan.blocked[first..].iter().take(BLOCKED_SLOTS);
+    // Those for which there is no budget wait for one of the others.
+    let is_first = |(_, blocked): &&(Step, Blocked)| !matches!(blocked, Blocked::UpdateBudget { .. });
+    let waiting = pass.plan.blocked[first..].iter().filter(is_first).take(BLOCKED_SLOTS);
     let slots: Vec<(Slot, Blocked)> =
         waiting.map(|(step, blocked)| (step.slot.clone(), blocked.clone())).collect();
     // Only the first workload unit that is not done records its reasons: several would overwrite each other's without end.

@@ -5,7 +5,7 @@
 use evenkeel_ids::{PolicyId, ServiceKey};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Dependency, HubDefaults, UserAction, Versions, Workload};
 use crate::{
@@ -27,17 +27,22 @@ pub struct TaskSpec {
     pub user_input: Vec<Value>,
     /// `secretBinding`, as in the exchange.
     pub secret_binding: Vec<Value>,
+    /// What one instance uses of its node, by name; `null` when that is nothing.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub loads: Value,
 }
 
 impl TaskSpec {
     /// Returns what a policy says now.
     pub fn of(policy: &DeploymentPolicyFacts) -> Self {
+        let loads = policy.orchestration.document.as_ref().filter(|document| !document.loads.is_empty());
         Self {
             service: policy.service.clone(),
             arch: policy.arch.clone(),
             versions: policy.versions.clone(),
             user_input: policy.user_input.clone(),
             secret_binding: policy.secret_binding.clone(),
+            loads: loads.map_or(Value::Null, |document| json!(document.loads)),
         }
     }
 
@@ -48,13 +53,17 @@ impl TaskSpec {
         };
         let versions: Vec<String> = self.versions.iter().map(text).collect();
         let json = |values: &[Value]| Value::Array(values.to_vec()).to_string();
-        stable_hash(&[
+        let loads = self.loads.to_string();
+        let parts: [&str; 6] = [
             self.service.as_str(),
             &self.arch,
             &versions.join(","),
             &json(&self.user_input),
             &json(&self.secret_binding),
-        ])
+            &loads,
+        ];
+        // Without loads the digest is that of a record from before they were part of it.
+        stable_hash(if self.loads.is_null() { &parts[..5] } else { &parts })
     }
 
     /// Returns the policy as if it said what this version runs.

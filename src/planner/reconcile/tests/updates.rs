@@ -329,8 +329,9 @@ fn paused_update_is_not_spread_by_restarts() {
     assert_eq!(world.running_versions().iter().filter(|one| **one == 1).count(), 2);
 }
 
+/// D11, B11.6: what no node takes is told after a while, and fails the update when the time for a start is over.
 #[test]
-fn slot_that_no_node_has_room_for_fails_no_update() {
+fn slot_that_no_node_takes_blocks_the_update_and_then_fails_it() {
     let mut world = World::new(Goal::replicated(2), 1);
     world.edit(|workload| {
         workload.update.parallelism = 1;
@@ -339,8 +340,13 @@ fn slot_that_no_node_has_room_for_fails_no_update() {
     });
     world.run(5);
     world.write(2);
-    ends(&mut world, UpdateState::Completed);
-    assert_eq!(world.running_versions(), [2]);
+    world.run_until(15, |world| world.has_event("update.blocked"));
+    let rule = |world: &World| world.update.blocked.as_ref().map(|blocked| blocked.slots[0].1.upgrade_rule());
+    assert_eq!(rule(&world), Some("NoCandidate"));
+    assert_eq!(world.running_versions(), [1], "the slot that runs waits for the other one");
+    ends(&mut world, UpdateState::Paused);
+    assert_eq!((world.update.failed(), world.running_versions()), (1, vec![1]));
+    assert!(world.update.message.contains("no node took it in time"), "{}", world.update.message);
 }
 
 #[test]

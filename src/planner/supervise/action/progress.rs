@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use super::{ending_text, is_of_action};
 use crate::{
     place::{Elimination, NodeTable, UnitNode},
+    report::FrozenLevel,
     usage::later,
     workload::{ActionGoal, DesiredState, Slot, Task, UserAction, Workload},
 };
@@ -126,7 +127,7 @@ pub(crate) fn progress(
         return Progress::Failed(why);
     }
     let is_done = match goal {
-        ActionGoal::Started => is_started(view),
+        ActionGoal::Started => is_started(view) || has_started(view, action),
         ActionGoal::StartedOn { node } => view.runs_on(node),
         ActionGoal::Stopped => view.is_stopped(|_| true),
         ActionGoal::StoppedOn { node } => view.is_stopped(|task| is_on(task, node)),
@@ -207,14 +208,42 @@ pub(crate) fn is_started(view: &UnitView<'_>) -> bool {
     view.running() >= goal.wanted(0)
 }
 
-/// Returns why nothing more can be started: the start failed on every node.
+/// Returns whether everything that runs now, or has run because of the action and ended, is what is wanted.
+fn has_started(view: &UnitView<'_>, action: &UserAction) -> bool {
+    let has_run = |task: &&&Task| is_of_action(task, action) && task.running_at.is_some();
+    let goal = &view.workload.goal;
+    if goal.is_per_node() {
+        return Elimination::with_instances(view.table).iter().all(|number| {
+            let node = &view.table.node(number).id;
+            let mut of_node = view.tasks.iter().filter(has_run);
+            view.runs_on(node) || of_node.any(|task| task.node.as_ref() == Some(node))
+        });
+    }
+    let ended = view.tasks.iter().filter(has_run).filter(|task| !task.is_live());
+    let slots: BTreeSet<&Slot> = ended.map(|task| &task.slot).collect();
+    let is_counted = |slot: &Slot| !view.tasks.iter().any(|task| task.slot == *slot && task.is_live());
+    let ended = slots.into_iter().filter(|slot| is_counted(slot)).count() as u32;
+    view.running() + ended >= goal.wanted(0)
+}
+
+/// Returns why nothing more can be started: the start failed on every node, or what ended stays on a frozen one.
 fn every_candidate_failed(view: &UnitView<'_>) -> Option<String> {
-    let is_busy = view.tasks.iter().any(|task| task.is_wanted() && !task.is_running() && task.node.is_some());
+    let is_held = |task: &Task| {
+        task.state.is_ended() && view.row(task).is_some_and(|row| row.frozen == Some(FrozenLevel::Node))
+    };
+    let is_busy = view
+        .tasks
+        .iter()
+        .any(|task| task.is_wanted() && !task.is_running() && task.node.is_some() && !is_held(task));
     if is_busy || is_started(view) || !Elimination::with_instances(view.table).is_empty() {
         return None;
     }
-    let failed = view.table.nodes().find_map(|row| Some((&row.id, row.marks.start_failed.as_ref()?)))?;
-    Some(format!("no node is left; the start on {} failed: {}", failed.0, failed.1))
+    let failed = view.table.nodes().find_map(|row| Some((&row.id, row.marks.start_failed.as_ref()?)));
+    if let Some((node, why)) = failed {
+        return Some(format!("no node is left; the start on {node} failed: {why}"));
+    }
+    let held = view.tasks.iter().find(|task| task.is_wanted() && is_held(task))?;
+    Some(format!("no node is left; {} is frozen", held.node.as_ref()?))
 }
 
 fn failed_restart(view: &UnitView<'_>, action: &UserAction) -> Option<String> {

@@ -1,0 +1,68 @@
+//! A user starts workloads whose instances ended: A6, A12, B10.
+
+use serde_json::json;
+
+use super::fleet::{Fleet, policy};
+use crate::workload::LastingAction;
+
+/// Whether no action of a user is in progress.
+fn is_over(fleet: &Fleet) -> bool {
+    fleet.model.workload(&policy("w")).is_some_and(|record| record.action.is_none())
+}
+
+/// A6, B10: what the restart policy gave up runs again when a user starts the workload.
+#[test]
+fn start_runs_what_the_restart_policy_gave_up() {
+    for document in [
+        json!({"mode": "replicated", "replicas": 2, "restart": {"condition": "none"}}),
+        json!({"mode": "global", "restart": {"condition": "none"}}),
+        json!({"mode": "global", "restart": {"maxAttempts": 1, "delaySeconds": 0}}),
+    ] {
+        let mut fleet = Fleet::new(&["n1", "n2"]);
+        fleet.put_policy("w", document.clone());
+        fleet.run_until(40, |fleet| fleet.running("w") == "n1 n2");
+        for name in ["n1", "n2"] {
+            fleet.crash("w", name, true);
+        }
+        fleet.run(30);
+        assert_eq!(fleet.live("w"), "", "{document}");
+        for name in ["n1", "n2"] {
+            fleet.crash("w", name, false);
+        }
+        fleet.run(30);
+        assert_eq!(fleet.live("w"), "", "nothing starts by itself: {document}");
+        fleet.act("w", LastingAction::Start, false);
+        fleet.run_until(30, |fleet| fleet.running("w") == "n1 n2");
+        fleet.run(5);
+        assert!(is_over(&fleet), "{document}");
+    }
+}
+
+/// A12: a start does not thaw a node; another node takes over what ended on a frozen one.
+#[test]
+fn start_leaves_a_frozen_node() {
+    let mut fleet = Fleet::new(&["n1", "n2"]);
+    let placement = json!({"nodesOrder": ["n1", "n2"]});
+    fleet.put_policy("w", json!({"mode": "failover", "orchestrate": "ha", "placement": placement}));
+    fleet.run_until(40, |fleet| fleet.running("w") == "n1");
+    fleet.freeze("n1");
+    fleet.crash("w", "n1", true);
+    fleet.run(30);
+    assert_eq!(fleet.running("w"), "", "nothing starts by itself");
+    fleet.act("w", LastingAction::Start, false);
+    fleet.run_until(60, |fleet| fleet.running("w") == "n2");
+    fleet.run_until(10, is_over);
+}
+
+/// A12: when all nodes are frozen after it was accepted it is over.
+#[test]
+fn start_ends_when_every_node_is_frozen() {
+    let mut fleet = Fleet::new(&["n1"]);
+    fleet.put_policy("w", json!({"mode": "failover", "orchestrate": "ha", "restart": {"condition": "none"}}));
+    fleet.run_until(40, |fleet| fleet.running("w") == "n1");
+    fleet.crash("w", "n1", true);
+    fleet.run(10);
+    fleet.act("w", LastingAction::Start, false);
+    fleet.freeze("n1");
+    fleet.run_until(60, is_over);
+}
