@@ -57,7 +57,8 @@ fn recover(pass: &mut UnitPass<'_>, slot: &Slot) {
     let policy = policy.or(is_ordered.then_some(&without_checks));
     let Some(policy) = policy.filter(|policy| policy.enabled || is_ordered) else { return };
     let is_suspended = is_suspended(pass);
-    let verdict = match detect::is_examined(pass, &task) {
+    let is_examined = detect::is_examined(pass, &task);
+    let verdict = match is_examined {
         _ if of_group.is_some() => detect::examine_node_of(pass, &task),
         true if !is_suspended => detect::examine(pass, policy, &task),
         _ => Verdict::Healthy,
@@ -67,7 +68,7 @@ fn recover(pass: &mut UnitPass<'_>, slot: &Slot) {
         // What was reported is examined when it is its turn.
         return pass.wake(later(pass.now, NEXT_ON_NODE_SECS));
     }
-    let task = see_events(pass, slot, task, is_suspended);
+    let task = see_events(pass, slot, task, is_suspended || !is_examined);
     match (task.health.recovery.clone(), verdict) {
         (Some(recovery), _) if is_suspended && !is_ordered => {
             if detect::is_seen_healthy(pass, policy, &task) {
@@ -183,15 +184,15 @@ fn carry_over(pass: &mut UnitPass<'_>, slot: &Slot) {
     }
 }
 
-/// Records that the life-cycle events so far were examined, or that a failure waits for the end of a suspension.
-fn see_events(pass: &mut UnitPass<'_>, slot: &Slot, task: Task, is_suspended: bool) -> Task {
+/// Records that the life-cycle events so far were examined, or that a failure waits until its member is examined again.
+fn see_events(pass: &mut UnitPass<'_>, slot: &Slot, task: Task, is_postponed: bool) -> Task {
     let Some(reported) = pass.facts.health.get(&task.id) else { return task };
     let is_new = reported.events > task.health.events_seen;
-    if !is_new && (is_suspended || !task.health.is_missed) {
+    if !is_new && (is_postponed || !task.health.is_missed) {
         return task;
     }
     let is_failure = reported.lifecycle.as_ref().is_some_and(LifecycleEvent::is_failure);
-    let is_missed = is_suspended && is_failure && task.health.recovery.is_none();
+    let is_missed = is_postponed && is_failure && task.health.recovery.is_none();
     if let Some(event) = reported.lifecycle.as_ref().filter(|_| is_new) {
         let text = format!("{} of {} reported by {}", event.event, event.instance_id, event.publisher);
         pass.emit_with(event.kind(), Some(slot), task.node.as_ref(), text, Some(json!(event)));
@@ -274,10 +275,12 @@ fn go_on(
     verdict: Verdict,
 ) {
     let has_failed = matches!(verdict, Verdict::Failed(_));
+    // What still fails its check, and may do so for a while, is not healthy.
+    let is_healthy = matches!(verdict, Verdict::Healthy);
     if let Some(until) = recovery.failed_until {
         return match verdict {
             Verdict::Failed(failure) if pass.now >= until => begin(pass, policy, task, failure),
-            _ if !has_failed && detect::is_seen_healthy(pass, policy, task) => end(pass, task, &recovery),
+            _ if is_healthy && detect::is_seen_healthy(pass, policy, task) => end(pass, task, &recovery),
             _ => pass.wake(until),
         };
     }
@@ -291,7 +294,10 @@ fn go_on(
     let command = recovery.command.as_ref();
     let ended = ended.filter(|ended| command.is_some_and(|command| command.id == ended.id));
     let is_done = command.is_none() || ended.is_some_and(|ended| ended.is_ok);
-    if is_done && !has_failed && detect::is_seen_healthy(pass, policy, task) {
+    if let Verdict::NotBefore(until) = verdict {
+        pass.wake(until);
+    }
+    if is_done && is_healthy && detect::is_seen_healthy(pass, policy, task) {
         return end(pass, task, &recovery);
     }
     let until = later(since, policy.recovery.action_timeout);

@@ -264,7 +264,7 @@ pub struct TaskHealth {
     pub recovery: Option<Box<Recovery>>,
     /// Number of life-cycle events that were examined.
     pub events_seen: u64,
-    /// Whether the last of them is a failure that was reported while recovery was suspended.
+    /// Whether the last of them is a failure that was reported while recovery was suspended, or while the member was not examined.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_missed: bool,
     /// Number of commands so far.
