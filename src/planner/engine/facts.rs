@@ -72,9 +72,12 @@ impl<'a> UnitInputs<'a> {
         }
         wake_at = [wake_at, blocklist.wake_at].into_iter().flatten().min();
         let has_policy = workload.health.is_some();
-        let wanted = found.iter().flat_map(|(_, tasks)| tasks.wanted());
-        let wanted = wanted.filter(|task| has_policy || task.health.recovery.is_some());
-        let health = wanted.filter_map(|task| Some((task.id.clone(), model.found_health(task, pass.now)?)));
+        // A recovery goes on when its task has ended, and events are recorded without a policy.
+        let is_meant = |task: &&Task| {
+            has_policy && task.is_wanted() || task.health.recovery.is_some() || model.has_new_events(task)
+        };
+        let all = found.iter().flat_map(|(_, tasks)| tasks.iter()).filter(is_meant);
+        let health = all.filter_map(|task| Some((task.id.clone(), model.found_health(task, pass.now)?)));
         let health = health.collect();
         let tasks = || found.iter().flat_map(|(_, tasks)| tasks.iter());
         let own = workload.health.as_ref();

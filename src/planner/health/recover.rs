@@ -30,6 +30,10 @@ const NEXT_ON_NODE_SECS: u64 = 5;
 /// Follows the health of the members of a slot.
 pub(crate) fn follow(pass: &mut UnitPass<'_>, slot: &Slot) {
     if is_unsupervised(pass, slot) && Order::of(pass, slot).is_none() {
+        // Without a policy events are only recorded (C5).
+        if let Some(task) = member(pass, slot) {
+            see_events(pass, slot, task, false);
+        }
         return;
     }
     carry_over(pass, slot);
@@ -55,7 +59,10 @@ fn recover(pass: &mut UnitPass<'_>, slot: &Slot) {
         None => workload.health.as_ref(),
     };
     let policy = policy.or(is_ordered.then_some(&without_checks));
-    let Some(policy) = policy.filter(|policy| policy.enabled || is_ordered) else { return };
+    let Some(policy) = policy.filter(|policy| policy.enabled || is_ordered) else {
+        see_events(pass, slot, task, false);
+        return;
+    };
     let is_suspended = is_suspended(pass);
     let is_examined = detect::is_examined(pass, &task);
     let verdict = match is_examined {

@@ -68,6 +68,13 @@ impl Model {
             && self.lease_for_group(&group.id).is_some()
     }
 
+    /// Returns whether the node of a task reported life-cycle events that were not recorded yet.
+    pub(crate) fn has_new_events(&self, task: &Task) -> bool {
+        let record = task.node.as_ref().and_then(|node| self.node(node));
+        let reported = record.and_then(|record| record.health.get(&task.id));
+        task.is_wanted() && reported.is_some_and(|reported| reported.events > task.health.events_seen)
+    }
+
     /// Returns what its node, the hub and other members found about the health of a task.
     pub(crate) fn found_health(&self, task: &Task, now: Timestamp) -> Option<ReportedHealth> {
         let record = self.node(task.node.as_ref()?)?;

@@ -193,6 +193,7 @@ async fn event_of_a_workload_without_a_health_policy_is_only_stored() {
     })
     .await;
     assert_eq!(stored["health"]["lifecycle"]["event"], "SHUTDOWN", "{stored}");
+    assert_eq!(recorded(&hub, "lifecycle.shutdown").await.len(), 1);
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(events(&hub, "health.recover").await, Vec::<Value>::new());
     assert_eq!(fleet.processes()["edge-1"], process);
