@@ -1,6 +1,6 @@
 //! Lays a table out for a terminal without ever breaking an id.
 //!
-//! Where the terminal is too narrow, columns are dropped from right to left, then sentences end with an ellipsis, and where
+//! Where the terminal is too narrow, columns are dropped from right to left, then sentences continue on further lines, and where
 //! that does not suffice either, each row becomes a block of lines. Words are always shown whole.
 
 use unicode_width::UnicodeWidthStr;
@@ -10,7 +10,7 @@ use crate::output::Table;
 
 /// Blanks between two columns.
 const GAP: usize = 2;
-/// A sentence is not shortened below this width; the row becomes a block instead.
+/// A sentence is not wrapped at less than this width, nor at less than its longest word; the row becomes a block instead.
 const MIN_SENTENCE: usize = 28;
 const ELLIPSIS: &str = "…";
 const BOLD: (&str, &str) = ("\u{1b}[1m", "\u{1b}[0m");
@@ -19,13 +19,13 @@ const BOLD: (&str, &str) = ("\u{1b}[1m", "\u{1b}[0m");
 struct Column {
     position: usize,
     natural: usize,
-    /// Whether a cell holds several words, so that it may be shortened between them.
-    is_sentence: bool,
+    /// Width of the longest word: cells are wrapped between words only.
+    longest_word: usize,
 }
 
 impl Column {
     fn min_width(&self) -> usize {
-        if self.is_sentence { self.natural.min(MIN_SENTENCE) } else { self.natural }
+        self.natural.min(self.longest_word.max(MIN_SENTENCE))
     }
 }
 
@@ -62,11 +62,13 @@ fn laid_out(table: &Table, width: Option<u16>) -> String {
 
 fn column(table: &Table, rows: &[Vec<String>], position: usize) -> Column {
     let cells = || rows.iter().filter_map(|row| row.get(position));
-    let widest = cells().map(|cell| cell.width()).max().unwrap_or_default();
+    let name = &table.header[position];
+    let widest = |widths: &mut dyn Iterator<Item = usize>| widths.max().unwrap_or_default();
+    let words = || cells().flat_map(|cell| cell.split(' '));
     Column {
         position,
-        natural: widest.max(table.header[position].width()),
-        is_sentence: cells().any(|cell| cell.contains(' ')),
+        natural: widest(&mut cells().map(|cell| cell.width())).max(name.width()),
+        longest_word: widest(&mut words().map(UnicodeWidthStr::width)).max(name.width()),
     }
 }
 
@@ -81,27 +83,54 @@ fn lines(
     widths: &[usize],
     is_terminal: bool,
 ) -> String {
-    let line = |cells: Vec<String>| {
+    let line = |cells: &[&str]| {
         let padded = cells.iter().zip(widths).map(|(cell, width)| {
-            let cell = shortened(cell, *width);
             let blanks = width.saturating_sub(cell.width());
-            cell + &" ".repeat(blanks)
+            format!("{cell}{}", " ".repeat(blanks))
         });
         padded.collect::<Vec<String>>().join(&" ".repeat(GAP)).trim_end().to_owned()
     };
-    let header = line(columns.iter().map(|column| table.header[column.position].to_uppercase()).collect());
+    let names: Vec<String> =
+        columns.iter().map(|column| table.header[column.position].to_uppercase()).collect();
+    let header = line(&names.iter().map(String::as_str).collect::<Vec<&str>>());
     let mut text =
         if is_terminal { format!("{}{header}{}\n", BOLD.0, BOLD.1) } else { format!("{header}\n") };
     for row in rows {
-        let cells = columns.iter().map(|column| row.get(column.position).cloned().unwrap_or_default());
-        text.push_str(&line(cells.collect()));
-        text.push('\n');
+        let cells = columns.iter().map(|column| row.get(column.position).map_or("", String::as_str));
+        let cells: Vec<Vec<String>> = cells.zip(widths).map(|(cell, width)| wrapped(cell, *width)).collect();
+        let height = cells.iter().map(Vec::len).max().unwrap_or_default();
+        for number in 0..height {
+            let parts = cells.iter().map(|cell| cell.get(number).map_or("", String::as_str));
+            text.push_str(&line(&parts.collect::<Vec<&str>>()));
+            text.push('\n');
+        }
     }
     text
 }
 
-/// One block per row, each cell on a line of its own.
+/// The lines of a text that is wrapped between words; a word that is longer than the width has a line of its own.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    if text.width() <= width {
+        return vec![text.to_owned()];
+    }
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.width() + 1 + word.width() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// One block per row, each cell on a line of its own; the members of one object have a line each.
 fn blocks(table: &Table, rows: &[Vec<String>]) -> String {
+    if table.header == ["name", "value"] {
+        return rows.iter().map(|row| format!("{}\n", row.join(": ").trim_end())).collect();
+    }
     let block = |row: &Vec<String>| -> String {
         let named = table.header.iter().zip(row).filter(|(_, cell)| !cell.is_empty());
         named.map(|(name, cell)| format!("{name}: {cell}\n")).collect()
@@ -153,14 +182,37 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_dropped_from_the_right_before_sentences_are_shortened() {
+    fn columns_are_dropped_from_the_right_before_sentences_are_wrapped() {
         let wide = plain(160);
         assert!(wide.contains("CHANGED") && wide.contains("version 2.0.0"), "{wide}");
         let narrower = plain(130);
-        assert!(narrower.contains("CHANGED") && narrower.contains("being upgraded to …"), "{narrower}");
+        let lines: Vec<&str> = narrower.lines().collect();
+        assert!(lines[0].contains("CHANGED") && lines[1].ends_with("being upgraded to"), "{narrower}");
+        assert_eq!(lines[2].trim(), "version 2.0.0", "{narrower}");
         let narrow = plain(80);
-        assert!(!narrow.contains("CHANGED") && narrow.contains("ARCH"), "{narrow}");
-        assert!(narrow.lines().nth(1).is_some_and(|line| line.ends_with('…')), "{narrow}");
+        let lines: Vec<&str> = narrow.lines().collect();
+        assert!(!lines[0].contains("CHANGED") && lines[0].contains("ARCH"), "{narrow}");
+        assert_eq!(lines[2].trim(), "which is being upgraded to", "{narrow}");
+        assert_eq!(lines[2].find("which"), lines[1].find("waits"), "it is below the first line: {narrow}");
+    }
+
+    #[test]
+    fn sentence_with_a_long_word_is_shown_whole() {
+        let reason = "task 2f1c39cfdd7a6ab200000002b4b05e94 of the old version is not seen stopped";
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<String>>();
+        let mut tree = Table::new(&["policy", "avail", "how it stands"]).keeping(&["avail", "how it stands"]);
+        tree.push(["o/p".to_owned(), "warn".to_owned(), reason.to_owned()]);
+        let mut list = Table::new(&["name", "value"]).keeping(&["value"]);
+        list.push(["blocked".to_owned(), reason.to_owned()]);
+        for (table, width) in [(&tree, 80), (&tree, 40), (&list, 80), (&list, 40)] {
+            let text = render(table, Some(width));
+            let shown = words(&text);
+            assert!(words(reason).iter().all(|word| shown.contains(word)), "{width}: {text}");
+        }
+        let text = render(&tree, Some(80));
+        assert!(text.lines().all(|line| line.width() <= 80 + BOLD.0.len() + BOLD.1.len()), "{text}");
+        assert_eq!(render(&list, Some(40)), format!("blocked: {reason}\n"));
+        assert!(render(&tree, Some(40)).starts_with("policy: o/p\navail: warn\nhow it stands: task 2f1c"));
     }
 
     #[test]

@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use evenkeel_ids::NodeId;
 use evenkeel_wire::agbot::plan::{PlanResponse, PlannedAction, PlannedChange};
 use serde_json::Value;
 
@@ -178,9 +177,7 @@ fn is_empty(plan: &PlanResponse) -> bool {
 }
 
 fn line(change: &PlannedChange) -> String {
-    let node = |node: &Option<NodeId>| node.as_ref().map(|node| node.name().to_owned());
-    let (from, to) = (node(&change.from), node(&change.to));
-    let place = match (&from, &to) {
+    let place = match (&change.from, &change.to) {
         (Some(from), Some(to)) if from == to => format!("on {to}"),
         (Some(from), Some(to)) => format!("from {from} to {to}"),
         (None, Some(node)) | (Some(node), None) => format!("on {node}"),
@@ -218,11 +215,11 @@ mod tests {
     fn plan_is_shown_like_a_difference() {
         let plan: PlanResponse = serde_json::from_value(json!({
             "policy": "plant/watch", "token": "0a1b", "complete": true, "units": [{
-                "name": "all", "blocked": [{"slot": "4", "reason": "no node is left"}], "changes": [
-                    {"action": "replace", "slot": "1", "from": "plant/n1", "to": "plant/n1", "reason": "another version is wanted"},
-                    {"action": "move", "slot": "2", "from": "plant/n2", "to": "plant/n4", "reason": "its node is being drained"},
-                    {"action": "create", "slot": "3", "to": "plant/n3", "reason": "more instances are wanted"},
-                    {"action": "stop", "slot": "5", "from": "plant/n5", "reason": "the instance is not wanted any more"},
+                "name": "all", "blocked": [{"slot": 4, "reason": "no node is left"}], "changes": [
+                    {"action": "replace", "slot": 1, "from": "n1", "to": "n1", "reason": "another version is wanted"},
+                    {"action": "move", "slot": 2, "from": "n2", "to": "other/n4", "reason": "its node is being drained"},
+                    {"action": "create", "slot": 3, "to": "?", "reason": "more instances are wanted"},
+                    {"action": "stop", "slot": "n5", "from": "n5", "reason": "the instance is not wanted any more"},
                 ],
             }],
         }))
@@ -230,9 +227,9 @@ mod tests {
         let expected = "\
 deployment policy plant/watch
   ~ replace slot 1 on n1: another version is wanted
-  > move slot 2 from n2 to n4: its node is being drained
-  + create slot 3 on n3: more instances are wanted
-  - stop slot 5 on n5: the instance is not wanted any more
+  > move slot 2 from n2 to other/n4: its node is being drained
+  + create slot 3 on ?: more instances are wanted
+  - stop slot n5 on n5: the instance is not wanted any more
   ! slot 4 waits: no node is left
 plan: 1 to create, 1 to replace, 1 to move, 0 to restart, 1 to stop
 token: 0a1b

@@ -128,8 +128,8 @@ fn of_workloads(context: &Context, asking: &Asking<'_>, shape: &Shape<'_>) -> Ve
 /// Members whose drain waits with the instance of a workload.
 fn of_drains(context: &Context, asking: &Asking<'_>, shape: &Shape<'_>) -> Vec<(Timestamp, BlockedSlot)> {
     let model = context.model();
-    let drains = model.waiting_drains().filter(|drain| asking.members.contains(drain.node));
-    drains.map(|drain| (drain.since, slot(shape, drain.node, drain.blocked))).collect()
+    let waiting = model.waiting_instances().filter(|one| asking.members.contains(one.node));
+    waiting.filter_map(|one| Some((one.drained_since?, slot(shape, one.node, one.blocked)))).collect()
 }
 
 /// Returns the node of a slot.

@@ -20,7 +20,7 @@ use super::caller::SeenNodes;
 use super::orchestration::node_of;
 use super::parameters::{Named, NamedQuery, Parameters, known};
 use super::permission::{Permission, right};
-use super::pipeline::{Op, OrchestrationPath, Refusal};
+use super::pipeline::{Op, OrgPath, Refusal};
 use super::workload_shape::time;
 use crate::AgbotError;
 use crate::act::blocklist::{Author, note_cleared};
@@ -71,11 +71,11 @@ impl Wanted {
 
 /// Lists the nodes that are blocked.
 pub(super) async fn list_blocklist(
-    op: Op<OrchestrationPath>,
+    op: Op<OrgPath>,
     permission: Permission<right::NodesRead>,
     Named(query): Named<BlocklistQuery>,
 ) -> Result<Json<BlocklistResponse>, Refusal> {
-    let Op { context, path: OrchestrationPath { organization: org } } = op;
+    let Op { context, path: OrgPath { organization: org } } = op;
     let seen = permission.into_proof();
     let wanted = Wanted::of(&context, &org, query, &seen)?;
     let model = context.model();
@@ -86,11 +86,11 @@ pub(super) async fn list_blocklist(
 
 /// Deletes entries, and returns those that blocked their nodes.
 pub(super) async fn clear_blocklist(
-    op: Op<OrchestrationPath>,
+    op: Op<OrgPath>,
     permission: Permission<right::NodesOperate>,
     Named(query): Named<BlocklistQuery>,
 ) -> Result<Json<BlocklistResponse>, Refusal> {
-    let Op { context, path: OrchestrationPath { organization: org } } = op;
+    let Op { context, path: OrgPath { organization: org } } = op;
     let (actor, seen) = permission.into_proof();
     let wanted = Wanted::of(&context, &org, query, &seen)?;
     let nodes: BTreeSet<NodeId> = {

@@ -17,9 +17,9 @@ use http::StatusCode;
 use serde_json::json;
 
 use super::actions::{Changed, failed, follow, write};
+use super::done;
 use super::permission::{Permission, right};
 use super::pipeline::{NodePath, Op, Refusal};
-use super::said;
 use crate::AgbotError;
 use crate::context::Context;
 
@@ -41,7 +41,7 @@ pub(super) async fn confirm_fence(
         true => format!("no deployment policy has an instance on {node}"),
         false => format!("nothing runs on {node} any more: {} may start elsewhere", names.join(", ")),
     };
-    Ok(Json(said(StatusCode::OK, message)))
+    Ok(Json(done(message)))
 }
 
 /// Returns the policies with a task on a node that is down.

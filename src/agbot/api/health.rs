@@ -9,6 +9,7 @@ use evenkeel_agbot_store::event::{self as events, EventRow};
 use evenkeel_agbot_store::health as store;
 use evenkeel_agbot_store::health::NewHealthRow;
 use evenkeel_api::{Content, Created};
+use evenkeel_client::ClientError;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::health::{Entity, HealthReport, MAX_EVENTS, SYSTEM, StoredReport};
 use evenkeel_planner::workload::{Part, UnitId};
@@ -19,11 +20,11 @@ use http::StatusCode;
 use serde_json::json;
 
 use super::actions::{failed, follow};
+use super::done;
 use super::orchestration::node_of;
 use super::permission::{Permission, right};
 use super::pipeline::{
-    HealthGroupPath, HealthNodePath, Input, InstancePath, Op, OrchestrationPath, PolicyPath, Refusal,
-    WorkloadUnitPath, read_body,
+    GroupPath, Input, InstancePath, NodePath, Op, OrgPath, PolicyPath, Refusal, WorkloadUnitPath, read_body,
 };
 use crate::AgbotError;
 use crate::context::Context;
@@ -54,7 +55,7 @@ type Reported = Result<Created<ApiResponse>, Refusal>;
 
 /// Reports about an organization.
 pub(super) async fn report_on_org(
-    op: Op<OrchestrationPath>,
+    op: Op<OrgPath>,
     permission: Permission<right::OrgAdminister>,
     report: Report,
 ) -> Reported {
@@ -64,7 +65,7 @@ pub(super) async fn report_on_org(
 
 /// Reports about a node.
 pub(super) async fn report_on_node(
-    op: Op<HealthNodePath>,
+    op: Op<NodePath>,
     permission: Permission<right::NodeReport>,
     report: Report,
 ) -> Reported {
@@ -74,7 +75,7 @@ pub(super) async fn report_on_node(
 
 /// Reports about an HA group.
 pub(super) async fn report_on_group(
-    op: Op<HealthGroupPath>,
+    op: Op<GroupPath>,
     permission: Permission<right::OrgAdminister>,
     report: Report,
 ) -> Reported {
@@ -124,7 +125,7 @@ pub(super) async fn org_entity(context: &Context, org: &str) -> Result<Entity, R
 }
 
 /// Returns the node, if it exists.
-pub(super) async fn node_entity(context: &Context, path: &HealthNodePath) -> Result<Entity, Refusal> {
+pub(super) async fn node_entity(context: &Context, path: &NodePath) -> Result<Entity, Refusal> {
     let node = NodeId::new(&path.organization, &path.node);
     let entity = Entity::Node(node.clone());
     let exists = context.model().has_health_entity(&entity)
@@ -137,17 +138,29 @@ pub(super) async fn node_entity(context: &Context, path: &HealthNodePath) -> Res
 }
 
 /// Returns the HA group, if it exists.
-pub(super) async fn group_entity(context: &Context, path: &HealthGroupPath) -> Result<Entity, Refusal> {
-    let (org, name) = (&path.organization, &path.hagroup);
-    let group = GroupId::new(org, name);
-    let entity = Entity::Group(group.clone());
-    let exists = context.model().has_health_entity(&entity)
-        || !is_unstorable(name)
-            && context.client.ha_group(org, name).await.map_err(|error| unavailable(&error))?.is_some();
-    if !exists {
-        return Err(Refusal::new(StatusCode::NOT_FOUND, format!("the HA group {group} does not exist")));
+pub(super) async fn group_entity(context: &Context, path: &GroupPath) -> Result<Entity, Refusal> {
+    let group = GroupId::new(&path.organization, &path.hagroup);
+    if !has_group(context, path).await.map_err(|error| unavailable(&error))? {
+        return Err(missing_group(&group));
     }
-    known(context, entity).await
+    known(context, Entity::Group(group)).await
+}
+
+/// Returns whether an HA group exists: the agbot has read it, or the exchange has it.
+///
+/// # Errors
+/// When the exchange does not respond, or does not show the group to the agbot.
+pub(super) async fn has_group(context: &Context, path: &GroupPath) -> Result<bool, ClientError> {
+    let GroupPath { organization: org, hagroup: name } = path;
+    if context.model().group(&GroupId::new(org, name)).is_some() {
+        return Ok(true);
+    }
+    Ok(!is_unstorable(name) && context.client.ha_group(org, name).await?.is_some())
+}
+
+/// Returns the refusal for an HA group that does not exist.
+pub(super) fn missing_group(group: &GroupId) -> Refusal {
+    Refusal::new(StatusCode::NOT_FOUND, format!("the HA group {group} does not exist"))
 }
 
 /// Returns the workload unit, if the policy has it.
@@ -184,12 +197,10 @@ fn is_unstorable(name: &str) -> bool {
     name.contains('\0') || name.len() > evenkeel_api::MAX_ID
 }
 
-fn unavailable(error: &evenkeel_client::ClientError) -> Refusal {
+pub(super) fn unavailable(error: &ClientError) -> Refusal {
     match error {
         // A name that the exchange does not accept is wrong here, too.
-        evenkeel_client::ClientError::Status { status: 400, msg, .. } => {
-            Refusal::new(StatusCode::BAD_REQUEST, msg.clone())
-        }
+        ClientError::Status { status: 400, msg, .. } => Refusal::new(StatusCode::BAD_REQUEST, msg.clone()),
         error => Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
     }
 }
@@ -218,7 +229,7 @@ async fn take(context: &Context, actor: &str, entity: &Entity, Report(report): R
                 follow(context).await;
             }
             let msg = format!("health of {entity} reported");
-            Ok(Created(ApiResponse { code: "ok".to_owned(), msg }))
+            Ok(Created(done(msg)))
         }
         Err(reason) => Err(Refusal::new(StatusCode::CONFLICT, reason)),
     }

@@ -18,8 +18,7 @@ use super::health::{group_entity, instance_entity, node_entity, org_entity, unit
 use super::parameters::{Named, NamedQuery, Parameters, known};
 use super::permission::{Permission, right};
 use super::pipeline::{
-    HealthGroupPath, HealthNodePath, InstancePath, Op, OrchestrationPath, PolicyPath, Refusal,
-    WorkloadUnitPath, unreadable,
+    GroupPath, InstancePath, NodePath, Op, OrgPath, PolicyPath, Refusal, WorkloadUnitPath, unreadable,
 };
 use super::workload_shape::time;
 use crate::AgbotError;
@@ -65,7 +64,7 @@ type Evaluated = Result<Json<wire::HealthEvaluation>, Refusal>;
 
 /// Returns the health of an organization.
 pub(super) async fn get_org_health(
-    op: Op<OrchestrationPath>,
+    op: Op<OrgPath>,
     permission: Permission<right::NodesRead>,
     Named(query): Named<HealthQuery>,
 ) -> Evaluated {
@@ -75,7 +74,7 @@ pub(super) async fn get_org_health(
 
 /// Returns the health of a node.
 pub(super) async fn get_node_health(
-    op: Op<HealthNodePath>,
+    op: Op<NodePath>,
     permission: Permission<right::NodesRead>,
     Named(query): Named<HealthQuery>,
 ) -> Evaluated {
@@ -89,7 +88,7 @@ pub(super) async fn get_node_health(
 
 /// Returns the health of an HA group.
 pub(super) async fn get_group_health(
-    op: Op<HealthGroupPath>,
+    op: Op<GroupPath>,
     permission: Permission<right::NodesRead>,
     Named(query): Named<HealthQuery>,
 ) -> Evaluated {

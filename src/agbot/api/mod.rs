@@ -21,6 +21,7 @@ mod parameters;
 mod permission;
 mod pipeline;
 mod plan;
+mod planned_write;
 mod registration;
 mod shape;
 mod status;
@@ -34,7 +35,6 @@ use std::sync::{Arc, OnceLock};
 use axum::Router;
 use evenkeel_api::{Endpoint, Part};
 use evenkeel_wire::exchange::utility::ApiResponse;
-use http::StatusCode;
 
 use self::pipeline::{Operation, delete, get, post};
 use crate::Agbot;
@@ -163,7 +163,8 @@ fn status_endpoints() -> Vec<Operation> {
     vec![
         get(CLAIMS, "list_upgrades", status::list_upgrades)
             .doc(TAG, "Answers who holds the claims of a group and who waits for them")
-            .success("the claims and what waits"),
+            .success("the claims and what waits")
+            .response::<ApiResponse>(404, "the HA group does not exist"),
         get("/orgs/{organization}/agbot/agreements", "list_agreements", status::list_agreements)
             .doc(TAG, "Lists what the agbot has agreed to with the nodes of an organization")
             .success("the agreements"),
@@ -192,6 +193,7 @@ fn plan_endpoint() -> Operation {
     .doc(TAG, "Plans a write of a deployment policy: what it would create, replace, move and stop, in order, without acting")
     .success("the changes, what would wait after them, and a token of the plan")
     .response::<ApiResponse>(404, "the policy does not exist or is not served")
+    .response::<ApiResponse>(409, "nodes have tasks of the policy, so that mode and scope.type cannot change")
 }
 
 fn orchestration_endpoints() -> Vec<Operation> {
@@ -363,9 +365,9 @@ fn registration_endpoints() -> Vec<Operation> {
     ]
 }
 
-/// The API's body for a message: `code` repeats the status as text.
-fn said(status: StatusCode, message: impl Into<String>) -> ApiResponse {
-    ApiResponse { code: status.as_u16().to_string(), msg: message.into() }
+/// The body of a request that was carried out.
+fn done(message: impl Into<String>) -> ApiResponse {
+    ApiResponse { code: "ok".to_owned(), msg: message.into() }
 }
 
 #[cfg(test)]

@@ -9,14 +9,15 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Json, extract};
 use evenkeel_api::{Content, Documented, Endpoint, RequiredAccess, endpoint};
 use evenkeel_wire::agbot::upgrade::UpgradeRequest;
+use evenkeel_wire::exchange::utility::ApiResponse;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterIn};
 
+use super::AgbotApi;
 use super::permission::{Permission, Right};
-use super::{AgbotApi, said};
 use crate::context::Context;
 
 /// One operation of the agbot.
@@ -50,17 +51,15 @@ impl Refusal {
         Refusal::Rejection(Box::new(rejection.into_response()))
     }
 
-    /// The response; `has_named_codes`: whether its code is a word, as in the exchange, and not the number of the status.
-    fn into_response(self, has_named_codes: bool) -> Response {
-        let (status, message) = match self {
+    /// The response with a code of the given form.
+    fn into_response(self, form: CodeForm) -> Response {
+        let (status, msg) = match self {
             Refusal::Message(status, message) => (status, message),
             Refusal::Rejection(response) => return *response,
         };
-        let mut body = said(status, message);
-        if has_named_codes && let Some(code) = code_of(status) {
-            code.clone_into(&mut body.code);
-        }
-        let mut response = (status, Json(body)).into_response();
+        let word = if form == CodeForm::Word { code_of(status) } else { None };
+        let code = word.map_or_else(|| status.as_u16().to_string(), str::to_owned);
+        let mut response = (status, Json(ApiResponse { code, msg })).into_response();
         if status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
         }
@@ -68,15 +67,25 @@ impl Refusal {
     }
 }
 
+/// How the code in the body of a refusal is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CodeForm {
+    /// A word, as in the exchange.
+    Word,
+    /// The number of the status, which deployed agents know.
+    Number,
+}
+
 /// The exchange's codes of refusals. Source: orchestration 0.7.
 fn code_of(status: StatusCode) -> Option<&'static str> {
     Some(match status {
-        StatusCode::BAD_REQUEST => "invalid-input",
+        StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE => "invalid-input",
         StatusCode::UNAUTHORIZED => "invalid-credentials",
         StatusCode::FORBIDDEN => "access-denied",
         StatusCode::NOT_FOUND => "not-found",
         StatusCode::CONFLICT => "conflict",
         StatusCode::TOO_MANY_REQUESTS => "too busy",
+        StatusCode::INTERNAL_SERVER_ERROR => "internal_error",
         StatusCode::SERVICE_UNAVAILABLE => "database-connection-error",
         _ => return None,
     })
@@ -84,8 +93,8 @@ fn code_of(status: StatusCode) -> Option<&'static str> {
 
 /// The parameters of a path.
 pub(super) trait Names: DeserializeOwned + Send + Sync + 'static {
-    /// Whether refusals have the codes of the exchange.
-    const HAS_NAMED_CODES: bool = false;
+    /// How the codes of refusals are written.
+    const CODES: CodeForm = CodeForm::Word;
 
     /// The organization.
     fn org(&self) -> Option<&str> {
@@ -111,7 +120,7 @@ pub(super) trait Names: DeserializeOwned + Send + Sync + 'static {
 impl Names for () {}
 
 macro_rules! paths {
-    ($($name:ident { $($field:ident),* $(; $node:ident)? }: $doc:literal;)*) => {$(
+    ($codes:expr => $($name:ident { $($field:ident),* $(; $node:ident)? }: $doc:literal;)*) => {$(
         #[doc = $doc]
         #[derive(Deserialize)]
         pub(super) struct $name {
@@ -121,6 +130,8 @@ macro_rules! paths {
         }
 
         impl Names for $name {
+            const CODES: CodeForm = $codes;
+
             fn org(&self) -> Option<&str> {
                 Some(&self.organization)
             }
@@ -133,35 +144,41 @@ macro_rules! paths {
 }
 
 paths! {
+    CodeForm::Word =>
     OrgPath {}: "An organization in a path.";
     NodePath {; node}: "A node in a path.";
     GroupPath { hagroup }: "An HA group in a path.";
     MemberPath { hagroup; node }: "A member of an HA group in a path.";
-    ManagementPath { hagroup, nmp; node }: "A management policy for a member of an HA group in a path.";
+    GroupActionPath { hagroup, action }: "An HA group in a path, and the id of an action on it.";
     RolloutPath { policy, action }: "A deployment policy in a path, and what to do about its rollouts.";
     AgreementPath { agreement }: "An agreement in a path.";
 }
 
-macro_rules! orchestration_paths {
-    ($($name:ident { $($policy:ident)? $(; $field:ident)? $(=> $action:ident)? }: $doc:literal;)*) => {$(
+// Deployed agents ask with these. Source: agbot 3.3.
+paths! {
+    CodeForm::Number =>
+    UpgradePath {; node}: "A node in the path of its question for an upgrade.";
+    ManagementPath { hagroup, nmp; node }: "A management policy for a member of an HA group in a path.";
+}
+
+macro_rules! policy_paths {
+    ($($name:ident { $policy:ident $(; $field:ident)? $(=> $action:ident)? }: $doc:literal;)*) => {$(
         #[doc = $doc]
         #[derive(Deserialize)]
         pub(super) struct $name {
             pub(super) organization: String,
-            $(pub(super) $policy: String,)?
+            pub(super) $policy: String,
             $(pub(super) $field: String,)?
         }
 
         impl Names for $name {
-            const HAS_NAMED_CODES: bool = true;
-
             fn org(&self) -> Option<&str> {
                 Some(&self.organization)
             }
 
-            $(fn policy(&self) -> Option<&str> {
+            fn policy(&self) -> Option<&str> {
                 Some(&self.$policy)
-            })?
+            }
 
             $(fn action(&self) -> Option<&str> {
                 Some(&self.$action)
@@ -170,61 +187,10 @@ macro_rules! orchestration_paths {
     )*};
 }
 
-orchestration_paths! {
-    OrchestrationPath {}: "The orchestration of an organization in a path.";
+policy_paths! {
     PolicyPath { policy }: "A deployment policy in a path.";
     WorkloadUnitPath { policy; unit }: "A workload unit of a deployment policy in a path.";
     PolicyActionPath { policy; action => action }: "A deployment policy in a path, and an action on it, or the id of one.";
-}
-
-/// A node in the path of its health.
-#[derive(Deserialize)]
-pub(super) struct HealthNodePath {
-    pub(super) organization: String,
-    pub(super) node: String,
-}
-
-impl Names for HealthNodePath {
-    const HAS_NAMED_CODES: bool = true;
-
-    fn org(&self) -> Option<&str> {
-        Some(&self.organization)
-    }
-
-    fn node(&self) -> Option<&str> {
-        Some(&self.node)
-    }
-}
-
-/// An HA group in the path of its health.
-#[derive(Deserialize)]
-pub(super) struct HealthGroupPath {
-    pub(super) organization: String,
-    pub(super) hagroup: String,
-}
-
-impl Names for HealthGroupPath {
-    const HAS_NAMED_CODES: bool = true;
-
-    fn org(&self) -> Option<&str> {
-        Some(&self.organization)
-    }
-}
-
-/// An HA group in a path, and the id of an action on it.
-#[derive(Deserialize)]
-pub(super) struct GroupActionPath {
-    pub(super) organization: String,
-    pub(super) hagroup: String,
-    pub(super) action: String,
-}
-
-impl Names for GroupActionPath {
-    const HAS_NAMED_CODES: bool = true;
-
-    fn org(&self) -> Option<&str> {
-        Some(&self.organization)
-    }
 }
 
 /// The instance of a deployment policy on a node in a path.
@@ -236,8 +202,6 @@ pub(super) struct InstancePath {
 }
 
 impl Names for InstancePath {
-    const HAS_NAMED_CODES: bool = true;
-
     fn org(&self) -> Option<&str> {
         Some(&self.organization)
     }
@@ -366,7 +330,7 @@ fn operation<A: 'static, H: Handler<A>>(
     let filter = MethodFilter::try_from(method.clone()).unwrap_or(MethodFilter::GET);
     let route = on(filter, move |State(api): State<AgbotApi>, request: Request| async move {
         let outcome = handler.respond(api, request).await;
-        outcome.unwrap_or_else(|refusal| refusal.into_response(H::HAS_NAMED_CODES))
+        outcome.unwrap_or_else(|refusal| refusal.into_response(H::CODES))
     });
     endpoint(method, path, name, H::ACCESS, route)
         .parameters(H::Input::parameters())
@@ -382,8 +346,8 @@ pub(super) trait Handler<A>: Clone + Send + Sync + 'static {
     /// The right that the permission in the signature proves.
     const ACCESS: RequiredAccess;
 
-    /// Whether refusals have the codes of the exchange.
-    const HAS_NAMED_CODES: bool;
+    /// How the codes of refusals are written.
+    const CODES: CodeForm;
 
     /// Carries out a request.
     fn respond(
@@ -406,7 +370,7 @@ where
     type Output = O;
 
     const ACCESS: RequiredAccess = R::ACCESS;
-    const HAS_NAMED_CODES: bool = P::HAS_NAMED_CODES;
+    const CODES: CodeForm = P::CODES;
 
     async fn respond(self, api: AgbotApi, request: Request) -> Result<Response, Refusal> {
         let (op, headers, request) = begin(api, request).await?;
@@ -431,7 +395,7 @@ where
     type Output = O;
 
     const ACCESS: RequiredAccess = R::ACCESS;
-    const HAS_NAMED_CODES: bool = P::HAS_NAMED_CODES;
+    const CODES: CodeForm = P::CODES;
 
     async fn respond(self, api: AgbotApi, request: Request) -> Result<Response, Refusal> {
         let (op, headers, _) = begin(api, request).await?;
@@ -445,7 +409,38 @@ async fn begin<P: Names>(api: AgbotApi, request: Request) -> Result<(Op<P>, Head
     let starting = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the agbot is starting, try again");
     let context = api.0.get().cloned().ok_or_else(starting)?;
     let (mut parts, body) = request.into_parts();
-    let Path(path) = Path::<P>::from_request_parts(&mut parts, &()).await.map_err(Refusal::of)?;
+    let path = Path::<P>::from_request_parts(&mut parts, &()).await;
+    let Path(path) = path.map_err(|rejection| match P::CODES {
+        CodeForm::Word => Refusal::new(rejection.status(), rejection.body_text()),
+        CodeForm::Number => Refusal::of(rejection),
+    })?;
     let headers = parts.headers.clone();
     Ok((Op { context, path }, headers, Request::from_parts(parts, body)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn body(status: StatusCode, form: CodeForm) -> String {
+        let response = Refusal::new(status, "why").into_response(form);
+        assert_eq!(response.status(), status);
+        let bytes = axum::body::to_bytes(response.into_body(), usize::MAX).await.expect("a whole body");
+        String::from_utf8(bytes.to_vec()).expect("JSON is text")
+    }
+
+    #[tokio::test]
+    async fn codes_of_refusals_are_words_unless_a_deployed_agent_asks() {
+        for (status, code) in [
+            (StatusCode::BAD_REQUEST, "invalid-input"),
+            (StatusCode::FORBIDDEN, "access-denied"),
+            (StatusCode::NOT_FOUND, "not-found"),
+            (StatusCode::CONFLICT, "conflict"),
+        ] {
+            let expected = |code: &str| format!("{{\"code\":\"{code}\",\"msg\":\"why\"}}");
+            assert_eq!(body(status, GroupPath::CODES).await, expected(code));
+            assert_eq!(body(status, UpgradePath::CODES).await, expected(&status.as_u16().to_string()));
+            assert_eq!(body(status, ManagementPath::CODES).await, expected(&status.as_u16().to_string()));
+        }
+    }
 }

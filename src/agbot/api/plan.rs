@@ -12,13 +12,12 @@ use evenkeel_api::Content;
 use evenkeel_client::ClientError;
 use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_domain::orchestration::supported::supported_orchestration;
-use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_ids::PolicyId;
 use evenkeel_planner::change::{Cause, Step};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::preview::{Preview, PreviewedUnit, preview};
 use evenkeel_planner::reconcile::{ExpectedChange, ExpectedKind};
 use evenkeel_planner::report::Blocked;
-use evenkeel_planner::workload::Slot;
 use evenkeel_wire::agbot::plan::{
     PlanResponse, PlannedAction, PlannedBlock, PlannedChange, PlannedWorkloadUnit,
 };
@@ -27,10 +26,10 @@ use http::StatusCode;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use super::caller::SeenNodes;
 use super::hidden;
 use super::permission::{Permission, PlannedPolicy, right};
 use super::pipeline::{Input, Op, PolicyPath, Refusal, read_body};
+use super::planned_write::{self, PlannedWrite};
 use super::workload_shape::Shape;
 use crate::context::Context;
 use crate::observe::{read, served_entries};
@@ -69,6 +68,8 @@ pub(super) async fn plan_deployment_policy(
     let Op { context, path: PolicyPath { organization: org, policy } } = op;
     let policy = PolicyId::new(&org, &policy);
     let PlannedPolicy { policy: stored, seen } = permission.into_proof();
+    let is_write = body.is_some();
+    let before = stored.as_ref().and_then(|stored| stored.orchestration.clone());
     let document = document_of(&policy, body, stored)?;
     let orchestration = orchestration_of(&policy, &document)?;
     let written = read::written_policy(&context, &policy, &document).await.map_err(|error| unread(&error))?;
@@ -76,6 +77,10 @@ pub(super) async fn plan_deployment_policy(
         let text = format!("this agbot does not serve deployment policy {policy}");
         return Err(Refusal::new(StatusCode::NOT_FOUND, text));
     };
+    if is_write {
+        let write = PlannedWrite { policy: &policy, before: before.as_ref(), document: &document };
+        planned_write::check(&context.model(), &write, &written)?;
+    }
     let now = context.now();
     let found = previewed(context, policy.clone(), written, orchestration).await?;
     let shape = Shape { policy: &policy, seen: &seen, now };
@@ -157,7 +162,7 @@ fn unread(error: &ClientError) -> Refusal {
 fn planned(found: &PreviewedUnit, shape: &Shape<'_>) -> PlannedWorkloadUnit {
     let PreviewedUnit { id, run, sequence } = found;
     let blocked = |(step, blocked): &(Step, Blocked)| PlannedBlock {
-        slot: slot(step.slot.clone(), shape.seen),
+        slot: shape.slot(&step.slot),
         reason: hidden::reason(blocked.clone(), shape.seen).to_string(),
     };
     let elimination: BTreeMap<String, u64> = sequence
@@ -167,26 +172,18 @@ fn planned(found: &PreviewedUnit, shape: &Shape<'_>) -> PlannedWorkloadUnit {
         .collect();
     PlannedWorkloadUnit {
         name: id.name().to_owned(),
-        changes: run
-            .changes
-            .iter()
-            .map(|expected| change(expected.clone(), &elimination, shape.seen))
-            .collect(),
+        changes: run.changes.iter().map(|expected| change(expected, &elimination, shape)).collect(),
         sequence: sequence.iter().map(|stage| shape.stage(stage)).collect(),
         blocked: run.blocked.iter().map(blocked).collect(),
         unplaced: run.unplaced.as_ref().map(|report| report.summary.clone()),
     }
 }
 
-fn slot(slot: Slot, seen: &SeenNodes) -> String {
-    match slot {
-        Slot::Node(node) => hidden::node(node, seen).to_string(),
-        Slot::Number(_) => slot.to_string(),
-    }
-}
-
-fn change(expected: ExpectedChange, elimination: &BTreeMap<String, u64>, seen: &SeenNodes) -> PlannedChange {
-    let shown = |node: Option<NodeId>| node.map(|node| hidden::node(node, seen));
+fn change(
+    expected: &ExpectedChange,
+    elimination: &BTreeMap<String, u64>,
+    shape: &Shape<'_>,
+) -> PlannedChange {
     PlannedChange {
         action: match expected.kind {
             ExpectedKind::Create => PlannedAction::Create,
@@ -195,10 +192,10 @@ fn change(expected: ExpectedChange, elimination: &BTreeMap<String, u64>, seen: &
             ExpectedKind::Restart => PlannedAction::Restart,
             ExpectedKind::Stop => PlannedAction::Stop,
         },
-        slot: slot(expected.slot, seen),
-        from: shown(expected.from),
-        to: shown(expected.to),
-        reason: reason(expected.cause).to_owned(),
+        slot: shape.slot(&expected.slot),
+        from: expected.from.as_ref().map(|node| shape.node(node)),
+        to: expected.to.as_ref().map(|node| shape.node(node)),
+        reason: reason(expected.cause.as_ref()).to_owned(),
         elimination: match expected.kind {
             ExpectedKind::Create | ExpectedKind::Move => elimination.clone(),
             ExpectedKind::Replace | ExpectedKind::Restart | ExpectedKind::Stop => BTreeMap::new(),
@@ -206,7 +203,7 @@ fn change(expected: ExpectedChange, elimination: &BTreeMap<String, u64>, seen: &
     }
 }
 
-fn reason(cause: Option<Cause>) -> &'static str {
+fn reason(cause: Option<&Cause>) -> &'static str {
     match cause {
         None => "the instance is not wanted any more",
         Some(Cause::User { .. }) => "a user requested it",
@@ -228,27 +225,32 @@ fn reason(cause: Option<Cause>) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_ids::NodeId;
+    use evenkeel_planner::workload::Slot;
+    use evenkeel_wire::agbot::orchestration::SlotName;
+    use jiff::Timestamp;
+
+    use super::super::caller::SeenNodes;
     use super::*;
 
     #[test]
-    fn nodes_that_the_caller_may_not_read_are_hidden_in_a_plan() {
-        let (mine, other) = (NodeId::new("o", "mine"), NodeId::new("o", "other"));
-        let seen = SeenNodes::Only(BTreeSet::from([mine.clone()]));
-        let expected = |slot| ExpectedChange {
-            kind: ExpectedKind::Move,
-            slot,
-            from: Some(mine.clone()),
-            to: Some(other.clone()),
-            cause: Some(Cause::Drain),
+    fn nodes_of_a_plan_are_written_as_in_the_status_and_hidden_from_those_who_may_not_read_them() {
+        let node = |org, name| NodeId::new(org, name);
+        let (mine, other, foreign) = (node("o", "mine"), node("o", "other"), node("p", "n1"));
+        let (policy, removed) = (PolicyId::new("o", "web"), BTreeMap::from([("NodeState".to_owned(), 1)]));
+        let shown = |slot, to: &NodeId, seen: &SeenNodes| {
+            let (kind, cause) = (ExpectedKind::Move, Some(Cause::Drain));
+            let expected =
+                ExpectedChange { kind, slot, from: Some(mine.clone()), to: Some(to.clone()), cause };
+            let shape = Shape { policy: &policy, seen, now: Timestamp::UNIX_EPOCH };
+            change(&expected, &removed, &shape)
         };
-        let removed = BTreeMap::from([("NodeState".to_owned(), 1)]);
-        let change = |slot, seen| change(expected(slot), &removed, seen);
-        let shown = change(Slot::Number(2), &seen);
-        assert_eq!(shown.elimination, removed);
-        let names = |node: Option<NodeId>| node.map(|node| node.to_string());
-        assert_eq!((names(shown.from), names(shown.to)), (Some("o/mine".into()), Some("o/?".into())));
-        assert_eq!(shown.slot, "2");
-        assert_eq!(change(Slot::Node(other.clone()), &seen).slot, "o/?");
-        assert_eq!(change(Slot::Node(other.clone()), &SeenNodes::All).slot, "o/other");
+        let own = SeenNodes::Only(BTreeSet::from([mine.clone()]));
+        let hidden = shown(Slot::Number(2), &other, &own);
+        assert_eq!((hidden.from.as_deref(), hidden.to.as_deref()), (Some("mine"), Some("?")));
+        assert_eq!((hidden.slot, hidden.elimination), (SlotName::Number(2), removed.clone()));
+        assert_eq!(shown(Slot::Node(other.clone()), &other, &own).slot, SlotName::Node("?".to_owned()));
+        let whole = shown(Slot::Node(other.clone()), &foreign, &SeenNodes::All);
+        assert_eq!((whole.slot, whole.to.as_deref()), (SlotName::Node("other".to_owned()), Some("p/n1")));
     }
 }

@@ -22,7 +22,7 @@ use super::health::group_entity;
 use super::lasting::recovery_of;
 use super::orchestration::node_of;
 use super::permission::{Permission, right};
-use super::pipeline::{GroupActionPath, HealthGroupPath, Op, OrchestrationPath, Refusal, unreadable};
+use super::pipeline::{GroupActionPath, GroupPath, Op, OrgPath, Refusal, unreadable};
 use super::workload_shape::time;
 use crate::AgbotError;
 use crate::act::registration::{engine, row as event_row};
@@ -33,10 +33,10 @@ const RECOVER: &str = "recover";
 
 /// Lists the registrations of an organization.
 pub(super) async fn list_health_registry(
-    op: Op<OrchestrationPath>,
+    op: Op<OrgPath>,
     _permission: Permission<right::OrgAdminister>,
 ) -> Result<Json<HealthRegistryResponse>, Refusal> {
-    let Op { context, path: OrchestrationPath { organization: org } } = op;
+    let Op { context, path: OrgPath { organization: org } } = op;
     let read = context.database.read(async |connection| store::list_of_org(connection, &org).await);
     let rows = read.await.map_err(|error| unreadable(&error))?;
     let shapes = rows.into_iter().map(|row| shape(&context, row));
@@ -78,7 +78,7 @@ fn shape(context: &Context, row: RegistrationRow) -> Result<HealthRegistration, 
 
 /// Recovers members of an HA group.
 pub(super) async fn recover_ha_group(
-    op: Op<HealthGroupPath>,
+    op: Op<GroupPath>,
     permission: Permission<right::OrgAdminister>,
     request: ActionRequest,
 ) -> Result<Accepted<AcceptedAction>, Refusal> {
@@ -88,7 +88,7 @@ pub(super) async fn recover_ha_group(
         return Err(bad(format!("{member} cannot be given: it needs a deployment policy")));
     }
     group_entity(&context, &path).await?;
-    let HealthGroupPath { organization: org, hagroup } = path;
+    let GroupPath { organization: org, hagroup } = path;
     let group = GroupId::new(&org, &hagroup);
     let recovery = recovery_of(&request).map_err(|error| bad(error.to_string()))?;
     let node = request.node.as_deref().map(|name| node_of(&org, name));

@@ -8,6 +8,8 @@ use evenkeel_planner::rolling::{Rollback, Rollout, RolloutState};
 use evenkeel_wire::agbot::{claim, reason, rollout, status};
 use serde_json::json;
 
+use super::workload_shape::time;
+
 pub(super) fn claim(claim: &Claim) -> claim::Claim {
     claim::Claim {
         group: claim.group.clone(),
@@ -29,9 +31,9 @@ pub(super) fn claim(claim: &Claim) -> claim::Claim {
             Phase::Verifying => "verifying",
         }
         .to_owned(),
-        since: claim.since.to_string(),
-        phase_since: claim.phase_since.to_string(),
-        deadline: claim.deadline.to_string(),
+        since: time(claim.since),
+        phase_since: time(claim.phase_since),
+        deadline: time(claim.deadline),
     }
 }
 
@@ -112,7 +114,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn claim_is_shown_as_it_is_stored() {
+    fn claim_is_shown_as_it_is_stored_with_times_in_milliseconds() {
+        let at = |microseconds| Timestamp::from_microsecond(microseconds).expect("in range");
         let agent = Claim {
             group: GroupId::new("o", "g"),
             scope: Scope::Agent,
@@ -121,16 +124,20 @@ mod tests {
             version: String::new(),
             fencing: 7,
             phase: Phase::Stopping,
-            since: Timestamp::UNIX_EPOCH,
-            phase_since: Timestamp::UNIX_EPOCH,
-            deadline: Timestamp::from_millisecond(1_500).expect("in range"),
+            since: at(250),
+            phase_since: at(1_000_000),
+            deadline: at(1_500_999),
         };
         let scope = Scope::Policy(PolicyId::new("o", "p"));
         let phase = Phase::Verifying;
         let service = Claim { scope, purpose: Purpose::ServiceUpgrade, phase, ..agent.clone() };
         let drain = Claim { purpose: Purpose::Drain, phase: Phase::Starting, ..service.clone() };
         for stored in [agent, service, drain] {
-            assert_eq!(json!(claim(&stored)).to_string(), json!(stored).to_string());
+            let mut expected = json!(stored);
+            for (member, second) in [("since", "00.000"), ("phase_since", "01.000"), ("deadline", "01.500")] {
+                expected[member] = json!(format!("1970-01-01T00:00:{second}Z"));
+            }
+            assert_eq!(json!(claim(&stored)).to_string(), expected.to_string());
         }
     }
 }

@@ -7,6 +7,7 @@ use axum::Json;
 use evenkeel_agbot_store::event::{self, EventFilter};
 use evenkeel_agbot_store::{agreement, claim};
 use evenkeel_api::{Page, PageError, WholeList};
+use evenkeel_client::ClientError;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::claims::{Claim, Scope};
 use evenkeel_planner::report::{Blocked, Placement};
@@ -28,7 +29,7 @@ use super::caller::SeenNodes;
 use super::permission::{Permission, right};
 use super::pipeline::{GroupPath, KnownQuery, Op, OrgPath, Query, Refusal, unreadable};
 use super::workload_shape::Shape;
-use super::{hidden, shape};
+use super::{health, hidden, shape};
 use crate::context::Context;
 use crate::observe::inert::PolicyKind;
 
@@ -68,15 +69,20 @@ pub(super) async fn list_upgrades(
     op: Op<GroupPath>,
     permission: Permission<right::NodesRead>,
 ) -> Result<Json<UpgradesResponse>, Refusal> {
-    let Op { context, path: GroupPath { organization: org, hagroup: group } } = op;
+    let Op { context, path } = op;
     let seen = permission.into_proof();
-    let group = GroupId::new(&org, &group);
+    let group = GroupId::new(&path.organization, &path.hagroup);
     let (claims, members): (Vec<Claim>, BTreeSet<NodeId>) = {
         let model = context.model();
         let claims = model.claims_of(&group).filter(|claim| seen.shows(&claim.node));
+        let claims = claims.map(|claim| model.claim_in_progress(claim));
         let members = model.group(&group).map(|group| group.members.clone()).unwrap_or_default();
-        (claims.cloned().collect(), members.into_iter().filter(|node| seen.shows(node)).collect())
+        (claims.collect(), members.into_iter().filter(|node| seen.shows(node)).collect())
     };
+    // Claims may outlive their group until they are freed.
+    if claims.is_empty() {
+        require_group(&context, &path).await?;
+    }
     let rows = context
         .database
         .read(async |connection| claim::read_groups(connection, &[&group]).await)
@@ -96,9 +102,9 @@ pub(super) async fn list_upgrades(
             }
         }
     }
-    for drain in context.model().waiting_drains().filter(|drain| members.contains(drain.node)) {
-        let reason = hidden::reason(drain.blocked.clone(), &seen).to_string();
-        waiting.push(WaitingMember { policy: drain.policy.clone(), node: drain.node.clone(), reason });
+    for one in context.model().waiting_instances().filter(|one| members.contains(one.node)) {
+        let reason = hidden::reason(one.blocked.clone(), &seen).to_string();
+        waiting.push(WaitingMember { policy: one.policy.clone(), node: one.node.clone(), reason });
     }
     Ok(Json(UpgradesResponse {
         members: members.iter().cloned().collect(),
@@ -107,6 +113,15 @@ pub(super) async fn list_upgrades(
         waiting,
         blocked,
     }))
+}
+
+/// Refuses an HA group that does not exist; one that the agbot may not read may exist.
+async fn require_group(context: &Context, path: &GroupPath) -> Result<(), Refusal> {
+    match health::has_group(context, path).await {
+        Ok(true) | Err(ClientError::Status { status: 403, .. }) => Ok(()),
+        Ok(false) => Err(health::missing_group(&GroupId::new(&path.organization, &path.hagroup))),
+        Err(error) => Err(health::unavailable(&error)),
+    }
 }
 
 /// Agreements of an organization's nodes, live and ended.

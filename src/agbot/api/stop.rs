@@ -13,9 +13,9 @@ use evenkeel_wire::exchange::utility::ApiResponse;
 use http::StatusCode;
 use serde_json::json;
 
+use super::done;
 use super::permission::{Permission, right};
 use super::pipeline::{AgreementPath, Op, Refusal};
-use super::said;
 use crate::AgbotError;
 use crate::context::Context;
 
@@ -40,7 +40,7 @@ pub(super) async fn confirm_stop(
         }
         Err(error) => return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())),
     };
-    Ok(Json(said(StatusCode::OK, message)))
+    Ok(Json(done(message)))
 }
 
 enum Confirmed {

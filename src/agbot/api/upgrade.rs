@@ -21,20 +21,20 @@ use evenkeel_wire::exchange::utility::ApiResponse;
 use http::StatusCode;
 
 use super::caller::SeenNodes;
+use super::hidden;
 use super::permission::{Permission, right};
-use super::pipeline::{ManagementPath, NodePath, Op, Refusal};
-use super::{hidden, said};
+use super::pipeline::{ManagementPath, Op, Refusal, UpgradePath};
 use crate::act::AgentUpgradeRequest;
 use crate::context::Context;
 use crate::observe::facts;
 
 /// Whether a node may upgrade its agent: 200 go ahead, 409 not now.
 pub(super) async fn upgrade_node(
-    op: Op<NodePath>,
+    op: Op<UpgradePath>,
     permission: Permission<right::NodeItself>,
     request: UpgradeRequest,
 ) -> Result<Json<ApiResponse>, Refusal> {
-    let Op { context, path: NodePath { organization: org, node } } = op;
+    let Op { context, path: UpgradePath { organization: org, node } } = op;
     let found = permission.into_proof();
     let nmp = match request.nmp.split_once('/') {
         Some((nmp_org, name)) if !nmp_org.is_empty() && !name.is_empty() => NmpId::new(nmp_org, name),
@@ -133,6 +133,14 @@ async fn drains(context: &Context, nmp: &NmpId) -> Result<bool, Refusal> {
     let upgrade = policy.map(|policy| policy.agent_upgrade_policy()).transpose();
     let upgrade = upgrade.map_err(|error| unavailable(ClientError::from(error)))?.flatten();
     Ok(upgrade.is_some_and(|upgrade| upgrade.drain))
+}
+
+/// The body that deployed agents know: `code` is the number of the status.
+///
+/// # Source
+/// Agbot 3.3.
+fn said(status: StatusCode, msg: String) -> ApiResponse {
+    ApiResponse { code: status.as_u16().to_string(), msg }
 }
 
 fn unavailable(error: ClientError) -> Refusal {

@@ -13,7 +13,7 @@ use evenkeel_wire::agbot::orchestration::{OrchestrationEvents, OrchestrationEven
 use super::caller::SeenNodes;
 use super::parameters::{Named, NamedQuery, Parameters, known};
 use super::permission::{Permission, right};
-use super::pipeline::{Op, OrchestrationPath, PolicyPath, Refusal, unreadable};
+use super::pipeline::{Op, OrgPath, PolicyPath, Refusal, unreadable};
 use super::workload_shape::Shape;
 use crate::context::Context;
 
@@ -51,11 +51,11 @@ pub(super) async fn list_policy_events(
 
 /// Lists the events about the policies of an organization, and about the conditions of its nodes.
 pub(super) async fn list_orchestration_events(
-    op: Op<OrchestrationPath>,
+    op: Op<OrgPath>,
     permission: Permission<right::NodesRead>,
     Named(query): Named<OrchestrationEventsQuery>,
 ) -> Result<Json<OrchestrationEvents>, Refusal> {
-    let Op { context, path: OrchestrationPath { organization: org } } = op;
+    let Op { context, path: OrgPath { organization: org } } = op;
     let seen = permission.into_proof();
     let filter = filter(query);
     let nodes = seen.ids();

@@ -46,7 +46,8 @@ impl Shape<'_> {
         }
     }
 
-    fn slot(&self, slot: &Slot) -> wire::SlotName {
+    /// A slot: its number, or the name of its node.
+    pub(super) fn slot(&self, slot: &Slot) -> wire::SlotName {
         match slot {
             Slot::Number(number) => wire::SlotName::Number(*number),
             Slot::Node(node) => wire::SlotName::Node(self.node(node)),
@@ -260,6 +261,7 @@ impl Shape<'_> {
         }
     }
 
+    /// What one constraint removed.
     pub(super) fn stage(&self, stage: &ExplainedConstraint) -> wire::ExplainedConstraint {
         let truncated = |count: u64, listed: usize| Some(count).filter(|count| *count != listed as u64);
         let eliminated = stage.eliminated.iter().map(|one| {

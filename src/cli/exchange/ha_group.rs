@@ -269,9 +269,13 @@ async fn upgrades(context: &Context, exchange: &Exchange, name: &str) -> Outcome
     let (org, id) = exchange.split(name);
     let agbot = context.agbot(exchange)?;
     let doing = format!("reading the upgrades of HA group {name}");
-    let found = agbot.call(&doing, agbot.client.upgrades_record(&org, &id)).await?;
+    let found = match agbot.client.upgrades_record(&org, &id).await {
+        Err(error) if error.is_not_found() => return Err(GROUPS.missing(name)),
+        found => found.map_err(|error| agbot.failed(&doing, &error))?,
+    };
     let view = upgrades_view(&agbot.read(&doing, &found)?, found);
     if view.table.rows.is_empty() {
+        // An older agbot knows no missing group.
         GROUPS.require(exchange, name).await?;
     }
     Ok(view)
@@ -310,7 +314,8 @@ fn upgrades_view(upgrades: &UpgradesResponse, found: RawJson) -> View {
         table.push(["agent".to_owned(), nmp, claim.node.to_string(), held(claim)]);
     }
     for HeldClaim { claim, policy, .. } in &upgrades.workloads {
-        let policy = policy.as_ref().map(PolicyId::to_string).unwrap_or_default();
+        // Earlier agbots name the policy in the scope of the claim only.
+        let policy = policy.as_ref().or(claim.scope.policy()).map(PolicyId::to_string).unwrap_or_default();
         table.push(["service".to_owned(), policy, claim.node.to_string(), held(claim)]);
     }
     for WaitingMember { policy, node, reason } in &upgrades.waiting {

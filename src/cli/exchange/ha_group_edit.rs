@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::ha_group::{GROUPS, GroupArguments, MemberArguments, members};
 use super::node::read_node;
-use super::orch::edit::apply;
+use super::orch::edit::apply_all;
 use crate::confirm::confirm;
 use crate::context::{Context, Exchange};
 use crate::exit::{CliError, Outcome};
@@ -152,8 +152,8 @@ pub async fn set(exchange: &Exchange, name: &str, changes: &[String]) -> Outcome
     let (org, id) = exchange.split(name);
     let found = GROUPS.read_one(exchange, name).await?.into_value();
     let mut document = found.get("orchestration").cloned().unwrap_or_else(|| json!({}));
-    for change in changes {
-        apply(&mut document, change)?;
+    if !apply_all(&mut document, changes)? {
+        return Ok(());
     }
     let orchestration = HaGroupOrchestration::try_from(document).map_err(|error| {
         CliError::input(

@@ -2,7 +2,10 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args, Subcommand};
+use evenkeel_ids::NodeId;
+use evenkeel_wire::agbot::upgrade::WaitingMember;
 use evenkeel_wire::exchange::node_orchestration::{Availability, PatchNodeOrchestration};
+use serde_json::{Map, Value, json};
 
 use super::node::NODES;
 use crate::context::{Context, Exchange, Watch};
@@ -91,7 +94,7 @@ fn capacity(text: &str) -> Result<(String, f64), String> {
 pub async fn run(command: NodeOrchCommand, context: &Context, exchange: &Exchange) -> Outcome {
     match command {
         NodeOrchCommand::Show { node, watch } => {
-            context.show_watched(&watch, async || show(exchange, &node).await).await
+            context.show_watched(&watch, async || show(context, exchange, &node).await).await
         }
         NodeOrchCommand::Set(set) => {
             change(exchange, &set).await?;
@@ -106,15 +109,44 @@ pub async fn run(command: NodeOrchCommand, context: &Context, exchange: &Exchang
     }
 }
 
-async fn show(exchange: &Exchange, node: &str) -> Outcome<View> {
+async fn show(context: &Context, exchange: &Exchange, node: &str) -> Outcome<View> {
     let id = exchange.node_id(node);
     let doing = format!("reading the orchestration of node {id}");
     let found = exchange.server.client.node_orchestration_record(&id);
     let found = exchange.server.call(&doing, found).await?.ok_or_else(|| NODES.missing(node))?.into_value();
+    let waits = if is_draining(&found) { drain_waits(context, exchange, &id).await } else { None };
+    Ok(view(found, waits))
+}
+
+fn is_draining(orchestration: &Value) -> bool {
+    let availability = orchestration.pointer("/spec/availability").and_then(Value::as_str);
+    availability.map(Availability::of_word) == Some(Availability::Drain)
+}
+
+/// Returns what the drain of a member of an HA group waits for; none when the node is in no group, and when exchange or agbot cannot
+/// tell, because the rest can be shown without it.
+async fn drain_waits(context: &Context, exchange: &Exchange, node: &NodeId) -> Option<Vec<WaitingMember>> {
+    let record = exchange.server.client.node(node).await.ok()??;
+    let group = record.ha_group.filter(|group| !group.is_empty())?;
+    let agbot = context.agbot(exchange).ok()?;
+    let mut waits = agbot.client.upgrades(node.org(), &group).await.ok()?.waiting;
+    waits.retain(|wait| wait.node == *node);
+    Some(waits)
+}
+
+/// Adds the member `blocked` where it is known what a drain waits for.
+fn view(mut found: Value, waits: Option<Vec<WaitingMember>>) -> View {
     let parts = ["spec", "status"].into_iter().filter_map(|part| found.get(part)?.as_object());
-    let members = parts.flatten().map(|(name, value)| (name.clone(), value.clone()));
-    let table = Table::of_paths(&members.collect());
-    Ok(View::new(found, table))
+    let members: Map<String, Value> =
+        parts.flatten().map(|(name, value)| (name.clone(), value.clone())).collect();
+    let mut table = Table::of_paths(&members);
+    for WaitingMember { policy, reason, .. } in waits.iter().flatten() {
+        table.push(["drain waits".to_owned(), format!("{policy}: {reason}")]);
+    }
+    if let (Some(object), Some(waits)) = (found.as_object_mut(), waits) {
+        object.insert("blocked".to_owned(), json!(waits));
+    }
+    View::new(found, table)
 }
 
 async fn change(exchange: &Exchange, set: &NodeOrchSet) -> Outcome {
@@ -205,7 +237,33 @@ fn report(node: &str, availability: Availability, is_forced: bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_ids::PolicyId;
+
     use super::*;
+
+    #[test]
+    fn drained_member_is_shown_with_what_it_waits_for() {
+        let found =
+            json!({"spec": {"availability": "drain"}, "status": {"upgrade": false}, "lastUpdated": "t"});
+        assert!(is_draining(&found));
+        assert!(!is_draining(&json!({"spec": {"availability": "pause"}})) && !is_draining(&json!({})));
+        let wait = WaitingMember {
+            policy: PolicyId::from_text("o/p"),
+            node: NodeId::from_text("o/n1"),
+            reason: "the last running instance".to_owned(),
+        };
+        let shown = view(found.clone(), Some(vec![wait]));
+        let blocked = json!([{"policy": "o/p", "node": "o/n1", "reason": "the last running instance"}]);
+        assert_eq!((&shown.json["blocked"], &shown.json["spec"]), (&blocked, &found["spec"]));
+        let expected = [
+            ["availability", "drain"],
+            ["upgrade", "false"],
+            ["drain waits", "o/p: the last running instance"],
+        ];
+        assert_eq!(shown.table.rows, expected);
+        assert_eq!(view(found.clone(), Some(Vec::new())).json["blocked"], json!([]));
+        assert_eq!(view(found.clone(), None).json, found, "the agbot did not respond");
+    }
 
     #[test]
     fn report_on_a_drained_node_names_the_commands_that_show_what_waits() {

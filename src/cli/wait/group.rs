@@ -38,9 +38,14 @@ pub async fn follow(
     };
     let progress = async || {
         let agbot = context.agbot(exchange)?;
-        let group = agbot.call("asking the agbot for the group", agbot.client.upgrades(&org, &id)).await?;
+        let members = match agbot.client.upgrades(&org, &id).await {
+            Ok(group) => group.members,
+            // The group was removed, and the agbot has read that.
+            Err(error) if error.is_not_found() => Vec::new(),
+            Err(error) => return Err(agbot.failed("asking the agbot for the group", &error)),
+        };
         let reasons = agbot.call("asking the agbot for its reasons", agbot.client.reasons(&org)).await?;
-        Ok(change.judge(&group.members, &reasons.reasons))
+        Ok(change.judge(&members, &reasons.reasons))
     };
     wait.follow(context, &format!("the change of HA group {}", change.group), progress).await
 }

@@ -1,6 +1,7 @@
 //! `--wait`: follows a change until it has taken effect, with the progress on standard error.
 
 pub mod group;
+mod instances;
 pub mod node;
 pub mod policy;
 pub mod rollout;

@@ -7,6 +7,7 @@ use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
 use jiff::Timestamp;
 
 use super::Progress;
+use super::instances::InstanceCount;
 use super::update::RollbackReasons;
 use crate::context::{Context, Exchange};
 use crate::exchange::deployment::POLICIES;
@@ -40,6 +41,8 @@ pub struct WantedPolicy {
     pub written_at: Option<Timestamp>,
     /// How many instances it has at least, if the hub counts them.
     pub least_instances: usize,
+    /// Whether the hub keeps a number of instances, of which a node may run several.
+    pub is_counted: bool,
     /// Whether its instances start only when a user requests it.
     pub is_started_by_users: bool,
 }
@@ -62,8 +65,10 @@ impl WantedPolicy {
         let versions = versions.into_iter().map(|one| one.version).collect();
         let orchestration = policy.orchestration.clone().and_then(|text| Orchestration::try_from(text).ok());
         let least_instances = orchestration.as_ref().map_or(0, least_instances);
+        let is_counted = orchestration.as_ref().is_some_and(is_counted);
         let is_started_by_users = orchestration.is_some_and(|one| one.orchestrate == Orchestrate::No);
-        Self { id, versions, written_at: instant(&policy.last_updated), least_instances, is_started_by_users }
+        let written_at = instant(&policy.last_updated);
+        Self { id, versions, written_at, least_instances, is_counted, is_started_by_users }
     }
 
     /// Progress of the policy; `reasons`: those of rollbacks that were seen before.
@@ -86,7 +91,11 @@ impl WantedPolicy {
         if let Some(update) = self.update(&rollouts.workloads, reasons) {
             return Ok(update);
         }
-        Ok(match self.judge(&placements, &rollouts.rollouts) {
+        let instances = match self.is_counted {
+            true => InstanceCount::read(context, exchange, &self.id).await?,
+            false => None,
+        };
+        Ok(match self.judge(&placements, &rollouts.rollouts, instances.as_ref()) {
             Progress::Pending(text) => match self.rolled_back(&rollouts.workloads) {
                 Some(version) => Progress::Pending(format!(
                     "{text}; version {version} was rolled back before, try it again with: hzn rollout retry {}",
@@ -126,7 +135,12 @@ impl WantedPolicy {
         workloads.iter().find(|one| one.policy.as_str() == self.id)
     }
 
-    fn judge(&self, reasons: &ReasonsResponse, rollouts: &[Rollout]) -> Progress {
+    fn judge(
+        &self,
+        reasons: &ReasonsResponse,
+        rollouts: &[Rollout],
+        instances: Option<&InstanceCount>,
+    ) -> Progress {
         if !self.is_read_by(reasons) {
             return Progress::Pending(format!("the agbot has not read policy {} yet", self.id));
         }
@@ -142,27 +156,39 @@ impl WantedPolicy {
         let pending: Vec<&Reason> =
             pairs.iter().filter(|(_, placement)| is_pending(placement)).map(|(pair, _)| *pair).collect();
         let total = running + pending.len();
-        match pending.first() {
-            Some(pair) => {
-                Progress::Pending(format!("{running} of {total} nodes done; {}: {}", pair.node, pair.text))
+        let reached = match instances {
+            Some(count) => count.text(),
+            None => format!("{running} of {total} nodes done"),
+        };
+        if let Some(pair) = pending.first() {
+            return Progress::Pending(format!("{reached}; {}: {}", pair.node, pair.text));
+        }
+        if let Some(rollout) = rollouts.iter().find(|rollout| rollout.state == RolloutState::Updating) {
+            return Progress::Pending(format!("{reached}; {}: {}", rollout.group, rollout.text));
+        }
+        match instances {
+            Some(InstanceCount { difference: Some(difference), .. }) => Progress::Pending(difference.clone()),
+            None if running < self.least_instances => {
+                Progress::Pending(format!("{running} of {} instances run", self.least_instances))
             }
-            None => match rollouts.iter().find(|rollout| rollout.state == RolloutState::Updating) {
-                Some(rollout) => Progress::Pending(format!(
-                    "{running} of {total} nodes done; {}: {}",
-                    rollout.group, rollout.text
-                )),
-                None if running < self.least_instances => {
-                    Progress::Pending(format!("{running} of {} instances run", self.least_instances))
-                }
-                None if total == 0 && self.is_started_by_users => Progress::Done(format!(
-                    "policy {} is written; start it with: hzn exchange deployment orch start {}",
-                    self.id, self.id
-                )),
-                None if total == 0 => Progress::Done(format!("policy {} selects no node", self.id)),
-                None => {
-                    Progress::Done(format!("policy {} is carried out on {}", self.id, counted(total, "node")))
-                }
-            },
+            _ => Progress::Done(self.done_text(total, instances)),
+        }
+    }
+
+    /// Returns that the policy is carried out on a number of nodes.
+    fn done_text(&self, nodes: usize, instances: Option<&InstanceCount>) -> String {
+        let (id, on_nodes) = (&self.id, counted(nodes, "node"));
+        match instances.map(|count| count.running) {
+            Some(0) => format!("policy {id} is carried out: no instance is wanted"),
+            Some(running) => {
+                let running = usize::try_from(running).unwrap_or(usize::MAX);
+                format!("policy {id} is carried out with {} on {on_nodes}", counted(running, "instance"))
+            }
+            None if nodes == 0 && self.is_started_by_users => {
+                format!("policy {id} is written; start it with: hzn exchange deployment orch start {id}")
+            }
+            None if nodes == 0 => format!("policy {id} selects no node"),
+            None => format!("policy {id} is carried out on {on_nodes}"),
         }
     }
 
@@ -196,6 +222,12 @@ fn least_instances(orchestration: &Orchestration) -> usize {
         Mode::Flex => orchestration.flex.as_ref().map_or(1, |flex| flex.target),
     };
     usize::try_from(count).unwrap_or(usize::MAX)
+}
+
+/// Returns whether the hub starts and stops instances by itself to keep a number of them.
+fn is_counted(orchestration: &Orchestration) -> bool {
+    orchestration.orchestrate == Orchestrate::Ha
+        && matches!(orchestration.mode, Mode::Replicated | Mode::Flex)
 }
 
 /// Returns whether nothing further happens to a pair of node and policy, whether the service runs there or not.
@@ -306,7 +338,7 @@ mod tests {
     }
 
     fn judge(pairs: &[Reason], rollouts: &[Rollout]) -> Progress {
-        wanted().judge(&reasons(Some("2026-01-01T00:00:05Z"), pairs), rollouts)
+        wanted().judge(&reasons(Some("2026-01-01T00:00:05Z"), pairs), rollouts, None)
     }
 
     #[test]
@@ -337,7 +369,7 @@ mod tests {
         assert_eq!(least(json!({"mode": "failover", "orchestrate": "ha"})), 1);
         assert_eq!(least(json!({"update": {"parallelism": 2}})), 1);
         let wanted = WantedPolicy { least_instances: 2, ..wanted() };
-        let judge = |pairs: &[Reason]| wanted.judge(&reasons(Some("2026-01-01T00:00:05Z"), pairs), &[]);
+        let judge = |pairs: &[Reason]| wanted.judge(&reasons(Some("2026-01-01T00:00:05Z"), pairs), &[], None);
         let none = judge(&[left_out("no-task")]);
         assert_eq!(none, Progress::Pending("0 of 2 instances run".to_owned()));
         let new = placed("o/n1", "2.0.0", true);
@@ -347,11 +379,38 @@ mod tests {
     }
 
     #[test]
+    fn instances_are_counted_where_a_node_may_run_several() {
+        let of = |orchestration: Value| {
+            let policy = json!({"orchestration": orchestration, "lastUpdated": ""});
+            let policy: DeploymentPolicyResponse = serde_json::from_value(policy).expect("a policy");
+            WantedPolicy::of("o/p".to_owned(), &policy)
+        };
+        assert!(!of(json!({"mode": "failover", "orchestrate": "ha"})).is_counted);
+        assert!(!of(json!({"mode": "replicated", "orchestrate": "no"})).is_counted);
+        let wanted = of(json!({"mode": "replicated", "replicas": 5, "maxPerNode": 3}));
+        assert!(wanted.is_counted);
+        let judge = |pairs: &[Reason], running: u64, difference: Option<&str>| {
+            let count = InstanceCount { running, wanted: 5, difference: difference.map(str::to_owned) };
+            wanted.judge(&reasons(Some("2026-01-01T00:00:05Z"), pairs), &[], Some(&count))
+        };
+        let nodes = ["o/n1", "o/n2", "o/n3"].map(|node| placed(node, "1.0.0", true));
+        let done = "policy o/p is carried out with 5 instances on 3 nodes".to_owned();
+        assert_eq!(judge(&nodes, 5, None), Progress::Done(done));
+        let some = "3 of 5 instances run".to_owned();
+        assert_eq!(judge(&nodes, 3, Some(&some)), Progress::Pending(some.clone()));
+        let starting = judge(&[placed("o/n1", "1.0.0", false)], 3, Some(&some));
+        assert_eq!(starting, Progress::Pending(format!("{some}; o/n1: runs version 1.0.0")));
+        assert!(
+            matches!(judge(&[], 0, None), Progress::Done(text) if text.ends_with("no instance is wanted"))
+        );
+    }
+
+    #[test]
     fn policy_that_users_start_is_carried_out_when_it_is_read() {
         let policy = json!({"orchestration": {"mode": "failover"}, "lastUpdated": ""});
         let policy: DeploymentPolicyResponse = serde_json::from_value(policy).expect("a policy");
         let wanted = WantedPolicy::of("o/p".to_owned(), &policy);
-        let found = wanted.judge(&reasons(Some("2026-01-01T00:00:05Z"), &[left_out("no-task")]), &[]);
+        let found = wanted.judge(&reasons(Some("2026-01-01T00:00:05Z"), &[left_out("no-task")]), &[], None);
         assert!(matches!(&found, Progress::Done(text) if text.contains("orch start o/p")), "{found:?}");
     }
 
@@ -411,13 +470,13 @@ mod tests {
     fn change_that_is_about_no_version_is_carried_out_with_any() {
         let wanted = WantedPolicy { versions: Vec::new(), ..wanted() };
         let found = reasons(Some("2026-01-01T00:00:05Z"), &[placed("o/n1", "1.0.0", true)]);
-        assert!(matches!(wanted.judge(&found, &[]), Progress::Done(_)));
+        assert!(matches!(wanted.judge(&found, &[], None), Progress::Done(_)));
     }
 
     #[test]
     fn state_of_the_agbot_before_the_change_does_not_count() {
         let pairs = [placed("o/n1", "2.0.0", true)];
-        let judge = |reasons: &ReasonsResponse| wanted().judge(reasons, &[]);
+        let judge = |reasons: &ReasonsResponse| wanted().judge(reasons, &[], None);
         assert!(matches!(judge(&reasons(Some("2026-01-01T00:00:04Z"), &pairs)), Progress::Pending(_)));
         let absent = ReasonsResponse { policies: Some(BTreeMap::new()), ..reasons(None, &pairs) };
         assert!(matches!(judge(&absent), Progress::Pending(_)));

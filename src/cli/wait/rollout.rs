@@ -56,53 +56,62 @@ impl Followed {
             })
             .collect();
         let workloads = found.workloads.iter().filter(|_| self.group.is_none());
+        let mut done = Vec::new();
         for one in workloads.filter(|one| is(one.policy.as_str(), &self.policy)) {
             reasons.find(&agbot, one.policy.as_str(), &one.update).await;
-            let progress = of_tasks(one, self.goal, reasons);
-            if !is_done(&progress) {
-                return Ok(progress);
+            match of_tasks(one, self.goal, reasons) {
+                Progress::Done(text) => done.push(text),
+                progress => return Ok(progress),
             }
         }
         if self.goal != Goal::Held {
-            return Ok(ended(&chosen, self.goal == Goal::RolledBack));
+            return Ok(ended(&chosen, done, self.goal == Goal::RolledBack));
         }
         for rollout in &chosen {
             if let Some(node) = node_in_work(&agbot, rollout).await? {
                 return Ok(Progress::Pending(format!("{}: {node} is still in work", rollout.group)));
             }
         }
-        Ok(Progress::Done(summary(&chosen)))
+        Ok(Progress::Done(summary(&chosen, done)))
     }
 }
 
-/// How far the update of a policy is that is carried out by tasks.
+/// How far the update of a policy is that is carried out by tasks. The policy is named where the update is over, because the
+/// updates of several policies may be.
 fn of_tasks(workload: &WorkloadUpdate, goal: Goal, reasons: &RollbackReasons) -> Progress {
     let policy = workload.policy.as_str();
     match (reasons.progress(policy, &workload.update, goal == Goal::RolledBack), goal) {
-        (Progress::Held(text), Goal::Held) => Progress::Done(text),
+        (Progress::Held(text), Goal::Held) => Progress::Done(format!("{policy}: {text}")),
+        (Progress::Done(text), _) if workload.update.state == "rollback-completed" => {
+            Progress::Done(format!("{policy}: {text}; runs {} again", workload.target))
+        }
+        (Progress::Done(text), _) => Progress::Done(format!("{policy}: {text}")),
         (progress, _) => progress,
     }
-}
-
-fn is_done(progress: &Progress) -> bool {
-    matches!(progress, Progress::Done(_))
 }
 
 /// The member that a rollout is changing now.
 async fn node_in_work(agbot: &Server, rollout: &Rollout) -> Outcome<Option<NodeId>> {
     let (org, group) = (rollout.group.org(), rollout.group.name());
-    let found = agbot.call("asking the agbot for claims", agbot.client.upgrades(org, group)).await?;
+    let found = match agbot.client.upgrades(org, group).await {
+        Ok(found) => found,
+        // The group was removed, and nobody holds a claim of it.
+        Err(error) if error.is_not_found() => return Ok(None),
+        Err(error) => return Err(agbot.failed("asking the agbot for claims", &error)),
+    };
     let mut claims = found.workloads.into_iter().map(|held| held.claim);
     let claim = claims.find(|claim| claim.scope.policy() == Some(&rollout.policy));
     Ok(claim.map(|claim| claim.node))
 }
 
-fn ended(rollouts: &[&Rollout], wants_rollback: bool) -> Progress {
+/// How far rollouts are, when the updates by tasks are over; `done`: how those ended.
+fn ended(rollouts: &[&Rollout], done: Vec<String>, wants_rollback: bool) -> Progress {
     if let Some(stopped) = stopped(rollouts, wants_rollback) {
         return stopped;
     }
     let is_open = rollouts.iter().any(|rollout| rollout.state == RolloutState::Updating);
-    if is_open { Progress::Pending(summary(rollouts)) } else { Progress::Done(summary(rollouts)) }
+    let text = summary(rollouts, done);
+    if is_open { Progress::Pending(text) } else { Progress::Done(text) }
 }
 
 /// The outcome of rollouts of which one does not reach its goal: it is held, or went back although that is not wanted.
@@ -122,11 +131,10 @@ fn line(rollout: &Rollout) -> String {
     format!("{}: {}", rollout.group, rollout.text)
 }
 
-fn summary(rollouts: &[&Rollout]) -> String {
-    match rollouts {
-        [] => "there is no rollout".to_owned(),
-        some => some.iter().map(|rollout| line(rollout)).collect::<Vec<String>>().join("; "),
-    }
+/// The rollouts, then the updates by tasks that are over.
+fn summary(rollouts: &[&Rollout], done: Vec<String>) -> String {
+    let lines: Vec<String> = rollouts.iter().map(|rollout| line(rollout)).chain(done).collect();
+    if lines.is_empty() { "there is no rollout".to_owned() } else { lines.join("; ") }
 }
 
 #[cfg(test)]
@@ -158,16 +166,49 @@ pub mod tests {
         let open = rollout("o/g", json!({"state": "updating"}), "updating");
         let held = rollout("o/g", json!({"state": "held", "hold": {}, "since": "t"}), "held");
         let closed = completed("o/g", false, "completed");
-        assert!(matches!(ended(&[&open, &closed], false), Progress::Pending(_)));
-        assert_eq!(ended(&[&closed], false), Progress::Done("o/g: completed".to_owned()));
-        assert_eq!(ended(&[&open, &held], false), Progress::Held("o/g: held".to_owned()));
-        assert!(matches!(ended(&[], false), Progress::Done(_)));
+        assert!(matches!(ended(&[&open, &closed], Vec::new(), false), Progress::Pending(_)));
+        assert_eq!(ended(&[&closed], Vec::new(), false), Progress::Done("o/g: completed".to_owned()));
+        assert_eq!(ended(&[&open, &held], Vec::new(), false), Progress::Held("o/g: held".to_owned()));
+        assert!(matches!(ended(&[], Vec::new(), false), Progress::Done(_)));
     }
 
     #[test]
     fn going_back_is_a_failure_only_where_it_was_not_asked_for() {
         let back = completed("o/g", true, "went back");
-        assert!(matches!(ended(&[&back], false), Progress::Failed(_)));
-        assert!(matches!(ended(&[&back], true), Progress::Done(_)));
+        assert!(matches!(ended(&[&back], Vec::new(), false), Progress::Failed(_)));
+        assert!(matches!(ended(&[&back], Vec::new(), true), Progress::Done(_)));
+    }
+
+    fn by_tasks(state: &str, target: &str, message: &str) -> WorkloadUpdate {
+        let document = json!({
+            "policy": "o/p", "target": target, "state": state, "message": message, "total": 2, "done": 2, "failed": 0,
+            "text": state,
+        });
+        serde_json::from_value(document).expect("an update")
+    }
+
+    #[test]
+    fn end_of_an_update_by_tasks_is_named() {
+        let end = |update: &WorkloadUpdate, goal| match of_tasks(update, goal, &RollbackReasons::default()) {
+            Progress::Done(text) => ended(&[], vec![text], goal == Goal::RolledBack),
+            progress => progress,
+        };
+        let back = by_tasks("rollback-completed", "o/s 1.0.0", "requested by o/ann");
+        let text = "o/p: rollback-completed 2/2: requested by o/ann; runs o/s 1.0.0 again".to_owned();
+        assert_eq!(end(&back, Goal::RolledBack), Progress::Done(text));
+        assert!(matches!(end(&back, Goal::Completed), Progress::Failed(_)));
+        let new = by_tasks("completed", "o/s 2.0.0", "");
+        assert_eq!(end(&new, Goal::Completed), Progress::Done("o/p: completed 2/2".to_owned()));
+        let paused = end(&by_tasks("paused", "o/s 2.0.0", ""), Goal::Held);
+        assert!(matches!(&paused, Progress::Done(text) if text.starts_with("o/p: paused 2/2")), "{paused:?}");
+    }
+
+    #[test]
+    fn rollouts_come_before_updates_by_tasks() {
+        let closed = completed("o/g", false, "completed");
+        let done = vec!["o/q: completed 2/2".to_owned()];
+        let text = "o/g: completed; o/q: completed 2/2".to_owned();
+        assert_eq!(ended(&[&closed], done, false), Progress::Done(text));
+        assert_eq!(ended(&[], Vec::new(), true), Progress::Done("there is no rollout".to_owned()));
     }
 }

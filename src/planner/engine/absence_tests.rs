@@ -252,8 +252,11 @@ fn b9_forced_drain_takes_the_last_instance_of_a_group_off_the_node() {
         fleet.put_node("n1", |facts| facts.availability = Availability::Drain);
         fleet.run(60);
         assert_eq!(fleet.running("w"), "n1", "{document}");
-        let waiting = fleet.model.waiting_drains().next().expect("it is known what waits");
-        assert!(waiting.node.name() == "n1" && fleet.now.duration_since(waiting.since).as_secs() >= 30);
+        let waiting = fleet.model.waiting_instances().next().expect("it is known what waits");
+        assert!(
+            waiting.node.name() == "n1"
+                && waiting.drained_since.is_some_and(|since| fleet.now.duration_since(since).as_secs() >= 30)
+        );
         fleet.put_node("n1", |facts| facts.is_drain_forced = true);
         fleet.run_until(30, |fleet| fleet.running("w").is_empty());
         fleet.put_node("n1", |facts| {

@@ -144,7 +144,7 @@ fn d6_s3_required_distribution_leaves_instances_unplaced() {
     fleet.run(400);
     assert_eq!(counts(&fleet, "w"), BTreeMap::from([('a', 1)]));
     let reasons = reasons(&fleet, "w");
-    let of_domain = "fd:/a has an instance, and distribution is required".to_owned();
+    let of_domain = "fd:/a has an instance, distribution policy Required".to_owned();
     assert!(reasons.contains(&(Constraint::FaultDomain, of_domain)), "{reasons:?}");
     assert!(fleet.reported(&unit(), "Unplaced").is_some());
 }
@@ -338,4 +338,18 @@ fn node_of_a_packed_domain_is_explained() {
     );
     let why = "fd:/a has 1 instances, fd:/b has 0".to_owned();
     assert_eq!(found, Ok(Some((Constraint::FaultDomain, why))));
+}
+
+/// D6: where distribution is required the levels above the leaves are spread as well.
+#[test]
+fn d6_required_distribution_spreads_the_levels_above_the_leaves() {
+    let names = ["n1", "n2", "n3", "n4", "n5", "n6"];
+    let domains = ["fd:/a/1", "fd:/a/2", "fd:/b/1", "fd:/b/2", "fd:/c/1", "fd:/c/2"];
+    let mut fleet = Fleet::new(&names);
+    for (name, domain) in names.into_iter().zip(domains) {
+        fleet.put_node(name, |facts| facts.fault_domain = Some(domain.into()));
+    }
+    let placement = json!({"nodesOrder": names, "domains": {"requireDomainDistribution": true}});
+    fleet.put_policy("w", json!({"mode": "replicated", "replicas": 3, "placement": placement}));
+    fleet.run_until(60, |fleet| fleet.running("w") == "n1 n3 n5");
 }

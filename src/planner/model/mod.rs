@@ -43,7 +43,7 @@ pub use room::CapacitySums;
 pub use view::Known;
 use workload_records::WorkloadRecords;
 pub use workload_records::{DecisionCounts, UnitRecord};
-pub use workloads::WaitingDrain;
+pub use workloads::WaitingInstance;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -88,12 +88,6 @@ impl UnitRecord {
         self.blocked.iter().filter(|(_, blocked)| blocked.is_of_dependency())
     }
 
-    /// Returns the steps off drained nodes that wait, since when, and for what.
-    pub(crate) fn waiting_drains(&self) -> impl Iterator<Item = (&Step, Timestamp, &Blocked)> {
-        let drains = self.blocked.iter().filter(|(step, _)| step.cause == Cause::Drain);
-        drains.filter_map(|(step, blocked)| Some((step, *self.drains.get(&step.slot)?, blocked)))
-    }
-
     fn note(&mut self, report: &UnitReport, now: Timestamp) {
         self.incompatible.clone_from(&report.incompatible);
         match &report.slots {

@@ -14,6 +14,8 @@ use super::{
 };
 use crate::{
     agreement::Agreement,
+    change::{Cause, Step},
+    claims::{Claim, Phase, Scope},
     engine::{INITIAL_PASS, StoredPlan},
     event::Event,
     facts::{DeploymentPolicyFacts, HaGroupFacts, PolicyOrchestration},
@@ -27,15 +29,15 @@ use crate::{
     },
 };
 
-/// An instance that is to leave a drained node, and may not yet.
+/// An instance that is to be updated, or to leave a drained node, and may not yet.
 #[derive(Debug, Clone, Copy)]
-pub struct WaitingDrain<'a> {
+pub struct WaitingInstance<'a> {
     /// Its policy.
     pub policy: &'a PolicyId,
-    /// The node that is drained.
+    /// Its node.
     pub node: &'a NodeId,
-    /// Since when it waits; the time of a restart of the agbot after one.
-    pub since: Timestamp,
+    /// Since when it waits to leave a drained node; the time of a restart of the agbot after one. None for an update.
+    pub drained_since: Option<Timestamp>,
     /// What it waits for.
     pub blocked: &'a Blocked,
 }
@@ -75,15 +77,39 @@ impl Model {
         self.engine.units_of(policy)
     }
 
-    /// Returns the tasks that wait to leave drained nodes.
-    pub fn waiting_drains(&self) -> impl Iterator<Item = WaitingDrain<'_>> {
+    /// Returns the instances that wait for an update, or to leave drained nodes.
+    pub fn waiting_instances(&self) -> impl Iterator<Item = WaitingInstance<'_>> {
         let records = self.workloads().flat_map(|record| self.engine.units_of(&record.policy));
         records.flat_map(|(unit_id, unit)| {
-            unit.waiting_drains().filter_map(|(step, since, blocked)| {
-                let node = step.node()?;
-                Some(WaitingDrain { policy: &unit_id.policy, node, since, blocked })
+            let is_meant = |step: &Step| step.cause == Cause::Drain || step.cause.is_update();
+            let steps = unit.blocked.iter().filter(move |(step, _)| is_meant(step));
+            steps.filter_map(|(step, blocked)| {
+                let drained_since =
+                    unit.drains.get(&step.slot).copied().filter(|_| step.cause == Cause::Drain);
+                Some(WaitingInstance { policy: &unit_id.policy, node: step.node()?, drained_since, blocked })
             })
         })
+    }
+
+    /// Returns a claim as far as the tasks of its policy have come under it; as it is stored for policies without tasks.
+    pub fn claim_in_progress(&self, claim: &Claim) -> Claim {
+        let mut shown = claim.clone();
+        let Scope::Policy(policy) = &claim.scope else { return shown };
+        let Some(record) = self.workload(policy) else { return shown };
+        let mut tasks: Vec<&Task> = self.engine.tasks_on(&claim.node, policy).collect();
+        tasks.sort_by_key(|task| task.generation);
+        let newest = tasks.iter().rev().find(|task| task.is_live() && task.created_at >= claim.since);
+        let is_stopping = tasks.iter().any(|task| !task.is_wanted() && !task.is_stopped());
+        shown.phase = match newest {
+            Some(task) if task.is_running() && !is_stopping => Phase::Verifying,
+            Some(_) if !is_stopping => Phase::Starting,
+            _ => Phase::Stopping,
+        };
+        let spec = newest.and_then(|task| record.spec(task.spec.number));
+        if let Some(version) = spec.and_then(|spec| crate::usage::best_version(&spec.versions)) {
+            shown.version.clone_from(&version.version);
+        }
+        shown
     }
 
     /// Returns how often there was a decision about each policy with tasks.

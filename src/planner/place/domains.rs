@@ -332,8 +332,13 @@ impl Spread {
     /// Returns whether one more instance in a domain would pack them.
     fn is_packing(&self, domains: &Domains, rules: DomainRules, domain: usize, free: &[u64]) -> bool {
         let count = self.counts[domain];
-        if rules.is_distribution_required {
-            return domains.domains[domain].is_leaf && count >= 1;
+        let Domain { is_leaf, kind, .. } = domains.domains[domain];
+        if rules.is_distribution_required && is_leaf {
+            return count >= 1;
+        }
+        // Above the leaves nothing is required beyond what is hard anyway.
+        if rules.is_distribution_required && !rules.priorities.is_hard(kind) {
+            return false;
         }
         self.fewest(domains, domain, free).is_some_and(|(_, fewest)| count + 1 - fewest > 1)
     }
@@ -360,11 +365,12 @@ impl Spread {
         let mut of_kind =
             domains.cells[cell].domains.iter().filter(|one| domains.domains[**one].kind == kind);
         let packed = of_kind.find(|one| self.is_packing(domains, rules, **one, &free))?;
+        let domain = &domains.domains[*packed];
         let text = match self.fewest(domains, *packed, &free) {
-            Some((fewest, _)) if !rules.is_distribution_required => {
+            Some((fewest, _)) if !rules.is_distribution_required || !domain.is_leaf => {
                 compared(domains, &self.counts, *packed, fewest)
             }
-            _ => format!("{} has an instance, and distribution is required", domains.domains[*packed].name),
+            _ => format!("{} has an instance, distribution policy Required", domain.name),
         };
         Some((kind, text))
     }

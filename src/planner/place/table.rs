@@ -197,7 +197,10 @@ impl UnitNode {
     pub fn removed_by(&self, constraint: Constraint, own: u32, max_per_node: u32) -> Option<String> {
         match constraint {
             Constraint::Eligibility => self.eligibility.failure(),
-            Constraint::NodeState => self.unavailable().map(|blocked| blocked.to_string()),
+            Constraint::NodeState => match self.state {
+                NodeState::Down { since } => Some(format!("down since {since:.3}")),
+                _ => self.unavailable().map(|blocked| blocked.to_string()),
+            },
             Constraint::Frozen => self.frozen.map(|level| Blocked::Frozen { level }.to_string()),
             Constraint::PlacementConstraint => self.expression.failure(),
             Constraint::MaxPerNode => {

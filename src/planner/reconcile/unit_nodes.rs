@@ -153,8 +153,8 @@ fn expression(model: &Model, workload: &Workload, unit_id: &UnitId, record: &Nod
 fn explained(expression: &Expression, node: &OfNode<'_>) -> String {
     let value = |reference: &&Reference| Some(format!("{reference}={}", text_of(&node.resolve(reference)?)));
     let values: Vec<String> = expression.references().iter().filter_map(value).collect();
-    let separator = if values.is_empty() { "" } else { "; " };
-    format!("{}{separator}{} is false", values.join(", "), expression.as_str())
+    let separator = if values.is_empty() { "" } else { ", " };
+    format!("{}{separator}expression false: {}", values.join(", "), expression.as_str())
 }
 
 fn text_of(value: &Value<'_>) -> String {
@@ -269,6 +269,6 @@ mod tests {
         let Verdict::Failed(reason) = &found[1].expression else { panic!("it has no value on b") };
         assert!(reason.contains("unresolved {node.tier}"), "{reason}");
         let Verdict::Failed(reason) = &nodes("{nodename} == c")[0].expression else { panic!("it is false") };
-        assert_eq!(&**reason, "{nodename}=a; {nodename} == c is false");
+        assert_eq!(&**reason, "{nodename}=a, expression false: {nodename} == c");
     }
 }

@@ -1,12 +1,14 @@
 //! What a write of a deployment policy would do.
+//!
+//! Nodes without an organization belong to that of the policy; a node that the caller may not read is `?`.
 
 use std::collections::BTreeMap;
 
-use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_ids::PolicyId;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::orchestration::ExplainedConstraint;
+use super::orchestration::{ExplainedConstraint, SlotName};
 
 /// What a write of a deployment policy would do, without acting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -65,15 +67,13 @@ pub struct PlannedChange {
     /// What happens.
     pub action: PlannedAction,
     /// The slot: a number, or the node.
-    pub slot: String,
-    /// Where it is.
+    pub slot: SlotName,
+    /// The node where it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    pub from: Option<NodeId>,
-    /// Where it will be.
+    pub from: Option<String>,
+    /// The node where it will be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
-    pub to: Option<NodeId>,
+    pub to: Option<String>,
     /// Why, in words.
     pub reason: String,
     /// How many nodes each constraint removes from those that could take it; left out when nothing removes any, and where no node is chosen.
@@ -85,8 +85,8 @@ pub struct PlannedChange {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedBlock {
-    /// The slot.
-    pub slot: String,
+    /// The slot: a number, or the node.
+    pub slot: SlotName,
     /// For what, in words.
     pub reason: String,
 }

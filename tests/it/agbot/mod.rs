@@ -27,6 +27,7 @@ mod privacy;
 mod records;
 mod recovery;
 mod recovery_actions;
+mod refusals;
 mod rolling;
 mod served_policies;
 mod statistics;

@@ -17,17 +17,41 @@ fn policy(version: &str, count: u32) -> Value {
 }
 
 /// Returns the actions of a plan with their slots, by slot: what is not seen running yet comes first.
-fn actions(plan: &Value) -> Vec<(String, String)> {
+fn actions(plan: &Value) -> Vec<(String, u64)> {
     let changes = plan["units"][0]["changes"].as_array().cloned().unwrap_or_default();
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let action = |change: &Value| change["action"].as_str().unwrap_or_default().to_owned();
     let mut actions: Vec<_> =
-        changes.iter().map(|change| (text(&change["action"]), text(&change["slot"]))).collect();
-    actions.sort_by(|one, other| one.1.cmp(&other.1));
+        changes.iter().map(|change| (action(change), change["slot"].as_u64().unwrap_or_default())).collect();
+    actions.sort_by_key(|(_, slot)| *slot);
     actions
 }
 
-fn expected(actions: &[(&str, &str)]) -> Vec<(String, String)> {
-    actions.iter().map(|(action, slot)| ((*action).to_owned(), (*slot).to_owned())).collect()
+fn expected(actions: &[(&str, u64)]) -> Vec<(String, u64)> {
+    actions.iter().map(|(action, slot)| ((*action).to_owned(), *slot)).collect()
+}
+
+/// A plan is refused with the status and the body with which the exchange refuses the write.
+async fn writes_that_the_exchange_refuses_are_not_planned(hub: &Hub) {
+    eventually("the exchange has the tasks", || async {
+        let (_, found) = hub.call("GET", &format!("{POLICY}/tasks?state=running"), None).await;
+        (found["tasks"].as_array()?.len() == 2).then_some(())
+    })
+    .await;
+    let form = |orchestration: Value| {
+        let mut policy = policy("1.0.0", 2);
+        policy["orchestration"] = orchestration;
+        policy
+    };
+    let listed = json!({"type": "nodes", "nodes": ["edge-1"]});
+    for (status, body) in [
+        (400, policy("9.9.9", 2)),
+        (409, form(json!({"mode": "global"}))),
+        (409, form(json!({"mode": "replicated", "replicas": 2, "scope": listed}))),
+    ] {
+        let planned = hub.call("POST", PLAN, Some(body.clone())).await;
+        assert_eq!(planned.0, status, "{}", planned.1);
+        assert_eq!(planned, hub.call("PUT", POLICY, Some(body)).await);
+    }
 }
 
 #[tokio::test]
@@ -40,7 +64,7 @@ async fn plan_names_the_changes_of_a_write_and_its_token_follows_the_world() {
     }
     eventually("the plan of a new policy fills its slots", || async {
         let (status, plan) = hub.call("POST", PLAN, Some(policy("1.0.0", 2))).await;
-        let filled = expected(&[("create", "1"), ("create", "2")]);
+        let filled = expected(&[("create", 1), ("create", 2)]);
         (status == 200 && actions(&plan) == filled && plan["complete"] == true).then_some(())
     })
     .await;
@@ -63,7 +87,12 @@ async fn plan_names_the_changes_of_a_write_and_its_token_follows_the_world() {
         (update["token"] == again["token"]).then_some(update)
     })
     .await;
-    assert_eq!(actions(&update), expected(&[("replace", "1"), ("replace", "2")]));
+    assert_eq!(actions(&update), expected(&[("replace", 1), ("replace", 2)]));
+    for change in update["units"][0]["changes"].as_array().into_iter().flatten() {
+        assert!(change["from"].as_str().is_some_and(|node| node.starts_with("edge-")), "{change}");
+        assert_eq!(change["from"], change["to"]);
+    }
+    writes_that_the_exchange_refuses_are_not_planned(&hub).await;
     let scaled = plan_of(Some(policy("1.0.0", 1))).await;
     assert_eq!(actions(&scaled).len(), 1);
     assert_ne!(update["token"], scaled["token"], "another document");

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::context::Exchange;
 use crate::exchange::deployment::POLICIES;
 use crate::exit::{CliError, Outcome};
+use crate::output::note;
 
 /// Other names of members, as the specification of HA clusters has them.
 const ALIASES: [(&str, &str); 14] = [
@@ -23,6 +24,15 @@ const ALIASES: [(&str, &str); 14] = [
     ("flex_target", "flex.target"),
     ("monitor_schedule", "update.monitorSeconds"),
 ];
+
+/// What a change did to a document.
+#[derive(Debug, PartialEq, Eq)]
+enum Effect {
+    /// The member was written.
+    Written,
+    /// Nothing, and why: a list already holds the item to be added, or does not hold the one to be removed.
+    Nothing(String),
+}
 
 /// Sets the wanted number of instances.
 ///
@@ -46,16 +56,16 @@ pub async fn scale(exchange: &Exchange, policy: &str, count: u32) -> Outcome {
     write(exchange, policy, document).await
 }
 
-/// Changes members.
+/// Changes members. Nothing is sent when no change has an effect, which is reported.
 ///
 /// # Errors
 /// With status 1 for a change that cannot be read, 3 when the document would break a rule, 8 when the policy does not exist.
 pub async fn set(exchange: &Exchange, policy: &str, changes: &[String]) -> Outcome {
     let mut document = read(exchange, policy).await?;
-    for change in changes {
-        apply(&mut document, change)?;
+    if apply_all(&mut document, changes)? {
+        write(exchange, policy, document).await?;
     }
-    write(exchange, policy, document).await
+    Ok(())
 }
 
 async fn read(exchange: &Exchange, policy: &str) -> Outcome<Value> {
@@ -68,8 +78,24 @@ async fn write(exchange: &Exchange, policy: &str, document: Value) -> Outcome {
     POLICIES.patch(exchange, policy, &json!({ "orchestration": document })).await
 }
 
-/// Applies one change: `KEY=VALUE`, `KEY+=ITEM` or `KEY-=ITEM`.
-pub fn apply(document: &mut Value, change: &str) -> Outcome {
+/// Applies changes and reports those without an effect; returns whether the document is to be written.
+///
+/// # Errors
+/// With status 1 for a change that cannot be read.
+pub fn apply_all(document: &mut Value, changes: &[String]) -> Outcome<bool> {
+    let mut is_written = false;
+    for change in changes {
+        match apply(document, change)? {
+            Effect::Written => is_written = true,
+            Effect::Nothing(why) => note(format!("{change} changes nothing: {why}")),
+        }
+    }
+    Ok(is_written)
+}
+
+/// Applies one change: `KEY=VALUE`, `KEY+=ITEM` or `KEY-=ITEM`. The order of a list stays: a new item comes last, and one that
+/// the list already holds is not moved.
+fn apply(document: &mut Value, change: &str) -> Outcome<Effect> {
     let refuse = |why: &str| {
         CliError::input(
             format!("the change {change} cannot be made"),
@@ -88,6 +114,13 @@ pub fn apply(document: &mut Value, change: &str) -> Outcome {
     if path.iter().any(|name| name.is_empty()) {
         return Err(refuse("it names no member"));
     }
+    let item = Value::from(text);
+    if let Some(is_added) = sign
+        && is_held(document, &path, &item) == Some(is_added)
+    {
+        let why = if is_added { "already holds" } else { "does not hold" };
+        return Ok(Effect::Nothing(format!("{key} {why} {text}")));
+    }
     let member = member_of(document, &path).ok_or_else(|| refuse("a part of the name is no object"))?;
     match sign {
         None => *member = value_of(text),
@@ -96,14 +129,30 @@ pub fn apply(document: &mut Value, change: &str) -> Outcome {
                 *member = json!([]);
             }
             let items = member.as_array_mut().ok_or_else(|| refuse("the member is no list"))?;
-            let item = Value::from(text);
-            items.retain(|one| *one != item);
             if is_added {
                 items.push(item);
+            } else {
+                items.retain(|one| *one != item);
             }
         }
     }
-    Ok(())
+    Ok(Effect::Written)
+}
+
+/// Returns whether a member holds an item. One that is absent or null holds none; none for a member that is no list.
+fn is_held(document: &Value, path: &[&str], item: &Value) -> Option<bool> {
+    let mut value = document;
+    for name in path {
+        match value {
+            Value::Object(members) => value = members.get(*name).unwrap_or(&Value::Null),
+            Value::Null => return Some(false),
+            _ => return None,
+        }
+    }
+    if value.is_null() {
+        return Some(false);
+    }
+    value.as_array().map(|items| items.contains(item))
 }
 
 /// Returns a member, with the objects around it; a new one is null.
@@ -127,7 +176,7 @@ mod tests {
     use super::*;
 
     fn changed(mut document: Value, changes: &[&str]) -> Value {
-        changes.iter().for_each(|change| apply(&mut document, change).unwrap());
+        changes.iter().for_each(|change| drop(apply(&mut document, change).unwrap()));
         document
     }
 
@@ -147,8 +196,26 @@ mod tests {
     }
 
     #[test]
+    fn item_that_is_there_keeps_its_position_and_one_that_is_not_is_not_removed() {
+        let order = json!({"scope": {"type": "nodes", "nodes": ["n1", "n2", "n3"]}});
+        let mut document = order.clone();
+        for (change, why) in [
+            ("nodes+=n1", "scope.nodes already holds n1"),
+            ("scope.nodes-=n4", "scope.nodes does not hold n4"),
+            ("placement.affinity.hard-=o/p", "placement.affinity.hard does not hold o/p"),
+        ] {
+            assert_eq!(apply(&mut document, change), Ok(Effect::Nothing(why.to_owned())));
+            assert_eq!(document, order, "{change}");
+        }
+        let changes = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<String>>();
+        assert_eq!(apply_all(&mut document, &changes(&["nodes+=n1", "nodes-=n4"])), Ok(false));
+        assert_eq!(apply_all(&mut document, &changes(&["nodes+=n1", "nodes+=n4"])), Ok(true));
+        assert_eq!(document["scope"]["nodes"], json!(["n1", "n2", "n3", "n4"]));
+    }
+
+    #[test]
     fn change_that_cannot_be_read_is_refused() {
-        for change in ["replicas", "=3", "a..b=1", "mode.x=1", "mode+=x"] {
+        for change in ["replicas", "=3", "a..b=1", "mode.x=1", "mode+=x", "mode-=x"] {
             assert!(apply(&mut json!({"mode": "flex"}), change).is_err(), "{change}");
         }
     }

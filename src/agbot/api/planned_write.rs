@@ -1,0 +1,167 @@
+//! What the exchange refuses in a write of a deployment policy, so that the plan of the write is refused as well.
+//!
+//! The exchange decides on its own rows; these are the same rules on what the agbot knows. Source: orchestration 1.2, D3; exchange
+//! contract 4.8, "Validation".
+
+use std::mem::discriminant;
+
+use evenkeel_domain::orchestration::{Mode, Orchestration, Scope};
+use evenkeel_ids::{PolicyId, ServiceKey};
+use evenkeel_planner::event::Event;
+use evenkeel_planner::model::Model;
+use evenkeel_planner::workload::{SlotTasks, Task};
+use evenkeel_wire::exchange::deployment_policy::{DeployedService, DeploymentPolicyResponse};
+use http::StatusCode;
+use serde_json::Value;
+
+use super::pipeline::Refusal;
+
+/// A write that is planned.
+pub(super) struct PlannedWrite<'a> {
+    /// The policy.
+    pub(super) policy: &'a PolicyId,
+    /// Its stored `orchestration`.
+    pub(super) before: Option<&'a Value>,
+    /// The document.
+    pub(super) document: &'a DeploymentPolicyResponse,
+}
+
+/// Refuses a write as the exchange would; `read`: the services of the document, as events.
+///
+/// # Errors
+/// 400 when a version of the service does not exist, 409 when mode or kind of scope would change under tasks.
+pub(super) fn check(model: &Model, write: &PlannedWrite<'_>, read: &[Event]) -> Result<(), Refusal> {
+    let service = write.document.service().map_err(|error| {
+        Refusal::new(StatusCode::BAD_REQUEST, format!("the body is no deployment policy: {error}"))
+    })?;
+    require_services(&service, read)?;
+    if changes_form(write) && has_published_task(model, write.policy) {
+        let text = format!(
+            "mode change needs delete and create: nodes have tasks of deployment policy {}, so that mode and scope.type cannot change",
+            write.policy
+        );
+        return Err(Refusal::new(StatusCode::CONFLICT, text));
+    }
+    Ok(())
+}
+
+/// Requires every version of the deployed service, in any architecture when none is named.
+///
+/// The agbot finds services by their url. One that the exchange knows under another spelling of it would never be deployed, and does not
+/// exist here.
+fn require_services(service: &DeployedService, read: &[Event]) -> Result<(), Refusal> {
+    let key = ServiceKey::new(&service.org, &service.name);
+    let arch = Some(service.arch.as_str()).filter(|arch| !matches!(*arch, "" | "*"));
+    let exists = |version: &str| {
+        read.iter().any(|event| match event {
+            Event::ServiceChanged { service: found } => {
+                found.key == key && found.version == version && arch.is_none_or(|arch| found.arch == arch)
+            }
+            _ => false,
+        })
+    };
+    let missing = service.service_versions.iter().find(|wanted| !exists(&wanted.version));
+    match missing {
+        None => Ok(()),
+        Some(missing) => {
+            let text = format!(
+                "the following referenced service does not exist in the exchange: org={}, url={}, version={}, arch={}",
+                service.org,
+                service.name,
+                missing.version,
+                arch.unwrap_or("any"),
+            );
+            Err(Refusal::new(StatusCode::BAD_REQUEST, text))
+        }
+    }
+}
+
+/// Returns whether mode or kind of scope would change. Adding and removing the whole document is no such change.
+fn changes_form(write: &PlannedWrite<'_>) -> bool {
+    let form = |document: Option<&Value>| -> Option<(Mode, Scope)> {
+        let read = Orchestration::of_policy(write.policy, document?.clone()).ok()?;
+        Some((read.mode, read.scope))
+    };
+    match (form(write.before), form(write.document.orchestration.as_ref())) {
+        (Some((mode, scope)), Some((next_mode, next_scope))) => {
+            mode != next_mode || discriminant(&scope) != discriminant(&next_scope)
+        }
+        _ => false,
+    }
+}
+
+/// Returns whether the exchange has a live task of a policy: those with an agreement are published.
+fn has_published_task(model: &Model, policy: &PolicyId) -> bool {
+    let has_agreement = |task: &Task| {
+        task.agreement.is_some()
+            || task.node.as_ref().is_some_and(|node| {
+                model.live_on(node).any(|agreement| agreement.task.as_ref() == Some(&task.id))
+            })
+    };
+    model
+        .workload_units_of(policy)
+        .flat_map(|(_, unit)| unit.slots.values())
+        .any(|tasks| SlotTasks::iter(tasks).any(|task| task.is_live() && has_agreement(task)))
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_ids::ServiceId;
+    use evenkeel_planner::facts::ServiceFacts;
+    use serde_json::json;
+
+    use super::*;
+
+    fn published(version: &str, arch: &str) -> Event {
+        let service = ServiceFacts {
+            id: ServiceId::new("o", &format!("s_{version}_{arch}")),
+            key: ServiceKey::new("o", "s"),
+            version: version.to_owned(),
+            arch: arch.to_owned(),
+            deployment: String::new(),
+            deployment_signature: String::new(),
+            cluster_deployment: String::new(),
+            cluster_deployment_signature: String::new(),
+            required_services: Vec::new(),
+            user_input: Vec::new(),
+        };
+        Event::ServiceChanged { service: Box::new(service) }
+    }
+
+    #[test]
+    fn every_version_must_exist_in_the_named_architecture() {
+        let read = [published("1.0.0", "amd64"), published("2.0.0", "arm64")];
+        let missing = |arch: &str, versions: &[&str]| {
+            let versions: Vec<Value> = versions.iter().map(|version| json!({"version": version})).collect();
+            let service = json!({"name": "s", "org": "o", "arch": arch, "serviceVersions": versions});
+            let service: DeployedService = serde_json::from_value(service).expect("a service");
+            match require_services(&service, &read) {
+                Ok(()) => String::new(),
+                Err(Refusal::Message(StatusCode::BAD_REQUEST, text)) => {
+                    text.rsplit_once("exchange: ").map(|(_, named)| named.to_owned()).unwrap_or_default()
+                }
+                Err(_) => "another refusal".to_owned(),
+            }
+        };
+        assert_eq!(missing("amd64", &["1.0.0"]), "");
+        assert_eq!(missing("*", &["1.0.0", "2.0.0"]), "");
+        assert_eq!(missing("amd64", &["1.0.0", "2.0.0"]), "org=o, url=s, version=2.0.0, arch=amd64");
+        assert_eq!(missing("", &["3.0.0"]), "org=o, url=s, version=3.0.0, arch=any");
+    }
+
+    #[test]
+    fn form_is_mode_and_kind_of_scope_with_their_defaults() {
+        let policy = PolicyId::new("o", "p");
+        let changes = |before: Option<Value>, next: Option<Value>| {
+            let document = DeploymentPolicyResponse { orchestration: next, ..Default::default() };
+            changes_form(&PlannedWrite { policy: &policy, before: before.as_ref(), document: &document })
+        };
+        let nodes = |list: &[&str]| json!({"scope": {"type": "nodes", "nodes": list}});
+        assert!(!changes(Some(json!({})), Some(json!({"mode": "global", "scope": {"type": "eligible"}}))));
+        assert!(changes(Some(json!({})), Some(json!({"mode": "replicated"}))));
+        assert!(changes(Some(json!({})), Some(nodes(&["n1"]))));
+        assert!(!changes(Some(nodes(&["n1"])), Some(nodes(&["n2", "n1"]))));
+        assert!(!changes(None, Some(json!({"mode": "flex"}))));
+        assert!(!changes(Some(json!({"mode": "flex"})), None));
+    }
+}

@@ -1,0 +1,138 @@
+//! Counts the instances of a policy from its runtime status: a node may run several of them.
+
+use evenkeel_wire::agbot::orchestration::{StatusQuery, WorkloadStatus, WorkloadUnit};
+
+use crate::context::{Context, Exchange};
+use crate::exit::Outcome;
+
+/// Nodes of each workload unit that are read: those with tasks are listed first.
+const LIMIT: u16 = 1000;
+
+/// The instances of a policy that run, and those that are wanted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstanceCount {
+    /// Those that run, healthy or not.
+    pub running: u64,
+    /// Those that the hub keeps running.
+    pub wanted: u64,
+    /// What is not as wanted; none when every workload unit has the wanted number.
+    pub difference: Option<String>,
+}
+
+impl InstanceCount {
+    /// Reads the count of a policy, `org/policy`; none when the agbot does not count its instances.
+    ///
+    /// # Errors
+    /// With status 5 when the agbot does not respond.
+    pub async fn read(context: &Context, exchange: &Exchange, policy: &str) -> Outcome<Option<Self>> {
+        let (org, name) = exchange.split(policy);
+        let agbot = context.agbot(exchange)?;
+        let doing = format!("reading the orchestration status of {org}/{name}");
+        let query = StatusQuery { limit: Some(LIMIT), ..StatusQuery::default() };
+        let found = agbot.client.orchestration_record(&org, &name, &query);
+        let Some(found) = agbot.call(&doing, found).await? else { return Ok(None) };
+        Ok(Self::of(&agbot.read(&doing, &found)?))
+    }
+
+    /// Counts the instances in a status; none when it has no workload unit.
+    ///
+    /// Surplus instances are no difference while a freeze or incompatible agents keep the hub from stopping them.
+    fn of(status: &WorkloadStatus) -> Option<Self> {
+        let parts = &status.workload_units;
+        if parts.is_empty() {
+            return None;
+        }
+        let stops_surplus = status.frozen == "thawed" && status.compat == "ok";
+        let numbers = |unit: &WorkloadUnit| (running(unit), u64::from(unit.target));
+        let is_different = |unit: &&WorkloadUnit| {
+            let (running, wanted) = numbers(unit);
+            running < wanted || running > wanted && stops_surplus
+        };
+        let total = parts.iter().map(numbers).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let difference = parts.iter().find(is_different).map(|unit| match parts.len() {
+            1 => text(total),
+            _ => format!("{}; {}: {}", text(total), unit.workload_unit, text(numbers(unit))),
+        });
+        Some(Self { running: total.0, wanted: total.1, difference })
+    }
+
+    /// Returns the numbers in words.
+    pub fn text(&self) -> String {
+        text((self.running, self.wanted))
+    }
+}
+
+/// Returns the number of instances that run. Those that are not healthy run, too, and are not in the number of those that are up.
+fn running(unit: &WorkloadUnit) -> u64 {
+    let unhealthy = unit.instances.iter().filter(|one| one.avail == "warn");
+    u64::from(unit.up) + unhealthy.map(|one| one.slots.len().max(1) as u64).sum::<u64>()
+}
+
+fn text((running, wanted): (u64, u64)) -> String {
+    if running > wanted {
+        return format!("{running} instances run, {wanted} wanted");
+    }
+    format!("{running} of {wanted} instances run")
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_wire::agbot::orchestration::{Instance, SlotName};
+
+    use super::*;
+
+    fn status(parts: &[(&str, u32, u32)]) -> WorkloadStatus {
+        let unit = |(name, up, target): &(&str, u32, u32)| WorkloadUnit {
+            workload_unit: (*name).to_owned(),
+            up: *up,
+            target: *target,
+            ..WorkloadUnit::default()
+        };
+        WorkloadStatus {
+            frozen: "thawed".to_owned(),
+            compat: "ok".to_owned(),
+            workload_units: parts.iter().map(unit).collect(),
+            ..WorkloadStatus::default()
+        }
+    }
+
+    fn difference(status: &WorkloadStatus) -> Option<String> {
+        InstanceCount::of(status).and_then(|count| count.difference)
+    }
+
+    #[test]
+    fn instances_are_counted_and_not_nodes() {
+        let count = InstanceCount::of(&status(&[("all", 5, 5)])).unwrap();
+        assert_eq!((count.running, count.wanted, count.difference), (5, 5, None));
+        assert_eq!(difference(&status(&[("all", 3, 5)])).as_deref(), Some("3 of 5 instances run"));
+        assert_eq!(InstanceCount::of(&status(&[])), None, "the agbot does not serve the policy");
+    }
+
+    #[test]
+    fn every_group_needs_its_own_instances() {
+        let found = difference(&status(&[("g1", 4, 2), ("g2", 0, 2)]));
+        assert_eq!(found.as_deref(), Some("4 of 4 instances run; g1: 4 instances run, 2 wanted"));
+        let found = difference(&status(&[("g1", 2, 2), ("g2", 1, 2)]));
+        assert_eq!(found.as_deref(), Some("3 of 4 instances run; g2: 1 of 2 instances run"));
+    }
+
+    #[test]
+    fn surplus_instances_are_waited_for_unless_nothing_stops_them() {
+        let mut surplus = status(&[("all", 5, 2)]);
+        assert_eq!(difference(&surplus).as_deref(), Some("5 instances run, 2 wanted"));
+        surplus.frozen = "frozen".to_owned();
+        assert_eq!(difference(&surplus), None);
+    }
+
+    #[test]
+    fn unhealthy_instance_runs() {
+        let mut found = status(&[("all", 1, 3)]);
+        let unhealthy = Instance {
+            avail: "warn".to_owned(),
+            slots: vec![SlotName::Number(2), SlotName::Number(3)],
+            ..Instance::default()
+        };
+        found.workload_units[0].instances = vec![unhealthy, Instance::default()];
+        assert_eq!(difference(&found), None);
+    }
+}
