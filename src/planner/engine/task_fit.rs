@@ -138,17 +138,14 @@ pub(crate) fn is_intended(model: &Model, node: &NodeId, policy: &PolicyId, now: 
     model.is_orchestrated(policy).then(|| has_task() || is_selected_by_workload(model, node, policy, now))
 }
 
-/// Returns whether a node without an instance is one of those that should have one: a workload selects it and wants an instance on every
-/// node, or it cannot take one now and a slot waits for a node.
+/// Returns whether a node that can take no instance now is one of those that should have one: a workload selects it, and wants an instance
+/// on every node or has a slot that waits for a node.
 fn is_selected_by_workload(model: &Model, node: &NodeId, policy: &PolicyId, now: Timestamp) -> bool {
     let Some(workload) = model.workload_of(policy) else { return false };
-    if workload.goal.start != StartMode::BestAvailable {
+    if workload.goal.start != StartMode::BestAvailable || model.may_start_on(node, now) {
         return false;
     }
     let is_per_node = workload.goal.is_per_node();
-    if !is_per_node && model.may_start_on(node, now) {
-        return false;
-    }
     let selects = |unit: &UnitRecord| {
         let row = unit.table.find(node).filter(|row| row.is_member);
         row.is_some_and(|row| row.eligibility.is_passed() && row.expression.is_passed())

@@ -270,7 +270,6 @@ fn failure_message(task: &Task) -> String {
         TaskState::Ended(Ending::Failed { error, .. } | Ending::Rejected { error }) => error.clone(),
         TaskState::Ended(Ending::Complete) => "exited".to_owned(),
         TaskState::Ended(_) => "stopped".to_owned(),
-        _ if task.node.is_none() => "no node took it in time".to_owned(),
         _ => "was not seen running in time".to_owned(),
     };
     format!("task {} failed on {node}: {why}", task.id)
@@ -302,11 +301,14 @@ fn may_run_at(task: &Task) -> Option<Timestamp> {
     }
 }
 
-/// A task fails an update when it ends before it runs, or soon after, or does not run in time, on a node or because none takes it.
+/// A task fails an update when it ends before it runs, or soon after, or does not run in time on its node.
+///
+/// One that no node takes says nothing about its version.
 fn has_failed(task: &Task, monitor_secs: u64, timeout_secs: u64, now: Timestamp) -> bool {
     if !task.state.is_ended() {
         let is_late = may_run_at(task).is_some_and(|at| now >= later(at, timeout_secs));
-        return task.running_at.is_none() && task.is_wanted() && is_late;
+        let is_to_run = task.running_at.is_none() && task.is_wanted() && task.node.is_some();
+        return is_to_run && is_late;
     }
     let is_requested = match &task.state {
         TaskState::Ended(Ending::Orphaned) => true,

@@ -329,9 +329,9 @@ fn paused_update_is_not_spread_by_restarts() {
     assert_eq!(world.running_versions().iter().filter(|one| **one == 1).count(), 2);
 }
 
-/// D11, B11.6: what no node takes is told after a while, and fails the update when the time for a start is over.
+/// D11: a slot that ran nowhere and that no node takes is shown, and holds the others only for the time of a start.
 #[test]
-fn slot_that_no_node_takes_blocks_the_update_and_then_fails_it() {
+fn slot_that_no_node_takes_blocks_the_update_for_a_while() {
     let mut world = World::new(Goal::replicated(2), 1);
     world.edit(|workload| {
         workload.update.parallelism = 1;
@@ -344,9 +344,8 @@ fn slot_that_no_node_takes_blocks_the_update_and_then_fails_it() {
     let rule = |world: &World| world.update.blocked.as_ref().map(|blocked| blocked.slots[0].1.upgrade_rule());
     assert_eq!(rule(&world), Some("NoCandidate"));
     assert_eq!(world.running_versions(), [1], "the slot that runs waits for the other one");
-    ends(&mut world, UpdateState::Paused);
-    assert_eq!((world.update.failed(), world.running_versions()), (1, vec![1]));
-    assert!(world.update.message.contains("no node took it in time"), "{}", world.update.message);
+    ends(&mut world, UpdateState::Completed);
+    assert_eq!((world.update.failed(), world.running_versions()), (0, vec![2]));
 }
 
 #[test]
