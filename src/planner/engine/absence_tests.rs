@@ -260,7 +260,7 @@ fn b9_forced_drain_takes_the_last_instance_of_a_group_off_the_node() {
         fleet.put_node("n1", |facts| facts.is_drain_forced = true);
         fleet.run_until(30, |fleet| fleet.running("w").is_empty());
         fleet.put_node("n1", |facts| {
-            (facts.availability, facts.is_drain_forced) = (Availability::Active, false)
+            (facts.availability, facts.is_drain_forced) = (Availability::Active, false);
         });
         fleet.run_until(60, |fleet| fleet.running("w") == "n1");
     }
