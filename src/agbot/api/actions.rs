@@ -410,8 +410,8 @@ fn events_of(
             "startedAt": at, "text": row.detail["text"],
         });
         all.push(EventRow { detail, ..row });
-    } else if changed.record.is_some() {
-        all.push(wanted.event(action.event_kind(), None, &text, context));
+    } else if let Some(record) = &changed.record {
+        all.push(wanted.event(action.event_kind_after(record), None, &text, context));
     } else {
         let kind = action.event_kind();
         all.extend(changed.rows.iter().map(|(node, _)| wanted.event(kind, Some(node), &text, context)));

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use evenkeel_agbot_store::event as events;
 use evenkeel_agbot_store::workload as workloads;
 use evenkeel_domain::orchestration::MembersError;
-use evenkeel_domain::orchestration::health_policy::RecoveryAction;
+use evenkeel_domain::orchestration::health_policy::{RecoveryAction, Target};
 use evenkeel_ids::NodeId;
 use evenkeel_planner::engine::{ActionRefusal, RequestedAction, RequestedRecovery, accept};
 use evenkeel_planner::workload::{
@@ -40,7 +40,8 @@ pub(super) async fn begin(
     let names = request.destination.iter().flatten();
     let destinations: Vec<NodeId> = names.map(|name| node_of(policy.org(), name)).collect();
     let is_forced = request.force.unwrap_or(false);
-    let recovery = (kind == LastingAction::Recover).then(|| recovery_of(request)).transpose();
+    let recovery =
+        (kind == LastingAction::Recover).then(|| recovery_of(request, Target::Workload)).transpose();
     let recovery = recovery.map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.to_string()))?;
     let requested = RequestedAction {
         kind,
@@ -77,8 +78,11 @@ pub(super) async fn begin(
     }
 }
 
-/// Returns what the action recover is about.
-pub(super) fn recovery_of(request: &ActionRequest) -> Result<RequestedRecovery, MembersError> {
+/// Returns what the action recover on a policy or an HA group is about.
+pub(super) fn recovery_of(
+    request: &ActionRequest,
+    target: Target,
+) -> Result<RequestedRecovery, MembersError> {
     let operation = match &request.operation {
         None if request.operation_params.is_some() => {
             let (path, rule) = ("operation_params".to_owned(), "needs operation".to_owned());
@@ -86,7 +90,7 @@ pub(super) fn recovery_of(request: &ActionRequest) -> Result<RequestedRecovery, 
         }
         None => None,
         Some(name) => {
-            let action = RecoveryAction::read_operation(name, request.operation_params.clone())?;
+            let action = RecoveryAction::read_operation(name, request.operation_params.clone(), target)?;
             Some(PreparedAction::from(&action))
         }
     };

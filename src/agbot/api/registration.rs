@@ -6,6 +6,7 @@ use axum::Json;
 use evenkeel_agbot_store::event as events;
 use evenkeel_agbot_store::registration::{self as store, RegistrationRow};
 use evenkeel_api::Accepted;
+use evenkeel_domain::orchestration::health_policy::Target;
 use evenkeel_ids::{GroupId, NodeId};
 use evenkeel_planner::engine::ActionRefusal;
 use evenkeel_planner::health::{Entity, GroupAction, Registration, members_to_recover};
@@ -90,7 +91,7 @@ pub(super) async fn recover_ha_group(
     group_entity(&context, &path).await?;
     let GroupPath { organization: org, hagroup } = path;
     let group = GroupId::new(&org, &hagroup);
-    let recovery = recovery_of(&request).map_err(|error| bad(error.to_string()))?;
+    let recovery = recovery_of(&request, Target::Group).map_err(|error| bad(error.to_string()))?;
     let node = request.node.as_deref().map(|name| node_of(&org, name));
     let members = {
         let model = context.model();

@@ -1,6 +1,6 @@
-//! Reports upgrades of HA groups that something keeps from going on.
+//! Reports upgrades of HA groups that something keeps from going on, and members that went down during one.
 //!
-//! Source: orchestration D11.
+//! Source: orchestration D11, E6.5.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use evenkeel_agbot_store::claim::{self, WaitRow};
 use evenkeel_ids::GroupId;
-use evenkeel_planner::health::Entity;
+use evenkeel_planner::health::{Entity, GroupFindings};
 use evenkeel_runtime::worker::Worker;
 use evenkeel_store::StoreError;
 use jiff::Timestamp;
@@ -43,11 +43,13 @@ impl Worker for BlockedGroups {
 }
 
 async fn report(context: &Context) -> Result<(), AgbotError> {
-    for (group, waits) in waiting_groups(context).await? {
+    let mut stale = context.model().stale_upgrades(context.now());
+    for (group, waits) in waiting_groups(context, stale.keys().cloned().collect()).await? {
         let blocked = blocked(context, &group, waits);
+        let findings = GroupFindings { blocked, stale: stale.remove(&group).unwrap_or_default() };
         let (lease, reports, ttl_secs) = {
             let model = context.model();
-            let Some((lease, reports)) = model.group_reports(&group, blocked, context.now()) else {
+            let Some((lease, reports)) = model.group_reports(&group, &findings, context.now()) else {
                 continue;
             };
             (lease, reports, model.system_report_ttl_secs(group.org()))
@@ -57,17 +59,20 @@ async fn report(context: &Context) -> Result<(), AgbotError> {
     Ok(())
 }
 
-/// Returns the groups of this agbot in which something waits, and those of which that is reported, with the members that were refused an
-/// agent upgrade.
-async fn waiting_groups(context: &Context) -> Result<Vec<(GroupId, Vec<WaitRow>)>, StoreError> {
+/// Returns the groups of this agbot in which something waits, those in which an upgrade is stale, and those of which either is reported,
+/// with the members that were refused an agent upgrade.
+async fn waiting_groups(
+    context: &Context,
+    stale: BTreeSet<GroupId>,
+) -> Result<Vec<(GroupId, Vec<WaitRow>)>, StoreError> {
     let refused =
         context.database.read(async |connection| claim::list_waiting_groups(connection).await).await?;
     let nodes = context.waiting_nodes();
     let groups: BTreeSet<GroupId> = {
         let model = context.model();
         let of_nodes = nodes.iter().filter_map(|node| model.group_of(node)).map(|group| group.id.clone());
-        let reported = model.groups_reported_blocked().cloned();
-        let all = refused.into_iter().chain(of_nodes).chain(reported);
+        let reported = model.reported_groups().cloned();
+        let all = refused.into_iter().chain(of_nodes).chain(stale).chain(reported);
         all.filter(|group| model.lease_for_group(group).is_some()).collect()
     };
     if groups.is_empty() {

@@ -1,13 +1,16 @@
 //! Health policies of HA groups: C1, C3, C6, C7, C10.
 
+use std::collections::BTreeSet;
+
 use evenkeel_domain::orchestration::health_policy::{ActionKind, RecoveryAction};
-use evenkeel_ids::{GroupId, NodeId};
+use evenkeel_ids::{GroupId, NmpId, NodeId};
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node, policy};
 use crate::{
     event::Event,
-    health::{Entity, GroupAction, HealthState, members_to_recover},
+    facts::{HaGroupFacts, NmpStatusFacts},
+    health::{Entity, GroupAction, GroupFindings, HealthState, members_to_recover},
     model::partition_of_group,
     reconcile::UnitEvent,
     statistics::{EngineReport, NodeMachine},
@@ -361,4 +364,31 @@ fn owner_of_the_group_polls_the_members_of_other_agbots() {
     fleet.run_until(INTERVAL + 10, |fleet| of_group(fleet, "health.recover", "n1") == 1);
     fleet.handle(&Event::PartitionsChanged { leases: [((owned + 1) % 16, 1)].into() });
     assert_eq!(of_other(&fleet), None);
+}
+
+/// E6-S4: a member that goes down during the upgrade of its agent is reported until it is back.
+#[test]
+fn e6_s4_member_that_goes_down_during_its_upgrade_is_reported() {
+    let mut fleet = Fleet::new(&["n1", "n2"]);
+    let group = GroupId::new("o", "g");
+    let facts = HaGroupFacts {
+        lock_stale_secs: Some(60),
+        ..HaGroupFacts::new(group.clone(), [node("n1"), node("n2")])
+    };
+    fleet.handle(&Event::HaGroupChanged { group: Box::new(facts) });
+    let (nmp, status) = (NmpId::new("o", "m"), Some("initiated".to_owned()));
+    let status = NmpStatusFacts { nmp, node: node("n1"), status };
+    fleet.handle(&Event::NmpStatusChanged { status: Box::new(status) });
+    fleet.silent.insert(node("n1"));
+    fleet.run(30);
+    assert!(fleet.model.stale_upgrades(fleet.now).is_empty(), "it may come back");
+    fleet.run(300);
+    let stale = fleet.model.stale_upgrades(fleet.now).remove(&group).expect("it did not");
+    assert_eq!(stale, BTreeSet::from([node("n1")]));
+    let findings = GroupFindings { blocked: None, stale };
+    let (_, reports) = fleet.model.group_reports(&group, &findings, fleet.now).expect("that is news");
+    assert_eq!((&*reports[0].source, &*reports[0].property), ("System.HAGroup", "AgentUpgradeStale"));
+    fleet.silent.clear();
+    fleet.run(10);
+    assert!(fleet.model.stale_upgrades(fleet.now).is_empty(), "it is back");
 }

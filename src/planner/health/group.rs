@@ -1,46 +1,80 @@
-//! What the engine reports about HA groups: upgrades that something keeps from going on.
+//! What the engine reports about HA groups: upgrades that something keeps from going on, and members that went down during one.
 //!
-//! Source: orchestration D2, D11.
+//! Source: orchestration D2, D11, E6.5.
 
-use evenkeel_ids::GroupId;
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_ids::{GroupId, NodeId};
 use jiff::Timestamp;
 
 use super::{
     Entity, HealthEvent, HealthState,
     conditions::UPGRADE_BLOCKED,
-    system::{self, PLACEMENT, SystemReport},
+    system::{self, HA_GROUP, PLACEMENT, SystemReport},
 };
-use crate::{command::Lease, model::Model, usage::later};
+use crate::{
+    agent_upgrade,
+    command::Lease,
+    model::{Liveness, Model},
+    usage::{later, secs_since},
+};
+
+const STALE: &str = "AgentUpgradeStale";
+
+/// What was found about an HA group.
+#[derive(Debug, Clone, Default)]
+pub struct GroupFindings {
+    /// Since when its upgrades are blocked, and by what.
+    pub blocked: Option<(Timestamp, String)>,
+    /// Members that went down while their agents were upgraded, and did not come back in time.
+    pub stale: BTreeSet<NodeId>,
+}
 
 impl Model {
-    /// Returns the HA groups of which a blocked upgrade is reported.
-    pub fn groups_reported_blocked(&self) -> impl Iterator<Item = &GroupId> {
-        self.health
-            .groups()
-            .filter_map(|(entity, group)| self.health.find(entity, PLACEMENT, UPGRADE_BLOCKED).map(|_| group))
+    /// Returns the HA groups of which something is reported.
+    pub fn reported_groups(&self) -> impl Iterator<Item = &GroupId> {
+        let is_reported = |entity: &Entity| {
+            let blocked = self.health.find(entity, PLACEMENT, UPGRADE_BLOCKED);
+            blocked.or_else(|| self.health.find(entity, HA_GROUP, STALE)).is_some()
+        };
+        self.health.groups().filter_map(move |(entity, group)| is_reported(entity).then_some(group))
+    }
+
+    /// Returns the members of HA groups that have been down for so long during the upgrade of their agent that its claim was released.
+    pub fn stale_upgrades(&self, now: Timestamp) -> BTreeMap<GroupId, BTreeSet<NodeId>> {
+        let mut found: BTreeMap<GroupId, BTreeSet<NodeId>> = BTreeMap::new();
+        let is_active = |status: &Option<String>| status.as_deref().is_some_and(agent_upgrade::is_active);
+        for ((_, node), _) in self.nmp_status.iter().filter(|(_, status)| is_active(status)) {
+            let Some(group) = self.group_of(node) else { continue };
+            let Liveness::Down { since } = self.liveness(node, now) else { continue };
+            if secs_since(since, now) >= self.lock_stale_secs(&group.id) {
+                found.entry(group.id.clone()).or_default().insert(node.clone());
+            }
+        }
+        found
     }
 
     /// Returns what is to be reported about an HA group, with the lease for it; none when another agbot owns it, or nothing changed.
-    ///
-    /// # Shape
-    /// `blocked`: since when its upgrades are blocked, and by what.
     pub fn group_reports(
         &self,
         group: &GroupId,
-        blocked: Option<(Timestamp, String)>,
+        findings: &GroupFindings,
         now: Timestamp,
     ) -> Option<(Lease, Vec<SystemReport>)> {
         let lease = self.lease_for_group(group)?;
         let error_after = self.upgrade_blocked_error_after_secs(group.org());
-        let found: Vec<SystemReport> = blocked
-            .map(|(since, text)| {
-                let is_long = now >= later(since, error_after);
-                let state = if is_long { HealthState::Error } else { HealthState::Warning };
-                let text = format!("upgrades of {group} are blocked since {since:.3}: {text}");
-                SystemReport::new(PLACEMENT, UPGRADE_BLOCKED, state, text)
-            })
-            .into_iter()
-            .collect();
+        let blocked = findings.blocked.as_ref().map(|(since, text)| {
+            let is_long = now >= later(*since, error_after);
+            let state = if is_long { HealthState::Error } else { HealthState::Warning };
+            let text = format!("upgrades of {group} are blocked since {since:.3}: {text}");
+            SystemReport::new(PLACEMENT, UPGRADE_BLOCKED, state, text)
+        });
+        let names: Vec<&str> = findings.stale.iter().map(NodeId::as_str).collect();
+        let stale = (!names.is_empty()).then(|| {
+            let text = format!("the agents of {} went down during their upgrade", names.join(", "));
+            SystemReport::new(HA_GROUP, STALE, HealthState::Warning, text)
+        });
+        let found: Vec<SystemReport> = blocked.into_iter().chain(stale).collect();
         let entity = Entity::Group(group.clone());
         let changes = system::changes(&self.health, &entity, &found, lease.partition, is_of_groups);
         (!changes.is_empty()).then_some((lease, changes))
@@ -48,5 +82,6 @@ impl Model {
 }
 
 fn is_of_groups(event: &HealthEvent) -> bool {
-    *event.source == *PLACEMENT && *event.property == *UPGRADE_BLOCKED
+    let key = (&*event.source, &*event.property);
+    key == (PLACEMENT, UPGRADE_BLOCKED) || key == (HA_GROUP, STALE)
 }

@@ -37,6 +37,7 @@ pub(crate) use recover::{follow, supervise};
 pub use entity::{Entity, EntityKind};
 pub use evaluate::{Evaluation, EvaluationRules, Reason};
 pub use event::HealthEvent;
+pub use group::GroupFindings;
 pub use group_action::members_to_recover;
 pub use node_check::NodeVerdict;
 pub use records::HealthRecords;

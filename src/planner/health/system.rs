@@ -19,6 +19,8 @@ pub const PLACEMENT: &str = "System.Placement";
 pub const ORCHESTRATOR: &str = "System.Orchestrator";
 /// Source of what the health policies come to.
 pub const HEALTH: &str = "System.Health";
+/// Source of what the engine finds about HA groups.
+pub const HA_GROUP: &str = "System.HAGroup";
 /// Source of what nodes say of starts.
 pub const HOSTING: &str = "System.Hosting";
 /// Source of what the hub sees of nodes.

@@ -109,6 +109,12 @@ fn failures(unit: &UnitRecord) -> BTreeMap<NodeId, StartFailure> {
             TaskState::Ended(Ending::Failed { error, .. } | Ending::Rejected { error }) => error.clone(),
             _ => continue,
         };
+        // What had started there and runs elsewhere now is over.
+        let is_elsewhere =
+            |one: &Task| one.is_wanted() && one.is_running() && one.node.as_ref() != Some(node);
+        if task.running_at.is_some() && unit.tasks(&task.slot).iter().any(is_elsewhere) {
+            continue;
+        }
         let row = unit.table.find(node);
         let is_final = row.is_some_and(|row| row.marks.start_failed.is_some());
         let is_cleared = row.and_then(|row| row.marks.cleared_at).is_some_and(|at| at >= task.state_at);

@@ -86,6 +86,18 @@ impl WorkloadAction {
         }
     }
 
+    /// Returns the kind of the event that reports it; `next`: the row of the workload after it.
+    pub fn event_kind_after(self, next: &WorkloadRecord) -> &'static str {
+        match self {
+            Self::Update(RolloutAction::Pause | RolloutAction::Abort)
+                if next.update.state == UpdateState::RollbackPaused =>
+            {
+                "update.rollback-paused"
+            }
+            _ => self.event_kind(),
+        }
+    }
+
     /// Returns whether it can concern a single node.
     pub fn has_nodes(self) -> bool {
         matches!(self, Self::Freeze | Self::Thaw | Self::Clear)

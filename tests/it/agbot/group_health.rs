@@ -70,6 +70,8 @@ async fn member_in_error_loses_its_instance_and_the_removal_of_a_member_suspends
     .await;
     let (status, accepted) =
         hub.call("POST", &format!("{GROUP}/actions/recover"), Some(json!({"check": true}))).await;
+    let rebuild = Some(json!({"operation": "REBUILD"}));
+    assert_eq!(hub.call("POST", &format!("{GROUP}/actions/recover"), rebuild).await.0, 400);
     assert_eq!(status, 202, "{accepted}");
     let action = format!("{GROUP}/actions/{}", accepted["actionId"].as_str().unwrap_or_default());
     let done = eventually("the action is over", || async {

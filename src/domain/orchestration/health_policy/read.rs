@@ -101,11 +101,11 @@ impl HealthPolicy {
 }
 
 impl RecoveryAction {
-    /// Reads the action that a user chose for a recovery, with its parameters.
+    /// Reads the action that a user chose for a recovery of what `target` says, with its parameters.
     ///
     /// # Errors
     /// The member `operation` or `operation_params` that breaks a rule.
-    pub fn read_operation(name: &str, params: Option<Value>) -> Read<Self> {
+    pub fn read_operation(name: &str, params: Option<Value>, target: Target) -> Read<Self> {
         let given = params.filter(|params| !params.is_null()).unwrap_or_else(|| Value::Object(Map::new()));
         let document = serde_json::json!({"name": name, "params": given});
         let action = open(String::new(), document, &ACTION)?;
@@ -113,7 +113,7 @@ impl RecoveryAction {
             path: error.path.replacen("name", "operation", 1).replacen("params", "operation_params", 1),
             ..error
         };
-        read_action(action, Target::Workload).map_err(renamed)
+        read_action(action, target).map_err(renamed)
     }
 }
 
