@@ -53,8 +53,8 @@ fn d9_s1_instance_moves_out_and_back_while_three_nodes_are_upgraded() {
         fleet.run(20);
     }
     assert_eq!((fleet.running("w").as_str(), moves(&fleet, "w")), ("n1", 2));
-    let returned = fleet.events.iter().filter(|event| event.kind == "snapshot.returned").count();
-    assert_eq!(returned, 1);
+    let count = |kind: &str| fleet.events.iter().filter(|event| event.kind == kind).count();
+    assert_eq!((count("snapshot.taken"), count("snapshot.returned")), (1, 1));
 }
 
 /// D9-S1: a node that is drained before the instance on it has returned sends it back to its origin.

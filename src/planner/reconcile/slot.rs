@@ -416,6 +416,9 @@ pub(crate) fn relocate_to(
             let spec = pass.spec_of_replacement(task);
             pass.create(slot, spec, cause, Some(&candidate));
             pass.stay_apart(slot, &candidate, cause);
+            if cause == Cause::Drain {
+                crate::supervise::snapshot::announce_drain(pass, &node);
+            }
             true
         }
         None if cause == Cause::Drain && may_leave(pass, task) => {

@@ -40,6 +40,18 @@ pub(super) fn announce(pass: &mut UnitPass<'_>) {
     }
 }
 
+/// Tells the same of the first instance that leaves a node which is drained for an upgrade.
+pub(crate) fn announce_drain(pass: &mut UnitPass<'_>, node: &NodeId) {
+    let is_upgrade = pass.facts.table.find(node).is_some_and(|row| row.is_in_upgrade);
+    let slots = pass.all_slots();
+    let is_away = |slot: &&Slot| pass.tasks(slot).wanted().any(|task| task.origin.is_some());
+    if is_upgrade && returns(pass) && slots.iter().filter(is_away).count() == 1 {
+        let data = serde_json::json!({"slots": slots.len()});
+        let text = format!("what leaves {node} returns to it after its upgrade");
+        pass.emit_with("snapshot.taken", None, Some(node), text, Some(data));
+    }
+}
+
 /// Returns the node to which a slot returns, for a task that is created in it.
 ///
 /// Who chooses a node, or how many instances there are, does not want back what was before.
