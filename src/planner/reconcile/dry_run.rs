@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use super::{TaskChange, UnitFacts, UnitPlan, plan_removal, plan_unit};
 use crate::{
     change::{Cause, GroupState, Step},
+    claims::Scope,
     place::{EliminationReport, NodeTable, loading_tasks},
     report::Blocked,
     supervise::UpdateStatus,
@@ -69,6 +70,7 @@ pub struct DryRun {
 /// Returns what would happen to a workload unit from now on.
 pub fn dry_run(facts: &UnitFacts<'_>, now: Timestamp) -> DryRun {
     let mut world = Imagined::new(facts, now);
+    world.finish_what_is_in_work();
     let mut outcome = DryRun { changes: Vec::new(), blocked: Vec::new(), unplaced: None, is_complete: false };
     for number in 0..MOST_PLANS {
         // Seeds that no decision uses, so that new ids differ from those of the rows.
@@ -138,6 +140,13 @@ impl Imagined {
             update: facts.update.clone(),
             now,
         }
+    }
+
+    /// What was decided before comes to its end first, and so do the claims for it.
+    fn finish_what_is_in_work(&mut self) {
+        let own = Scope::Policy(self.workload.policy.clone());
+        self.groups.values_mut().for_each(|group| group.claims.retain(|claim| claim.scope != own));
+        self.settle();
     }
 
     fn plan(&self, facts: &UnitFacts<'_>, seed: u64) -> UnitPlan {

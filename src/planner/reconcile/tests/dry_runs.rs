@@ -72,3 +72,17 @@ fn d3_plan_shows_what_blocks_at_the_end() {
     assert!(found.changes.is_empty());
     assert!(matches!(found.blocked[0].1, Blocked::HaMinimum { .. }));
 }
+
+/// D3: a plan in the middle of an update lists the slots that are left.
+#[test]
+fn slots_that_are_left_are_listed_while_one_is_in_work() {
+    let mut world = World::new(Goal::replicated(3), 3);
+    world.edit(|workload| workload.update.parallelism = 1);
+    world.run(5);
+    world.write(2);
+    world.reconcile();
+    assert_eq!(world.update.tickets().count(), 1, "one is in work");
+    let run = expected(&world);
+    assert_eq!(run.changes.len(), 2, "{:?}", run.changes);
+    assert!(run.changes.iter().all(|change| change.kind == ExpectedKind::Replace) && run.is_complete);
+}
