@@ -83,11 +83,14 @@ struct InFlight {
 #[derive(Debug, Default)]
 pub struct CheckSchedule {
     due: BTreeMap<TaskId, Instant>,
+    /// Checks that began, and after whose end the next one is planned.
+    begun: BTreeSet<TaskId>,
     in_flight: Arc<Mutex<InFlight>>,
 }
 
 impl CheckSchedule {
-    /// Takes what is due and not being done, and plans the next checks. A check that takes longer than its interval skips rounds.
+    /// Takes what is due and not being done, and plans the next checks. The pause begins with the end of a check: its outcome tells how long
+    /// it is.
     pub fn take_due(&mut self, model: &Model, now: Instant) -> (Vec<DueCheck>, Vec<DueCall>) {
         let mut in_flight = lock(&self.in_flight);
         let (mut checks, mut calls, mut next) = (Vec::new(), Vec::new(), BTreeMap::new());
@@ -99,20 +102,29 @@ impl CheckSchedule {
             }
             let Some(probe) = task.probe else { continue };
             let known = self.due.remove_entry(task.id);
-            let is_due = known.as_ref().is_none_or(|(_, at)| *at <= now);
-            if !is_due || in_flight.checks.contains(task.id) {
+            if in_flight.checks.contains(task.id) {
                 next.extend(known);
                 continue;
             }
             let check = DueCheck::new(&task, task_probe(probe));
-            // Checks that began together drift apart.
-            let pause =
-                pause_after(&check.probe, check.is_healthy).mul_f64(rand::rng().random_range(0.9..1.0));
-            next.insert(task.id.clone(), now + pause);
+            if self.begun.remove(task.id) {
+                // Checks that began together drift apart.
+                let pause =
+                    pause_after(&check.probe, check.is_healthy).mul_f64(rand::rng().random_range(0.9..1.0));
+                next.insert(task.id.clone(), now + pause);
+                continue;
+            }
+            if known.as_ref().is_some_and(|(_, at)| *at > now) {
+                next.extend(known);
+                continue;
+            }
+            next.insert(task.id.clone(), now);
             in_flight.checks.insert(task.id.clone());
+            self.begun.insert(task.id.clone());
             checks.push(check);
         }
         drop(in_flight);
+        self.begun.retain(|id| next.contains_key(id));
         // What is not examined any more is forgotten.
         self.due = next;
         (checks, calls)

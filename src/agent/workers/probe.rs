@@ -31,6 +31,8 @@ pub(super) struct Probes {
     settings: Arc<AgentSettings>,
     client: Option<ProbeClient>,
     due: BTreeMap<String, Instant>,
+    /// Checks that began, and after whose end the next one is planned: its outcome tells when.
+    begun: BTreeSet<String>,
     in_flight: Arc<Mutex<BTreeSet<String>>>,
 }
 
@@ -52,22 +54,29 @@ impl Worker for Probes {
 
 impl Probes {
     pub fn new(hub: Arc<Hub>, handle: Handle, settings: Arc<AgentSettings>, machine: Arc<Machine>) -> Self {
-        Self { hub, handle, settings, machine, client: None, due: BTreeMap::new(), in_flight: Arc::default() }
+        let (due, begun) = (BTreeMap::new(), BTreeSet::new());
+        Self { hub, handle, settings, machine, client: None, due, begun, in_flight: Arc::default() }
     }
 
     async fn probe_due(&mut self) -> Result<(), Ended> {
         let tasks = self.handle.with(|journal| journal.state.probed_tasks()).await?;
         self.due.retain(|id, _| tasks.iter().any(|task| task.task == *id));
+        self.begun.retain(|id| tasks.iter().any(|task| task.task == *id));
         for task in tasks {
             let now = Instant::now();
-            let is_due = self.due.get(&task.task).is_none_or(|due| *due <= now);
             let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
-            if !is_due || in_flight.contains(&task.task) {
+            if in_flight.contains(&task.task) {
+                continue;
+            }
+            if self.begun.remove(&task.task) {
+                self.due.insert(task.task.clone(), now + pause_after(&task.probe, task.is_healthy));
+            }
+            if self.due.get(&task.task).is_some_and(|due| *due > now) {
                 continue;
             }
             in_flight.insert(task.task.clone());
             drop(in_flight);
-            self.due.insert(task.task.clone(), now + pause_after(&task.probe, task.is_healthy));
+            self.begun.insert(task.task.clone());
             self.start(task);
         }
         Ok(())
