@@ -3,9 +3,8 @@
 //! The exchange decides on its own rows; these are the same rules on what the agbot knows. Source: orchestration 1.2, D3; exchange
 //! contract 4.8, "Validation".
 
-use std::mem::discriminant;
-
-use evenkeel_domain::orchestration::{Mode, Orchestration, Scope};
+use evenkeel_domain::orchestration::form::{FormConflict, changes_form};
+use evenkeel_domain::policy::MissingService;
 use evenkeel_ids::{PolicyId, ServiceKey};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::model::Model;
@@ -35,12 +34,10 @@ pub(super) fn check(model: &Model, write: &PlannedWrite<'_>, read: &[Event]) -> 
         Refusal::new(StatusCode::BAD_REQUEST, format!("the body is no deployment policy: {error}"))
     })?;
     require_services(&service, read)?;
-    if changes_form(write) && has_published_task(model, write.policy) {
-        let text = format!(
-            "mode change needs delete and create: nodes have tasks of deployment policy {}, so that mode and scope.type cannot change",
-            write.policy
-        );
-        return Err(Refusal::new(StatusCode::CONFLICT, text));
+    let is_other = changes_form(write.before, write.document.orchestration.as_ref());
+    if is_other && has_published_task(model, write.policy) {
+        let conflict = FormConflict { policy: write.policy.clone() };
+        return Err(Refusal::new(StatusCode::CONFLICT, conflict.to_string()));
     }
     Ok(())
 }
@@ -60,34 +57,12 @@ fn require_services(service: &DeployedService, read: &[Event]) -> Result<(), Ref
             _ => false,
         })
     };
-    let missing = service.service_versions.iter().find(|wanted| !exists(&wanted.version));
-    match missing {
-        None => Ok(()),
-        Some(missing) => {
-            let text = format!(
-                "the following referenced service does not exist in the exchange: org={}, url={}, version={}, arch={}",
-                service.org,
-                service.name,
-                missing.version,
-                arch.unwrap_or("any"),
-            );
-            Err(Refusal::new(StatusCode::BAD_REQUEST, text))
-        }
-    }
-}
-
-/// Returns whether mode or kind of scope would change. Adding and removing the whole document is no such change.
-fn changes_form(write: &PlannedWrite<'_>) -> bool {
-    let form = |document: Option<&Value>| -> Option<(Mode, Scope)> {
-        let read = Orchestration::of_policy(write.policy, document?.clone()).ok()?;
-        Some((read.mode, read.scope))
+    let Some(missing) = service.service_versions.iter().find(|wanted| !exists(&wanted.version)) else {
+        return Ok(());
     };
-    match (form(write.before), form(write.document.orchestration.as_ref())) {
-        (Some((mode, scope)), Some((next_mode, next_scope))) => {
-            mode != next_mode || discriminant(&scope) != discriminant(&next_scope)
-        }
-        _ => false,
-    }
+    let missing =
+        MissingService { org: &service.org, url: &service.name, version: Some(&missing.version), arch };
+    Err(Refusal::new(StatusCode::BAD_REQUEST, missing.to_string()))
 }
 
 /// Returns whether the exchange has a live task of a policy: those with an agreement are published.
@@ -147,21 +122,5 @@ mod tests {
         assert_eq!(missing("*", &["1.0.0", "2.0.0"]), "");
         assert_eq!(missing("amd64", &["1.0.0", "2.0.0"]), "org=o, url=s, version=2.0.0, arch=amd64");
         assert_eq!(missing("", &["3.0.0"]), "org=o, url=s, version=3.0.0, arch=any");
-    }
-
-    #[test]
-    fn form_is_mode_and_kind_of_scope_with_their_defaults() {
-        let policy = PolicyId::new("o", "p");
-        let changes = |before: Option<Value>, next: Option<Value>| {
-            let document = DeploymentPolicyResponse { orchestration: next, ..Default::default() };
-            changes_form(&PlannedWrite { policy: &policy, before: before.as_ref(), document: &document })
-        };
-        let nodes = |list: &[&str]| json!({"scope": {"type": "nodes", "nodes": list}});
-        assert!(!changes(Some(json!({})), Some(json!({"mode": "global", "scope": {"type": "eligible"}}))));
-        assert!(changes(Some(json!({})), Some(json!({"mode": "replicated"}))));
-        assert!(changes(Some(json!({})), Some(nodes(&["n1"]))));
-        assert!(!changes(Some(nodes(&["n1"])), Some(nodes(&["n2", "n1"]))));
-        assert!(!changes(None, Some(json!({"mode": "flex"}))));
-        assert!(!changes(Some(json!({"mode": "flex"})), None));
     }
 }

@@ -19,6 +19,7 @@ mod supervisor;
 mod task;
 
 pub mod capacity;
+pub mod form;
 pub mod object;
 pub mod org_settings;
 pub mod relations;

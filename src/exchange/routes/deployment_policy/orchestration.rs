@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_domain::orchestration::form::{FormConflict, changes_form};
 use evenkeel_domain::orchestration::health_policy::Target;
 use evenkeel_domain::orchestration::object::without_nulls;
 use evenkeel_domain::orchestration::relations::find_cycle;
@@ -69,14 +70,11 @@ pub(super) async fn require_same_form(
     stored: Option<&Value>,
     next: Option<&Value>,
 ) -> Result<(), ApiError> {
-    let (Some(stored), Some(next)) = (stored, next) else { return Ok(()) };
     let policy = PolicyId::new(org, id);
-    if form(stored) == form(next) || !node_task::has_live_of_policy(conn, policy.as_str()).await? {
+    if !changes_form(stored, next) || !node_task::has_live_of_policy(conn, policy.as_str()).await? {
         return Ok(());
     }
-    Err(ApiError::state_conflict(format!(
-        "mode change needs delete and create: nodes have tasks of deployment policy {policy}, so that mode and scope.type cannot change"
-    )))
+    Err(ApiError::state_conflict(FormConflict { policy }.to_string()))
 }
 
 /// Refuses parents and children that could never all be up, or down.
@@ -114,10 +112,4 @@ pub(super) async fn require_no_cycle(
         Some(cycle) => Err(ApiError::invalid_input(cycle.to_string())),
         None => Ok(()),
     }
-}
-
-/// The members that cannot change while there are tasks.
-fn form(document: &Value) -> (&str, &str) {
-    let word = |path: &str, default| document.pointer(path).and_then(Value::as_str).unwrap_or(default);
-    (word("/mode", "global"), word("/scope/type", "eligible"))
 }

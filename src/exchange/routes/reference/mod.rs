@@ -6,6 +6,7 @@ mod constraints;
 mod range;
 
 pub use constraints::{ConstraintWarnings, Warned};
+use evenkeel_domain::policy::MissingService;
 use evenkeel_exchange_store::referenced_service::{self, ServiceReference};
 use evenkeel_store::PgConnection;
 use evenkeel_wire::exchange::shared::{OneProperty, PROPERTY_TYPES};
@@ -113,14 +114,9 @@ async fn require_visible(
 ) -> Result<(), ApiError> {
     let missing = referenced_service::find_missing(conn, references, seen_from).await?;
     let Some(missing) = missing else { return Ok(()) };
-    let missing = &references[missing];
-    Err(ApiError::invalid_input(format!(
-        "the following referenced service does not exist in the exchange: org={}, url={}, version={}, arch={}",
-        missing.org,
-        missing.url,
-        missing.version.as_deref().unwrap_or("any"),
-        missing.arch.as_deref().unwrap_or("any"),
-    )))
+    let ServiceReference { org, url, version, arch, .. } = &references[missing];
+    let missing = MissingService { org, url, version: version.as_deref(), arch: arch.as_deref() };
+    Err(ApiError::invalid_input(missing.to_string()))
 }
 
 #[cfg(test)]
