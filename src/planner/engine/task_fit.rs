@@ -154,6 +154,5 @@ fn is_selected_by_workload(model: &Model, node: &NodeId, policy: &PolicyId, now:
         let mut tasks = unit.slots.values().flat_map(SlotTasks::iter);
         tasks.any(|task| task.is_live() && task.node.is_none())
     };
-    let mut selected = model.workload_units_of(policy).map(|(_, unit)| unit);
-    selected.any(|unit| selects(unit) && (is_per_node || waits(unit)))
+    model.workload_units_of(policy).any(|(_, unit)| selects(unit) && (is_per_node || waits(unit)))
 }

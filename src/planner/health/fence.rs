@@ -5,13 +5,7 @@
 
 use jiff::Timestamp;
 
-use crate::{
-    place::UnitNode,
-    reconcile::UnitPass,
-    report::Blocked,
-    usage::later,
-    workload::{Task, TaskHealth},
-};
+use crate::{place::UnitNode, reconcile::UnitPass, report::Blocked, usage::later, workload::Task};
 
 /// Time that an agent may need to kill containers after the end of the lease, in seconds.
 const MARGIN_SECS: u64 = 10;
@@ -61,24 +55,20 @@ pub(crate) fn note(pass: &mut UnitPass<'_>, task: &Task, is_permitted: bool) {
         }
         return;
     }
-    let requested = pass.plan.blocked.iter().rev().find_map(|(step, blocked)| match blocked {
-        Blocked::FencePending { node, .. } if step.slot == task.slot => {
-            Some((node.clone(), blocked.to_string()))
-        }
+    let of_slot = pass.plan.blocked.iter().rev().filter(|(step, _)| step.slot == task.slot);
+    let found = of_slot.map(|(_, blocked)| blocked).find_map(|blocked| match blocked {
+        Blocked::FencePending { node, .. } => Some((false, node.clone(), blocked.to_string())),
+        Blocked::FenceFailed { node } => Some((true, node.clone(), blocked.to_string())),
         _ => None,
     });
-    if let Some((node, text)) = requested.filter(|_| !task.health.is_fence_requested) {
-        pass.emit("fence.requested", Some(&task.slot), Some(&node), text);
-        let health = TaskHealth { is_fence_requested: true, ..task.health.clone() };
-        pass.set_health(&task.slot, &task.id, health);
-    }
-    let failed = pass.plan.blocked.iter().rev().find_map(|(step, blocked)| match blocked {
-        Blocked::FenceFailed { node } if step.slot == task.slot => Some((node.clone(), blocked.to_string())),
-        _ => None,
-    });
-    if let Some((node, text)) = failed.filter(|_| !task.health.is_unfenced_reported) {
-        pass.emit("fence.failed", Some(&task.slot), Some(&node), text);
-        let health = TaskHealth { is_unfenced_reported: true, ..task.health.clone() };
+    let Some((has_failed, node, text)) = found else { return };
+    let mut health = task.health.clone();
+    let (kind, is_reported) = match has_failed {
+        true => ("fence.failed", &mut health.is_unfenced_reported),
+        false => ("fence.requested", &mut health.is_fence_requested),
+    };
+    if !std::mem::replace(is_reported, true) {
+        pass.emit(kind, Some(&task.slot), Some(&node), text);
         pass.set_health(&task.slot, &task.id, health);
     }
 }

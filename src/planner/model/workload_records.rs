@@ -104,11 +104,13 @@ impl UnitRecord {
                 }
             }
         }
-        let drains = self.blocked.iter().filter(|(step, _)| step.cause == Cause::Drain);
-        let waiting: BTreeSet<Slot> = drains.map(|(step, _)| step.slot.clone()).collect();
-        self.drains.retain(|slot, _| waiting.contains(slot));
+        // A decision about some slots says nothing about the others.
+        let is_covered = |slot: &Slot| report.slots.as_ref().is_none_or(|slots| slots.contains(slot));
+        let drains = report.blocked.iter().filter(|(step, _)| step.cause == Cause::Drain);
+        let waiting: BTreeSet<&Slot> = drains.map(|(step, _)| &step.slot).collect();
+        self.drains.retain(|slot, _| !is_covered(slot) || waiting.contains(slot));
         for slot in waiting {
-            self.drains.entry(slot).or_insert(now);
+            self.drains.entry(slot.clone()).or_insert(now);
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Source: orchestration A1, A6 (placement), A9.3.
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 
 use evenkeel_ids::{NodeId, PolicyId};
@@ -142,7 +143,7 @@ fn waits(unit: &UnitRecord) -> BTreeMap<&Slot, MonitorState> {
 /// Returns the tasks to be shown: those that have not ended, the newest of each slot, and those that it restarts. What was stopped because
 /// its node may not have it is over.
 pub(super) fn tasks_by_number(unit: &UnitRecord) -> BTreeMap<u32, Vec<&Task>> {
-    let available = Elimination::with_instances(&unit.table);
+    let available = LazyCell::new(|| Elimination::with_instances(&unit.table));
     let mut tasks: BTreeMap<u32, Vec<&Task>> = BTreeMap::new();
     for of_slot in unit.slots.values() {
         let newest = of_slot.newest();

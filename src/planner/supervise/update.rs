@@ -294,7 +294,7 @@ fn failed_tasks(pass: &UnitPass<'_>, monitor_secs: u64, timeout_secs: u64) -> Ve
 /// Returns from when a task must run in time; none while it waits on its node for the end of the one before it.
 fn may_run_at(task: &Task) -> Option<Timestamp> {
     match task.desired {
-        // One that no node takes does not keep the other slots waiting for ever.
+        // A task that gets no node blocks the other slots for as long as a start may take.
         _ if task.node.is_none() => Some(task.created_at),
         DesiredState::Running => Some(task.desired_at.map_or(task.created_at, |at| at.max(task.created_at))),
         DesiredState::Ready | DesiredState::Shutdown | DesiredState::Remove => None,
