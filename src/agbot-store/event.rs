@@ -381,7 +381,7 @@ pub struct StateEvent {
     pub node: Option<NodeId>,
     /// The organization, if it concerns no node.
     pub org: Option<OrgId>,
-    /// Whether it is what holds when nobody has set anything: it is then news only after something else.
+    /// Whether it is the default, which is recorded only after another state.
     pub is_usual: bool,
     /// The state.
     pub detail: Value,

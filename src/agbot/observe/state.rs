@@ -1,22 +1,33 @@
-//! Records what nodes and organizations are set to, whoever set it.
+//! Records the availability of nodes and the settings of organizations, whoever set them.
 //!
 //! Source: orchestration B9, D5, I.
 
 use std::collections::BTreeMap;
 
 use evenkeel_agbot_store::event::{self, AVAILABILITY, SETTINGS, StateEvent};
+use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use evenkeel_ids::{NodeId, OrgId};
+use evenkeel_planner::facts::Availability;
 use evenkeel_planner::model::NodeCondition;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::AgbotError;
 use crate::context::Context;
 
+/// The availability of a node, as events tell it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct NodeAvailability {
+    availability: Availability,
+    /// Whether a drain is forced.
+    force: bool,
+}
+
 /// The recorded states. Nodes that are active are not listed.
 #[derive(Debug, Default)]
 pub(super) struct StateRecorder {
-    availabilities: BTreeMap<NodeId, Value>,
-    settings: BTreeMap<OrgId, Value>,
+    availabilities: BTreeMap<NodeId, NodeAvailability>,
+    settings: BTreeMap<OrgId, OrgSettings>,
 }
 
 impl StateRecorder {
@@ -24,8 +35,13 @@ impl StateRecorder {
     pub(super) async fn read(&mut self, context: &Context) -> Result<(), AgbotError> {
         let found =
             context.database.read(async |connection| event::list_availabilities(connection).await).await?;
-        let usual = usual();
-        self.availabilities = found.into_iter().filter(|(_, detail)| *detail != usual).collect();
+        self.availabilities.clear();
+        for (node, detail) in found {
+            let recorded: NodeAvailability = serde_json::from_value(detail)?;
+            if recorded != NodeAvailability::default() {
+                self.availabilities.insert(node, recorded);
+            }
+        }
         Ok(())
     }
 
@@ -34,41 +50,41 @@ impl StateRecorder {
         context: &Context,
         conditions: &[NodeCondition],
     ) -> Result<(), AgbotError> {
-        let usual = usual();
-        let mut states = Vec::new();
-        for condition in conditions {
-            let detail = availability(condition);
-            let is_usual = detail == usual;
-            let known = self.availabilities.get(&condition.node);
-            if known.unwrap_or(&usual) != &detail {
-                let node = Some(condition.node.clone());
-                states.push(StateEvent { kind: AVAILABILITY, node, org: None, is_usual, detail });
-            }
-        }
-        insert(context, &states).await?;
-        for state in states {
-            let Some(node) = state.node else { continue };
-            if state.is_usual {
-                self.availabilities.remove(&node);
+        let usual = NodeAvailability::default();
+        let changed: Vec<(&NodeId, NodeAvailability)> = conditions
+            .iter()
+            .map(|condition| (&condition.node, availability(condition)))
+            .filter(|(node, next)| self.availabilities.get(*node).unwrap_or(&usual) != next)
+            .collect();
+        let states = changed.iter().map(|(node, next)| StateEvent {
+            kind: AVAILABILITY,
+            node: Some((*node).clone()),
+            org: None,
+            is_usual: *next == usual,
+            detail: json!(next),
+        });
+        insert(context, &states.collect::<Vec<_>>()).await?;
+        for (node, next) in changed {
+            if next == usual {
+                self.availabilities.remove(node);
             } else {
-                self.availabilities.insert(node, state.detail);
+                self.availabilities.insert(node.clone(), next);
             }
         }
         Ok(())
     }
 
     pub(super) async fn record_settings(&mut self, context: &Context) -> Result<(), AgbotError> {
-        let changed: Vec<(OrgId, Value)> = {
+        let changed: Vec<(OrgId, OrgSettings)> = {
             let model = context.model();
-            let all = model.orgs_with_settings().map(|(org, settings)| (org.clone(), settings.document()));
-            all.filter(|(org, settings)| self.settings.get(org) != Some(settings)).collect()
+            let news = model.orgs_with_settings().filter(|(org, next)| self.settings.get(*org) != Some(next));
+            news.map(|(org, next)| (org.clone(), next.clone())).collect()
         };
-        let states = changed.iter().map(|(org, settings)| StateEvent {
-            kind: SETTINGS,
-            node: None,
-            org: Some(org.clone()),
-            is_usual: settings.as_object().is_none_or(serde_json::Map::is_empty),
-            detail: json!({"settings": settings}),
+        let states = changed.iter().map(|(org, next)| {
+            let settings = next.document();
+            let is_usual = settings.as_object().is_none_or(serde_json::Map::is_empty);
+            let detail = json!({"settings": settings});
+            StateEvent { kind: SETTINGS, node: None, org: Some(org.clone()), is_usual, detail }
         });
         insert(context, &states.collect::<Vec<_>>()).await?;
         self.settings.extend(changed);
@@ -76,13 +92,8 @@ impl StateRecorder {
     }
 }
 
-/// What is recorded of a node that is active.
-fn usual() -> Value {
-    json!({"availability": "active", "force": false})
-}
-
-fn availability(condition: &NodeCondition) -> Value {
-    json!({"availability": condition.availability, "force": condition.is_drain_forced})
+fn availability(condition: &NodeCondition) -> NodeAvailability {
+    NodeAvailability { availability: condition.availability, force: condition.is_drain_forced }
 }
 
 async fn insert(context: &Context, states: &[StateEvent]) -> Result<(), AgbotError> {
