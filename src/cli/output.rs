@@ -40,7 +40,8 @@ pub struct View {
     pub json: Value,
     /// For people.
     pub table: Table,
-    /// The form that the existing tool shows whoever listens; only an explicit format replaces it. A table without columns does not.
+    /// The text that the reference's `hzn` writes to terminals and pipes alike; only an explicit format replaces it. A table without columns
+    /// does not.
     pub plain: Option<String>,
 }
 

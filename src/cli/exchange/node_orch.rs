@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::node::NODES;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::Outcome;
-use crate::output::{Table, View};
+use crate::output::{Table, View, note};
 use crate::wait::{self, Wait};
 
 /// The arguments of [`NodeOrchSet`] that change something.
@@ -114,7 +114,11 @@ async fn show(context: &Context, exchange: &Exchange, node: &str) -> Outcome<Vie
     let doing = format!("reading the orchestration of node {id}");
     let found = exchange.server.client.node_orchestration_record(&id);
     let found = exchange.server.call(&doing, found).await?.ok_or_else(|| NODES.missing(node))?.into_value();
-    let waits = if is_draining(&found) { drain_waits(context, exchange, &id).await } else { None };
+    let waits = if is_draining(&found) { drain_waits(context, exchange, &id).await } else { Ok(None) };
+    let waits = waits.unwrap_or_else(|error| {
+        note(format!("what the drain waits for is not known: {}: {}", error.what, error.why));
+        None
+    });
     Ok(view(found, waits))
 }
 
@@ -123,15 +127,21 @@ fn is_draining(orchestration: &Value) -> bool {
     availability.map(Availability::of_word) == Some(Availability::Drain)
 }
 
-/// Returns what the drain of a member of an HA group waits for; none when the node is in no group, and when exchange or agbot cannot
-/// tell, because the rest can be shown without it.
-async fn drain_waits(context: &Context, exchange: &Exchange, node: &NodeId) -> Option<Vec<WaitingMember>> {
-    let record = exchange.server.client.node(node).await.ok()??;
-    let group = record.ha_group.filter(|group| !group.is_empty())?;
-    let agbot = context.agbot(exchange).ok()?;
-    let mut waits = agbot.client.upgrades(node.org(), &group).await.ok()?.waiting;
+/// Returns what the drain of a member of an HA group waits for; none when the node is in no group.
+async fn drain_waits(
+    context: &Context,
+    exchange: &Exchange,
+    node: &NodeId,
+) -> Outcome<Option<Vec<WaitingMember>>> {
+    let doing = format!("reading node {node}");
+    let record = exchange.server.call(&doing, exchange.server.client.node(node)).await?;
+    let group = record.and_then(|record| record.ha_group).filter(|group| !group.is_empty());
+    let Some(group) = group else { return Ok(None) };
+    let agbot = context.agbot(exchange)?;
+    let doing = format!("reading the upgrades of HA group {group}");
+    let mut waits = agbot.call(&doing, agbot.client.upgrades(node.org(), &group)).await?.waiting;
     waits.retain(|wait| wait.node == *node);
-    Some(waits)
+    Ok(Some(waits))
 }
 
 /// Adds the member `blocked` where it is known what a drain waits for.
