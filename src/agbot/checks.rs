@@ -3,13 +3,13 @@
 //! The planner says for which tasks ([`HubTask`]); what is found goes back to it as events, and only when it has changed. Source:
 //! orchestration C4.2, C6.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use evenkeel_client::{AddressRule, ProbeClient, pause_after};
+use evenkeel_client::{AddressRule, ProbeClient, ProbeGuard, ProbeSchedule, pause_after};
 use evenkeel_ids::TaskId;
 use evenkeel_planner::event::Event;
 use evenkeel_planner::model::{HubTask, Model};
@@ -72,81 +72,37 @@ pub struct DueCall {
     call: WorkflowCall,
 }
 
-/// What is being done.
-#[derive(Debug, Default)]
-struct InFlight {
-    checks: BTreeSet<TaskId>,
-    calls: BTreeSet<String>,
-}
-
-/// When which task is checked next, and what is being done. Clones share what is being done.
+/// When which task is checked next, and which calls are being made.
 #[derive(Debug, Default)]
 pub struct CheckSchedule {
-    due: BTreeMap<TaskId, Instant>,
-    /// Checks that began, and after whose end the next one is planned.
-    begun: BTreeSet<TaskId>,
-    in_flight: Arc<Mutex<InFlight>>,
+    probes: ProbeSchedule<TaskId>,
+    calls: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl CheckSchedule {
-    /// Takes what is due and not being done, and plans the next checks. The pause begins with the end of a check: its outcome tells how long
-    /// it is.
-    pub fn take_due(&mut self, model: &Model, now: Instant) -> (Vec<DueCheck>, Vec<DueCall>) {
-        let mut in_flight = lock(&self.in_flight);
-        let (mut checks, mut calls, mut next) = (Vec::new(), Vec::new(), BTreeMap::new());
+    /// Takes what is due and not being done: checks, each with what ends it when it is dropped, and calls.
+    pub fn take_due(
+        &mut self,
+        model: &Model,
+        now: Instant,
+    ) -> (Vec<(DueCheck, ProbeGuard<TaskId>)>, Vec<DueCall>) {
+        let (mut checks, mut calls, mut checked) = (Vec::new(), Vec::new(), BTreeSet::new());
         for task in model.hub_tasks() {
             if let Some((id, call)) = task.call
-                && in_flight.calls.insert(id.to_owned())
+                && lock(&self.calls).insert(id.to_owned())
             {
                 calls.push(DueCall { task: task.id.clone(), id: id.to_owned(), call: call.clone() });
             }
             let Some(probe) = task.probe else { continue };
-            let known = self.due.remove_entry(task.id);
-            if in_flight.checks.contains(task.id) {
-                next.extend(known);
-                continue;
-            }
+            checked.insert(task.id);
             let check = DueCheck::new(&task, task_probe(probe));
-            if self.begun.remove(task.id) {
-                // Checks that began together drift apart.
-                let pause =
-                    pause_after(&check.probe, check.is_healthy).mul_f64(rand::rng().random_range(0.9..1.0));
-                next.insert(task.id.clone(), now + pause);
-                continue;
-            }
-            if known.as_ref().is_some_and(|(_, at)| *at > now) {
-                next.extend(known);
-                continue;
-            }
-            next.insert(task.id.clone(), now);
-            in_flight.checks.insert(task.id.clone());
-            self.begun.insert(task.id.clone());
-            checks.push(check);
+            // Checks that began together drift apart.
+            let share = rand::rng().random_range(0.9..1.0);
+            let pause = pause_after(&check.probe, check.is_healthy).mul_f64(share);
+            checks.extend(self.probes.begin_due(task.id, now, pause).map(|guard| (check, guard)));
         }
-        drop(in_flight);
-        self.begun.retain(|id| next.contains_key(id));
-        // What is not examined any more is forgotten.
-        self.due = next;
+        self.probes.retain(|id| checked.contains(id));
         (checks, calls)
-    }
-
-    /// Returns what ends a check that was taken.
-    #[must_use]
-    pub fn ending(&self, check: &DueCheck) -> CheckEnding {
-        CheckEnding { in_flight: self.in_flight.clone(), task: check.task.clone() }
-    }
-}
-
-/// Ends a check when it is dropped: the task may be checked again.
-#[derive(Debug)]
-pub struct CheckEnding {
-    in_flight: Arc<Mutex<InFlight>>,
-    task: TaskId,
-}
-
-impl Drop for CheckEnding {
-    fn drop(&mut self) {
-        lock(&self.in_flight).checks.remove(&self.task);
     }
 }
 
@@ -189,19 +145,18 @@ impl HubChecks {
             Ok(client) => self.client.insert(client).clone(),
             Err(error) => return tracing::error!(error, "the hub can make neither checks nor calls"),
         };
-        for check in checks {
-            let ending = self.schedule.ending(&check);
-            tokio::spawn(make_check(self.context.clone(), client.clone(), check, ending));
+        for (check, guard) in checks {
+            tokio::spawn(make_check(self.context.clone(), client.clone(), check, guard));
         }
         for call in calls {
-            let in_flight = self.schedule.in_flight.clone();
-            tokio::spawn(make_call(self.context.clone(), client.clone(), call, in_flight));
+            let calls = self.schedule.calls.clone();
+            tokio::spawn(make_call(self.context.clone(), client.clone(), call, calls));
         }
     }
 }
 
 /// Makes a check, and reports news. A broken check is counted, and says nothing about the task.
-async fn make_check(context: Arc<Context>, client: ProbeClient, check: DueCheck, ending: CheckEnding) {
+async fn make_check(context: Arc<Context>, client: ProbeClient, check: DueCheck, guard: ProbeGuard<TaskId>) {
     match check.make(&client).await {
         Ok((_, event)) => {
             context.apply_events(event.into_iter().collect()).await;
@@ -211,7 +166,7 @@ async fn make_check(context: Arc<Context>, client: ProbeClient, check: DueCheck,
             tracing::warn!(task.id = check.task.as_str(), error, "the check of a task is broken");
         }
     }
-    drop(ending);
+    drop(guard);
 }
 
 /// Calls a workflow, and reports the outcome.
@@ -219,7 +174,7 @@ async fn make_call(
     context: Arc<Context>,
     client: ProbeClient,
     due: DueCall,
-    in_flight: Arc<Mutex<InFlight>>,
+    calls: Arc<Mutex<BTreeSet<String>>>,
 ) {
     let DueCall { task, id, call } = due;
     let timeout = Duration::from_secs(call.timeout_secs).min(LONGEST_CALL);
@@ -232,10 +187,10 @@ async fn make_call(
     context.apply_events(vec![Event::HubReported { task, report: HubReport::Ended(ended) }]).await;
     // The event may have been for a model without the task: without a pause the call would be made again at once.
     tokio::time::sleep(CALL_PAUSE).await;
-    lock(&in_flight).calls.remove(&id);
+    lock(&calls).remove(&id);
 }
 
 /// The data of a poisoned lock is consistent: every change is a single insertion or removal.
-fn lock(in_flight: &Mutex<InFlight>) -> MutexGuard<'_, InFlight> {
-    in_flight.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(calls: &Mutex<BTreeSet<String>>) -> MutexGuard<'_, BTreeSet<String>> {
+    calls.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -23,7 +23,7 @@ mod snapshot;
 pub use act::{AgentUpgradeRequest, ClaimBatches, ClaimEnd};
 pub use api::AgbotApi;
 pub use backlog::Backlog;
-pub use checks::{CheckEnding, CheckSchedule, DueCall, DueCheck};
+pub use checks::{CheckSchedule, DueCall, DueCheck};
 pub use context::Context;
 pub use error::AgbotError;
 pub use serve::ServingAgbot;

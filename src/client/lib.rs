@@ -16,7 +16,7 @@ pub use client::{Client, RawResponse, Refusal, Written};
 pub use credentials::Credentials;
 pub use error::ClientError;
 pub use path::Path;
-pub use probe::{AddressRule, ProbeClient, pause_after};
+pub use probe::{AddressRule, ProbeClient, ProbeGuard, ProbeSchedule, pause_after};
 pub use resource::{
     ConfigStateChange, HealthSubject, ReasonRecords, Records, Resource, RolloutRecords, TaskReported,
     Unregistered,

@@ -1,15 +1,13 @@
 //! Polls the URLs of tasks (orchestration C4). Only changes are reported to the hub.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
     convert::Infallible,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    sync::Arc,
+    time::{Duration, Instant},
 };
 
-use evenkeel_client::{AddressRule, ProbeClient, pause_after};
+use evenkeel_client::{AddressRule, ProbeClient, ProbeGuard, ProbeSchedule, pause_after};
 use evenkeel_runtime::worker::Worker;
-use tokio::time::Instant;
 
 use super::canceled_if_ended;
 use crate::{
@@ -30,10 +28,7 @@ pub(super) struct Probes {
     machine: Arc<Machine>,
     settings: Arc<AgentSettings>,
     client: Option<ProbeClient>,
-    due: BTreeMap<String, Instant>,
-    /// Checks that began, and after whose end the next one is planned: its outcome tells when.
-    begun: BTreeSet<String>,
-    in_flight: Arc<Mutex<BTreeSet<String>>>,
+    schedule: ProbeSchedule<String>,
 }
 
 impl Worker for Probes {
@@ -54,48 +49,34 @@ impl Worker for Probes {
 
 impl Probes {
     pub fn new(hub: Arc<Hub>, handle: Handle, settings: Arc<AgentSettings>, machine: Arc<Machine>) -> Self {
-        let (due, begun) = (BTreeMap::new(), BTreeSet::new());
-        Self { hub, handle, settings, machine, client: None, due, begun, in_flight: Arc::default() }
+        Self { hub, handle, settings, machine, client: None, schedule: ProbeSchedule::default() }
     }
 
     async fn probe_due(&mut self) -> Result<(), Ended> {
         let tasks = self.handle.with(|journal| journal.state.probed_tasks()).await?;
-        self.due.retain(|id, _| tasks.iter().any(|task| task.task == *id));
-        self.begun.retain(|id| tasks.iter().any(|task| task.task == *id));
+        self.schedule.retain(|id| tasks.iter().any(|task| task.task == *id));
         for task in tasks {
-            let now = Instant::now();
-            let mut in_flight = self.in_flight.lock().unwrap_or_else(PoisonError::into_inner);
-            if in_flight.contains(&task.task) {
-                continue;
+            let pause = pause_after(&task.probe, task.is_healthy);
+            if let Some(guard) = self.schedule.begin_due(&task.task, Instant::now(), pause) {
+                self.start(task, guard);
             }
-            if self.begun.remove(&task.task) {
-                self.due.insert(task.task.clone(), now + pause_after(&task.probe, task.is_healthy));
-            }
-            if self.due.get(&task.task).is_some_and(|due| *due > now) {
-                continue;
-            }
-            in_flight.insert(task.task.clone());
-            drop(in_flight);
-            self.begun.insert(task.task.clone());
-            self.start(task);
         }
         Ok(())
     }
 
-    fn start(&mut self, task: ProbedTask) {
+    fn start(&mut self, task: ProbedTask, guard: ProbeGuard<String>) {
         let made = || ProbeClient::new(AddressRule::Any, self.settings.checks_ca_file.as_deref());
         let client = match self.client.clone().map_or_else(made, Ok) {
             Ok(client) => client,
             Err(error) => {
                 // A broken checker is no failure of the service.
-                self.in_flight.lock().unwrap_or_else(PoisonError::into_inner).remove(&task.task);
                 return tracing::warn!(error, "checks cannot be made");
             }
         };
         self.client = Some(client.clone());
         let address = self.machine.addresses.first().cloned();
         let name = self.hub.node.name().to_owned();
-        let (handle, in_flight) = (self.handle.clone(), self.in_flight.clone());
+        let handle = self.handle.clone();
         tokio::spawn(async move {
             match client.check(&task.probe, &name, address.as_deref()).await {
                 Ok(health) if task.is_healthy != Some(health.healthy) => {
@@ -105,7 +86,7 @@ impl Probes {
                 Ok(_) => {}
                 Err(error) => tracing::warn!(task.id = task.task, error, "the check of a task is broken"),
             }
-            in_flight.lock().unwrap_or_else(PoisonError::into_inner).remove(&task.task);
+            drop(guard);
         });
     }
 }

@@ -4,6 +4,7 @@
 
 mod address;
 mod check;
+mod schedule;
 
 use std::error::Error;
 use std::path::Path;
@@ -18,6 +19,7 @@ use tokio::sync::Semaphore;
 
 pub use address::AddressRule;
 pub use check::pause_after;
+pub use schedule::{ProbeGuard, ProbeSchedule};
 
 /// Largest part of a body that is examined, in bytes.
 const LARGEST_BODY: usize = 64 * 1024;
