@@ -315,6 +315,8 @@ pub enum ReleaseReason {
     GroupRemoved,
     /// The policy (deployment or management) was deleted.
     PolicyRemoved,
+    /// The policy got tasks, whose update replaces its rollouts.
+    TasksTakeOver,
     /// The node has been silent for too long.
     NodeSilent,
     /// The node's status for the management policy is not active.
@@ -341,6 +343,7 @@ impl fmt::Display for ReleaseReason {
             Self::NodeRemoved => formatter.write_str("the node was deleted"),
             Self::GroupRemoved => formatter.write_str("the group was deleted"),
             Self::PolicyRemoved => formatter.write_str("the policy was deleted"),
+            Self::TasksTakeOver => formatter.write_str("the policy is carried out by tasks now"),
             Self::NodeSilent => formatter.write_str("the node has been silent for too long"),
             Self::AgentFinished { status: Some(status) } => {
                 write!(formatter, "the node reports \"{status}\"")

@@ -287,6 +287,9 @@ pub struct VersionChoice {
     /// Its deployment overrides.
     #[serde(default)]
     pub overrides: DeploymentOverrides,
+    /// Whether instances that run keep their version until their agreement ends. Counts only for policies that are carried out by tasks.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_running: bool,
 }
 
 /// Environment variables that replace those of a deployment, as signed by their author.

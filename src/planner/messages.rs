@@ -101,7 +101,12 @@ fn accept_reply(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
     if pass.is_stopping(agreement) {
         return refuse_reply(pass, lease, agreement);
     }
-    let entry = pass.model.policy(&agreement.policy).and_then(|policy| {
+    let spec = pass.model.task_of(agreement).map(|task| task.spec.number);
+    let policy = match spec {
+        Some(number) => pass.model.known_spec(&agreement.policy, number).map(|spec| &spec.policy),
+        None => pass.model.policy(&agreement.policy),
+    };
+    let entry = policy.and_then(|policy| {
         policy
             .versions
             .iter()
@@ -115,7 +120,8 @@ fn accept_reply(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
         retry_secs: 0,
         ..VersionChoice::default()
     };
-    let usage = usage_after_reply(pass.model.usage.get(&pair), entry.unwrap_or(&fallback), pass.now);
+    let (usage, entry) = (pass.model.usage.get(&pair), entry.unwrap_or(&fallback));
+    let usage = usage_after_reply(usage, entry, spec.unwrap_or_default(), pass.now);
     let action = Action::AcknowledgeReply {
         agreement: agreement.id.clone(),
         node: agreement.node.clone(),

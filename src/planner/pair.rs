@@ -411,7 +411,11 @@ pub(crate) fn cancel(
     notifies_node: bool,
 ) {
     let pair = (agreement.node.clone(), agreement.policy.clone());
-    let usage = usage_after_cancel(pass.model.usage.get(&pair), reason);
+    // Tasks end for many causes; only a failure speaks against the version.
+    let is_forgotten = pass.model.task_of(agreement).is_some_and(|task| !task.ended_by_itself())
+        && !reason.is_service_failure();
+    let usage = pass.model.usage.get(&pair).filter(|_| !is_forgotten);
+    let usage = usage_after_cancel(usage, reason);
     let previous = pass.model.backoff.get(&pair);
     let is_failure = reason.is_service_failure() || reason == CancelReason::NO_REPLY;
     let backoff = if is_failure {

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
 use crate::{
-    engine::{UnitInputs, adopted_tasks, has_other_form},
+    engine::{UnitInputs, adopted_tasks, first_record, has_other_form},
     event::Event,
     facts::{DeploymentOverrides, DeploymentPolicyFacts},
     model::{Model, UnitRecord},
@@ -98,7 +98,7 @@ fn prepare(
     let is_known = known.is_some();
     let record = match known {
         Some(known) => known.written(facts, now).unwrap_or(known),
-        None => WorkloadRecord::new(facts),
+        None => first_record(model, facts),
     };
     if !is_known {
         model.apply(&Event::WorkloadRemoved { policy: policy.clone() }, now);
@@ -119,10 +119,10 @@ fn adopted(
     before: Option<&DeploymentPolicyFacts>,
     now: Timestamp,
 ) -> Vec<Task> {
-    let current = record.versions.current;
+    let written = record.versions.rolled_back_from.unwrap_or(record.versions.current);
     let digest = before.map(|before| TaskSpec::of(before).digest());
     let spec = |task: &Task| match digest {
-        Some(digest) if digest != current.digest => SpecVersion { number: 0, digest },
+        Some(digest) if digest != written.digest => SpecVersion { number: 0, digest },
         _ => task.spec,
     };
     let tasks = adopted_tasks(&Pass::to_explain(model, now), record);
@@ -205,6 +205,9 @@ mod tests {
         facts::{NodePolicyFacts, PolicyOrchestration, ServiceFacts, VersionChoice},
         fixture::{deployment_policy, running_group},
         reconcile::ExpectedKind::{self, Create, Replace, Stop},
+        report::HoldReason,
+        rolling::{Rollback, Rollout, RolloutState, group_rollout::target_digest},
+        supervise::UpdateState,
     };
 
     /// A group of two nodes that run version 1.0.0 of `o/s`, without tasks.
@@ -273,6 +276,64 @@ mod tests {
         let found =
             planned(&model, "1.0.0", json!({"mode": "replicated", "replicas": 3, "maxPerNode": 2}), now);
         assert_eq!(kinds(&found).first(), Some(&(Create, "3".into())), "{found:?}");
+    }
+
+    /// The policy wants 2.0.0, and its group went back to 1.0.0.
+    fn rolled_back() -> (Model, Timestamp) {
+        let (mut model, now) = settled();
+        let choice = VersionChoice { version: "2.0.0".into(), ..VersionChoice::default() };
+        let policy = DeploymentPolicyFacts { versions: vec![choice], ..deployment_policy() };
+        let node = NodeId::new("o", "a");
+        let rollout = Rollout {
+            group: model.group_of(&node).expect("it is in a group").id.clone(),
+            policy: policy.id.clone(),
+            target: "o/s 2.0.0".into(),
+            target_digest: target_digest(&policy),
+            started_at: now,
+            total: 1,
+            done: 1,
+            failed: vec![node.clone()],
+            last_step_at: Some(now),
+            last_node: None,
+            previous_version: Some("1.0.0".into()),
+            previous_overrides: DeploymentOverrides::default(),
+            rollback: Some(Rollback {
+                version: "1.0.0".into(),
+                overrides: DeploymentOverrides::default(),
+                why: HoldReason::RollbackRequested { actor: "o/ann".into() },
+                since: now,
+                slots: 2,
+            }),
+            revision: 1,
+            state: RolloutState::Completed { at: now },
+        };
+        model.apply(&Event::DeploymentPolicyChanged { policy: Box::new(policy) }, now);
+        model.apply(&Event::RolloutRecorded { rollout: Box::new(rollout) }, now);
+        (model, now)
+    }
+
+    #[test]
+    fn version_that_was_rolled_back_is_not_planned_again() {
+        let (model, now) = rolled_back();
+        let as_it_is = preview(model.clone(), &deployment_policy().id, &[], &Orchestration::default(), now);
+        assert_eq!(kinds(&as_it_is), []);
+        assert_eq!(kinds(&planned(&model, "2.0.0", json!({}), now)), [], "tasks alone are no other version");
+        let other = kinds(&planned(&model, "3.0.0", json!({}), now));
+        assert_eq!(other, [(Replace, "o/a".into()), (Replace, "o/b".into())]);
+    }
+
+    #[test]
+    fn rollback_before_a_policy_has_tasks_is_that_of_its_workload() {
+        let (model, _) = rolled_back();
+        let policy = model.policy(&deployment_policy().id).expect("the policy exists");
+        let record = first_record(&model, policy);
+        assert_eq!(record.update.state, UpdateState::RollbackCompleted);
+        let version = |number: u64| record.spec(number).expect("it is stored").versions[0].version.clone();
+        assert_eq!(version(record.versions.current.number), "1.0.0");
+        let given_up = record.versions.rolled_back_from.expect("a version was given up");
+        assert_eq!(version(given_up.number), "2.0.0");
+        assert_eq!(record.versions.retry().map(|versions| versions.current), Some(given_up));
+        assert_eq!(record.versions.write(TaskSpec::of(policy).digest()), record.versions);
     }
 
     #[test]

@@ -23,6 +23,15 @@ pub struct WorkloadUsage {
     pub latest_retry_at: Option<Timestamp>,
     /// True when the node does not meet this priority's requirements.
     pub has_unmet_requirements: bool,
+    /// Number of the task spec whose versions were tried; 0 without tasks. Nothing of it counts for another one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub spec: u64,
+}
+
+/// Serde calls it with a reference.
+#[expect(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The back-off of one (node, policy).
@@ -121,8 +130,10 @@ pub fn best_version(versions: &[VersionChoice]) -> Option<&VersionChoice> {
 pub fn usage_after_reply(
     previous: Option<&WorkloadUsage>,
     entry: &VersionChoice,
+    spec: u64,
     now: Timestamp,
 ) -> Option<WorkloadUsage> {
+    let previous = previous.filter(|usage| usage.spec == spec);
     let fresh = WorkloadUsage {
         priority: entry.priority,
         retry_count: 0,
@@ -130,6 +141,7 @@ pub fn usage_after_reply(
         first_try_at: now,
         latest_retry_at: None,
         has_unmet_requirements: false,
+        spec,
     };
     match previous {
         None if entry.priority == 0 => None,
@@ -185,9 +197,9 @@ mod tests {
     #[test]
     fn failures_move_to_the_next_priority_and_the_window_brings_the_best_back() {
         let versions = list();
-        let usage = usage_after_reply(None, &versions[0], at(0)).unwrap();
+        let usage = usage_after_reply(None, &versions[0], 0, at(0)).unwrap();
         assert_eq!(choose_version(&versions, Some(&usage), at(1)).unwrap().version, "2.0.0");
-        let usage = usage_after_reply(Some(&usage), &versions[0], at(2)).unwrap();
+        let usage = usage_after_reply(Some(&usage), &versions[0], 0, at(2)).unwrap();
         assert_eq!((usage.retry_count, usage.priority), (1, 1));
         assert_eq!(choose_version(&versions, Some(&usage), at(3)).unwrap().version, "1.0.0");
         assert_eq!(choose_version(&versions, Some(&usage), at(100)).unwrap().version, "2.0.0");
@@ -195,7 +207,7 @@ mod tests {
 
     #[test]
     fn usage_survives_a_failure_and_is_forgotten_by_a_policy_change() {
-        let usage = usage_after_reply(None, &list()[0], at(0));
+        let usage = usage_after_reply(None, &list()[0], 0, at(0));
         assert!(usage_after_cancel(usage.as_ref(), CancelReason(103)).is_some());
         assert!(usage_after_cancel(usage.as_ref(), CancelReason::POLICY_CHANGED).is_none());
         assert!(usage_after_cancel(usage.as_ref(), CancelReason::NODE_SHUT_DOWN).is_none());

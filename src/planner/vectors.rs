@@ -67,6 +67,7 @@ fn vectors_of_priorities_choose_the_same_version() {
             first_try_at: first,
             latest_retry_at: None,
             has_unmet_requirements: false,
+            spec: 0,
         });
         let versions: Vec<VersionChoice> =
             vector["workloads"].as_array().into_iter().flatten().map(version_choice).collect();

@@ -4,6 +4,7 @@
 //! contract 4.8, "Validation".
 
 use evenkeel_domain::orchestration::form::{FormConflict, changes_form};
+use evenkeel_domain::orchestration::lifecycle::check_lifecycles;
 use evenkeel_domain::policy::MissingService;
 use evenkeel_ids::{PolicyId, ServiceKey};
 use evenkeel_planner::event::Event;
@@ -11,7 +12,7 @@ use evenkeel_planner::model::Model;
 use evenkeel_planner::workload::{SlotTasks, Task};
 use evenkeel_wire::exchange::deployment_policy::{DeployedService, DeploymentPolicyResponse};
 use http::StatusCode;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::pipeline::Refusal;
 
@@ -28,12 +29,16 @@ pub(super) struct PlannedWrite<'a> {
 /// Refuses a write as the exchange would; `read`: the services of the document, as events.
 ///
 /// # Errors
-/// 400 when a version of the service does not exist, 409 when mode or kind of scope would change under tasks.
+/// 400 when a version of the service does not exist or says in no known word when it replaces others, 409 when mode or kind of scope would change under tasks.
 pub(super) fn check(model: &Model, write: &PlannedWrite<'_>, read: &[Event]) -> Result<(), Refusal> {
     let service = write.document.service().map_err(|error| {
         Refusal::new(StatusCode::BAD_REQUEST, format!("the body is no deployment policy: {error}"))
     })?;
     require_services(&service, read)?;
+    if write.document.orchestration.is_some() {
+        check_lifecycles(&json!(service))
+            .map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.to_string()))?;
+    }
     let is_other = changes_form(write.before, write.document.orchestration.as_ref());
     if is_other && has_published_task(model, write.policy) {
         let conflict = FormConflict { policy: write.policy.clone() };

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use evenkeel_domain::orchestration::lifecycle::UpgradeLifecycle;
 use evenkeel_domain::orchestration::object::without_nulls;
 use evenkeel_domain::policy::external::PolicyError;
 use evenkeel_domain::policy::internal::Workload;
@@ -301,6 +302,8 @@ fn choice(workload: &Workload) -> VersionChoice {
             text: workload.deployment_overrides.clone(),
             signature: workload.deployment_overrides_signature.clone(),
         },
+        // Instances of patterns have no tasks.
+        keeps_running: false,
     }
 }
 
@@ -318,6 +321,8 @@ fn version(entry: &Value) -> VersionChoice {
             text: text("deployment_overrides"),
             signature: text("deployment_overrides_signature"),
         },
+        // Another word is refused where it counts.
+        keeps_running: UpgradeLifecycle::of_version(entry).unwrap_or_default().keeps_running(),
     }
 }
 

@@ -20,6 +20,7 @@ mod task;
 
 pub mod capacity;
 pub mod form;
+pub mod lifecycle;
 pub mod object;
 pub mod org_settings;
 pub mod relations;

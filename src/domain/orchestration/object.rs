@@ -229,7 +229,7 @@ pub fn without_nulls(value: &Value) -> Value {
 }
 
 /// Lists words for a message.
-fn one_of(words: &[&str]) -> String {
+pub(super) fn one_of(words: &[&str]) -> String {
     match words {
         [others @ .., last] if !others.is_empty() => format!("{} or {last}", others.join(", ")),
         _ => words.concat(),

@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 
+use super::task_fit::choose;
 use crate::{
     blocklist::{BlocklistChange, BlocklistEntry, BlocklistKey, BlocklistNews},
     change::Cause,
     command::Action,
-    matching,
     model::{Model, UnitRecord},
     pass::Pass,
     place::NodeState,
@@ -90,8 +90,7 @@ fn key_of(model: &Model, task: &Task, now: Timestamp) -> Option<BlocklistKey> {
         let (service, version) = (agreement.service_key.clone(), agreement.version.clone());
         return Some(BlocklistKey { node, service, version });
     }
-    let spec = model.known_spec(&task.unit_id.policy, task.spec.number)?;
-    let choice = matching::select_spec(model, &node, &spec.policy, &spec.consumers, now).ok()?;
+    let choice = choose(model, &node, &task.unit_id.policy, task.spec.number, now).ok()?;
     Some(BlocklistKey { node, service: choice.key, version: choice.version })
 }
 

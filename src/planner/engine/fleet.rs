@@ -163,29 +163,38 @@ impl Fleet {
 
     /// Writes a policy with a version of a service of its own name.
     pub fn put_version(&mut self, name: &str, version: &str, document: Value) {
+        let version = VersionChoice { version: version.into(), ..VersionChoice::default() };
+        self.put_versions(name, vec![version], document);
+    }
+
+    /// Writes a policy with several versions of a service of its own name.
+    pub fn put_versions(&mut self, name: &str, versions: Vec<VersionChoice>, document: Value) {
         let id = policy(name);
         let read = Orchestration::of_policy(&id, document).expect("the document is valid");
-        let service = ServiceFacts {
-            id: ServiceId::new("o", &format!("{name}_{version}_amd64")),
-            key: ServiceKey::new("o", name),
-            version: version.into(),
-            arch: "amd64".into(),
-            deployment: r#"{"services":{"c":{"image":"i"}}}"#.into(),
-            deployment_signature: String::new(),
-            cluster_deployment: String::new(),
-            cluster_deployment_signature: String::new(),
-            required_services: Vec::new(),
-            user_input: Vec::new(),
-        };
+        let key = ServiceKey::new("o", name);
+        for VersionChoice { version, .. } in &versions {
+            let service = ServiceFacts {
+                id: ServiceId::new("o", &format!("{name}_{version}_amd64")),
+                key: key.clone(),
+                version: version.clone(),
+                arch: "amd64".into(),
+                deployment: r#"{"services":{"c":{"image":"i"}}}"#.into(),
+                deployment_signature: String::new(),
+                cluster_deployment: String::new(),
+                cluster_deployment_signature: String::new(),
+                required_services: Vec::new(),
+                user_input: Vec::new(),
+            };
+            self.handle(&Event::ServiceChanged { service: Box::new(service) });
+        }
         let facts = DeploymentPolicyFacts {
-            service: service.key.clone(),
-            versions: vec![VersionChoice { version: version.into(), ..VersionChoice::default() }],
+            service: key,
+            versions,
             orchestration: PolicyOrchestration::of(&id, &read),
             last_updated: Some(self.now),
             id,
             ..deployment_policy()
         };
-        self.handle(&Event::ServiceChanged { service: Box::new(service) });
         self.handle(&Event::DeploymentPolicyChanged { policy: Box::new(facts) });
     }
 

@@ -12,18 +12,21 @@ mod stored_plan;
 mod task_fit;
 mod user_action;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{NodeId, PolicyId};
 
 use crate::{
+    agreement::Agreement,
     command::{Action, CommandKey, Lease},
     facts::DeploymentPolicyFacts,
     focus::Focus,
     model::{Model, Observed, UnitRecord},
     pass::Pass,
     reconcile::{self, UnitEvent, UnitPlan},
-    usage::later,
+    rolling,
+    usage::{best_version, later},
     workload::{
         LiveAgreement, NodeScope, Part, Slot, SpecVersion, Task, UnitId, Workload, WorkloadRecord, adopt,
     },
@@ -70,7 +73,7 @@ fn follow_policy(pass: &mut Pass<'_>, policy: &PolicyId) {
     {
         (None, None) => return,
         (None, Some(facts)) => {
-            let workload = Box::new(WorkloadRecord::new(facts));
+            let workload = Box::new(first_record(model, facts));
             let adopted = adopted_tasks(pass, &workload);
             Action::RecordWorkload { workload, adopted, ended: None }
         }
@@ -119,6 +122,18 @@ pub(crate) fn has_other_form(model: &Model, known: &WorkloadRecord, facts: &Depl
     })
 }
 
+/// Returns the row of a policy that had none. A version that was rolled back in an HA group, and runs nowhere, is not tried again by that.
+pub(crate) fn first_record(model: &Model, facts: &DeploymentPolicyFacts) -> WorkloadRecord {
+    let record = WorkloadRecord::new(facts);
+    let best = best_version(&facts.versions).map(|best| best.version.as_str());
+    let runs_best = |one: &Agreement| one.service_key == facts.service && Some(one.version.as_str()) == best;
+    let back = rolling::rollback_of(model, facts);
+    match back.filter(|_| !model.agreements_of(&facts.id).any(runs_best)) {
+        Some(back) => record.rolled_back(back),
+        None => record,
+    }
+}
+
 /// Returns tasks for the agreements that a policy has already.
 pub(crate) fn adopted_tasks(pass: &Pass<'_>, record: &WorkloadRecord) -> Vec<Task> {
     let (model, policy) = (pass.model, &record.policy);
@@ -127,7 +142,15 @@ pub(crate) fn adopted_tasks(pass: &Pass<'_>, record: &WorkloadRecord) -> Vec<Tas
     else {
         return Vec::new();
     };
-    let best = facts.and_then(|facts| crate::usage::best_version(&facts.versions));
+    let wanted = |node: &NodeId| {
+        let versions = match (record.versions.rolled_back_from, facts) {
+            (None, Some(facts)) => rolling::wanted_versions(model, facts, model.group_of.get(node)),
+            _ => Cow::Borrowed(
+                record.spec(record.versions.current.number).map_or(&[][..], |spec| &spec.versions),
+            ),
+        };
+        best_version(&versions).map(|best| best.version.clone())
+    };
     let mut open: Vec<_> =
         model.agreements_of(policy).filter(|agreement| !pass.is_stopping(agreement)).collect();
     let mut tasks = Vec::new();
@@ -150,7 +173,7 @@ pub(crate) fn adopted_tasks(pass: &Pass<'_>, record: &WorkloadRecord) -> Vec<Tas
         let adopted = adopt(&workload_unit, &workload.goal, current, &live, pass.now);
         tasks.extend(adopted.into_iter().map(|task| {
             let agreement = own.iter().find(|one| Some(&one.id) == task.agreement.as_ref());
-            let is_best = agreement.map(|one| one.version.as_str()) == best.map(|one| one.version.as_str());
+            let is_best = agreement.is_some_and(|one| Some(&one.version) == wanted(&one.node).as_ref());
             // An older version is replaced like any other.
             let spec = if is_best { current } else { SpecVersion { number: 0, digest: 0 } };
             Task { spec, ..task }
@@ -305,3 +328,5 @@ mod snapshot_tests;
 mod upgrade_domain_tests;
 #[cfg(test)]
 mod user_start_tests;
+#[cfg(test)]
+mod version_tests;

@@ -13,6 +13,7 @@ use crate::{
     matching::{self, Choice, Fit},
     model::{Consumers, Liveness, Model, UnitRecord},
     report::Blocked,
+    settings::FailureAction,
     workload::{DesiredState, SlotTasks, Task},
 };
 
@@ -58,10 +59,13 @@ pub(crate) fn startable<'a>(
     })
 }
 
-/// Returns the choice for a task, by the version of the task spec that it runs.
+/// Returns what a version of a workload's task spec runs on a node: the best entry of its version list, or a lower one after the retries of
+/// the better ones failed there.
 ///
 /// # Errors
 /// Why the node does not fit.
+/// # Source
+/// Orchestration B11.10.
 pub(crate) fn choose(
     model: &Model,
     node: &NodeId,
@@ -70,7 +74,20 @@ pub(crate) fn choose(
     now: Timestamp,
 ) -> Result<Choice, Blocked> {
     let (facts, consumers) = spec(model, policy, number)?;
-    matching::select_spec(model, node, facts, consumers, now)
+    let usage = model.usage.get(&(node.clone(), policy.clone()));
+    let usage = usage.filter(|usage| usage.spec == number && may_fall_back(model, policy));
+    matching::select_spec(model, node, facts, consumers, usage, now)
+}
+
+/// Returns whether a version that fails on a node may be replaced by a lower one there. While an update pauses or rolls back after
+/// failures, a failure says that the version is bad, not that the node needs another one.
+fn may_fall_back(model: &Model, policy: &PolicyId) -> bool {
+    let Some((record, workload)) = model.workload(policy).zip(model.workload_of(policy)) else {
+        return false;
+    };
+    let settings = if record.update.is_rollback() { &workload.rollback } else { &workload.update };
+    let is_open = record.update.is_rolling() || record.update.is_paused();
+    !is_open || settings.failure_action == FailureAction::Continue
 }
 
 fn spec<'m>(
@@ -105,13 +122,15 @@ pub(crate) fn fit(model: &Model, agreement: &Agreement, now: Timestamp) -> Optio
         return Some(Fit::Lost(Blocked::NoTask));
     }
     let number = if task.spec.number == 0 { record.versions.current.number } else { task.spec.number };
-    Some(match choose(model, &agreement.node, policy, number, now) {
-        Ok(choice) if choice.version == agreement.version && choice.key == agreement.service_key => {
-            Fit::Clean(choice)
-        }
+    let (facts, consumers) = match spec(model, policy, number) {
+        Ok(spec) => spec,
+        Err(blocked) => return Some(Fit::Unclear(blocked)),
+    };
+    Some(match matching::fit_spec(model, agreement, facts, consumers, now) {
         // The update replaces it; a node that must not have it is the engine's to leave.
-        Ok(_) => Fit::Unclear(Blocked::NoTask),
-        Err(blocked) => Fit::Unclear(blocked),
+        Fit::Outdated(_) => Fit::Unclear(Blocked::NoTask),
+        Fit::Lost(blocked) => Fit::Unclear(blocked),
+        fit => fit,
     })
 }
 

@@ -11,4 +11,4 @@ mod select;
 
 pub use consumer::Consumer;
 pub use select::{Choice, Fit, fit, is_intended, select};
-pub(crate) use select::{canonical_arch, select_spec};
+pub(crate) use select::{canonical_arch, fit_spec, select_spec};

@@ -59,10 +59,27 @@ pub(crate) fn select_spec(
     node: &NodeId,
     policy: &DeploymentPolicyFacts,
     consumers: &Consumers,
+    usage: Option<&WorkloadUsage>,
     now: Timestamp,
 ) -> Result<Choice, Blocked> {
     let (record, _) = both(model, node, &policy.id)?;
-    choose(record, Wanted { policy, versions: &policy.versions, consumers }, None, now)
+    choose(record, Wanted { policy, versions: &policy.versions, consumers }, usage, now)
+}
+
+/// Returns the relation of an agreement to the task spec that it carries out, as [`fit`] does for a policy.
+pub(crate) fn fit_spec(
+    model: &Model,
+    agreement: &Agreement,
+    policy: &DeploymentPolicyFacts,
+    consumers: &Consumers,
+    now: Timestamp,
+) -> Fit {
+    match both(model, &agreement.node, &policy.id) {
+        Ok((record, _)) => {
+            fit_wanted(record, agreement, Wanted { policy, versions: &policy.versions, consumers }, now)
+        }
+        Err(blocked) => lost_or_unclear(blocked),
+    }
 }
 
 /// A policy with the versions that it wants on a node.
@@ -131,11 +148,6 @@ pub fn fit(model: &Model, agreement: &Agreement, now: Timestamp) -> Fit {
     }
 }
 
-/// An agreement with a lower priority (a rollback) stays as long as its entry and the policy's best entry are those it
-/// was made with, and the overrides of its entry are the same. The group property counts as it is now *or* as it was when the
-/// agreement was made: leaving a group ends nothing.
-/// # Source
-/// Agbot 2.2 with the repair of 6.5; orchestration E2.4.
 fn fit_of_policies(model: &Model, agreement: &Agreement, now: Timestamp) -> Fit {
     let (record, policy) = match both(model, &agreement.node, &agreement.policy) {
         Ok(both) => both,
@@ -147,9 +159,18 @@ fn fit_of_policies(model: &Model, agreement: &Agreement, now: Timestamp) -> Fit 
         return Fit::Unclear(Blocked::BuiltInsMissing { names: missing });
     }
     let versions = wanted_versions(model, policy, model.group_of.get(&agreement.node));
-    let wanted = Wanted::new(model, policy, &versions);
+    fit_wanted(record, agreement, Wanted::new(model, policy, &versions), now)
+}
+
+/// An agreement with a lower priority (a rollback) stays as long as its entry and the policy's best entry are those it
+/// was made with, and the overrides of its entry are the same. The group property counts as it is now *or* as it was when the
+/// agreement was made: leaving a group ends nothing.
+/// # Source
+/// Agbot 2.2 with the repair of 6.5; orchestration E2.4.
+fn fit_wanted(record: &NodeRecord, agreement: &Agreement, wanted: Wanted<'_>, now: Timestamp) -> Fit {
+    let Wanted { policy, versions, .. } = wanted;
     let entry = versions.iter().find(|entry| entry.version == agreement.version);
-    let best = best_version(&versions).map(|best| best.version.as_str());
+    let best = best_version(versions).map(|best| best.version.as_str());
     let is_current = policy.service == agreement.service_key
         && entry.is_none_or(|entry| entry.overrides.is_same_environment(&agreement.overrides))
         && (best == Some(&agreement.version) || best == Some(&agreement.best_version));

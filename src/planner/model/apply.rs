@@ -387,6 +387,10 @@ impl Model {
         backoff: Option<&Backoff>,
     ) {
         let pair = (node.clone(), policy.clone());
+        if self.is_orchestrated(policy) && self.usage.get(&pair) != usage {
+            // Another version may be tried there now, which the blocklist does not name.
+            self.engine.changed_instances.insert((policy.clone(), node.clone()));
+        }
         match usage {
             Some(usage) => self.usage.insert(pair.clone(), usage.clone()),
             None => self.usage.remove(&pair),

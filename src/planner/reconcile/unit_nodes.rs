@@ -12,6 +12,7 @@ use evenkeel_ids::{GroupId, NodeId};
 use jiff::Timestamp;
 
 use crate::{
+    engine,
     facts::{DeploymentPolicyFacts, NodeMonitorState, NodeType},
     matching,
     model::{Liveness, Model, NodeRecord},
@@ -120,7 +121,7 @@ fn choice(
 ) -> Result<matching::Choice, Blocked> {
     let current = workload.versions.current.number;
     match model.known_spec(&workload.policy, current) {
-        Some(spec) => matching::select_spec(model, node, &spec.policy, &spec.consumers, now),
+        Some(_) => engine::choose(model, node, &workload.policy, current, now),
         None => matching::select(model, node, &workload.policy, now),
     }
 }

@@ -22,12 +22,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     claims::{Purpose, ReleaseReason, Scope},
-    facts::DeploymentOverrides,
+    facts::{DeploymentOverrides, VersionChoice},
     model::Model,
     report::HoldReason,
 };
 
-pub(crate) use rollback::wanted_versions;
+pub(crate) use rollback::{rollback_of, wanted_versions};
 
 /// Returns whether the rollout of a policy is changing this node now.
 pub(crate) fn holds_claim(model: &Model, node: &NodeId, policy: &PolicyId) -> bool {
@@ -84,6 +84,14 @@ pub struct Rollback {
     /// Slots to be replaced when the rollout began.
     #[serde(default)]
     pub slots: u32,
+}
+
+impl Rollback {
+    /// Returns the version list of a policy that names only the version to return to.
+    pub(crate) fn choice(&self) -> VersionChoice {
+        let (version, overrides) = (self.version.clone(), self.overrides.clone());
+        VersionChoice { version, overrides, ..VersionChoice::default() }
+    }
 }
 
 /// The rollout of one policy through one group.

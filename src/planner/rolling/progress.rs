@@ -126,8 +126,11 @@ fn is_rollback_complete(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, r
 
 pub(super) fn abandon(pass: &mut Pass<'_>, lease: Lease, rollout: &Rollout) {
     if rollout.is_open() || rollout.remembers_failure() {
-        let policy_gone = pass.model.policy(&rollout.policy).is_none();
-        let why = if policy_gone { ReleaseReason::PolicyRemoved } else { ReleaseReason::GroupRemoved };
+        let why = match (pass.model.policy(&rollout.policy), pass.model.group(&rollout.group)) {
+            (None, _) => ReleaseReason::PolicyRemoved,
+            (_, None) => ReleaseReason::GroupRemoved,
+            _ => ReleaseReason::TasksTakeOver,
+        };
         record(
             pass,
             lease,

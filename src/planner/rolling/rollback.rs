@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use evenkeel_ids::{GroupId, NodeId};
 use jiff::Timestamp;
 
-use super::{Rollout, group_rollout::target_digest};
+use super::{Rollback, Rollout, group_rollout::target_digest};
 use crate::{
     agreement::Agreement,
     claims::ReleaseReason,
@@ -31,16 +31,16 @@ pub(crate) fn wanted_versions<'a>(
         group.filter(goes_back).and_then(|group| model.rollouts.get(&(group.clone(), policy.id.clone())));
     let rollout = rollout.filter(|rollout| rollout.is_for(target_digest(policy)));
     match rollout.and_then(|rollout| rollout.rollback.as_ref()) {
-        Some(rollback) => Cow::Owned(vec![VersionChoice {
-            version: rollback.version.clone(),
-            priority: 0,
-            retries: 0,
-            retry_secs: 0,
-            overrides: rollback.overrides.clone(),
-            ..VersionChoice::default()
-        }]),
+        Some(rollback) => Cow::Owned(vec![rollback.choice()]),
         _ => Cow::Borrowed(&policy.versions),
     }
+}
+
+/// Returns the rollback of a policy's newest version in one of its groups, also after the policy got tasks, which end its rollouts.
+pub(crate) fn rollback_of<'a>(model: &'a Model, policy: &DeploymentPolicyFacts) -> Option<&'a Rollback> {
+    let digest = target_digest(policy);
+    let rollouts = model.rollouts.values().filter(|one| one.policy == policy.id);
+    rollouts.filter(|one| one.target_digest == digest).find_map(|one| one.rollback.as_ref())
 }
 
 /// Returns the version that all instances of a group rollout have, with its deployment overrides, if it is one of the policy's

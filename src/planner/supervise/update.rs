@@ -65,7 +65,7 @@ fn target(pass: &UnitPass<'_>) -> SpecVersion {
 
 /// Returns the slots that run another version, in the order in which they are replaced: those not running first, then by upgrade domain.
 ///
-/// A paused node keeps what it runs until it is active again.
+/// A paused node keeps what it runs until it is active again. So does every instance if the new version says so (B11.10).
 fn dirty_slots(pass: &UnitPass<'_>) -> Vec<Slot> {
     let mut dirty = pass.all_slots();
     dirty.retain(|slot| is_dirty(pass, slot));
@@ -76,7 +76,8 @@ fn is_dirty(pass: &UnitPass<'_>, slot: &Slot) -> bool {
     let (tasks, target) = (pass.tasks(slot), target(pass));
     let is_paused =
         |task: &Task| pass.node_of(task).is_some_and(|node| node.availability == Availability::Pause);
-    if tasks.wanted().any(|task| task.spec == target || is_paused(task)) {
+    let stays = |task: &Task| pass.facts.workload.keeps_running && task.is_running();
+    if tasks.wanted().any(|task| task.spec == target || is_paused(task) || stays(task)) {
         return false;
     }
     let is_tried = |task: &Task| {

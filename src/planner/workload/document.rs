@@ -58,6 +58,7 @@ impl Workload {
             children: Dependency::list(policy, &document.children),
             restart: document.restart,
             update: supervised(&document.update, document, hub),
+            keeps_running: false,
             rollback: supervised(&document.rollback, document, hub),
             is_compat_gated: document.compat_gate == CompatGate::Members,
             health: document.health_policy.clone(),

@@ -10,8 +10,10 @@ use serde_json::{Value, json};
 use super::{Dependency, HubDefaults, UserAction, Versions, Workload};
 use crate::{
     facts::{DeploymentPolicyFacts, VersionChoice},
+    rolling::Rollback,
     stable_hash::stable_hash,
-    supervise::{UpdateEvent, UpdateStatus},
+    supervise::{UpdateEvent, UpdateState, UpdateStatus},
+    usage::best_version,
 };
 
 /// What the tasks of one version run: a copy of the policy as it was written.
@@ -132,6 +134,24 @@ impl WorkloadRecord {
         }
     }
 
+    /// Returns a new row of a policy whose version was rolled back before it had tasks: it stays so.
+    pub fn rolled_back(self, back: &Rollback) -> Self {
+        let Some(written) = self.spec(self.versions.current.number) else { return self };
+        let earlier = TaskSpec { versions: vec![back.choice()], ..written.clone() };
+        let versions = Versions::new(earlier.digest()).write(written.digest());
+        let Some(versions) = versions.roll_back() else { return self };
+        let specs = vec![(versions.current.number, earlier), (versions.current.number + 1, written.clone())];
+        let update = UpdateStatus {
+            state: UpdateState::RollbackCompleted,
+            message: format!("rollback completed: {}", back.why),
+            started_at: Some(back.since),
+            completed_at: Some(back.since),
+            target: Some(versions.current),
+            ..UpdateStatus::default()
+        };
+        Self { versions, update, specs, ..self }
+    }
+
     /// Returns the row after a client wrote the policy; none when it was taken over already.
     pub fn written(&self, policy: &DeploymentPolicyFacts, now: Timestamp) -> Option<Self> {
         let spec = TaskSpec::of(policy);
@@ -174,7 +194,12 @@ impl WorkloadRecord {
         if self.is_stopped {
             workload.goal = workload.goal.stopped();
         }
-        Some(Workload { is_frozen: self.is_frozen, action: self.action.clone(), ..workload })
+        // What a rollback brings back does not wait.
+        let is_written = self.versions.rolled_back_from.is_none();
+        let keeps_running =
+            is_written && best_version(&policy.versions).is_some_and(|version| version.keeps_running);
+        let (is_frozen, action) = (self.is_frozen, self.action.clone());
+        Some(Workload { keeps_running, is_frozen, action, ..workload })
     }
 
     /// Returns whether a write may replace the stored row: it is based on that row, or was carried out before.
@@ -203,7 +228,6 @@ mod tests {
     use super::*;
     use crate::{
         fixture::{at, deployment_policy},
-        supervise::UpdateState,
         workload::{Part, Slot},
     };
 

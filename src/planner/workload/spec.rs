@@ -40,6 +40,8 @@ pub struct Workload {
     pub restart: Restart,
     /// How a new version is brought to the slots.
     pub update: UpdateSettings,
+    /// Whether instances that run keep their version until their agreement ends.
+    pub keeps_running: bool,
     /// How an earlier version is brought back.
     pub rollback: UpdateSettings,
     /// Whether different compatibility versions of the agents suspend automatic decisions.

@@ -33,4 +33,5 @@ mod served_policies;
 mod statistics;
 mod upgrade;
 mod upgrade_return;
+mod version_list;
 mod workload;

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use evenkeel_domain::orchestration::form::{FormConflict, changes_form};
 use evenkeel_domain::orchestration::health_policy::Target;
+use evenkeel_domain::orchestration::lifecycle::check_lifecycles;
 use evenkeel_domain::orchestration::object::without_nulls;
 use evenkeel_domain::orchestration::relations::find_cycle;
 use evenkeel_domain::orchestration::supported::supported_orchestration;
 use evenkeel_domain::orchestration::{HealthPolicy, Orchestration};
+use evenkeel_exchange_store::deployment_policy::DeploymentPolicyRow;
 use evenkeel_exchange_store::{deployment_policy, node_task, organization};
 use evenkeel_ids::PolicyId;
 use evenkeel_store::PgConnection;
@@ -32,6 +34,18 @@ pub(super) fn stored_orchestration(org: &str, id: &str, document: &Value) -> Res
         stored["healthPolicy"] = json!(policy);
     }
     Ok(stored)
+}
+
+/// Refuses words in `upgradePolicy.lifecycle` that nobody knows, of a policy that has an `orchestration`; without one nobody reads them.
+///
+/// # Errors
+/// 400 with the member.
+///
+/// # Source
+/// Orchestration B11.10.
+pub(super) fn require_lifecycles(row: &DeploymentPolicyRow) -> Result<(), ApiError> {
+    let checked = if row.orchestration.is_some() { check_lifecycles(&row.service) } else { Ok(()) };
+    checked.map_err(|error| ApiError::invalid_input(error.to_string()))
 }
 
 /// Refuses the health policy in a document `orchestration` when it polls more often than the organization allows.

@@ -8,7 +8,9 @@ use evenkeel_wire::exchange::shared::{OneProperty, OneSecretBinding};
 use evenkeel_wire::exchange::user_input::UserInputService;
 use serde_json::{Value, json};
 
-use super::orchestration::{require_interval, require_no_cycle, require_same_form, stored_orchestration};
+use super::orchestration::{
+    require_interval, require_lifecycles, require_no_cycle, require_same_form, stored_orchestration,
+};
 use super::write::{require_deployed_service, validate_service};
 use super::{absent, change};
 use crate::ApiError;
@@ -47,6 +49,7 @@ pub(super) async fn patch_deployment_policy(
             require_no_cycle(&mut tx, (org, id), next.as_ref()).await?;
         }
         apply(&mut row, &attribute);
+        require_lifecycles(&row)?;
         row.updated_at = exchange.now();
         deployment_policy::update(&mut tx, &row).await?;
         tx.finish([change(org, id, "modified")])

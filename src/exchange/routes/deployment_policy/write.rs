@@ -15,7 +15,9 @@ use evenkeel_wire::exchange::shared::default_node_health;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::orchestration::{require_interval, require_no_cycle, require_same_form, stored_orchestration};
+use super::orchestration::{
+    require_interval, require_lifecycles, require_no_cycle, require_same_form, stored_orchestration,
+};
 use super::{absent, change};
 use crate::ApiError;
 use crate::error::{Created, created};
@@ -110,7 +112,7 @@ fn row(
     let orchestration = request.orchestration.as_ref();
     let mut service = request.service.clone();
     service.node_health.get_or_insert_with(default_node_health);
-    Ok(DeploymentPolicyRow {
+    let row = DeploymentPolicyRow {
         org: org.to_owned(),
         policy: id.to_owned(),
         owner_org: owner.org().to_owned(),
@@ -125,7 +127,9 @@ fn row(
         orchestration: orchestration.map(|document| stored_orchestration(org, id, document)).transpose()?,
         created_at: now,
         updated_at: now,
-    })
+    };
+    require_lifecycles(&row)?;
+    Ok(row)
 }
 
 /// The rules of the deployed service that need no look at the store.

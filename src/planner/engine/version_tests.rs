@@ -1,0 +1,104 @@
+//! Version lists of workloads: B11.10.
+
+use serde_json::{Value, json};
+
+use super::fleet::{Fleet, node, policy};
+use crate::{event::Event, facts::VersionChoice, supervise::UpdateState, usage::WorkloadUsage};
+
+fn entry(version: &str, priority: u32) -> VersionChoice {
+    VersionChoice {
+        version: version.into(),
+        priority,
+        retries: 1,
+        retry_secs: 3_600,
+        ..VersionChoice::default()
+    }
+}
+
+fn replicated(failure_action: &str) -> Value {
+    json!({"mode": "replicated", "replicas": 1, "update": {"failureAction": failure_action}})
+}
+
+fn chosen(fleet: &Fleet) -> String {
+    let number = fleet.model.workload(&policy("w")).expect("the workload exists").versions.current.number;
+    super::choose(&fleet.model, &node("n1"), &policy("w"), number, fleet.now).expect("the node fits").version
+}
+
+/// The best version failed as often as it may on the node.
+fn fail(fleet: &mut Fleet, spec: u64) {
+    let usage = WorkloadUsage {
+        priority: 1,
+        retry_count: 1,
+        retry_secs: 3_600,
+        first_try_at: fleet.now,
+        latest_retry_at: Some(fleet.now),
+        has_unmet_requirements: false,
+        spec,
+    };
+    let (node, policy) = (node("n1"), policy("w"));
+    fleet.handle(&Event::UsageRecorded { node, policy, usage: Some(usage), backoff: None });
+}
+
+fn set_update(fleet: &mut Fleet, state: UpdateState) {
+    let mut workload = fleet.model.workload(&policy("w")).expect("the workload exists").clone();
+    workload.update.state = state;
+    workload.revision += 1;
+    fleet.model.apply(&Event::WorkloadRecorded { workload: Box::new(workload) }, fleet.now);
+}
+
+#[test]
+fn lower_version_follows_the_failures_of_the_best_one_of_the_same_task_spec() {
+    let mut fleet = Fleet::new(&["n1"]);
+    fleet.put_versions("w", vec![entry("2.0.0", 1), entry("1.0.0", 2)], replicated("pause"));
+    fleet.run(5);
+    assert_eq!(chosen(&fleet), "2.0.0");
+    fail(&mut fleet, 0);
+    assert_eq!(chosen(&fleet), "2.0.0", "what failed before the policy had tasks counts no more");
+    fail(&mut fleet, 1);
+    assert_eq!(chosen(&fleet), "1.0.0");
+    fleet.put_versions("w", vec![entry("3.0.0", 1), entry("1.0.0", 2)], replicated("pause"));
+    assert_eq!(chosen(&fleet), "3.0.0", "another version has its own attempts");
+}
+
+#[test]
+fn no_version_is_lowered_while_an_update_judges_it_unless_failures_are_ignored() {
+    for (action, lowered) in [("pause", "2.0.0"), ("rollback", "2.0.0"), ("continue", "1.0.0")] {
+        let mut fleet = Fleet::new(&["n1"]);
+        fleet.put_versions("w", vec![entry("2.0.0", 1), entry("1.0.0", 2)], replicated(action));
+        fleet.run(5);
+        fail(&mut fleet, 1);
+        for state in [UpdateState::Updating, UpdateState::Paused] {
+            set_update(&mut fleet, state);
+            assert_eq!(chosen(&fleet), lowered, "{action}, {state:?}");
+        }
+        set_update(&mut fleet, UpdateState::Completed);
+        assert_eq!(chosen(&fleet), "1.0.0", "{action}");
+    }
+}
+
+#[test]
+fn version_that_waits_for_the_next_agreement_replaces_nothing_that_runs() {
+    let mut fleet = Fleet::new(&["n1", "n2"]);
+    let document = json!({"mode": "replicated", "replicas": 2});
+    fleet.put_versions("w", vec![entry("1.0.0", 1)], document.clone());
+    fleet.run(10);
+    let patient = VersionChoice { keeps_running: true, ..entry("2.0.0", 1) };
+    fleet.put_versions("w", vec![patient], document.clone());
+    fleet.run(60);
+    let numbers = |fleet: &Fleet| {
+        let live = fleet.tasks().into_iter().filter(|task| task.is_live());
+        live.map(|task| task.spec.number).collect::<Vec<_>>()
+    };
+    assert_eq!(numbers(&fleet), [1, 1]);
+    assert!(!fleet.has_event("update.started"));
+    fleet.crash("w", "n1", true);
+    fleet.run(2);
+    fleet.crash("w", "n1", false);
+    fleet.run(30);
+    let mut now = numbers(&fleet);
+    now.sort_unstable();
+    assert_eq!(now, [1, 2], "the instance that ended runs the new version");
+    fleet.put_versions("w", vec![entry("2.0.0", 1)], document);
+    fleet.run(60);
+    assert_eq!(numbers(&fleet), [2, 2], "without the wish to wait it is an update like any other");
+}
