@@ -333,6 +333,29 @@ pub async fn is_served(
     Ok(row.is_served)
 }
 
+/// Counts the nodes that have tasks of a policy that are to run and have not ended: those whose agents read tasks in this version, and all.
+pub async fn count_agents_of_policy(
+    conn: &mut PgConnection,
+    policy: &str,
+    tasks_version: &str,
+) -> Result<(i64, i64), StoreError> {
+    let found = sqlx::query!(
+        r#"-- node_task.count_agents_of_policy
+        SELECT count(*) FILTER (WHERE software_versions ->> 'orchestration' = $2) AS "capable!",
+               count(*) AS "all!"
+        FROM node
+        WHERE (org, node) IN (
+            SELECT org, node FROM node_task
+            WHERE policy = $1 AND desired IN ('ready', 'running')
+              AND state NOT IN ('complete', 'shutdown', 'failed', 'rejected'))"#,
+        policy,
+        tasks_version,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok((found.capable, found.all))
+}
+
 /// Returns whether a policy has tasks that are to run and have not ended.
 pub async fn has_live_of_policy(conn: &mut PgConnection, policy: &str) -> Result<bool, StoreError> {
     let found = sqlx::query_scalar!(

@@ -118,6 +118,15 @@ pub fn choose_version<'a>(
     versions.iter().find(has_tries_left).or_else(next_lower).or_else(last_tried).or(versions.first())
 }
 
+/// Returns whether a version list has more attempts for a node: of the entry in use, or of a lower one.
+pub fn has_attempts_left(versions: &[VersionChoice], usage: &WorkloadUsage) -> bool {
+    let has_more = |entry: &VersionChoice| {
+        entry.priority > usage.priority
+            || entry.priority == usage.priority && entry.retries > usage.retry_count + 1
+    };
+    versions.len() > 1 && versions.iter().any(has_more)
+}
+
 /// Returns the best entry of a version list.
 pub fn best_version(versions: &[VersionChoice]) -> Option<&VersionChoice> {
     versions.iter().min_by_key(|entry| entry.priority)

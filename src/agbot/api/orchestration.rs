@@ -192,7 +192,8 @@ fn tasks_page(
         for (slot, tasks) in slots.filter(|(slot, _)| wanted.names(slot, seen)) {
             let shown = SlotTasks::iter(tasks).enumerate();
             for (_, task) in shown.filter(|(position, task)| wanted.holds(task, *position == 0, seen)) {
-                page.push(&shape.task(task, record))?;
+                let agreement = task.agreement.as_ref().and_then(|id| model.agreement(id));
+                page.push(&shape.task(task, record, agreement))?;
                 count += 1;
             }
             if count >= PAGE {

@@ -5,6 +5,7 @@
 use evenkeel_agbot_store::event::NumberedEvent;
 use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_planner::agreement::Agreement;
 use evenkeel_planner::explain::Explanation;
 use evenkeel_planner::goal::Avail;
 use evenkeel_planner::report::{Blocked, FrozenLevel};
@@ -135,6 +136,7 @@ impl Shape<'_> {
             slots: instance.slots.iter().map(|slot| self.slot(slot)).collect(),
             task_id: instance.task.as_ref().map(ToString::to_string),
             agreement_id: instance.agreement.as_ref().filter(|_| is_shown).map(ToString::to_string),
+            version: instance.version.clone().filter(|_| is_shown),
             violations: instance.violations.iter().filter(|_| is_shown).map(violation).collect(),
             since: instance.since.map(time),
             blocklisted: instance.blocklisted.as_ref().filter(|_| is_shown).map(ToString::to_string),
@@ -197,8 +199,14 @@ impl Shape<'_> {
         wire::UpdateBlocked { since: time(since), slots, rules, hint }
     }
 
-    /// A task; `record`: the row of its workload.
-    pub(super) fn task(&self, task: &Task, record: Option<&WorkloadRecord>) -> wire::Task {
+    /// A task; `record`: the row of its workload, `agreement`: that of the task.
+    pub(super) fn task(
+        &self,
+        task: &Task,
+        record: Option<&WorkloadRecord>,
+        agreement: Option<&Agreement>,
+    ) -> wire::Task {
+        let only = || only_version(record?, task.spec.number);
         let is_shown = task.bound_node().is_none_or(|node| self.seen.shows(node));
         let (err, exit_code) = match &task.state {
             TaskState::Ended(Ending::Failed { exit_code, error }) => (Some(error.clone()), *exit_code),
@@ -213,7 +221,7 @@ impl Shape<'_> {
             slot: self.slot(&task.slot),
             node: task.bound_node().map(|node| self.node(node)),
             spec_version: task.spec.number,
-            version: record.and_then(|record| version(record, task.spec.number)),
+            version: agreement.map(|agreement| agreement.version.clone()).or_else(only),
             desired_state: word(json!(task.desired)),
             state: task.state.name().to_owned(),
             seq: task.seq,
@@ -318,6 +326,14 @@ fn service_and_version(record: &WorkloadRecord, number: u64) -> String {
     let service = record.spec(number).map(|spec| spec.service.to_string()).unwrap_or_default();
     let version = version(record, number).unwrap_or_else(|| format!("version {number}"));
     format!("{service} {version}")
+}
+
+/// The service version of a task without an agreement, if its task spec leaves no choice.
+fn only_version(record: &WorkloadRecord, number: u64) -> Option<String> {
+    match record.spec(number)?.versions.as_slice() {
+        [only] => Some(only.version.clone()),
+        _ => None,
+    }
 }
 
 /// The service version that a version of a task spec prefers.

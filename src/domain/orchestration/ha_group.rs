@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::health_policy::{ActionKind, HealthPolicy, RecoveryAction, Target};
+use super::health_policy::{HealthPolicy, Target};
 use super::object::{Members, MembersError, Object};
 
 /// Largest number of members and longest time that a document may name.
@@ -89,15 +89,7 @@ impl HaGroupOrchestration {
             );
             return refused("detection.detection_modes", rule);
         }
-        let mut kinds = policy.recovery.actions.iter().map(RecoveryAction::kind);
-        let reboots = kinds.any(|kind| kind == ActionKind::Reboot);
-        if reboots && members > 0 && capable == 0 {
-            return refused(
-                "recovery.actions",
-                "must not be REBOOT: no agent of a member takes commands".to_owned(),
-            );
-        }
-        Ok(())
+        policy.check_commands("orchestration.healthPolicy", capable, members)
     }
 
     /// Checks the document against the number of members.

@@ -14,6 +14,7 @@ use crate::{
     model::{Consumers, Liveness, Model, UnitRecord},
     report::Blocked,
     settings::FailureAction,
+    usage::{WorkloadUsage, has_attempts_left},
     workload::{DesiredState, SlotTasks, Task},
 };
 
@@ -74,9 +75,29 @@ pub(crate) fn choose(
     now: Timestamp,
 ) -> Result<Choice, Blocked> {
     let (facts, consumers) = spec(model, policy, number)?;
-    let usage = model.usage.get(&(node.clone(), policy.clone()));
-    let usage = usage.filter(|usage| usage.spec == number && may_fall_back(model, policy));
+    let usage = usage_of(model, node, facts, number);
     matching::select_spec(model, node, facts, consumers, usage, now)
+}
+
+/// Returns whether a version of a workload's task spec has versions for a node that it has not tried often enough there.
+pub(crate) fn has_versions_left(model: &Model, node: &NodeId, policy: &PolicyId, number: u64) -> bool {
+    spec(model, policy, number).is_ok_and(|(facts, _)| {
+        usage_of(model, node, facts, number).is_some_and(|usage| has_attempts_left(&facts.versions, usage))
+    })
+}
+
+/// Returns what a node has tried of the versions of a task spec, if that counts now.
+fn usage_of<'m>(
+    model: &'m Model,
+    node: &NodeId,
+    facts: &DeploymentPolicyFacts,
+    number: u64,
+) -> Option<&'m WorkloadUsage> {
+    if facts.versions.len() < 2 {
+        return None;
+    }
+    let usage = model.usage.get(&(node.clone(), facts.id.clone()))?;
+    (usage.spec == number && may_fall_back(model, &facts.id)).then_some(usage)
 }
 
 /// Returns whether a version that fails on a node may be replaced by a lower one there. While an update pauses or rolls back after

@@ -29,7 +29,8 @@ pub(crate) fn unfenced(pass: &UnitPass<'_>, task: &Task) -> Option<Blocked> {
     }
 }
 
-/// Reports that the instances for which a start had to wait are fenced, or that they cannot be.
+/// Reports that the instances for which a start had to wait are fenced, or that they cannot be: by the end of a lease on a lost node, by a
+/// stop that is confirmed on one that is reached.
 pub(crate) fn note(pass: &mut UnitPass<'_>, task: &Task, is_permitted: bool) {
     let is_fencing = pass.facts.workload.health.as_ref().is_some_and(|policy| policy.recovery.is_fencing());
     let others = pass.others(&task.slot, pass.facts.workload.goal.is_exclusive());
@@ -53,12 +54,20 @@ pub(crate) fn note(pass: &mut UnitPass<'_>, task: &Task, is_permitted: bool) {
             };
             pass.emit("fence.confirmed", Some(&one.slot), one.node.as_ref(), text);
         }
+        let stopped = stopped_before(pass, task).filter(|_| task.health.is_fence_requested).cloned();
+        if let Some(one) = stopped {
+            let text = format!("its node reports that task {} has ended", one.id);
+            pass.emit("fence.confirmed", Some(&one.slot), one.node.as_ref(), text);
+        }
         return;
     }
     let of_slot = pass.plan.blocked.iter().rev().filter(|(step, _)| step.slot == task.slot);
     let found = of_slot.map(|(_, blocked)| blocked).find_map(|blocked| match blocked {
         Blocked::FencePending { node, .. } => Some((false, node.clone(), blocked.to_string())),
         Blocked::FenceFailed { node } => Some((true, node.clone(), blocked.to_string())),
+        Blocked::TaskStopping { node, .. } if task.is_recreated() && task.node.as_ref() != Some(node) => {
+            Some((false, node.clone(), blocked.to_string()))
+        }
         _ => None,
     });
     let Some((has_failed, node, text)) = found else { return };
@@ -71,6 +80,13 @@ pub(crate) fn note(pass: &mut UnitPass<'_>, task: &Task, is_permitted: bool) {
         pass.emit(kind, Some(&task.slot), Some(&node), text);
         pass.set_health(&task.slot, &task.id, health);
     }
+}
+
+/// Returns the task that a recovery replaced by one on another node, if it has stopped.
+fn stopped_before<'a>(pass: &'a UnitPass<'_>, task: &Task) -> Option<&'a Task> {
+    let older = pass.tasks(&task.slot).iter().filter(|one| one.generation < task.generation);
+    let newest = older.max_by_key(|one| one.generation)?;
+    (task.is_recreated() && newest.state.is_ended() && newest.node != task.node).then_some(newest)
 }
 
 /// Returns whether a user confirmed, after the last heartbeat of a node, that nothing runs on it.

@@ -125,6 +125,8 @@ pub struct NodeMarks {
     pub fenced_at: Option<Timestamp>,
     /// When the workload last started on it.
     pub last_start_at: Option<Timestamp>,
+    /// Whether the version list of the workload has versions that were not tried on it often enough.
+    pub has_versions_left: bool,
 }
 
 impl Usual for NodeMarks {
@@ -135,6 +137,7 @@ impl Usual for NodeMarks {
         cleared_at: None,
         fenced_at: None,
         last_start_at: None,
+        has_versions_left: false,
     };
 }
 

@@ -143,12 +143,22 @@ impl UnitPass<'_> {
         }
         let since = task.desired_at.unwrap_or(task.created_at);
         let until = later(since, self.stop_timeout_secs(slot));
-        let is_over = !is_exclusive && self.now >= until;
+        let is_over = !is_exclusive && self.now >= until && !self.is_fenced_recreation(task, slot);
         if is_over || self.is_node_lost(task) {
             return None;
         }
         let agreement = task.agreement.clone().filter(|_| is_exclusive);
         Some(Blocked::TaskStopping { task: task.id.clone(), node, since, agreement })
+    }
+
+    /// Returns whether a recovery creates an instance on another node and must know that the one before is dead, unless the policy forces it.
+    ///
+    /// # Source
+    /// Orchestration C8.
+    fn is_fenced_recreation(&self, before: &Task, slot: &Slot) -> bool {
+        let policy = self.facts.workload.health.as_ref().map(|policy| &policy.recovery);
+        policy.is_some_and(|recovery| recovery.is_fencing() && !recovery.node_force_recreate)
+            && self.tasks(slot).wanted().any(|task| task.is_recreated() && task.node != before.node)
     }
 
     /// Returns how long the task that starts in a slot waits for a stop that is not confirmed.
@@ -160,8 +170,7 @@ impl UnitPass<'_> {
         let policy = self.facts.workload.health.as_ref().map(|policy| &policy.recovery);
         let forced = policy.filter(|recovery| recovery.node_force_recreate);
         let task = self.tasks(slot).wanted().next();
-        let is_recreated =
-            task.and_then(|task| task.health.recovery.as_ref()).is_some_and(|recovery| recovery.is_recreated);
+        let is_recreated = task.is_some_and(Task::is_recreated);
         forced.filter(|_| is_recreated).map_or(longest, |recovery| recovery.node_delete_timeout.min(longest))
     }
 

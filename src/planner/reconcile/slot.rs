@@ -233,7 +233,11 @@ fn start_deadline(pass: &UnitPass<'_>, task: &Task) -> Option<Timestamp> {
 /// Orchestration A9.7.
 fn is_failed_start(pass: &UnitPass<'_>, task: &Task) -> bool {
     match task.state.is_ended() {
-        true => task.ended_by_itself() && is_first_start(pass, task),
+        // The node goes on with its version list first (B11.10).
+        true => {
+            let has_versions = pass.node_of(task).is_some_and(|node| node.marks.has_versions_left);
+            task.ended_by_itself() && is_first_start(pass, task) && !has_versions
+        }
         false => start_deadline(pass, task).is_some_and(|until| pass.now >= until),
     }
 }

@@ -89,6 +89,7 @@ pub fn unit_node(
             cleared_at: row.cleared_at,
             fenced_at: row.fenced_at,
             last_start_at: row.last_start_at,
+            has_versions_left: engine::has_versions_left(model, id, &workload.policy, current),
         }),
         is_pinned: row.pinned == Some(current),
         is_capable: record.facts.is_capable,

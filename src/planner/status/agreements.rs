@@ -115,6 +115,7 @@ fn instance(model: &Model, policy: &PolicyId, node: &NodeId, avail: Avail) -> In
         slots: Vec::new(),
         task: None,
         agreement: agreement.map(|agreement| agreement.id.clone()),
+        version: agreement.map(|agreement| agreement.version.clone()),
         violations: Vec::new(),
         blocklisted: None,
         since: agreement.map(|agreement| agreement.finalized_at().unwrap_or(agreement.created_at)),

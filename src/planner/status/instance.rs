@@ -85,6 +85,8 @@ pub struct InstanceStatus {
     pub task: Option<TaskId>,
     /// The agreement of that task.
     pub agreement: Option<AgreementId>,
+    /// The service version of that agreement.
+    pub version: Option<String>,
     /// Violated constraints.
     pub violations: Vec<Violation>,
     /// Why its node gets no start.
@@ -118,6 +120,8 @@ impl InstanceStatus {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Instance<'a> {
     pub row: &'a UnitNode,
+    /// The service version of the agreement of its newest task.
+    pub version: Option<&'a str>,
     /// Those that have not ended, the newest of each slot, and those that it restarts; newest first.
     pub tasks: &'a [&'a Task],
     /// Slots of the workload unit that wait for a parent or a child.
@@ -191,6 +195,7 @@ impl Instance<'_> {
             slots,
             task: newest.map(|task| task.id.clone()),
             agreement: newest.and_then(|task| task.agreement.clone()),
+            version: self.version.map(str::to_owned),
             violations: violations.collect(),
             blocklisted: row.marks.blocklisted.clone(),
             since: newest.map(|task| task.state_at),

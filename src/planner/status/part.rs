@@ -61,8 +61,10 @@ impl<'a> Source<'a> {
         'a: 't,
     {
         let row = unit.table.node(number);
+        let agreement = tasks.first().and_then(|task| self.model.agreement(task.agreement.as_ref()?));
         Instance {
             row,
+            version: agreement.map(|agreement| agreement.version.as_str()),
             table: &unit.table,
             tasks,
             waits,

@@ -46,6 +46,7 @@ fn shown(row: &UnitNode, tasks: &[&Task]) -> (Avail, MonitorState, &'static str,
     let table = NodeTable::new(vec![row.clone()], 1);
     let instance = Instance {
         row,
+        version: None,
         table: &table,
         tasks,
         waits: &waits,

@@ -111,6 +111,11 @@ impl Task {
         self.desired <= DesiredState::Running
     }
 
+    /// Returns whether a recovery that goes on created it.
+    pub fn is_recreated(&self) -> bool {
+        self.health.recovery.as_ref().is_some_and(|recovery| recovery.is_recreated)
+    }
+
     /// Returns whether the task is wanted and has not ended.
     pub fn is_live(&self) -> bool {
         self.is_wanted() && !self.state.is_ended()

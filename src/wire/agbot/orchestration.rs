@@ -49,7 +49,7 @@ pub struct WorkloadStatus {
     pub orchestrate: String,
     /// Number of the version that tasks are to run; none when the policy is not carried out by tasks.
     pub spec_version: Option<u64>,
-    /// Service version of that.
+    /// Service version that it prefers.
     pub version: Option<String>,
     /// Number of the version that was given up by a rollback.
     pub rolled_back_from: Option<u64>,
@@ -211,6 +211,8 @@ pub struct Instance {
     pub task_id: Option<String>,
     /// The agreement of that task.
     pub agreement_id: Option<String>,
+    /// The service version of that agreement.
+    pub version: Option<String>,
     /// Violated constraints.
     #[schema(required = true)]
     pub violations: Vec<Violation>,
@@ -265,7 +267,7 @@ pub struct Task {
     /// Number of the version that it runs.
     #[schema(required = true)]
     pub spec_version: u64,
-    /// Service version of that.
+    /// Service version of its agreement; before there is one, that of the task spec if it leaves no choice.
     pub version: Option<String>,
     /// `ready`, `running`, `shutdown` or `remove`.
     #[schema(required = true)]

@@ -65,6 +65,32 @@ async fn node_falls_back_to_a_lower_version_unless_an_update_judges_the_new_one(
     assert_eq!(hub.stop().await, 0);
 }
 
+/// A2, B11.10: the node that takes over goes on with the version list before another one is tried, and what it runs is shown.
+#[tokio::test]
+async fn only_instance_falls_back_on_its_node() {
+    let scratch = Scratch::new();
+    let hub = hub(&scratch).await;
+    let fleet = Fleet::start(&scratch, &hub, 2).await;
+    fleet.publish(&hub, "1.0.0").await;
+    fleet.publish_broken(&hub, "2.0.0").await;
+    let document = json!({"mode": "failover", "orchestrate": "ha", "timers": {"readyPeriodSeconds": 0}});
+    want_versions(&fleet, &hub, vec![entry("2.0.0", 1), entry("1.0.0", 2)], document).await;
+    let node = runs(&fleet, "1.0.0", 1).await.into_iter().next().expect("an instance runs");
+    let shown = eventually("the status shows what runs", || async {
+        let found = status(&hub).await;
+        let instances = found["units"][0]["instances"].as_array().cloned().unwrap_or_default();
+        let is_up = instances.iter().any(|one| one["node"] == *node && one["avail"] == "up");
+        is_up.then_some((found, instances))
+    })
+    .await;
+    let on_node = shown.1.iter().find(|one| one["node"] == *node).expect("it is listed");
+    assert_eq!((&on_node["version"], &shown.0["version"]), (&json!("1.0.0"), &json!("2.0.0")));
+    let failed: Vec<&Value> = shown.1.iter().filter(|one| one["monitorState"] == "start-failed").collect();
+    assert_eq!(failed, Vec::<&Value>::new(), "no node is given up before its list is");
+    drop(fleet);
+    assert_eq!(hub.stop().await, 0);
+}
+
 /// B11.10: a version with `upgradePolicy.lifecycle` `agreement` replaces nothing that runs, and starts where an instance has ended.
 #[tokio::test]
 async fn version_that_waits_for_the_next_agreement_starts_when_an_instance_has_ended() {

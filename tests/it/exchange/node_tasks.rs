@@ -223,3 +223,32 @@ async fn mode_of_a_policy_changes_only_while_it_has_no_live_task() {
     api.expect(201, NODE, "PUT", STATUS, report("failed", 1)).await;
     api.expect(201, OWNER, "PUT", POLICY, policy(flex)).await;
 }
+
+/// C6: actions that only an agent which reads tasks carries out are refused while all members have other agents.
+#[tokio::test]
+async fn health_policy_needs_an_agent_that_can_carry_it_out() {
+    let (_database, api) = start().await;
+    let service = json!({"label": "s", "url": "s", "version": "1.0.0", "arch": "amd64", "sharable": "multiple",
+                         "deployment": "{}", "deploymentSignature": "x"});
+    api.expect(201, OWNER, "POST", "/orgs/o/services", service).await;
+    const POLICY: &str = "/orgs/o/business/policies/web";
+    let policy = |action: &str| {
+        let health = json!({"detection": {"detection_modes": [{"type": "NODE_STATUS_POLLING"}]},
+                            "recovery": {"actions": [{"name": action}]}});
+        json!({"label": "web", "service": {"name": "s", "org": "o", "arch": "amd64", "serviceVersions": [{"version": "1.0.0"}]},
+               "orchestration": {"mode": "replicated", "replicas": 1, "healthPolicy": health}})
+    };
+    api.expect(201, OWNER, "POST", POLICY, policy("REBUILD")).await;
+    api.expect(201, AGBOT, "PUT", TASK, wanted("running", 1)).await;
+    let refused = api.expect(400, OWNER, "PUT", POLICY, policy("REBUILD")).await;
+    assert_eq!(
+        refused["msg"],
+        "orchestration.healthPolicy.recovery.actions must not be REBUILD: no agent of a member takes commands"
+    );
+    let orchestration = policy("REBOOT")["orchestration"].clone();
+    api.expect(400, OWNER, "PATCH", POLICY, json!({"orchestration": orchestration})).await;
+    api.expect(201, OWNER, "PUT", POLICY, policy("RECREATE")).await;
+    api.expect(201, NODE, "PATCH", "/orgs/o/nodes/n", json!({"softwareVersions": {"orchestration": "1"}}))
+        .await;
+    api.expect(201, OWNER, "PUT", POLICY, policy("REBUILD")).await;
+}

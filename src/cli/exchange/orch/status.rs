@@ -126,7 +126,7 @@ pub fn tree(status: &WorkloadStatus) -> Table {
                     .map(ToString::to_string)
                     .collect::<Vec<_>>()
                     .join(","),
-                notes_of(instance),
+                notes_of(instance, status.version.as_deref()),
             ]);
         }
     }
@@ -139,13 +139,15 @@ fn expect_text(status: &WorkloadStatus) -> Option<String> {
     Some(format!("action {action} in progress: {expect}"))
 }
 
-fn notes_of(instance: &Instance) -> String {
+fn notes_of(instance: &Instance, preferred: Option<&str>) -> String {
+    let other = instance.version.as_deref().filter(|version| Some(*version) != preferred);
+    let other = other.map(|version| format!("version {version}"));
     let details: Vec<&str> = instance.violations.iter().map(|one| one.detail.as_str()).collect();
     let violations = (!details.is_empty()).then(|| format!("constraints violation: {}", details.join("; ")));
     // The mark stays with the node, for an instance that returns there.
     let pinned = instance.pinned.then(|| "placed by a user".to_owned());
     let blocklisted = instance.blocklisted.clone();
-    violations.into_iter().chain(blocklisted).chain(pinned).collect::<Vec<_>>().join("; ")
+    other.into_iter().chain(violations).chain(blocklisted).chain(pinned).collect::<Vec<_>>().join("; ")
 }
 
 fn state_text(instance: &Instance) -> String {

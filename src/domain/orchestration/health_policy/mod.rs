@@ -338,6 +338,25 @@ impl HealthPolicy {
         }
     }
 
+    /// Checks the actions against the agents of the members that there are now: so many of them carry out commands. `path`: of the policy.
+    ///
+    /// # Errors
+    /// When there are members and none of them could carry out an action.
+    ///
+    /// # Source
+    /// Orchestration C6.
+    pub fn check_commands(&self, path: &str, capable: usize, members: usize) -> Result<(), MembersError> {
+        let needs_agent = |kind: &ActionKind| matches!(kind, ActionKind::Reboot | ActionKind::Rebuild);
+        let kind = self.recovery.actions.iter().map(RecoveryAction::kind).find(needs_agent);
+        match kind.filter(|_| members > 0 && capable == 0) {
+            Some(kind) => Err(MembersError {
+                path: format!("{path}.recovery.actions"),
+                rule: format!("must not be {}: no agent of a member takes commands", kind.word()),
+            }),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the options of the mode that polls a URL.
     #[must_use]
     pub fn poll_options(&self) -> Option<&PollOptions> {

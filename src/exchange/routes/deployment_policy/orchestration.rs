@@ -8,11 +8,12 @@ use evenkeel_domain::orchestration::lifecycle::check_lifecycles;
 use evenkeel_domain::orchestration::object::without_nulls;
 use evenkeel_domain::orchestration::relations::find_cycle;
 use evenkeel_domain::orchestration::supported::supported_orchestration;
-use evenkeel_domain::orchestration::{HealthPolicy, Orchestration};
+use evenkeel_domain::orchestration::{HealthPolicy, MembersError, Orchestration};
 use evenkeel_exchange_store::deployment_policy::DeploymentPolicyRow;
 use evenkeel_exchange_store::{deployment_policy, node_task, organization};
 use evenkeel_ids::PolicyId;
 use evenkeel_store::PgConnection;
+use evenkeel_wire::exchange::node_task::TASKS_SOFTWARE;
 use serde_json::{Value, json};
 
 use crate::ApiError;
@@ -67,6 +68,28 @@ pub(in crate::routes) async fn require_interval(
     let least_secs = stored_settings(org, stored)?.health_interval_min_secs();
     let checked = policy.and_then(|policy| policy.check_interval(least_secs));
     checked.map_err(|error| ApiError::invalid_input(error.to_string()))
+}
+
+/// Refuses a health policy whose actions none of the agents that have instances of the policy now can carry out.
+///
+/// # Errors
+/// 400 with the member and the action.
+///
+/// # Source
+/// Orchestration C6.
+pub(super) async fn require_agents(
+    conn: &mut PgConnection,
+    (org, id): (&str, &str),
+    next: Option<&Value>,
+) -> Result<(), ApiError> {
+    const PATH: &str = "orchestration.healthPolicy";
+    let Some(document) = next.and_then(|next| next.get("healthPolicy")) else { return Ok(()) };
+    let refused = |error: MembersError| ApiError::invalid_input(error.to_string());
+    let policy = HealthPolicy::read(PATH, document.clone(), Target::Workload).map_err(refused)?;
+    let id = PolicyId::new(org, id);
+    let counts = node_task::count_agents_of_policy(conn, id.as_str(), TASKS_SOFTWARE.1).await?;
+    let count = |number: i64| usize::try_from(number).unwrap_or_default();
+    policy.check_commands(PATH, count(counts.0), count(counts.1)).map_err(refused)
 }
 
 /// Refuses another mode, or another kind of scope, while nodes have tasks of the policy.

@@ -9,7 +9,8 @@ use evenkeel_wire::exchange::user_input::UserInputService;
 use serde_json::{Value, json};
 
 use super::orchestration::{
-    require_interval, require_lifecycles, require_no_cycle, require_same_form, stored_orchestration,
+    require_agents, require_interval, require_lifecycles, require_no_cycle, require_same_form,
+    stored_orchestration,
 };
 use super::write::{require_deployed_service, validate_service};
 use super::{absent, change};
@@ -46,6 +47,7 @@ pub(super) async fn patch_deployment_policy(
         if let Attribute::Orchestration(next) = &attribute {
             require_same_form(&mut tx, (org, id), row.orchestration.as_ref(), next.as_ref()).await?;
             require_interval(&mut tx, org, next.as_ref(), Target::Workload).await?;
+            require_agents(&mut tx, (org, id), next.as_ref()).await?;
             require_no_cycle(&mut tx, (org, id), next.as_ref()).await?;
         }
         apply(&mut row, &attribute);

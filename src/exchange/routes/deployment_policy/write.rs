@@ -16,7 +16,8 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::orchestration::{
-    require_interval, require_lifecycles, require_no_cycle, require_same_form, stored_orchestration,
+    require_agents, require_interval, require_lifecycles, require_no_cycle, require_same_form,
+    stored_orchestration,
 };
 use super::{absent, change};
 use crate::ApiError;
@@ -76,6 +77,7 @@ pub(super) async fn replace_deployment_policy(
         let (before, after) = (stored.orchestration.as_ref(), row.orchestration.as_ref());
         require_same_form(&mut tx, (org, id), before, after).await?;
         require_interval(&mut tx, org, after, Target::Workload).await?;
+        require_agents(&mut tx, (org, id), after).await?;
         require_no_cycle(&mut tx, (org, id), after).await?;
         deployment_policy::update(&mut tx, &row).await?;
         tx.finish([change(org, id, "created/modified")])

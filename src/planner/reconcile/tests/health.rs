@@ -495,6 +495,24 @@ fn c8_s1_failover_waits_for_the_end_of_the_lease() {
     assert_eq!((count(&world, "fence.requested"), count(&world, "fence.confirmed")), (1, 1));
 }
 
+/// C8.2: a recovery that starts elsewhere waits until a node that is reached has confirmed the stop, however long that takes.
+#[test]
+fn fenced_recovery_starts_elsewhere_only_after_a_stop_that_is_confirmed() {
+    let recovery = json!({"fencing": ["COMPUTE"], "actions": [{"name": "MIGRATE"}], "action_timeout": 1000,
+        "node_delete_timeout": 1000});
+    let (mut world, task) = running(url(recovery));
+    let node = world.running()[0].node.clone().expect("it has a node");
+    world.stuck.insert(node.clone());
+    unhealthy(&mut world, &task);
+    world.run(300);
+    assert_eq!(world.running().len(), 0, "nothing starts while it may run");
+    assert_eq!((count(&world, "fence.requested"), count(&world, "fence.confirmed")), (1, 0));
+    world.stuck.remove(&node);
+    world.run(5);
+    assert_eq!(world.running().len(), 1);
+    assert_eq!((count(&world, "fence.requested"), count(&world, "fence.confirmed")), (1, 1));
+}
+
 /// C8-S2: without fencing it does not wait.
 #[test]
 fn c8_s2_failover_without_fencing_does_not_wait() {
