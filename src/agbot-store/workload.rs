@@ -174,7 +174,7 @@ pub async fn read_workloads(
     Ok(rows.into_iter().map(WorkloadRow::from).collect())
 }
 
-/// Stores what a plan finds exceptional about a workload on nodes: failures and starts. What a user said of a node stays.
+/// Stores what a plan finds exceptional about a workload on nodes: failures, starts and destinations. What a user said of a node stays.
 pub async fn upsert_instances(
     tx: &mut PgConnection,
     policy: &PolicyId,
@@ -187,7 +187,8 @@ pub async fn upsert_instances(
         SELECT $1, node, record FROM UNNEST($2::text[], $3::jsonb[]) AS row (node, record)
         ORDER BY node
         ON CONFLICT (policy, node) DO UPDATE SET record = instance.record || jsonb_build_object(
-            'failed', excluded.record -> 'failed', 'last_start_at', excluded.record -> 'last_start_at')",
+            'failed', excluded.record -> 'failed', 'pinned', excluded.record -> 'pinned',
+            'last_start_at', excluded.record -> 'last_start_at')",
         policy.as_str(),
         &nodes as &[&str],
         &records as &[&Value],

@@ -78,6 +78,27 @@ fn d2_s1_violated_constraint_is_reported_while_it_lasts() {
     assert!(cured.is_gone(fleet.now + SignedDuration::from_secs(65)) && !cured.is_gone(fleet.now));
 }
 
+/// D2: what was said of an instance ends when the instance has left its node.
+#[test]
+fn d2_report_ends_on_the_node_that_the_instance_left() {
+    let mut fleet = Fleet::new(&["n1", "n2"]);
+    let document = |expression: &str, on_violation: &str| {
+        json!({"mode": "failover", "orchestrate": "ha", "timers": {"readyPeriodSeconds": 0},
+            "placement": {"nodesOrder": ["n1"], "expression": expression, "onViolation": on_violation}})
+    };
+    fleet.put_policy("w", document("", "report"));
+    fleet.run(10);
+    fleet.put_policy("w", document("{nodename} == n2", "report"));
+    fleet.run(3);
+    let property = "InstanceConstraintViolation_PlacementConstraint";
+    assert_eq!(reported(&fleet, &instance("n1"), property), Some(HealthState::Warning));
+    fleet.put_policy("w", document("{nodename} == n2", "move"));
+    fleet.run_until(30, |fleet| fleet.running("w") == "n2");
+    fleet.run(5);
+    assert_eq!(reported(&fleet, &instance("n1"), property), Some(HealthState::Ok));
+    assert_eq!((state(&fleet, &workload()), fleet.status("w").overall()), (HealthState::Ok, Avail::Up));
+}
+
 /// D2-S3.
 #[test]
 fn d2_s3_report_of_an_agbot_that_died_disappears() {

@@ -103,6 +103,14 @@ pub(super) fn of_unit(model: &Model, unit_id: &UnitId, now: Timestamp) -> Option
         for node in view.nodes {
             found.reports.entry(Entity::Instance(unit_id.policy.clone(), node)).or_default();
         }
+        // What was said of an instance that has left its node is over.
+        let is_of_unit = |entity: &Entity| {
+            matches!(entity, Entity::Instance(policy, node)
+                if model.health_unit_of(policy, node).as_ref() == Some(unit_id))
+        };
+        for instance in model.health.of_policy(&unit_id.policy).into_iter().filter(is_of_unit) {
+            found.reports.entry(instance).or_default();
+        }
     }
     Some(found)
 }

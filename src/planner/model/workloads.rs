@@ -18,7 +18,7 @@ use crate::{
     claims::{Claim, Phase, Scope},
     engine::{INITIAL_PASS, StoredPlan},
     event::Event,
-    facts::{DeploymentPolicyFacts, HaGroupFacts, PolicyOrchestration},
+    facts::{Availability, DeploymentPolicyFacts, HaGroupFacts, PolicyOrchestration},
     place::{NodeTable, UnitNode},
     reconcile::{unit_node, unit_nodes},
     report::Blocked,
@@ -214,10 +214,24 @@ impl Model {
         }
     }
 
+    /// Returns whether the node of a task did not stop an instance of its workload.
+    fn has_failed_to_stop(&self, task: &Task) -> bool {
+        let row = self.engine.workload_units.get(&task.unit_id).zip(task.node.as_ref());
+        row.and_then(|(unit, node)| unit.table.find(node)).is_some_and(|row| row.marks.stop_failed.is_some())
+    }
+
     /// Takes over a task, unless the model's is newer.
     pub(super) fn put_task(&mut self, task: &Task) {
-        if self.engine.task(&task.id).is_some_and(|known| known.is_newer_than(task)) {
+        let known = self.engine.task(&task.id);
+        if known.is_some_and(|known| known.is_newer_than(task)) {
             return;
+        }
+        // Nothing takes the place of an instance that does not stop until it has stopped (A9.5).
+        if task.state.is_ended()
+            && known.is_some_and(|known| !known.state.is_ended())
+            && self.has_failed_to_stop(task)
+        {
+            self.engine.touched.insert((task.unit_id.clone(), None));
         }
         self.engine.put_task(task.clone());
         // Only one instance moves to a domain with fewer of them at a time.
@@ -457,6 +471,11 @@ impl Model {
                     turned.push(unit_id.policy.clone());
                 }
                 let is_concerned = unit.is_open() || workload.goal.is_per_node() || old.is_away();
+                // What it kept is brought up to date.
+                let is_concerned = is_concerned
+                    || old.availability == Availability::Pause && found.availability != Availability::Pause;
+                // What did not stop there is lost with the node.
+                let is_concerned = is_concerned || old.marks.stop_failed.is_some();
                 let is_overloaded = found.room != old.room && found.has_surplus();
                 // A node that is back, or in another domain, may be where instances should be spread to.
                 let is_concerned = is_concerned || unit.table.has_packing() || found.has_moved(old);

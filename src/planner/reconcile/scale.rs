@@ -185,12 +185,11 @@ fn remove(pass: &mut UnitPass<'_>, used: &[Slot], surplus: u32, is_to_nothing: b
     let table = pass.facts.table;
     let rank = |node: &NodeId| {
         let number = table.number(node);
-        match number.filter(|number| table.node(*number).is_pinned) {
-            // What a user started somewhere stays longest.
-            Some(_) => 0,
-            None => {
-                number.and_then(|one| positions.get(&one).copied()).map_or(usize::MAX - 1, |rank| rank + 1)
-            }
+        let position = number.and_then(|number| positions.get(&number).copied());
+        // What a user started somewhere stays longest.
+        match number.is_some_and(|number| table.node(number).is_pinned) {
+            true => position.unwrap_or(positions.len()),
+            false => position.map_or(usize::MAX - 1, |position| positions.len() + 1 + position),
         }
     };
     let candidates = used.iter().map(|slot| (slot, pass.tasks(slot)));

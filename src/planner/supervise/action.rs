@@ -216,7 +216,8 @@ fn restart_next(pass: &mut UnitPass<'_>, action: &UserAction, goal: &ActionGoal,
         if let Some(permit) = pass.permit(&step) {
             pass.keep(permit);
             pass.raise(&task.slot, &task.id, DesiredState::Shutdown);
-            pass.create(&task.slot, task.spec, cause, Some(&node));
+            let spec = pass.spec_of_replacement(task);
+            pass.create(&task.slot, spec, cause, Some(&node));
             return;
         }
     }

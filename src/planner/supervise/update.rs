@@ -65,7 +65,8 @@ fn target(pass: &UnitPass<'_>) -> SpecVersion {
 
 /// Returns the slots that run another version, in the order in which they are replaced: those not running first, then by upgrade domain.
 ///
-/// A paused node keeps what it runs until it is active again. So does every instance if the new version says so (B11.10).
+/// Every instance keeps its version if the new one says so (B11.10). A paused node keeps its own slot until it is active again (B8-S3); a
+/// slot that could be on any node is waited for.
 fn dirty_slots(pass: &UnitPass<'_>) -> Vec<Slot> {
     let mut dirty = pass.all_slots();
     dirty.retain(|slot| is_dirty(pass, slot));
@@ -74,10 +75,12 @@ fn dirty_slots(pass: &UnitPass<'_>) -> Vec<Slot> {
 
 fn is_dirty(pass: &UnitPass<'_>, slot: &Slot) -> bool {
     let (tasks, target) = (pass.tasks(slot), target(pass));
-    let is_paused =
-        |task: &Task| pass.node_of(task).is_some_and(|node| node.availability == Availability::Pause);
-    let stays = |task: &Task| pass.facts.workload.keeps_running && task.is_running();
-    if tasks.wanted().any(|task| task.spec == target || is_paused(task) || stays(task)) {
+    let workload = pass.facts.workload;
+    let stays = |task: &Task| {
+        workload.keeps_running && task.is_running()
+            || workload.goal.is_per_node() && is_on_paused_node(pass, task)
+    };
+    if tasks.wanted().any(|task| task.spec == target || stays(task)) {
         return false;
     }
     let is_tried = |task: &Task| {
@@ -99,6 +102,16 @@ fn is_dirty(pass: &UnitPass<'_>, slot: &Slot) -> bool {
         }
         SlotCondition::Dead => false,
     }
+}
+
+fn is_on_paused_node(pass: &UnitPass<'_>, task: &Task) -> bool {
+    pass.node_of(task).is_some_and(|node| node.availability == Availability::Pause)
+}
+
+/// Returns the dirty slots that others wait for: not those on paused nodes.
+fn awaited(pass: &UnitPass<'_>, dirty: &[Slot]) -> Vec<Slot> {
+    let is_paused = |slot: &Slot| pass.tasks(slot).wanted().any(|task| is_on_paused_node(pass, task));
+    dirty.iter().filter(|slot| !is_paused(slot)).cloned().collect()
 }
 
 /// Starts an update if slots are dirty and none works toward the version. Returns whether there is one.
@@ -279,9 +292,15 @@ fn failure_message(task: &Task) -> String {
 fn failed_tasks(pass: &UnitPass<'_>, monitor_secs: u64, timeout_secs: u64) -> Vec<Task> {
     let Some(from) = pass.update.counts_from else { return Vec::new() };
     let target = target(pass);
-    // After a user resumed the update, restarts show whether the version runs now.
+    // After a user resumed the update, the first restart of a slot shows whether the version runs now.
     let is_resumed = pass.update.started_at < Some(from);
-    let is_counted = |task: &Task| task.cause.is_update() || is_resumed && task.cause == Cause::TaskFailed;
+    let is_first = |task: &Task| {
+        let earlier = pass.tasks(&task.slot).iter().filter(|one| one.generation < task.generation);
+        earlier.max_by_key(|one| one.generation).is_none_or(|one| one.created_at < from)
+    };
+    let is_counted = |task: &Task| {
+        task.cause.is_update() || is_resumed && task.cause == Cause::TaskFailed && is_first(task)
+    };
     let is_of_update = |task: &&Task| is_counted(task) && task.spec == target && task.created_at >= from;
     let slots = pass.all_slots();
     let tasks = slots.iter().flat_map(|slot| pass.tasks(slot).iter());
@@ -327,7 +346,7 @@ fn has_failed(task: &Task, monitor_secs: u64, timeout_secs: u64, now: Timestamp)
 
 /// Returns which upgrade domains the update has reached; none without them.
 pub(super) fn domain_order(pass: &UnitPass<'_>) -> Option<DomainOrder> {
-    DomainOrder::of(pass, &dirty_slots(pass), &slots_in_work(pass))
+    DomainOrder::of(pass, &awaited(pass, &dirty_slots(pass)), &slots_in_work(pass))
 }
 
 /// Replaces dirty slots as far as the gates allow. Returns whether the update goes on.
@@ -335,7 +354,7 @@ fn take(pass: &mut UnitPass<'_>, dirty: &[Slot]) -> bool {
     let part = pass.facts.unit_id.part.clone();
     let in_work = slots_in_work(pass);
     let (cause, first) = (cause(pass), pass.plan.blocked.len());
-    let order = DomainOrder::of(pass, dirty, &in_work);
+    let order = DomainOrder::of(pass, &awaited(pass, dirty), &in_work);
     if let Some(message) = order.as_ref().and_then(|order| order.failure(pass, dirty)) {
         let (action, can_roll_back) =
             (pass.update_settings().failure_action, pass.versions.roll_back().is_some());

@@ -96,6 +96,23 @@ fn a2_s2_flex_stops_the_lowest_ranked_instances() {
     assert_eq!(world.running()[0].id, survivor);
 }
 
+/// A2-S2: the rank decides between instances that a user placed as well, whatever their slots are.
+#[test]
+fn a2_s2_flex_stops_the_lowest_ranked_of_those_that_a_user_placed() {
+    let mut world = flex(2);
+    world.edit(|workload| workload.placement.listed = ["n3", "n2", "n1"].map(node).into());
+    world.run(10);
+    assert_eq!(world.running_nodes(), ["n2", "n3"]);
+    // Now the instance in the first slot is the one with the lower rank.
+    world.edit(|workload| workload.placement.listed = ["n1", "n2", "n3"].map(node).into());
+    for name in ["n2", "n3"] {
+        world.change_node(name, |node| node.is_pinned = true);
+    }
+    world.edit(|workload| workload.goal = Goal::flex((1, 3, 1), StartMode::BestAvailable, 0));
+    world.run(10);
+    assert_eq!(world.running_nodes(), ["n2"]);
+}
+
 #[test]
 fn a2_surplus_of_failover_is_left_to_a_user() {
     let mut world = World::new(Goal::flex((0, 2, 2), StartMode::BestAvailable, 0), 2);

@@ -9,7 +9,7 @@ use crate::{
     fixture::deployment_policy,
     goal::Goal,
     reconcile::{InstanceFailure, UnitPlan},
-    report::FrozenLevel,
+    report::{Blocked, FrozenLevel},
     settings::{FailureAction, UpdateOrder},
     supervise::{UpdateEvent, UpdateState},
     usage::secs_since,
@@ -174,6 +174,42 @@ fn b11_resumed_update_is_not_completed_by_a_version_that_does_not_run() {
     world.request(UpdateEvent::Resume);
     ends(&mut world, UpdateState::Completed);
     assert_eq!(world.running_versions(), [2, 2]);
+}
+
+/// B11.6: after a user resumed an update each slot can fail it once; restarts of what failed are the restart policy's.
+#[test]
+fn b11_6_restarts_after_a_resume_are_no_further_failures() {
+    let mut world = running(4, 4, |workload| workload.update.max_failure_ratio = 0.25);
+    world.behaviors.insert(2, Behavior::Exits(1, 1));
+    world.write(2);
+    ends(&mut world, UpdateState::Paused);
+    world.request(UpdateEvent::Resume);
+    world.behaviors.clear();
+    world.run(1);
+    for _ in 0..4 {
+        world.run_until(60, |world| world.running().iter().any(|task| task.slot == Slot::Number(3)));
+        world.fail_slot(3, 1);
+        world.run(1);
+        assert!(world.update.failed() <= 1, "{:?}", world.update);
+    }
+    assert_ne!(world.update.state, UpdateState::Paused, "{:?}", world.update);
+}
+
+/// D11, B9.1: a slot on a paused node is not updated, and the update is not over.
+#[test]
+fn d11_slot_on_a_paused_node_blocks_the_update_until_the_node_is_active() {
+    let mut world = running(3, 3, |_| ());
+    world.set_availability("n2", Availability::Pause);
+    world.write(2);
+    world.run(60);
+    let mut versions = world.running_versions();
+    versions.sort_unstable();
+    assert_eq!((versions, world.update.state), (vec![1, 2, 2], UpdateState::Updating));
+    let blocked = world.update.blocked.clone().expect("it is blocked");
+    assert!(blocked.slots.iter().all(|(_, why)| *why == Blocked::NodePaused), "{blocked:?}");
+    world.set_availability("n2", Availability::Active);
+    ends(&mut world, UpdateState::Completed);
+    assert_eq!(world.running_versions(), [2, 2, 2]);
 }
 
 /// B11-S6.
