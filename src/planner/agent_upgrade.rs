@@ -170,8 +170,14 @@ fn check_turn(view: GroupView<'_>, node: &NodeId, now: Timestamp) -> Result<(), 
     let Some(until) = view.released_at.map(|at| later(at, TURN_SECS)).filter(|until| now < *until) else {
         return Ok(());
     };
+    // One that has upgraded meanwhile, or failed, waits no longer.
+    let is_over = |member: &NodeId| {
+        let known = view.members.get(member).and_then(|known| known.nmp_status.as_deref());
+        known.is_some_and(|status| !is_active(status))
+    };
     let waiting = view.refusals.iter().filter(|one| {
-        view.group.members.contains(&one.node) && now < later(one.last_at, REFUSAL_MEMORY_SECS)
+        let is_remembered = now < later(one.last_at, REFUSAL_MEMORY_SECS);
+        view.group.members.contains(&one.node) && is_remembered && !is_over(&one.node)
     });
     match waiting.min_by_key(|one| (one.first_at, one.node.clone())) {
         Some(first) if first.node != *node => Err(Blocked::AgentTurn { node: first.node.clone(), until }),

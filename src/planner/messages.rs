@@ -6,6 +6,7 @@ use evenkeel_ids::NodeId;
 use crate::{
     agreement::{Agreement, AgreementState, CancelReason},
     command::{Action, Lease, MessageFate},
+    engine,
     event::{AgreementMessage, MessageBody},
     facts::VersionChoice,
     matching::{self, Fit},
@@ -120,8 +121,9 @@ fn accept_reply(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
         retry_secs: 0,
         ..VersionChoice::default()
     };
-    let (usage, entry) = (pass.model.usage.get(&pair), entry.unwrap_or(&fallback));
-    let usage = usage_after_reply(usage, entry, spec.unwrap_or_default(), pass.now);
+    let (number, entry) = (spec.unwrap_or_default(), entry.unwrap_or(&fallback));
+    let usage = engine::tried(pass.model, &pair.0, &pair.1, number);
+    let usage = usage_after_reply(usage, entry, number, pass.now);
     let action = Action::AcknowledgeReply {
         agreement: agreement.id.clone(),
         node: agreement.node.clone(),

@@ -157,7 +157,7 @@ fn write_step_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::R
             )
         }
         Blocked::Unplaced { wanted, placed, summary } => {
-            write!(out, "{placed} of {wanted} instances can be placed: {summary}")
+            write!(out, "no node for {} of {wanted}: {summary}", wanted.saturating_sub(*placed))
         }
         Blocked::DomainOrder { domain, earlier } => {
             write!(out, "upgrade domain {domain} is updated after {earlier}")

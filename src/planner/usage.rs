@@ -142,7 +142,6 @@ pub fn usage_after_reply(
     spec: u64,
     now: Timestamp,
 ) -> Option<WorkloadUsage> {
-    let previous = previous.filter(|usage| usage.spec == spec);
     let fresh = WorkloadUsage {
         priority: entry.priority,
         retry_count: 0,

@@ -360,8 +360,11 @@ pub(super) fn hint(rule: &str, slots: &[wire::BlockedSlot]) -> String {
             "bring another member of the group back, set ha.offlinePeerPolicy to proceed, or do without with: hzn exchange deployment orch update POLICY resume --force"
         }
         "HALock" => "wait for the claim to end, or free it with: hzn exchange hagroup free",
+        "NoCandidate" if slots.iter().any(|slot| slot.detail.contains("Blocklist ")) => {
+            "mend what fails on the node, then: hzn exchange blocklist clear"
+        }
         "NoCandidate" => {
-            "make a node available, or let the old instance stop first with update.order stop-first"
+            "make a node available; with update.order start-first, stop-first needs no second one"
         }
         "NodePaused" => "set the node to active with: hzn exchange node orch set",
         "NodeDown" => "bring the node back",

@@ -4,12 +4,12 @@ use clap::Args;
 use evenkeel_wire::agbot::action::{ActionRequest, ActionState};
 use serde_json::json;
 
-use super::ha_group::GROUPS;
+use super::ha_group::{GROUPS, members};
 use super::node::NODES;
 use super::orch::action::done_text;
 use super::resource::require_selectors;
 use crate::context::{Context, Exchange};
-use crate::exit::Outcome;
+use crate::exit::{CliError, Outcome};
 use crate::output::View;
 use crate::wait::{Progress, Wait};
 
@@ -52,7 +52,10 @@ pub async fn recover(context: &Context, exchange: &Exchange, wanted: &RecoverMem
     let found = agbot.call(&doing, agbot.client.recover_ha_group(&org, &name, &request)).await?;
     let Some(accepted) = found else {
         require_selectors(exchange, &[(&NODES, wanted.node.as_deref())]).await?;
-        return Err(GROUPS.missing(&wanted.name));
+        members(exchange, &wanted.name).await?;
+        let (node, list) = (wanted.node.as_deref().unwrap_or_default(), "hzn exchange hagroup list");
+        let member = format!("{node} of HA group {}", wanted.name);
+        return Err(CliError::not_found("member", &member, &format!("{list} {}", wanted.name)));
     };
     let id = accepted.action_id;
     agbot.report_done(&format!("action {id} accepted: recover of {org}/{name}"));

@@ -1,10 +1,12 @@
 //! Waits until a deployment policy is carried out on every node that it selects.
 
+use evenkeel_domain::orchestration::lifecycle::UpgradeLifecycle;
 use evenkeel_domain::orchestration::{Mode, Orchestrate, Orchestration};
 use evenkeel_wire::agbot::reason::{PairPlacement, Reason, ReasonsResponse};
 use evenkeel_wire::agbot::rollout::{Rollout, RolloutState, WorkloadUpdate};
-use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
+use evenkeel_wire::exchange::deployment_policy::{DeployedServiceVersion, DeploymentPolicyResponse};
 use jiff::Timestamp;
+use serde_json::json;
 
 use super::Progress;
 use super::instances::InstanceCount;
@@ -35,7 +37,7 @@ const TRANSIENT: [&str; 12] = [
 pub struct WantedPolicy {
     /// `org/policy`.
     pub id: String,
-    /// Its versions.
+    /// Its versions; any when there is none.
     pub versions: Vec<String>,
     /// When it was written.
     pub written_at: Option<Timestamp>,
@@ -62,7 +64,12 @@ impl WantedPolicy {
 
     fn of(id: String, policy: &DeploymentPolicyResponse) -> Self {
         let versions = policy.service().map(|service| service.service_versions).unwrap_or_default();
-        let versions = versions.into_iter().map(|one| one.version).collect();
+        // What runs may keep the version that it has.
+        let is_kept = |one: &DeployedServiceVersion| {
+            UpgradeLifecycle::of_version(&json!(one)).unwrap_or_default().keeps_running()
+        };
+        let is_any = policy.orchestration.is_some() && versions.iter().any(is_kept);
+        let versions = versions.into_iter().filter(|_| !is_any).map(|one| one.version).collect();
         let orchestration = policy.orchestration.clone().and_then(|text| Orchestration::try_from(text).ok());
         let least_instances = orchestration.as_ref().map_or(0, least_instances);
         let is_counted = orchestration.as_ref().is_some_and(is_counted);

@@ -36,7 +36,7 @@ pub(crate) use claim_end::reason_to_release;
 pub(crate) use facts::UnitInputs;
 pub(crate) use observe::observe;
 pub use stored_plan::{Neighbors, StoredPlan, neighbors};
-pub(crate) use task_fit::{cancel_reason, choose, fit, has_versions_left, is_intended, startable};
+pub(crate) use task_fit::{cancel_reason, choose, fit, has_versions_left, is_intended, startable, tried};
 pub use user_action::{ActionRefusal, RequestedAction, RequestedRecovery, accept};
 
 /// Something that waits in a workload unit is looked at again after this interval, even if no event came.

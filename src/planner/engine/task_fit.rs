@@ -96,8 +96,20 @@ fn usage_of<'m>(
     if facts.versions.len() < 2 {
         return None;
     }
-    let usage = model.usage.get(&(node.clone(), facts.id.clone()))?;
-    (usage.spec == number && may_fall_back(model, &facts.id)).then_some(usage)
+    tried(model, node, &facts.id, number).filter(|_| may_fall_back(model, &facts.id))
+}
+
+/// Returns what a node has tried of the versions of a task spec since a user last cleared its failures.
+pub(crate) fn tried<'m>(
+    model: &'m Model,
+    node: &NodeId,
+    policy: &PolicyId,
+    number: u64,
+) -> Option<&'m WorkloadUsage> {
+    let usage = model.usage.get(&(node.clone(), policy.clone())).filter(|usage| usage.spec == number)?;
+    let cleared_at = model.instances_of(policy).get(node).and_then(|row| row.cleared_at);
+    let tried_at = usage.latest_retry_at.unwrap_or(usage.first_try_at);
+    cleared_at.is_none_or(|at| at < tried_at).then_some(usage)
 }
 
 /// Returns whether a version that fails on a node may be replaced by a lower one there. While an update pauses or rolls back after

@@ -122,7 +122,8 @@ fn add_failed_recoveries(model: &Model, unit_id: &UnitId, found: &mut Found) {
     }
     let Some(unit) = model.workload_unit(unit_id) else { return };
     for task in unit.slots.values().filter_map(|tasks| tasks.newest()) {
-        let failed = task.health.recovery.as_ref().filter(|recovery| recovery.failed_until.is_some());
+        let recovery = task.health.recovery.as_ref();
+        let failed = recovery.filter(|recovery| recovery.failed_until.is_some() || recovery.has_failed);
         if let (Some(recovery), Some(node)) = (failed, &task.node) {
             let instance = Entity::Instance(unit_id.policy.clone(), node.clone());
             found.add(&instance, recovery_failed(&recovery.reason));

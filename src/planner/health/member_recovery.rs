@@ -6,7 +6,7 @@
 use evenkeel_ids::NodeId;
 use serde_json::json;
 
-use super::{Entity, MemberRecovery, registry::Draft};
+use super::{Entity, MemberRecovery, recover::built_in, registry::Draft};
 use crate::{
     usage::later,
     workload::{PreparedAction, Task},
@@ -144,7 +144,12 @@ fn begin(draft: &mut Draft<'_>, node: &NodeId, reason: String) {
     let actions: Vec<PreparedAction> =
         draft.policy.recovery.actions.iter().map(PreparedAction::from).collect();
     draft.emit("health.check-failed", Some(node), reason.clone());
-    let list: Vec<_> = actions.iter().map(|action| json!({"name": action.kind.word()})).collect();
+    let shown = |action: &PreparedAction| match &action.workflow {
+        // What stands for an instance is filled in for each of them.
+        Some(one) => json!({"name": one.name, "type": "WORKFLOW", "params": one.params}),
+        None => built_in(action),
+    };
+    let list: Vec<_> = actions.iter().map(shown).collect();
     let operation = actions.first().map(|action| action.kind.word());
     let data = json!({"operation": operation, "health": {"recover_action": list}});
     draft.emit_with("health.recover", Some(node), reason.clone(), Some(data));

@@ -83,7 +83,7 @@ fn recover(pass: &mut UnitPass<'_>, slot: &Slot) {
             }
         }
         (Some(recovery), verdict) => go_on(pass, policy, &task, *recovery, verdict),
-        (None, Verdict::Failed(failure)) => begin(pass, policy, &task, failure),
+        (None, Verdict::Failed(failure)) => begin(pass, policy, &task, failure, false),
         (None, Verdict::NotBefore(until)) => pass.wake(until),
         (None, Verdict::Healthy) => wait_for_engine(pass, policy, &task),
     }
@@ -209,8 +209,8 @@ fn see_events(pass: &mut UnitPass<'_>, slot: &Slot, task: Task, is_postponed: bo
     Task { health, ..task }
 }
 
-/// Begins a recovery with the first action.
-fn begin(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, failure: Failure) {
+/// Begins a recovery with the first action; `has_failed`: after one that did not help.
+fn begin(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, failure: Failure, has_failed: bool) {
     let reason = failure.text();
     if matches!(failure, Failure::Check { .. }) {
         pass.emit("health.check-failed", Some(&task.slot), task.node.as_ref(), reason.clone());
@@ -224,7 +224,7 @@ fn begin(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, failure: F
     if let Some(kind) = light.filter(|_| policy.recovery.has_default_actions()) {
         actions.insert(0, PreparedAction::new(kind));
     }
-    let recovery = Recovery { hint, ..Recovery::new(reason, actions, pass.now) };
+    let recovery = Recovery { hint, has_failed, ..Recovery::new(reason, actions, pass.now) };
     start(pass, policy, task, recovery);
 }
 
@@ -262,14 +262,21 @@ fn shown(action: &PreparedAction, task: &Task) -> serde_json::Value {
             "name": one.name, "type": "WORKFLOW",
             "params": workflow::params(one, task).unwrap_or_else(|_| one.params.clone()),
         }),
-        None if action.kind == ActionKind::Reboot => {
+        None => built_in(action),
+    }
+}
+
+/// Returns a prepared action that is no workflow as a policy would name it.
+pub(super) fn built_in(action: &PreparedAction) -> serde_json::Value {
+    match action.kind {
+        ActionKind::Reboot => {
             let kind = if action.hard { "HARD" } else { "SOFT" };
             match action.is_of_host {
                 true => json!({"name": action.name(), "params": {"type": kind, "scope": "host"}}),
                 false => json!({"name": action.name(), "params": {"type": kind}}),
             }
         }
-        None => json!({"name": action.name()}),
+        _ => json!({"name": action.name()}),
     }
 }
 
@@ -286,7 +293,7 @@ fn go_on(
     let is_healthy = matches!(verdict, Verdict::Healthy);
     if let Some(until) = recovery.failed_until {
         return match verdict {
-            Verdict::Failed(failure) if pass.now >= until => begin(pass, policy, task, failure),
+            Verdict::Failed(failure) if pass.now >= until => begin(pass, policy, task, failure, true),
             _ if is_healthy && detect::is_seen_healthy(pass, policy, task) => end(pass, task, &recovery),
             _ => pass.wake(until),
         };
@@ -314,6 +321,7 @@ fn go_on(
         pass.wake(deleted_by);
     }
     let why = match ended {
+        _ if is_done && recovery.of_group.is_some() && is_down(pass, task) => "the instance ended".to_owned(),
         Some(ended) if !ended.is_ok => ended.message.clone().unwrap_or_else(|| "the node failed".to_owned()),
         _ if deletion.is_some() && pass.now >= deleted_by => {
             let secs = policy.recovery.node_delete_timeout;
@@ -324,6 +332,12 @@ fn go_on(
     };
     fail_action(pass, task, &mut recovery, &why);
     act(pass, policy, task, recovery);
+}
+
+/// Returns whether an instance has ended, or is reported to have, so that nothing but its recovery starts it again.
+fn is_down(pass: &UnitPass<'_>, task: &Task) -> bool {
+    let own = pass.facts.workload.health.as_ref();
+    task.state.is_ended() || own.is_some_and(|own| detect::is_reported_down(pass, own, task))
 }
 
 /// Returns the task that has to stop before one that took its place starts.
@@ -392,7 +406,9 @@ fn act(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, mut recovery
     let text = format!("recovery failed: {}", recovery.reason);
     pass.emit("health.recovery-failed", Some(&task.slot), task.node.as_ref(), text);
     pass.wake(until);
-    let health = with_order_ended(task.health.clone(), &recovery, Some("no action helped".to_owned()));
+    let names: Vec<&str> = recovery.actions.iter().map(PreparedAction::name).collect();
+    let failure = format!("none of its actions helped: {}", names.join(", "));
+    let health = with_order_ended(task.health.clone(), &recovery, Some(failure));
     recovery.order = None;
     // Without a policy nobody would try again.
     let is_kept = pass.facts.workload.health.is_some() && recovery.of_group.is_none();

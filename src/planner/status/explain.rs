@@ -20,7 +20,7 @@ use crate::{
         Want, cause, explain_node, place, summary,
     },
     report::{Blocked, FrozenLevel},
-    workload::{DesiredState, NodeOrder, Slot, SlotTasks, Task, UnitId, Workload},
+    workload::{DesiredState, NodeOrder, SlotTasks, Task, UnitId, Workload},
 };
 
 /// Nodes that are listed.
@@ -99,6 +99,9 @@ pub fn explain_part(model: &Model, question: Question<'_>) -> Option<PartExplana
     }
 }
 
+/// Why a slot has no instance and gets none.
+pub(super) const GIVEN_UP: &str = "given up: the restart policy allows no further restart";
+
 struct Explainer<'a> {
     workload: &'a Workload,
     question: Question<'a>,
@@ -106,7 +109,7 @@ struct Explainer<'a> {
     live: Vec<u32>,
     /// The node of the first slot, which prefers a domain.
     primary: Option<u32>,
-    /// Slots that the restart policy gave up, and the nodes of those that belong to a node.
+    /// Slots that the restart policy gave up, and their last nodes.
     given_up: u32,
     given_up_nodes: RoaringBitmap,
     /// What waits.
@@ -117,16 +120,8 @@ impl<'a> Explainer<'a> {
     fn new(workload: &'a Workload, question: Question<'a>, unit: &'a UnitRecord) -> Self {
         let tasks = unit.slots.values().flat_map(SlotTasks::iter).filter(|task| task.is_live());
         let live: Vec<u32> = tasks.filter_map(|task| unit.table.number(task.node.as_ref()?)).collect();
-        let is_given_up = |tasks: &&SlotTasks| {
-            let newest = tasks.newest();
-            tasks.wanted().next().is_none() && newest.is_some_and(Task::ended_by_itself)
-        };
-        let given_up: Vec<&Slot> =
-            unit.slots.iter().filter(|(_, tasks)| is_given_up(tasks)).map(|(slot, _)| slot).collect();
-        let nodes = given_up.iter().filter_map(|slot| match slot {
-            Slot::Node(node) => unit.table.number(node),
-            Slot::Number(_) => None,
-        });
+        let given_up: Vec<&Task> = unit.slots.values().filter_map(given_up).collect();
+        let nodes = given_up.iter().filter_map(|task| unit.table.number(task.node.as_ref()?));
         Self {
             workload,
             question,
@@ -156,8 +151,7 @@ impl<'a> Explainer<'a> {
         let candidates = self.table.members().len();
         let mut summary = summary((placed, requested), candidates, removed(&sequence));
         if self.given_up > 0 {
-            let _ =
-                write!(summary, "; {} given up: the restart policy allows no further restart", self.given_up);
+            let _ = write!(summary, "; {} {GIVEN_UP}", self.given_up);
         }
         let of_new = placement.iter().flat_map(|placement| &placement.violations);
         let of_live = self.live.iter().flat_map(|number| self.table.relaxed_on(*number));
@@ -251,9 +245,7 @@ impl<'a> Explainer<'a> {
         let summary = match sequence.first() {
             Some(stage) => format!("{} {}", stage.constraint.name(), stage.eliminated[0].reason),
             None if self.live.contains(&number) => self.with_wait("has an instance".to_owned(), Some(node)),
-            None if self.given_up_nodes.contains(number) => {
-                "given up: the restart policy allows no further restart".to_owned()
-            }
+            None if self.given_up_nodes.contains(number) => GIVEN_UP.to_owned(),
             None if is_chosen => "would get an instance".to_owned(),
             None => self.rank(number),
         };
@@ -451,6 +443,11 @@ pub fn held_task(model: &Model, node: &NodeId, policy: &PolicyId) -> Option<Bloc
     Some(own.1.clone())
 }
 
+/// Returns the last task of a slot that the restart policy gave up; none of another slot.
+pub(super) fn given_up(tasks: &SlotTasks) -> Option<&Task> {
+    tasks.newest().filter(|newest| tasks.wanted().next().is_none() && newest.ended_by_itself())
+}
+
 /// Returns why a node has no task of a policy that is carried out by tasks, in words.
 pub fn why_no_task(model: &Model, node: &NodeId, policy: &PolicyId) -> Option<String> {
     let workload = model.workload_of(policy)?;
@@ -463,5 +460,13 @@ pub fn why_no_task(model: &Model, node: &NodeId, policy: &PolicyId) -> Option<St
     if live < wanted as usize && workload.goal.start == StartMode::Never {
         return Some("not started: orchestrate is no, so a user starts it with the action start".to_owned());
     }
-    Some(format!("not needed: {live} of {wanted} wanted instances are on other nodes"))
+    let given_up: Vec<&Task> = unit.slots.values().filter_map(given_up).collect();
+    if given_up.iter().any(|task| task.node.as_ref() == Some(node)) {
+        return Some(GIVEN_UP.to_owned());
+    }
+    let others = match given_up.len() {
+        0 => String::new(),
+        count => format!(", and {count} were given up by the restart policy"),
+    };
+    Some(format!("not needed: {live} of {wanted} wanted instances are on other nodes{others}"))
 }

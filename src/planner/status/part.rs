@@ -11,6 +11,7 @@ use roaring::RoaringBitmap;
 
 use super::{
     MonitorState, PartStatus, Window,
+    explain::{GIVEN_UP, given_up},
     instance::{Instance, is_restart},
     listed,
 };
@@ -21,7 +22,9 @@ use crate::{
     place::{Constraint, Elimination, NodeState, NodeTable, UnitNode},
     reconcile::leaders_of,
     report::Blocked,
-    workload::{ActionGoal, NodeOrder, Slot, SlotTasks, Task, UnitId, Workload, WorkloadRecord},
+    workload::{
+        ActionGoal, Ending, NodeOrder, Slot, SlotTasks, Task, TaskState, UnitId, Workload, WorkloadRecord,
+    },
 };
 
 /// Natural leaders that are listed.
@@ -227,6 +230,13 @@ fn warnings(id: &UnitId, unit: &UnitRecord) -> Vec<String> {
         warnings.push(format!("{}: no node belongs to it", id.name()));
     } else if let Some(unplaced) = unit.unplaced.as_ref().filter(|_| !is_frozen_everywhere(&unit.table)) {
         warnings.push(format!("{}: {}", id.name(), unplaced.summary));
+    }
+    let has_failed = |task: &&Task| {
+        matches!(task.state, TaskState::Ended(Ending::Failed { .. } | Ending::Rejected { .. }))
+    };
+    let failed = unit.slots.values().filter_map(given_up).filter(has_failed).count();
+    if failed > 0 {
+        warnings.push(format!("{}: {failed} {GIVEN_UP}", id.name()));
     }
     warnings
 }

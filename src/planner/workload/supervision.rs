@@ -342,6 +342,9 @@ pub struct Recovery {
     pub is_recreated: bool,
     /// When it may begin again, after all actions failed.
     pub failed_until: Option<Timestamp>,
+    /// Whether one before it did not help, and the instance was not healthy since.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_failed: bool,
     /// The action of the user who ordered it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order: Option<String>,
@@ -363,6 +366,7 @@ impl Recovery {
             command: None,
             is_recreated: false,
             failed_until: None,
+            has_failed: false,
             order: None,
             of_group: None,
         }
