@@ -78,6 +78,27 @@ fn d2_s1_violated_constraint_is_reported_while_it_lasts() {
     assert!(cured.is_gone(fleet.now + SignedDuration::from_secs(65)) && !cured.is_gone(fleet.now));
 }
 
+/// C6: an instance that no action helped is in error until it has recovered, whatever is tried meanwhile.
+#[test]
+fn c6_instance_stays_in_error_while_its_recovery_is_tried_again() {
+    let mut fleet = Fleet::new(&["n1"]);
+    let probe = json!({"poll_url": "http://{nodename}/", "poll_url_healthy_response": "ok"});
+    let detection =
+        json!({"type": "NODE_STATUS_POLL_URL", "options": probe, "node_update_timeout": 5, "interval": 10});
+    let health = json!({"detection": detection, "recovery": {"action_timeout": 20}});
+    fleet.put_policy("w", json!({"mode": "replicated", "replicas": 1, "healthPolicy": health}));
+    fleet.unhealthy.insert((node("n1"), policy("w")));
+    let count = |fleet: &Fleet, kind: &str| fleet.events.iter().filter(|event| event.kind == kind).count();
+    fleet.run_until(400, |fleet| count(fleet, "health.recovery-failed") == 1);
+    fleet.run(2);
+    assert_eq!(reported(&fleet, &instance("n1"), "Recovery"), Some(HealthState::Error));
+    fleet.run_until(200, |fleet| count(fleet, "health.recover") == 2);
+    for _ in 0..20 {
+        assert_eq!(reported(&fleet, &instance("n1"), "Recovery"), Some(HealthState::Error));
+        fleet.run(1);
+    }
+}
+
 /// D2: what was said of an instance ends when the instance has left its node.
 #[test]
 fn d2_report_ends_on_the_node_that_the_instance_left() {

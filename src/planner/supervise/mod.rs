@@ -6,6 +6,7 @@
 pub(crate) mod action;
 pub(crate) mod contest;
 mod domain_order;
+mod failed_tasks;
 mod in_work;
 mod reaper;
 pub(crate) mod rebalance;

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 
 use super::{
     domain_order::{self, DomainOrder},
+    failed_tasks::{failed_tasks, failure_message, may_run_at},
     in_work::{slots_in_work, slots_without_node},
     rules,
     unhealthy::{self, Failed},
@@ -276,72 +277,6 @@ fn end(pass: &mut UnitPass<'_>, state: UpdateState, failed: Failed) {
             pass.update.message = message;
         }
     }
-}
-
-fn failure_message(task: &Task) -> String {
-    let node = task.node.as_ref().map_or_else(|| "no node".to_owned(), ToString::to_string);
-    let why = match &task.state {
-        TaskState::Ended(Ending::Failed { error, .. } | Ending::Rejected { error }) => error.clone(),
-        TaskState::Ended(Ending::Complete) => "exited".to_owned(),
-        TaskState::Ended(_) => "stopped".to_owned(),
-        _ => "was not seen running in time".to_owned(),
-    };
-    format!("task {} failed on {node}: {why}", task.id)
-}
-
-fn failed_tasks(pass: &UnitPass<'_>, monitor_secs: u64, timeout_secs: u64) -> Vec<Task> {
-    let Some(from) = pass.update.counts_from else { return Vec::new() };
-    let target = target(pass);
-    // After a user resumed the update, the first restart of a slot shows whether the version runs now.
-    let is_resumed = pass.update.started_at < Some(from);
-    let is_first = |task: &Task| {
-        let earlier = pass.tasks(&task.slot).iter().filter(|one| one.generation < task.generation);
-        earlier.max_by_key(|one| one.generation).is_none_or(|one| one.created_at < from)
-    };
-    let is_counted = |task: &Task| {
-        task.cause.is_update() || is_resumed && task.cause == Cause::TaskFailed && is_first(task)
-    };
-    let is_of_update = |task: &&Task| is_counted(task) && task.spec == target && task.created_at >= from;
-    let slots = pass.all_slots();
-    let tasks = slots.iter().flat_map(|slot| pass.tasks(slot).iter());
-    tasks
-        .filter(is_of_update)
-        .filter(|task| has_failed(task, monitor_secs, timeout_secs, pass.now))
-        .cloned()
-        .collect()
-}
-
-/// Returns from when a task must run in time; none while it waits on its node for the end of the one before it.
-fn may_run_at(task: &Task) -> Option<Timestamp> {
-    match task.desired {
-        // A task that gets no node blocks the other slots for as long as a start may take.
-        _ if task.node.is_none() => Some(task.created_at),
-        DesiredState::Running => Some(task.desired_at.map_or(task.created_at, |at| at.max(task.created_at))),
-        DesiredState::Ready | DesiredState::Shutdown | DesiredState::Remove => None,
-    }
-}
-
-/// A task fails an update when it ends before it runs, or soon after, or does not run in time on its node.
-///
-/// One that no node takes says nothing about its version.
-fn has_failed(task: &Task, monitor_secs: u64, timeout_secs: u64, now: Timestamp) -> bool {
-    if !task.state.is_ended() {
-        let is_late = may_run_at(task).is_some_and(|at| now >= later(at, timeout_secs));
-        let is_to_run = task.running_at.is_none() && task.is_wanted() && task.node.is_some();
-        return is_to_run && is_late;
-    }
-    let is_requested = match &task.state {
-        TaskState::Ended(Ending::Orphaned) => true,
-        TaskState::Ended(Ending::Shutdown) => {
-            task.desired_at.is_some_and(|at| task.desired > DesiredState::Running && at < task.state_at)
-        }
-        _ => !task.ended_by_itself(),
-    };
-    let soon = match (task.running_at, task.ended_at) {
-        (Some(running), Some(ended)) => ended <= later(running, monitor_secs),
-        _ => true,
-    };
-    !is_requested && soon
 }
 
 /// Returns which upgrade domains the update has reached; none without them.
