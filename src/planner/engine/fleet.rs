@@ -9,7 +9,7 @@ use evenkeel_domain::{
     orchestration::{HealthPolicy, Orchestration, health_policy::Target},
     policy::ExternalPolicy,
 };
-use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey};
+use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey, TaskId};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -31,8 +31,8 @@ use crate::{
     settings::PlannerSettings,
     status::{PartStatus, Window, WorkloadStatus, status_of},
     workload::{
-        DesiredState, Ending, LastingAction, ReportedHealth, SlotTasks, Task, TaskReport, TaskState, UnitId,
-        UserAction, WorkloadAction,
+        DesiredState, EndedCommand, Ending, LastingAction, LifecycleEvent, ReportedHealth, SlotTasks, Task,
+        TaskReport, TaskState, UnitId, UserAction, WorkloadAction,
     },
 };
 
@@ -52,6 +52,8 @@ pub(crate) struct Fleet {
     pub crashing: BTreeSet<(NodeId, PolicyId)>,
     /// Pairs of node and policy whose instances fail their checks.
     pub unhealthy: BTreeSet<(NodeId, PolicyId)>,
+    /// Tasks whose instances ended and that their nodes keep for the recovery.
+    pub powered_off: BTreeSet<TaskId>,
     /// Nodes that no other node reaches.
     pub unreached: BTreeSet<NodeId>,
     /// Seconds that an instance takes to stop.
@@ -91,6 +93,7 @@ impl Fleet {
             silent: silent.iter().map(|name| node(name)).collect(),
             crashing: BTreeSet::new(),
             unhealthy: BTreeSet::new(),
+            powered_off: BTreeSet::new(),
             unreached: BTreeSet::new(),
             stop_secs: 0,
             refuses_registrations: false,
@@ -421,7 +424,20 @@ impl Fleet {
         let is_unhealthy = self.unhealthy.contains(&(node.clone(), task.unit_id.policy.clone()));
         let members = task.health.supervision.peers.iter().flat_map(|watch| &watch.members);
         let peers = members.map(|peer| (peer.task.clone(), !self.unreached.contains(&peer.node))).collect();
-        ReportedHealth { healthy: is_unhealthy.then_some(false), peers, ..ReportedHealth::default() }
+        // Nodes carry out commands at once.
+        let command = task.health.command().filter(|command| command.call.is_none());
+        let command =
+            command.map(|command| EndedCommand { id: command.id.clone(), is_ok: true, message: None });
+        let lifecycle = self.powered_off.contains(&task.id).then(|| LifecycleEvent {
+            event: "POWER_OFF".into(),
+            state: "stopped".into(),
+            instance_id: "c".into(),
+            timestamp: self.now.to_string(),
+            publisher: format!("process:{}", node.name()),
+        });
+        let events = u64::from(lifecycle.is_some());
+        let healthy = is_unhealthy.then_some(false);
+        ReportedHealth { healthy, peers, command, lifecycle, events, ..ReportedHealth::default() }
     }
 
     fn is_crashing(&self, node: &NodeId, task: &Task) -> bool {

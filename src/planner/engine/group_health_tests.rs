@@ -120,6 +120,34 @@ fn instance_that_can_run_nowhere_else_is_created_again_there_and_the_member_stay
     assert_eq!(of_group(&fleet, "health.recover", "n1"), 2);
 }
 
+/// C1, C6: an instance that ends after an action for its node does not wait for the end of the action's time.
+#[test]
+fn instance_that_ends_during_the_recovery_of_its_node_is_recreated_at_once() {
+    let mut fleet = Fleet::new(&["n1", "n2"]);
+    fleet.put_group("g", &["n1"], Some(health(json!([{"name": "REBOOT"}, {"name": "RECREATE"}]))));
+    let events = json!({"detection": {"type": "LIFECYCLE_EVENTS"}});
+    fleet.put_policy(
+        "w",
+        json!({"mode": "replicated", "replicas": 1, "placement": {"nodesOrder": ["n1", "n2"]}, "healthPolicy": events}),
+    );
+    fleet.run(80);
+    let task = task_on(&fleet, "n1");
+    fleet.report_health(&Entity::Node(node("n1")), "watchdog", "Error");
+    fleet.run_until(INTERVAL + 10, |fleet| of_group(fleet, "health.recover", "n1") == 1);
+    fleet.run(5);
+    assert_eq!(task_on(&fleet, "n1"), task, "the reboot keeps the task");
+    fleet.powered_off.insert(task.clone());
+    let passed = fleet.run_until(300, |fleet| fleet.running("w") == "n2");
+    assert!(passed <= 10, "{passed} s");
+    let failed: Vec<&str> = fleet
+        .events
+        .iter()
+        .filter(|event| event.kind == "health.action-failed")
+        .map(|event| event.text.as_str())
+        .collect();
+    assert_eq!(failed, ["REBOOT failed: the instance ended"]);
+}
+
 /// C1-S2.
 #[test]
 fn c1_s2_recovery_of_the_group_comes_before_that_of_the_workload() {
