@@ -168,8 +168,12 @@ impl WorkloadRecord {
             Some(UpdateEvent::Written)
         };
         if let Some(event) = event {
+            let message = match event {
+                UpdateEvent::Resume => "resumed: the policy was written again",
+                _ => "",
+            };
             // Both are possible in these states.
-            let _ = next.update.request(event, "", now);
+            let _ = next.update.request(event, message, now);
         }
         if self.spec(versions.current.number).is_none() {
             next.specs.push((versions.current.number, spec));
