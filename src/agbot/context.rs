@@ -226,6 +226,19 @@ impl Context {
         }
     }
 
+    /// Drops the placements of a policy or node that is gone. What still ends of it is decided about, and told, after that.
+    pub(crate) fn forget_placements(&self, event: &Event) {
+        let is_gone: Box<dyn Fn(&NodeId, &PolicyId) -> bool> = match event {
+            Event::DeploymentPolicyRemoved { policy } => Box::new(move |_, one| one == policy),
+            Event::NodeRemoved { node } => Box::new(move |one, _| one == node),
+            _ => return,
+        };
+        let mut kept = self.placements.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|(node, policy), _| !is_gone(node, policy));
+        let mut waits = self.waiting_since.lock().unwrap_or_else(PoisonError::into_inner);
+        waits.retain(|(node, policy), _| !is_gone(node, policy));
+    }
+
     fn note_waits(&self, newer: &BTreeMap<(NodeId, PolicyId), Placement>) {
         let mut waits = self.waiting_since.lock().unwrap_or_else(PoisonError::into_inner);
         for (pair, placement) in newer {

@@ -87,6 +87,7 @@ fn take(context: &Arc<Context>, input: Input, slots: &Arc<Semaphore>) {
                 events.iter().for_each(|event| model.apply(event, now));
             }
             note_partitions(context, &events);
+            events.iter().for_each(|event| context.forget_placements(event));
             let decision = reconcile(context, &Event::FullReconcile, now);
             start(context, &decision.commands, slots);
         }
@@ -109,6 +110,7 @@ fn reconcile(context: &Context, event: &Event, now: Timestamp) -> Decision {
     for event in &decision.report.events {
         tracing::info!(kind = event.kind, "{}", event.text);
     }
+    context.forget_placements(event);
     context.keep_placements(std::mem::take(&mut decision.report.pairs));
     decision
 }

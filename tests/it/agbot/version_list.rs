@@ -87,6 +87,15 @@ async fn only_instance_falls_back_on_its_node() {
     assert_eq!((&on_node["version"], &shown.0["version"]), (&json!("1.0.0"), &json!("2.0.0")));
     let failed: Vec<&Value> = shown.1.iter().filter(|one| one["monitorState"] == "start-failed").collect();
     assert_eq!(failed, Vec::<&Value>::new(), "no node is given up before its list is");
+
+    let (deleted, body) = hub.call("DELETE", "/orgs/o/business/policies/everywhere", None).await;
+    assert_eq!(deleted, 204, "{body}");
+    eventually("nothing is said of the deleted policy any more", || async {
+        let (status, body) = hub.call("GET", "/orgs/o/agbot/reasons", None).await;
+        assert_eq!(status, 200, "{body}");
+        (fleet.instances() == 0 && body["reasons"] == json!([])).then_some(())
+    })
+    .await;
     drop(fleet);
     assert_eq!(hub.stop().await, 0);
 }
