@@ -228,15 +228,16 @@ impl Context {
 
     /// Drops the placements of a policy or node that is gone. What still ends of it is decided about, and told, after that.
     pub(crate) fn forget_placements(&self, event: &Event) {
-        let is_gone: Box<dyn Fn(&NodeId, &PolicyId) -> bool> = match event {
-            Event::DeploymentPolicyRemoved { policy } => Box::new(move |_, one| one == policy),
-            Event::NodeRemoved { node } => Box::new(move |one, _| one == node),
-            _ => return,
+        let is_gone = |(node, policy): &(NodeId, PolicyId)| match event {
+            Event::DeploymentPolicyRemoved { policy: gone } => policy == gone,
+            Event::NodeRemoved { node: gone } => node == gone,
+            _ => false,
         };
-        let mut kept = self.placements.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.retain(|(node, policy), _| !is_gone(node, policy));
-        let mut waits = self.waiting_since.lock().unwrap_or_else(PoisonError::into_inner);
-        waits.retain(|(node, policy), _| !is_gone(node, policy));
+        if !matches!(event, Event::DeploymentPolicyRemoved { .. } | Event::NodeRemoved { .. }) {
+            return;
+        }
+        self.placements.lock().unwrap_or_else(PoisonError::into_inner).retain(|pair, _| !is_gone(pair));
+        self.waiting_since.lock().unwrap_or_else(PoisonError::into_inner).retain(|pair, _| !is_gone(pair));
     }
 
     fn note_waits(&self, newer: &BTreeMap<(NodeId, PolicyId), Placement>) {

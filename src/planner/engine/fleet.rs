@@ -437,7 +437,7 @@ impl Fleet {
         });
         let events = u64::from(lifecycle.is_some());
         let healthy = is_unhealthy.then_some(false);
-        ReportedHealth { healthy, peers, command, lifecycle, events, ..ReportedHealth::default() }
+        ReportedHealth { healthy, events, lifecycle, command, peers, ..ReportedHealth::default() }
     }
 
     fn is_crashing(&self, node: &NodeId, task: &Task) -> bool {
