@@ -408,6 +408,17 @@ pub(crate) fn relocate_to(
     let goal = pass.facts.workload.goal;
     let order = if goal.is_exclusive() { UpdateOrder::StopFirst } else { UpdateOrder::StartFirst };
     let change = Change::Relocate { node: node.clone(), order };
+    if order == UpdateOrder::StartFirst && task.is_running() {
+        let others = pass.tasks(slot).wanted().filter(|one| one.id != task.id && one.is_running());
+        let others: Vec<bool> = others.map(|one| trouble(pass, one).is_none()).collect();
+        // The slot goes back to the instance before, which still runs, and never has a third one.
+        if others.contains(&true) && pass.permits_stop(slot, &node, cause) {
+            pass.raise(slot, &task.id, DesiredState::Shutdown);
+        }
+        if !others.is_empty() {
+            return true;
+        }
+    }
     match found {
         Some(candidate) => {
             let step = pass.step(slot, change, cause);

@@ -1,6 +1,7 @@
 //! Nodes that are drained, paused, frozen, lost or that violate the placement: A5, A12, B9.
 
 use evenkeel_domain::orchestration::OnViolation;
+use evenkeel_ids::TaskId;
 
 use super::{history_of, simulated::*, wanted_slots};
 use crate::{
@@ -9,7 +10,7 @@ use crate::{
     goal::Goal,
     place::Verdict,
     report::{Blocked, FrozenLevel},
-    workload::{DesiredState, Slot, TaskState},
+    workload::{DesiredState, Slot, Task, TaskState},
 };
 
 /// B9-S1.
@@ -217,4 +218,33 @@ fn e3_s3_lost_compatibility_stops_the_instance_at_once() {
     let last = world.tasks.values().find(|task| task.node == Some(node("n2"))).expect("there is a task");
     assert_eq!(last.desired, DesiredState::Shutdown);
     assert!(matches!(last.state, TaskState::Ended(_)));
+}
+
+/// 1.3, B8: an instance whose node left goes back to the one before it, if that still runs; a slot never has a third one.
+#[test]
+fn slot_with_an_instance_before_goes_back_to_it_when_the_newer_one_has_to_leave() {
+    let mut world = World::new(Goal::replicated(1), 3);
+    world.run(5);
+    let first = world.running()[0].clone();
+    let own = first.node.clone().expect("it has a node");
+    // What runs on a frozen node is not stopped for a newer one.
+    world.change_node(own.name(), |node| node.frozen = Some(FrozenLevel::Node));
+    let other =
+        world.nodes.iter().map(|node| node.id.clone()).find(|node| *node != own).expect("another node");
+    let second = Task {
+        id: TaskId::from_text("second"),
+        generation: first.generation + 1,
+        node: Some(other.clone()),
+        ..first.clone()
+    };
+    world.tasks.insert(second.id.clone(), second);
+    world.run(5);
+    assert_eq!(world.running().len(), 2, "the older one is not stopped");
+    world.change_node(other.name(), |node| node.is_member = false);
+    for _ in 0..30 {
+        world.run(1);
+        let live = world.tasks.values().filter(|task| task.is_live()).count();
+        assert!(live <= 2, "{:#?}", world.tasks);
+    }
+    assert_eq!(world.running_nodes(), [own.name()]);
 }
