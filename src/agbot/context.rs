@@ -228,14 +228,13 @@ impl Context {
 
     /// Drops the placements of a policy or node that is gone. What still ends of it is decided about, and told, after that.
     pub(crate) fn forget_placements(&self, event: &Event) {
-        let is_gone = |(node, policy): &(NodeId, PolicyId)| match event {
-            Event::DeploymentPolicyRemoved { policy: gone } => policy == gone,
-            Event::NodeRemoved { node: gone } => node == gone,
-            _ => false,
+        let (gone_node, gone_policy) = match event {
+            Event::DeploymentPolicyRemoved { policy } => (None, Some(policy)),
+            Event::NodeRemoved { node } => (Some(node), None),
+            _ => return,
         };
-        if !matches!(event, Event::DeploymentPolicyRemoved { .. } | Event::NodeRemoved { .. }) {
-            return;
-        }
+        let is_gone =
+            |(node, policy): &(NodeId, PolicyId)| Some(node) == gone_node || Some(policy) == gone_policy;
         self.placements.lock().unwrap_or_else(PoisonError::into_inner).retain(|pair, _| !is_gone(pair));
         self.waiting_since.lock().unwrap_or_else(PoisonError::into_inner).retain(|pair, _| !is_gone(pair));
     }

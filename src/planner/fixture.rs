@@ -9,7 +9,7 @@ use crate::{
     event::Event,
     facts::{
         DeploymentOverrides, DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodeStatusFacts,
-        ObservedService, PolicyOrchestration, VersionChoice,
+        ObservedService, PolicyOrchestration, ServiceFacts, VersionChoice,
     },
     model::Model,
     settings::PlannerSettings,
@@ -100,5 +100,21 @@ pub(crate) fn deployment_policy() -> DeploymentPolicyFacts {
         node_orgs: ["o".parse().expect("an organization")].into(),
         orchestration: PolicyOrchestration::default(),
         last_updated: None,
+    }
+}
+
+/// A version of a service of the organization `o`, for devices.
+pub(crate) fn service(name: &str, version: &str) -> ServiceFacts {
+    ServiceFacts {
+        id: ServiceId::new("o", &format!("{name}_{version}_amd64")),
+        key: ServiceKey::new("o", name),
+        version: version.into(),
+        arch: "amd64".into(),
+        deployment: r#"{"services":{"c":{"image":"i"}}}"#.into(),
+        deployment_signature: String::new(),
+        cluster_deployment: String::new(),
+        cluster_deployment_signature: String::new(),
+        required_services: Vec::new(),
+        user_input: Vec::new(),
     }
 }

@@ -202,8 +202,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        facts::{NodePolicyFacts, PolicyOrchestration, ServiceFacts, VersionChoice},
-        fixture::{deployment_policy, running_group},
+        facts::{NodePolicyFacts, PolicyOrchestration, VersionChoice},
+        fixture::{deployment_policy, running_group, service},
         reconcile::ExpectedKind::{self, Create, Replace, Stop},
         report::HoldReason,
         rolling::{Rollback, Rollout, RolloutState, group_rollout::target_digest},
@@ -214,7 +214,7 @@ mod tests {
     fn settled() -> (Model, Timestamp) {
         let (mut model, now) = running_group(&["a", "b"]);
         for version in ["1.0.0", "2.0.0"] {
-            model.apply(&Event::ServiceChanged { service: Box::new(service(version)) }, now);
+            model.apply(&Event::ServiceChanged { service: Box::new(service("s", version)) }, now);
         }
         for name in ["a", "b"] {
             let facts = NodePolicyFacts { policy: ExternalPolicy::default(), last_updated: None };
@@ -224,21 +224,6 @@ mod tests {
         let policy = Box::new(deployment_policy());
         model.apply(&Event::DeploymentPolicyChanged { policy }, now);
         (model, now)
-    }
-
-    fn service(version: &str) -> ServiceFacts {
-        ServiceFacts {
-            id: evenkeel_ids::ServiceId::new("o", &format!("s_{version}_amd64")),
-            key: evenkeel_ids::ServiceKey::from_text("o/s"),
-            version: version.into(),
-            arch: "amd64".into(),
-            deployment: r#"{"services":{"c":{"image":"i"}}}"#.into(),
-            deployment_signature: String::new(),
-            cluster_deployment: String::new(),
-            cluster_deployment_signature: String::new(),
-            required_services: Vec::new(),
-            user_input: Vec::new(),
-        }
     }
 
     fn planned(model: &Model, version: &str, document: Value, now: Timestamp) -> Preview {

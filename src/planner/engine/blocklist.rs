@@ -17,7 +17,7 @@ use crate::{
     place::NodeState,
     supervise::ending_text,
     usage::later,
-    workload::{Ending, Task, TaskState, Workload},
+    workload::{Task, Workload},
 };
 
 /// Collects what the tasks of a workload unit tell.
@@ -96,7 +96,7 @@ fn key_of(model: &Model, task: &Task, now: Timestamp) -> Option<BlocklistKey> {
 
 /// Returns whether a task ended with an error before it had run for long enough.
 fn is_failure(task: &Task, reset_after_secs: u64) -> bool {
-    let has_failed = matches!(task.state, TaskState::Ended(Ending::Failed { .. } | Ending::Rejected { .. }));
+    let has_failed = task.state.has_failed();
     // Both are times of the node's clock.
     let ran = task.running_at.zip(task.ended_at);
     has_failed && task.ended_by_itself() && ran.is_none_or(|(from, to)| to < later(from, reset_after_secs))

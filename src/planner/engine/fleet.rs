@@ -9,7 +9,7 @@ use evenkeel_domain::{
     orchestration::{HealthPolicy, Orchestration, health_policy::Target},
     policy::ExternalPolicy,
 };
-use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey, TaskId};
+use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceKey, TaskId};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -21,9 +21,9 @@ use crate::{
     event::{Event, Outcome},
     facts::{
         DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodeMonitorState, NodePolicyFacts,
-        PolicyOrchestration, ServiceFacts, VersionChoice,
+        PolicyOrchestration, VersionChoice,
     },
-    fixture::{agreement, at, deployment_policy},
+    fixture::{agreement, at, deployment_policy, service},
     health::{Entity, HealthEvent, HealthReport, StoredReport, stored_reports},
     model::Model,
     reconcile::UnitEvent,
@@ -176,19 +176,7 @@ impl Fleet {
         let read = Orchestration::of_policy(&id, document).expect("the document is valid");
         let key = ServiceKey::new("o", name);
         for VersionChoice { version, .. } in &versions {
-            let service = ServiceFacts {
-                id: ServiceId::new("o", &format!("{name}_{version}_amd64")),
-                key: key.clone(),
-                version: version.clone(),
-                arch: "amd64".into(),
-                deployment: r#"{"services":{"c":{"image":"i"}}}"#.into(),
-                deployment_signature: String::new(),
-                cluster_deployment: String::new(),
-                cluster_deployment_signature: String::new(),
-                required_services: Vec::new(),
-                user_input: Vec::new(),
-            };
-            self.handle(&Event::ServiceChanged { service: Box::new(service) });
+            self.handle(&Event::ServiceChanged { service: Box::new(service(name, version)) });
         }
         let facts = DeploymentPolicyFacts {
             service: key,

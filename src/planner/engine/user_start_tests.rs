@@ -67,21 +67,27 @@ fn start_ends_when_every_node_is_frozen() {
     fleet.run_until(60, is_over);
 }
 
+/// A pair whose switch from `n1` has failed, because the instance takes so long to stop.
+fn failed_switch(stop_secs: u64) -> Fleet {
+    let mut fleet = Fleet::new(&["n1", "n2"]);
+    fleet.stop_secs = stop_secs;
+    let placement = json!({"nodesOrder": ["n1", "n2"]});
+    let timers = json!({"stopTimeoutSeconds": 4, "readyPeriodSeconds": 0});
+    fleet.put_policy(
+        "w",
+        json!({"mode": "failover", "orchestrate": "ha", "placement": placement, "timers": timers}),
+    );
+    fleet.run_until(40, |fleet| fleet.running("w") == "n1");
+    fleet.act("w", LastingAction::Switch, false);
+    fleet.run_until(30, is_over);
+    fleet
+}
+
 /// A6.5: after an action whose stop failed, the instance starts again soon after the stop is confirmed.
 #[test]
 fn instance_starts_soon_after_a_late_stop() {
     for stop_secs in [9, 22, 47] {
-        let mut fleet = Fleet::new(&["n1", "n2"]);
-        fleet.stop_secs = stop_secs;
-        let placement = json!({"nodesOrder": ["n1", "n2"]});
-        let timers = json!({"stopTimeoutSeconds": 4, "readyPeriodSeconds": 0});
-        fleet.put_policy(
-            "w",
-            json!({"mode": "failover", "orchestrate": "ha", "placement": placement, "timers": timers}),
-        );
-        fleet.run_until(40, |fleet| fleet.running("w") == "n1");
-        fleet.act("w", LastingAction::Switch, false);
-        fleet.run_until(30, is_over);
+        let mut fleet = failed_switch(stop_secs);
         let stopped =
             |fleet: &Fleet| fleet.tasks().iter().all(|task| task.state.is_ended() || task.is_wanted());
         fleet.run_until(60, stopped);
@@ -93,17 +99,7 @@ fn instance_starts_soon_after_a_late_stop() {
 /// A6.5, B9: so it does when the node that did not stop it is lost.
 #[test]
 fn instance_starts_soon_after_the_loss_of_the_node_that_did_not_stop_it() {
-    let mut fleet = Fleet::new(&["n1", "n2"]);
-    fleet.stop_secs = 10_000;
-    let placement = json!({"nodesOrder": ["n1", "n2"]});
-    let timers = json!({"stopTimeoutSeconds": 4, "readyPeriodSeconds": 0});
-    fleet.put_policy(
-        "w",
-        json!({"mode": "failover", "orchestrate": "ha", "placement": placement, "timers": timers}),
-    );
-    fleet.run_until(40, |fleet| fleet.running("w") == "n1");
-    fleet.act("w", LastingAction::Switch, false);
-    fleet.run_until(30, is_over);
+    let mut fleet = failed_switch(10_000);
     fleet.silent.insert(node("n1"));
     let down = |fleet: &Fleet| matches!(fleet.model.liveness(&node("n1"), fleet.now), Liveness::Down { .. });
     fleet.run_until(400, down);

@@ -22,9 +22,7 @@ use crate::{
     place::{Constraint, Elimination, NodeState, NodeTable, UnitNode},
     reconcile::leaders_of,
     report::Blocked,
-    workload::{
-        ActionGoal, Ending, NodeOrder, Slot, SlotTasks, Task, TaskState, UnitId, Workload, WorkloadRecord,
-    },
+    workload::{ActionGoal, NodeOrder, Slot, SlotTasks, Task, UnitId, Workload, WorkloadRecord},
 };
 
 /// Natural leaders that are listed.
@@ -231,10 +229,7 @@ fn warnings(id: &UnitId, unit: &UnitRecord) -> Vec<String> {
     } else if let Some(unplaced) = unit.unplaced.as_ref().filter(|_| !is_frozen_everywhere(&unit.table)) {
         warnings.push(format!("{}: {}", id.name(), unplaced.summary));
     }
-    let has_failed = |task: &&Task| {
-        matches!(task.state, TaskState::Ended(Ending::Failed { .. } | Ending::Rejected { .. }))
-    };
-    let failed = unit.slots.values().filter_map(given_up).filter(has_failed).count();
+    let failed = unit.slots.values().filter_map(given_up).filter(|task| task.state.has_failed()).count();
     if failed > 0 {
         warnings.push(format!("{}: {failed} {GIVEN_UP}", id.name()));
     }

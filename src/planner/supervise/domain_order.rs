@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use jiff::Timestamp;
 
-use super::rules;
+use super::{rules, update::is_on_paused_node};
 use crate::{
     reconcile::UnitPass,
     report::Blocked,
@@ -51,7 +51,10 @@ impl DomainOrder {
         let is_clean = |slot: &&Slot| !left.contains(slot);
         let all = pass.all_slots();
         let (mut open, mut begun, mut monitored_at) = (BTreeSet::new(), BTreeSet::new(), None);
-        open.extend(dirty.iter().filter_map(|slot| domain_of(pass, slot)));
+        // No other domain waits for what is on a paused node.
+        let is_paused = |slot: &&Slot| pass.tasks(slot).wanted().any(|task| is_on_paused_node(pass, task));
+        let awaited = dirty.iter().filter(|slot| !is_paused(slot));
+        open.extend(awaited.filter_map(|slot| domain_of(pass, slot)));
         for slot in all.iter().filter(is_clean) {
             let Some(task) = pass.tasks(slot).newest().filter(|task| is_of_update(pass, task)) else {
                 continue;

@@ -105,14 +105,8 @@ fn is_dirty(pass: &UnitPass<'_>, slot: &Slot) -> bool {
     }
 }
 
-fn is_on_paused_node(pass: &UnitPass<'_>, task: &Task) -> bool {
+pub(super) fn is_on_paused_node(pass: &UnitPass<'_>, task: &Task) -> bool {
     pass.node_of(task).is_some_and(|node| node.availability == Availability::Pause)
-}
-
-/// Returns the dirty slots that others wait for: not those on paused nodes.
-fn awaited(pass: &UnitPass<'_>, dirty: &[Slot]) -> Vec<Slot> {
-    let is_paused = |slot: &Slot| pass.tasks(slot).wanted().any(|task| is_on_paused_node(pass, task));
-    dirty.iter().filter(|slot| !is_paused(slot)).cloned().collect()
 }
 
 /// Starts an update if slots are dirty and none works toward the version. Returns whether there is one.
@@ -281,7 +275,7 @@ fn end(pass: &mut UnitPass<'_>, state: UpdateState, failed: Failed) {
 
 /// Returns which upgrade domains the update has reached; none without them.
 pub(super) fn domain_order(pass: &UnitPass<'_>) -> Option<DomainOrder> {
-    DomainOrder::of(pass, &awaited(pass, &dirty_slots(pass)), &slots_in_work(pass))
+    DomainOrder::of(pass, &dirty_slots(pass), &slots_in_work(pass))
 }
 
 /// Replaces dirty slots as far as the gates allow. Returns whether the update goes on.
@@ -289,7 +283,7 @@ fn take(pass: &mut UnitPass<'_>, dirty: &[Slot]) -> bool {
     let part = pass.facts.unit_id.part.clone();
     let in_work = slots_in_work(pass);
     let (cause, first) = (cause(pass), pass.plan.blocked.len());
-    let order = DomainOrder::of(pass, &awaited(pass, dirty), &in_work);
+    let order = DomainOrder::of(pass, dirty, &in_work);
     if let Some(message) = order.as_ref().and_then(|order| order.failure(pass, dirty)) {
         let (action, can_roll_back) =
             (pass.update_settings().failure_action, pass.versions.roll_back().is_some());

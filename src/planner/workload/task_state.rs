@@ -185,6 +185,11 @@ impl TaskState {
         matches!(self, Self::Ended(_))
     }
 
+    /// Returns whether the task ended with an error.
+    pub fn has_failed(&self) -> bool {
+        matches!(self, Self::Ended(Ending::Failed { .. } | Ending::Rejected { .. }))
+    }
+
     /// Returns whether the instance is seen running, impaired or not.
     pub fn is_running(&self) -> bool {
         matches!(self, Self::Running { .. })
