@@ -21,6 +21,8 @@ pub struct OutboxRow {
     pub subject: String,
     /// The effect.
     pub effect: Value,
+    /// Whether it waits for an earlier one of its node that another agbot delivers.
+    pub is_behind: bool,
 }
 
 /// The owner of the inserted effects.
@@ -113,7 +115,8 @@ pub async fn delete_of_subject(tx: &mut PgConnection, subject: &str) -> Result<(
 
 /// Lists effects of the partitions that `owner` leases, oldest first, without those of the nodes in `except`.
 ///
-/// A node that moved to another partition may have earlier rows that another agbot delivers; its later rows wait for those.
+/// A node may have earlier rows that another agbot delivers: those of a workload unit of that agbot, or of the partition in which the node
+/// was before. Its later rows wait for them; they are listed last.
 pub async fn list_deliverable(
     conn: &mut PgConnection,
     owner: Uuid,
@@ -126,17 +129,17 @@ pub async fn list_deliverable(
         WITH held AS (
             SELECT partition_number FROM work_partition WHERE owner = $1 AND expires_at > now()
         )
-        SELECT queued.sequence, queued.node AS "node: NodeId", queued.subject, queued.effect
+        SELECT queued.sequence, queued.node AS "node: NodeId", queued.subject, queued.effect,
+            EXISTS (
+                SELECT FROM agbot_outbox AS earlier
+                WHERE earlier.node = queued.node
+                  AND earlier.sequence < queued.sequence
+                  AND earlier.partition_number NOT IN (SELECT partition_number FROM held)
+            ) AS "is_behind!"
         FROM agbot_outbox AS queued
         WHERE queued.partition_number IN (SELECT partition_number FROM held)
           AND queued.node <> ALL ($2)
-          AND NOT EXISTS (
-              SELECT FROM agbot_outbox AS earlier
-              WHERE earlier.node = queued.node
-                AND earlier.sequence < queued.sequence
-                AND earlier.partition_number NOT IN (SELECT partition_number FROM held)
-          )
-        ORDER BY queued.sequence
+        ORDER BY 5, queued.sequence
         LIMIT $3"#,
         owner,
         except as _,

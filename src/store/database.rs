@@ -23,6 +23,11 @@ const UNREACHABLE_AFTER: Duration = Duration::from_secs(10);
 /// Timeout of the diagnosis: an absent server refuses at once, and a silent one reports nothing.
 const REASON_AFTER: Duration = Duration::from_secs(1);
 
+/// Limits of all connections of the pool. A process that is suspended, or lost with its machine, in the middle of a transaction must not
+/// keep its rows from others for longer than they would wait for a process that died.
+const LIMITS: [(&str, &str); 2] =
+    [("statement_timeout", "45s"), ("idle_in_transaction_session_timeout", "10s")];
+
 /// Multiple of that wait when the server does respond but all connections are in use.
 const BUSY_WAITS: u32 = 3;
 
@@ -42,7 +47,7 @@ impl Database {
     pub async fn connect(url: &str, max_connections: u32) -> Result<Database, StoreError> {
         let options = PgConnectOptions::from_str(url)?
             .application_name("evenkeel")
-            .options([("statement_timeout", "45s"), ("idle_in_transaction_session_timeout", "60s")])
+            .options(LIMITS)
             .disable_statement_logging();
         let pool = PgPoolOptions::new()
             .max_connections(max_connections)

@@ -15,6 +15,7 @@ use evenkeel_planner::claims::Scope;
 use evenkeel_planner::event::Event;
 use evenkeel_planner::health::{HealthEvent, Registration, StoredReport};
 use evenkeel_planner::model::{ENDED_MEMORY_SECS, RecordKeys};
+use evenkeel_planner::workload::Task;
 use evenkeel_runtime::worker::Worker;
 use jiff::SignedDuration;
 use serde::de::DeserializeOwned;
@@ -186,9 +187,11 @@ fn recorded(records: Records) -> Result<Vec<Event>, AgbotError> {
         let target = registration.target.clone();
         events.push(Event::RegistrationRecorded { target, registration: Some(Box::new(registration)) });
     }
-    for record in records.tasks {
-        events.push(Event::TaskRecorded { task: Box::new(decoded("task", record, &["id"])?) });
-    }
+    let tasks = records.tasks.into_iter().map(|record| decoded("task", record, &["id"]));
+    let mut tasks = tasks.collect::<Result<Vec<Task>, AgbotError>>()?;
+    // What replaces a task tells why that one stops.
+    tasks.sort_by_key(|task| !task.is_wanted());
+    events.extend(tasks.into_iter().map(|task| Event::TaskRecorded { task: Box::new(task) }));
     Ok(events)
 }
 

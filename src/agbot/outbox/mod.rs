@@ -192,6 +192,8 @@ pub(crate) struct Deliverer {
     paused: Waiting,
     /// Backoff after a failure that affects every node.
     outage: Waiting,
+    /// When effects are looked at again that wait for those of another agbot: nobody tells when it has delivered them.
+    behind: Option<Waiting>,
     passed_at: Instant,
 }
 
@@ -216,7 +218,7 @@ impl Worker for Deliverer {
 
     fn pause(&self) -> Duration {
         let period = self.passed_at + PERIOD;
-        let due = self.waiting.values().map(|waiting| waiting.until).min();
+        let due = self.waiting.values().chain(&self.behind).map(|waiting| waiting.until).min();
         // At the concurrency limit the end of a delivery is the next event.
         let due = due.filter(|_| self.has_room()).map_or(period, |due| due.min(period));
         due.max(self.paused.until).max(self.outage.until).saturating_duration_since(Instant::now())
@@ -241,6 +243,7 @@ impl Deliverer {
             counted_at: None,
             paused: Waiting::none(),
             outage: Waiting::none(),
+            behind: None,
             passed_at: Instant::now(),
         }
     }
@@ -283,6 +286,8 @@ impl Deliverer {
                     let except = self.excluded();
                     let rows =
                         table::list_deliverable(connection, self.context.instance, &except, PAGE).await?;
+                    let (behind, rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.is_behind);
+                    self.note_behind(!behind.is_empty());
                     self.start(rows);
                 }
                 if self.counted_at.is_none_or(|at| at.elapsed() >= PERIOD) {
@@ -294,6 +299,15 @@ impl Deliverer {
                 Ok(())
             })
             .await
+    }
+
+    fn note_behind(&mut self, is_behind: bool) {
+        let due = self.behind.take().filter(|_| is_behind);
+        let mut waiting = due.unwrap_or_else(Waiting::none);
+        if is_behind && waiting.until <= self.passed_at {
+            waiting.extend();
+        }
+        self.behind = is_behind.then_some(waiting);
     }
 
     /// Returns the nodes that are being delivered to, or wait after a failure.
