@@ -125,6 +125,13 @@ pub enum Blocked {
         /// The group.
         group: GroupId,
     },
+    /// The node has too little left for a version that uses more than the one before it.
+    NoRoom {
+        /// The node.
+        node: NodeId,
+        /// What it has too little of.
+        detail: String,
+    },
     /// The architecture differs.
     WrongArch {
         /// Wanted by the policy.
@@ -438,6 +445,7 @@ impl Blocked {
             Self::HaMinimum { .. } => "HAMinimum",
             Self::HaLock { .. } | Self::ClaimRequested => "HALock",
             Self::Unplaced { .. } | Self::NoCandidate { .. } => "NoCandidate",
+            Self::NoRoom { .. } => "Capacity",
             Self::NodePaused | Self::NodeDraining => "NodePaused",
             Self::NodeDown { .. } | Self::NeverHeard => "NodeDown",
             Self::Frozen { .. } => "Frozen",

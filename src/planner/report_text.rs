@@ -60,9 +60,6 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         }
         Blocked::WaitingForReply { until, .. } => write!(out, "waiting for the node's reply until {until}"),
         Blocked::NotSeenRunning { since, why, .. } => write_not_seen_running(since, why.as_deref(), out),
-        Blocked::UpdateUnanswered { since } => {
-            write!(out, "the node has not replied to the update of the terms sent {since}")
-        }
         Blocked::BeingWatched { until } => write!(out, "the service runs and is watched until {until}"),
         Blocked::HaMinimum { group, service, wanted, running, missing } => {
             write!(out, "HA minimum of {group}: {wanted} other running {service} needed; ")?;
@@ -82,9 +79,11 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         Blocked::NotAMember { group } => write!(out, "the node is not a member of {group}"),
         Blocked::AgentPeer { node, state } => write!(out, "the agent of {node} is {state}"),
         Blocked::AgentTurn { node, until } => write_agent_turn(node, until, out),
-        Blocked::ClaimReleased { why } => write!(out, "the claim was released: {why}"),
         Blocked::Frozen { .. }
         | Blocked::NoCandidate { .. }
+        | Blocked::NoRoom { .. }
+        | Blocked::ClaimReleased { .. }
+        | Blocked::UpdateUnanswered { .. }
         | Blocked::IncompatibleVersions { .. }
         | Blocked::Blocklisted { .. }
         | Blocked::DomainOrder { .. }
@@ -122,6 +121,10 @@ fn write_away(state: NodeMonitorState, since: &Timestamp, out: &mut fmt::Formatt
     }
 }
 
+fn write_no_room(node: &NodeId, detail: &str, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(out, "{node} has too little left for the new version: {detail}")
+}
+
 /// Writes the sentence for a reason that blocks a step of the engine.
 fn write_step_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     match blocked {
@@ -133,6 +136,11 @@ fn write_step_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::R
         Blocked::NoCandidate { group } => {
             write!(out, "no other member of {group} can take over the instance now")
         }
+        Blocked::UpdateUnanswered { since } => {
+            write!(out, "the node has not replied to the update of the terms sent {since}")
+        }
+        Blocked::ClaimReleased { why } => write!(out, "the claim was released: {why}"),
+        Blocked::NoRoom { node, detail } => write_no_room(node, detail, out),
         Blocked::Blocklisted { service, version, until, failure } => {
             let until = format!("{until:.0}");
             write!(

@@ -61,6 +61,9 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
         Blocked::FencePending { node: peer, until } => {
             Blocked::FencePending { node: node(peer, seen), until }
         }
+        Blocked::NoRoom { node: peer, detail } => {
+            Blocked::NoRoom { node: node(peer, seen), detail: text(detail, seen) }
+        }
         Blocked::ReturnPending { origin } => Blocked::ReturnPending { origin: node(origin, seen) },
         Blocked::FenceFailed { node: peer } => Blocked::FenceFailed { node: node(peer, seen) },
         // The message names the node that failed, and the error may be one of a node's instance.

@@ -12,7 +12,7 @@ use evenkeel_planner::report::{Blocked, FrozenLevel};
 use evenkeel_planner::status::{
     self, ExplainedConstraint, InstanceStatus, PartExplanation, PartStatus, Violation,
 };
-use evenkeel_planner::supervise::UpdateStatus;
+use evenkeel_planner::supervise::{UpdateBlocked, UpdateStatus};
 use evenkeel_planner::workload::{Ending, Slot, Task, TaskState, UserAction, WorkloadRecord};
 use evenkeel_wire::agbot::orchestration as wire;
 use evenkeel_wire::agbot::rollout::WorkloadUpdate;
@@ -155,7 +155,7 @@ impl Shape<'_> {
             total: update.total(),
             done: update.done(),
             failed: update.failed(),
-            blocked: blocked.map(|blocked| self.blocked(blocked.since, &blocked.slots)),
+            blocked: blocked.map(|blocked| self.blocked(blocked)),
         }
     }
 
@@ -178,15 +178,12 @@ impl Shape<'_> {
         }
     }
 
-    fn blocked(&self, since: Timestamp, slots: &[(Slot, Blocked)]) -> wire::UpdateBlocked {
-        let shown = slots.iter().map(|(slot, blocked)| {
+    fn blocked(&self, update: &UpdateBlocked) -> wire::UpdateBlocked {
+        let shown = update.slots.iter().map(|(slot, blocked)| {
             let blocked = hidden::reason(blocked.clone(), self.seen);
             wire::BlockedSlot {
                 slot: self.slot(slot),
-                node: match slot {
-                    Slot::Node(node) => Some(self.node(node)),
-                    Slot::Number(_) => None,
-                },
+                node: update.node_of(slot).map(|node| self.node(node)),
                 reason: blocked.upgrade_rule().to_owned(),
                 detail: blocked.to_string(),
             }
@@ -196,7 +193,7 @@ impl Shape<'_> {
         rules.sort();
         rules.dedup();
         let hint = rules.first().map(|rule| hint(rule, &slots)).unwrap_or_default();
-        wire::UpdateBlocked { since: time(since), slots, rules, hint }
+        wire::UpdateBlocked { since: time(update.since), slots, rules, hint }
     }
 
     /// A task; `record`: the row of its workload, `agreement`: that of the task.
@@ -366,7 +363,13 @@ pub(super) fn hint(rule: &str, slots: &[wire::BlockedSlot]) -> String {
         "NoCandidate" => {
             "make a node available; with update.order start-first, stop-first needs no second one"
         }
-        "NodePaused" => "set the node to active with: hzn exchange node orch set",
+        "Capacity" => "make room on the node, raise its capacities, or write loads that fit",
+        "NodePaused" => {
+            let node = slots.iter().find(|slot| slot.reason == rule).map_or("NODE", node_argument);
+            return format!(
+                "set the node to active with: hzn exchange node orch set {node} --availability active"
+            );
+        }
         "NodeDown" => "bring the node back",
         "Blocklist" => "mend what fails on the node, then: hzn exchange blocklist clear",
         "Frozen" => return thaw_hint(slots),

@@ -31,8 +31,8 @@ use crate::{
     settings::PlannerSettings,
     status::{PartStatus, Window, WorkloadStatus, status_of},
     workload::{
-        DesiredState, EndedCommand, Ending, LastingAction, LifecycleEvent, ReportedHealth, SlotTasks, Task,
-        TaskReport, TaskState, UnitId, UserAction, WorkloadAction,
+        DesiredState, EndedCommand, Ending, Instance, LastingAction, LifecycleEvent, ReportedHealth,
+        SlotTasks, Task, TaskReport, TaskState, UnitId, UserAction, WorkloadAction, WorkloadRecord,
     },
 };
 
@@ -48,6 +48,8 @@ pub(crate) struct Fleet {
     /// Whether the agbot is alive and keeps its reports up.
     pub is_alive: bool,
     health: BTreeMap<Entity, Vec<StoredReport>>,
+    /// Rows of workloads as plans have written them.
+    rows: BTreeMap<PolicyId, WorkloadRecord>,
     /// Pairs of node and policy whose tasks exit at once.
     pub crashing: BTreeSet<(NodeId, PolicyId)>,
     /// Pairs of node and policy whose instances fail their checks.
@@ -100,6 +102,7 @@ impl Fleet {
             fencing: 1,
             is_alive: true,
             health: BTreeMap::new(),
+            rows: BTreeMap::new(),
             seed: 0,
         };
         fleet.handle(&Event::PartitionsChanged { leases });
@@ -216,7 +219,18 @@ impl Fleet {
 
     /// Requests a start on a node.
     pub fn start_on(&mut self, name: &str, on: &str) {
-        let (kind, node) = (LastingAction::Start, node(on));
+        self.act_on(name, on, LastingAction::Start);
+    }
+
+    /// Requests a stop on a node; it freezes the instance.
+    pub fn stop_on(&mut self, name: &str, on: &str) {
+        let instance = Some(Box::new(Instance { is_frozen: true, ..Instance::default() }));
+        self.handle(&Event::InstanceRecorded { policy: policy(name), node: node(on), instance });
+        self.act_on(name, on, LastingAction::Stop);
+    }
+
+    fn act_on(&mut self, name: &str, on: &str, kind: LastingAction) {
+        let node = node(on);
         let request = RequestedAction {
             kind,
             part: None,
@@ -266,10 +280,16 @@ impl Fleet {
             self.model.note(&decision, self.now);
             for command in decision.commands {
                 let outcome = match &command.action {
-                    Action::ApplyPlan { plan, .. } => {
-                        self.events.extend(plan.events.iter().cloned());
-                        Outcome::PlanApplied { claims: Vec::new() }
-                    }
+                    Action::ApplyPlan { plan, .. } => match plan.workload.as_deref() {
+                        Some(next) if !next.may_replace(self.row_of(&next.policy)) => {
+                            Outcome::Refused { why: "the workload was changed meanwhile".into() }
+                        }
+                        next => {
+                            self.rows.extend(next.map(|next| (next.policy.clone(), next.clone())));
+                            self.events.extend(plan.events.iter().cloned());
+                            Outcome::PlanApplied { claims: Vec::new() }
+                        }
+                    },
                     Action::RecordRegistration { .. } if self.refuses_registrations => {
                         Outcome::Failed { why: "the database is read-only".into() }
                     }
@@ -301,6 +321,12 @@ impl Fleet {
             }
         }
         panic!("decisions do not come to an end");
+    }
+
+    /// Returns the row of a workload, which the model may not have been told of yet.
+    fn row_of(&self, policy: &PolicyId) -> Option<&WorkloadRecord> {
+        let known = self.model.workload(policy);
+        self.rows.get(policy).into_iter().chain(known).max_by_key(|row| row.revision)
     }
 
     fn store(&mut self, entity: &Entity, changed: Vec<StoredReport>) -> Event {

@@ -325,6 +325,8 @@ mod registry_tests;
 #[cfg(test)]
 mod snapshot_tests;
 #[cfg(test)]
+mod unit_tests;
+#[cfg(test)]
 mod upgrade_domain_tests;
 #[cfg(test)]
 mod user_start_tests;

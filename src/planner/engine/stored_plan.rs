@@ -61,6 +61,7 @@ impl StoredPlan {
                 update: plan.update.clone().unwrap_or_else(|| record.update.clone()),
                 versions: plan.versions.unwrap_or(record.versions),
                 revision: record.revision + 1,
+                written_by: Some(facts.unit_id.part.clone()),
                 ..record.clone()
             })
         });

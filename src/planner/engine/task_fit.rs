@@ -11,11 +11,11 @@ use crate::{
     facts::DeploymentPolicyFacts,
     goal::StartMode,
     matching::{self, Choice, Fit},
-    model::{Consumers, Liveness, Model, UnitRecord},
+    model::{Consumers, Liveness, Model},
     report::Blocked,
     settings::FailureAction,
     usage::{WorkloadUsage, has_attempts_left},
-    workload::{DesiredState, SlotTasks, Task},
+    workload::{DesiredState, Ending, Slot, SlotTasks, Task, TaskState},
 };
 
 /// What a task's node is to run, and for which task.
@@ -190,21 +190,27 @@ pub(crate) fn is_intended(model: &Model, node: &NodeId, policy: &PolicyId, now: 
     model.is_orchestrated(policy).then(|| has_task() || is_selected_by_workload(model, node, policy, now))
 }
 
-/// Returns whether a node that can take no instance now is one of those that should have one: a workload selects it, and wants an instance
-/// on every node or has a slot that waits for a node.
+/// Returns whether a node without an instance is one of those that should have one: a workload selects it, and wants an instance on every
+/// node, or has a slot that waits for a node and that this one gets, or would get if it were up.
 fn is_selected_by_workload(model: &Model, node: &NodeId, policy: &PolicyId, now: Timestamp) -> bool {
     let Some(workload) = model.workload_of(policy) else { return false };
-    if workload.goal.start != StartMode::BestAvailable || model.may_start_on(node, now) {
+    if workload.goal.start != StartMode::BestAvailable || workload.goal.is_stopped {
         return false;
     }
-    let is_per_node = workload.goal.is_per_node();
-    let selects = |unit: &UnitRecord| {
-        let row = unit.table.find(node).filter(|row| row.is_member);
-        row.is_some_and(|row| row.eligibility.is_passed() && row.expression.is_passed())
-    };
-    let waits = |unit: &UnitRecord| {
+    let is_away = !model.may_start_on(node, now);
+    model.workload_units_of(policy).any(|(_, unit)| {
+        if !unit.table.may_belong_on(node) {
+            return false;
+        }
+        if workload.goal.is_per_node() {
+            return !is_done(unit.tasks(&Slot::Node(node.clone())));
+        }
         let mut tasks = unit.slots.values().flat_map(SlotTasks::iter);
-        tasks.any(|task| task.is_live() && task.node.is_none())
-    };
-    model.workload_units_of(policy).any(|(_, unit)| selects(unit) && (is_per_node || waits(unit)))
+        tasks.any(|task| task.is_live() && task.node.is_none()) && (is_away || unit.table.is_candidate(node))
+    })
+}
+
+/// Returns whether nothing more is wanted of a slot, because its job is done.
+fn is_done(tasks: &SlotTasks) -> bool {
+    tasks.newest().is_some_and(|newest| newest.state == TaskState::Ended(Ending::Complete))
 }

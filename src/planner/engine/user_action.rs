@@ -165,6 +165,14 @@ impl<'a> Accepting<'a> {
                     self.policy()
                 ));
             }
+            let (count, most) = (part.started().count(), most(&self.workload.goal));
+            if count >= most && !self.workload.goal.is_exclusive() {
+                return conflict(format!(
+                    "{count} instances of {} are started in {}, and at most {most} may run: raise that number, or move one with the action switch",
+                    self.policy(),
+                    part.id.name()
+                ));
+            }
             return Ok(vec![(Some(part.id.part.clone()), ActionGoal::StartedOn { node: node.clone() })]);
         }
         self.check_part()?;
@@ -301,13 +309,22 @@ impl<'a> Accepting<'a> {
         let mut why_not = None;
         let mut goals = ActionGoals::new();
         for part in &self.parts {
-            let nodes = part.leaders();
+            if !part.ranking().has_order() {
+                return conflict(format!(
+                    "{} has the placement policy none, and so no leaders: name the nodes with the action switch",
+                    self.policy()
+                ));
+            }
+            let mut nodes = part.leaders();
+            let has_none = nodes.is_empty();
+            // Without enough leaders the others stay where they are.
+            part.fill(&mut nodes);
             if part.runs_exactly_on(&nodes) {
                 continue;
             }
             match nodes.iter().find_map(|node| part.unavailable(node)) {
                 Some(why) => why_not = Some(why),
-                None if nodes.is_empty() => why_not = Some(part.summary()),
+                None if has_none => why_not = Some(part.summary()),
                 None => {
                     goals.push((Some(part.id.part.clone()), ActionGoal::Placed { nodes, is_pinned: false }));
                 }

@@ -21,6 +21,7 @@ mod record;
 mod relations;
 mod reported;
 mod room;
+mod statistics;
 mod stop;
 mod view;
 mod workload_records;

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_ids::{NodeId, OrgId, PolicyId, TaskId};
+use evenkeel_ids::{NodeId, PolicyId, TaskId};
 use jiff::Timestamp;
 
 use super::{
@@ -18,11 +18,10 @@ use crate::{
     claims::{Claim, Phase, Scope},
     engine::{INITIAL_PASS, StoredPlan},
     event::Event,
-    facts::{Availability, DeploymentPolicyFacts, HaGroupFacts, PolicyOrchestration},
+    facts::{Availability, DeploymentPolicyFacts},
     place::{NodeTable, UnitNode},
     reconcile::{unit_node, unit_nodes},
     report::Blocked,
-    statistics::NodeStatistics,
     workload::{
         Instance, InstanceSummary, NodeScope, Part, SlotTasks, Task, UnitId, Workload, WorkloadRecord,
         WorkloadUnit, workload_units,
@@ -220,12 +219,21 @@ impl Model {
         row.and_then(|(unit, node)| unit.table.find(node)).is_some_and(|row| row.marks.stop_failed.is_some())
     }
 
+    /// Returns whether a node has an instance of the workload in another workload unit, or is to get one.
+    pub(crate) fn runs_in_another_unit(&self, node: &NodeId, unit_id: &UnitId) -> bool {
+        let mut tasks = self.engine.tasks_on(node, &unit_id.policy);
+        tasks.any(|task| task.unit_id != *unit_id && !task.state.is_ended())
+    }
+
     /// Takes over a task, unless the model's is newer.
     pub(super) fn put_task(&mut self, task: &Task) {
         let known = self.engine.task(&task.id);
         if known.is_some_and(|known| known.is_newer_than(task)) {
             return;
         }
+        let has_ended_or_begun = known.is_none_or(|known| {
+            (known.state.is_ended(), known.node.as_ref()) != (task.state.is_ended(), task.node.as_ref())
+        });
         // Nothing takes the place of an instance that does not stop until it has stopped (A9.5).
         if task.state.is_ended()
             && known.is_some_and(|known| !known.state.is_ended())
@@ -234,6 +242,13 @@ impl Model {
             self.engine.touched.insert((task.unit_id.clone(), None));
         }
         self.engine.put_task(task.clone());
+        // A node whose agent holds one instance only is free for the other workload units now, or no longer.
+        if let Some(node) = task.node.as_ref().filter(|_| has_ended_or_begun)
+            && self.nodes.get(node).is_some_and(|record| !record.facts.is_capable)
+            && self.engine.units_of(&task.unit_id.policy).nth(1).is_some()
+        {
+            self.engine.changed_instances.insert((task.unit_id.policy.clone(), node.clone()));
+        }
         // Only one instance moves to a domain with fewer of them at a time.
         let is_packed =
             self.engine.workload_units.get(&task.unit_id).is_some_and(|unit| unit.table.has_packing());
@@ -502,36 +517,6 @@ impl Model {
                 unit.new_nodes.insert(node.clone());
             }
         }
-    }
-
-    /// Brings the statistics in the tables up to date, where nodes are ranked by them. They change no decision that was made (B4).
-    fn refresh_statistics(&mut self, now: Timestamp) {
-        let ranked =
-            |unit_id: &UnitId| self.workload_of(&unit_id.policy).is_some_and(Workload::ranks_by_statistics);
-        let ranked: Vec<UnitId> =
-            self.engine.workload_units.keys().filter(|unit_id| ranked(unit_id)).cloned().collect();
-        for unit_id in ranked {
-            let Some(mut unit) = self.engine.workload_units.remove(&unit_id) else { continue };
-            unit.table.set_statistics(|node| self.current_statistics(node, now));
-            self.engine.workload_units.insert(unit_id, unit);
-        }
-    }
-
-    /// Returns the statistics of a node, if they are recent enough to rank by.
-    pub(crate) fn current_statistics(&self, node: &NodeId, now: Timestamp) -> Option<NodeStatistics> {
-        let statistics = self.nodes.get(node)?.facts.statistics?;
-        statistics.is_current(now, self.metrics_max_age_secs(node.org())).then_some(statistics)
-    }
-
-    /// Returns the organizations whose nodes' statistics or container engines something depends on.
-    pub fn orgs_with_read_machines(&self) -> BTreeSet<OrgId> {
-        let depends = |one: &PolicyOrchestration| one.ranks_by_statistics() || one.examines_machines();
-        let reading = self.policies.values().filter(|facts| depends(&facts.orchestration));
-        let of_policies = reading.flat_map(|facts| facts.node_orgs.iter().cloned());
-        let needs =
-            |group: &&HaGroupFacts| group.health.as_ref().is_some_and(|one| one.needs_machines_of_nodes());
-        let groups = self.groups.values().filter(needs);
-        of_policies.chain(groups.filter_map(|group| group.id.org().parse().ok())).collect()
     }
 
     /// Brings the rows of one node up to date after its row of a workload changed. A start that only changes the rank of the node concerns

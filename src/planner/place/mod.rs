@@ -14,6 +14,7 @@ mod priority;
 mod rank;
 mod sparse;
 mod table;
+mod unit_node;
 
 pub use affinity::{NodeAffinity, SoftViolations};
 pub use capacity::{Added, Buffer, Metric, NodeRoom, loading_tasks};
@@ -28,7 +29,8 @@ pub use plan::{Location, Placed, Want, place, spread};
 pub use priority::{Priorities, Priority, Violations};
 pub use rank::Ranking;
 pub use sparse::{Sparse, Usual};
-pub use table::{NodeMarks, NodeState, NodeTable, TableRules, UnitNode, Verdict};
+pub use table::{NodeTable, TableRules};
+pub use unit_node::{NodeMarks, NodeState, UnitNode, Verdict};
 
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 //!
 //! Source: orchestration B10, 1.9; engine 6.
 
-use evenkeel_domain::orchestration::RestartCondition;
+use evenkeel_domain::orchestration::{Restart, RestartCondition};
 use evenkeel_ids::{NodeId, TaskId};
 
 use super::UnitPass;
@@ -14,13 +14,15 @@ use crate::{
 impl UnitPass<'_> {
     /// Returns the restart supervisor's verdict on an ended task.
     pub fn judge(&self, slot: &Slot, ended: &Task) -> RestartVerdict {
-        let node = self.node_of(ended);
-        let cleared_at = node.and_then(|node| node.marks.cleared_at);
-        let mut policy = self.facts.workload.restart;
-        if node.is_some_and(|node| !node.is_capable) {
-            policy.condition = RestartCondition::Any;
-        }
+        let cleared_at = self.node_of(ended).and_then(|node| node.marks.cleared_at);
+        let policy = Restart { condition: self.restart_condition(ended), ..self.facts.workload.restart };
         judge_restart(&policy, self.tasks(slot), ended, cleared_at, self.now)
+    }
+
+    /// Returns when a task that ended is restarted: the agent of a node that reads no tasks restarts whatever ends.
+    pub(super) fn restart_condition(&self, ended: &Task) -> RestartCondition {
+        let is_degraded = self.node_of(ended).is_some_and(|node| !node.is_capable);
+        if is_degraded { RestartCondition::Any } else { self.facts.workload.restart.condition }
     }
 
     /// Reports that the agent of a node restarts what ends by itself, whatever the condition of the policy.

@@ -17,7 +17,7 @@ use crate::{
     place::{Buffer, Constraint, Elimination, Want},
     report::{Blocked, FrozenLevel},
     settings::UpdateOrder,
-    workload::Slot,
+    workload::{ActionGoal, Slot},
 };
 
 /// Creates missing slots, removes surplus ones, and clears dead ones.
@@ -127,10 +127,21 @@ fn scale(pass: &mut UnitPass<'_>, used: &[Slot]) -> BTreeSet<Slot> {
     if count < wanted {
         return add(pass, used, wanted - count);
     }
-    if count > wanted && goal.removes_surplus() {
+    if count > wanted && goal.removes_surplus() && !is_held(pass) {
         remove(pass, used, count - wanted, wanted == 0);
     }
     BTreeSet::new()
+}
+
+/// Returns whether a user's action wants instances on nodes that it names. What exceeds the wanted number stops when it is over for the
+/// whole workload: the verdict about this unit alone would change with the stop.
+///
+/// # Source
+/// Orchestration A2.
+fn is_held(pass: &UnitPass<'_>) -> bool {
+    let workload = pass.facts.workload;
+    let goal = workload.action.as_ref().and_then(|action| action.goal_of(&pass.facts.unit_id.part));
+    !workload.goal.is_stopped && goal.is_some_and(ActionGoal::holds_count)
 }
 
 fn add(pass: &mut UnitPass<'_>, used: &[Slot], missing: u32) -> BTreeSet<Slot> {

@@ -308,10 +308,12 @@ fn is_followed(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task) -> bool {
     candidate.is_some() && relocate_to(pass, slot, task, Cause::Incompatible, candidate)
 }
 
-/// Creates a successor on whatever node is best, if the goal starts instances by itself.
+/// Creates a successor on whatever node is best, if the goal starts instances by itself. What replaces an instance that did not fail is no
+/// restart (B9.2).
 fn replace_elsewhere(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, cause: Cause, start_at: Timestamp) {
-    let workload = pass.facts.workload;
-    if workload.goal.moves_by_itself() && workload.restart.condition != RestartCondition::None {
+    let is_restart = cause == Cause::TaskFailed;
+    let is_wanted = !is_restart || pass.restart_condition(task) != RestartCondition::None;
+    if pass.facts.workload.goal.moves_by_itself() && is_wanted {
         let spec = pass.spec_of_replacement(task);
         pass.create_at(slot, spec, cause, None, start_at);
     }

@@ -147,7 +147,12 @@ fn blocked(model: &Model, rollout: &Rollout, now: Timestamp) -> Option<UpdateBlo
     });
     let slots: Vec<(Slot, Blocked)> = waiting.collect();
     let since = rollout.last_step_at.unwrap_or(rollout.started_at);
-    (!slots.is_empty()).then_some(UpdateBlocked { since, slots, is_announced: true })
+    (!slots.is_empty()).then_some(UpdateBlocked {
+        since,
+        slots,
+        nodes: std::collections::BTreeMap::new(),
+        is_announced: true,
+    })
 }
 
 /// Rollouts that are examined for what blocks them.

@@ -27,11 +27,21 @@ pub(super) fn failed_tasks(pass: &UnitPass<'_>, monitor_secs: u64, timeout_secs:
     let is_of_update = |task: &&Task| is_counted(task) && task.spec == target && task.created_at >= from;
     let slots = pass.all_slots();
     let tasks = slots.iter().flat_map(|slot| pass.tasks(slot).iter());
+    let monitored = |task: &Task| monitor_secs + report_grace_secs(pass, task);
     tasks
         .filter(is_of_update)
-        .filter(|task| has_failed(task, monitor_secs, timeout_secs, pass.now))
+        .filter(|task| has_failed(task, monitored(task), timeout_secs, pass.now))
         .cloned()
         .collect()
+}
+
+/// Returns how much longer a task is monitored because the agent of its node looks at its instances only from time to time.
+///
+/// # Source
+/// Orchestration B11.8.
+pub(super) fn report_grace_secs(pass: &UnitPass<'_>, task: &Task) -> u64 {
+    let is_late = pass.node_of(task).is_some_and(|node| !node.is_capable);
+    if is_late { pass.facts.settings.report_grace_secs } else { 0 }
 }
 
 /// Returns why a task failed an update, in words.

@@ -173,7 +173,7 @@ fn b11_6_written_policy_keeps_slots_in_work_and_forgets_the_rest() {
     let mut status = UpdateStatus { state: UpdateState::Paused, ..UpdateStatus::default() };
     let part = status.part_mut(&Part::All);
     part.total = 4;
-    let ticket = |done_at: Option<Timestamp>| Ticket { since: at(0), task: None, done_at };
+    let ticket = |done_at: Option<Timestamp>| Ticket { done_at, ..Ticket::new(at(0), None) };
     part.tickets.insert(Slot::Number(1), ticket(None));
     part.tickets.insert(Slot::Number(2), ticket(Some(at(1))));
     status.request(UpdateEvent::Written, "", at(5)).unwrap();

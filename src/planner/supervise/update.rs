@@ -3,12 +3,14 @@
 //! Its progress is the status row; it holds nothing else, so that any agbot continues where another one stopped. Sources:
 //! orchestration B11, B12, P8.
 
+use std::collections::BTreeSet;
+
 use evenkeel_ids::{NodeId, TaskId};
 use jiff::Timestamp;
 
 use super::{
     domain_order::{self, DomainOrder},
-    failed_tasks::{failed_tasks, failure_message, may_run_at},
+    failed_tasks::{self, failed_tasks, failure_message, may_run_at},
     in_work::{slots_in_work, slots_without_node},
     rules,
     unhealthy::{self, Failed},
@@ -23,7 +25,7 @@ use crate::{
     report::Blocked,
     settings::{FailureAction, UpdateOrder},
     usage::later,
-    workload::{DesiredState, Ending, Part, Slot, SpecVersion, Task, TaskState},
+    workload::{DesiredState, Ending, Slot, SlotTasks, SpecVersion, Task, TaskState},
 };
 
 /// Slots that are listed when all of them wait.
@@ -34,9 +36,11 @@ pub(crate) fn plan(pass: &mut UnitPass<'_>) {
     // Nobody else would end their share.
     pass.update.parts.retain(|(part, _)| !pass.facts.gone_parts.contains(part));
     let dirty = dirty_slots(pass);
+    let (idle, dirty): (Vec<Slot>, Vec<Slot>) = dirty.into_iter().partition(|slot| is_idle(pass, slot));
     if !begin(pass, &dirty) {
-        return;
+        return replace_stragglers(pass, &idle);
     }
+    replace_stragglers(pass, &idle);
     if matches!(pass.update.state, UpdateState::Completed | UpdateState::RollbackCompleted) {
         return replace_stragglers(pass, &dirty);
     }
@@ -82,7 +86,7 @@ fn is_dirty(pass: &UnitPass<'_>, slot: &Slot) -> bool {
             || workload.goal.is_per_node() && is_on_paused_node(pass, task)
     };
     if tasks.wanted().any(|task| task.spec == target || stays(task)) {
-        return false;
+        return has_left_over(tasks, target) && !tasks.wanted().any(stays);
     }
     let is_tried = |task: &Task| {
         task.spec == target
@@ -105,6 +109,21 @@ fn is_dirty(pass: &UnitPass<'_>, slot: &Slot) -> bool {
     }
 }
 
+/// Returns whether a slot that runs the version has tasks of another one as well, which are not the ones that it replaces: what an update
+/// started first and has not seen running when it was rolled back.
+///
+/// # Source
+/// Orchestration B11.3.
+fn has_left_over(tasks: &SlotTasks, target: SpecVersion) -> bool {
+    let is_running = tasks.wanted().any(|task| task.spec == target && task.is_running());
+    is_running && tasks.wanted().any(|task| task.spec != target)
+}
+
+/// Returns whether a slot runs nowhere and cannot, because its workload unit has no nodes: nobody waits for it.
+fn is_idle(pass: &UnitPass<'_>, slot: &Slot) -> bool {
+    pass.facts.table.members().is_empty() && pass.tasks(slot).iter().all(|task| task.node.is_none())
+}
+
 pub(super) fn is_on_paused_node(pass: &UnitPass<'_>, task: &Task) -> bool {
     pass.node_of(task).is_some_and(|node| node.availability == Availability::Pause)
 }
@@ -115,7 +134,9 @@ fn begin(pass: &mut UnitPass<'_>, dirty: &[Slot]) -> bool {
     let part = pass.facts.unit_id.part.clone();
     let is_known = pass.update.target == Some(target) && pass.update.state != UpdateState::None;
     if !is_known {
-        let is_rollback = pass.update.target.is_none() && pass.update.state == UpdateState::RollbackStarted;
+        // A user's rollback, which may have been paused before it began.
+        let is_rollback = pass.update.target.is_none()
+            && matches!(pass.update.state, UpdateState::RollbackStarted | UpdateState::RollbackPaused);
         if dirty.is_empty() && !pass.update.is_rolling() {
             return false;
         }
@@ -297,7 +318,9 @@ fn take(pass: &mut UnitPass<'_>, dirty: &[Slot]) -> bool {
         let (step, blocked) = (pass.step(slot, change, cause), pass.unplaced(1));
         pass.block(&step, blocked);
     }
-    let mut taken = 0;
+    for (slot, ticket) in &mut pass.update.part_mut(&part).tickets {
+        ticket.is_unplaced = unplaced.contains(slot);
+    }
     for slot in dirty.iter().filter(|slot| !in_work.contains(*slot)) {
         if let Some(blocked) = order.as_ref().and_then(|order| order.objection(pass, slot)) {
             let change = Change::Replace { node: None, may_run: true, order: UpdateOrder::StopFirst };
@@ -306,16 +329,13 @@ fn take(pass: &mut UnitPass<'_>, dirty: &[Slot]) -> bool {
             continue;
         }
         if let Some(task) = replace(pass, slot, cause) {
-            taken += 1;
-            let ticket = Ticket { since: pass.now, task: Some(task), done_at: None };
+            let ticket = Ticket::new(pass.now, Some(task));
             pass.update.part_mut(&part).tickets.insert(slot.clone(), ticket);
             pass.wake(pass.update_settings().start_deadline(pass.now));
         }
     }
-    let is_unplaced = |part: &Part, slot: &Slot| *part == pass.facts.unit_id.part && unplaced.contains(slot);
-    let is_in_work =
-        pass.update.tickets().any(|(part, slot, ticket)| ticket.task.is_some() && !is_unplaced(part, slot));
-    note_blocked(pass, first, taken > 0 || is_in_work);
+    let is_proceeding = pass.update.tickets().any(|(_, _, ticket)| ticket.is_proceeding());
+    note_blocked(pass, first, is_proceeding);
     true
 }
 
@@ -324,8 +344,14 @@ fn note_blocked(pass: &mut UnitPass<'_>, first: usize, is_proceeding: bool) {
     // Those for which there is no budget wait for one of the others.
     let is_first = |(_, blocked): &&(Step, Blocked)| !matches!(blocked, Blocked::UpdateBudget { .. });
     let waiting = pass.plan.blocked[first..].iter().filter(is_first).take(BLOCKED_SLOTS);
+    let waiting: Vec<&(Step, Blocked)> = waiting.collect();
+    let node_of = |(step, _): &&(Step, Blocked)| match &step.slot {
+        Slot::Number(_) => Some((step.slot.clone(), step.node()?.clone())),
+        Slot::Node(_) => None,
+    };
+    let nodes = waiting.iter().filter_map(node_of).collect();
     let slots: Vec<(Slot, Blocked)> =
-        waiting.map(|(step, blocked)| (step.slot.clone(), blocked.clone())).collect();
+        waiting.into_iter().map(|(step, blocked)| (step.slot.clone(), blocked.clone())).collect();
     // Only the first workload unit that is not done records its reasons: several would overwrite each other's without end.
     let open = pass.update.parts.iter().filter(|(_, share)| !share.is_done()).map(|(part, _)| part);
     if !is_proceeding && open.min().is_some_and(|first| *first != pass.facts.unit_id.part) {
@@ -338,26 +364,42 @@ fn note_blocked(pass: &mut UnitPass<'_>, first: usize, is_proceeding: bool) {
     let known = pass.update.blocked.take();
     let since = known.as_ref().map_or(pass.now, |blocked| blocked.since);
     let is_announced = known.is_some_and(|blocked| blocked.is_announced);
-    pass.update.blocked = Some(UpdateBlocked { since, slots, is_announced });
+    pass.update.blocked = Some(UpdateBlocked { since, slots, nodes, is_announced });
 }
 
 /// Replaces the tasks of one slot by one of the workload's version; returns it, or none when a gate blocks.
 fn replace(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause) -> Option<TaskId> {
+    if has_left_over(pass.tasks(slot), target(pass)) {
+        drop_left_over(pass, slot, cause);
+        return None;
+    }
     if !stop_earlier(pass, slot, cause) || has_dropped_second(pass, slot, cause) {
         return None;
     }
     let old: Vec<Task> = pass.tasks(slot).wanted().cloned().collect();
     let live = old.iter().find(|task| !task.state.is_ended() && task.node.is_some());
     let node = live.and_then(|task| task.node.clone());
+    let wants_both = live.is_some() && wants_start_first(pass);
     let (order, destination) = match live {
-        Some(task) if wants_start_first(pass) => start_first(pass, slot, task, cause)?,
+        Some(task) if wants_both => start_first(pass, slot, task, cause)?,
         _ => (UpdateOrder::StopFirst, None),
     };
+    if let Some(task) = live.filter(|_| order == UpdateOrder::StopFirst)
+        && let Some(blocked) = too_little_room(pass, task, cause)
+    {
+        let change = Change::Replace { node, may_run: false, order };
+        pass.block(&pass.step(slot, change, cause), blocked);
+        return None;
+    }
     let may_run =
         old.iter().any(|task| task.state.rank() >= TaskState::Starting.rank() && !task.state.is_ended());
-    let change = Change::Replace { node, may_run, order };
+    let change = Change::Replace { node: node.clone(), may_run, order };
     let step = pass.step(slot, change, cause);
     let permit = pass.permit(&step)?;
+    if wants_both && order == UpdateOrder::StopFirst {
+        let text = "no node can run both instances; the old one stops first".to_owned();
+        pass.emit("update.order-degraded", Some(slot), node.as_ref(), text);
+    }
     let limit = pass.update_settings().parallelism;
     let tasks = old.iter().map(|task| task.id.clone()).collect();
     pass.keep(Permit { ticket_limit: Some(limit), tasks, ..permit });
@@ -373,6 +415,18 @@ fn replace(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause) -> Option<TaskId>
         pass.stay_apart(slot, node, cause);
     }
     Some(pass.create(slot, target(pass), cause, on_node.as_ref()))
+}
+
+/// Stops the tasks of other versions in a slot that runs the version.
+fn drop_left_over(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause) {
+    let target = target(pass);
+    let others: Vec<Task> = pass.tasks(slot).wanted().filter(|task| task.spec != target).cloned().collect();
+    for task in others {
+        let runs_on = task.node.as_ref().filter(|_| task.is_running());
+        if runs_on.is_none_or(|node| pass.permits_stop(slot, node, cause)) {
+            pass.raise(slot, &task.id, DesiredState::Shutdown);
+        }
+    }
 }
 
 /// Stops an instance that a user started, or is about to, beside the only one that is wanted: the new version could not start beside the
@@ -447,23 +501,33 @@ fn start_first(
             return None;
         }
     }
-    if other.is_none() {
-        let text = "no node can run both instances; the old one stops first".to_owned();
-        pass.emit("update.order-degraded", Some(slot), old.node.as_ref(), text);
-        return Some((UpdateOrder::StopFirst, None));
+    let order = if other.is_none() { UpdateOrder::StopFirst } else { UpdateOrder::StartFirst };
+    Some((order, other))
+}
+
+/// Returns why the new version cannot take the place of an instance that stops first: it uses more of the capacities than that one leaves
+/// on its node, and no other node has room (P-S1).
+fn too_little_room(pass: &mut UnitPass<'_>, old: &Task, cause: Cause) -> Option<Blocked> {
+    if !pass.facts.table.priorities().is_hard(Constraint::NodeCapacity) {
+        return None;
     }
-    Some((UpdateOrder::StartFirst, other))
+    let detail = pass.node_of(old)?.room.as_ref()?.overload()?;
+    let is_fixed = matches!(old.slot, Slot::Node(_));
+    if !is_fixed && pass.candidate(old, cause).is_some() {
+        return None;
+    }
+    Some(Blocked::NoRoom { node: old.node.clone()?, detail })
 }
 
 /// Counts the slots that are done; the number never goes back.
 fn count(pass: &mut UnitPass<'_>) {
-    let slots = pass.all_slots();
-    let left = dirty_slots(pass).len() + slots.iter().filter(|slot| is_unproven(pass, slot)).count();
-    let left = left as u32;
+    let mut left: BTreeSet<Slot> = dirty_slots(pass).into_iter().collect();
+    left.extend(pass.all_slots().into_iter().filter(|slot| is_unproven(pass, slot)));
     let part = pass.facts.unit_id.part.clone();
     let progress = pass.update.part_mut(&part);
-    let open = progress.tickets.values().filter(|ticket| ticket.done_at.is_none()).count() as u32;
-    progress.done = rules::done(progress.done, progress.total, left + open);
+    let open = progress.tickets.iter().filter(|(_, ticket)| ticket.done_at.is_none());
+    left.extend(open.map(|(slot, _)| slot.clone()));
+    progress.done = rules::done(progress.done, progress.total, left.len() as u32);
 }
 
 /// Returns whether the version still has to show in a slot that it runs: a restart that follows a failure has to as well, unless the
@@ -483,7 +547,11 @@ fn watched_until(pass: &UnitPass<'_>) -> Option<Timestamp> {
     let slots = pass.all_slots();
     let newest = slots.iter().filter_map(|slot| pass.tasks(slot).newest());
     let running = newest.filter(|task| task.is_running() && task.spec == target(pass));
-    running.filter_map(|task| task.running_at).map(|at| pass.update_settings().monitored_until(at)).max()
+    let until = |task: &Task| {
+        let until = pass.update_settings().monitored_until(task.running_at?);
+        Some(later(until, failed_tasks::report_grace_secs(pass, task)))
+    };
+    running.filter_map(until).max()
 }
 
 /// Returns how much longer an update is watched for the sake of agents that do not read tasks.
@@ -493,8 +561,7 @@ fn watched_until(pass: &UnitPass<'_>) -> Option<Timestamp> {
 fn report_grace_secs(pass: &UnitPass<'_>) -> u64 {
     let slots = pass.all_slots();
     let newest = slots.iter().filter_map(|slot| pass.tasks(slot).newest());
-    let mut nodes = newest.filter_map(|task| pass.node_of(task));
-    if nodes.any(|node| !node.is_capable) { pass.facts.settings.report_grace_secs } else { 0 }
+    newest.map(|task| failed_tasks::report_grace_secs(pass, task)).max().unwrap_or(0)
 }
 
 /// Completes the update when every slot of every workload unit is done and the monitoring time is over.

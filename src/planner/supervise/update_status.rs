@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_ids::TaskId;
+use evenkeel_ids::{NodeId, TaskId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -132,6 +132,21 @@ pub struct Ticket {
     pub task: Option<TaskId>,
     /// When the slot was finished; the ticket stays until the delay after it is over.
     pub done_at: Option<Timestamp>,
+    /// Whether no node takes the task.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_unplaced: bool,
+}
+
+impl Ticket {
+    /// Creates the ticket of a slot that is being updated.
+    pub fn new(since: Timestamp, task: Option<TaskId>) -> Self {
+        Self { since, task, done_at: None, is_unplaced: false }
+    }
+
+    /// Returns whether a task is on its way to a node, or was until the delay after it began.
+    pub fn is_proceeding(&self) -> bool {
+        self.task.is_some() && !self.is_unplaced
+    }
 }
 
 /// The share of one workload unit in an update.
@@ -167,12 +182,23 @@ pub struct UpdateBlocked {
     pub since: Timestamp,
     /// Some of the slots, each with its reason.
     pub slots: Vec<(Slot, Blocked)>,
+    /// The nodes of numbered slots.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub nodes: BTreeMap<Slot, NodeId>,
     /// Whether there was an event about it.
     #[serde(default)]
     pub is_announced: bool,
 }
 
 impl UpdateBlocked {
+    /// Returns the node of a slot; none while it has none.
+    pub fn node_of<'s>(&'s self, slot: &'s Slot) -> Option<&'s NodeId> {
+        match slot {
+            Slot::Node(node) => Some(node),
+            Slot::Number(_) => self.nodes.get(slot),
+        }
+    }
+
     /// Returns whether it lasts long enough to be shown.
     pub fn is_shown(&self, now: Timestamp) -> bool {
         secs_since(self.since, now) >= BLOCKED_AFTER_SECS

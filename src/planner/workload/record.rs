@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Dependency, HubDefaults, UserAction, Versions, Workload};
+use super::{Dependency, HubDefaults, Part, UserAction, Versions, Workload};
 use crate::{
     facts::{DeploymentPolicyFacts, VersionChoice},
     rolling::Rollback,
@@ -110,6 +110,10 @@ pub struct WorkloadRecord {
     pub written_at: Option<Timestamp>,
     /// Number of writes of the row.
     pub revision: u64,
+    /// The workload unit whose plan wrote the row last. Two units that come to one result write different rows, so that only one of
+    /// them tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written_by: Option<Part>,
     /// What the versions run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub specs: Vec<(u64, TaskSpec)>,
@@ -130,6 +134,7 @@ impl WorkloadRecord {
             children: children(policy),
             written_at: policy.last_updated,
             revision: 1,
+            written_by: None,
             specs: vec![(versions.current.number, spec)],
         }
     }
@@ -232,7 +237,7 @@ mod tests {
     use super::*;
     use crate::{
         fixture::{at, deployment_policy},
-        workload::{Part, Slot},
+        workload::Slot,
     };
 
     #[test]
@@ -255,7 +260,7 @@ mod tests {
     #[test]
     fn row_is_written_and_read_without_loss() {
         let mut record = WorkloadRecord::new(&deployment_policy());
-        let ticket = crate::supervise::Ticket { since: at(1), task: None, done_at: None };
+        let ticket = crate::supervise::Ticket::new(at(1), None);
         for slot in [Slot::Number(3), Slot::from_text("o/n")] {
             record.update.part_mut(&Part::All).tickets.insert(slot, ticket.clone());
         }
