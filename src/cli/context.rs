@@ -9,7 +9,7 @@ use evenkeel_client::{Client, Credentials, HttpSettings, Transport};
 use evenkeel_ids::NodeId;
 
 use crate::exit::{CliError, Outcome};
-use crate::output::{Screen, View};
+use crate::output::{Screen, View, note};
 use crate::server::{Server, Trace};
 use crate::settings::{self, Settings, with_api_path};
 
@@ -210,18 +210,28 @@ impl Context {
         Ok(Server { client, url, source, is_dry_run: self.is_dry_run })
     }
 
-    /// Shows what `reading` returns, once or for as long as `watch` says.
+    /// Shows what `reading` returns, once or for as long as `watch` says, also while the server does not respond for some time.
     ///
     /// # Errors
-    /// Those of `reading`.
+    /// Those of `reading`, the first time or for another cause.
     pub async fn show_watched(&self, watch: &Watch, reading: impl AsyncFn() -> Outcome<View>) -> Outcome {
         let Some(seconds) = watch.seconds else { return self.screen.show(&reading().await?) };
-        let mut shown = None;
+        let (mut shown, mut is_out_of_date) = (None, false);
         loop {
-            let view = reading().await?;
-            if shown.as_ref() != Some(&view) {
-                self.screen.show_again(&view)?;
-                shown = Some(view);
+            match reading().await {
+                Ok(view) if shown.as_ref() != Some(&view) => {
+                    self.screen.show_again(&view)?;
+                    (shown, is_out_of_date) = (Some(view), false);
+                }
+                Ok(_) => is_out_of_date = false,
+                // The hub may be restarted meanwhile.
+                Err(error) if error.is_retryable && shown.is_some() => {
+                    if !is_out_of_date {
+                        note(format!("out of date: {}; trying again", error.why));
+                    }
+                    is_out_of_date = true;
+                }
+                Err(error) => return Err(error),
             }
             tokio::time::sleep(Duration::from_secs(seconds.max(1))).await;
         }

@@ -11,7 +11,7 @@ use evenkeel_client::ClientError;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::claims::{Claim, Scope};
 use evenkeel_planner::report::{Blocked, Placement};
-use evenkeel_planner::status::{blocked_task, held_task, why_no_task};
+use evenkeel_planner::status::{blocked_task, held_task, waiting_drain, why_no_task};
 use evenkeel_planner::supervise::UpdateState;
 use evenkeel_store::StoreError;
 use evenkeel_wire::agbot::agreement::AgreementsResponse;
@@ -195,6 +195,11 @@ fn reasons_page(
         if let Placement::Placed { agreement, is_running: false, .. } | Placement::Waiting { agreement, .. } =
             &placement
             && let Some(blocked) = held_task(&context.model(), &node, &policy)
+        {
+            placement = Placement::Waiting { agreement: agreement.clone(), blocked };
+        }
+        if let Placement::Placed { agreement, .. } = &placement
+            && let Some(blocked) = waiting_drain(&context.model(), &node, &policy)
         {
             placement = Placement::Waiting { agreement: agreement.clone(), blocked };
         }

@@ -1,6 +1,6 @@
 //! Converts responses of the exchange into the planner's facts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use evenkeel_domain::orchestration::lifecycle::UpgradeLifecycle;
@@ -19,7 +19,9 @@ use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
 use evenkeel_wire::exchange::ha_group::HaGroupResponse;
 use evenkeel_wire::exchange::node::{AgentState, NodeResponse};
 use evenkeel_wire::exchange::node_orchestration::Availability as Word;
-use evenkeel_wire::exchange::node_part::{NodeStatusResponse, RunningService, ServiceFailure};
+use evenkeel_wire::exchange::node_part::{
+    ContainerStatus, NodeStatusResponse, RunningService, ServiceFailure,
+};
 use evenkeel_wire::exchange::node_report::{
     EngineState, EngineStatus, NodeMonitorState as Monitor, NodeStatistics as Reported, ReportedMachine,
 };
@@ -137,26 +139,44 @@ pub fn node_policy(document: &Value) -> Option<NodePolicyFacts> {
 /// As those of [`node`].
 pub fn status(status: &NodeStatusResponse) -> Result<NodeStatusFacts, serde_json::Error> {
     Ok(NodeStatusFacts {
-        services: status.services()?.into_iter().map(observed).collect(),
+        services: status.services()?.into_iter().flat_map(observed).collect(),
         failures: status.failures()?.into_iter().map(failure).collect(),
         reported_at: instant(&status.last_updated),
     })
 }
 
-fn observed(service: RunningService) -> ObservedService {
+/// Returns what a node reports of a service: one instance for each agreement.
+///
+/// Agents of the reference list all containers of a service under one of its agreements. The name of each begins with its own.
+fn observed(service: RunningService) -> Vec<ObservedService> {
     let agreement = service.agreement_id.filter(|agreement| !agreement.is_empty());
-    let containers = service.container_status.unwrap_or_default();
+    let key = ServiceKey::new(
+        service.orgid.as_deref().unwrap_or_default(),
+        service.service_url.as_deref().unwrap_or_default(),
+    );
+    let mut containers: BTreeMap<Option<String>, Vec<ContainerStatus>> = BTreeMap::new();
+    containers.entry(agreement.clone()).or_default();
+    for container in service.container_status.unwrap_or_default() {
+        let named = container.name.as_deref().and_then(agreement_in).filter(|_| agreement.is_some());
+        let owner = named.map(str::to_owned).or_else(|| agreement.clone());
+        containers.entry(owner).or_default().push(container);
+    }
     let runs = |state: &str| state.eq_ignore_ascii_case("running");
-    ObservedService {
+    let instance = |(agreement, containers): (Option<String>, Vec<ContainerStatus>)| ObservedService {
         agreement: agreement.map(|agreement| AgreementId::from_text(&agreement)),
-        service: ServiceKey::new(
-            service.orgid.as_deref().unwrap_or_default(),
-            service.service_url.as_deref().unwrap_or_default(),
-        ),
-        version: service.version.unwrap_or_default(),
+        service: key.clone(),
+        version: service.version.clone().unwrap_or_default(),
         is_running: !containers.is_empty()
             && containers.iter().all(|one| one.state.as_deref().is_some_and(runs)),
-    }
+    };
+    containers.into_iter().map(instance).collect()
+}
+
+/// Returns the agreement with which the name of a container begins.
+fn agreement_in(name: &str) -> Option<&str> {
+    let (agreement, _) = name.trim_start_matches('/').split_once('-')?;
+    let is_id = agreement.len() == 64 && agreement.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_id.then_some(agreement)
 }
 
 fn failure(failure: ServiceFailure) -> ObservedFailure {
@@ -350,6 +370,25 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn containers_of_two_agreements_that_are_listed_under_one_are_told_apart() {
+        let [first, second] = ["a", "b"].map(|letter| letter.repeat(64));
+        let container =
+            |agreement: &str, state: &str| json!({"name": format!("/{agreement}-main"), "state": state});
+        let service = json!({
+            "agreementId": first, "serviceUrl": "s", "orgid": "o", "version": "1.0.0",
+            "containerStatus": [container(&first, "running"), container(&second, "restarting")],
+        });
+        let found = observed(serde_json::from_value(service).unwrap());
+        let found: Vec<(&str, bool)> = found
+            .iter()
+            .map(|one| (one.agreement.as_ref().map_or("", AgreementId::as_str), one.is_running))
+            .collect();
+        assert_eq!(found, [(first.as_str(), true), (second.as_str(), false)]);
+        let alone = json!({"agreementId": first, "serviceUrl": "s", "containerStatus": [{"name": "web", "state": "running"}]});
+        assert!(observed(serde_json::from_value(alone).unwrap())[0].is_running);
+    }
 
     #[test]
     fn node_policy_with_an_invalid_constraint_is_kept_to_explain_it() {

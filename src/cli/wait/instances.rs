@@ -53,6 +53,9 @@ impl InstanceCount {
             1 => text(total),
             _ => format!("{}; {}: {}", text(total), unit.workload_unit, text(numbers(unit))),
         });
+        // It says why the others do not run.
+        let why = status.warnings.first().map(|warning| format!("; {warning}")).unwrap_or_default();
+        let difference = difference.map(|difference| format!("{difference}{why}"));
         Some(Self { running: total.0, wanted: total.1, difference })
     }
 

@@ -1,10 +1,20 @@
-//! Several workload units of one workload: nodes that move between them, and updates that go through all of them.
+//! Workload units: nodes that move between them, updates that go through all of them, and what stays as it is meanwhile.
 
+use std::collections::BTreeMap;
+
+use evenkeel_domain::policy::ExternalPolicy;
 use evenkeel_ids::GroupId;
 use serde_json::{Value, json};
 
-use super::fleet::{Fleet, node, policy};
-use crate::workload::{Part, UnitId};
+use super::{
+    RequestedAction,
+    fleet::{Fleet, node, policy},
+};
+use crate::{
+    event::Event,
+    facts::NodePolicyFacts,
+    workload::{LastingAction, Part, UnitId},
+};
 
 fn in_groups(replicas: u32) -> Value {
     let scope = json!({"type": "hagroups", "haGroups": ["*"]});
@@ -55,4 +65,95 @@ fn update_that_goes_through_several_units_is_told_once() {
     fleet.run(60);
     let seen = ["update.started", "update.completed", "update.blocked"].map(|kind| count(&fleet, kind));
     assert_eq!(seen, [1, 1, 0]);
+}
+
+/// 1.5: what an agbot decided before another one took over is not its status any more.
+#[test]
+fn status_of_a_unit_of_another_agbot_follows_the_nodes() {
+    let mut fleet = Fleet::new(&["n1", "n2"]);
+    fleet.put_policy("w", json!({"mode": "replicated", "replicas": 3}));
+    fleet.run(10);
+    let warning = "all: 0 of 1 placed: ReplicaExclusionStatic removed 2";
+    assert_eq!(fleet.status("w").warnings, [warning]);
+    fleet.handle(&Event::PartitionsChanged { leases: BTreeMap::new() });
+    assert_eq!(fleet.status("w").warnings, ["all: 2 of 3 placed: ReplicaExclusionDynamic removed 2"]);
+    fleet.put_node("n3", |_| {});
+    let facts = NodePolicyFacts { policy: ExternalPolicy::default(), last_updated: None };
+    fleet.handle(&Event::NodePolicyChanged { node: node("n3"), policy: Some(Box::new(facts)) });
+    fleet.handle(&Event::Tick);
+    assert_eq!(fleet.status("w").warnings, Vec::<String>::new());
+}
+
+/// A2: what a user's start adds is not stopped while it is in progress.
+#[test]
+fn instance_that_a_user_starts_beside_the_wanted_number_ends_the_action_and_the_other_one_stops() {
+    let mut fleet = Fleet::new(&["n1", "n2"]);
+    let flex = json!({"min": 1, "max": 2, "target": 1});
+    let document =
+        json!({"mode": "flex", "orchestrate": "ha", "flex": flex, "placement": {"nodesOrder": ["n1", "n2"]}});
+    fleet.put_policy("w", document);
+    fleet.run_until(30, |fleet| fleet.running("w") == "n1");
+    fleet.start_on("w", "n2");
+    fleet.run(20);
+    assert_eq!(fleet.running("w"), "n2");
+    assert!(fleet.model.workload(&policy("w")).is_some_and(|row| row.action.is_none()));
+    assert_eq!(count(&fleet, "scale.down"), 1);
+    let giveback = RequestedAction {
+        kind: LastingAction::Giveback,
+        part: None,
+        node: None,
+        destinations: &[],
+        is_forced: false,
+        recovery: None,
+    };
+    assert!(super::accept(&fleet.model, &policy("w"), &giveback, fleet.now).is_ok());
+}
+
+/// A6.4: where there are too few leaders, a giveback moves nothing below the wanted number.
+#[test]
+fn giveback_without_enough_leaders_stops_nothing() {
+    let mut fleet = Fleet::new(&["n1", "n2"]);
+    let flex = json!({"min": 2, "max": 2, "target": 2});
+    fleet.put_policy("w", json!({"mode": "flex", "orchestrate": "ha", "flex": flex}));
+    fleet.run_until(30, |fleet| fleet.running("w") == "n1 n2");
+    let placement = json!({"expression": "\"{nodename}\" == \"n1\"", "onViolation": "report"});
+    fleet.put_policy("w", json!({"mode": "flex", "orchestrate": "ha", "flex": flex, "placement": placement}));
+    fleet.run(5);
+    let giveback = RequestedAction {
+        kind: LastingAction::Giveback,
+        part: None,
+        node: None,
+        destinations: &[],
+        is_forced: false,
+        recovery: None,
+    };
+    assert!(super::accept(&fleet.model, &policy("w"), &giveback, fleet.now).is_err());
+}
+
+/// P-S1: a version that uses more than its node has is not started there, and the one before it stays.
+#[test]
+fn version_that_uses_more_than_its_node_has_waits() {
+    for order in ["stop-first", "start-first"] {
+        let mut fleet = Fleet::new(&["n1"]);
+        fleet.put_node("n1", |facts| facts.capacities = BTreeMap::from([("m".into(), 1000.0)]));
+        let document = |load: f64| {
+            let update = json!({"order": order, "monitorSeconds": 1});
+            json!({"mode": "replicated", "replicas": 1, "loads": {"m": load}, "update": update})
+        };
+        fleet.put_policy("w", document(200.0));
+        fleet.run_until(30, |fleet| fleet.running("w") == "n1");
+        fleet.put_policy("w", document(5000.0));
+        fleet.run(20);
+        assert_eq!(fleet.running("w"), "n1", "{order}");
+        assert!(fleet.tasks().into_iter().all(|task| task.spec.number == 1), "{order}");
+        let update = fleet.status("w").update;
+        let blocked = update.blocked.as_ref().expect("it is blocked");
+        assert_eq!(blocked.slots[0].1.upgrade_rule(), "Capacity");
+        assert_eq!(blocked.node_of(&blocked.slots[0].0), Some(&node("n1")));
+        assert_eq!(count(&fleet, "update.order-degraded"), 0, "nothing was replaced");
+        fleet.put_policy("w", document(800.0));
+        fleet.run_until(60, |fleet| {
+            fleet.tasks().iter().any(|task| task.spec.number == 3 && task.is_running())
+        });
+    }
 }

@@ -88,6 +88,12 @@ impl UnitRecord {
         self.blocked.iter().filter(|(_, blocked)| blocked.is_of_dependency())
     }
 
+    /// Forgets the last decision.
+    pub(super) fn forget(&mut self) {
+        (self.blocked, self.drains, self.unplaced) = (Vec::new(), BTreeMap::new(), None);
+        self.incompatible.clear();
+    }
+
     fn note(&mut self, report: &UnitReport, now: Timestamp) {
         self.incompatible.clone_from(&report.incompatible);
         match &report.slots {
@@ -356,6 +362,7 @@ impl WorkloadRecords {
         self.instances.remove(policy);
         self.relations.put(policy, std::iter::empty(), |_| true);
         self.limited.remove(policy);
+        self.decisions.remove(policy);
         self.workloads.remove(policy);
     }
 

@@ -299,6 +299,7 @@ impl Model {
         }
         match event {
             Event::FullReconcile | Event::PartitionsChanged { .. } | Event::OrgSettingsChanged { .. } => {
+                self.drop_reports_of_others();
                 self.engine.silence.clear();
                 self.engine.stale.extend(self.engine.workloads.keys().cloned());
                 self.engine
@@ -362,6 +363,14 @@ impl Model {
         }
         self.refresh_related(now);
         self.refresh_room();
+    }
+
+    /// Forgets what was decided last about workload units that another agbot decides about now.
+    fn drop_reports_of_others(&mut self) {
+        let mut units = std::mem::take(&mut self.engine.workload_units);
+        let is_of_another = |unit_id: &UnitId| self.lease_for_unit(unit_id).is_none();
+        units.iter_mut().filter(|(unit_id, _)| is_of_another(unit_id)).for_each(|(_, unit)| unit.forget());
+        self.engine.workload_units = units;
     }
 
     /// Prepares a workload and its workload units again.

@@ -146,6 +146,7 @@ fn is_held(pass: &UnitPass<'_>) -> bool {
 
 fn add(pass: &mut UnitPass<'_>, used: &[Slot], missing: u32) -> BTreeSet<Slot> {
     if !may_start(pass) || !pass.ranking().has_order() {
+        note_frozen(pass, used);
         return BTreeSet::new();
     }
     // Without a free leader there is nothing to wait with: no task is created.
@@ -172,6 +173,19 @@ fn note_change(pass: &mut UnitPass<'_>, kind: &'static str, count: usize) {
     if count > 0 {
         let wanted = pass.facts.workload.goal.wanted(0);
         pass.emit(kind, None, None, format!("by {count}, to {wanted} instances"));
+    }
+}
+
+/// Records that a freeze of the workload keeps missing instances from being started.
+fn note_frozen(pass: &mut UnitPass<'_>, used: &[Slot]) {
+    let workload = pass.facts.workload;
+    let is_reason =
+        workload.is_frozen && !workload.goal.is_stopped && workload.goal.start != StartMode::Never;
+    let number = goal::new_numbers(used, 1).pop().filter(|_| is_reason);
+    if let Some(number) = number {
+        let change = Change::Replace { node: None, may_run: false, order: UpdateOrder::StopFirst };
+        let step = pass.step(&Slot::Number(number), change, Cause::Scale);
+        pass.block(&step, Blocked::Frozen { level: FrozenLevel::Workload });
     }
 }
 

@@ -13,12 +13,14 @@ use super::part::selected;
 use crate::{
     change::{Cause, Step},
     explain::{Explanation, explain},
+    facts::Availability,
     goal::StartMode,
     model::{Model, UnitRecord},
     place::{
         Added, Constraint, EliminatedNode, Elimination, Location, NodeTable, Placed, Ranking, UnplacedCause,
         Want, cause, explain_node, place, summary,
     },
+    reconcile::leaders_of,
     report::{Blocked, FrozenLevel},
     workload::{DesiredState, NodeOrder, SlotTasks, Task, UnitId, Workload},
 };
@@ -99,8 +101,31 @@ pub fn explain_part(model: &Model, question: Question<'_>) -> Option<PartExplana
     }
 }
 
-/// Why a slot has no instance and gets none.
-pub(super) const GIVEN_UP: &str = "given up: the restart policy allows no further restart";
+/// Returns why the slots whose last tasks ended have no instances and get none, with their numbers.
+pub(super) fn why_given_up<'t>(
+    table: &NodeTable,
+    tasks: impl IntoIterator<Item = &'t Task>,
+) -> BTreeMap<&'static str, u32> {
+    let mut reasons = BTreeMap::new();
+    for task in tasks {
+        let row = task.node.as_ref().and_then(|node| table.find(node));
+        let why = match row {
+            Some(row) if row.availability == Availability::Pause => "not restarted: its node is paused",
+            Some(row) if row.marks.start_failed.is_some() => {
+                "given up: the start failed and no other node is left; try again with: hzn exchange deployment orch clear"
+            }
+            _ => "given up: the restart policy allows no further restart",
+        };
+        *reasons.entry(why).or_default() += 1;
+    }
+    reasons
+}
+
+/// Returns what an instance waits for that ended on a node on which nothing is started.
+fn held_by_freeze<'t>(table: &NodeTable, tasks: &'t SlotTasks) -> Option<&'t Task> {
+    let newest = tasks.wanted().next().filter(|newest| newest.state.is_ended())?;
+    table.find(newest.node.as_ref()?)?.frozen.map(|_| newest)
+}
 
 struct Explainer<'a> {
     workload: &'a Workload,
@@ -109,9 +134,11 @@ struct Explainer<'a> {
     live: Vec<u32>,
     /// The node of the first slot, which prefers a domain.
     primary: Option<u32>,
-    /// Slots that the restart policy gave up, and their last nodes.
-    given_up: u32,
+    /// The last tasks of the slots that were given up, and their nodes.
+    given_up: Vec<&'a Task>,
     given_up_nodes: RoaringBitmap,
+    /// What ended and is frozen.
+    held: Vec<&'a Task>,
     /// What waits.
     blocked: &'a [(Step, Blocked)],
 }
@@ -128,8 +155,9 @@ impl<'a> Explainer<'a> {
             table: &unit.table,
             primary: live.first().copied(),
             live,
-            given_up: given_up.len() as u32,
             given_up_nodes: nodes.collect(),
+            given_up,
+            held: unit.slots.values().filter_map(|tasks| held_by_freeze(&unit.table, tasks)).collect(),
             blocked: &unit.blocked,
         }
     }
@@ -137,7 +165,8 @@ impl<'a> Explainer<'a> {
     fn explain(&self) -> Option<PartExplanation> {
         let goal = &self.workload.goal;
         let requested = goal.wanted(selected(self.table));
-        let missing = requested.saturating_sub(self.live.len() as u32 + self.given_up);
+        let kept = self.live.len() + self.given_up.len() + self.held.len();
+        let missing = requested.saturating_sub(kept as u32);
         let (elimination, new, placement) = self.placed(missing);
         let chosen: RoaringBitmap = self.live.iter().chain(&new).copied().collect();
         let placed = if goal.is_per_node() {
@@ -150,8 +179,15 @@ impl<'a> Explainer<'a> {
         let cause = (missing > 0).then(|| cause(self.table, &elimination, placement.as_ref(), missing));
         let candidates = self.table.members().len();
         let mut summary = summary((placed, requested), candidates, removed(&sequence));
-        if self.given_up > 0 {
-            let _ = write!(summary, "; {} {GIVEN_UP}", self.given_up);
+        for (why, count) in why_given_up(self.table, self.given_up.iter().copied()) {
+            let _ = write!(summary, "; {count} {why}");
+        }
+        if !self.held.is_empty() {
+            let _ =
+                write!(summary, "; {} ended where it is frozen, and starts after a thaw", self.held.len());
+        }
+        if !new.is_empty() && goal.start == StartMode::Never {
+            summary.push_str("; nothing starts before a user starts it: orchestrate is no");
         }
         let of_new = placement.iter().flat_map(|placement| &placement.violations);
         let of_live = self.live.iter().flat_map(|number| self.table.relaxed_on(*number));
@@ -178,6 +214,12 @@ impl<'a> Explainer<'a> {
         }
     }
 
+    fn natural_leaders(&self) -> RoaringBitmap {
+        let has_task = |number: u32| self.live.contains(&number);
+        let leaders = leaders_of(self.workload, self.question.part, self.table, &has_task);
+        leaders.natural.into_iter().collect()
+    }
+
     fn is_outside_of_preferred(&self, number: u32) -> bool {
         let ranking = Ranking::new(&self.workload.placement, self.question.part, self.table);
         ranking.preferred_nodes().is_some_and(|preferred| !preferred.contains(number))
@@ -188,6 +230,10 @@ impl<'a> Explainer<'a> {
         let mut elimination = Elimination::of(self.table);
         if self.workload.is_frozen {
             elimination.remove(Constraint::Frozen, self.table.members());
+        }
+        if self.workload.goal.start == StartMode::NaturalLeader && !self.workload.goal.is_per_node() {
+            // Nothing starts by itself elsewhere.
+            elimination.remaining &= self.natural_leaders();
         }
         let live: RoaringBitmap = self.live.iter().copied().collect();
         if missing > 0 && !self.workload.goal.is_per_node() {
@@ -245,7 +291,13 @@ impl<'a> Explainer<'a> {
         let summary = match sequence.first() {
             Some(stage) => format!("{} {}", stage.constraint.name(), stage.eliminated[0].reason),
             None if self.live.contains(&number) => self.with_wait("has an instance".to_owned(), Some(node)),
-            None if self.given_up_nodes.contains(number) => GIVEN_UP.to_owned(),
+            None if self.given_up_nodes.contains(number) => {
+                let here = self.given_up.iter().copied().filter(|task| task.node.as_ref() == Some(node));
+                why_given_up(self.table, here).into_keys().next().unwrap_or_default().to_owned()
+            }
+            None if is_chosen && self.workload.goal.start == StartMode::Never => {
+                "would get an instance when a user starts it: orchestrate is no".to_owned()
+            }
             None if is_chosen => "would get an instance".to_owned(),
             None => self.rank(number),
         };
@@ -434,6 +486,13 @@ pub fn blocked_task(model: &Model, node: &NodeId, policy: &PolicyId) -> Option<B
     (holder != *node).then_some(Blocked::InstanceElsewhere { node: holder })
 }
 
+/// Returns what the drain of a node waits for, on which the policy runs. It may name other nodes.
+pub fn waiting_drain(model: &Model, node: &NodeId, policy: &PolicyId) -> Option<Blocked> {
+    let mut blocked = model.workload_units_of(policy).flat_map(|(_, unit)| &unit.blocked);
+    let own = blocked.find(|(step, _)| step.cause == Cause::Drain && step.node() == Some(node))?;
+    Some(own.1.clone())
+}
+
 /// Returns what the start of a node's task waits for, which may have its agreement already. It may name other nodes.
 pub fn held_task(model: &Model, node: &NodeId, policy: &PolicyId) -> Option<Blocked> {
     let is_held = |task: &&Task| task.is_live() && task.desired == DesiredState::Ready;
@@ -462,7 +521,8 @@ pub fn why_no_task(model: &Model, node: &NodeId, policy: &PolicyId) -> Option<St
     }
     let given_up: Vec<&Task> = unit.slots.values().filter_map(given_up).collect();
     if given_up.iter().any(|task| task.node.as_ref() == Some(node)) {
-        return Some(GIVEN_UP.to_owned());
+        let here = given_up.iter().copied().filter(|task| task.node.as_ref() == Some(node));
+        return why_given_up(&unit.table, here).into_keys().next().map(str::to_owned);
     }
     let others = match given_up.len() {
         0 => String::new(),

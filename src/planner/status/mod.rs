@@ -22,7 +22,8 @@ use crate::{
 };
 
 pub use explain::{
-    ExplainedConstraint, PartExplanation, Question, blocked_task, explain_part, held_task, why_no_task,
+    ExplainedConstraint, PartExplanation, Question, blocked_task, explain_part, held_task, waiting_drain,
+    why_no_task,
 };
 pub use instance::{InstanceStatus, MonitorState, Violation};
 pub(crate) use standing::{Standing, standing_of, standing_of_service};

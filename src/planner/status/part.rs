@@ -11,7 +11,7 @@ use roaring::RoaringBitmap;
 
 use super::{
     MonitorState, PartStatus, Window,
-    explain::{GIVEN_UP, given_up},
+    explain::{Question, explain_part, given_up, why_given_up},
     instance::{Instance, is_restart},
     listed,
 };
@@ -22,7 +22,7 @@ use crate::{
     place::{Constraint, Elimination, NodeState, NodeTable, UnitNode},
     reconcile::leaders_of,
     report::Blocked,
-    workload::{ActionGoal, NodeOrder, Slot, SlotTasks, Task, UnitId, Workload, WorkloadRecord},
+    workload::{ActionGoal, NodeOrder, NodeScope, Slot, SlotTasks, Task, UnitId, Workload, WorkloadRecord},
 };
 
 /// Natural leaders that are listed.
@@ -117,8 +117,46 @@ impl<'a> Source<'a> {
             instances: shown.into_iter().map(|number| instance(number).status()).collect(),
             next,
             frozen_count: self.frozen_count(table),
-            warnings: warnings(id, unit),
+            warnings: self.warnings(id, unit, target),
         }
+    }
+
+    fn warnings(&self, id: &UnitId, unit: &UnitRecord, target: u32) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if unit.table.members().is_empty() {
+            warnings.push("no node belongs to it".to_owned());
+        } else if !is_frozen_everywhere(&unit.table) {
+            warnings.extend(self.unplaced(id, unit, target));
+        }
+        if let NodeScope::Nodes(nodes) = &self.workload.scope {
+            let unknown: Vec<&NodeId> = nodes.iter().filter(|node| self.model.node(node).is_none()).collect();
+            let first = unknown.first();
+            warnings.extend(first.map(|first| {
+                format!("{} nodes of scope.nodes are not known, such as {first}", unknown.len())
+            }));
+        }
+        let failed = unit.slots.values().filter_map(given_up).filter(|task| task.state.has_failed());
+        let given_up = why_given_up(&unit.table, failed).into_iter();
+        warnings.extend(given_up.map(|(why, count)| format!("{count} {why}")));
+        warnings.into_iter().map(|warning| format!("{}: {warning}", id.name())).collect()
+    }
+
+    /// Returns what no node takes. An agbot that does not decide about the workload unit finds it by what it knows of the nodes.
+    fn unplaced(&self, id: &UnitId, unit: &UnitRecord, target: u32) -> Option<String> {
+        if self.model.lease_for_unit(id).is_none() {
+            let question = Question { part: id, node: None, is_complete: false, now: self.now };
+            let found = explain_part(self.model, question).filter(|one| one.placed < one.requested)?;
+            return found.summary.split("; ").next().map(str::to_owned);
+        }
+        let summary = &unit.unplaced.as_ref()?.summary;
+        let mut tasks = unit.slots.values().flat_map(SlotTasks::iter);
+        // What has a node and should leave it stays there.
+        Some(match tasks.any(|task| task.is_live() && task.node.is_none()) {
+            false if unit.slots.len() as u32 >= target => {
+                format!("no other node takes an instance that should move: {summary}")
+            }
+            _ => summary.clone(),
+        })
     }
 
     fn is_frozen(&self, node: &NodeId) -> bool {
@@ -220,18 +258,4 @@ pub(super) fn selected(table: &NodeTable) -> u32 {
 pub(super) fn is_frozen_everywhere(table: &NodeTable) -> bool {
     let frozen = table.removed_by(Constraint::Frozen).filter(|_| !table.members().is_empty());
     frozen.is_some_and(|frozen| table.members().is_subset(frozen))
-}
-
-fn warnings(id: &UnitId, unit: &UnitRecord) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if unit.table.members().is_empty() {
-        warnings.push(format!("{}: no node belongs to it", id.name()));
-    } else if let Some(unplaced) = unit.unplaced.as_ref().filter(|_| !is_frozen_everywhere(&unit.table)) {
-        warnings.push(format!("{}: {}", id.name(), unplaced.summary));
-    }
-    let failed = unit.slots.values().filter_map(given_up).filter(|task| task.state.has_failed()).count();
-    if failed > 0 {
-        warnings.push(format!("{}: {failed} {GIVEN_UP}", id.name()));
-    }
-    warnings
 }

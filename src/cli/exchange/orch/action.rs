@@ -298,7 +298,7 @@ async fn act(
     let Some(accepted) = found else {
         let destination = request.destination.iter().flatten().next().map(String::as_str);
         let part = request.node.as_deref().or(destination).or(request.workload_unit.as_deref());
-        return Err(super::missing_part(exchange, policy, part).await);
+        return Err(super::missing_part(context, exchange, policy, part).await);
     };
     agbot.report_done(&format!("action {} accepted: {action} of {org}/{name}", accepted.action_id));
     Ok(accepted.action_id)

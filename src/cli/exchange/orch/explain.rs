@@ -26,7 +26,7 @@ pub async fn read(
     };
     let Some(found) = agbot.call(&doing, agbot.client.placement_explanation(&org, &name, &query)).await?
     else {
-        return Err(super::missing_part(exchange, policy, node.or(part)).await);
+        return Err(super::missing_part(context, exchange, policy, node.or(part)).await);
     };
     let typed: PlacementExplanation = agbot.read(&doing, &found)?;
     Ok(View::new(found.into_value(), table(&typed, node.is_some())))

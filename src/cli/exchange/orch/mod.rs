@@ -11,7 +11,7 @@ use clap::Subcommand;
 
 use crate::context::{Context, Exchange, UserOptions, Watch};
 use crate::exchange::deployment::POLICIES;
-use crate::exit::{CliError, Outcome};
+use crate::exit::{CliError, Exit, Outcome};
 use crate::wait::{self, Wait};
 
 /// Commands for what runs of a deployment policy.
@@ -121,10 +121,24 @@ impl OrchCommand {
     }
 }
 
-/// Returns the failure for a node or workload unit that the agbot does not find, or for the policy itself.
-async fn missing_part(exchange: &Exchange, policy: &str, part: Option<&str>) -> CliError {
+/// Returns the failure for a node or workload unit that the agbot does not find, for the policy itself, or for an address where no agbot
+/// answers.
+async fn missing_part(context: &Context, exchange: &Exchange, policy: &str, part: Option<&str>) -> CliError {
     if let Err(error) = POLICIES.require(exchange, policy).await {
         return error;
+    }
+    let agbot = match context.agbot(exchange) {
+        Ok(agbot) => agbot,
+        Err(error) => return error,
+    };
+    let (org, _) = exchange.split(policy);
+    if agbot.client.reasons(&org).await.is_err_and(|error| error.status() == Some(404)) {
+        return CliError::new(
+            Exit::Http,
+            "asking the agbot failed",
+            format!("{} is an exchange without an agbot", agbot.url),
+            "set HZN_AGBOT_URL to the address of an agbot",
+        );
     }
     let advice = format!("hzn exchange deployment orch status {policy}");
     CliError::not_found("node or unit of the policy", part.unwrap_or(policy), &advice)

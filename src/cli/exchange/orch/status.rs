@@ -44,7 +44,7 @@ pub async fn read_status(
         };
         let found = agbot.client.orchestration_record(&org, &name, &query);
         let Some(found) = agbot.call(&doing, found).await? else {
-            return Err(super::missing_part(exchange, policy, part).await);
+            return Err(super::missing_part(context, exchange, policy, part).await);
         };
         let status: WorkloadStatus = agbot.read(&doing, &found)?;
         let is_complete = status.workload_units.iter().all(|one| one.next.is_none());

@@ -13,7 +13,7 @@ use crate::{
     settings::{FailureAction, UpdateOrder},
     supervise::{UpdateEvent, UpdateState},
     usage::secs_since,
-    workload::{Slot, Workload, WorkloadRecord},
+    workload::{Slot, SlotTasks, Workload, WorkloadRecord},
 };
 
 fn running(count: u32, nodes: usize, change: impl FnOnce(&mut Workload)) -> World {
@@ -135,6 +135,38 @@ fn b11_s4_last_slot_is_monitored_before_the_update_completes() {
             assert!(why.is_some_and(|why| why.contains("failed")), "{}", world.update.message);
         }
     }
+}
+
+/// B11.8: an agent that reads no tasks looks at its instances from time to time only, and so reports a failure late.
+#[test]
+fn failure_that_is_reported_late_counts_where_the_agent_reads_no_tasks() {
+    for (is_capable, expected) in [(false, UpdateState::RollbackCompleted), (true, UpdateState::Completed)] {
+        let mut world = running(1, 1, |workload| {
+            workload.update.failure_action = FailureAction::Rollback;
+            workload.update.monitor_secs = 5;
+        });
+        world.change_node("n1", |node| node.is_capable = is_capable);
+        world.behaviors.insert(2, Behavior::Exits(50, 1));
+        world.write(2);
+        world.run_until(300, |world| world.update.state == expected);
+    }
+}
+
+/// B11.3: what an update started first and that was never seen running is dropped with the rollback.
+#[test]
+fn rollback_leaves_no_task_of_the_version_that_failed() {
+    let mut world = running(1, 2, |workload| {
+        workload.update.failure_action = FailureAction::Rollback;
+        workload.update.order = UpdateOrder::StartFirst;
+    });
+    world.behaviors.insert(2, Behavior::Exits(0, 1));
+    world.write(2);
+    ends(&mut world, UpdateState::RollbackCompleted);
+    world.run(30);
+    assert_eq!(world.running_versions(), [1]);
+    let left =
+        world.slots().values().flat_map(SlotTasks::wanted).filter(|task| task.spec.number == 2).count();
+    assert_eq!(left, 0);
 }
 
 /// B11-S5.
