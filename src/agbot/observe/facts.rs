@@ -372,7 +372,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn containers_of_two_agreements_that_are_listed_under_one_are_told_apart() {
+    fn containers_that_are_listed_under_one_agreement_belong_to_those_in_their_names() {
         let [first, second] = ["a", "b"].map(|letter| letter.repeat(64));
         let container =
             |agreement: &str, state: &str| json!({"name": format!("/{agreement}-main"), "state": state});

@@ -7,13 +7,22 @@ use evenkeel_ids::GroupId;
 use serde_json::{Value, json};
 
 use super::{
-    RequestedAction,
+    RequestedAction, accept,
     fleet::{Fleet, node, policy},
 };
 use crate::{
     event::Event,
     facts::NodePolicyFacts,
     workload::{LastingAction, Part, UnitId},
+};
+
+const GIVEBACK: RequestedAction<'_> = RequestedAction {
+    kind: LastingAction::Giveback,
+    part: None,
+    node: None,
+    destinations: &[],
+    is_forced: false,
+    recovery: None,
 };
 
 fn in_groups(replicas: u32) -> Value {
@@ -54,7 +63,7 @@ fn node_whose_agent_holds_one_instance_gets_none_of_its_new_unit_while_it_has_on
 }
 
 #[test]
-fn update_that_goes_through_several_units_is_told_once() {
+fn update_that_goes_through_several_workload_units_has_one_start_and_one_end() {
     let mut fleet = Fleet::new(&["n1", "n2", "n3"]);
     fleet.put_group("g1", &["n1", "n2"], None);
     fleet.put_group("g2", &["n3"], None);
@@ -98,15 +107,7 @@ fn instance_that_a_user_starts_beside_the_wanted_number_ends_the_action_and_the_
     assert_eq!(fleet.running("w"), "n2");
     assert!(fleet.model.workload(&policy("w")).is_some_and(|row| row.action.is_none()));
     assert_eq!(count(&fleet, "scale.down"), 1);
-    let giveback = RequestedAction {
-        kind: LastingAction::Giveback,
-        part: None,
-        node: None,
-        destinations: &[],
-        is_forced: false,
-        recovery: None,
-    };
-    assert!(super::accept(&fleet.model, &policy("w"), &giveback, fleet.now).is_ok());
+    assert!(accept(&fleet.model, &policy("w"), &GIVEBACK, fleet.now).is_ok());
 }
 
 /// A6.4: where there are too few leaders, a giveback moves nothing below the wanted number.
@@ -119,15 +120,7 @@ fn giveback_without_enough_leaders_stops_nothing() {
     let placement = json!({"expression": "\"{nodename}\" == \"n1\"", "onViolation": "report"});
     fleet.put_policy("w", json!({"mode": "flex", "orchestrate": "ha", "flex": flex, "placement": placement}));
     fleet.run(5);
-    let giveback = RequestedAction {
-        kind: LastingAction::Giveback,
-        part: None,
-        node: None,
-        destinations: &[],
-        is_forced: false,
-        recovery: None,
-    };
-    assert!(super::accept(&fleet.model, &policy("w"), &giveback, fleet.now).is_err());
+    assert!(accept(&fleet.model, &policy("w"), &GIVEBACK, fleet.now).is_err());
 }
 
 /// P-S1: a version that uses more than its node has is not started there, and the one before it stays.

@@ -367,10 +367,13 @@ impl Model {
 
     /// Forgets what was decided last about workload units that another agbot decides about now.
     fn drop_reports_of_others(&mut self) {
-        let mut units = std::mem::take(&mut self.engine.workload_units);
+        let mut workload_units = std::mem::take(&mut self.engine.workload_units);
         let is_of_another = |unit_id: &UnitId| self.lease_for_unit(unit_id).is_none();
-        units.iter_mut().filter(|(unit_id, _)| is_of_another(unit_id)).for_each(|(_, unit)| unit.forget());
-        self.engine.workload_units = units;
+        workload_units
+            .iter_mut()
+            .filter(|(unit_id, _)| is_of_another(unit_id))
+            .for_each(|(_, unit)| unit.forget());
+        self.engine.workload_units = workload_units;
     }
 
     /// Prepares a workload and its workload units again.

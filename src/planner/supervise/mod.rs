@@ -13,6 +13,7 @@ pub(crate) mod rebalance;
 mod restart;
 pub(crate) mod rules;
 pub(crate) mod snapshot;
+mod start_order;
 mod unhealthy;
 pub(crate) mod update;
 mod update_status;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel_ids::{NodeId, TaskId};
+use evenkeel_ids::TaskId;
 use jiff::Timestamp;
 
 use super::{
@@ -13,6 +13,7 @@ use super::{
     failed_tasks::{self, failed_tasks, failure_message, may_run_at},
     in_work::{slots_in_work, slots_without_node},
     rules,
+    start_order::{start_first, too_little_room, wants_start_first},
     unhealthy::{self, Failed},
     update_status::{Ticket, UpdateBlocked, UpdateEvent, UpdateState, next_state},
 };
@@ -20,7 +21,6 @@ use crate::{
     change::{Cause, Change, Permit, Step},
     facts::Availability,
     goal::SlotCondition,
-    place::{Buffer, Constraint},
     reconcile::UnitPass,
     report::Blocked,
     settings::{FailureAction, UpdateOrder},
@@ -460,63 +460,6 @@ fn stop_earlier(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause) -> bool {
         }
         may_stop
     })
-}
-
-fn wants_start_first(pass: &UnitPass<'_>) -> bool {
-    pass.update_settings().order == UpdateOrder::StartFirst && !pass.facts.workload.goal.is_exclusive()
-}
-
-/// Finds where the new instance starts before the old one stops: on the same node if its agent can hold both, else on another one, else
-/// nowhere, so that the old one stops first. None while required distribution leaves no domain for the new one (D11-S2).
-fn start_first(
-    pass: &mut UnitPass<'_>,
-    slot: &Slot,
-    old: &Task,
-    cause: Cause,
-) -> Option<(UpdateOrder, Option<NodeId>)> {
-    let table = pass.facts.table;
-    if let Some(node) = pass.node_of(old).filter(|node| node.is_capable) {
-        let fits = table.number(&node.id).is_some_and(|number| {
-            let constraints = Constraint::OF_NODES.into_iter().filter(|one| *one != Constraint::MaxPerNode);
-            let mut removed =
-                constraints.filter_map(|constraint| table.removed_under(constraint, Buffer::Open));
-            let added = pass.loads.get(&number).copied().unwrap_or(0);
-            !removed.any(|nodes| nodes.contains(number)) && added < node.room_left(Buffer::Open)
-        });
-        if fits {
-            return Some((UpdateOrder::StartFirst, Some(node.id.clone())));
-        }
-    }
-    let other = match slot {
-        Slot::Node(_) => None,
-        Slot::Number(_) => pass.candidate(old, Cause::Update),
-    };
-    if other.is_none() && pass.facts.workload.placement.is_distribution_required {
-        let report = pass.elimination_report(1);
-        if report.sequence.iter().any(|stage| Constraint::OF_DOMAINS.contains(&stage.constraint)) {
-            let change =
-                Change::Replace { node: old.node.clone(), may_run: false, order: UpdateOrder::StartFirst };
-            let step = pass.step(slot, change, cause);
-            pass.block(&step, Blocked::unplaced(&report));
-            return None;
-        }
-    }
-    let order = if other.is_none() { UpdateOrder::StopFirst } else { UpdateOrder::StartFirst };
-    Some((order, other))
-}
-
-/// Returns why the new version cannot take the place of an instance that stops first: it uses more of the capacities than that one leaves
-/// on its node, and no other node has room (P-S1).
-fn too_little_room(pass: &mut UnitPass<'_>, old: &Task, cause: Cause) -> Option<Blocked> {
-    if !pass.facts.table.priorities().is_hard(Constraint::NodeCapacity) {
-        return None;
-    }
-    let detail = pass.node_of(old)?.room.as_ref()?.overload()?;
-    let is_fixed = matches!(old.slot, Slot::Node(_));
-    if !is_fixed && pass.candidate(old, cause).is_some() {
-        return None;
-    }
-    Some(Blocked::NoRoom { node: old.node.clone()?, detail })
 }
 
 /// Counts the slots that are done; the number never goes back.
