@@ -162,6 +162,17 @@ impl Goal {
         (!self.is_per_node()).then(|| Self { is_stopped: false, ..*self }.wanted(0))
     }
 
+    /// Returns the name of the operation that makes the wanted number smaller.
+    ///
+    /// # Source
+    /// Orchestration C10.
+    pub fn scale_down_name(&self) -> &'static str {
+        match self.count {
+            Count::Between { .. } => "resize",
+            Count::PerNode | Count::Exactly(_) => "scale-in",
+        }
+    }
+
     /// Returns whether instances beyond the wanted number are stopped.
     pub fn removes_surplus(&self) -> bool {
         self.is_stopped || self.surplus != Surplus::Keep && self.start == StartMode::BestAvailable

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_domain::orchestration::{HealthPolicy, Mode};
+use evenkeel_domain::orchestration::HealthPolicy;
 use evenkeel_ids::{NodeId, PolicyId, TaskId};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -266,8 +266,8 @@ impl Model {
         let tasks = &self.engine.health_tasks;
         let removing = tasks.removing.get(policy).into_iter().flatten().filter_map(|id| self.task(id));
         if self.are_stopping(removing, now) {
-            let mode = self.policy(policy).map(|facts| facts.orchestration.mode());
-            return Some(if mode == Some(Mode::Flex) { "resize" } else { "scale-in" }.to_owned());
+            let goal = self.workload_of(policy).map(|workload| workload.goal);
+            return Some(goal.map_or("scale-in", |goal| goal.scale_down_name()).to_owned());
         }
         let mut deleted = tasks.deleted_nodes.iter().flat_map(|node| self.engine.tasks_on(node, policy));
         deleted.any(|task| !task.state.is_ended()).then(|| "node-delete".to_owned())

@@ -20,6 +20,13 @@ const WITHOUT_CORRUPT: &str = "DELETE FROM rollout WHERE ha_group = 'o/x'";
 /// The longest time until other agbots know a record. `docs/explanation/architecture.md` promises it: this test measures the clock on
 /// purpose.
 const LAG_LIMIT: Duration = Duration::from_secs(1);
+/// Less than the time after which the outbox is read although nothing has changed.
+const OUTBOX_PERIOD: Duration = Duration::from_secs(8);
+/// The first one is of a partition that nobody leases.
+const EFFECTS: &str = r#"
+    INSERT INTO agbot_outbox (partition_number, node, subject, effect, created_at)
+    SELECT number, 'o/x', subject, '{"kind": "publish-task", "task": "t", "partition": 0}', now()
+    FROM (VALUES (999, 'first'), (0, 'second')) AS wanted (number, subject)"#;
 /// As if another agbot had held all partitions and ended.
 const HANDED_OVER: &str = "UPDATE work_partition SET owner = NULL, expires_at = NULL";
 
@@ -103,6 +110,35 @@ async fn nothing_is_decided_about_partitions_whose_records_cannot_be_read() {
         (agbots.agreements().await.len() == nodes.len()).then_some(())
     })
     .await;
+}
+
+/// A node may have tasks of workload units of another agbot, whose effects come first. Nobody tells when that one has delivered them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn effect_behind_one_of_another_agbot_is_delivered_soon_after_it() {
+    let agbots = Agbots::start(1).await;
+    let nodes = agbots.make_nodes(1).await;
+    agbots.execute(EFFECTS).await;
+    let is_queued = async || {
+        let left: (i64,) = must(
+            sqlx::query_as("SELECT count(*) FROM agbot_outbox WHERE subject = 'second'")
+                .fetch_one(&mut agbots.database.connection().await)
+                .await,
+            "the outbox",
+        );
+        left.0 > 0
+    };
+    // The effects of an agreement wake the deliverer.
+    agbots.want().await;
+    eventually("the node has its agreement", || async {
+        (agbots.agreements().await.len() == nodes.len()).then_some(())
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(is_queued().await, "it waits for the one before it");
+    agbots.execute("DELETE FROM agbot_outbox WHERE subject = 'first'").await;
+    let since = Instant::now();
+    eventually("the second one is delivered", || async { (!is_queued().await).then_some(()) }).await;
+    assert!(since.elapsed() < OUTBOX_PERIOD, "{:?}", since.elapsed());
 }
 
 fn group() -> GroupId {
