@@ -15,7 +15,7 @@ use crate::{
     report::Blocked,
     settings::FailureAction,
     usage::{WorkloadUsage, has_attempts_left},
-    workload::{DesiredState, Ending, Slot, SlotTasks, Task, TaskState},
+    workload::{DesiredState, Ending, NodeOrder, Slot, SlotTasks, Task, TaskState},
 };
 
 /// What a task's node is to run, and for which task.
@@ -206,7 +206,9 @@ fn is_selected_by_workload(model: &Model, node: &NodeId, policy: &PolicyId, now:
             return !is_done(unit.tasks(&Slot::Node(node.clone())));
         }
         let mut tasks = unit.slots.values().flat_map(SlotTasks::iter);
-        tasks.any(|task| task.is_live() && task.node.is_none()) && (is_away || unit.table.is_candidate(node))
+        let waits = tasks.any(|task| task.is_live() && task.node.is_none());
+        let is_chosen_by_user = workload.placement.order == NodeOrder::Unranked;
+        waits && (is_away || !is_chosen_by_user && unit.table.is_candidate(node))
     })
 }
 

@@ -313,10 +313,11 @@ impl NodeTable {
         is_selected && !is_removed(Constraint::Affinity) && !is_full
     }
 
-    /// Returns whether no constraint on nodes removes a member.
+    /// Returns whether no constraint removes a member.
     pub fn is_candidate(&self, node: &NodeId) -> bool {
-        let number = self.number(node).filter(|number| self.members.contains(*number));
-        number.is_some_and(|number| !self.removed.values().any(|nodes| nodes.contains(number)))
+        let left = self.removed.values().fold(self.members.clone(), |left, removed| left - removed);
+        let number = self.number(node).filter(|number| left.contains(*number));
+        number.is_some_and(|number| self.domain_objection(number, &left).is_none())
     }
 
     /// Returns whether a node is drained for an upgrade.
