@@ -74,6 +74,8 @@ mod scenarios_policy;
 #[cfg(test)]
 mod scenarios_proposal;
 #[cfg(test)]
+mod scenarios_returned;
+#[cfg(test)]
 mod scenarios_rollout;
 #[cfg(test)]
 mod scenarios_suspended;
