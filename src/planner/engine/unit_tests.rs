@@ -123,30 +123,41 @@ fn giveback_without_enough_leaders_stops_nothing() {
     assert!(accept(&fleet.model, &policy("w"), &GIVEBACK, fleet.now).is_err());
 }
 
-/// P-S1: a version that uses more than its node has is not started there, and the one before it stays.
+/// P-S1: a version that uses more than its node has is not started there, and the one before it stays; so does what runs beside it.
 #[test]
 fn version_that_uses_more_than_its_node_has_waits() {
-    for order in ["stop-first", "start-first"] {
+    let modes = [json!({"mode": "replicated", "replicas": 1}), json!({"mode": "global"})];
+    for (mode, order) in
+        modes.iter().flat_map(|mode| ["stop-first", "start-first"].map(|order| (mode, order)))
+    {
         let mut fleet = Fleet::new(&["n1"]);
         fleet.put_node("n1", |facts| facts.capacities = BTreeMap::from([("m".into(), 1000.0)]));
         let document = |load: f64| {
-            let update = json!({"order": order, "monitorSeconds": 1});
-            json!({"mode": "replicated", "replicas": 1, "loads": {"m": load}, "update": update})
+            let mut document = mode.clone();
+            document["loads"] = json!({"m": load});
+            document["update"] = json!({"order": order, "monitorSeconds": 1});
+            document
         };
+        fleet.put_policy("beside", json!({"mode": "global", "loads": {"m": 150}}));
         fleet.put_policy("w", document(200.0));
         fleet.run_until(30, |fleet| fleet.running("w") == "n1");
         fleet.put_policy("w", document(5000.0));
         fleet.run(20);
-        assert_eq!(fleet.running("w"), "n1", "{order}");
-        assert!(fleet.tasks().into_iter().all(|task| task.spec.number == 1), "{order}");
+        let of_w = |fleet: &Fleet| -> Vec<u64> {
+            let tasks = fleet.tasks().into_iter().filter(|task| task.unit_id.policy == policy("w"));
+            tasks.filter(|task| task.is_wanted() && task.is_running()).map(|task| task.spec.number).collect()
+        };
+        assert_eq!(of_w(&fleet), [1], "{mode} {order}");
+        assert_eq!(fleet.running("beside"), "n1");
         let update = fleet.status("w").update;
         let blocked = update.blocked.as_ref().expect("it is blocked");
         assert_eq!(blocked.slots[0].1.upgrade_rule(), "Capacity");
         assert_eq!(blocked.node_of(&blocked.slots[0].0), Some(&node("n1")));
-        assert_eq!(count(&fleet, "update.order-degraded"), 0, "nothing was replaced");
+        let written = ["update.order-degraded", "placement.violation"].map(|kind| count(&fleet, kind));
+        assert_eq!(written, [0, 0], "nothing was replaced, and nothing uses more than there is");
         fleet.put_policy("w", document(800.0));
-        fleet.run_until(60, |fleet| {
-            fleet.tasks().iter().any(|task| task.spec.number == 3 && task.is_running())
-        });
+        fleet.run_until(60, |fleet| of_w(fleet) == [3]);
+        fleet.put_policy("w", document(100.0));
+        fleet.run_until(60, |fleet| of_w(fleet) == [4]);
     }
 }

@@ -14,8 +14,8 @@ use jiff::Timestamp;
 
 use super::{Liveness, Model, NodeRecord};
 use crate::{
-    place::{Buffer, Metric, NodeRoom, loading_tasks},
-    workload::{Slot, SlotTasks, UnitId, Workload},
+    place::{Buffer, Metric, NodeRoom, loading},
+    workload::{Slot, SlotTasks, Task, UnitId, Workload},
 };
 
 /// Capacities that a node without its own has by a property: the name, the property, and what one of it is.
@@ -141,34 +141,40 @@ impl Model {
     fn used(&self, node: &NodeId, metric: &str, only_wanted: bool) -> f64 {
         let policies: BTreeSet<&PolicyId> = self.engine.pairs_of(node).map(|(_, policy)| policy).collect();
         let of_policy = |policy: &PolicyId| {
-            let load = self.loads_of(policy)?.get(metric).copied()?;
-            let slots: BTreeSet<_> = self
-                .engine
-                .tasks_on(node, policy)
-                .filter(|task| !task.state.is_ended() && (task.is_wanted() || !only_wanted))
-                .map(|task| (&task.unit_id, &task.slot))
-                .collect();
-            let count_of = |(unit_id, slot): (&UnitId, &Slot)| match self.workload_unit(unit_id) {
-                Some(unit) if !only_wanted => loading_tasks(unit.tasks(slot), node),
-                _ => 1,
+            let load = |task: &Task| self.load_of(task, metric);
+            let tasks = self.engine.tasks_on(node, policy).filter(|task| !task.state.is_ended());
+            let mut slots: BTreeMap<(&UnitId, &Slot), f64> = BTreeMap::new();
+            for task in tasks.filter(|task| task.is_wanted() || !only_wanted) {
+                let most = slots.entry((&task.unit_id, &task.slot)).or_default();
+                *most = most.max(load(task));
+            }
+            let of_slot = |((unit_id, slot), most): ((&UnitId, &Slot), f64)| match self.workload_unit(unit_id)
+            {
+                Some(unit) if !only_wanted => loading(unit.tasks(slot), node, load),
+                _ => most,
             };
-            let count: u32 = slots.into_iter().map(count_of).sum();
-            Some(load * f64::from(count))
+            slots.into_iter().map(of_slot).sum::<f64>()
         };
-        policies.into_iter().filter_map(of_policy).sum()
+        policies.into_iter().map(of_policy).sum()
     }
 
     /// Returns the wanted task on a node that uses most of a capacity.
     fn largest(&self, node: &NodeId, metric: &str) -> Option<TaskId> {
         let tasks = self.tasks_of(node).filter(|task| task.is_live());
         let using = tasks.filter_map(|task| {
-            let load =
-                self.loads_of(&task.unit_id.policy)?.get(metric).copied().filter(|load| *load > 0.0)?;
-            Some((load, &task.id))
+            let load = self.load_of(task, metric);
+            (load > 0.0).then_some((load, &task.id))
         });
         using
             .max_by(|one, other| one.0.total_cmp(&other.0).then(other.1.cmp(one.1)))
             .map(|(_, id)| id.clone())
+    }
+
+    /// Returns what a task uses of a capacity: what its own version does.
+    fn load_of(&self, task: &Task, metric: &str) -> f64 {
+        let Some(known) = self.engine.workloads.get(&task.unit_id.policy) else { return 0.0 };
+        let loads = known.spec_loads.get(&task.spec.number).unwrap_or(&known.loads);
+        loads.get(metric).copied().unwrap_or_default()
     }
 
     fn loads_of(&self, policy: &PolicyId) -> Option<&Amounts> {
@@ -177,7 +183,8 @@ impl Model {
 
     /// Notes what an instance of a workload uses now, and the nodes on which that differs from before.
     pub(super) fn note_loads(&mut self, policy: &PolicyId) {
-        let uses = self.loads_of(policy).is_some_and(|loads| !loads.is_empty());
+        let known = self.engine.workloads.get(policy);
+        let uses = known.is_some_and(|known| !known.loads.is_empty() || !known.spec_loads.is_empty());
         let has_used = self.engine.limited.contains(policy);
         if uses {
             self.engine.limited.insert(policy.clone());

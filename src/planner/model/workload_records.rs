@@ -32,8 +32,10 @@ pub(crate) struct KnownWorkload {
     pub workload: Option<Workload>,
     /// The versions of its task spec, by number.
     pub specs: BTreeMap<u64, KnownSpec>,
-    /// What one instance uses of its node, also after the policy was deleted.
+    /// What one instance of the current version uses of its node, also after the policy was deleted.
     pub loads: Amounts,
+    /// What one instance of each version uses.
+    pub spec_loads: BTreeMap<u64, Amounts>,
     /// Whether the user who deleted the policy does not wait for its children.
     pub is_removal_forced: bool,
 }

@@ -200,12 +200,14 @@ impl Model {
             of(old) != of(new) || old.action != new.action || old.children != new.children
         });
         let is_removal_forced = known.is_some_and(|known| known.is_removal_forced);
-        let loads = known.map(|known| known.loads.clone()).unwrap_or_default();
+        let loads = known.map(|known| (known.loads.clone(), known.spec_loads.clone()));
+        let (loads, spec_loads) = loads.unwrap_or_default();
         match self.engine.workloads.get_mut(&record.policy) {
             Some(known) if !is_other => known.record = record.clone(),
             _ => {
                 let (record, specs) = (record.clone(), BTreeMap::new());
-                let known = KnownWorkload { record, workload: None, specs, loads, is_removal_forced };
+                let known =
+                    KnownWorkload { record, workload: None, specs, loads, spec_loads, is_removal_forced };
                 let policy = known.record.policy.clone();
                 self.engine.workloads.insert(policy.clone(), known);
                 self.engine.stale.insert(policy);
@@ -390,6 +392,7 @@ impl Model {
             known.specs = specs;
             if let Some(workload) = &workload {
                 known.loads.clone_from(&workload.loads);
+                known.spec_loads.clone_from(&workload.spec_loads);
             }
         }
         self.note_loads(policy);

@@ -71,6 +71,16 @@ impl NodeRoom {
         (!text.is_empty()).then_some(text)
     }
 
+    /// Returns what the node has too little of for an instance that takes the place of one that used less; `replaced`: what that one uses.
+    pub fn shortage(&self, replaced: impl Fn(&str) -> f64) -> Option<String> {
+        let mut short = self.metrics.iter().filter_map(|metric| {
+            let left = metric.used - replaced(&metric.name);
+            let is_over = metric.load > replaced(&metric.name) && left + metric.load > metric.capacity;
+            is_over.then(|| format!("{} {} > {}", metric.name, left + metric.load, metric.capacity))
+        });
+        short.next()
+    }
+
     /// Returns what the node has too little of for what runs on it.
     pub fn overload(&self) -> Option<String> {
         let over = self.metrics.iter().filter(|metric| metric.used > metric.capacity);
@@ -91,15 +101,20 @@ fn used_with(metric: &Metric, added: u32) -> f64 {
     metric.used + metric.load * f64::from(added)
 }
 
-/// Returns how many instances the tasks of a slot are on a node, as to its capacities.
+/// Returns what the tasks of a slot use of a capacity of a node; `load`: what each of them uses.
 ///
 /// A task counts until it has ended. One that starts after its predecessor on the node has stopped takes over what that one uses.
-pub fn loading_tasks(tasks: &SlotTasks, node: &NodeId) -> u32 {
+pub fn loading(tasks: &SlotTasks, node: &NodeId, load: impl Fn(&Task) -> f64) -> f64 {
     let there = || tasks.iter().filter(|task| !task.state.is_ended() && task.node.as_ref() == Some(node));
-    let count = |is_meant: fn(&Task) -> bool| there().filter(|task| is_meant(task)).count() as u32;
-    let stopping = count(|task| !task.is_wanted());
-    let waiting = count(|task| task.desired == DesiredState::Ready);
-    count(|task| task.desired == DesiredState::Running) + stopping.max(waiting)
+    let sum = |is_meant: fn(&Task) -> bool| there().filter(|task| is_meant(task)).map(&load).sum::<f64>();
+    let stopping = sum(|task| !task.is_wanted());
+    let waiting = sum(|task| task.desired == DesiredState::Ready);
+    sum(|task| task.desired == DesiredState::Running) + stopping.max(waiting)
+}
+
+/// Returns how many instances the tasks of a slot are on a node, as to its capacities.
+pub fn loading_tasks(tasks: &SlotTasks, node: &NodeId) -> u32 {
+    loading(tasks, node, |_| 1.0) as u32
 }
 
 /// What a decision adds to nodes beyond what the table counts.

@@ -16,6 +16,7 @@ use crate::{
     },
     report::Blocked,
     settings::UpdateOrder,
+    supervise::shortage,
     usage::later,
     workload::{Slot, Task},
 };
@@ -273,11 +274,9 @@ fn want(pass: &UnitPass<'_>, task: &Task) -> Want {
         task.cause.is_update() || task.cause == Cause::TaskFailed && pass.facts.workload.goal.is_sticky;
     let last = earlier().find_map(|one| one.node.as_ref()).filter(|_| stays);
     let is_leaving = |one: &&Task| !one.is_wanted() && !one.state.is_ended() && one.node.as_ref() == last;
-    let has_room = |node: &NodeId| {
-        pass.facts.table.find(node).and_then(|row| row.room.as_ref()?.overload()).is_none()
-            || !pass.facts.table.priorities().is_hard(Constraint::NodeCapacity)
-    };
-    let keeps_load = last.is_some_and(has_room) && earlier().any(|one| is_leaving(&one));
+    let is_hard = pass.facts.table.priorities().is_hard(Constraint::NodeCapacity);
+    let fits = |one: &Task| !is_hard || task.spec != pass.versions.current || shortage(pass, one).is_none();
+    let keeps_load = last.is_some() && earlier().any(|one| is_leaving(&one) && fits(one));
     let location = pass.location(&task.slot, task.origin.as_ref());
     Want { preferred: last.and_then(number), avoided: live.and_then(number), keeps_load, location }
 }

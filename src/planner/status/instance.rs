@@ -109,6 +109,14 @@ pub struct Violation {
     pub detail: String,
 }
 
+impl Violation {
+    /// Returns that a node has too little.
+    pub(super) fn of_capacity(detail: &str) -> Self {
+        let (constraint, expression) = (Constraint::NodeCapacity, String::new());
+        Self { constraint, expression, detail: detail.to_owned() }
+    }
+}
+
 impl InstanceStatus {
     /// Returns whether an instance runs where a constraint is violated.
     pub(super) fn is_violated(&self) -> bool {
@@ -161,7 +169,7 @@ impl Instance<'_> {
             .iter()
             .map(|detail| violation(Constraint::PlacementConstraint, self.expression, detail));
         let of_affinity = affinity.iter().map(|detail| violation(Constraint::Affinity, "", detail));
-        let of_capacity = overload.iter().map(|detail| violation(Constraint::NodeCapacity, "", detail));
+        let of_capacity = overload.iter().map(|detail| Violation::of_capacity(detail));
         let number = self.table.number(&row.id).filter(|_| self.running() > 0);
         let packing = number.and_then(|number| self.table.packing(number, None));
         let is_violated = expression.is_some() || overload.is_some() || packing.is_some();

@@ -14,6 +14,7 @@ use super::{
 use crate::{
     goal::{Avail, Count},
     model::{Model, UnitRecord},
+    report::Blocked,
     workload::{Ending, SlotTasks, Task, TaskState, UnitId},
 };
 
@@ -69,6 +70,15 @@ pub(crate) fn unit_view(model: &Model, unit_id: &UnitId, now: Timestamp) -> Opti
             view.violations.extend(violations.map(|violation| (node.clone(), violation)));
         }
     }
+    // What a new version would use is too much as well (D2-S2).
+    let waiting = source.record.update.blocked.iter().flat_map(|blocked| &blocked.slots);
+    let short = waiting.filter_map(|(_, blocked)| match blocked {
+        Blocked::NoRoom { node, detail } if unit.table.number(node).is_some() => {
+            Some((node.clone(), Violation::of_capacity(detail)))
+        }
+        _ => None,
+    });
+    view.violations.extend(short);
     let slots = unit.slots.values().filter(|tasks| tasks.wanted().next().is_some()).count() as u32;
     let is_automatic = goal.is_per_node() || goal.moves_by_itself();
     let selected = if goal.is_per_node() { selected(&unit.table) } else { 0 };

@@ -57,13 +57,19 @@ pub(super) fn start_first(
     Some((order, other))
 }
 
+/// Returns what the node of an instance has too little of for the current version in its place.
+pub(crate) fn shortage(pass: &UnitPass<'_>, old: &Task) -> Option<String> {
+    let loads = pass.facts.workload.spec_loads.get(&old.spec.number)?;
+    pass.node_of(old)?.room.as_ref()?.shortage(|metric| loads.get(metric).copied().unwrap_or_default())
+}
+
 /// Returns why the new version cannot take the place of an instance that stops first: it uses more of the capacities than that one leaves
 /// on its node, and no other node has room (P-S1).
 pub(super) fn too_little_room(pass: &mut UnitPass<'_>, old: &Task, cause: Cause) -> Option<Blocked> {
     if !pass.facts.table.priorities().is_hard(Constraint::NodeCapacity) {
         return None;
     }
-    let detail = pass.node_of(old)?.room.as_ref()?.overload()?;
+    let detail = shortage(pass, old)?;
     let is_fixed = matches!(old.slot, Slot::Node(_));
     if !is_fixed && pass.candidate(old, cause).is_some() {
         return None;

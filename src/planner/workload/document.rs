@@ -2,6 +2,8 @@
 //!
 //! Source: orchestration 1.2, 1.3, A3.
 
+use std::collections::BTreeMap;
+
 use evenkeel_domain::orchestration::{
     CompatGate, ConstraintPriorities, Orchestration, PlacementPolicy, Scope, Update,
 };
@@ -54,6 +56,7 @@ impl Workload {
             versions,
             placement: placement(policy, document, hub),
             loads: document.loads.clone(),
+            spec_loads: BTreeMap::new(),
             parents: Dependency::list(policy, &document.parents),
             children: Dependency::list(policy, &document.children),
             restart: document.restart,

@@ -2,6 +2,9 @@
 //!
 //! Source: orchestration 1.10; engine 5 and 6.
 
+use std::collections::BTreeMap;
+
+use evenkeel_domain::orchestration::capacity::Amounts;
 use evenkeel_ids::{PolicyId, ServiceKey};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -46,6 +49,11 @@ impl TaskSpec {
             secret_binding: policy.secret_binding.clone(),
             loads: loads.map_or(Value::Null, |document| json!(document.loads)),
         }
+    }
+
+    /// Returns what one instance uses of its node.
+    fn loads(&self) -> Amounts {
+        Amounts::deserialize(&self.loads).unwrap_or_default()
     }
 
     /// Returns a digest of what runs; a signature is no part of it.
@@ -208,7 +216,15 @@ impl WorkloadRecord {
         let keeps_running =
             is_written && best_version(&policy.versions).is_some_and(|version| version.keeps_running);
         let (is_frozen, action) = (self.is_frozen, self.action.clone());
-        Some(Workload { keeps_running, is_frozen, action, ..workload })
+        let mut spec_loads: BTreeMap<u64, Amounts> =
+            self.specs.iter().map(|(number, spec)| (*number, spec.loads())).collect();
+        // A rollback brings back what the version before used.
+        let current = spec_loads.get(&self.versions.current.number).cloned();
+        let loads = current.unwrap_or_else(|| workload.loads.clone());
+        if spec_loads.values().all(Amounts::is_empty) {
+            spec_loads.clear();
+        }
+        Some(Workload { loads, spec_loads, keeps_running, is_frozen, action, ..workload })
     }
 
     /// Returns whether a write may replace the stored row: it is based on that row, or was carried out before.

@@ -2,7 +2,7 @@
 //!
 //! Source: orchestration 1.2; engine 3.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use evenkeel_domain::{
     orchestration::{HealthPolicy, OnViolation, Orchestration, Restart, capacity::Amounts},
@@ -30,8 +30,10 @@ pub struct Workload {
     pub versions: Versions,
     /// Where instances go.
     pub placement: PlacementRules,
-    /// What one instance uses of its node.
+    /// What one instance of the current version uses of its node.
     pub loads: Amounts,
+    /// What one instance of each version uses, by number; empty when no version uses anything.
+    pub spec_loads: BTreeMap<u64, Amounts>,
     /// What must be up before an instance starts.
     pub parents: Vec<Dependency>,
     /// What must be down before an instance is stopped.
