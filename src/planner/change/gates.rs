@@ -218,7 +218,7 @@ pub trait GateFacts {
     }
     /// Returns whether a group loses nothing when the instance on a member stops.
     fn loses_nothing(&self, group: &GroupState, node: &NodeId) -> bool {
-        !group.running.contains(node)
+        !group.running.contains(node) && !group.down.contains(node)
     }
     /// Returns the wait for the member that is to take over what the step stops.
     fn missing_successor(&self, _step: &Step) -> Option<Blocked> {

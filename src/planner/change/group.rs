@@ -27,6 +27,8 @@ pub struct GroupState {
     pub running: BTreeSet<NodeId>,
     /// The other intended members, each with the reason.
     pub missing: BTreeMap<NodeId, String>,
+    /// Those of them that are down: what they ran may run on.
+    pub down: BTreeSet<NodeId>,
     /// The claims of the group, whatever their subject.
     pub claims: Vec<Claim>,
 }

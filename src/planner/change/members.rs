@@ -37,7 +37,7 @@ pub(crate) fn group_state(
     let keys = BTreeSet::from([service, replacement]);
     let offline = pass.model.update_settings(policy).offline_peers;
     let claims: Vec<_> = pass.model.claims_of(&group.id).cloned().collect();
-    let (mut running, mut missing) = (BTreeSet::new(), BTreeMap::new());
+    let (mut running, mut missing, mut down) = (BTreeSet::new(), BTreeMap::new(), BTreeSet::new());
     for member in group.members.iter().filter(|member| is_intended(pass, member, &keys, offline)) {
         let claim = claims.iter().find(|claim| claim.node == *member);
         match runs(pass, member, &keys) {
@@ -45,12 +45,15 @@ pub(crate) fn group_state(
                 running.insert(member.clone());
             }
             Err(why) => {
+                if matches!(pass.model.liveness(member, pass.now), Liveness::Down { .. }) {
+                    down.insert(member.clone());
+                }
                 let claim = claim.filter(|_| pass.model.liveness(member, pass.now) == Liveness::Alive);
                 missing.insert(member.clone(), claim.map_or(why, Claim::disruption));
             }
         }
     }
-    GroupState { facts: group.clone(), service: service.clone(), running, missing, claims }
+    GroupState { facts: group.clone(), service: service.clone(), running, missing, down, claims }
 }
 
 /// Returns whether nothing is lost when an instance stops: it is broken, or reported to be in error.

@@ -105,6 +105,7 @@ fn group(running: &[&str], missing: &[&str]) -> GroupState {
         service: ServiceKey::new("o", "s"),
         running: running.iter().map(|name| node(name)).collect(),
         missing: missing.iter().map(|name| (node(name), "down".to_owned())).collect(),
+        down: std::collections::BTreeSet::new(),
         claims: Vec::new(),
     }
 }

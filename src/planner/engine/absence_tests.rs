@@ -286,6 +286,27 @@ fn last_instance_stays_on_a_drained_node_while_a_user_has_stopped_the_other_one(
     });
 }
 
+/// E4: the copies of a group whose members were all cut off from the hub run on, and one of them is left alone when they are back.
+#[test]
+fn last_copy_of_a_group_is_kept_on_a_node_that_is_lost() {
+    for scope in [json!({"type": "hagroups", "haGroups": ["g"]}), json!({"type": "eligible"})] {
+        let mut fleet = Fleet::new(&["n1", "n2"]);
+        fleet.stop_secs = 1;
+        fleet.put_group("g", &["n1", "n2"], None);
+        fleet.put_policy("w", json!({"mode": "global", "scope": scope}));
+        fleet.run_until(60, |fleet| fleet.running("w") == "n1 n2");
+        fleet.silent = [node("n1"), node("n2")].into();
+        fleet.run(400);
+        let kept = fleet.running("w");
+        assert!(["n1", "n2"].contains(&kept.as_str()), "{kept}");
+        fleet.silent.clear();
+        fleet.run_until(60, |fleet| {
+            assert!(fleet.running("w").contains(&kept), "it goes on");
+            fleet.running("w") == "n1 n2"
+        });
+    }
+}
+
 /// E4-S2, D11-S1: a member that is down still counts among those that should run the service.
 #[test]
 fn e4_s2_last_instance_is_not_updated_while_the_other_member_is_down() {

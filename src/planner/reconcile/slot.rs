@@ -56,7 +56,7 @@ pub(super) fn settle(pass: &mut UnitPass<'_>, slot: &Slot) {
             None => {}
             Some(Trouble::Ended) => restart(pass, slot, &task),
             // Nothing starts elsewhere by itself, and what still runs there is not stopped.
-            Some(Trouble::NodeLost) if stays_lost(pass, &task) => {}
+            Some(Trouble::NodeLost) if stays_lost(pass, &task) || is_last_copy(pass, &task) => {}
             Some(Trouble::NodeLost) => give_up(pass, slot, &task, Cause::NodeLost),
             Some(Trouble::Incompatible) if is_followed(pass, slot, &task) => {}
             Some(Trouble::Incompatible) => give_up(pass, slot, &task, Cause::Incompatible),
@@ -86,6 +86,23 @@ pub(super) fn settle(pass: &mut UnitPass<'_>, slot: &Slot) {
 
 fn stays_lost(pass: &UnitPass<'_>, task: &Task) -> bool {
     pass.facts.workload.goal.stays_on_lost_node() && pass.node_of(task).is_some()
+}
+
+/// Returns whether an instance that is bound to its lost node is the last one that is meant to run in the HA group of that node: when the
+/// node is back it goes on, and is not stopped before another one runs.
+///
+/// # Source
+/// Orchestration E4.
+fn is_last_copy(pass: &UnitPass<'_>, task: &Task) -> bool {
+    let Some(node) = task.node.as_ref().filter(|_| pass.facts.workload.goal.is_per_node()) else {
+        return false;
+    };
+    let group = pass.node_of(task).and_then(|row| pass.group(row.group.as_ref()?));
+    let Some(group) = group.filter(|_| task.is_running()) else { return false };
+    let is_peer = |one: &NodeId| one != node && group.facts.members.contains(one);
+    let is_up = |one: &Task| one.is_wanted() && one.is_running() && one.node.as_ref().is_some_and(is_peer);
+    let has_peers = group.running.iter().chain(group.missing.keys()).any(is_peer);
+    has_peers && !pass.all_slots().iter().any(|slot| pass.tasks(slot).iter().any(is_up))
 }
 
 fn is_held(pass: &UnitPass<'_>) -> bool {

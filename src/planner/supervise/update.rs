@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     change::{Cause, Change, Permit, Step},
+    claims::Scope,
     facts::Availability,
     goal::SlotCondition,
     reconcile::UnitPass,
@@ -341,8 +342,12 @@ fn take(pass: &mut UnitPass<'_>, dirty: &[Slot]) -> bool {
 
 /// Records what all slots wait for, if none proceeds.
 fn note_blocked(pass: &mut UnitPass<'_>, first: usize, is_proceeding: bool) {
-    // Those for which there is no budget wait for one of the others.
-    let is_first = |(_, blocked): &&(Step, Blocked)| !matches!(blocked, Blocked::UpdateBudget { .. });
+    // Those for which there is no budget, or whose group watches another member of the update, wait for one of the others.
+    let is_first = |(_, blocked): &&(Step, Blocked)| match blocked {
+        Blocked::UpdateBudget { .. } => false,
+        Blocked::HaLock { scope: Scope::Policy(policy), .. } => *policy != pass.facts.unit_id.policy,
+        _ => true,
+    };
     let waiting = pass.plan.blocked[first..].iter().filter(is_first).take(BLOCKED_SLOTS);
     let waiting: Vec<&(Step, Blocked)> = waiting.collect();
     let node_of = |(step, _): &&(Step, Blocked)| match &step.slot {
