@@ -94,9 +94,10 @@ fn stays_lost(pass: &UnitPass<'_>, task: &Task) -> bool {
 /// # Source
 /// Orchestration E4.
 fn is_last_copy(pass: &UnitPass<'_>, task: &Task) -> bool {
-    let Some(node) = task.node.as_ref().filter(|_| pass.facts.workload.goal.is_per_node()) else {
-        return false;
-    };
+    let workload = pass.facts.workload;
+    // What has ended with its node has to be started again when that is back.
+    let may_stay = workload.goal.is_per_node() && workload.restart.condition != RestartCondition::None;
+    let Some(node) = task.node.as_ref().filter(|_| may_stay) else { return false };
     let group = pass.node_of(task).and_then(|row| pass.group(row.group.as_ref()?));
     let Some(group) = group.filter(|_| task.is_running()) else { return false };
     let is_peer = |one: &NodeId| one != node && group.facts.members.contains(one);
