@@ -8,7 +8,7 @@ use evenkeel_domain::orchestration::{BufferUse, org_settings::OrgSettings};
 use evenkeel_ids::NodeId;
 use evenkeel_planner::{
     change::Cause,
-    place::{Buffer, Constraint, UnitNode, loading_tasks},
+    place::{Buffer, Constraint, UnitNode, loading},
     report::Blocked,
     workload::{Slot, SlotTasks, Task, UnitId, Workload},
 };
@@ -125,13 +125,17 @@ pub(crate) fn lacks_room(world: &World, unit_id: &UnitId) -> bool {
         })
 }
 
-/// Returns whether required distribution leaves no domain for the new instances of an update: that may last (D11-S2).
+/// Returns whether required distribution leaves no domain for the new instances of an update, or their nodes too little of a capacity: that
+/// may last (D11-S2, P-S1).
 pub(crate) fn holds_update(world: &World, workload: &Workload) -> bool {
     let record = world.database.workloads.get(&workload.policy).filter(|_| is_drawn(world));
     let blocked = record.and_then(|record| record.update.blocked.as_ref());
     let mut slots = blocked.into_iter().flat_map(|blocked| &blocked.slots);
-    workload.placement.is_distribution_required
-        && slots.any(|(_, why)| matches!(why, Blocked::Unplaced { .. }))
+    slots.any(|(_, why)| match why {
+        Blocked::Unplaced { .. } => workload.placement.is_distribution_required,
+        Blocked::NoRoom { .. } => true,
+        _ => false,
+    })
 }
 
 /// Returns that an instance did not return to where the instance before it came from.
@@ -152,8 +156,12 @@ fn overload(world: &World, workload: &Workload, task: &Task, node: &NodeId) -> O
         slots.entry((&task.unit_id, &task.slot)).or_default().put(task.clone());
     }
     let loads = slots.into_iter().filter_map(|((unit_id, _), tasks)| {
-        let load = *workload_of(world, &unit_id.policy)?.1.loads.get(METRIC)?;
-        Some(load * f64::from(loading_tasks(&tasks, node)))
+        let workload = workload_of(world, &unit_id.policy)?.1;
+        let load = |task: &Task| {
+            let loads = workload.spec_loads.get(&task.spec.number).unwrap_or(&workload.loads);
+            loads.get(METRIC).copied().unwrap_or_default()
+        };
+        Some(loading(&tasks, node, load))
     });
     let used: f64 = loads.sum();
     (used > capacity).then(|| format!("was placed on {node}, where {METRIC} is {used} of {capacity} then"))
