@@ -152,6 +152,22 @@ fn failure_that_is_reported_late_counts_where_the_agent_reads_no_tasks() {
     }
 }
 
+/// B11.2, B12: a pause right after the rollback that it pauses.
+#[test]
+fn rollback_that_is_paused_before_it_begins_stays_paused() {
+    let mut world = running(2, 2, |_| {});
+    world.write(2);
+    ends(&mut world, UpdateState::Completed);
+    world.workload.versions = world.workload.versions.roll_back().expect("there is a version before");
+    world.request(UpdateEvent::RollbackRequested);
+    world.request(UpdateEvent::Pause);
+    world.run(30);
+    assert_eq!((world.update.state, world.running_versions()), (UpdateState::RollbackPaused, vec![2, 2]));
+    world.request(UpdateEvent::Resume);
+    ends(&mut world, UpdateState::RollbackCompleted);
+    assert_eq!(world.running_versions(), [1, 1]);
+}
+
 /// B11.3: what an update started first and that was never seen running is dropped with the rollback.
 #[test]
 fn rollback_leaves_no_task_of_the_version_that_failed() {
