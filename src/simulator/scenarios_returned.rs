@@ -48,7 +48,7 @@ const DISRUPTIONS: [fn(&mut World); 2] =
 const LOSSES: [fn(&mut World, &evenkeel_ids::NodeId); 2] = [agent::kill_machine, agent::kill_process];
 
 #[test]
-fn last_copy_stays_until_the_one_of_the_member_that_is_back_runs() {
+fn last_instance_stays_until_the_one_of_the_member_that_is_back_runs() {
     for (is_capable, disrupt, lose) in [true, false]
         .into_iter()
         .flat_map(|is_capable| DISRUPTIONS.map(|disrupt| (is_capable, disrupt)))

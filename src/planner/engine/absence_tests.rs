@@ -288,7 +288,7 @@ fn last_instance_stays_on_a_drained_node_while_a_user_has_stopped_the_other_one(
 
 /// E4: the copies of a group whose members were all cut off from the hub run on, and one of them is left alone when they are back.
 #[test]
-fn last_copy_of_a_group_is_kept_on_a_node_that_is_lost() {
+fn last_instance_of_a_group_is_kept_on_a_node_that_is_lost() {
     for scope in [json!({"type": "hagroups", "haGroups": ["g"]}), json!({"type": "eligible"})] {
         let mut fleet = Fleet::new(&["n1", "n2"]);
         fleet.stop_secs = 1;

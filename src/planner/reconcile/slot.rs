@@ -56,7 +56,7 @@ pub(super) fn settle(pass: &mut UnitPass<'_>, slot: &Slot) {
             None => {}
             Some(Trouble::Ended) => restart(pass, slot, &task),
             // Nothing starts elsewhere by itself, and what still runs there is not stopped.
-            Some(Trouble::NodeLost) if stays_lost(pass, &task) || is_last_copy(pass, &task) => {}
+            Some(Trouble::NodeLost) if stays_lost(pass, &task) || is_last_instance(pass, &task) => {}
             Some(Trouble::NodeLost) => give_up(pass, slot, &task, Cause::NodeLost),
             Some(Trouble::Incompatible) if is_followed(pass, slot, &task) => {}
             Some(Trouble::Incompatible) => give_up(pass, slot, &task, Cause::Incompatible),
@@ -93,7 +93,7 @@ fn stays_lost(pass: &UnitPass<'_>, task: &Task) -> bool {
 ///
 /// # Source
 /// Orchestration E4.
-fn is_last_copy(pass: &UnitPass<'_>, task: &Task) -> bool {
+fn is_last_instance(pass: &UnitPass<'_>, task: &Task) -> bool {
     let workload = pass.facts.workload;
     // What has ended with its node has to be started again when that is back.
     let may_stay = workload.goal.is_per_node() && workload.restart.condition != RestartCondition::None;
