@@ -147,12 +147,11 @@ fn wrong_return(world: &World, task: &Task, node: &NodeId) -> Option<String> {
     (origin != Some(node)).then(|| format!("returned to {node}, and its origin was {origin:?}"))
 }
 
-fn overload(world: &World, workload: &Workload, task: &Task, node: &NodeId) -> Option<String> {
-    workload.loads.get(METRIC).filter(|load| **load > 0.0)?;
-    let capacity = *world.exchange.nodes.get(node)?.facts.capacities.get(METRIC)?;
-    let capacity = capacity * usable_share(world, task);
+/// Returns what those tasks use of a node that are meant.
+fn used(world: &World, node: &NodeId, is_meant: impl Fn(&Task) -> bool) -> f64 {
     let mut slots: BTreeMap<(&UnitId, &Slot), SlotTasks> = BTreeMap::new();
-    for task in world.database.tasks.values().filter(|task| task.node.as_ref() == Some(node)) {
+    let there = world.database.tasks.values().filter(|task| task.node.as_ref() == Some(node));
+    for task in there.filter(|task| is_meant(task)) {
         slots.entry((&task.unit_id, &task.slot)).or_default().put(task.clone());
     }
     let loads = slots.into_iter().filter_map(|((unit_id, _), tasks)| {
@@ -163,8 +162,18 @@ fn overload(world: &World, workload: &Workload, task: &Task, node: &NodeId) -> O
         };
         Some(loading(&tasks, node, load))
     });
-    let used: f64 = loads.sum();
-    (used > capacity).then(|| format!("was placed on {node}, where {METRIC} is {used} of {capacity} then"))
+    loads.sum()
+}
+
+fn overload(world: &World, workload: &Workload, task: &Task, node: &NodeId) -> Option<String> {
+    workload.loads.get(METRIC).filter(|load| **load > 0.0)?;
+    let capacity = *world.exchange.nodes.get(node)?.facts.capacities.get(METRIC)?;
+    let capacity = capacity * usable_share(world, task);
+    let used = used(world, node, |_| true);
+    // What takes the place of an instance that uses as much adds nothing.
+    let adds = used > self::used(world, node, |one| one.id != task.id);
+    (adds && used > capacity)
+        .then(|| format!("was placed on {node}, where {METRIC} is {used} of {capacity} then"))
 }
 
 fn shared_domain(world: &World, workload: &Workload, task: &Task, node: &NodeId) -> Option<String> {
