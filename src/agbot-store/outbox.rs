@@ -21,8 +21,6 @@ pub struct OutboxRow {
     pub subject: String,
     /// The effect.
     pub effect: Value,
-    /// Whether it waits for an earlier one of its node that another agbot delivers.
-    pub is_behind: bool,
 }
 
 /// The owner of the inserted effects.
@@ -116,7 +114,7 @@ pub async fn delete_of_subject(tx: &mut PgConnection, subject: &str) -> Result<(
 /// Lists effects of the partitions that `owner` leases, oldest first, without those of the nodes in `except`.
 ///
 /// A node may have earlier rows that another agbot delivers: those of a workload unit of that agbot, or of the partition in which the node
-/// was before. Its later rows wait for them; they are listed last.
+/// was before. Its later rows wait for them.
 pub async fn list_deliverable(
     conn: &mut PgConnection,
     owner: Uuid,
@@ -129,23 +127,42 @@ pub async fn list_deliverable(
         WITH held AS (
             SELECT partition_number FROM work_partition WHERE owner = $1 AND expires_at > now()
         )
-        SELECT queued.sequence, queued.node AS "node: NodeId", queued.subject, queued.effect,
-            EXISTS (
-                SELECT FROM agbot_outbox AS earlier
-                WHERE earlier.node = queued.node
-                  AND earlier.sequence < queued.sequence
-                  AND earlier.partition_number NOT IN (SELECT partition_number FROM held)
-            ) AS "is_behind!"
+        SELECT queued.sequence, queued.node AS "node: NodeId", queued.subject, queued.effect
         FROM agbot_outbox AS queued
         WHERE queued.partition_number IN (SELECT partition_number FROM held)
           AND queued.node <> ALL ($2)
-        ORDER BY 5, queued.sequence
+          AND NOT EXISTS (
+              SELECT FROM agbot_outbox AS earlier
+              WHERE earlier.node = queued.node
+                AND earlier.sequence < queued.sequence
+                AND earlier.partition_number NOT IN (SELECT partition_number FROM held)
+          )
+        ORDER BY queued.sequence
         LIMIT $3"#,
         owner,
         except as _,
         limit,
     )
     .fetch_all(conn)
+    .await?)
+}
+
+/// Returns whether an effect of the partitions that `owner` leases waits for an earlier one of its node that another agbot delivers.
+pub async fn is_any_behind(conn: &mut PgConnection, owner: Uuid) -> Result<bool, StoreError> {
+    Ok(sqlx::query_scalar!(
+        r#"-- outbox.is_any_behind
+        WITH held AS (
+            SELECT partition_number FROM work_partition WHERE owner = $1 AND expires_at > now()
+        )
+        SELECT EXISTS (
+            SELECT FROM agbot_outbox AS earlier
+            JOIN agbot_outbox AS queued ON queued.node = earlier.node AND queued.sequence > earlier.sequence
+            WHERE earlier.partition_number NOT IN (SELECT partition_number FROM held)
+              AND queued.partition_number IN (SELECT partition_number FROM held)
+        ) AS "is_any_behind!""#,
+        owner,
+    )
+    .fetch_one(conn)
     .await?)
 }
 

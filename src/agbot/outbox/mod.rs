@@ -286,8 +286,7 @@ impl Deliverer {
                     let except = self.excluded();
                     let rows =
                         table::list_deliverable(connection, self.context.instance, &except, PAGE).await?;
-                    let (behind, rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.is_behind);
-                    self.note_behind(!behind.is_empty());
+                    self.note_behind(table::is_any_behind(connection, self.context.instance).await?);
                     self.start(rows);
                 }
                 if self.counted_at.is_none_or(|at| at.elapsed() >= PERIOD) {
