@@ -150,7 +150,7 @@ fn command_line_run_reports_success_in_one_line() {
 #[test]
 fn seeds_of_workloads_draw_every_action_of_a_user() {
     let mut trace = String::new();
-    for seed in (3..400).filter(|seed| matches!(seed % 6, 3 | 4)) {
+    for seed in (3..1_000).filter(|seed| matches!(seed % 6, 3 | 4)) {
         let mut world = world::World::new(seed, DeliberateFaults::default());
         chaos::run(&mut world, 600);
         trace.extend(world.trace);
