@@ -187,18 +187,8 @@ fn properties(number: u32) -> [Property; 3] {
 }
 
 fn service() -> ServiceFacts {
-    ServiceFacts {
-        id: ServiceId::new(ORG, &format!("web_{VERSION}_amd64")),
-        key: ServiceKey::from_text(SERVICE),
-        version: VERSION.into(),
-        arch: "amd64".into(),
-        deployment: r#"{"services":{"web":{"image":"web"}}}"#.into(),
-        deployment_signature: String::new(),
-        cluster_deployment: String::new(),
-        cluster_deployment_signature: String::new(),
-        required_services: Vec::new(),
-        user_input: Vec::new(),
-    }
+    let deployment = r#"{"services":{"web":{"image":"web"}}}"#;
+    ServiceFacts::of_device(ServiceKey::from_text(SERVICE), VERSION, "amd64", deployment)
 }
 
 /// Returns the settings of a workload.

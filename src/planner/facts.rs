@@ -262,6 +262,25 @@ pub struct ServiceFacts {
     pub user_input: Vec<Value>,
 }
 
+impl ServiceFacts {
+    /// A version for devices that needs no other service and no input.
+    #[must_use]
+    pub fn of_device(key: ServiceKey, version: &str, arch: &str, deployment: &str) -> Self {
+        Self {
+            id: ServiceId::new(key.org(), &format!("{}_{version}_{arch}", key.name())),
+            key,
+            version: version.to_owned(),
+            arch: arch.to_owned(),
+            deployment: deployment.to_owned(),
+            deployment_signature: String::new(),
+            cluster_deployment: String::new(),
+            cluster_deployment_signature: String::new(),
+            required_services: Vec::new(),
+            user_input: Vec::new(),
+        }
+    }
+}
+
 /// The policy of a service definition.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ServicePolicyFacts {

@@ -105,16 +105,6 @@ pub(crate) fn deployment_policy() -> DeploymentPolicyFacts {
 
 /// A version of a service of the organization `o`, for devices.
 pub(crate) fn service(name: &str, version: &str) -> ServiceFacts {
-    ServiceFacts {
-        id: ServiceId::new("o", &format!("{name}_{version}_amd64")),
-        key: ServiceKey::new("o", name),
-        version: version.into(),
-        arch: "amd64".into(),
-        deployment: r#"{"services":{"c":{"image":"i"}}}"#.into(),
-        deployment_signature: String::new(),
-        cluster_deployment: String::new(),
-        cluster_deployment_signature: String::new(),
-        required_services: Vec::new(),
-        user_input: Vec::new(),
-    }
+    let key = ServiceKey::new("o", name);
+    ServiceFacts::of_device(key, version, "amd64", r#"{"services":{"c":{"image":"i"}}}"#)
 }

@@ -11,7 +11,7 @@ use super::{
     invariants, workload_chaos,
     world::{Faults, Quality, ScheduledEvent, World},
 };
-use evenkeel_ids::{GroupId, NmpId, NodeId, PolicyId, ServiceId, ServiceKey};
+use evenkeel_ids::{GroupId, NmpId, NodeId, PolicyId, ServiceKey};
 use evenkeel_planner::{
     agent_upgrade::{GroupView, decide_agent_upgrade},
     claims::{Claim, Grant, Scope},
@@ -95,18 +95,8 @@ fn node_policy(world: &World, site: &str) -> NodePolicyFacts {
 pub(crate) fn add_service(world: &mut World, service: &str, version: &str, quality: Quality) {
     let key = ServiceKey::new("o", service);
     world.quality.insert((key.clone(), version.to_owned()), quality);
-    world.exchange.put_service(ServiceFacts {
-        id: ServiceId::new("o", &format!("{service}_{version}_amd64")),
-        key,
-        version: version.into(),
-        arch: "amd64".into(),
-        deployment: r#"{"services":{"c":{"image":"i"}}}"#.into(),
-        deployment_signature: String::new(),
-        cluster_deployment: String::new(),
-        cluster_deployment_signature: String::new(),
-        required_services: Vec::new(),
-        user_input: Vec::new(),
-    });
+    let deployment = r#"{"services":{"c":{"image":"i"}}}"#;
+    world.exchange.put_service(ServiceFacts::of_device(key, version, "amd64", deployment));
 }
 
 /// Writes a deployment policy for one version.

@@ -189,7 +189,7 @@ fn recorded(records: Records) -> Result<Vec<Event>, AgbotError> {
     }
     let tasks = records.tasks.into_iter().map(|record| decoded("task", record, &["id"]));
     let mut tasks = tasks.collect::<Result<Vec<Task>, AgbotError>>()?;
-    // What replaces a task tells why that one stops.
+    // The reason for which a task stops is derived from the one that replaces it.
     tasks.sort_by_key(|task| !task.is_wanted());
     events.extend(tasks.into_iter().map(|task| Event::TaskRecorded { task: Box::new(task) }));
     Ok(events)

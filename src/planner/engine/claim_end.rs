@@ -20,9 +20,7 @@ pub(crate) fn reason_to_release(model: &Model, claim: &Claim, now: Timestamp) ->
         return Some(ReleaseReason::DeadlinePassed);
     }
     let open = || model.engine.tasks_on(&claim.node, policy).filter(|task| !task.state.is_ended());
-    // An agent that looks at its instances from time to time only may report late that the new one has ended.
-    let grace_secs =
-        if model.is_capable(&claim.node) { 0 } else { model.unit_settings(policy.org()).report_grace_secs };
+    let grace_secs = model.unit_settings(policy.org()).report_grace_on(model.is_capable(&claim.node));
     let monitor_secs = workload.update.monitor_secs + grace_secs;
     let is_settled = |task: &Task| {
         task.is_wanted()

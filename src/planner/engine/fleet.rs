@@ -534,4 +534,8 @@ impl Fleet {
     pub fn has_event(&self, kind: &str) -> bool {
         self.events.iter().any(|event| event.kind == kind)
     }
+
+    pub fn count(&self, kind: &str) -> usize {
+        self.events.iter().filter(|event| event.kind == kind).count()
+    }
 }

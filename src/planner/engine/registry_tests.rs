@@ -20,10 +20,6 @@ fn row<'f>(fleet: &'f Fleet, target: &Entity) -> Option<&'f Registration> {
     fleet.model.registration(target)
 }
 
-fn count(fleet: &Fleet, kind: &str) -> usize {
-    fleet.events.iter().filter(|event| event.kind == kind).count()
-}
-
 fn checks(fleet: &Fleet) -> u64 {
     let counts = fleet.model.health_counts();
     counts.healthy + counts.unhealthy
@@ -41,7 +37,7 @@ fn c1_s1_target_is_registered_while_it_has_a_health_policy() {
     fleet.run(5);
     let found = row(&fleet, &target).expect("it is registered");
     assert_eq!((found.interval_secs, found.is_enabled, found.is_checking()), (90, true, true));
-    assert_eq!(count(&fleet, "health.registered"), 1);
+    assert_eq!(fleet.count("health.registered"), 1);
     fleet.put_policy("w", json!({"mode": "replicated", "replicas": 1, "healthPolicy": polling(120)}));
     fleet.run(5);
     assert_eq!(row(&fleet, &target).map(|row| row.interval_secs), Some(120));
@@ -54,7 +50,7 @@ fn c1_s1_target_is_registered_while_it_has_a_health_policy() {
     fleet.put_group("g", &["n1"], None);
     fleet.run(5);
     assert_eq!(row(&fleet, &group("g")), None);
-    assert_eq!(count(&fleet, "health.registered"), 2);
+    assert_eq!(fleet.count("health.registered"), 2);
 }
 
 /// C9-S1: the rounds go on under the new owner, none of them twice.
@@ -70,12 +66,12 @@ fn c9_s1_new_owner_adopts_every_group_and_checks_each_once_in_an_interval() {
     assert!((2..=3).contains(&before), "{before}");
     fleet.take_over();
     fleet.run(3);
-    assert_eq!(count(&fleet, "health.adopted"), 11);
+    assert_eq!(fleet.count("health.adopted"), 11);
     fleet.run(100 - 3);
     let after = checks(&fleet) - before;
     assert!((1..=2).contains(&after), "checked within 100 s, and not twice in an interval: {after}");
     assert!((0..10).all(|number| fleet.model.checked_at(&group(&format!("g{number}"))).is_some()));
-    assert_eq!(count(&fleet, "health.registered"), 11);
+    assert_eq!(fleet.count("health.registered"), 11);
 }
 
 /// C9-S2.
@@ -88,7 +84,7 @@ fn c9_s2_disabled_target_is_adopted_and_not_checked() {
     fleet.run(2 * INTERVAL);
     fleet.take_over();
     fleet.run(2 * INTERVAL);
-    assert_eq!((count(&fleet, "health.adopted"), checks(&fleet)), (1, 0));
+    assert_eq!((fleet.count("health.adopted"), checks(&fleet)), (1, 0));
     fleet.put_group("g", &["n1"], Some(polling(INTERVAL)));
     fleet.run(2 * INTERVAL);
     assert!(checks(&fleet) > 0);
@@ -140,7 +136,7 @@ fn c10_operations_on_a_workload_suspend_its_checks_while_they_last() {
     fleet.run(20);
     fleet.put_policy("w", document(3));
     fleet.run(10);
-    assert_eq!(count(&fleet, "health.disabled"), 0, "growth suspends nothing");
+    assert_eq!(fleet.count("health.disabled"), 0, "growth suspends nothing");
     fleet.stop_secs = 20;
     fleet.run(2);
     fleet.put_policy("w", document(1));
@@ -149,10 +145,10 @@ fn c10_operations_on_a_workload_suspend_its_checks_while_they_last() {
     fleet.take_over();
     fleet.run(40);
     assert_eq!(row(&fleet, &target).and_then(|row| row.suspended_by.as_deref()), None);
-    assert_eq!((count(&fleet, "health.disabled"), count(&fleet, "health.enabled")), (1, 1));
+    assert_eq!((fleet.count("health.disabled"), fleet.count("health.enabled")), (1, 1));
     fleet.put_version("w", "2.0.0", document(1));
     fleet.run(5);
     assert_eq!(row(&fleet, &target).and_then(|row| row.suspended_by.as_deref()), Some("update"));
     fleet.run(60);
-    assert_eq!((count(&fleet, "health.disabled"), count(&fleet, "health.enabled")), (2, 2));
+    assert_eq!((fleet.count("health.disabled"), fleet.count("health.enabled")), (2, 2));
 }

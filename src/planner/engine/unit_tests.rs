@@ -41,10 +41,6 @@ fn nodes_of(fleet: &Fleet, group: &str) -> Vec<String> {
     tasks.filter_map(|task| task.node.as_ref()).map(|node| node.name().to_owned()).collect()
 }
 
-fn count(fleet: &Fleet, kind: &str) -> usize {
-    fleet.events.iter().filter(|event| event.kind == kind).count()
-}
-
 #[test]
 fn node_whose_agent_holds_one_instance_gets_none_of_its_new_unit_while_it_has_one_of_the_old() {
     let mut fleet = Fleet::new(&["n1", "n2", "n3"]);
@@ -72,7 +68,7 @@ fn update_that_goes_through_several_workload_units_has_one_start_and_one_end() {
     fleet.run(10);
     fleet.put_version("w", "2.0.0", in_groups(1));
     fleet.run(60);
-    let seen = ["update.started", "update.completed", "update.blocked"].map(|kind| count(&fleet, kind));
+    let seen = ["update.started", "update.completed", "update.blocked"].map(|kind| fleet.count(kind));
     assert_eq!(seen, [1, 1, 0]);
 }
 
@@ -106,7 +102,7 @@ fn instance_that_a_user_starts_beside_the_wanted_number_ends_the_action_and_the_
     fleet.run(20);
     assert_eq!(fleet.running("w"), "n2");
     assert!(fleet.model.workload(&policy("w")).is_some_and(|row| row.action.is_none()));
-    assert_eq!(count(&fleet, "scale.down"), 1);
+    assert_eq!(fleet.count("scale.down"), 1);
     assert!(accept(&fleet.model, &policy("w"), &GIVEBACK, fleet.now).is_ok());
 }
 
@@ -153,7 +149,7 @@ fn version_that_uses_more_than_its_node_has_waits() {
         let blocked = update.blocked.as_ref().expect("it is blocked");
         assert_eq!(blocked.slots[0].1.upgrade_rule(), "Capacity");
         assert_eq!(blocked.node_of(&blocked.slots[0].0), Some(&node("n1")));
-        let written = ["update.order-degraded", "placement.violation"].map(|kind| count(&fleet, kind));
+        let written = ["update.order-degraded", "placement.violation"].map(|kind| fleet.count(kind));
         assert_eq!(written, [0, 0], "nothing was replaced, and nothing uses more than there is");
         fleet.put_policy("w", document(800.0));
         fleet.run_until(60, |fleet| of_w(fleet) == [3]);

@@ -86,6 +86,16 @@ impl Default for UnitSettings {
     }
 }
 
+impl UnitSettings {
+    /// Returns how much longer an instance is monitored on a node: agents that read no tasks look at their instances only from time to time.
+    ///
+    /// # Source
+    /// Orchestration B11.8.
+    pub(crate) fn report_grace_on(&self, is_capable: bool) -> u64 {
+        if is_capable { 0 } else { self.report_grace_secs }
+    }
+}
+
 /// What is known of a workload unit.
 #[derive(Debug, Clone, Copy)]
 pub struct UnitFacts<'a> {

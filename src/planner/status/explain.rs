@@ -393,6 +393,13 @@ impl<'a> Explainer<'a> {
     }
 }
 
+impl PartExplanation {
+    /// Returns the numbers in words; nothing of what else the summary says.
+    pub(super) fn numbers(&self) -> String {
+        summary((self.placed, self.requested), self.candidate_count, removed(&self.sequence))
+    }
+}
+
 fn removed(sequence: &[ExplainedConstraint]) -> impl Iterator<Item = (Constraint, u64)> {
     sequence.iter().map(|stage| (stage.constraint, stage.eliminated_count))
 }

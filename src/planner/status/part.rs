@@ -146,7 +146,7 @@ impl<'a> Source<'a> {
         if self.model.lease_for_unit(id).is_none() {
             let question = Question { part: id, node: None, is_complete: false, now: self.now };
             let found = explain_part(self.model, question).filter(|one| one.placed < one.requested)?;
-            return found.summary.split("; ").next().map(str::to_owned);
+            return Some(found.numbers());
         }
         let summary = &unit.unplaced.as_ref()?.summary;
         let mut tasks = unit.slots.values().flat_map(SlotTasks::iter);

@@ -35,13 +35,10 @@ pub(super) fn failed_tasks(pass: &UnitPass<'_>, monitor_secs: u64, timeout_secs:
         .collect()
 }
 
-/// Returns how much longer a task is monitored because the agent of its node looks at its instances only from time to time.
-///
-/// # Source
-/// Orchestration B11.8.
+/// Returns how much longer a task is monitored because of the agent of its node.
 pub(super) fn report_grace_secs(pass: &UnitPass<'_>, task: &Task) -> u64 {
-    let is_late = pass.node_of(task).is_some_and(|node| !node.is_capable);
-    if is_late { pass.facts.settings.report_grace_secs } else { 0 }
+    let is_capable = pass.node_of(task).is_none_or(|node| node.is_capable);
+    pass.facts.settings.report_grace_on(is_capable)
 }
 
 /// Returns why a task failed an update, in words.

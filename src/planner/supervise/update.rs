@@ -38,10 +38,11 @@ pub(crate) fn plan(pass: &mut UnitPass<'_>) {
     pass.update.parts.retain(|(part, _)| !pass.facts.gone_parts.contains(part));
     let dirty = dirty_slots(pass);
     let (idle, dirty): (Vec<Slot>, Vec<Slot>) = dirty.into_iter().partition(|slot| is_idle(pass, slot));
-    if !begin(pass, &dirty) {
-        return replace_stragglers(pass, &idle);
-    }
+    let is_update = begin(pass, &dirty);
     replace_stragglers(pass, &idle);
+    if !is_update {
+        return;
+    }
     if matches!(pass.update.state, UpdateState::Completed | UpdateState::RollbackCompleted) {
         return replace_stragglers(pass, &dirty);
     }
