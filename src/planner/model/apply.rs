@@ -131,6 +131,10 @@ impl Model {
             Event::BlocklistRecorded { key, entry } => self.engine.blocklist.put(key, entry.as_deref()),
             Event::PartitionsChanged { leases } => {
                 let is_same = *leases == self.leases;
+                if leases.iter().any(|(partition, fencing)| self.leases.get(partition) != Some(fencing)) {
+                    // Until now others looked after these instances. This agbot may have stood still, and what it read last be long over.
+                    self.not_running_since.values_mut().for_each(|since| *since = now);
+                }
                 self.leases.clone_from(leases);
                 // Commands issued under a lost lease may never have been carried out.
                 self.pending.retain(|_, _| is_same);

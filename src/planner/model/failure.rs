@@ -102,6 +102,32 @@ mod tests {
         assert_eq!(model.failure_text(&agreement.node, &key, "0.0.0"), None);
     }
 
+    /// What an agbot read before it took a partition over says nothing of the time when it did not look.
+    #[test]
+    fn agbot_that_takes_over_watches_an_absent_instance_from_then_on() {
+        let (mut model, now) = running_group(&["a", "b"]);
+        let agreement = model.agreements().next().unwrap().clone();
+        let after = |secs: u64| crate::usage::later(now, secs);
+        let status = NodeStatusFacts { reported_at: Some(after(1)), ..NodeStatusFacts::default() };
+        let status = Some(Box::new(status));
+        model.apply(&Event::NodeStatusChanged { node: agreement.node.clone(), status }, after(1));
+        let broken_after = model.settings.update.broken_after_secs;
+        let heard = |model: &mut Model, at: Timestamp| {
+            let seen = Event::HeartbeatsSeen { at: [(agreement.node.clone(), at)].into() };
+            model.apply(&seen, at);
+        };
+        heard(&mut model, after(1 + broken_after));
+        assert!(model.is_broken(&agreement, after(1 + broken_after)));
+        let leases = [(model.partition_of(&agreement.node), 1)].into();
+        model.apply(&Event::PartitionsChanged { leases }, after(1 + broken_after));
+        assert!(!model.is_broken(&agreement, after(1 + broken_after)), "another agbot may have seen it run");
+        let (almost, then) = (after(2 * broken_after), after(1 + 2 * broken_after));
+        heard(&mut model, almost);
+        assert!(!model.is_broken(&agreement, almost));
+        heard(&mut model, then);
+        assert!(model.is_broken(&agreement, then));
+    }
+
     #[test]
     fn nothing_runs_on_a_node_whose_agent_was_stopped() {
         let (mut model, now) = running_group(&["a", "b"]);
