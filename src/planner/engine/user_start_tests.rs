@@ -38,6 +38,31 @@ fn start_runs_what_the_restart_policy_gave_up() {
     }
 }
 
+/// A9.6, A9.7: a start that fails is no restart: another node is tried, whatever the restart policy says of what ends.
+#[test]
+fn failed_start_is_tried_elsewhere_without_restarts() {
+    let placement = json!({"nodesOrder": ["n1", "n2"]});
+    let restart = json!({"condition": "none"});
+    let document =
+        json!({"mode": "failover", "orchestrate": "ha", "placement": placement, "restart": restart});
+    let by_user = |fleet: &mut Fleet| fleet.act("w", LastingAction::Start, false);
+    let on_node = |fleet: &mut Fleet| fleet.start_on("w", "n1");
+    for start in [None, Some(by_user as fn(&mut Fleet)), Some(on_node)] {
+        let mut fleet = Fleet::new(&["n1", "n2"]);
+        fleet.put_policy("w", document.clone());
+        if start.is_some() {
+            fleet.act("w", LastingAction::Stop, false);
+            fleet.run_until(60, is_over);
+        }
+        fleet.crash("w", "n1", true);
+        start.inspect(|start| start(&mut fleet));
+        fleet.run_until(90, |fleet| fleet.running("w") == "n2");
+        fleet.crash("w", "n2", true);
+        fleet.run(60);
+        assert_eq!(fleet.live("w"), "", "what has run and ended is not started again");
+    }
+}
+
 /// A12: a start does not thaw a node; another node takes over what ended on a frozen one.
 #[test]
 fn start_leaves_a_frozen_node() {

@@ -277,10 +277,11 @@ impl<'a> UnitPass<'a> {
     pub fn condition(&self, slot: &Slot) -> SlotCondition {
         goal::condition(self.tasks(slot), |tasks| {
             tasks.newest().is_none_or(|newest| {
-                matches!(
-                    self.judge(slot, newest),
-                    RestartVerdict::Restart { .. } | RestartVerdict::Wait { .. }
-                )
+                super::slot::has_failed_to_start(self, newest)
+                    || matches!(
+                        self.judge(slot, newest),
+                        RestartVerdict::Restart { .. } | RestartVerdict::Wait { .. }
+                    )
             })
         })
     }

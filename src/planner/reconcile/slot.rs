@@ -15,7 +15,7 @@ use crate::{
     settings::UpdateOrder,
     supervise::{RestartVerdict, ending_text, tasks_to_delete},
     usage::later,
-    workload::{ActionGoal, DesiredState, Part, Slot, Task},
+    workload::{ActionGoal, DesiredState, Ending, Part, Slot, Task, TaskState},
 };
 
 /// What is wrong with a wanted task.
@@ -225,17 +225,31 @@ fn waits_on_blocked_node(pass: &UnitPass<'_>, task: &Task) -> bool {
     may_move && !is_chosen_by_user && task.desired == DesiredState::Ready && pass.block_of(task).is_some()
 }
 
-/// Returns whether a task is started on its node for the first time, and leaves it if that fails.
+/// Returns whether another node is tried when the start of a task on its node fails: nothing of its slot has run there before.
 ///
-/// Updates and users' actions judge their tasks themselves, and what has run on the node is restarted there.
-fn is_first_start(pass: &UnitPass<'_>, task: &Task) -> bool {
+/// An update judges its tasks itself.
+fn may_start_elsewhere(pass: &UnitPass<'_>, task: &Task) -> bool {
     let workload = pass.facts.workload;
     let may_leave = workload.goal.moves_by_itself()
         && !workload.goal.is_per_node()
         && workload.restart.on_exhausted == OnExhausted::Switch;
-    let is_supervised = task.cause.is_update() || matches!(task.cause, Cause::User { .. });
     let has_run = |one: &Task| one.running_at.is_some() && one.node == task.node && one.spec == task.spec;
-    may_leave && !is_supervised && !pass.tasks(&task.slot).iter().any(has_run)
+    may_leave && !task.cause.is_update() && !pass.tasks(&task.slot).iter().any(has_run)
+}
+
+/// Returns whether a task ended before it ran, and another node is tried. That is no end that `restart.condition` is about.
+///
+/// # Source
+/// Orchestration A9.7.
+pub(super) fn has_failed_to_start(pass: &UnitPass<'_>, task: &Task) -> bool {
+    let is_complete = task.state == TaskState::Ended(Ending::Complete);
+    task.ended_by_itself() && !is_complete && may_start_elsewhere(pass, task)
+}
+
+/// Returns whether a task is started on its node for the first time, and leaves it if that fails. Users' actions judge their tasks
+/// themselves, and what has run on the node is restarted there.
+fn is_first_start(pass: &UnitPass<'_>, task: &Task) -> bool {
+    !matches!(task.cause, Cause::User { .. }) && may_start_elsewhere(pass, task)
 }
 
 /// Returns when a first start takes too long; none for other tasks.
@@ -254,7 +268,7 @@ fn is_failed_start(pass: &UnitPass<'_>, task: &Task) -> bool {
         // The node goes on with its version list first (B11.10).
         true => {
             let has_versions = pass.node_of(task).is_some_and(|node| node.marks.has_versions_left);
-            task.ended_by_itself() && is_first_start(pass, task) && !has_versions
+            has_failed_to_start(pass, task) && is_first_start(pass, task) && !has_versions
         }
         false => start_deadline(pass, task).is_some_and(|until| pass.now >= until),
     }
@@ -329,9 +343,7 @@ fn is_followed(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task) -> bool {
 /// Creates a successor on whatever node is best, if the goal starts instances by itself. What replaces an instance that did not fail is no
 /// restart (B9.2).
 fn replace_elsewhere(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, cause: Cause, start_at: Timestamp) {
-    let is_restart = cause == Cause::TaskFailed;
-    let is_wanted = !is_restart || pass.restart_condition(task) != RestartCondition::None;
-    if pass.facts.workload.goal.moves_by_itself() && is_wanted {
+    if pass.facts.workload.goal.moves_by_itself() {
         let spec = pass.spec_of_replacement(task);
         pass.create_at(slot, spec, cause, None, start_at);
     }
