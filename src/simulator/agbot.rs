@@ -97,6 +97,7 @@ pub(crate) fn poll(world: &mut World, index: usize, incarnation: u32) {
         handle(world, index, &event, None);
     }
     renew_leases(world, index);
+    read_awaited_statuses(world, index);
     for event in new_events(world, index) {
         handle(world, index, &event, None);
     }
@@ -146,6 +147,15 @@ fn renew_leases(world: &mut World, index: usize) {
         world.agbots[index].leases.clone_from(&leases);
         handle(world, index, &Event::PartitionsChanged { leases }, None);
     }
+}
+
+/// Reads the status of nodes again that was read while another agbot looked after them.
+fn read_awaited_statuses(world: &mut World, index: usize) {
+    let model = &world.agbots[index].model;
+    let nodes = model.nodes_awaiting_status().cloned();
+    let read = nodes.map(|node| world.exchange.read(&Resource::NodeStatus(node)));
+    let events: Vec<Event> = read.filter_map(|event| world.deliberate.seen(event, model)).collect();
+    events.iter().for_each(|event| handle(world, index, event, None));
 }
 
 fn new_events(world: &mut World, index: usize) -> Vec<Event> {

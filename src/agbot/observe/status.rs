@@ -196,7 +196,7 @@ fn changed(context: &Context, events: Vec<Event>) -> Vec<Event> {
         .into_iter()
         .filter(|event| match event {
             Event::NodeStatusChanged { node, status } => {
-                model.node(node).is_some_and(|record| record.status.as_ref() != status.as_deref())
+                model.node(node).is_some_and(|record| record.is_news(status.as_deref()))
             }
             _ => true,
         })

@@ -1,5 +1,7 @@
 //! Applies events to the model.
 
+use std::collections::BTreeSet;
+
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId};
 use jiff::Timestamp;
 
@@ -35,7 +37,7 @@ impl Model {
                 self.change_indexed_node(node, |record| record.set_policy(policy.as_deref()));
             }
             Event::NodeStatusChanged { node, status } => {
-                self.change_node(node, |record| record.status = status.as_deref().cloned());
+                self.change_node(node, |record| record.set_status(status.as_deref()));
                 self.note_not_running(node, now);
             }
             Event::NodeAgreementsRead { node, agreements, read_at } => {
@@ -132,8 +134,7 @@ impl Model {
             Event::PartitionsChanged { leases } => {
                 let is_same = *leases == self.leases;
                 if leases.iter().any(|(partition, fencing)| self.leases.get(partition) != Some(fencing)) {
-                    // Until now others looked after these instances. This agbot may have stood still, and what it read last be long over.
-                    self.not_running_since.values_mut().for_each(|since| *since = now);
+                    self.await_statuses(now);
                 }
                 self.leases.clone_from(leases);
                 // Commands issued under a lost lease may never have been carried out.
@@ -249,6 +250,18 @@ impl Model {
                 }
                 Observed::Unknown => {}
             }
+        }
+    }
+
+    /// Has the status of nodes read again on which instances were not seen running while other agbots looked after them: this one may have
+    /// stood still, and another one may have seen them run since.
+    fn await_statuses(&mut self, now: Timestamp) {
+        self.not_running_since.clear();
+        let live = self.live.iter().filter_map(|(.., id)| self.agreements.get(id));
+        let absent = live.filter(|one| self.observed(one, now) == Observed::Absent);
+        let nodes: BTreeSet<NodeId> = absent.map(|one| one.node.clone()).collect();
+        for node in nodes {
+            self.change_node(&node, |record| record.awaits_status = true);
         }
     }
 

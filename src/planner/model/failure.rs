@@ -104,28 +104,34 @@ mod tests {
 
     /// What an agbot read before it took a partition over says nothing of the time when it did not look.
     #[test]
-    fn agbot_that_takes_over_watches_an_absent_instance_from_then_on() {
+    fn agbot_that_takes_over_reads_again_what_does_not_run() {
         let (mut model, now) = running_group(&["a", "b"]);
         let agreement = model.agreements().next().unwrap().clone();
-        let after = |secs: u64| crate::usage::later(now, secs);
+        let (node, after) = (agreement.node.clone(), |secs: u64| crate::usage::later(now, secs));
         let status = NodeStatusFacts { reported_at: Some(after(1)), ..NodeStatusFacts::default() };
-        let status = Some(Box::new(status));
-        model.apply(&Event::NodeStatusChanged { node: agreement.node.clone(), status }, after(1));
+        let read = Event::NodeStatusChanged { node: node.clone(), status: Some(Box::new(status.clone())) };
         let broken_after = model.settings.update.broken_after_secs;
-        let heard = |model: &mut Model, at: Timestamp| {
-            let seen = Event::HeartbeatsSeen { at: [(agreement.node.clone(), at)].into() };
-            model.apply(&seen, at);
+        let observe = |model: &mut Model, secs: u64| {
+            model.apply(&Event::HeartbeatsSeen { at: [(node.clone(), after(secs))].into() }, after(secs));
+            (model.observed(&agreement, after(secs)), model.is_broken(&agreement, after(secs)))
         };
-        heard(&mut model, after(1 + broken_after));
-        assert!(model.is_broken(&agreement, after(1 + broken_after)));
-        let leases = [(model.partition_of(&agreement.node), 1)].into();
+        model.apply(&read, after(1));
+        assert_eq!(observe(&mut model, 1 + broken_after), (Observed::Absent, true));
+        let leases = [(model.partition_of(&node), 1)].into();
         model.apply(&Event::PartitionsChanged { leases }, after(1 + broken_after));
-        assert!(!model.is_broken(&agreement, after(1 + broken_after)), "another agbot may have seen it run");
-        let (almost, then) = (after(2 * broken_after), after(1 + 2 * broken_after));
-        heard(&mut model, almost);
-        assert!(!model.is_broken(&agreement, almost));
-        heard(&mut model, then);
-        assert!(model.is_broken(&agreement, then));
+        assert_eq!(
+            observe(&mut model, 1 + broken_after),
+            (Observed::Unknown, false),
+            "another one may have seen it run"
+        );
+        assert!(
+            model.nodes[&node].is_news(Some(&status))
+                && model.awaited_nodes(after(1 + broken_after)).contains(&node)
+        );
+        model.apply(&read, after(2 + broken_after));
+        assert!(!model.nodes[&node].is_news(Some(&status)));
+        assert_eq!(observe(&mut model, 1 + 2 * broken_after), (Observed::Absent, false));
+        assert_eq!(observe(&mut model, 2 + 2 * broken_after), (Observed::Absent, true));
     }
 
     #[test]

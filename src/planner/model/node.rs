@@ -56,6 +56,8 @@ pub struct NodeRecord {
     pub(crate) policy: Option<NodePolicy>,
     /// When it was alive again after it had been down: earlier reports are no longer believed.
     pub(crate) back_at: Option<Timestamp>,
+    /// Whether its status was read while another agbot looked after the node: until it is read again it does not tell what has stopped.
+    pub(crate) awaits_status: bool,
     group: Option<String>,
 }
 
@@ -72,8 +74,20 @@ impl NodeRecord {
             address: None,
             policy: None,
             back_at: None,
+            awaits_status: false,
             group: group.map(str::to_owned),
         }
+    }
+
+    /// Takes over a status that was read.
+    pub(crate) fn set_status(&mut self, status: Option<&NodeStatusFacts>) {
+        self.status = status.cloned();
+        self.awaits_status = false;
+    }
+
+    /// Returns whether a status that was read is news: it differs from the known one, or that one was awaited.
+    pub fn is_news(&self, status: Option<&NodeStatusFacts>) -> bool {
+        self.awaits_status || self.status.as_ref() != status
     }
 
     /// Returns a record of the node in another group.

@@ -202,11 +202,13 @@ impl Model {
             return Observed::Unknown;
         }
         let Some(status) = self.current_status(&agreement.node, now) else { return Observed::Unknown };
+        let is_awaited = self.nodes.get(&agreement.node).is_some_and(|record| record.awaits_status);
         let instance = status.services.iter().find(|one| one.agreement.as_ref() == Some(&agreement.id));
         match instance {
             Some(instance) if instance.is_running && instance.version == agreement.version => {
                 Observed::Running
             }
+            _ if is_awaited => Observed::Unknown,
             Some(_) => Observed::Absent,
             // A report from before the agreement cannot contain it.
             None if status.reported_at < Some(final_at) => Observed::Unknown,

@@ -67,6 +67,11 @@ impl Model {
             .collect()
     }
 
+    /// Returns the nodes whose status is to be read again before it shows what does not run.
+    pub fn nodes_awaiting_status(&self) -> impl Iterator<Item = &NodeId> {
+        self.nodes.iter().filter(|(_, record)| record.awaits_status).map(|(id, _)| id)
+    }
+
     /// Returns the nodes whose status a decision may be waiting for: members of groups with a claim or an open rollout, nodes
     /// with an agreement that was not seen running, and nodes that have not confirmed the stop of an instance. Only nodes of the
     /// partitions this agbot owns: others decide about the rest.
