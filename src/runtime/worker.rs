@@ -8,11 +8,14 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use evenkeel_domain::causes::chain;
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
+
+/// The same failure of a worker is logged again after this time.
+const REPEATED_AFTER: Duration = Duration::from_secs(60);
 
 /// One kind of periodic work.
 pub trait Worker: Send + 'static {
@@ -76,6 +79,7 @@ impl Workers {
         workers.update::<W>(|_| {});
         async move {
             let mut pause = worker.first_pause();
+            let mut failures = None;
             loop {
                 tokio::select! {
                     () = shutdown.cancelled() => break,
@@ -91,7 +95,7 @@ impl Workers {
                 } else {
                     worker.pass().await
                 };
-                workers.report::<W>(result);
+                workers.report::<W>(result, &mut failures);
                 pause = worker.pause();
             }
             worker.finish().await;
@@ -104,10 +108,30 @@ impl Workers {
         self.statuses.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn report<W: Worker>(&self, result: Result<(), W::Error>) {
-        let failure = result.err().map(|error| chain(&error));
-        if let Some(failure) = &failure {
-            tracing::warn!(worker = W::NAME, "pass failed, retrying: {failure}");
+    fn report<W: Worker>(&self, result: Result<(), W::Error>, failures: &mut Option<Failures>) {
+        let (failure, now) = (result.err().map(|error| chain(&error)), Instant::now());
+        match &failure {
+            Some(failure) => {
+                let known = failures.get_or_insert_with(|| Failures::new(now));
+                if known.is_to_be_logged(failure, now) {
+                    tracing::warn!(
+                        worker = W::NAME,
+                        failed_passes = known.count,
+                        "pass failed, retrying: {failure}"
+                    );
+                }
+            }
+            None => {
+                if let Some(over) = failures.take().filter(|over| over.count > 1) {
+                    let lasted_secs = now.duration_since(over.since).as_secs();
+                    tracing::info!(
+                        worker = W::NAME,
+                        failed_passes = over.count,
+                        lasted_secs,
+                        "passes succeed again"
+                    );
+                }
+            }
         }
         self.update::<W>(|status| {
             status.ended_at = Some(Timestamp::now());
@@ -118,6 +142,32 @@ impl Workers {
     fn update<W: Worker>(&self, change: impl FnOnce(&mut WorkerStatus)) {
         let mut statuses = self.statuses.lock().unwrap_or_else(PoisonError::into_inner);
         change(statuses.entry(W::NAME).or_default());
+    }
+}
+
+/// Passes that failed one after the other. The same failure is logged from time to time only: a server may be away for hours.
+#[derive(Debug)]
+struct Failures {
+    since: Instant,
+    count: u64,
+    logged: Option<(Instant, String)>,
+}
+
+impl Failures {
+    fn new(since: Instant) -> Self {
+        Self { since, count: 0, logged: None }
+    }
+
+    /// Counts another failed pass. Returns whether it tells something new, or has not been told for a while.
+    fn is_to_be_logged(&mut self, failure: &str, now: Instant) -> bool {
+        self.count += 1;
+        let is_known =
+            |(at, text): &(Instant, String)| text == failure && now.duration_since(*at) < REPEATED_AFTER;
+        if self.logged.as_ref().is_some_and(is_known) {
+            return false;
+        }
+        self.logged = Some((now, failure.to_owned()));
+        true
     }
 }
 
@@ -133,6 +183,18 @@ mod tests {
     use tokio::sync::{Notify, mpsc};
 
     const PERIOD: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn same_failure_is_logged_once_a_minute() {
+        let begin = Instant::now();
+        let mut failures = Failures::new(begin);
+        let mut log = |failure, secs| failures.is_to_be_logged(failure, begin + Duration::from_secs(secs));
+        assert!(log("refused", 0));
+        assert!(!log("refused", 1) && !log("refused", 59));
+        assert!(log("timed out", 59), "another one is news");
+        assert!(log("refused", 60) && !log("refused", 61) && log("refused", 121));
+        assert_eq!(failures.count, 7);
+    }
 
     struct Reporter {
         passes: mpsc::UnboundedSender<u64>,
