@@ -139,14 +139,15 @@ fn merged(changes: &[String]) -> Outcome<Map<String, Value>> {
 
 fn parse(change: &str) -> Outcome<(String, Value)> {
     let parsed = change.split_once('=').filter(|(key, _)| !key.is_empty()).and_then(|(key, text)| {
-        let value: Value = serde_json::from_str(text).ok()?;
-        key.split('.').all(|name| !name.is_empty()).then(|| (key.to_owned(), value))
+        let value = serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
+        let is_complete = !text.is_empty() && key.split('.').all(|name| !name.is_empty());
+        is_complete.then(|| (key.to_owned(), value))
     });
     parsed.ok_or_else(|| {
         CliError::input(
             format!("the change {change} cannot be made"),
-            "it is not of the form KEY=NUMBER",
-            "give changes such as nodeDownAfterSeconds=60 or readyPeriodSeconds=null",
+            "it is not of the form KEY=VALUE",
+            "give changes such as nodeDownAfterSeconds=60, bufferUse=upgrade or readyPeriodSeconds=null",
         )
     })
 }
@@ -156,10 +157,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_are_numbers_or_null() {
+    fn changes_are_values_of_any_kind() {
         assert_eq!(parse("a=5").unwrap(), ("a".to_owned(), Value::from(5)));
         assert_eq!(parse("a=null").unwrap(), ("a".to_owned(), Value::Null));
-        for bad in ["a", "=5", "a=", "a=x", "a.=1", ".a=1"] {
+        assert_eq!(parse("a=x").unwrap(), ("a".to_owned(), Value::from("x")));
+        for bad in ["a", "=5", "a=", "a.=1", ".a=1"] {
             assert!(parse(bad).is_err(), "{bad}");
         }
     }

@@ -160,7 +160,10 @@ impl Kind {
     }
 
     /// Refuses a name that is a path, a policy with a constraint that cannot be read, or an orchestration that breaks a rule.
-    fn check(&self, exchange: &Exchange, name: &str, body: &Value) -> Outcome {
+    ///
+    /// # Errors
+    /// With status 1 or 3.
+    pub fn check(&self, exchange: &Exchange, name: &str, body: &Value) -> Outcome {
         self.check_name(name)?;
         match self.resource {
             Resource::DeploymentPolicy => {

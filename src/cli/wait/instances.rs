@@ -8,6 +8,9 @@ use crate::exit::Outcome;
 /// Nodes of each workload unit that are read: those with tasks are listed first.
 const LIMIT: u16 = 1000;
 
+/// Begins the warning about slots that the restart policy or a failed start has left without an instance.
+const GIVEN_UP: &str = " given up: ";
+
 /// The instances of a policy that run, and those that are wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstanceCount {
@@ -17,6 +20,8 @@ pub struct InstanceCount {
     pub wanted: u64,
     /// What is not as wanted; none when every workload unit has the wanted number.
     pub difference: Option<String>,
+    /// Whether those that are missing are not started again until somebody acts.
+    pub is_given_up: bool,
 }
 
 impl InstanceCount {
@@ -56,7 +61,10 @@ impl InstanceCount {
         // It says why the others do not run.
         let why = status.warnings.first().map(|warning| format!("; {warning}")).unwrap_or_default();
         let difference = difference.map(|difference| format!("{difference}{why}"));
-        Some(Self { running: total.0, wanted: total.1, difference })
+        let is_starting = |unit: &WorkloadUnit| unit.instances.iter().any(|one| one.monitor_state != "idle");
+        let has_given_up = status.warnings.iter().any(|warning| warning.contains(GIVEN_UP));
+        let is_given_up = has_given_up && !parts.iter().any(is_starting);
+        Some(Self { running: total.0, wanted: total.1, difference, is_given_up })
     }
 
     /// Returns the numbers in words.

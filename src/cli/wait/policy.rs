@@ -47,6 +47,8 @@ pub struct WantedPolicy {
     pub is_counted: bool,
     /// Whether its instances start only when a user requests it.
     pub is_started_by_users: bool,
+    /// Whether a number of them is wanted.
+    pub has_number: bool,
 }
 
 impl WantedPolicy {
@@ -73,9 +75,11 @@ impl WantedPolicy {
         let orchestration = policy.orchestration.clone().and_then(|text| Orchestration::try_from(text).ok());
         let least_instances = orchestration.as_ref().map_or(0, least_instances);
         let is_counted = orchestration.as_ref().is_some_and(is_counted);
+        let has_number =
+            orchestration.as_ref().is_some_and(|one| matches!(one.mode, Mode::Replicated | Mode::Flex));
         let is_started_by_users = orchestration.is_some_and(|one| one.orchestrate == Orchestrate::No);
         let written_at = instant(&policy.last_updated);
-        Self { id, versions, written_at, least_instances, is_counted, is_started_by_users }
+        Self { id, versions, written_at, least_instances, is_counted, is_started_by_users, has_number }
     }
 
     /// Progress of the policy; `reasons`: those of rollbacks that were seen before.
@@ -98,7 +102,7 @@ impl WantedPolicy {
         if let Some(update) = self.update(&rollouts.workloads, reasons) {
             return Ok(update);
         }
-        let instances = match self.is_counted {
+        let instances = match self.is_counted || self.is_started_by_users && self.has_number {
             true => InstanceCount::read(context, exchange, &self.id).await?,
             false => None,
         };
@@ -149,7 +153,10 @@ impl WantedPolicy {
         instances: Option<&InstanceCount>,
     ) -> Progress {
         if !self.is_read_by(reasons) {
-            return Progress::Pending(format!("the agbot has not read policy {} yet", self.id));
+            return Progress::Pending(format!(
+                "the agbot does not serve policy {}, or has not read it yet",
+                self.id
+            ));
         }
         let rollouts = rollouts.iter().filter(|rollout| rollout.policy.as_str() == self.id);
         let rollouts: Vec<&Rollout> = rollouts.filter(|rollout| self.is_target_of(rollout)).collect();
@@ -174,6 +181,15 @@ impl WantedPolicy {
             return Progress::Pending(format!("{reached}; {}: {}", rollout.group, rollout.text));
         }
         match instances {
+            Some(InstanceCount { difference: Some(difference), .. }) if self.is_started_by_users => {
+                Progress::Done(format!(
+                    "policy {0} is written: {difference}; start and stop instances with: hzn exchange deployment orch start {0}, or stop",
+                    self.id
+                ))
+            }
+            Some(InstanceCount { difference: Some(difference), is_given_up: true, .. }) => {
+                Progress::Held(difference.clone())
+            }
             Some(InstanceCount { difference: Some(difference), .. }) => Progress::Pending(difference.clone()),
             None if running < self.least_instances => {
                 Progress::Pending(format!("{running} of {} instances run", self.least_instances))
@@ -397,7 +413,12 @@ mod tests {
         let wanted = of(json!({"mode": "replicated", "replicas": 5, "maxPerNode": 3}));
         assert!(wanted.is_counted);
         let judge = |pairs: &[Reason], running: u64, difference: Option<&str>| {
-            let count = InstanceCount { running, wanted: 5, difference: difference.map(str::to_owned) };
+            let count = InstanceCount {
+                running,
+                wanted: 5,
+                difference: difference.map(str::to_owned),
+                is_given_up: false,
+            };
             wanted.judge(&reasons(Some("2026-01-01T00:00:05Z"), pairs), &[], Some(&count))
         };
         let nodes = ["o/n1", "o/n2", "o/n3"].map(|node| placed(node, "1.0.0", true));

@@ -80,6 +80,9 @@ pub struct PatchDeploymentPolicy {
     #[serde(deserialize_with = "lenient::given", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Orchestration>)]
     pub orchestration: Option<Option<Value>>,
+    /// The `lastUpdated` of the policy on which the change is based: one that was written since is left as it is.
+    #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
+    pub last_updated: Option<String>,
 }
 
 /// The service that a deployment policy deploys.

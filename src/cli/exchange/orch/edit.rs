@@ -39,7 +39,10 @@ enum Effect {
 /// # Errors
 /// With status 1 when the mode has no such number, 8 when the policy does not exist.
 pub async fn scale(exchange: &Exchange, policy: &str, count: u32) -> Outcome {
-    let mut document = read(exchange, policy).await?;
+    edit(exchange, policy, |document| set_count(document, policy, count).map(|()| true)).await
+}
+
+fn set_count(document: &mut Value, policy: &str, count: u32) -> Outcome {
     let mode = document.get("mode").and_then(Value::as_str).unwrap_or("global").to_owned();
     let member = match mode.as_str() {
         "replicated" => "replicas",
@@ -52,8 +55,7 @@ pub async fn scale(exchange: &Exchange, policy: &str, count: u32) -> Outcome {
             ));
         }
     };
-    apply(&mut document, &format!("{member}={count}"))?;
-    write(exchange, policy, document).await
+    apply(document, &format!("{member}={count}")).map(|_| ())
 }
 
 /// Changes members. Nothing is sent when no change has an effect, which is reported.
@@ -61,21 +63,32 @@ pub async fn scale(exchange: &Exchange, policy: &str, count: u32) -> Outcome {
 /// # Errors
 /// With status 1 for a change that cannot be read, 3 when the document would break a rule, 8 when the policy does not exist.
 pub async fn set(exchange: &Exchange, policy: &str, changes: &[String]) -> Outcome {
-    let mut document = read(exchange, policy).await?;
-    if apply_all(&mut document, changes)? {
-        write(exchange, policy, document).await?;
+    edit(exchange, policy, |document| apply_all(document, changes)).await
+}
+
+/// Changes the document of a policy, again and again when somebody else writes the policy meanwhile; `change` returns whether there is
+/// anything to write.
+async fn edit(exchange: &Exchange, policy: &str, change: impl Fn(&mut Value) -> Outcome<bool>) -> Outcome {
+    let mut tried: Option<(String, CliError)> = None;
+    loop {
+        let found = POLICIES.read_one(exchange, policy).await?.into_value();
+        let written_at = found.get("lastUpdated").and_then(Value::as_str).unwrap_or_default().to_owned();
+        // The refusal was about what the document says.
+        if let Some((_, error)) = tried.take_if(|(basis, _)| *basis == written_at) {
+            return Err(error);
+        }
+        let document = found.get("orchestration").filter(|document| !document.is_null()).cloned();
+        let mut document = document.unwrap_or_else(|| json!({}));
+        if !change(&mut document)? {
+            return Ok(());
+        }
+        let change = json!({ "orchestration": document, "lastUpdated": written_at });
+        POLICIES.check(exchange, policy, &change)?;
+        match POLICIES.change_member(exchange, policy, "orchestration", &change).await {
+            Ok(()) => return Ok(()),
+            Err(error) => tried = Some((written_at, error)),
+        }
     }
-    Ok(())
-}
-
-async fn read(exchange: &Exchange, policy: &str) -> Outcome<Value> {
-    let found = POLICIES.read_one(exchange, policy).await?.into_value();
-    let document = found.get("orchestration").filter(|document| !document.is_null()).cloned();
-    Ok(document.unwrap_or_else(|| json!({})))
-}
-
-async fn write(exchange: &Exchange, policy: &str, document: Value) -> Outcome {
-    POLICIES.patch(exchange, policy, &json!({ "orchestration": document })).await
 }
 
 /// Applies changes and reports those without an effect; returns whether the document is to be written.

@@ -5,6 +5,7 @@ use evenkeel_exchange_store::deployment_policy::{self, DeploymentPolicyRow};
 use evenkeel_store::PgConnection;
 use evenkeel_wire::exchange::deployment_policy::{DeployedService, PatchDeploymentPolicy};
 use evenkeel_wire::exchange::shared::{OneProperty, OneSecretBinding};
+use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::user_input::UserInputService;
 use serde_json::{Value, json};
 
@@ -40,9 +41,15 @@ pub(super) async fn patch_deployment_policy(
 ) -> Result<Warned<Created>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
     let mut warnings = ConstraintWarnings::new(exchange);
+    let basis = request.last_updated.clone();
     let (name, attribute) = first_attribute(org, id, request, &mut warnings)?;
     op.write(&permission, "deployment_policy.patch", async |mut tx| {
         let mut row = deployment_policy::lock(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
+        if basis.as_ref().is_some_and(|basis| *basis != wire_time(row.updated_at)) {
+            let text =
+                format!("the deployment policy {org}/{id} was written since lastUpdated: read it again");
+            return Err(ApiError::conflict(text));
+        }
         require_references(&mut tx, &attribute).await?;
         if let Attribute::Orchestration(next) = &attribute {
             require_same_form(&mut tx, (org, id), row.orchestration.as_ref(), next.as_ref()).await?;
