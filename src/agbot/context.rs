@@ -22,6 +22,7 @@ use jiff::Timestamp;
 use tokio::sync::{Notify, mpsc, oneshot};
 use uuid::Uuid;
 
+use crate::api::denials::Denials;
 use crate::backlog::{Backlog, Counted};
 use crate::observe::inert::InertPolicies;
 use crate::observe::log::RecordLog;
@@ -80,6 +81,8 @@ pub struct Context {
     pub(crate) outbox: Outbox,
     /// Notified when everything is to be compared with the exchange.
     pub reload: Notify,
+    /// Refused actions that were recorded lately.
+    pub(crate) denials: Denials,
     inputs: mpsc::Sender<Input>,
     model: RwLock<Model>,
     placements: Mutex<BTreeMap<(NodeId, PolicyId), Placement>>,
@@ -121,6 +124,7 @@ impl Context {
             lookup: Lookup::default(),
             outbox: Outbox::default(),
             reload: Notify::new(),
+            denials: Denials::default(),
             inputs: sender,
             model: RwLock::new(Model::new(PlannerSettings {
                 lease_secs: settings.lease_time.as_secs().max(1),

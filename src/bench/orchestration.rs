@@ -168,6 +168,7 @@ pub fn facts<'a>(
         groups: &NO_GROUPS,
         update,
         part_count: 1,
+        other_units: &[],
         gone_parts: &[],
         blocklist: &NO_NEWS,
         unsettled_partners: &[],

@@ -44,7 +44,7 @@ pub(crate) struct Pass<'a> {
     watches: BTreeSet<Watch>,
     unit_watches: BTreeSet<UnitWatch>,
     deferred: BTreeSet<(UnitId, Option<Slot>)>,
-    unit_reports: BTreeMap<UnitId, UnitReport>,
+    pub(crate) unit_reports: BTreeMap<UnitId, UnitReport>,
     health_checks: BTreeMap<Entity, Timestamp>,
     health_rounds: Vec<HealthRound>,
     report: Report,

@@ -182,7 +182,7 @@ fn write_step_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::R
             )
         }
         Blocked::UpdateBudget { limit } => {
-            write!(out, "other slots are being updated; update.parallelism is {limit}")
+            write!(out, "as many slots are being replaced as may be at once: {limit}")
         }
         Blocked::UpdatePaused { message } => write!(out, "the update is paused: {message}"),
         Blocked::StartDelayed { until } => write!(out, "the start is delayed until {until}"),

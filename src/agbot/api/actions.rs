@@ -24,7 +24,9 @@ use uuid::Uuid;
 use super::action_request::recovery_member;
 use super::administer::{self, RolloutRequest};
 use super::blocklist;
+use super::caller::SeenNodes;
 use super::freshness;
+use super::hidden;
 use super::lasting;
 use super::orchestration::{node_of, unknown_part};
 use super::permission::{Permission, right};
@@ -76,7 +78,8 @@ pub(super) async fn act_on_policy(
     Ok(Accepted(AcceptedAction { code: "ok".to_owned(), msg, action_id: wanted.id }))
 }
 
-/// Records that somebody without the right wanted an action on a deployment policy.
+/// Records that somebody of the organization wanted an action on a deployment policy without the right to it. The same refusal is recorded
+/// once a minute, and those of strangers never: the log of an organization is not theirs to fill.
 ///
 /// # Errors
 /// 503 when that cannot be written.
@@ -88,7 +91,11 @@ pub(super) async fn note_denied(
 ) -> Result<(), Refusal> {
     let policy = PolicyId::new(org, policy);
     let Ok(action) = Kind::from_name(action) else { return Ok(()) };
-    if context.model().policy(&policy).is_none() {
+    let is_member = actor.split_once('/').is_some_and(|(of, _)| of == org);
+    if !is_member || context.model().policy(&policy).is_none() {
+        return Ok(());
+    }
+    if !context.denials.is_news((actor.clone(), policy.clone(), action.name().to_owned())) {
         return Ok(());
     }
     let wanted = Wanted { policy, action, id: Uuid::new_v4().to_string(), actor, part: None };
@@ -483,7 +490,7 @@ pub(super) async fn act_on_update(
         Some(Ok(record)) => {
             let specs = context.model().workload(&request.policy).map(|known| known.specs.clone());
             let record = WorkloadRecord { specs: specs.unwrap_or_default(), ..record };
-            let seen = super::caller::SeenNodes::All;
+            let seen = SeenNodes::All;
             let shape = Shape { policy: &request.policy, seen: &seen, now: context.now() };
             let workloads = vec![shape.workload_update(&record)];
             Ok(Some(ChangedRollouts { rollouts: Vec::new(), workloads, refused: Vec::new() }))
@@ -549,7 +556,8 @@ pub(super) async fn get_action(
             .map_or_else(|| time(found.happened_at), time),
         ended_at: is_over.then(|| time(found.happened_at)),
         message: match context.model().waits_for(&policy).filter(|_| !is_over) {
-            Some(blocked) => blocked.to_string(),
+            // Whoever reads the policy may not be allowed to read the nodes.
+            Some(blocked) => hidden::reason(blocked.clone(), &SeenNodes::Only(BTreeSet::new())).to_string(),
             None => text("text").unwrap_or_default(),
         },
     }))

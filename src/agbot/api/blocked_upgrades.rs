@@ -8,6 +8,7 @@ use evenkeel_agbot_store::claim::WaitRow;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::claims::{Claim, Scope};
 use evenkeel_planner::report::{Blocked, Placement};
+use evenkeel_planner::status::Waits;
 use evenkeel_planner::workload::{Slot, SlotTasks, WorkloadRecord};
 use evenkeel_wire::agbot::orchestration::{BlockedSlot, SlotName, UpdateBlocked};
 use jiff::{SignedDuration, Timestamp};
@@ -129,8 +130,9 @@ fn of_workloads(context: &Context, asking: &Asking<'_>, shape: &Shape<'_>) -> Ve
 /// Members whose drain waits with the instance of a workload.
 fn of_drains(context: &Context, asking: &Asking<'_>, shape: &Shape<'_>) -> Vec<(Timestamp, BlockedSlot)> {
     let model = context.model();
-    let waiting = model.waiting_instances().filter(|one| asking.members.contains(one.node));
-    waiting.filter_map(|one| Some((one.drained_since?, slot(shape, one.node, one.blocked)))).collect()
+    let waiting = Waits::new(&model, context.now()).on_nodes(asking.members);
+    let drains = waiting.into_iter();
+    drains.filter_map(|one| Some((one.drained_since?, slot(shape, &one.node, &one.blocked)))).collect()
 }
 
 /// Returns the node of a slot.

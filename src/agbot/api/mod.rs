@@ -9,6 +9,7 @@ mod administer;
 pub(crate) mod blocked_upgrades;
 mod blocklist;
 mod caller;
+pub(crate) mod denials;
 mod explain;
 mod fence;
 mod freshness;

@@ -11,7 +11,7 @@ use evenkeel_client::ClientError;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::claims::{Claim, Scope};
 use evenkeel_planner::report::{Blocked, Placement};
-use evenkeel_planner::status::{blocked_task, held_task, waiting_drain, why_no_task};
+use evenkeel_planner::status::{Waits, blocked_task, held_task, waiting_drain, why_no_task};
 use evenkeel_planner::supervise::UpdateState;
 use evenkeel_store::StoreError;
 use evenkeel_wire::agbot::agreement::AgreementsResponse;
@@ -102,9 +102,9 @@ pub(super) async fn list_upgrades(
             }
         }
     }
-    for one in context.model().waiting_instances().filter(|one| members.contains(one.node)) {
-        let reason = hidden::reason(one.blocked.clone(), &seen).to_string();
-        waiting.push(WaitingMember { policy: one.policy.clone(), node: one.node.clone(), reason });
+    for one in Waits::new(&context.model(), context.now()).on_nodes(&members) {
+        let reason = hidden::reason(one.blocked, &seen).to_string();
+        waiting.push(WaitingMember { policy: one.policy, node: one.node, reason });
     }
     Ok(Json(UpgradesResponse {
         members: members.iter().cloned().collect(),
@@ -182,29 +182,31 @@ fn reasons_page(
     seen: &SeenNodes,
 ) -> Result<Page<(NodeId, PolicyId)>, ListError> {
     let mut page = Page::after(&pairs, PAGE as i64, |(pair, _)| pair.clone());
+    let model = context.model();
+    let waits = Waits::new(&model, context.now());
     for ((node, policy), mut placement) in pairs.into_iter().filter(|((node, _), _)| seen.shows(node)) {
         let mut has_no_task = matches!(
             &placement,
             Placement::Waiting { blocked: Blocked::NoTask, .. }
                 | Placement::NotPlaced { blocked: Blocked::NoTask }
         );
-        if has_no_task && let Some(blocked) = blocked_task(&context.model(), &node, &policy) {
+        if has_no_task && let Some(blocked) = blocked_task(&model, &waits, (&node, &policy)) {
             placement = Placement::NotPlaced { blocked };
             has_no_task = false;
         }
         if let Placement::Placed { agreement, is_running: false, .. } | Placement::Waiting { agreement, .. } =
             &placement
-            && let Some(blocked) = held_task(&context.model(), &node, &policy)
+            && let Some(blocked) = held_task(&model, &waits, (&node, &policy))
         {
             placement = Placement::Waiting { agreement: agreement.clone(), blocked };
         }
         if let Placement::Placed { agreement, .. } = &placement
-            && let Some(blocked) = waiting_drain(&context.model(), &node, &policy)
+            && let Some(blocked) = waiting_drain(&waits, &node, &policy)
         {
             placement = Placement::Waiting { agreement: agreement.clone(), blocked };
         }
         let mut reason = shape::reason(&node, &policy, &hidden::placement(placement, seen));
-        if has_no_task && let Some(why) = why_no_task(&context.model(), &node, &policy) {
+        if has_no_task && let Some(why) = why_no_task(&model, &node, &policy) {
             reason.text = why;
         }
         page.push(&reason)?;

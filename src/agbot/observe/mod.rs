@@ -66,6 +66,8 @@ async fn follow(context: &Context) -> Result<(), AgbotError> {
     context.send_events(events).await;
     context.records.compare(context).await?;
     tasks::compare(context).await?;
+    // From now on it is known since when nobody could have heard of a node.
+    status::heartbeats(context).await?;
     context.set_loaded();
     context.send_events(vec![Event::FullReconcile]).await;
     context.mail.notify_one();

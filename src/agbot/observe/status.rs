@@ -28,8 +28,6 @@ const AWAITED_AT_ONCE: usize = 8;
 const SLOW_AT_ONCE: usize = 4;
 /// Pause between two slow rounds.
 const SLOW_PERIOD: Duration = Duration::from_secs(30);
-/// Longest pause between two reads of heartbeats.
-const HEARTBEAT_PERIOD: Duration = Duration::from_secs(10);
 /// Timeout of the requests about one node.
 const NODE_TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -146,17 +144,12 @@ impl Worker for HeartbeatReader {
     }
 
     fn pause(&self) -> Duration {
-        heartbeat_period(self.0.model().settings().node_down_after_secs)
+        Duration::from_secs(self.0.model().heartbeat_period_secs())
     }
 
     fn first_pause(&self) -> Duration {
         self.pause()
     }
-}
-
-/// The age of what was read last must not make a living node look silent.
-fn heartbeat_period(node_down_after_secs: u64) -> Duration {
-    Duration::from_secs((node_down_after_secs / 4).max(1)).min(HEARTBEAT_PERIOD)
 }
 
 async fn ask(context: &Context, node: &NodeId) {

@@ -252,7 +252,10 @@ fn b9_forced_drain_takes_the_last_instance_of_a_group_off_the_node() {
         fleet.put_node("n1", |facts| facts.availability = Availability::Drain);
         fleet.run(60);
         assert_eq!(fleet.running("w"), "n1", "{document}");
-        let waiting = fleet.model.waiting_instances().next().expect("it is known what waits");
+        let waiting = crate::status::Waits::new(&fleet.model, fleet.now)
+            .on_nodes([&node("n1")])
+            .pop()
+            .expect("it is known what waits");
         assert!(
             waiting.node.name() == "n1"
                 && waiting.drained_since.is_some_and(|since| fleet.now.duration_since(since).as_secs() >= 30)
@@ -367,4 +370,67 @@ fn instance_that_was_withdrawn_leaves_the_placement_optimal() {
     fleet.run(5);
     assert_eq!(fleet.status("w").overall(), Avail::Up);
     assert_eq!(fleet.status("w").parts[0].placement.word(), "optimal");
+}
+
+/// P1, A10.3: a node is not silent because nobody can hear it.
+#[test]
+fn nodes_are_not_lost_while_the_exchange_is_away_or_the_agbot_stands_still() {
+    for is_suspended in [false, true] {
+        let mut fleet = pair();
+        fleet.put_policy("all", json!({"mode": "global"}));
+        fleet.run_until(30, |fleet| fleet.running("all") == "n1 n2");
+        let (before, down_after) = (ids(&fleet), fleet.model.node_down_after_secs("o"));
+        fleet.run_unheard(down_after * 3, is_suspended);
+        assert!(
+            fleet.model.nodes().all(|one| fleet.model.liveness(&one.facts.id, fleet.now) == Liveness::Alive)
+        );
+        // The agents need some time to find the exchange again.
+        fleet.silent.extend([node("n1"), node("n2")]);
+        fleet.run(60);
+        fleet.silent.clear();
+        fleet.run(60);
+        assert_eq!(
+            (ids(&fleet), fleet.running("w"), fleet.running("all")),
+            (before, "n1".into(), "n1 n2".into())
+        );
+        // One that is really lost meanwhile is found out afterwards.
+        fleet.silent.insert(node("n1"));
+        fleet.run_unheard(down_after, is_suspended);
+        let passed = fleet.run_until(down_after + 60, |fleet| fleet.live("w") == "n2");
+        assert!((down_after - 30..=down_after + 2).contains(&passed), "{passed} s");
+    }
+}
+
+/// B9.1, D11: a drain that waits names what it waits for.
+#[test]
+fn drain_of_the_last_instance_of_a_group_names_what_it_waits_for() {
+    let mut fleet = Fleet::new(&["n1", "n2"]);
+    fleet.stop_secs = 1;
+    fleet.put_group("g", &["n1", "n2"], None);
+    fleet.put_policy("w", json!({"mode": "global", "scope": {"type": "hagroups", "haGroups": ["g"]}}));
+    fleet.put_policy(
+        "alone",
+        json!({"mode": "failover", "orchestrate": "ha", "placement": {"nodesOrder": ["n1", "n2"]}}),
+    );
+    fleet.run_until(60, |fleet| fleet.running("w") == "n1 n2" && fleet.running("alone") == "n1");
+    fleet.silent.insert(node("n2"));
+    fleet.run(300);
+    fleet.put_node("n1", |facts| facts.availability = Availability::Drain);
+    fleet.run(30);
+    for is_owner in [true, false] {
+        if !is_owner {
+            // Another agbot decides now; this one still knows why.
+            fleet.handle(&Event::PartitionsChanged { leases: std::collections::BTreeMap::new() });
+        }
+        for name in ["w", "alone"] {
+            assert_eq!(fleet.running(name), "n1");
+            let waits = crate::status::Waits::new(&fleet.model, fleet.now);
+            assert!(
+                crate::status::waiting_drain(&waits, &node("n1"), &policy(name)).is_some(),
+                "{name}, {is_owner}"
+            );
+            let warnings = fleet.status(name).warnings;
+            assert!(warnings.iter().any(|one| one.contains("is to leave a node")), "{warnings:?}");
+        }
+    }
 }

@@ -46,7 +46,10 @@ fn a8_s1_child_starts_after_its_parent() {
         fleet.put_policy("svc1", failover("n1", &json!({})));
         fleet.run(20);
         assert_eq!(fleet.monitor("svc2", "n2"), "wait-parents");
-        let waits = held_task(&fleet.model, &node("n2"), &policy("svc2")).expect("it waits");
+        let waits = {
+            let waits = crate::status::Waits::new(&fleet.model, fleet.now);
+            held_task(&fleet.model, &waits, (&node("n2"), &policy("svc2"))).expect("it waits")
+        };
         assert!(waits.to_string().contains("parent o/svc1"), "{waits}");
         let passed = fleet.run_until(60, |fleet| fleet.running("svc1") == "n1");
         let passed_more = fleet.run_until(60, |fleet| {

@@ -26,6 +26,7 @@ pub(crate) struct UnitInputs<'a> {
     observed: Slots,
     groups: BTreeMap<GroupId, GroupState>,
     part_count: usize,
+    other_units: Vec<(&'a Part, &'a Slots)>,
     gone_parts: Vec<Part>,
     unsettled_partners: Vec<PolicyId>,
     are_partners_in_upgrade: bool,
@@ -105,6 +106,7 @@ impl<'a> UnitInputs<'a> {
             observed,
             groups,
             part_count,
+            other_units: other_units(model, unit_id),
             gone_parts,
             unsettled_partners,
             are_partners_in_upgrade: model.are_partners_in_upgrade(workload),
@@ -132,6 +134,7 @@ impl<'a> UnitInputs<'a> {
             groups: &self.groups,
             update: &record.update,
             part_count: self.part_count,
+            other_units: &self.other_units,
             gone_parts: &self.gone_parts,
             unsettled_partners: &self.unsettled_partners,
             are_partners_in_upgrade: self.are_partners_in_upgrade,
@@ -175,6 +178,13 @@ fn reported_errors(model: &Model, policy: &PolicyId, now: Timestamp) -> Vec<Repo
         since,
     });
     found.collect()
+}
+
+/// Returns the slots of the other workload units of a workload that have nodes.
+fn other_units<'a>(model: &'a Model, unit_id: &'a UnitId) -> Vec<(&'a Part, &'a Slots)> {
+    let others = model.workload_units_of(&unit_id.policy).filter(|(id, _)| *id != unit_id);
+    let is_meant = |unit: &UnitRecord| unit.is_wanted && !unit.table.members().is_empty();
+    others.filter(|(_, unit)| is_meant(unit)).map(|(id, unit)| (&id.part, &unit.slots)).collect()
 }
 
 /// Returns the parts that the status of a workload's update names and that the workload no longer has.

@@ -359,7 +359,10 @@ impl Fleet {
             self.now += SignedDuration::from_secs(1);
             let names = self.model.nodes().map(|record| record.facts.id.clone());
             let names: Vec<NodeId> = names.filter(|node| !self.silent.contains(node)).collect();
-            let at = names.iter().map(|node| (node.clone(), self.now)).collect();
+            let known =
+                self.model.nodes().filter_map(|one| Some((one.facts.id.clone(), one.facts.last_heartbeat?)));
+            let mut at: BTreeMap<NodeId, Timestamp> = known.collect();
+            at.extend(names.iter().map(|node| (node.clone(), self.now)));
             self.handle(&Event::HeartbeatsSeen { at });
             names.iter().for_each(|node| self.report(node));
             if self.stop_secs > 0 {
@@ -371,6 +374,16 @@ impl Fleet {
                 self.handle(&Event::PartitionsConfirmed { at });
             }
             self.handle(&Event::Tick);
+        }
+    }
+
+    /// Lets seconds pass in which the exchange can be reached by nobody, or the agbot stands still.
+    pub fn run_unheard(&mut self, seconds: u64, is_suspended: bool) {
+        for _ in 0..seconds {
+            self.now += SignedDuration::from_secs(1);
+            if !is_suspended {
+                self.handle(&Event::Tick);
+            }
         }
     }
 

@@ -16,19 +16,23 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{NodeId, PolicyId};
+use jiff::Timestamp;
 
 use crate::{
     agreement::Agreement,
+    change::Step,
     command::{Action, CommandKey, Lease},
     facts::DeploymentPolicyFacts,
     focus::Focus,
     model::{Model, Observed, UnitRecord},
     pass::Pass,
     reconcile::{self, UnitEvent, UnitPlan},
+    report::Blocked,
     rolling,
     usage::{best_version, later},
     workload::{
-        LiveAgreement, NodeScope, Part, Slot, SpecVersion, Task, UnitId, Workload, WorkloadRecord, adopt,
+        LiveAgreement, NodeScope, Part, Slot, SlotTasks, SpecVersion, Task, UnitId, Workload, WorkloadRecord,
+        adopt,
     },
 };
 
@@ -112,10 +116,16 @@ fn follow_policy(pass: &mut Pass<'_>, policy: &PolicyId) {
 }
 
 /// Returns whether a workload's slots are nodes and are to be numbers, or the other way round, or whether groups now count by themselves.
+///
+/// A workload that a user stopped stays stopped: its slots, in which nothing runs, are removed one by one.
 pub(crate) fn has_other_form(model: &Model, known: &WorkloadRecord, facts: &DeploymentPolicyFacts) -> bool {
     let Some(wanted) = known.workload(facts, &model.hub_defaults(facts.id.org())) else { return false };
     let has_groups = matches!(wanted.scope, NodeScope::EveryGroup | NodeScope::Groups(_));
-    let is_other = |slot: &Slot| matches!(slot, Slot::Node(_)) != wanted.goal.is_per_node();
+    let is_other = |slot: &Slot| !wanted.goal.has_slot(slot);
+    let is_stopped = |unit: &UnitRecord| unit.slots.values().flat_map(SlotTasks::iter).all(Task::is_stopped);
+    if known.is_stopped && model.workload_units_of(&known.policy).all(|(_, unit)| is_stopped(unit)) {
+        return false;
+    }
     model.workload_units_of(&known.policy).any(|(unit_id, unit)| {
         let is_of_group = unit_id.part != Part::All;
         !unit.slots.is_empty() && (is_of_group != has_groups || unit.slots.keys().any(is_other))
@@ -230,6 +240,13 @@ fn plan(pass: &mut Pass<'_>, unit_id: &UnitId, slots: Option<BTreeSet<Slot>>) {
     if is_removed {
         follow_policy(pass, &unit_id.policy);
     }
+}
+
+/// Returns what waits in a workload unit by the decision that its owner would take.
+pub(crate) fn explain_unit(model: &Model, unit_id: &UnitId, now: Timestamp) -> Vec<(Step, Blocked)> {
+    let mut pass = Pass::to_explain(model, now);
+    plan(&mut pass, unit_id, None);
+    pass.unit_reports.remove(unit_id).map(|report| report.blocked).unwrap_or_default()
 }
 
 /// Kind of the event of the first look at a workload unit by its owner.

@@ -222,9 +222,17 @@ impl<'a> Accepting<'a> {
         self.check_update()?;
         let node = self.request.node;
         let part = node.map(|node| self.part_of(node)).transpose()?;
-        let is_meant = |task: &Task| node.is_none() || task.node.as_ref() == node;
-        if !self.parts.iter().flat_map(Candidate::live).any(is_meant) {
+        let is_meant = |task: &&Task| task.node.is_some() && (node.is_none() || task.node.as_ref() == node);
+        if !self.parts.iter().flat_map(Candidate::live).any(|task| is_meant(&task)) {
             return conflict(format!("{} has no instance to restart", self.policy()));
+        }
+        // What is stopped could not start again.
+        let ineligible = |part: &Candidate<'_>| {
+            let mut nodes = part.live().filter(is_meant).filter_map(|task| task.node.as_ref());
+            nodes.find_map(|node| part.ineligible(node))
+        };
+        if let Some(why) = self.parts.iter().find_map(ineligible) {
+            return conflict(why);
         }
         let named = self.request.part.and_then(|_| self.parts.first());
         let part = part.or(named).map(|part| part.id.part.clone());
@@ -259,7 +267,8 @@ impl<'a> Accepting<'a> {
         }
         let mut goals = ActionGoals::new();
         for part in &self.parts {
-            let Some(mut nodes) = nodes_of.remove(part.id) else { continue };
+            let Some(pinned) = nodes_of.remove(part.id) else { continue };
+            let mut nodes = pinned.clone();
             let most = most(&self.workload.goal);
             if nodes.len() > most {
                 return conflict(format!(
@@ -269,7 +278,7 @@ impl<'a> Accepting<'a> {
             }
             part.fill(&mut nodes);
             if !part.runs_exactly_on(&nodes) {
-                goals.push((Some(part.id.part.clone()), ActionGoal::Placed { nodes, is_pinned: true }));
+                goals.push((Some(part.id.part.clone()), ActionGoal::Placed { nodes, pinned }));
             }
         }
         if goals.is_empty() {
@@ -293,7 +302,8 @@ impl<'a> Accepting<'a> {
             match order.first() {
                 Some(best) => {
                     let nodes = BTreeSet::from([part.unit.table.node(*best).id.clone()]);
-                    goals.push((Some(part.id.part.clone()), ActionGoal::Placed { nodes, is_pinned: true }));
+                    let pinned = nodes.clone();
+                    goals.push((Some(part.id.part.clone()), ActionGoal::Placed { nodes, pinned }));
                 }
                 None => why_not = why_not.or_else(|| Some(part.summary())),
             }
@@ -326,7 +336,10 @@ impl<'a> Accepting<'a> {
                 Some(why) => why_not = Some(why),
                 None if has_none => why_not = Some(part.summary()),
                 None => {
-                    goals.push((Some(part.id.part.clone()), ActionGoal::Placed { nodes, is_pinned: false }));
+                    goals.push((
+                        Some(part.id.part.clone()),
+                        ActionGoal::Placed { nodes, pinned: BTreeSet::new() },
+                    ));
                 }
             }
         }
@@ -399,10 +412,17 @@ impl<'a> Candidate<'a> {
 
     /// Returns why a node cannot be chosen, not even by name.
     fn unreachable(&self, node: &NodeId) -> Option<String> {
+        self.removed(node, &[Constraint::Eligibility, Constraint::NodeState])
+    }
+
+    /// Returns why a node cannot run the workload at all.
+    fn ineligible(&self, node: &NodeId) -> Option<String> {
+        self.removed(node, &[Constraint::Eligibility])
+    }
+
+    fn removed(&self, node: &NodeId, constraints: &[Constraint]) -> Option<String> {
         let row = self.unit.table.find(node)?;
-        let why = [Constraint::Eligibility, Constraint::NodeState]
-            .into_iter()
-            .find_map(|constraint| row.removed_by(constraint, 0, 1))?;
+        let why = constraints.iter().find_map(|constraint| row.removed_by(*constraint, 0, 1))?;
         Some(format!("{node} cannot take an instance: {why}"))
     }
 

@@ -92,6 +92,28 @@ fn start_ends_when_every_node_is_frozen() {
     fleet.run_until(60, is_over);
 }
 
+/// A6-S5: what a user stopped stays so in another mode.
+#[test]
+fn workload_that_was_stopped_stays_stopped_in_another_mode() {
+    let forms = [
+        json!({"mode": "replicated", "replicas": 2}),
+        json!({"mode": "global"}),
+        json!({"mode": "failover", "orchestrate": "ha", "timers": {"readyPeriodSeconds": 0}}),
+    ];
+    for (before, after, runs) in [(0, 1, "n1 n2"), (1, 0, "n1 n2"), (1, 2, "n1")] {
+        let mut fleet = Fleet::new(&["n1", "n2"]);
+        fleet.put_policy("w", forms[before].clone());
+        fleet.run_until(40, |fleet| fleet.running("w") == "n1 n2");
+        fleet.act("w", LastingAction::Stop, false);
+        fleet.run_until(60, is_over);
+        fleet.put_policy("w", forms[after].clone());
+        fleet.run(60);
+        assert_eq!((fleet.live("w").as_str(), fleet.tasks().len()), ("", 0));
+        fleet.act("w", LastingAction::Start, false);
+        fleet.run_until(60, |fleet| fleet.running("w") == runs);
+    }
+}
+
 /// A pair whose switch from `n1` has failed, because the instance takes so long to stop.
 fn failed_switch(stop_secs: u64) -> Fleet {
     let mut fleet = Fleet::new(&["n1", "n2"]);

@@ -102,3 +102,22 @@ fn version_that_waits_for_the_next_agreement_replaces_nothing_that_runs() {
     fleet.run(60);
     assert_eq!(numbers(&fleet), [2, 2], "without the wish to wait it is an update like any other");
 }
+
+/// B11.5, B11.6: what takes the place of an update's task whose node is lost is judged in its place.
+#[test]
+fn version_that_fails_after_the_loss_of_its_first_node_is_rolled_back() {
+    let document = json!({
+        "mode": "replicated", "replicas": 1, "placement": {"nodesOrder": ["n1", "n2"]},
+        "update": {"monitorSeconds": 4, "failureAction": "rollback"},
+    });
+    let mut fleet = Fleet::new(&["n1", "n2"]);
+    fleet.put_policy("w", document.clone());
+    fleet.run_until(40, |fleet| fleet.running("w") == "n1");
+    fleet.silent.insert(node("n1"));
+    fleet.put_version("w", "2.0.0", document);
+    fleet.crash("w", "n2", true);
+    let is_over =
+        |fleet: &Fleet| fleet.has_event("update.rollback-started") || fleet.has_event("update.completed");
+    fleet.run_until(400, is_over);
+    assert!(fleet.has_event("update.rollback-started") && !fleet.has_event("update.completed"));
+}

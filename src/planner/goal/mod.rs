@@ -14,6 +14,8 @@ pub use leaders::{Leaders, leaders};
 pub use slots::{SlotCondition, condition, new_numbers};
 pub use surplus::removal_order;
 
+use crate::workload::Slot;
+
 /// How many instances a workload unit is to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Count {
@@ -130,6 +132,11 @@ impl Goal {
     /// Returns whether there is one instance on every selected node.
     pub fn is_per_node(&self) -> bool {
         self.count == Count::PerNode
+    }
+
+    /// Returns whether a slot is of the kind that it counts: nodes, or numbers.
+    pub fn has_slot(&self, slot: &Slot) -> bool {
+        matches!(slot, Slot::Node(_)) == self.is_per_node()
     }
 
     /// Returns whether there must never be a second instance.

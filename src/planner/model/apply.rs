@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId};
 use jiff::Timestamp;
 
-use super::{ListedAgreements, Model, NodeRecord, Observed};
+use super::{ListedAgreements, Liveness, Model, NodeRecord, Observed};
 use crate::{
     agreement::{Agreement, AgreementState},
     event::{AgreementMessage, Event, MessageBody},
@@ -30,6 +30,7 @@ impl Model {
                 self.note_deleted_node(&node.id, false);
             }
             Event::NodeRemoved { node } => {
+                self.leave_group(node);
                 self.remove_node(node);
                 self.note_deleted_node(node, true);
             }
@@ -51,8 +52,10 @@ impl Model {
                 });
             }
             Event::HeartbeatsSeen { at } => {
-                for (node, &seen) in at {
-                    self.put_heartbeat(node, seen, now);
+                let before: Vec<Liveness> = at.keys().map(|node| self.liveness(node, now)).collect();
+                self.hear(at.keys(), now);
+                for ((node, &seen), before) in at.iter().zip(before) {
+                    self.put_heartbeat(node, seen, before, now);
                 }
             }
             Event::StatisticsSeen { of } => {
@@ -192,7 +195,8 @@ impl Model {
                 record.facts.last_heartbeat = known;
                 record.facts.statistics = node.statistics.or(statistics);
                 if let Some(seen) = node.last_heartbeat.filter(|_| node.last_heartbeat > known) {
-                    self.put_heartbeat(&node.id, seen, now);
+                    let before = self.liveness(&node.id, now);
+                    self.put_heartbeat(&node.id, seen, before, now);
                 }
             }
             None => {
@@ -218,14 +222,16 @@ impl Model {
         self.change_node(node, |record| record.set_machine(machine));
     }
 
-    fn put_heartbeat(&mut self, node: &NodeId, seen: Timestamp, now: Timestamp) {
-        let (before, limit) = (self.liveness(node, now), self.node_down_after_secs(node.org()));
+    fn put_heartbeat(&mut self, node: &NodeId, seen: Timestamp, before: Liveness, now: Timestamp) {
+        let known = self.nodes.get(node).and_then(|record| record.facts.last_heartbeat);
+        let silence = known.map_or(0, |known| self.silence_secs(node, known, seen));
+        let was_down = silence > self.node_down_after_secs(node.org());
         if Some(seen) >= self.began_at {
             self.unheard.remove(node);
         }
         self.change_node(node, |record| {
-            let known = record.facts.last_heartbeat.replace(seen);
-            if known.is_some_and(|known| secs_since(known, seen) > limit) {
+            record.facts.last_heartbeat = Some(seen);
+            if was_down {
                 record.back_at = Some(seen);
             }
         });
@@ -339,6 +345,14 @@ impl Model {
                 }
             }
         }
+    }
+
+    /// Ends the membership of a node that is deleted. The group itself is not reported as changed then.
+    fn leave_group(&mut self, node: &NodeId) {
+        let group = self.group_of.remove(node).and_then(|group| self.groups.get_mut(&group));
+        group.into_iter().for_each(|group| {
+            group.members.remove(node);
+        });
     }
 
     pub(super) fn put_agreement(&mut self, agreement: Agreement) {

@@ -9,6 +9,7 @@ mod candidates;
 mod condition;
 mod failure;
 mod health_registry;
+mod hearing;
 mod hub_work;
 pub mod index;
 mod node;
@@ -33,6 +34,7 @@ pub use condition::{Absence, NodeCondition};
 use health_registry::HealthRegistry;
 pub(crate) use health_registry::HealthTasks;
 pub use health_registry::{HealthCounts, HealthRound};
+use hearing::Hearing;
 pub use hub_work::HubTask;
 pub use node::{ListedAgreements, NodeRecord};
 pub(crate) use proposal::ProposalStatus;
@@ -77,6 +79,8 @@ pub struct Model {
     pub(crate) settings: PlannerSettings,
     /// What organizations set otherwise.
     pub(crate) org_settings: BTreeMap<OrgId, OrgSettings>,
+    /// When the heartbeats of each organization's nodes were read.
+    hearings: BTreeMap<String, Hearing>,
     /// When the model began to be filled.
     pub(crate) began_at: Option<Timestamp>,
     /// Nodes whose last heartbeat is from before that.

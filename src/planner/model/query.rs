@@ -59,7 +59,7 @@ impl Model {
     /// Returns the liveness of a node.
     ///
     /// A heartbeat from the future (a clock that jumped back) counts only within the limit, like one from the past: an
-    /// untrusted time never counts as healthy.
+    /// untrusted time never counts as healthy. Time in which no heartbeats could be read is no silence.
     /// # Source
     /// Orchestration A10.2, A10.3.
     pub fn liveness(&self, node: &NodeId, now: Timestamp) -> Liveness {
@@ -70,14 +70,14 @@ impl Model {
         let (monitor_state, down) = (facts.monitor_state, Liveness::Down { since: seen });
         let away = |since| Liveness::Away { monitor_state, since };
         if let Some((since, until)) = self.absence(facts) {
-            if now < until {
+            if self.silence_secs(node, since, now) < secs_since(since, until) {
                 return away(since);
             }
             if seen <= later(since, ANNOUNCEMENT_SECS) {
                 return down;
             }
         }
-        let silence = secs_since(seen, now).max(secs_since(now, seen));
+        let silence = self.silence_secs(node, seen, now).max(secs_since(now, seen));
         // An agent that has started reports that before it takes back that it had stopped.
         let is_stopped = facts.is_stopped && monitor_state != NodeMonitorState::Init;
         if is_stopped || silence > self.node_down_after_secs(node.org()) {
@@ -104,11 +104,19 @@ impl Model {
     /// Returns when time alone changes the liveness of a node next; none of a node that is down or was never heard of.
     pub(super) fn liveness_ends_at(&self, node: &NodeId, now: Timestamp) -> Option<Timestamp> {
         let facts = &self.nodes.get(node)?.facts;
-        let silent_at = || Some(later(facts.last_heartbeat?, self.node_down_after_secs(node.org()) + 1));
+        // Time in which nothing could be heard comes on top.
+        let ends_at = |since: Timestamp, secs: u64| {
+            let unheard = secs_since(since, now).saturating_sub(self.silence_secs(node, since, now));
+            later(since, secs.saturating_add(unheard)).max(later(now, 1))
+        };
+        let silent_at =
+            || Some(ends_at(facts.last_heartbeat?, self.node_down_after_secs(node.org()).saturating_add(1)));
         match self.liveness(node, now) {
             Liveness::Alive => silent_at(),
             Liveness::Away { .. } => {
-                self.absence(facts).map(|(_, until)| until).filter(|until| now < *until).or_else(silent_at)
+                let expires_at =
+                    self.absence(facts).map(|(since, until)| ends_at(since, secs_since(since, until)));
+                expires_at.filter(|until| later(now, 1) < *until).or_else(silent_at)
             }
             Liveness::NeverHeard | Liveness::Down { .. } => None,
         }

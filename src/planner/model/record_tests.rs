@@ -119,3 +119,15 @@ fn members_of_abandoned_rollouts_are_not_awaited() {
         assert_eq!(model.awaited_nodes(at(2)).len(), awaited);
     }
 }
+
+#[test]
+fn node_that_is_deleted_is_no_member_when_it_is_created_again() {
+    let mut model = model();
+    let (node, group) = (NodeId::from_text("o/n"), GroupId::from_text("o/g"));
+    let members = [node.clone(), NodeId::from_text("o/m")];
+    let facts = HaGroupFacts::new(group.clone(), members);
+    model.apply(&Event::HaGroupChanged { group: Box::new(facts) }, at(0));
+    model.apply(&Event::NodeRemoved { node: node.clone() }, at(1));
+    assert!(model.group_of(&node).is_none());
+    assert_eq!(model.groups[&group].members.len(), 1);
+}

@@ -29,16 +29,16 @@ use crate::{
 };
 
 /// An instance that is to be updated, or to leave a drained node, and may not yet.
-#[derive(Debug, Clone, Copy)]
-pub struct WaitingInstance<'a> {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitingInstance {
     /// Its policy.
-    pub policy: &'a PolicyId,
+    pub policy: PolicyId,
     /// Its node.
-    pub node: &'a NodeId,
+    pub node: NodeId,
     /// Since when it waits to leave a drained node; the time of a restart of the agbot after one. None for an update.
     pub drained_since: Option<Timestamp>,
     /// What it waits for.
-    pub blocked: &'a Blocked,
+    pub blocked: Blocked,
 }
 
 impl Model {
@@ -74,20 +74,6 @@ impl Model {
         policy: &'a PolicyId,
     ) -> impl Iterator<Item = (&'a UnitId, &'a UnitRecord)> {
         self.engine.units_of(policy)
-    }
-
-    /// Returns the instances that wait for an update, or to leave drained nodes.
-    pub fn waiting_instances(&self) -> impl Iterator<Item = WaitingInstance<'_>> {
-        let records = self.workloads().flat_map(|record| self.engine.units_of(&record.policy));
-        records.flat_map(|(unit_id, unit)| {
-            let is_meant = |step: &Step| step.cause == Cause::Drain || step.cause.is_update();
-            let steps = unit.blocked.iter().filter(move |(step, _)| is_meant(step));
-            steps.filter_map(|(step, blocked)| {
-                let drained_since =
-                    unit.drains.get(&step.slot).copied().filter(|_| step.cause == Cause::Drain);
-                Some(WaitingInstance { policy: &unit_id.policy, node: step.node()?, drained_since, blocked })
-            })
-        })
     }
 
     /// Returns a claim as far as the tasks of its policy have come under it; as it is stored for policies without tasks.
@@ -147,9 +133,12 @@ impl Model {
         self.engine.instances_of(policy)
     }
 
-    /// Returns the parent or the child that the first instance of a workload waits for.
+    /// Returns what a user's action on a workload waits for: the parent or the child of its first instance, else what blocks its own steps.
     pub fn waits_for<'a>(&'a self, policy: &'a PolicyId) -> Option<&'a Blocked> {
-        let mut waits = self.engine.units_of(policy).flat_map(|(_, unit)| unit.dependency_waits());
+        let units = || self.engine.units_of(policy).map(|(_, unit)| unit);
+        let is_of_user = |step: &Step| matches!(step.cause, Cause::User { .. });
+        let own = units().flat_map(|unit| &unit.blocked).filter(|(step, _)| is_of_user(step));
+        let mut waits = units().flat_map(|unit| unit.dependency_waits()).chain(own);
         waits.next().map(|(_, blocked)| blocked)
     }
 

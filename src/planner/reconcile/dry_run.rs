@@ -9,12 +9,13 @@ use jiff::Timestamp;
 
 use super::{TaskChange, UnitFacts, UnitPlan, plan_removal, plan_unit};
 use crate::{
-    change::{Cause, GroupState, Step},
+    change::{Cause, Change, GroupState, Step},
     claims::Scope,
     place::{EliminationReport, NodeTable, loading_tasks},
     report::Blocked,
+    settings::UpdateOrder,
     supervise::UpdateStatus,
-    workload::{DesiredState, Ending, Slot, SlotTasks, Slots, Task, TaskState, Workload},
+    workload::{DesiredState, Ending, Part, Slot, SlotTasks, Slots, Task, TaskState, Workload},
 };
 
 /// Plans after which a dry run ends even if more would happen.
@@ -70,7 +71,7 @@ pub struct DryRun {
 /// Returns what would happen to a workload unit from now on.
 pub fn dry_run(facts: &UnitFacts<'_>, now: Timestamp) -> DryRun {
     let mut world = Imagined::new(facts, now);
-    world.finish_what_is_in_work();
+    world.finish_what_is_in_work(&facts.unit_id.part);
     let mut outcome = DryRun { changes: Vec::new(), blocked: Vec::new(), unplaced: None, is_complete: false };
     for number in 0..MOST_PLANS {
         // Seeds that no decision uses, so that new ids differ from those of the rows.
@@ -90,6 +91,7 @@ pub fn dry_run(facts: &UnitFacts<'_>, now: Timestamp) -> DryRun {
             None => world.apply(plan),
         }
     }
+    outcome.blocked.extend(world.held_by_pause(facts));
     outcome
 }
 
@@ -114,6 +116,8 @@ struct Imagined {
     groups: BTreeMap<GroupId, GroupState>,
     update: UpdateStatus,
     slot_of: BTreeMap<TaskId, Slot>,
+    /// The tasks that had no node at the beginning.
+    waiting: BTreeSet<TaskId>,
     now: Timestamp,
 }
 
@@ -130,20 +134,24 @@ fn seen_slots(facts: &UnitFacts<'_>) -> Slots {
 
 impl Imagined {
     fn new(facts: &UnitFacts<'_>, now: Timestamp) -> Self {
-        let tasks = facts.slots.values().flat_map(SlotTasks::iter);
+        let tasks = || facts.slots.values().flat_map(SlotTasks::iter);
+        let waiting = tasks().filter(|task| task.node.is_none() && task.is_live());
         Self {
-            slot_of: tasks.map(|task| (task.id.clone(), task.slot.clone())).collect(),
+            slot_of: tasks().map(|task| (task.id.clone(), task.slot.clone())).collect(),
             workload: facts.workload.clone(),
             table: facts.table.clone(),
             slots: seen_slots(facts),
             groups: facts.groups.clone(),
             update: facts.update.clone(),
+            waiting: waiting.map(|task| task.id.clone()).collect(),
             now,
         }
     }
 
-    /// What was decided before comes to its end first, and so do the claims for it.
-    fn finish_what_is_in_work(&mut self) {
+    /// What was decided before comes to its end first, and so do the claims for it, and the slots in work of other workload units.
+    fn finish_what_is_in_work(&mut self, own_part: &Part) {
+        let others = self.update.parts.iter_mut().filter(|(part, _)| part != own_part);
+        others.for_each(|(_, share)| share.tickets.clear());
         let own = Scope::Policy(self.workload.policy.clone());
         self.groups.values_mut().for_each(|group| group.claims.retain(|claim| claim.scope != own));
         self.settle();
@@ -166,13 +174,37 @@ impl Imagined {
         self.slots.get(self.slot_of.get(id)?)?.iter().find(|task| task.id == *id)
     }
 
-    /// Returns what a plan does, slot by slot.
+    /// Returns the slots that run another version as long as the update is paused.
+    fn held_by_pause(&self, facts: &UnitFacts<'_>) -> Vec<(Step, Blocked)> {
+        if !self.update.is_paused() {
+            return Vec::new();
+        }
+        let cause = if self.update.is_rollback() { Cause::Rollback } else { Cause::Update };
+        let is_outdated = |task: &&Task| task.spec != self.workload.versions.current;
+        let held = self.slots.values().filter_map(|tasks| tasks.wanted().next().filter(is_outdated));
+        let step = |task: &Task| Step {
+            unit_id: facts.unit_id.clone(),
+            slot: task.slot.clone(),
+            change: Change::Replace { node: task.node.clone(), may_run: true, order: UpdateOrder::StopFirst },
+            cause,
+        };
+        let blocked = Blocked::UpdatePaused { message: self.update.message.clone() };
+        held.map(|task| (step(task), blocked.clone())).collect()
+    }
+
+    /// Returns what a plan does, slot by slot. A task that has waited for a node gets one.
     fn expected(&self, plan: &UnitPlan) -> Vec<ExpectedChange> {
         let created = plan.changes.iter().filter_map(|change| match change {
-            TaskChange::Create(task) => Some(task),
+            TaskChange::Create(task) => Some(self.of_new_task(task)),
+            TaskChange::Assign { task, node, .. } if self.waiting.contains(task) => {
+                let waiting = self.find(task)?;
+                let older = self.slots[&waiting.slot].wanted().find(|one| one.id != waiting.id);
+                let from = older.and_then(|older| older.node.clone());
+                Some(ExpectedChange { from, to: Some(node.clone()), ..self.of_new_task(waiting) })
+            }
             _ => None,
         });
-        let mut expected: Vec<ExpectedChange> = created.map(|task| self.of_new_task(task)).collect();
+        let mut expected: Vec<ExpectedChange> = created.collect();
         let filled: BTreeSet<Slot> = expected.iter().map(|change| change.slot.clone()).collect();
         let ended = plan.changes.iter().filter_map(|change| match change {
             TaskChange::Raise { task, desired } if *desired > DesiredState::Running => self.find(task),

@@ -73,7 +73,10 @@ impl GateFacts for UnitPass<'_> {
     }
 
     fn grace_until(&self, step: &Step) -> Option<Timestamp> {
-        let unheard = self.facts.unheard_until.filter(|_| matches!(step.change, Change::Start { .. }));
+        // What runs on a node that may only be late is not stopped either.
+        let is_of_loss = step.cause == Cause::NodeLost;
+        let unheard =
+            self.facts.unheard_until.filter(|_| is_of_loss || matches!(step.change, Change::Start { .. }));
         self.facts.grace_until.max(unheard).filter(|until| *until > self.now)
     }
 

@@ -115,6 +115,8 @@ pub struct UnitFacts<'a> {
     pub update: &'a UpdateStatus,
     /// Number of workload units of the workload.
     pub part_count: usize,
+    /// The slots of its other workload units that have nodes.
+    pub other_units: &'a [(&'a Part, &'a Slots)],
     /// Parts that the update's status names and that the workload no longer has.
     pub gone_parts: &'a [Part],
     /// Workloads that should share its nodes and have an instance that starts or stops on nodes like its own.
@@ -147,6 +149,7 @@ pub struct UnitFacts<'a> {
 /// `seed` must differ from call to call; the same seed gives the same ids.
 pub fn plan_unit(facts: &UnitFacts<'_>, now: Timestamp, seed: u64) -> UnitPlan {
     let mut pass = UnitPass::new(facts, now, seed);
+    scale::remove_other_forms(&mut pass);
     crate::supervise::action::plan(&mut pass);
     for slot in &pass.all_slots() {
         slot::settle(&mut pass, slot);

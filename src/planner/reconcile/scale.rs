@@ -17,8 +17,21 @@ use crate::{
     place::{Buffer, Constraint, Elimination, Want},
     report::{Blocked, FrozenLevel},
     settings::UpdateOrder,
-    workload::{ActionGoal, Slot},
+    workload::{ActionGoal, Slot, Task},
 };
+
+/// Removes the slots of a stopped workload that had another mode.
+pub(super) fn remove_other_forms(pass: &mut UnitPass<'_>) {
+    if !pass.facts.workload.goal.is_stopped {
+        return;
+    }
+    for slot in pass.all_slots() {
+        let is_other = !pass.facts.workload.goal.has_slot(&slot);
+        if is_other && pass.tasks(&slot).iter().all(Task::is_stopped) {
+            pass.remove_slot(&slot);
+        }
+    }
+}
 
 /// Creates missing slots, removes surplus ones, and clears dead ones.
 pub(super) fn plan(pass: &mut UnitPass<'_>) {

@@ -13,7 +13,7 @@ use crate::{
     place::{Constraint, Elimination, UnitNode},
     report::Blocked,
     settings::UpdateOrder,
-    supervise::{RestartVerdict, ending_text, tasks_to_delete},
+    supervise::{RestartVerdict, UpdateState, ending_text, tasks_to_delete},
     usage::later,
     workload::{ActionGoal, DesiredState, Ending, Part, Slot, Task, TaskState},
 };
@@ -525,6 +525,14 @@ pub(super) fn start(pass: &mut UnitPass<'_>, slot: &Slot) {
         return;
     }
     let step = pass.step(slot, Change::Start { node }, pass.cause_of_start(&task));
+    // A version that is being rolled back is not tried again: its slots wait for the one before it (P14).
+    if pass.update.state == UpdateState::RollbackStarted
+        && task.cause == Cause::TaskFailed
+        && task.spec != pass.versions.current
+    {
+        let limit = pass.update_settings().parallelism;
+        return pass.block(&step, Blocked::UpdateBudget { limit });
+    }
     let permit = pass.permit(&step);
     crate::health::note(pass, &task, permit.is_some());
     if let Some(mut permit) = permit {

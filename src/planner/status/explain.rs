@@ -9,7 +9,7 @@ use evenkeel_ids::{NodeId, PolicyId};
 use jiff::Timestamp;
 use roaring::RoaringBitmap;
 
-use super::part::selected;
+use super::{part::selected, waits::Waits};
 use crate::{
     change::{Cause, Step},
     explain::{Explanation, explain},
@@ -93,10 +93,24 @@ pub struct Question<'a> {
 
 /// Explains a workload unit or one of its nodes; none when the policy has no such workload unit, or that has no such node.
 pub fn explain_part(model: &Model, question: Question<'_>) -> Option<PartExplanation> {
-    let policy = &question.part.policy;
     let unit = model.workload_unit(question.part).filter(|unit| unit.is_wanted);
-    match (unit, model.workload_of(policy)) {
-        (Some(unit), Some(workload)) => Explainer::new(workload, question, unit).explain(),
+    let waits = unit.map(|unit| Waits::new(model, question.now).of_unit(question.part, unit));
+    explain_with(model, question, waits.as_deref().unwrap_or_default())
+}
+
+/// Explains where the instances of a workload unit are, or would be, apart from what they wait for.
+pub(super) fn explain_placement(model: &Model, question: Question<'_>) -> Option<PartExplanation> {
+    explain_with(model, question, &[])
+}
+
+fn explain_with(
+    model: &Model,
+    question: Question<'_>,
+    blocked: &[(Step, Blocked)],
+) -> Option<PartExplanation> {
+    let unit = model.workload_unit(question.part).filter(|unit| unit.is_wanted);
+    match (unit, model.workload_of(&question.part.policy)) {
+        (Some(unit), Some(workload)) => Explainer::new(workload, question, unit, blocked).explain(),
         _ => explain_pairs(model, question),
     }
 }
@@ -144,7 +158,12 @@ struct Explainer<'a> {
 }
 
 impl<'a> Explainer<'a> {
-    fn new(workload: &'a Workload, question: Question<'a>, unit: &'a UnitRecord) -> Self {
+    fn new(
+        workload: &'a Workload,
+        question: Question<'a>,
+        unit: &'a UnitRecord,
+        blocked: &'a [(Step, Blocked)],
+    ) -> Self {
         let tasks = unit.slots.values().flat_map(SlotTasks::iter).filter(|task| task.is_live());
         let live: Vec<u32> = tasks.filter_map(|task| unit.table.number(task.node.as_ref()?)).collect();
         let given_up: Vec<&Task> = unit.slots.values().filter_map(given_up).collect();
@@ -158,7 +177,7 @@ impl<'a> Explainer<'a> {
             given_up_nodes: nodes.collect(),
             given_up,
             held: unit.slots.values().filter_map(|tasks| held_by_freeze(&unit.table, tasks)).collect(),
-            blocked: &unit.blocked,
+            blocked,
         }
     }
 
@@ -481,11 +500,16 @@ fn constraint_of(blocked: &Blocked) -> Option<Constraint> {
 }
 
 /// Returns what a task of a node waits for, before it gets an agreement. It may name other nodes.
-pub fn blocked_task(model: &Model, node: &NodeId, policy: &PolicyId) -> Option<Blocked> {
+pub fn blocked_task(
+    model: &Model,
+    waits: &Waits<'_>,
+    (node, policy): (&NodeId, &PolicyId),
+) -> Option<Blocked> {
     let workload = model.workload_of(policy)?;
-    let (_, unit) = model.workload_units_of(policy).find(|(_, unit)| unit.table.number(node).is_some())?;
-    let own = unit.blocked.iter().find(|(step, _)| step.node() == Some(node));
-    if let Some((_, blocked)) = own {
+    let mut units = model.workload_units_of(policy);
+    let (unit_id, unit) = units.find(|(_, unit)| unit.table.number(node).is_some())?;
+    let blocked = waits.of_unit(unit_id, unit);
+    if let Some((_, blocked)) = blocked.iter().find(|(step, _)| step.node() == Some(node)) {
         return Some(blocked.clone());
     }
     let mut tasks = unit.slots.values().flat_map(SlotTasks::iter).filter(|task| task.is_live());
@@ -494,17 +518,17 @@ pub fn blocked_task(model: &Model, node: &NodeId, policy: &PolicyId) -> Option<B
 }
 
 /// Returns what the drain of a node waits for, on which the policy runs. It may name other nodes.
-pub fn waiting_drain(model: &Model, node: &NodeId, policy: &PolicyId) -> Option<Blocked> {
-    let mut blocked = model.workload_units_of(policy).flat_map(|(_, unit)| &unit.blocked);
-    let own = blocked.find(|(step, _)| step.cause == Cause::Drain && step.node() == Some(node))?;
-    Some(own.1.clone())
+pub fn waiting_drain(waits: &Waits<'_>, node: &NodeId, policy: &PolicyId) -> Option<Blocked> {
+    let waiting = waits.on_nodes([node]).into_iter();
+    let mut drains = waiting.filter(|one| one.policy == *policy && one.drained_since.is_some());
+    drains.next().map(|one| one.blocked)
 }
 
 /// Returns what the start of a node's task waits for, which may have its agreement already. It may name other nodes.
-pub fn held_task(model: &Model, node: &NodeId, policy: &PolicyId) -> Option<Blocked> {
+pub fn held_task(model: &Model, waits: &Waits<'_>, (node, policy): (&NodeId, &PolicyId)) -> Option<Blocked> {
     let is_held = |task: &&Task| task.is_live() && task.desired == DesiredState::Ready;
     let task = model.tasks_of(node).filter(|task| task.unit_id.policy == *policy).find(is_held)?;
-    let blocked = &model.workload_unit(&task.unit_id)?.blocked;
+    let blocked = waits.of_unit(&task.unit_id, model.workload_unit(&task.unit_id)?);
     let own = blocked.iter().find(|(step, _)| step.slot == task.slot && step.node() == Some(node))?;
     Some(own.1.clone())
 }

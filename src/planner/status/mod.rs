@@ -8,6 +8,7 @@ mod instance;
 mod part;
 mod standing;
 mod unit_view;
+mod waits;
 
 use evenkeel_domain::orchestration::{Mode, Orchestrate};
 use evenkeel_ids::{NodeId, PolicyId};
@@ -28,6 +29,7 @@ pub use explain::{
 pub use instance::{InstanceStatus, MonitorState, Violation};
 pub(crate) use standing::{Standing, standing_of, standing_of_service};
 pub(crate) use unit_view::{UnitView, unit_view};
+pub use waits::Waits;
 
 /// Begins the warning that names the node on which the update failed.
 pub const UPDATE_PAUSED: &str = "the update is paused";

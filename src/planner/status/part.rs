@@ -11,7 +11,7 @@ use roaring::RoaringBitmap;
 
 use super::{
     MonitorState, PartStatus, Window,
-    explain::{Question, explain_part, given_up, why_given_up},
+    explain::{Question, explain_placement, given_up, why_given_up},
     instance::{Instance, is_restart},
     listed,
 };
@@ -135,6 +135,15 @@ impl<'a> Source<'a> {
                 format!("{} nodes of scope.nodes are not known, such as {first}", unknown.len())
             }));
         }
+        let is_drained = |task: &&Task| {
+            let row = task.node.as_ref().and_then(|node| unit.table.find(node));
+            task.is_live() && row.is_some_and(|row| row.availability == Availability::Drain)
+        };
+        match unit.slots.values().flat_map(SlotTasks::iter).filter(is_drained).count() {
+            0 => {}
+            1 => warnings.push("1 instance is to leave a node that is being drained".to_owned()),
+            count => warnings.push(format!("{count} instances are to leave nodes that are being drained")),
+        }
         let failed = unit.slots.values().filter_map(given_up).filter(|task| task.state.has_failed());
         let given_up = why_given_up(&unit.table, failed).into_iter();
         warnings.extend(given_up.map(|(why, count)| format!("{count} {why}")));
@@ -145,7 +154,7 @@ impl<'a> Source<'a> {
     fn unplaced(&self, id: &UnitId, unit: &UnitRecord, target: u32) -> Option<String> {
         if self.model.lease_for_unit(id).is_none() {
             let question = Question { part: id, node: None, is_complete: false, now: self.now };
-            let found = explain_part(self.model, question).filter(|one| one.placed < one.requested)?;
+            let found = explain_placement(self.model, question).filter(|one| one.placed < one.requested)?;
             return Some(found.numbers());
         }
         let summary = &unit.unplaced.as_ref()?.summary;

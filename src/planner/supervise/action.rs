@@ -42,10 +42,8 @@ pub(crate) fn plan(pass: &mut UnitPass<'_>) {
         ActionGoal::StartedOn { node } => start_on(pass, node, cause),
         ActionGoal::StoppedOn { node } => stop_others(pass, |one| one.node.as_ref() == Some(node), cause),
         ActionGoal::Restarted { .. } => restart_next(pass, action, goal, cause),
-        ActionGoal::Placed { nodes, is_pinned } => {
-            if *is_pinned {
-                nodes.iter().for_each(|node| pass.pin(node, true));
-            }
+        ActionGoal::Placed { pinned, .. } => {
+            pinned.iter().for_each(|node| pass.pin(node, true));
             if workload.goal.is_exclusive() {
                 move_alone(pass, action, goal, cause);
             } else {

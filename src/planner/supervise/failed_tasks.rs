@@ -21,8 +21,10 @@ pub(super) fn failed_tasks(pass: &UnitPass<'_>, monitor_secs: u64, timeout_secs:
         let earlier = pass.tasks(&task.slot).iter().filter(|one| one.generation < task.generation);
         earlier.max_by_key(|one| one.generation).is_none_or(|one| one.created_at < from)
     };
+    let is_restarted = |task: &Task| is_resumed && task.cause == Cause::TaskFailed && is_first(task);
     let is_counted = |task: &Task| {
-        task.cause.is_update() || is_resumed && task.cause == Cause::TaskFailed && is_first(task)
+        let tried = first_of_chain(pass, task, monitor_secs);
+        tried.cause.is_update() || is_restarted(tried)
     };
     let is_of_update = |task: &&Task| is_counted(task) && task.spec == target && task.created_at >= from;
     let slots = pass.all_slots();
@@ -33,6 +35,40 @@ pub(super) fn failed_tasks(pass: &UnitPass<'_>, monitor_secs: u64, timeout_secs:
         .filter(|task| has_failed(task, monitored(task), timeout_secs, pass.now))
         .cloned()
         .collect()
+}
+
+/// Returns the task with which a version came to a slot, for one that was created because the node of the one before was lost or left before
+/// the version had shown itself; the task itself for others. What replaces it is judged in its place.
+pub(super) fn first_of_chain<'t>(pass: &'t UnitPass<'_>, task: &'t Task, monitor_secs: u64) -> &'t Task {
+    let mut first = task;
+    while let Some(before) = carried_on(pass, first, monitor_secs) {
+        first = before;
+    }
+    first
+}
+
+/// Returns the task that another one carries on on another node.
+pub(super) fn carried_on<'t>(pass: &'t UnitPass<'_>, task: &Task, monitor_secs: u64) -> Option<&'t Task> {
+    let is_moved = match task.cause {
+        Cause::NodeLost
+        | Cause::Incompatible
+        | Cause::Drain
+        | Cause::Cure
+        | Cause::Return
+        | Cause::Rebalance => true,
+        Cause::User { .. }
+        | Cause::TaskFailed
+        | Cause::Update
+        | Cause::Rollback
+        | Cause::Health
+        | Cause::NodeHealth
+        | Cause::Scale
+        | Cause::Withdrawn => false,
+    };
+    let earlier = pass.tasks(&task.slot).iter().filter(|one| is_moved && one.generation < task.generation);
+    let before = earlier.max_by_key(|one| one.generation)?;
+    let is_shown = before.running_at.is_some_and(|at| task.created_at >= later(at, monitor_secs));
+    (before.spec == task.spec && !before.ended_by_itself() && !is_shown).then_some(before)
 }
 
 /// Returns how much longer a task is monitored because of the agent of its node.

@@ -2,9 +2,13 @@
 //!
 //! Source: orchestration B11.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{reconcile::UnitPass, workload::Slot};
+use crate::{
+    reconcile::UnitPass,
+    report::Blocked,
+    workload::{DesiredState, Slot},
+};
 
 /// Returns the slots in work.
 pub(super) fn slots_in_work(pass: &UnitPass<'_>) -> BTreeSet<Slot> {
@@ -13,13 +17,19 @@ pub(super) fn slots_in_work(pass: &UnitPass<'_>) -> BTreeSet<Slot> {
     in_work.map(|(slot, _)| slot.clone()).collect()
 }
 
-/// Returns the slots in work whose new task has found no node.
-pub(super) fn slots_without_node(pass: &UnitPass<'_>) -> BTreeSet<Slot> {
+/// Returns the slots in work whose new task no node takes, each with the reason, if that is known of its node.
+pub(super) fn slots_without_node(pass: &UnitPass<'_>) -> BTreeMap<Slot, Option<Blocked>> {
     let tickets = pass.update.part(&pass.facts.unit_id.part).into_iter().flat_map(|part| &part.tickets);
     let waiting = tickets.filter_map(|(slot, ticket)| {
         let id = ticket.task.as_ref().filter(|_| ticket.done_at.is_none())?;
         let task = pass.tasks(slot).iter().find(|task| task.id == *id)?;
-        (task.is_live() && task.node.is_none()).then(|| slot.clone())
+        if !task.is_live() || task.desired > DesiredState::Ready {
+            return None;
+        }
+        match &task.node {
+            None => Some((slot.clone(), None)),
+            Some(_) => pass.block_of(task).map(|blocked| (slot.clone(), Some(blocked.clone()))),
+        }
     });
     waiting.collect()
 }

@@ -154,8 +154,24 @@ fn begin(pass: &mut UnitPass<'_>, dirty: &[Slot]) -> bool {
     }
     if pass.update.is_rolling() && pass.update.part(&part).is_none_or(|part| part.total == 0) {
         pass.update.part_mut(&part).total = dirty.len() as u32;
+        expect_others(pass);
     }
     true
+}
+
+/// Counts the slots of the workload units that have not looked yet, so that failures are compared with all slots from the start.
+fn expect_others(pass: &mut UnitPass<'_>) {
+    let target = target(pass);
+    for (other, slots) in pass.facts.other_units {
+        let is_outdated = |tasks: &&SlotTasks| {
+            tasks.wanted().next().is_some() && tasks.wanted().all(|task| task.spec != target)
+        };
+        let count = slots.values().filter(is_outdated).count() as u32;
+        if count > 0 && pass.update.part(other).is_none_or(|part| part.total == 0 && part.tickets.is_empty())
+        {
+            pass.update.part_mut(other).total = count;
+        }
+    }
 }
 
 /// Replaces slots that were left out of the update because their nodes were paused or away; the status stays as it is.
@@ -182,10 +198,14 @@ fn finish_tickets(pass: &mut UnitPass<'_>) {
         .map(|(slot, ticket)| (slot.clone(), ticket.clone()))
         .collect();
     for (slot, mut ticket) in tickets {
+        if let Some(next) = successor(pass, &slot, &ticket) {
+            (ticket.since, ticket.task) = (now, Some(next));
+        }
         if ticket.done_at.is_none() && is_finished(pass, &slot, &ticket, settings.start_timeout_secs) {
             ticket.done_at = Some(now);
             pass.update.last_step_at = Some(now);
-            pass.emit("update.slot", Some(&slot), None, "finished".to_owned());
+            let text = outcome(pass, &slot, &ticket);
+            pass.emit("update.slot", Some(&slot), None, text);
         }
         let free_at = ticket.done_at.map(|at| settings.next_slot_at(at));
         let tickets = &mut pass.update.part_mut(&part).tickets;
@@ -198,6 +218,28 @@ fn finish_tickets(pass: &mut UnitPass<'_>) {
             }
         }
         free_at.into_iter().for_each(|at| pass.wake(at));
+    }
+}
+
+/// Returns the task that carries on the one of a slot in work on another node.
+fn successor(pass: &UnitPass<'_>, slot: &Slot, ticket: &Ticket) -> Option<TaskId> {
+    let id = ticket.task.as_ref().filter(|_| ticket.done_at.is_none())?;
+    let newest = pass.tasks(slot).newest().filter(|newest| newest.id != *id && newest.is_wanted())?;
+    let monitor_secs = pass.update_settings().monitor_secs;
+    let mut before = failed_tasks::carried_on(pass, newest, monitor_secs);
+    while let Some(task) = before.filter(|task| task.id != *id) {
+        before = failed_tasks::carried_on(pass, task, monitor_secs);
+    }
+    before.map(|_| newest.id.clone())
+}
+
+/// Returns what came of a slot that is no longer in work, in words.
+fn outcome(pass: &UnitPass<'_>, slot: &Slot, ticket: &Ticket) -> String {
+    let task = pass.tasks(slot).iter().find(|task| Some(&task.id) == ticket.task.as_ref());
+    match task {
+        Some(task) if task.ended_by_itself() => format!("failed: {}", super::ending_text(task)),
+        Some(task) if task.is_wanted() && !task.is_running() => "not seen running in time".to_owned(),
+        _ => "finished".to_owned(),
     }
 }
 
@@ -315,13 +357,14 @@ fn take(pass: &mut UnitPass<'_>, dirty: &[Slot]) -> bool {
         return false;
     }
     let unplaced = slots_without_node(pass);
-    for slot in &unplaced {
+    for (slot, blocked) in &unplaced {
         let change = Change::Replace { node: None, may_run: false, order: UpdateOrder::StopFirst };
-        let (step, blocked) = (pass.step(slot, change, cause), pass.unplaced(1));
+        let blocked = blocked.clone().unwrap_or_else(|| pass.unplaced(1));
+        let step = pass.step(slot, change, cause);
         pass.block(&step, blocked);
     }
     for (slot, ticket) in &mut pass.update.part_mut(&part).tickets {
-        ticket.is_unplaced = unplaced.contains(slot);
+        ticket.is_unplaced = unplaced.contains_key(slot);
     }
     for slot in dirty.iter().filter(|slot| !in_work.contains(*slot)) {
         if let Some(blocked) = order.as_ref().and_then(|order| order.objection(pass, slot)) {
@@ -343,10 +386,14 @@ fn take(pass: &mut UnitPass<'_>, dirty: &[Slot]) -> bool {
 
 /// Records what all slots wait for, if none proceeds.
 fn note_blocked(pass: &mut UnitPass<'_>, first: usize, is_proceeding: bool) {
-    // Those for which there is no budget, or whose group watches another member of the update, wait for one of the others.
+    // Those for which there is no budget, or whose group watches another member of the update, wait for one of the others. A member that is
+    // lost shows nothing for as long as it has time.
     let is_first = |(_, blocked): &&(Step, Blocked)| match blocked {
         Blocked::UpdateBudget { .. } => false,
-        Blocked::HaLock { scope: Scope::Policy(policy), .. } => *policy != pass.facts.unit_id.policy,
+        Blocked::HaLock { scope: Scope::Policy(policy), holder, .. } => {
+            *policy != pass.facts.unit_id.policy
+                || pass.facts.table.find(holder).is_some_and(|row| row.down_since().is_some())
+        }
         _ => true,
     };
     let waiting = pass.plan.blocked[first..].iter().filter(is_first).take(BLOCKED_SLOTS);
@@ -483,7 +530,9 @@ fn count(pass: &mut UnitPass<'_>) {
 /// failure was counted and tolerated.
 fn is_unproven(pass: &UnitPass<'_>, slot: &Slot) -> bool {
     let tasks = pass.tasks(slot);
-    let Some(newest) = tasks.newest().filter(|task| task.is_wanted() && task.node.is_some()) else {
+    // One that is created now finds its node afterwards, and one that found none is not waited for.
+    let has_node = |task: &&Task| task.node.is_some() || task.created_at == pass.now;
+    let Some(newest) = tasks.newest().filter(|task| task.is_wanted()).filter(has_node) else {
         return false;
     };
     let failed = pass.update.part(&pass.facts.unit_id.part).map(|part| &part.failed);
@@ -528,7 +577,8 @@ fn complete(pass: &mut UnitPass<'_>) {
         settings.monitor_secs
     };
     if pass.all_slots().iter().any(|slot| is_unproven(pass, slot)) {
-        return;
+        // Of what was created now it is not known yet whether it finds a node.
+        return pass.wake(later(pass.now, 1));
     }
     let watched = watched + report_grace_secs(pass);
     let until = pass.update.last_step_at.map_or(pass.now, |at| later(at, watched));

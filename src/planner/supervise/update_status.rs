@@ -236,6 +236,9 @@ pub struct UpdateStatus {
     /// Whether a user lifted the gates that may be lifted, until the update is over.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_forced: bool,
+    /// Whether a user paused it, and no failure.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_paused_by_user: bool,
     /// What every remaining slot waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<UpdateBlocked>,
@@ -329,6 +332,7 @@ impl UpdateStatus {
             UpdateEvent::RollbackRequested => self.start(now),
             _ => {}
         }
+        self.is_paused_by_user = event == UpdateEvent::Pause;
         self.state = state;
         message.clone_into(&mut self.message);
         Ok(())
@@ -342,6 +346,7 @@ impl UpdateStatus {
         self.target = None;
         self.blocked = None;
         self.is_forced = false;
+        self.is_paused_by_user = false;
         self.last_step_at = None;
         self.parts.iter_mut().for_each(|(_, part)| part.restart(0));
         self.parts.retain(|(_, part)| !part.tickets.is_empty());

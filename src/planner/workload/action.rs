@@ -276,10 +276,10 @@ impl Instance {
             match goal {
                 ActionGoal::Started => next.is_frozen = false,
                 ActionGoal::StartedOn { node: one } if one == node => next.is_frozen = false,
-                ActionGoal::Placed { nodes, is_pinned: true } if nodes.contains(node) => {
-                    next.is_frozen = false;
+                ActionGoal::Placed { pinned, .. } if pinned.contains(node) => next.is_frozen = false,
+                ActionGoal::Placed { nodes, pinned } if pinned.is_empty() && nodes.contains(node) => {
+                    next.pinned = None;
                 }
-                ActionGoal::Placed { is_pinned: false, .. } => next.pinned = None,
                 // It stays so, so that nothing starts there by itself.
                 ActionGoal::StoppedOn { node: one } if one == node => next.is_frozen = true,
                 // What failed there is tried again.

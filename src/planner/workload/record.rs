@@ -175,8 +175,9 @@ impl WorkloadRecord {
         let (written_at, revision) = (policy.last_updated, self.revision + 1);
         let mut next = Self { versions, children: children(policy), written_at, revision, ..self.clone() };
         let event = if versions == self.versions {
-            // What failed may succeed with other settings.
-            self.update.is_paused().then_some(UpdateEvent::Resume)
+            // What failed may succeed with other settings. A user's pause ends when a user ends it, or wants another version (P0).
+            let is_resumed = self.update.is_paused() && !self.update.is_paused_by_user;
+            is_resumed.then_some(UpdateEvent::Resume)
         } else {
             Some(UpdateEvent::Written)
         };

@@ -117,8 +117,8 @@ pub enum ActionGoal {
     Placed {
         /// The nodes.
         nodes: BTreeSet<NodeId>,
-        /// Whether the user chose them: they are not left for a violated placement expression.
-        is_pinned: bool,
+        /// Those of them that the user chose: they are not left for a violated placement expression.
+        pinned: BTreeSet<NodeId>,
     },
     /// The instances of these slots have been recovered.
     Recovered {
@@ -205,7 +205,9 @@ impl UserAction {
             nodes.iter().map(|node| node.name().to_owned()).collect::<Vec<_>>().join(",")
         };
         match self.goals.first().map(|(_, goal)| goal) {
-            Some(ActionGoal::Placed { nodes, is_pinned: true }) => format!("placed@{}", names(nodes)),
+            Some(ActionGoal::Placed { pinned, .. }) if !pinned.is_empty() => {
+                format!("placed@{}", names(pinned))
+            }
             Some(ActionGoal::Placed { .. }) => "placed".to_owned(),
             Some(ActionGoal::Started | ActionGoal::StartedOn { .. }) | None => "started".to_owned(),
             Some(ActionGoal::Stopped | ActionGoal::StoppedOn { .. }) => "stopped".to_owned(),

@@ -114,8 +114,9 @@ impl Fixture {
 }
 
 fn placed(names: &[&str], is_pinned: bool) -> ActionGoals {
-    let nodes = names.iter().map(|name| node(name)).collect();
-    vec![(Some(crate::workload::Part::All), ActionGoal::Placed { nodes, is_pinned })]
+    let nodes: BTreeSet<NodeId> = names.iter().map(|name| node(name)).collect();
+    let pinned = if is_pinned { nodes.clone() } else { BTreeSet::new() };
+    vec![(Some(crate::workload::Part::All), ActionGoal::Placed { nodes, pinned })]
 }
 
 /// A6-S2.
@@ -204,7 +205,13 @@ fn a1_giveback_leads_to_natural_leaders_or_to_the_best_available() {
 #[test]
 fn a6_moves_keep_the_number_of_instances() {
     let flex = Fixture::new(Goal::flex((1, 2, 2), StartMode::BestAvailable, 0), &["n1", "n2"]);
-    assert_eq!(flex.act(LastingAction::Takeover, &["n3"]), Ok(placed(&["n1", "n3"], true)));
+    assert_eq!(
+        flex.act(LastingAction::Takeover, &["n3"]),
+        Ok(vec![(
+            Some(crate::workload::Part::All),
+            ActionGoal::Placed { nodes: [node("n1"), node("n3")].into(), pinned: [node("n3")].into() }
+        )])
+    );
     assert_eq!(flex.act(LastingAction::Switch, &["n2", "n3"]), Ok(placed(&["n2", "n3"], true)));
     assert!(flex.refused(LastingAction::Switch, &["n1", "n2", "n3"]).contains("at most 2 instances"));
     assert!(matches!(flex.act(LastingAction::Switch, &[]), Err(ActionRefusal::Malformed(_))));

@@ -62,7 +62,9 @@ fn failover(start: StartMode) -> World {
 }
 
 fn placed(names: &[&str], is_pinned: bool) -> ActionGoal {
-    ActionGoal::Placed { nodes: names.iter().map(|name| node(name)).collect(), is_pinned }
+    let nodes: std::collections::BTreeSet<_> = names.iter().map(|name| node(name)).collect();
+    let pinned = if is_pinned { nodes.clone() } else { Default::default() };
+    ActionGoal::Placed { nodes, pinned }
 }
 
 /// A1-S1, the start by a user.

@@ -63,7 +63,7 @@ fn a7_s2_users_move_the_instance_while_versions_differ() {
     announce(&mut world, "n3", Some(12));
     world.run(30);
     announce(&mut world, "n3", Some(13));
-    world.begin(ActionGoal::Placed { nodes: [node("n2")].into(), is_pinned: true }, false);
+    world.begin(ActionGoal::Placed { nodes: [node("n2")].into(), pinned: [node("n2")].into() }, false);
     world.run(30);
     assert_eq!(world.running_nodes(), ["n2"], "{:#?}", world.summary());
 }

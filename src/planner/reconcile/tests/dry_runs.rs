@@ -86,3 +86,31 @@ fn slots_that_are_left_are_listed_while_one_is_in_work() {
     assert_eq!(run.changes.len(), 2, "{:?}", run.changes);
     assert!(run.changes.iter().all(|change| change.kind == ExpectedKind::Replace) && run.is_complete);
 }
+
+/// D3: a task that waits for a node is shown with the one that it would get.
+#[test]
+fn d3_plan_places_what_has_waited_for_a_node() {
+    let mut world = World::new(Goal::replicated(1), 1);
+    world.set_availability("n1", Availability::Pause);
+    world.run(5);
+    assert_eq!(world.running_nodes(), Vec::<&str>::new());
+    assert_eq!(kinds(&expected(&world)), []);
+    world.set_availability("n1", Availability::Active);
+    let found = expected(&world);
+    assert_eq!(kinds(&found), [(Create, "1".into())]);
+    assert_eq!(found.changes[0].to, Some(node("n1")));
+}
+
+/// D3, B12: what a paused update has left names the pause.
+#[test]
+fn d3_plan_of_a_paused_update_names_the_pause() {
+    let mut world = World::new(Goal::replicated(2), 2);
+    world.run(5);
+    world.write(2);
+    world.update.state = crate::supervise::UpdateState::Paused;
+    world.update.target = Some(world.workload.versions.current);
+    "paused by o/ann".clone_into(&mut world.update.message);
+    let found = expected(&world);
+    let waits: Vec<String> = found.blocked.iter().map(|(_, blocked)| blocked.to_string()).collect();
+    assert_eq!(waits, ["the update is paused: paused by o/ann"; 2]);
+}

@@ -322,6 +322,7 @@ impl World {
             groups: &groups,
             update: &self.update,
             part_count: 1,
+            other_units: &[],
             gone_parts: &[],
             blocklist: &BlocklistNews::default(),
             unsettled_partners: &self.unsettled_partners,

@@ -96,6 +96,7 @@ fn full_reconcile_and_one_failure_of_ten_thousand_slots_are_quick() {
         groups: &groups,
         update: &world.update,
         part_count: 1,
+        other_units: &[],
         gone_parts: &[],
         blocklist: &BlocklistNews::default(),
         unsettled_partners: &[],

@@ -95,7 +95,7 @@ impl UnitView<'_> {
 /// Returns whether a task is still to be started again.
 pub(super) fn is_to_restart(task: &Task, action: &UserAction, goal: &ActionGoal) -> bool {
     let ActionGoal::Restarted { node } = goal else { return false };
-    let is_meant = node.is_none() || *node == task.node;
+    let is_meant = task.node.is_some() && (node.is_none() || *node == task.node);
     is_meant && task.is_live() && task.created_at < action.accepted_at
 }
 

@@ -1,0 +1,100 @@
+//! How long nodes have been silent, as far as the hub could hear them.
+//!
+//! A node is silent when it sends no heartbeat, and not when nobody can read one: while the exchange is away, or the agbot stands still,
+//! no time passes for nodes. Source: orchestration A10.3, A10.5, P1.
+
+use evenkeel_ids::NodeId;
+use jiff::Timestamp;
+
+use super::Model;
+use crate::usage::{later, secs_since};
+
+/// Longest pause between two reads of heartbeats.
+const LONGEST_PERIOD_SECS: u64 = 10;
+
+/// When the heartbeats of an organization's nodes were read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Hearing {
+    /// The last time.
+    read_at: Timestamp,
+    /// The last time span in which they could not be read.
+    gap: Option<(Timestamp, Timestamp)>,
+}
+
+impl Hearing {
+    /// Returns what holds after the first read.
+    pub fn begun(at: Timestamp) -> Self {
+        Self { read_at: at, gap: None }
+    }
+
+    /// Returns what holds after another read; `patience_secs`: time that may pass between two of them.
+    fn continued(self, at: Timestamp, patience_secs: u64) -> Self {
+        let due_at = later(self.read_at, patience_secs);
+        let gap = if at > due_at { Some((due_at, at)) } else { self.gap };
+        Self { read_at: self.read_at.max(at), gap }
+    }
+
+    /// Returns the seconds of silence of a node that was last heard at `seen`.
+    fn silence(self, seen: Timestamp, now: Timestamp, patience_secs: u64) -> u64 {
+        let heard = now.min(later(self.read_at, patience_secs));
+        let unheard = self.gap.map_or(0, |(from, until)| secs_since(from.max(seen), until.min(heard)));
+        secs_since(seen, heard).saturating_sub(unheard)
+    }
+}
+
+impl Model {
+    /// Returns the pause between two reads of heartbeats: the age of what was read last must not make a living node look silent.
+    pub fn heartbeat_period_secs(&self) -> u64 {
+        let orgs = self.org_settings.values().filter_map(|settings| settings.node_down_after_secs());
+        let shortest = orgs.chain([self.settings.node_down_after_secs]).min().unwrap_or_default();
+        (shortest / 4).clamp(1, LONGEST_PERIOD_SECS)
+    }
+
+    /// Returns the time that may pass between two reads before it counts as none in which nodes are silent.
+    fn patience_secs(&self) -> u64 {
+        self.heartbeat_period_secs() * 2
+    }
+
+    /// Records that the heartbeats of the organizations of these nodes were read.
+    pub(super) fn hear<'n>(&mut self, nodes: impl Iterator<Item = &'n NodeId>, now: Timestamp) {
+        let patience_secs = self.patience_secs();
+        let mut last = "";
+        for org in nodes.map(NodeId::org) {
+            // They are sorted by organization.
+            if org != std::mem::replace(&mut last, org) {
+                let known = self.hearings.get(org).map(|known| known.continued(now, patience_secs));
+                self.hearings.insert(org.to_owned(), known.unwrap_or_else(|| Hearing::begun(now)));
+            }
+        }
+    }
+
+    /// Returns the seconds between two heartbeats of a node, or since its last one, in which it could have been heard.
+    pub(super) fn silence_secs(&self, node: &NodeId, seen: Timestamp, now: Timestamp) -> u64 {
+        match self.hearings.get(node.org()) {
+            Some(hearing) => hearing.silence(seen, now, self.patience_secs()),
+            None => secs_since(seen, now),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(secs: i64) -> Timestamp {
+        Timestamp::from_second(1_000 + secs).expect("a valid time")
+    }
+
+    #[test]
+    fn time_in_which_nothing_was_read_is_no_silence() {
+        let hearing = Hearing::begun(at(100));
+        assert_eq!(hearing.silence(at(90), at(115), 20), 25);
+        assert_eq!(hearing.silence(at(90), at(900), 20), 30, "nothing was read since");
+        let resumed = hearing.continued(at(900), 20);
+        assert_eq!(resumed.silence(at(90), at(905), 20), 35, "the gap from 120 to 900 does not count");
+        assert_eq!(resumed.silence(at(890), at(905), 20), 5, "heard by others within the gap");
+        assert_eq!(resumed.silence(at(903), at(905), 20), 2);
+        let next = resumed.continued(at(910), 20);
+        assert_eq!(next.silence(at(90), at(915), 20), 45, "the gap is remembered");
+    }
+}
