@@ -401,6 +401,27 @@ fn nodes_are_not_lost_while_the_exchange_is_away_or_the_agbot_stands_still() {
     }
 }
 
+/// A10.5: nodes get the time to find the hub again although they count as down after a shorter silence.
+#[test]
+fn nodes_have_time_to_find_the_hub_again() {
+    let mut fleet = pair();
+    let settings = Box::new(OrgSettings::read(json!({"nodeDownAfterSeconds": 15})).expect("valid settings"));
+    fleet.handle(&Event::OrgSettingsChanged { org: "o".parse().expect("an organization"), settings });
+    fleet.run(5);
+    fleet.run_unheard(60, false);
+    fleet.silent.insert(node("n1"));
+    let grace = fleet.model.settings().rejoin_grace_secs;
+    let passed = fleet.run_until(grace + 30, |fleet| fleet.live("w") == "n2");
+    assert!((grace..=grace + 3).contains(&passed), "{passed} s, {grace} s");
+    fleet.run_until(60, |fleet| fleet.running("w") == "n2");
+    fleet.silent.clear();
+    fleet.run(120);
+    // An ordinary silence counts as before.
+    fleet.silent.insert(node("n2"));
+    let passed = fleet.run_until(60, |fleet| fleet.live("w") == "n1");
+    assert!((15..=18).contains(&passed), "{passed} s");
+}
+
 /// B9.1, D11: a drain that waits names what it waits for.
 #[test]
 fn drain_of_the_last_instance_of_a_group_names_what_it_waits_for() {

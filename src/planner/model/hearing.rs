@@ -1,7 +1,7 @@
 //! How long nodes have been silent, as far as the hub could hear them.
 //!
 //! A node is silent when it sends no heartbeat, and not when nobody can read one: while the exchange is away, or the agbot stands still,
-//! no time passes for nodes. Source: orchestration A10.3, A10.5, P1.
+//! no time passes for nodes. Afterwards they get the time to find the hub again that they get after a start of the agbot. Source: orchestration A10.3, A10.5, P1.
 
 use evenkeel_ids::NodeId;
 use jiff::Timestamp;
@@ -40,6 +40,11 @@ impl Hearing {
         let unheard = self.gap.map_or(0, |(from, until)| secs_since(from.max(seen), until.min(heard)));
         secs_since(seen, heard).saturating_sub(unheard)
     }
+
+    /// Returns the end of the last gap, if a node was last heard before it.
+    fn gap_end(self, seen: Timestamp) -> Option<Timestamp> {
+        self.gap.map(|(_, until)| until).filter(|until| seen <= *until)
+    }
 }
 
 impl Model {
@@ -66,6 +71,12 @@ impl Model {
                 self.hearings.insert(org.to_owned(), known.unwrap_or_else(|| Hearing::begun(now)));
             }
         }
+    }
+
+    /// Returns until when a node may still be on its way back after nobody could be heard.
+    pub(super) fn rejoins_until(&self, node: &NodeId, seen: Timestamp) -> Option<Timestamp> {
+        let gap_end = self.hearings.get(node.org())?.gap_end(seen)?;
+        Some(later(gap_end, self.rejoin_grace_secs(node.org())))
     }
 
     /// Returns the seconds between two heartbeats of a node, or since its last one, in which it could have been heard.

@@ -80,7 +80,8 @@ impl Model {
         let silence = self.silence_secs(node, seen, now).max(secs_since(now, seen));
         // An agent that has started reports that before it takes back that it had stopped.
         let is_stopped = facts.is_stopped && monitor_state != NodeMonitorState::Init;
-        if is_stopped || silence > self.node_down_after_secs(node.org()) {
+        let may_rejoin = || self.rejoins_until(node, seen).is_some_and(|until| now < until);
+        if is_stopped || silence > self.node_down_after_secs(node.org()) && !may_rejoin() {
             return down;
         }
         // An agent that reports no monitor state may run on a node whose former agent announced one.
@@ -109,8 +110,11 @@ impl Model {
             let unheard = secs_since(since, now).saturating_sub(self.silence_secs(node, since, now));
             later(since, secs.saturating_add(unheard)).max(later(now, 1))
         };
-        let silent_at =
-            || Some(ends_at(facts.last_heartbeat?, self.node_down_after_secs(node.org()).saturating_add(1)));
+        let silent_at = || {
+            let seen = facts.last_heartbeat?;
+            let silent_at = ends_at(seen, self.node_down_after_secs(node.org()).saturating_add(1));
+            Some(silent_at.max(self.rejoins_until(node, seen).unwrap_or(silent_at)))
+        };
         match self.liveness(node, now) {
             Liveness::Alive => silent_at(),
             Liveness::Away { .. } => {

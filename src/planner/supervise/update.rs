@@ -530,9 +530,7 @@ fn count(pass: &mut UnitPass<'_>) {
 /// failure was counted and tolerated.
 fn is_unproven(pass: &UnitPass<'_>, slot: &Slot) -> bool {
     let tasks = pass.tasks(slot);
-    // One that is created now finds its node afterwards, and one that found none is not waited for.
-    let has_node = |task: &&Task| task.node.is_some() || task.created_at == pass.now;
-    let Some(newest) = tasks.newest().filter(|task| task.is_wanted()).filter(has_node) else {
+    let Some(newest) = tasks.newest().filter(|task| task.is_wanted() && task.node.is_some()) else {
         return false;
     };
     let failed = pass.update.part(&pass.facts.unit_id.part).map(|part| &part.failed);
@@ -577,10 +575,14 @@ fn complete(pass: &mut UnitPass<'_>) {
         settings.monitor_secs
     };
     if pass.all_slots().iter().any(|slot| is_unproven(pass, slot)) {
-        // Of what was created now it is not known yet whether it finds a node.
-        return pass.wake(later(pass.now, 1));
+        return;
     }
     let watched = watched + report_grace_secs(pass);
+    // Of what was created now it is not known yet whether it finds a node.
+    let is_new = |task: &Task| task.created_at == pass.now && task.is_live();
+    if pass.all_slots().iter().any(|slot| pass.tasks(slot).newest().is_some_and(is_new)) {
+        return pass.wake(later(pass.now, 1));
+    }
     let until = pass.update.last_step_at.map_or(pass.now, |at| later(at, watched));
     let until = until.max(watched_until(pass).unwrap_or(until));
     if pass.now < until {
