@@ -3,6 +3,7 @@
 //! A node is silent when it sends no heartbeat, and not when nobody can read one: while the exchange is away, or the agbot stands still,
 //! no time passes for nodes. Afterwards they get the time to find the hub again that they get after a start of the agbot. Source: orchestration A10.3, A10.5, P1.
 
+use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 
@@ -27,16 +28,16 @@ impl Hearing {
         Self { read_at: at, gap: None }
     }
 
-    /// Returns what holds after another read; `patience_secs`: time that may pass between two of them.
-    fn continued(self, at: Timestamp, patience_secs: u64) -> Self {
-        let due_at = later(self.read_at, patience_secs);
+    /// Returns what holds after another read; `timeout_secs`: time that may pass between two of them.
+    fn continued(self, at: Timestamp, timeout_secs: u64) -> Self {
+        let due_at = later(self.read_at, timeout_secs);
         let gap = if at > due_at { Some((due_at, at)) } else { self.gap };
         Self { read_at: self.read_at.max(at), gap }
     }
 
     /// Returns the seconds of silence of a node that was last heard at `seen`.
-    fn silence(self, seen: Timestamp, now: Timestamp, patience_secs: u64) -> u64 {
-        let heard = now.min(later(self.read_at, patience_secs));
+    fn silence(self, seen: Timestamp, now: Timestamp, timeout_secs: u64) -> u64 {
+        let heard = now.min(later(self.read_at, timeout_secs));
         let unheard = self.gap.map_or(0, |(from, until)| secs_since(from.max(seen), until.min(heard)));
         secs_since(seen, heard).saturating_sub(unheard)
     }
@@ -50,24 +51,24 @@ impl Hearing {
 impl Model {
     /// Returns the pause between two reads of heartbeats: the age of what was read last must not make a living node look silent.
     pub fn heartbeat_period_secs(&self) -> u64 {
-        let orgs = self.org_settings.values().filter_map(|settings| settings.node_down_after_secs());
+        let orgs = self.org_settings.values().filter_map(OrgSettings::node_down_after_secs);
         let shortest = orgs.chain([self.settings.node_down_after_secs]).min().unwrap_or_default();
         (shortest / 4).clamp(1, LONGEST_PERIOD_SECS)
     }
 
     /// Returns the time that may pass between two reads before it counts as none in which nodes are silent.
-    fn patience_secs(&self) -> u64 {
+    fn timeout_secs(&self) -> u64 {
         self.heartbeat_period_secs() * 2
     }
 
     /// Records that the heartbeats of the organizations of these nodes were read.
     pub(super) fn hear<'n>(&mut self, nodes: impl Iterator<Item = &'n NodeId>, now: Timestamp) {
-        let patience_secs = self.patience_secs();
+        let timeout_secs = self.timeout_secs();
         let mut last = "";
         for org in nodes.map(NodeId::org) {
             // They are sorted by organization.
             if org != std::mem::replace(&mut last, org) {
-                let known = self.hearings.get(org).map(|known| known.continued(now, patience_secs));
+                let known = self.hearings.get(org).map(|known| known.continued(now, timeout_secs));
                 self.hearings.insert(org.to_owned(), known.unwrap_or_else(|| Hearing::begun(now)));
             }
         }
@@ -82,7 +83,7 @@ impl Model {
     /// Returns the seconds between two heartbeats of a node, or since its last one, in which it could have been heard.
     pub(super) fn silence_secs(&self, node: &NodeId, seen: Timestamp, now: Timestamp) -> u64 {
         match self.hearings.get(node.org()) {
-            Some(hearing) => hearing.silence(seen, now, self.patience_secs()),
+            Some(hearing) => hearing.silence(seen, now, self.timeout_secs()),
             None => secs_since(seen, now),
         }
     }

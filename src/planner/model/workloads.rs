@@ -135,10 +135,10 @@ impl Model {
 
     /// Returns what a user's action on a workload waits for: the parent or the child of its first instance, else what blocks its own steps.
     pub fn waits_for<'a>(&'a self, policy: &'a PolicyId) -> Option<&'a Blocked> {
-        let units = || self.engine.units_of(policy).map(|(_, unit)| unit);
+        let workload_units = || self.engine.units_of(policy).map(|(_, unit)| unit);
         let is_of_user = |step: &Step| matches!(step.cause, Cause::User { .. });
-        let own = units().flat_map(|unit| &unit.blocked).filter(|(step, _)| is_of_user(step));
-        let mut waits = units().flat_map(|unit| unit.dependency_waits()).chain(own);
+        let own = workload_units().flat_map(|unit| &unit.blocked).filter(|(step, _)| is_of_user(step));
+        let mut waits = workload_units().flat_map(UnitRecord::dependency_waits).chain(own);
         waits.next().map(|(_, blocked)| blocked)
     }
 

@@ -506,8 +506,8 @@ pub fn blocked_task(
     (node, policy): (&NodeId, &PolicyId),
 ) -> Option<Blocked> {
     let workload = model.workload_of(policy)?;
-    let mut units = model.workload_units_of(policy);
-    let (unit_id, unit) = units.find(|(_, unit)| unit.table.number(node).is_some())?;
+    let mut workload_units = model.workload_units_of(policy);
+    let (unit_id, unit) = workload_units.find(|(_, unit)| unit.table.number(node).is_some())?;
     let blocked = waits.of_unit(unit_id, unit);
     if let Some((_, blocked)) = blocked.iter().find(|(step, _)| step.node() == Some(node)) {
         return Some(blocked.clone());

@@ -15,12 +15,15 @@ use crate::{
     workload::UnitId,
 };
 
+/// The steps of a workload unit that wait, each with the reason.
+pub type WaitingSteps = Rc<[(Step, Blocked)]>;
+
 /// What instances wait for, for the answer to one request.
 #[derive(Debug)]
 pub struct Waits<'m> {
     model: &'m Model,
     now: Timestamp,
-    found: RefCell<BTreeMap<UnitId, Rc<[(Step, Blocked)]>>>,
+    found: RefCell<BTreeMap<UnitId, WaitingSteps>>,
 }
 
 impl<'m> Waits<'m> {
@@ -30,11 +33,11 @@ impl<'m> Waits<'m> {
     }
 
     /// Returns the steps of a workload unit that wait.
-    pub fn of_unit(&self, unit_id: &UnitId, unit: &UnitRecord) -> Rc<[(Step, Blocked)]> {
+    pub fn of_unit(&self, unit_id: &UnitId, unit: &UnitRecord) -> WaitingSteps {
         if let Some(known) = self.found.borrow().get(unit_id) {
             return known.clone();
         }
-        let blocked: Rc<[(Step, Blocked)]> = match self.model.lease_for_unit(unit_id) {
+        let blocked: WaitingSteps = match self.model.lease_for_unit(unit_id) {
             Some(_) => unit.blocked.as_slice().into(),
             None => crate::engine::explain_unit(self.model, unit_id, self.now).into(),
         };
@@ -46,10 +49,10 @@ impl<'m> Waits<'m> {
     pub fn on_nodes<'n>(&self, nodes: impl IntoIterator<Item = &'n NodeId>) -> Vec<WaitingInstance> {
         let mut found = Vec::new();
         for node in nodes {
-            let mut units: Vec<&UnitId> = self.model.tasks_of(node).map(|task| &task.unit_id).collect();
-            units.sort();
-            units.dedup();
-            for unit_id in units {
+            let mut unit_ids: Vec<&UnitId> = self.model.tasks_of(node).map(|task| &task.unit_id).collect();
+            unit_ids.sort();
+            unit_ids.dedup();
+            for unit_id in unit_ids {
                 let Some(unit) = self.model.workload_unit(unit_id) else { continue };
                 for (step, blocked) in &*self.of_unit(unit_id, unit) {
                     let is_drain = step.cause == Cause::Drain;

@@ -4,6 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use evenkeel_ids::TaskId;
+
+use super::{ending_text, failed_tasks::carried_on, update_status::Ticket};
 use crate::{
     reconcile::UnitPass,
     report::Blocked,
@@ -32,4 +35,26 @@ pub(super) fn slots_without_node(pass: &UnitPass<'_>) -> BTreeMap<Slot, Option<B
         }
     });
     waiting.collect()
+}
+
+/// Returns the task that carries on the one of a slot in work on another node.
+pub(super) fn successor(pass: &UnitPass<'_>, slot: &Slot, ticket: &Ticket) -> Option<TaskId> {
+    let id = ticket.task.as_ref().filter(|_| ticket.done_at.is_none())?;
+    let newest = pass.tasks(slot).newest().filter(|newest| newest.id != *id && newest.is_wanted())?;
+    let monitor_secs = pass.update_settings().monitor_secs;
+    let mut before = carried_on(pass, newest, monitor_secs);
+    while let Some(task) = before.filter(|task| task.id != *id) {
+        before = carried_on(pass, task, monitor_secs);
+    }
+    before.map(|_| newest.id.clone())
+}
+
+/// Returns what came of a slot that is no longer in work, in words.
+pub(super) fn outcome(pass: &UnitPass<'_>, slot: &Slot, ticket: &Ticket) -> String {
+    let task = pass.tasks(slot).iter().find(|task| Some(&task.id) == ticket.task.as_ref());
+    match task {
+        Some(task) if task.ended_by_itself() => format!("failed: {}", ending_text(task)),
+        Some(task) if task.is_wanted() && !task.is_running() => "not seen running in time".to_owned(),
+        _ => "finished".to_owned(),
+    }
 }

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use super::{
     domain_order::{self, DomainOrder},
     failed_tasks::{self, failed_tasks, failure_message, may_run_at},
-    in_work::{slots_in_work, slots_without_node},
+    in_work::{outcome, slots_in_work, slots_without_node, successor},
     rules,
     start_order::{start_first, too_little_room, wants_start_first},
     unhealthy::{self, Failed},
@@ -218,28 +218,6 @@ fn finish_tickets(pass: &mut UnitPass<'_>) {
             }
         }
         free_at.into_iter().for_each(|at| pass.wake(at));
-    }
-}
-
-/// Returns the task that carries on the one of a slot in work on another node.
-fn successor(pass: &UnitPass<'_>, slot: &Slot, ticket: &Ticket) -> Option<TaskId> {
-    let id = ticket.task.as_ref().filter(|_| ticket.done_at.is_none())?;
-    let newest = pass.tasks(slot).newest().filter(|newest| newest.id != *id && newest.is_wanted())?;
-    let monitor_secs = pass.update_settings().monitor_secs;
-    let mut before = failed_tasks::carried_on(pass, newest, monitor_secs);
-    while let Some(task) = before.filter(|task| task.id != *id) {
-        before = failed_tasks::carried_on(pass, task, monitor_secs);
-    }
-    before.map(|_| newest.id.clone())
-}
-
-/// Returns what came of a slot that is no longer in work, in words.
-fn outcome(pass: &UnitPass<'_>, slot: &Slot, ticket: &Ticket) -> String {
-    let task = pass.tasks(slot).iter().find(|task| Some(&task.id) == ticket.task.as_ref());
-    match task {
-        Some(task) if task.ended_by_itself() => format!("failed: {}", super::ending_text(task)),
-        Some(task) if task.is_wanted() && !task.is_running() => "not seen running in time".to_owned(),
-        _ => "finished".to_owned(),
     }
 }
 

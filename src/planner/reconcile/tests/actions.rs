@@ -1,5 +1,7 @@
 //! Actions of users that last: A1, A2, A5, A6, A11.
 
+use std::collections::BTreeSet;
+
 use evenkeel_domain::orchestration::OnViolation;
 
 use super::simulated::*;
@@ -62,8 +64,8 @@ fn failover(start: StartMode) -> World {
 }
 
 fn placed(names: &[&str], is_pinned: bool) -> ActionGoal {
-    let nodes: std::collections::BTreeSet<_> = names.iter().map(|name| node(name)).collect();
-    let pinned = if is_pinned { nodes.clone() } else { Default::default() };
+    let nodes: BTreeSet<_> = names.iter().map(|name| node(name)).collect();
+    let pinned = if is_pinned { nodes.clone() } else { BTreeSet::new() };
     ActionGoal::Placed { nodes, pinned }
 }
 

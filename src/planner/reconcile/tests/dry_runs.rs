@@ -89,7 +89,7 @@ fn slots_that_are_left_are_listed_while_one_is_in_work() {
 
 /// D3: a task that waits for a node is shown with the one that it would get.
 #[test]
-fn d3_plan_places_what_has_waited_for_a_node() {
+fn d3_plan_assigns_what_has_waited_for_a_node() {
     let mut world = World::new(Goal::replicated(1), 1);
     world.set_availability("n1", Availability::Pause);
     world.run(5);
