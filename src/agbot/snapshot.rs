@@ -156,7 +156,7 @@ fn purpose(purpose: &Purpose) -> &'static str {
 fn node_state(model: &Model, node: &NodeRecord, now: Timestamp) -> &'static str {
     match (model.liveness(&node.facts.id, now), node.facts.availability) {
         (Liveness::NeverHeard, _) => "never-heard",
-        (Liveness::Away { .. }, _) => "away",
+        (Liveness::Away { .. } | Liveness::Unheard { .. }, _) => "away",
         (Liveness::Down { .. }, _) => "down",
         (Liveness::Alive, Availability::Active) => "up",
         (Liveness::Alive, Availability::Pause) => "paused",

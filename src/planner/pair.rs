@@ -11,7 +11,7 @@ use crate::{
     claims::{ClaimRef, Scope},
     command::{Action, Lease},
     engine,
-    facts::Availability,
+    facts::{Availability, NodeMonitorState},
     focus::Focus,
     matching::{self, Choice, Fit},
     messages,
@@ -88,6 +88,9 @@ fn may_propose(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) -> Result<
     match model.liveness(node, now) {
         Liveness::NeverHeard => return Err(Blocked::NeverHeard),
         Liveness::Away { monitor_state, since } => return Err(Blocked::NodeAway { monitor_state, since }),
+        Liveness::Unheard { since } => {
+            return Err(Blocked::NodeAway { monitor_state: NodeMonitorState::Idle, since });
+        }
         Liveness::Down { since } => return Err(Blocked::NodeDown { since }),
         Liveness::Alive => {}
     }

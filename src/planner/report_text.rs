@@ -114,8 +114,12 @@ fn write_away(state: NodeMonitorState, since: &Timestamp, out: &mut fmt::Formatt
     match state {
         NodeMonitorState::Upgrade => write!(out, "the agent of the node is being upgraded since {since}"),
         NodeMonitorState::Maintenance => write!(out, "the node is in maintenance since {since}"),
-        NodeMonitorState::Init | NodeMonitorState::Idle => {
+        NodeMonitorState::Init => {
             write!(out, "the agent of the node started {since} and has not yet reported what runs")
+        }
+        // Its agent announced nothing.
+        NodeMonitorState::Idle => {
+            write!(out, "the node was last heard {since}, before the hub could hear no node for a while")
         }
         NodeMonitorState::Shutting => write!(out, "the agent of the node is stopping since {since}"),
     }

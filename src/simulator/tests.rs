@@ -86,10 +86,10 @@ fn simulator_detects_that_the_minimum_available_is_not_checked() {
 
 #[test]
 fn simulator_detects_that_agreements_are_taken_for_running_instances() {
-    let (failure, ..) =
-        run(200, 1_500, DeliberateFaults { trusts_agreements: true, ..DeliberateFaults::default() });
-    let text = failure.expect("a planner that counts promises must be caught");
-    assert!(text.contains("the last running instance"), "{text}");
+    let deliberate = DeliberateFaults { trusts_agreements: true, ..DeliberateFaults::default() };
+    let mut texts = (0..200).filter_map(|seed| simulate_with(seed, 1_500, deliberate).failure_text());
+    let is_caught = |text: String| text.contains("the last running instance");
+    assert!(texts.any(is_caught), "a planner that counts promises must be caught");
 }
 
 #[test]

@@ -116,6 +116,7 @@ fn runs(pass: &Pass<'_>, member: &NodeId, keys: &BTreeSet<&ServiceKey>) -> Resul
         Liveness::Away { monitor_state, since } => {
             return Err(Blocked::NodeAway { monitor_state, since }.to_string());
         }
+        Liveness::Unheard { since } => return Err(format!("not heard since {since}")),
         Liveness::Down { since } => return Err(format!("down; last heard {since}")),
     }
     let mut why = match model.availability(member) {

@@ -381,9 +381,9 @@ fn nodes_are_not_lost_while_the_exchange_is_away_or_the_agbot_stands_still() {
         fleet.run_until(30, |fleet| fleet.running("all") == "n1 n2");
         let (before, down_after) = (ids(&fleet), fleet.model.node_down_after_secs("o"));
         fleet.run_unheard(down_after * 3, is_suspended);
-        assert!(
-            fleet.model.nodes().all(|one| fleet.model.liveness(&one.facts.id, fleet.now) == Liveness::Alive)
-        );
+        // They are not given up, and do not count as running.
+        let is_unheard = |id| matches!(fleet.model.liveness(id, fleet.now), Liveness::Unheard { .. });
+        assert!(fleet.model.nodes().all(|one| is_unheard(&one.facts.id)));
         // The agents need some time to find the exchange again.
         fleet.silent.extend([node("n1"), node("n2")]);
         fleet.run(60);

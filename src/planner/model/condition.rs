@@ -64,7 +64,7 @@ impl Model {
         let conditions = own.filter_map(|node| {
             let down_since = match self.liveness(node, now) {
                 Liveness::NeverHeard => return None,
-                Liveness::Alive | Liveness::Away { .. } => None,
+                Liveness::Alive | Liveness::Away { .. } | Liveness::Unheard { .. } => None,
                 Liveness::Down { since } => Some(since),
             };
             let facts = &self.nodes.get(node)?.facts;

@@ -37,6 +37,11 @@ pub enum Liveness {
         /// Since when.
         since: Timestamp,
     },
+    /// Nobody could hear it for a while, and it has not been heard since: it is not given up, and does not count as running either.
+    Unheard {
+        /// Last heartbeat.
+        since: Timestamp,
+    },
     /// Its heartbeats stopped.
     Down {
         /// Last heartbeat.
@@ -81,8 +86,12 @@ impl Model {
         // An agent that has started reports that before it takes back that it had stopped.
         let is_stopped = facts.is_stopped && monitor_state != NodeMonitorState::Init;
         let may_rejoin = || self.rejoins_until(node, seen).is_some_and(|until| now < until);
-        if is_stopped || silence > self.node_down_after_secs(node.org()) && !may_rejoin() {
+        let limit = self.node_down_after_secs(node.org());
+        if is_stopped || silence > limit && !may_rejoin() {
             return down;
+        }
+        if secs_since(seen, now) > limit {
+            return Liveness::Unheard { since: seen };
         }
         // An agent that reports no monitor state may run on a node whose former agent announced one.
         match facts.monitor_state_since.filter(|_| facts.is_capable) {
@@ -116,7 +125,7 @@ impl Model {
             Some(silent_at.max(self.rejoins_until(node, seen).unwrap_or(silent_at)))
         };
         match self.liveness(node, now) {
-            Liveness::Alive => silent_at(),
+            Liveness::Alive | Liveness::Unheard { .. } => silent_at(),
             Liveness::Away { .. } => {
                 let expires_at =
                     self.absence(facts).map(|(since, until)| ends_at(since, secs_since(since, until)));

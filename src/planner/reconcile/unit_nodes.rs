@@ -106,6 +106,7 @@ fn state(model: &Model, node: &NodeId, now: Timestamp) -> NodeState {
         Liveness::Alive => NodeState::Ready,
         Liveness::NeverHeard => NodeState::NeverHeard,
         Liveness::Away { monitor_state, since } => NodeState::Away { monitor_state, since },
+        Liveness::Unheard { since } => NodeState::Away { monitor_state: NodeMonitorState::Idle, since },
         // An agent that announces nothing is silent while it is upgraded under the claim of its group (E8-S1).
         Liveness::Down { since } if model.is_agent_in_upgrade(node) => {
             NodeState::Away { monitor_state: NodeMonitorState::Upgrade, since }

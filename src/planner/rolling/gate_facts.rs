@@ -89,7 +89,7 @@ impl GateFacts for RolloutFacts<'_, '_> {
     fn unreachable(&self, step: &Step) -> Option<Blocked> {
         match self.pass.model.liveness(step.node()?, self.pass.now) {
             Liveness::Down { since } => Some(Blocked::NodeDown { since }),
-            Liveness::Alive | Liveness::NeverHeard | Liveness::Away { .. } => None,
+            Liveness::Alive | Liveness::NeverHeard | Liveness::Away { .. } | Liveness::Unheard { .. } => None,
         }
     }
 
