@@ -66,8 +66,13 @@ async fn follow(context: &Context) -> Result<(), AgbotError> {
     context.send_events(events).await;
     context.records.compare(context).await?;
     tasks::compare(context).await?;
-    // From now on it is known since when nobody could have heard of a node.
-    status::heartbeats(context).await?;
+    // From now on it is known since when nobody could have heard of a node. Their reader goes on with those that are missing.
+    if let Err(error) = status::heartbeats(context).await {
+        tracing::warn!(
+            error = &error as &dyn std::error::Error,
+            "not all heartbeats could be read at the start"
+        );
+    }
     context.set_loaded();
     context.send_events(vec![Event::FullReconcile]).await;
     context.mail.notify_one();

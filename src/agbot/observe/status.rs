@@ -196,29 +196,39 @@ fn changed(context: &Context, events: Vec<Event>) -> Vec<Event> {
         .collect()
 }
 
-/// Reads the heartbeats of all nodes.
+/// Reads the heartbeats of all nodes. An organization whose heartbeats cannot be read does not keep those of others from being read.
 ///
 /// # Errors
-/// When the exchange does not respond.
+/// When the exchange does not respond, or refuses to tell those of an organization.
 pub(crate) async fn heartbeats(context: &Context) -> Result<(), ClientError> {
     let began = std::time::Instant::now();
     let orgs_by_pattern = context.model().node_orgs();
+    let client = &context.client;
+    let mut outcome = Ok(());
     for (pattern, orgs) in orgs_by_pattern {
-        let client = &context.client;
         match pattern {
             Some(pattern) => {
-                let nodes = client.search_pattern_node_health(&pattern, orgs.into_iter().collect()).await?;
-                context.send_events(vec![heartbeats_of(nodes)]).await;
+                let read = client.search_pattern_node_health(&pattern, orgs.into_iter().collect()).await;
+                outcome = outcome.and(see(context, read).await);
             }
             None => {
                 for org in orgs {
-                    let nodes = client.search_node_health(&org).await?;
-                    context.send_events(vec![heartbeats_of(nodes)]).await;
+                    let read = client.search_node_health(&org).await;
+                    outcome = outcome.and(see(context, read).await);
                 }
             }
         }
     }
+    outcome?;
     context.note_heartbeats(began);
+    Ok(())
+}
+
+async fn see(
+    context: &Context,
+    read: Result<BTreeMap<NodeId, NodeHealth>, ClientError>,
+) -> Result<(), ClientError> {
+    context.send_events(vec![heartbeats_of(read?)]).await;
     Ok(())
 }
 
