@@ -1,5 +1,7 @@
 //! Statistics of nodes on real processes: agents report those of their machine, and policies rank nodes by them.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::workload::{hub, runs, want};
@@ -26,13 +28,25 @@ async fn agents_report_statistics_and_the_least_loaded_node_gets_the_instance() 
         let (status, body) = hub.call("PUT", &path, Some(json!({"stats": {"load15": load15}}))).await;
         assert_eq!(status, 201, "{body}");
     };
-    report("edge-1", 900.0).await;
+    // The agent goes on reporting the true load.
+    let busy = async {
+        loop {
+            report("edge-1", 900.0).await;
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    };
     let orchestration = |count: u32| -> Value {
         json!({"mode": "flex", "orchestrate": "ha", "flex": {"min": 1, "max": 2, "target": count},
                "placement": {"policy": "load-avg"}, "timers": {"readyPeriodSeconds": 0}})
     };
-    want(&fleet, &hub, "1.0.0", orchestration(1)).await;
-    assert!(runs(&fleet, "1.0.0", 1).await.contains("edge-2"));
+    let placed = async {
+        want(&fleet, &hub, "1.0.0", orchestration(1)).await;
+        runs(&fleet, "1.0.0", 1).await
+    };
+    tokio::select! {
+        () = busy => {}
+        nodes = placed => assert!(nodes.contains("edge-2")),
+    }
     let kept = fleet.processes();
     report("edge-2", 999.0).await;
     want(&fleet, &hub, "1.0.0", orchestration(2)).await;
