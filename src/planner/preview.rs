@@ -18,7 +18,7 @@ use crate::{
     pass::Pass,
     place::{NodeState, UnitNode},
     reconcile::{DryRun, dry_removal, dry_run},
-    status::{ExplainedConstraint, Question, explain_part},
+    status::{ExplainedConstraint, Question, explain_placement},
     workload::{SpecVersion, Task, TaskSpec, UnitId, Workload, WorkloadRecord},
 };
 
@@ -79,7 +79,7 @@ pub fn preview(
         let run = if unit.is_wanted { dry_run(&facts, now) } else { dry_removal(&facts, now) };
         basis.add_unit(unit_id, unit, &run);
         let question = Question { part: unit_id, node: None, is_complete: false, now };
-        let sequence = explain_part(&model, question).map(|found| found.sequence).unwrap_or_default();
+        let sequence = explain_placement(&model, question).map(|found| found.sequence).unwrap_or_default();
         workload_units.push(PreviewedUnit { id: unit_id.clone(), run, sequence });
     }
     Preview { workload_units, token: basis.token() }

@@ -158,7 +158,7 @@ impl Failures {
         Self { since, count: 0, logged: None }
     }
 
-    /// Counts another failed pass. Returns whether it tells something new, or has not been told for a while.
+    /// Counts another failed pass. Returns whether its failure is new, or was last logged [`REPEATED_AFTER`] ago or earlier.
     fn is_to_be_logged(&mut self, failure: &str, now: Instant) -> bool {
         self.count += 1;
         let is_known =

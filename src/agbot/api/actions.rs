@@ -78,8 +78,8 @@ pub(super) async fn act_on_policy(
     Ok(Accepted(AcceptedAction { code: "ok".to_owned(), msg, action_id: wanted.id }))
 }
 
-/// Records that somebody of the organization wanted an action on a deployment policy without the right to it. The same refusal is recorded
-/// once a minute, and those of strangers never: the log of an organization is not theirs to fill.
+/// Records that a caller of the organization was refused an action on a deployment policy, the same refusal once a minute. Callers of other
+/// organizations could fill the event log of this one, so their refusals are not recorded.
 ///
 /// # Errors
 /// 503 when that cannot be written.
@@ -556,7 +556,7 @@ pub(super) async fn get_action(
             .map_or_else(|| time(found.happened_at), time),
         ended_at: is_over.then(|| time(found.happened_at)),
         message: match context.model().waits_for(&policy).filter(|_| !is_over) {
-            // Whoever reads the policy may not be allowed to read the nodes.
+            // The right to read the policy does not include its nodes.
             Some(blocked) => hidden::reason(blocked.clone(), &SeenNodes::Only(BTreeSet::new())).to_string(),
             None => text("text").unwrap_or_default(),
         },

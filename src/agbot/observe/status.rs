@@ -199,7 +199,7 @@ fn changed(context: &Context, events: Vec<Event>) -> Vec<Event> {
 /// Reads the heartbeats of all nodes. An organization whose heartbeats cannot be read does not keep those of others from being read.
 ///
 /// # Errors
-/// When the exchange does not respond, or refuses to tell those of an organization.
+/// When the exchange does not respond, or refuses the heartbeats of an organization.
 pub(crate) async fn heartbeats(context: &Context) -> Result<(), ClientError> {
     let began = std::time::Instant::now();
     let orgs_by_pattern = context.model().node_orgs();

@@ -13,6 +13,10 @@ use crate::usage::{later, secs_since};
 /// Longest pause between two reads of heartbeats.
 const LONGEST_PERIOD_SECS: u64 = 10;
 
+fn period_secs(node_down_after_secs: u64) -> u64 {
+    (node_down_after_secs / 4).clamp(1, LONGEST_PERIOD_SECS)
+}
+
 /// When the heartbeats of an organization's nodes were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Hearing {
@@ -53,21 +57,21 @@ impl Model {
     pub fn heartbeat_period_secs(&self) -> u64 {
         let orgs = self.org_settings.values().filter_map(OrgSettings::node_down_after_secs);
         let shortest = orgs.chain([self.settings.node_down_after_secs]).min().unwrap_or_default();
-        (shortest / 4).clamp(1, LONGEST_PERIOD_SECS)
+        period_secs(shortest)
     }
 
-    /// Returns the time that may pass between two reads before it counts as none in which nodes are silent.
-    fn timeout_secs(&self) -> u64 {
-        self.heartbeat_period_secs() * 2
+    /// Returns the time that may pass between two reads before it counts as none in which the nodes of an organization are silent.
+    fn timeout_secs(&self, org: &str) -> u64 {
+        period_secs(self.node_down_after_secs(org)) * 2
     }
 
     /// Records that the heartbeats of the organizations of these nodes were read.
     pub(super) fn hear<'n>(&mut self, nodes: impl Iterator<Item = &'n NodeId>, now: Timestamp) {
-        let timeout_secs = self.timeout_secs();
         let mut last = "";
         for org in nodes.map(NodeId::org) {
             // They are sorted by organization.
             if org != std::mem::replace(&mut last, org) {
+                let timeout_secs = self.timeout_secs(org);
                 let known = self.hearings.get(org).map(|known| known.continued(now, timeout_secs));
                 self.hearings.insert(org.to_owned(), known.unwrap_or_else(|| Hearing::begun(now)));
             }
@@ -83,7 +87,7 @@ impl Model {
     /// Returns the seconds between two heartbeats of a node, or since its last one, in which it could have been heard.
     pub(super) fn silence_secs(&self, node: &NodeId, seen: Timestamp, now: Timestamp) -> u64 {
         match self.hearings.get(node.org()) {
-            Some(hearing) => hearing.silence(seen, now, self.timeout_secs()),
+            Some(hearing) => hearing.silence(seen, now, self.timeout_secs(node.org())),
             None => secs_since(seen, now),
         }
     }

@@ -99,7 +99,7 @@ pub fn explain_part(model: &Model, question: Question<'_>) -> Option<PartExplana
 }
 
 /// Explains where the instances of a workload unit are, or would be, apart from what they wait for.
-pub(super) fn explain_placement(model: &Model, question: Question<'_>) -> Option<PartExplanation> {
+pub(crate) fn explain_placement(model: &Model, question: Question<'_>) -> Option<PartExplanation> {
     explain_with(model, question, &[])
 }
 

@@ -22,6 +22,7 @@ use crate::{
     workload::{Dependency, Partner, UnitId, WorkloadRecord},
 };
 
+pub(crate) use explain::explain_placement;
 pub use explain::{
     ExplainedConstraint, PartExplanation, Question, blocked_task, explain_part, held_task, waiting_drain,
     why_no_task,

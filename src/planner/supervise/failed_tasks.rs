@@ -23,7 +23,7 @@ pub(super) fn failed_tasks(pass: &UnitPass<'_>, monitor_secs: u64, timeout_secs:
     };
     let is_restarted = |task: &Task| is_resumed && task.cause == Cause::TaskFailed && is_first(task);
     let is_counted = |task: &Task| {
-        let tried = first_of_chain(pass, task, monitor_secs);
+        let tried = chain(pass, task, monitor_secs).last().unwrap_or(task);
         tried.cause.is_update() || is_restarted(tried)
     };
     let is_of_update = |task: &&Task| is_counted(task) && task.spec == target && task.created_at >= from;
@@ -37,18 +37,18 @@ pub(super) fn failed_tasks(pass: &UnitPass<'_>, monitor_secs: u64, timeout_secs:
         .collect()
 }
 
-/// Returns the task with which a version came to a slot, for one that was created because the node of the one before was lost or left before
-/// the version had shown itself; the task itself for others. What replaces it is judged in its place.
-pub(super) fn first_of_chain<'t>(pass: &'t UnitPass<'_>, task: &'t Task, monitor_secs: u64) -> &'t Task {
-    let mut first = task;
-    while let Some(before) = carried_on(pass, first, monitor_secs) {
-        first = before;
-    }
-    first
+/// Returns a task and those that it carries on, the newest first: each was created because the node of the one before was lost or left before
+/// its version had shown itself. The task is judged in their place.
+pub(super) fn chain<'t>(
+    pass: &'t UnitPass<'_>,
+    task: &'t Task,
+    monitor_secs: u64,
+) -> impl Iterator<Item = &'t Task> {
+    std::iter::successors(Some(task), move |one| carried_on(pass, one, monitor_secs))
 }
 
 /// Returns the task that another one carries on on another node.
-pub(super) fn carried_on<'t>(pass: &'t UnitPass<'_>, task: &Task, monitor_secs: u64) -> Option<&'t Task> {
+fn carried_on<'t>(pass: &'t UnitPass<'_>, task: &Task, monitor_secs: u64) -> Option<&'t Task> {
     let is_moved = match task.cause {
         Cause::NodeLost
         | Cause::Incompatible

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::TaskId;
 
-use super::{ending_text, failed_tasks::carried_on, update_status::Ticket};
+use super::{ending_text, failed_tasks::chain, update_status::Ticket};
 use crate::{
     reconcile::UnitPass,
     report::Blocked,
@@ -42,11 +42,7 @@ pub(super) fn successor(pass: &UnitPass<'_>, slot: &Slot, ticket: &Ticket) -> Op
     let id = ticket.task.as_ref().filter(|_| ticket.done_at.is_none())?;
     let newest = pass.tasks(slot).newest().filter(|newest| newest.id != *id && newest.is_wanted())?;
     let monitor_secs = pass.update_settings().monitor_secs;
-    let mut before = carried_on(pass, newest, monitor_secs);
-    while let Some(task) = before.filter(|task| task.id != *id) {
-        before = carried_on(pass, task, monitor_secs);
-    }
-    before.map(|_| newest.id.clone())
+    chain(pass, newest, monitor_secs).any(|task| task.id == *id).then(|| newest.id.clone())
 }
 
 /// Returns what came of a slot that is no longer in work, in words.
