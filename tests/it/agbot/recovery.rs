@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::workload::{hub, runs, want};
+use super::failover::send_heartbeats;
+use super::workload::{hub, hub_that_loses_nodes, runs, want};
 use crate::support::fleet::Fleet;
 use crate::support::link::Link;
 use crate::support::wait::must;
@@ -452,7 +453,7 @@ async fn recovery_rests_during_an_update_also_over_a_crash_of_the_hub() {
 #[tokio::test]
 async fn other_node_takes_over_only_after_the_agent_without_hub_has_killed_its_instance() {
     let scratch = Scratch::new();
-    let hub = hub(&scratch).await;
+    let hub = hub_that_loses_nodes(&scratch).await;
     let mut fleet = Fleet::start(&scratch, &hub, 2).await;
     fleet.publish(&hub, "1.0.0").await;
     let link = Link::to(&hub).await;
@@ -469,33 +470,38 @@ async fn other_node_takes_over_only_after_the_agent_without_hub_has_killed_its_i
         "timers": {"readyPeriodSeconds": 0},
         "healthPolicy": {"detection": {"type": "LIFECYCLE_EVENTS"}, "recovery": {"fencing": ["COMPUTE"]}},
     });
-    want(&fleet, &hub, "1.0.0", orchestration).await;
-    assert!(runs(&fleet, "1.0.0", 1).await.contains("edge-1"));
-    running_task(&hub, "edge-1").await;
-    eventually("the agent has its lease", || async {
-        let task = wanted_tasks(&hub, "edge-1").await.pop()?;
-        (task["supervision"]["leaseSeconds"] == 60).then_some(())
-    })
-    .await;
+    tokio::select! {
+        () = send_heartbeats(&hub) => {}
+        () = async {
+            want(&fleet, &hub, "1.0.0", orchestration).await;
+            assert!(runs(&fleet, "1.0.0", 1).await.contains("edge-1"));
+            running_task(&hub, "edge-1").await;
+            eventually("the agent has its lease", || async {
+                let task = wanted_tasks(&hub, "edge-1").await.pop()?;
+                (task["supervision"]["leaseSeconds"] == 60).then_some(())
+            })
+            .await;
 
-    let cut_at = Instant::now();
-    link.cut();
-    let mut killed_at = None;
-    while cut_at.elapsed() < Duration::from_secs(120) {
-        let running = fleet.processes();
-        assert!(fleet.instances() <= 1, "two instances run");
-        if running.is_empty() && killed_at.is_none() {
-            killed_at = Some(cut_at.elapsed());
-        }
-        if running.contains_key("edge-2") {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
+            let cut_at = Instant::now();
+            link.cut();
+            let mut killed_at = None;
+            while cut_at.elapsed() < Duration::from_secs(120) {
+                let running = fleet.processes();
+                assert!(fleet.instances() <= 1, "two instances run");
+                if running.is_empty() && killed_at.is_none() {
+                    killed_at = Some(cut_at.elapsed());
+                }
+                if running.contains_key("edge-2") {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+            let killed = killed_at.expect("the agent killed its instance");
+            assert!(killed <= Duration::from_secs(62), "{killed:?} after the last contact");
+            assert!(fleet.processes().contains_key("edge-2"), "the other node took over");
+            assert!(cut_at.elapsed() >= Duration::from_secs(55), "{:?}", cut_at.elapsed());
+        } => {}
     }
-    let killed = killed_at.expect("the agent killed its instance");
-    assert!(killed <= Duration::from_secs(62), "{killed:?} after the last contact");
-    assert!(fleet.processes().contains_key("edge-2"), "the other node took over");
-    assert!(cut_at.elapsed() >= Duration::from_secs(55), "{:?}", cut_at.elapsed());
     recorded(&hub, "fence.requested").await;
     assert_eq!(recorded(&hub, "fence.confirmed").await.len(), 1);
     drop(fleet);
@@ -506,7 +512,7 @@ async fn other_node_takes_over_only_after_the_agent_without_hub_has_killed_its_i
 #[tokio::test]
 async fn node_that_an_administrator_confirms_as_dead_is_taken_over_at_once() {
     let scratch = Scratch::new();
-    let hub = hub(&scratch).await;
+    let hub = hub_that_loses_nodes(&scratch).await;
     let mut fleet = Fleet::start(&scratch, &hub, 2).await;
     fleet.publish(&hub, "1.0.0").await;
     let orchestration = json!({
@@ -519,7 +525,7 @@ async fn node_that_an_administrator_confirms_as_dead_is_taken_over_at_once() {
     };
     let began = Instant::now();
     tokio::select! {
-        () = super::failover::send_heartbeats(&hub) => {}
+        () = send_heartbeats(&hub) => {}
         () = async {
             want(&fleet, &hub, "1.0.0", orchestration).await;
             assert!(runs(&fleet, "1.0.0", 1).await.contains("edge-1"));

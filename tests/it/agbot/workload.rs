@@ -10,6 +10,11 @@ use crate::support::fleet::Fleet;
 use crate::support::{Hub, Scratch, TestDatabase, eventually};
 
 pub(super) async fn hub(scratch: &Scratch) -> Hub {
+    Hub::start(scratch, &["--upgrade-grace-secs", "1"]).await
+}
+
+/// A hub that soon takes silent nodes for down: a test needs [`send_heartbeats`] for those that live.
+pub(super) async fn hub_that_loses_nodes(scratch: &Scratch) -> Hub {
     let down_after = DOWN_AFTER.as_secs().to_string();
     let options = ["--node-down-after-secs", &down_after, "--upgrade-grace-secs", "1"];
     Hub::start(scratch, &options).await
@@ -43,7 +48,7 @@ pub(super) fn replicated(count: u32) -> Value {
 #[tokio::test]
 async fn instances_are_placed_scaled_and_moved_off_a_lost_node() {
     let scratch = Scratch::new();
-    let hub = hub(&scratch).await;
+    let hub = hub_that_loses_nodes(&scratch).await;
     let mut fleet = Fleet::start(&scratch, &hub, 3).await;
     fleet.publish(&hub, "1.0.0").await;
     tokio::select! {
@@ -84,7 +89,7 @@ async fn instances_are_placed_scaled_and_moved_off_a_lost_node() {
 #[tokio::test]
 async fn only_instance_is_taken_over_when_its_node_is_lost() {
     let scratch = Scratch::new();
-    let hub = hub(&scratch).await;
+    let hub = hub_that_loses_nodes(&scratch).await;
     let mut fleet = Fleet::start(&scratch, &hub, 2).await;
     fleet.publish(&hub, "1.0.0").await;
     let orchestration = json!({"mode": "failover", "orchestrate": "ha", "timers": {"readyPeriodSeconds": 0}});
