@@ -387,7 +387,8 @@ pub struct StateEvent {
     pub detail: Value,
 }
 
-/// Appends what nodes and organizations are set to, except what the newest event of the kind already says.
+/// Appends what nodes and organizations are set to, except what the newest event of the kind already says, by
+/// whoever it was set.
 pub async fn insert_states(
     conn: &mut PgConnection,
     states: &[StateEvent],
@@ -413,7 +414,8 @@ pub async fn insert_states(
             ORDER BY newest.event_id DESC
             LIMIT 1
         ) AS known ON true
-        WHERE known.detail IS DISTINCT FROM state.detail AND (known.detail IS NOT NULL OR NOT state.is_usual)",
+        WHERE known.detail - '{actor,text}'::text[] IS DISTINCT FROM state.detail - '{actor,text}'::text[]
+          AND (known.detail IS NOT NULL OR NOT state.is_usual)",
         to_sql(at) as _,
         &kinds as &[&str],
         &nodes as &[Option<&str>],

@@ -78,7 +78,7 @@ pub async fn list_node_details(
                node.software_versions AS "software_versions: Json<JsonText>", node.public_key, node.arch,
                node.heartbeat_intervals AS "heartbeat_intervals: Json<JsonText>", node.cluster_namespace,
                node.is_namespace_scoped, node.updated_at AS "updated_at: jiff_sqlx::Timestamp", node.availability,
-               node.is_frozen, node.is_drain_forced, node.is_in_upgrade, node.capacities, node.fault_domain, node.upgrade_domain, node_heartbeat.seen_at AS "seen_at?: jiff_sqlx::Timestamp", ha_group_member.ha_group AS "ha_group?",
+               node.is_frozen, node.is_drain_forced, node.is_in_upgrade, node.capacities, node.fault_domain, node.upgrade_domain, node.spec_updated_by, node_heartbeat.seen_at AS "seen_at?: jiff_sqlx::Timestamp", ha_group_member.ha_group AS "ha_group?",
                node_policy.properties AS "properties?: Json<JsonText>", node_policy.constraints AS "constraints?: Json<JsonText>",
                node_policy.updated_at AS "policy_updated_at?: jiff_sqlx::Timestamp",
                node_status.connectivity AS "connectivity?: Json<JsonText>", node_status.services AS "services?: Json<JsonText>",
@@ -89,8 +89,7 @@ pub async fn list_node_details(
         LEFT JOIN node_heartbeat ON node_heartbeat.org = node.org AND node_heartbeat.node = node.node
         LEFT JOIN ha_group_member ON ha_group_member.org = node.org AND ha_group_member.node = node.node
         LEFT JOIN node_policy ON node_policy.org = node.org AND node_policy.node = node.node
-        LEFT JOIN node_status ON node_status.org = node.org AND node_status.node = node.node
-        LEFT JOIN node_error ON node_error.org = node.org AND node_error.node = node.node
+        LEFT JOIN node_status ON node_status.org = node.org AND node_status.node = node.node LEFT JOIN node_error ON node_error.org = node.org AND node_error.node = node.node
         WHERE node.org = $1
           AND CASE WHEN $2::text IS NULL THEN true ELSE node.owner_org = $2 AND node.owner = $3 END
           AND CASE WHEN $4::text IS NULL THEN true ELSE node.org || '/' || node.node LIKE $4 END
@@ -144,6 +143,7 @@ pub async fn list_node_details(
                 capacities: row.capacities,
                 fault_domain: row.fault_domain,
                 upgrade_domain: row.upgrade_domain,
+                updated_by: row.spec_updated_by,
             },
             policy: policy_of(row.properties, row.constraints, row.policy_updated_at),
             status: row

@@ -51,7 +51,7 @@ pub async fn find_report(
 ) -> Result<Option<NodeReportRow>, StoreError> {
     let row = sqlx::query!(
         r#"-- node_report.find_report
-        SELECT node.availability, node.is_frozen, node.is_drain_forced, node.is_in_upgrade, node.capacities, node.fault_domain, node.upgrade_domain,
+        SELECT node.availability, node.is_frozen, node.is_drain_forced, node.is_in_upgrade, node.capacities, node.fault_domain, node.upgrade_domain, node.spec_updated_by,
                node.agent_state, node.monitor_state,
                node.monitor_state_since AS "monitor_state_since: jiff_sqlx::Timestamp", node.compat_version,
                heartbeat.seen_at AS "seen_at?: jiff_sqlx::Timestamp",
@@ -78,6 +78,7 @@ pub async fn find_report(
             capacities: row.capacities,
             fault_domain: row.fault_domain,
             upgrade_domain: row.upgrade_domain,
+            updated_by: row.spec_updated_by,
         },
         agent_state: row.agent_state,
         monitor_state: row.monitor_state,

@@ -26,6 +26,8 @@ pub struct NodeSpecRow {
     pub fault_domain: Option<String>,
     /// What is upgraded together with it; none when nobody said it.
     pub upgrade_domain: Option<String>,
+    /// Who changed any of it last; none when nobody did.
+    pub updated_by: Option<String>,
 }
 
 /// A change of it; `None` leaves a part.
@@ -47,12 +49,13 @@ pub struct NodeSpecChange {
     pub upgrade_domain: Option<String>,
 }
 
-/// Changes what is asked of the engine for a node. False when the node does not exist.
+/// Changes what is asked of the engine for a node, as `actor` wants it. False when the node does not exist.
 pub async fn update_spec(
     tx: &mut Permitted<right::NodeOrchestrationWrite>,
     org: &str,
     node: &str,
     change: &NodeSpecChange,
+    actor: &str,
     now: Timestamp,
 ) -> Result<bool, StoreError> {
     let connection: &mut PgConnection = tx;
@@ -64,7 +67,7 @@ pub async fn update_spec(
             is_drain_forced = COALESCE($3, availability) = 'drain' AND COALESCE($10, is_drain_forced),
             capacities = NULLIF(COALESCE($6, capacities), '{}'::jsonb),
             fault_domain = NULLIF(COALESCE($7, fault_domain), ''),
-            upgrade_domain = NULLIF(COALESCE($8, upgrade_domain), ''), updated_at = $5
+            upgrade_domain = NULLIF(COALESCE($8, upgrade_domain), ''), spec_updated_by = $11, updated_at = $5
         WHERE org = $1 AND node = $2",
         org,
         node,
@@ -76,6 +79,7 @@ pub async fn update_spec(
         change.upgrade_domain.as_deref(),
         change.is_in_upgrade,
         change.is_drain_forced,
+        actor,
     )
     .execute(connection)
     .await?;

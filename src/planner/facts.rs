@@ -131,6 +131,9 @@ pub struct NodeFacts {
     pub fault_domain: Option<Arc<str>>,
     /// The upgrade domain of the node; none when nobody said it.
     pub upgrade_domain: Option<Arc<str>>,
+    /// Who changed its availability, or whether it is frozen, last; none when nobody did.
+    #[serde(default)]
+    pub spec_updated_by: Option<Arc<str>>,
     /// Whether its agent reads tasks and reports their states.
     #[serde(default)]
     pub is_capable: bool,
@@ -175,6 +178,7 @@ impl NodeFacts {
             capacities: Amounts::new(),
             fault_domain: None,
             upgrade_domain: None,
+            spec_updated_by: None,
             is_capable: false,
             is_stopped: false,
             monitor_state: NodeMonitorState::Idle,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use evenkeel_agbot_store::event::{self, NodeEvent};
 use evenkeel_ids::{NodeId, OrgId};
 use evenkeel_planner::health::Entity;
-use evenkeel_planner::model::{CapacitySums, NodeCondition};
+use evenkeel_planner::model::{Absence, CapacitySums, NodeCondition};
 use evenkeel_runtime::worker::Worker;
 use evenkeel_store::StoreError;
 use serde_json::json;
@@ -124,8 +124,9 @@ async fn record_changes(
     loop {
         let now = context.now();
         let (conditions, last) = context.model().node_conditions(after.as_ref(), PAGE, now);
+        let agbot = context.name();
         let changes: Vec<NodeEvent> =
-            conditions.iter().flat_map(|condition| changes(condition, recorded)).collect();
+            conditions.iter().flat_map(|condition| changes(condition, recorded, &agbot)).collect();
         if !changes.is_empty() {
             context
                 .database
@@ -189,7 +190,8 @@ async fn report_orgs(context: &Context) -> Result<(), AgbotError> {
     Ok(())
 }
 
-fn changes(condition: &NodeCondition, recorded: &Recorded) -> Vec<NodeEvent> {
+/// Returns what has changed, with who changed it: the agent, a user, or the agbot that found it.
+fn changes(condition: &NodeCondition, recorded: &Recorded, agbot: &str) -> Vec<NodeEvent> {
     let (was, is) = (recorded.get(&condition.node).copied().unwrap_or_default(), Known::of(condition));
     let event = |(begin, end): (&'static str, &'static str), has_begun: bool, detail| NodeEvent {
         node: condition.node.clone(),
@@ -198,26 +200,42 @@ fn changes(condition: &NodeCondition, recorded: &Recorded) -> Vec<NodeEvent> {
         is_end: !has_begun,
         detail,
     };
+    let node = condition.node.as_str();
+    let user = condition.spec_updated_by.as_deref().unwrap_or(agbot);
     let mut events = Vec::new();
     if is.is_away != was.is_away {
         let detail = condition.absence.map_or(
-            json!({}),
-            |absence| json!({"monitorState": absence.monitor_state.word(), "since": absence.since}),
+            json!({"actor": node, "text": "its agent works again"}),
+            |Absence { monitor_state, since, .. }| {
+                let text = format!("its agent announced {}", monitor_state.word());
+                json!({"actor": node, "monitorState": monitor_state.word(), "since": since, "text": text})
+            },
         );
         events.push(event(AWAY, is.is_away, detail));
     }
     if is.is_expired && !was.is_expired {
-        events.push(event(EXPIRED, true, json!({})));
+        let text = "its grace period passed without a heartbeat";
+        events.push(event(EXPIRED, true, json!({"actor": agbot, "text": text})));
     }
     if is.is_down != was.is_down {
-        let detail = condition.down_since.map_or(json!({}), |at| json!({"lastHeartbeat": at}));
+        let detail = condition.down_since.map_or(
+            json!({"actor": node, "text": "it sends heartbeats again"}),
+            |at| json!({"actor": agbot, "lastHeartbeat": at, "text": format!("no heartbeat since {at}")}),
+        );
         events.push(event(DOWN, is.is_down, detail));
     }
     if is.is_drained != was.is_drained {
-        events.push(event(DRAINED, is.is_drained, json!({})));
+        let detail = if is.is_drained {
+            json!({"actor": agbot, "text": "it is drained: no instance is left on it"})
+        } else {
+            json!({"actor": user, "text": "it is not drained any more"})
+        };
+        events.push(event(DRAINED, is.is_drained, detail));
     }
     if is.is_frozen != was.is_frozen {
-        events.push(event(FROZEN, is.is_frozen, json!({})));
+        let word = if is.is_frozen { "frozen" } else { "thawed" };
+        let detail = json!({"actor": user, "text": format!("{word} by {user}")});
+        events.push(event(FROZEN, is.is_frozen, detail));
     }
     events
 }
@@ -225,7 +243,6 @@ fn changes(condition: &NodeCondition, recorded: &Recorded) -> Vec<NodeEvent> {
 #[cfg(test)]
 mod tests {
     use evenkeel_planner::facts::{Availability, NodeMonitorState};
-    use evenkeel_planner::model::Absence;
     use jiff::Timestamp;
 
     use super::*;
@@ -240,12 +257,13 @@ mod tests {
             is_drain_forced: false,
             is_drained,
             is_frozen: false,
+            spec_updated_by: None,
         }
     }
 
     fn kinds(condition: &NodeCondition, known: Known) -> Vec<&'static str> {
         let recorded = Recorded::from([(condition.node.clone(), known)]);
-        changes(condition, &recorded).into_iter().map(|event| event.kind).collect()
+        changes(condition, &recorded, "IBM/agbot").into_iter().map(|event| event.kind).collect()
     }
 
     #[test]
@@ -259,6 +277,18 @@ mod tests {
         assert_eq!(kinds(&condition(true, false), both), ["node.active"]);
         let frozen = Known { is_frozen: true, ..normal };
         assert_eq!(kinds(&condition(false, false), frozen), ["node.thawed"]);
+    }
+
+    #[test]
+    fn changes_name_who_made_them() {
+        let found =
+            NodeCondition { is_frozen: true, spec_updated_by: Some("o/ann".into()), ..condition(true, true) };
+        let actors = |condition: &NodeCondition| -> Vec<serde_json::Value> {
+            let events = changes(condition, &Recorded::new(), "IBM/agbot");
+            events.into_iter().map(|event| event.detail["actor"].clone()).collect()
+        };
+        assert_eq!(actors(&found), ["IBM/agbot", "IBM/agbot", "o/ann"]);
+        assert_eq!(actors(&NodeCondition { spec_updated_by: None, ..found }), ["IBM/agbot"; 3]);
     }
 
     /// A10-S2.

@@ -10,7 +10,7 @@ use evenkeel_ids::{NodeId, OrgId};
 use evenkeel_planner::facts::Availability;
 use evenkeel_planner::model::NodeCondition;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::AgbotError;
 use crate::context::Context;
@@ -51,20 +51,20 @@ impl StateRecorder {
         conditions: &[NodeCondition],
     ) -> Result<(), AgbotError> {
         let usual = NodeAvailability::default();
-        let changed: Vec<(&NodeId, NodeAvailability)> = conditions
+        let changed: Vec<(&NodeCondition, NodeAvailability)> = conditions
             .iter()
-            .map(|condition| (&condition.node, availability(condition)))
-            .filter(|(node, next)| self.availabilities.get(*node).unwrap_or(&usual) != next)
+            .map(|condition| (condition, availability(condition)))
+            .filter(|(condition, next)| self.availabilities.get(&condition.node).unwrap_or(&usual) != next)
             .collect();
-        let states = changed.iter().map(|(node, next)| StateEvent {
+        let states = changed.iter().map(|(condition, next)| StateEvent {
             kind: AVAILABILITY,
-            node: Some((*node).clone()),
+            node: Some(condition.node.clone()),
             org: None,
             is_usual: *next == usual,
-            detail: json!(next),
+            detail: by(condition.spec_updated_by.as_deref(), context, json!(next)),
         });
         insert(context, &states.collect::<Vec<_>>()).await?;
-        for (node, next) in changed {
+        for (NodeCondition { node, .. }, next) in changed {
             if next == usual {
                 self.availabilities.remove(node);
             } else {
@@ -81,15 +81,23 @@ impl StateRecorder {
             news.map(|(org, next)| (org.clone(), next.clone())).collect()
         };
         let states = changed.iter().map(|(org, next)| {
-            let settings = next.document();
+            let settings = next.without_author().document();
             let is_usual = settings.as_object().is_none_or(serde_json::Map::is_empty);
-            let detail = json!({"settings": settings});
+            let detail = by(next.last_updated_by(), context, json!({"settings": settings}));
             StateEvent { kind: SETTINGS, node: None, org: Some(org.clone()), is_usual, detail }
         });
         insert(context, &states.collect::<Vec<_>>()).await?;
         self.settings.extend(changed);
         Ok(())
     }
+}
+
+/// What was set, with who set it; the agbot that found it when nobody is known.
+fn by(user: Option<&str>, context: &Context, mut detail: Value) -> Value {
+    let actor = user.map_or_else(|| context.name(), str::to_owned);
+    detail["text"] = format!("set by {actor}").into();
+    detail["actor"] = actor.into();
+    detail
 }
 
 fn availability(condition: &NodeCondition) -> NodeAvailability {

@@ -24,6 +24,9 @@ const HEALTH_EVALUATION: &str = "healthEvaluation";
 /// The member that says which constraints on placement are hard.
 const PRIORITIES: &str = "constraintPriorities";
 
+/// The member that says who changed the settings last.
+const LAST_UPDATED_BY: &str = "lastUpdatedBy";
+
 /// A month, in seconds.
 const MONTH: i64 = 31 * 86_400;
 
@@ -71,6 +74,7 @@ const MEMBERS: Members = Members {
         CapacityBuffer::USE,
         "rebalanceIntervalSeconds",
         "eventRetention",
+        LAST_UPDATED_BY,
     ],
     unsupported: &[],
 };
@@ -87,6 +91,7 @@ pub struct OrgSettings {
     blocklist: BlocklistSettings,
     priorities: ConstraintPriorities,
     buffer: CapacityBuffer,
+    last_updated_by: Option<String>,
 }
 
 impl TryFrom<Value> for OrgSettings {
@@ -128,6 +133,10 @@ impl OrgSettings {
         self.blocklist = self.blocklist.patched(&mut given, &patch)?;
         self.priorities = self.priorities.patched(&mut given, &patch)?;
         self.buffer = self.buffer.patched(&mut given, &patch)?;
+        // An id has no length of its own, and the exchange replaces what a client gives.
+        if let Some(id) = given.text(LAST_UPDATED_BY, usize::MAX)? {
+            self.last_updated_by = Some(id);
+        }
         for (value, setting) in self.values.iter_mut().zip(&SETTINGS) {
             if cleared.contains(&setting.name) {
                 *value = None;
@@ -149,7 +158,10 @@ impl OrgSettings {
         let blocklist = self.blocklist.document().map(|document| ("blocklist".to_owned(), document));
         let priorities = self.priorities.document().map(|document| (PRIORITIES.to_owned(), document));
         let buffer = self.buffer.document();
-        Value::Object(set.chain(rules).chain(blocklist).chain(priorities).chain(buffer).collect())
+        let author = self.author();
+        Value::Object(
+            set.chain(rules).chain(blocklist).chain(priorities).chain(buffer).chain(author).collect(),
+        )
     }
 
     /// Returns the document of what holds, with the defaults.
@@ -162,7 +174,29 @@ impl OrgSettings {
         let priorities = self.priorities.with_defaults();
         let documents = [(HEALTH_EVALUATION, rules), ("blocklist", blocklist), (PRIORITIES, priorities)];
         let documents = documents.map(|(name, document)| (name.to_owned(), document));
-        all.chain(documents).chain(self.buffer.with_defaults()).collect()
+        all.chain(documents).chain(self.buffer.with_defaults()).chain(self.author()).collect()
+    }
+
+    fn author(&self) -> Option<(String, Value)> {
+        self.last_updated_by().map(|id| (LAST_UPDATED_BY.to_owned(), id.into()))
+    }
+
+    /// Returns the settings as changed last by a user, whoever they name.
+    #[must_use]
+    pub fn updated_by(self, id: &str) -> Self {
+        Self { last_updated_by: Some(id.to_owned()), ..self }
+    }
+
+    /// Returns the settings alone.
+    #[must_use]
+    pub fn without_author(&self) -> Self {
+        Self { last_updated_by: None, ..self.clone() }
+    }
+
+    /// Who changed them last; none when nobody did.
+    #[must_use]
+    pub fn last_updated_by(&self) -> Option<&str> {
+        self.last_updated_by.as_deref()
     }
 
     /// What is kept free of the capacities of nodes.
@@ -342,7 +376,7 @@ mod tests {
 
     #[test]
     fn names_of_settings_are_those_of_the_document() {
-        let all = OrgSettings::default().with_defaults();
+        let all = OrgSettings::default().updated_by("o/ann").with_defaults();
         assert_eq!(all.keys().collect::<Vec<_>>().len(), MEMBERS.known.len());
         let read = OrgSettings::read(Value::Object(all.clone())).unwrap();
         assert_eq!(read.document(), Value::Object(all));

@@ -1,6 +1,7 @@
 //! The reported condition of nodes: whether they are alive or away, whether their drain is complete, and whether they are frozen.
 
 use std::ops::Bound;
+use std::sync::Arc;
 
 use evenkeel_ids::NodeId;
 use jiff::Timestamp;
@@ -39,6 +40,8 @@ pub struct NodeCondition {
     pub is_drained: bool,
     /// Whether it is frozen.
     pub is_frozen: bool,
+    /// Who said last what its operator allows and whether it is frozen; none when nobody did.
+    pub spec_updated_by: Option<Arc<str>>,
 }
 
 impl Model {
@@ -85,6 +88,7 @@ impl Model {
                 is_drain_forced: self.is_drain_forced(node),
                 is_drained,
                 is_frozen,
+                spec_updated_by: facts.spec_updated_by.clone(),
             })
         });
         (conditions.collect(), last)

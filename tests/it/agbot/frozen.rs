@@ -23,14 +23,15 @@ fn kill_instance(fleet: &Fleet, node: &str) {
     must(kill(Pid::from_raw(process), Signal::SIGKILL), "a signal");
 }
 
-/// Waits until the agbot has recorded an event of the third node.
+/// Waits until the agbot has recorded an event of the third node, which names the user.
 async fn recorded(hub: &Hub, kind: &str) {
-    eventually(kind, || async {
+    let event = eventually(kind, || async {
         let (_, found) = hub.call("GET", "/orgs/o/agbot/events?node=o/edge-3", None).await;
         let events = found["events"].as_array().cloned().unwrap_or_default();
-        events.iter().any(|event| event["kind"] == kind).then_some(())
+        events.into_iter().find(|event| event["kind"] == kind)
     })
     .await;
+    assert_eq!(event["detail"]["actor"], "root/root", "{event}");
 }
 
 /// A12-S2, B9-S2: a frozen node gets nothing, and what fails there is not restarted before it is thawed; what fails on a paused node is

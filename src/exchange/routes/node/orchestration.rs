@@ -76,6 +76,7 @@ pub(super) fn new_spec() -> NodeSpecRow {
         capacities: None,
         fault_domain: None,
         upgrade_domain: None,
+        updated_by: None,
     }
 }
 
@@ -93,6 +94,7 @@ fn spec(row: NodeSpecRow) -> NodeOrchestration {
         capacities: row.capacities.as_ref().map(readable_amounts).unwrap_or_default(),
         fault_domain: row.fault_domain,
         upgrade_domain: row.upgrade_domain,
+        last_updated_by: row.updated_by,
     }
 }
 
@@ -182,7 +184,7 @@ async fn set_orchestration<Q>(
         upgrade_domain: change.upgrade_domain.clone(),
     };
     op.write(&permission, "node_orchestration.replace", async |mut tx| {
-        if !node_spec::update_spec(&mut tx, org, id, &stored, exchange.now()).await? {
+        if !node_spec::update_spec(&mut tx, org, id, &stored, &op.caller.to_string(), exchange.now()).await? {
             return Err(missing_node(org, id));
         }
         tx.finish([node_change(org, id, "node", "modified")])

@@ -112,6 +112,7 @@ async fn write(
         let stored = organization::lock_settings(&mut tx, org).await?.ok_or_else(|| absent(org))?;
         let settings = before(stored)?.patched(document.clone());
         let settings = settings.map_err(|error| ApiError::invalid_input(error.to_string()))?;
+        let settings = settings.updated_by(&op.caller.to_string());
         organization::set_settings(&mut tx, org, &settings.document()).await?;
         tx.finish([Change {
             org: org.clone(),
