@@ -25,6 +25,9 @@ pub struct PlanArguments {
     /// JSON or YAML file with the policy as it would be written, - for standard input [default: the policy as it is]
     #[arg(short = 'f', long = "json-file", value_name = "FILE")]
     file: Option<PathBuf>,
+    /// The file holds the attributes to change, as for hzn exchange deployment updatepolicy; others stay
+    #[arg(long, requires_all = ["file", "policy"])]
+    update: bool,
 }
 
 /// Binds a write to a plan.
@@ -54,6 +57,9 @@ pub async fn run(arguments: &PlanArguments, context: &Context) -> Outcome {
                 )
             })?;
             deployment::prepare(&mut body, context)?;
+            if arguments.update {
+                body = deployment::merged(&exchange, &name, body.as_object()).await?;
+            }
             (name, Some(body))
         }
     };
@@ -68,7 +74,7 @@ impl CheckToken {
         self.check_token.is_some()
     }
 
-    /// Fails when the plan of a write has another token.
+    /// Fails when the plan of a write has another token; `command` shows that plan.
     ///
     /// # Errors
     /// With status 1 when it has, 5 when the agbot cannot tell.
@@ -77,6 +83,7 @@ impl CheckToken {
         context: &Context,
         exchange: &Exchange,
         name: &str,
+        command: &str,
         body: impl AsyncFnOnce() -> Outcome<Value>,
     ) -> Outcome {
         let Some(token) = &self.check_token else { return Ok(()) };
@@ -90,7 +97,7 @@ impl CheckToken {
                 "the document, or what it would act on, has changed since the plan: its token is {} now",
                 found.token
             ),
-            "look at the new plan with: hzn plan",
+            format!("look at the new plan with: {command}"),
         ))
     }
 }

@@ -9,7 +9,7 @@ use evenkeel_ids::{AgreementId, NodeId, PolicyId};
 use evenkeel_planner::{
     change::Cause,
     engine::{RequestedAction, RequestedRecovery, accept},
-    workload::{ActionGoal, ActionGoals, Instance, LastingAction, Task, UserAction},
+    workload::{ActionGoal, ActionGoals, Instance, LastingAction, Part, Task, UserAction},
 };
 
 use super::{
@@ -42,14 +42,22 @@ pub(crate) fn act(world: &mut World, policy: &PolicyId) {
     let recovery = RequestedRecovery::default();
     let recovery = (kind == LastingAction::Recover).then_some(&recovery);
     let node = node.as_ref();
-    let request =
-        RequestedAction { kind, part: None, node, destinations: &destinations, is_forced, recovery };
+    let is_of_part = node.is_none() && world.chance(0.3);
     let index = usize::try_from(world.between(0, world.agbots.len() as u64 - 1)).unwrap_or(0);
     // One that is down answers nobody.
     let Some(agbot) = world.agbots.get(index).filter(|agbot| agbot.is_up) else { return };
+    let parts = agbot.model.parts_of(policy);
+    let names = agbot.model.workload_units_of(policy).map(|(id, _)| id.name().to_owned());
+    let names: Vec<String> = names.filter(|_| is_of_part).collect();
+    let part = pick(world, &names);
+    let part = part.as_deref();
+    let request = RequestedAction { kind, part, node, destinations: &destinations, is_forced, recovery };
+    let Some(agbot) = world.agbots.get(index) else { return };
     match accept(&agbot.model, policy, &request, now) {
-        Ok(goals) => begin(world, policy, (kind.name(), is_forced), goals),
-        Err(why) => world.note(format!("{} of {policy} on {node:?} is refused: {why:?}", kind.name())),
+        Ok(goals) => begin(world, policy, (kind.name(), is_forced), goals, &parts),
+        Err(why) => {
+            world.note(format!("{} of {policy} in {part:?} on {node:?} is refused: {why:?}", kind.name()));
+        }
     }
 }
 
@@ -59,6 +67,7 @@ pub(crate) fn begin(
     policy: &PolicyId,
     (name, is_forced): (&str, bool),
     goals: ActionGoals,
+    parts: &BTreeMap<NodeId, Part>,
 ) {
     let Some(record) = world.database.workloads.get(policy) else { return };
     let action = UserAction {
@@ -74,7 +83,7 @@ pub(crate) fn begin(
     world.note(format!("the operator asks for {name} of {policy}, force: {is_forced}: {:?}", action.goals));
     let rows = world.database.instances.iter().filter(|((of, _), _)| of == policy);
     let rows: BTreeMap<NodeId, Instance> = rows.map(|((_, node), row)| (node.clone(), row.clone())).collect();
-    for (node, row) in action.changed_rows(&rows) {
+    for (node, row) in action.changed_rows(&rows, parts) {
         world.database.instances.insert((policy.clone(), node.clone()), row);
         world.database.log.push(Row::Instance(policy.clone(), node));
     }
@@ -84,7 +93,7 @@ pub(crate) fn begin(
 
 /// A user wants whatever the policy wants again, after all actions.
 pub(crate) fn start_again(world: &mut World, policy: &PolicyId) {
-    begin(world, policy, ("start", false), vec![(None, ActionGoal::Started)]);
+    begin(world, policy, ("start", false), vec![(None, ActionGoal::Started)], &BTreeMap::new());
 }
 
 /// An instance of a workload exits.

@@ -2,6 +2,8 @@
 //!
 //! A third of the seeds have them. The others draw nothing here, so that their schedules stay as they are. Source: engine 8.
 
+use std::collections::BTreeMap;
+
 use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_planner::{
@@ -262,7 +264,10 @@ fn act_on_workload(world: &mut World, policy: &PolicyId) {
     );
     match drawn {
         Drawn::Start => start(world, policy),
-        Drawn::Stop => user_actions::begin(world, policy, ("stop", false), vec![(None, ActionGoal::Stopped)]),
+        Drawn::Stop => {
+            let goals = vec![(None, ActionGoal::Stopped)];
+            user_actions::begin(world, policy, ("stop", false), goals, &BTreeMap::new());
+        }
         Drawn::AtOnce(action) => request_action(world, policy, action),
     }
 }

@@ -251,7 +251,7 @@ pub(super) async fn find_policy(
     }
 }
 
-fn missing_policy(org: &str, policy: &str) -> Refusal {
+pub(super) fn missing_policy(org: &str, policy: &str) -> Refusal {
     Refusal::new(StatusCode::NOT_FOUND, format!("the deployment policy {org}/{policy} does not exist"))
 }
 

@@ -7,7 +7,7 @@ use evenkeel_domain::orchestration::MembersError;
 use evenkeel_domain::orchestration::object::Members;
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_planner::model::Model;
-use evenkeel_planner::status::{Question, Window, explain_part, status_of};
+use evenkeel_planner::status::{Question, Window, explain_part, removal_of, status_of};
 use evenkeel_planner::workload::UnitId;
 use evenkeel_wire::agbot::orchestration::{ExplainQuery, PlacementExplanation};
 use http::StatusCode;
@@ -63,7 +63,10 @@ pub(super) async fn explain_policy(
         (None, Some(node)) => Err(missing(node)),
         (None, None) if model.policy(&policy).is_some() => Err(unknown_part(&policy, part.name())),
         (None, None) => {
-            let summary = "the agbot does not serve the policy, or has not read it yet".to_owned();
+            let summary = match removal_of(&model, &policy) {
+                Some(removal) => shape.removal_text(removal),
+                None => "the agbot does not serve the policy, or has not read it yet".to_owned(),
+            };
             Ok(Json(PlacementExplanation {
                 workload_unit: part.name().to_owned(),
                 purpose: "start".to_owned(),

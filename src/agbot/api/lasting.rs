@@ -140,6 +140,7 @@ async fn store(
     kind: LastingAction,
     action: &UserAction,
 ) -> Result<Option<Result<(), String>>, AgbotError> {
+    let parts = context.model().parts_of(&wanted.policy);
     retry("workload.begin", || async {
         let mut tx = context.database.begin().await?;
         let Some(stored) = workloads::lock_workload(&mut tx, &wanted.policy).await? else {
@@ -152,7 +153,7 @@ async fn store(
         }
         let outcome = match record.begin(action.clone()) {
             Ok(next) => {
-                let changed = Changed { record: Some(next), rows: action.changed_rows(&rows) };
+                let changed = Changed { record: Some(next), rows: action.changed_rows(&rows, &parts) };
                 write(&mut tx, &wanted.policy, &changed).await?;
                 let begun = wanted.event(kind.event_kind(), None, &wanted.text(), context);
                 let mut rows = [wanted.accepted(context), begun];

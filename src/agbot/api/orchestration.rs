@@ -9,7 +9,7 @@ use axum::Json;
 use evenkeel_api::{Page, PageError, WholeList};
 use evenkeel_domain::orchestration::{MembersError, Orchestration};
 use evenkeel_ids::{NodeId, PolicyId};
-use evenkeel_planner::status::{Window, status_of};
+use evenkeel_planner::status::{Window, removal_of, status_of};
 use evenkeel_planner::workload::{Slot, SlotTasks, Task, TaskState, UnitId};
 use evenkeel_wire::agbot::orchestration::{StatusQuery, TasksQuery, TasksResponse, WorkloadStatus};
 use http::StatusCode;
@@ -92,10 +92,14 @@ pub(super) async fn get_orchestration(
         limit: usize::from(query.limit.unwrap_or(INSTANCES)),
     };
     let now = context.now();
-    let status = status_of(&context.model(), &policy, &window, now);
+    let model = context.model();
+    let status = status_of(&model, &policy, &window, now);
     let shape = Shape { policy: &policy, seen: &read.seen, now };
+    if let Some(removal) = removal_of(&model, &policy) {
+        return Ok(Json(shape.removal(removal)));
+    }
     let Some(status) = status else {
-        let document = read.policy.orchestration.unwrap_or_default();
+        let document = read.policy.and_then(|policy| policy.orchestration).unwrap_or_default();
         let document = Orchestration::of_policy(&policy, document).unwrap_or_default();
         return Ok(Json(shape.unserved(&document)));
     };

@@ -7,8 +7,8 @@ use http::{HeaderMap, StatusCode};
 
 use super::actions::note_denied;
 use super::caller::{
-    SeenNodes, calling_node, claimed_name, find_policy, may_administrate, may_operate, operated_nodes,
-    own_node, readable_policy, seen_nodes, seen_nodes_of, sees_counts, served_policy,
+    SeenNodes, calling_node, claimed_name, find_policy, may_administrate, may_operate, missing_policy,
+    operated_nodes, own_node, seen_nodes, seen_nodes_of, sees_counts, served_policy,
 };
 use super::pipeline::{Names, Op, Refusal};
 
@@ -57,8 +57,8 @@ impl Permission<right::OrgAdminister> {
 
 /// A deployment policy that the caller may read, and the nodes of its organizations that the caller may read.
 pub(super) struct ReadPolicy {
-    /// The policy, as the exchange has it.
-    pub(super) policy: DeploymentPolicyResponse,
+    /// The policy, as the exchange has it; none after it was deleted, while instances of it are left.
+    pub(super) policy: Option<DeploymentPolicyResponse>,
     /// The nodes.
     pub(super) seen: SeenNodes,
 }
@@ -136,7 +136,11 @@ pub(super) mod right {
 
         async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<ReadPolicy, Refusal> {
             let (org, policy) = (op.path.org().unwrap_or_default(), op.path.policy().unwrap_or_default());
-            let found = super::readable_policy(&op.context, headers, org, policy).await?;
+            let found = super::find_policy(&op.context, headers, org, policy).await?;
+            let is_left = || op.context.model().workload(&evenkeel_ids::PolicyId::new(org, policy)).is_some();
+            if found.is_none() && !is_left() {
+                return Err(super::missing_policy(org, policy));
+            }
             let orgs = super::super::orchestration::node_orgs(&op.context, org, policy);
             let seen = super::seen_nodes_of(&op.context, headers, orgs).await?;
             Ok(ReadPolicy { policy: found, seen })

@@ -10,7 +10,7 @@ use evenkeel_planner::explain::Explanation;
 use evenkeel_planner::goal::Avail;
 use evenkeel_planner::report::{Blocked, FrozenLevel};
 use evenkeel_planner::status::{
-    self, ExplainedConstraint, InstanceStatus, PartExplanation, PartStatus, Violation,
+    self, ExplainedConstraint, InstanceStatus, PartExplanation, PartStatus, Removal, Violation,
 };
 use evenkeel_planner::supervise::{UpdateBlocked, UpdateStatus};
 use evenkeel_planner::workload::{Ending, Slot, Task, TaskState, UserAction, WorkloadRecord};
@@ -97,6 +97,23 @@ impl Shape<'_> {
             update: self.update(&UpdateStatus::default()),
             warnings: vec!["the agbot does not serve the policy, or has not read it yet".to_owned()],
             ..wire::WorkloadStatus::default()
+        }
+    }
+
+    /// What is left of a policy that was deleted, without nodes that the caller may not read.
+    pub(super) fn removal_text(&self, removal: Removal<'_>) -> String {
+        let waits_for = removal.waits_for.filter(|_| self.seen.is_all());
+        Removal { waits_for, ..removal }.to_string()
+    }
+
+    /// The status of a policy that was deleted while instances run.
+    pub(super) fn removal(&self, removal: Removal<'_>) -> wire::WorkloadStatus {
+        let none = Avail::NotApplicable.word().to_owned();
+        wire::WorkloadStatus {
+            mode: none,
+            global_expect: Some("deleted".to_owned()),
+            warnings: vec![self.removal_text(removal)],
+            ..self.unserved(&Orchestration::default())
         }
     }
 

@@ -127,7 +127,7 @@ async fn check_token(token: &CheckToken, steps: &[Step], context: &Context, exch
             "apply the policy from a file of its own",
         ));
     };
-    token.check(context, exchange, &policy.name, async || signed(policy, context)).await
+    token.check(context, exchange, &policy.name, "hzn plan", async || signed(policy, context)).await
 }
 
 fn kind_of(kind: DocumentKind) -> Kind {

@@ -111,7 +111,7 @@ pub async fn run(command: DeploymentCommand, context: &Context, exchange: &Excha
             POLICIES.check_name(&policy)?;
             let mut body = read_object(&file, &context.settings, &members::POLICY)?;
             prepare(&mut body, context)?;
-            token.check(context, exchange, &policy, async || Ok(body.clone())).await?;
+            token.check(context, exchange, &policy, "hzn plan", async || Ok(body.clone())).await?;
             POLICIES.put(exchange, &policy, &body, StatusCode::FORBIDDEN).await?;
             wait::policy::follow(&wait, context, exchange, &policy).await
         }
@@ -120,7 +120,7 @@ pub async fn run(command: DeploymentCommand, context: &Context, exchange: &Excha
             let mut changes = read_object(&file, &context.settings, &members::POLICY)?;
             prepare(&mut changes, context)?;
             let written = async || merged(exchange, &policy, changes.as_object()).await;
-            token.check(context, exchange, &policy, written).await?;
+            token.check(context, exchange, &policy, "hzn plan --update", written).await?;
             update(exchange, &policy, changes).await?;
             wait::policy::follow(&wait, context, exchange, &policy).await
         }
@@ -155,7 +155,10 @@ pub fn prepare(body: &mut Value, context: &Context) -> Outcome {
 }
 
 /// Returns a policy with changed attributes.
-async fn merged(exchange: &Exchange, name: &str, changes: Option<&Map<String, Value>>) -> Outcome<Value> {
+///
+/// # Errors
+/// When there is no such policy, or the exchange does not respond.
+pub async fn merged(exchange: &Exchange, name: &str, changes: Option<&Map<String, Value>>) -> Outcome<Value> {
     let mut policy = POLICIES.read_one(exchange, name).await?.into_value();
     without(&mut policy, &EXCHANGE_ONLY);
     if let (Some(members), Some(changes)) = (policy.as_object_mut(), changes) {

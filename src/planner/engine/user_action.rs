@@ -17,8 +17,8 @@ use crate::{
     reconcile::leaders_of,
     supervise::action::{Progress, UnitView, is_started, progress},
     workload::{
-        ActionEnd, ActionGoal, ActionGoals, LastingAction, PreparedAction, SlotTasks, Task, UnitId, Workload,
-        WorkloadRecord,
+        ActionEnd, ActionGoal, ActionGoals, LastingAction, Part, PreparedAction, SlotTasks, Task, UnitId,
+        Workload, WorkloadRecord,
     },
 };
 
@@ -88,7 +88,9 @@ pub fn accept(
     if let Some(part) = request.part.filter(|_| parts.is_empty()) {
         return Err(ActionRefusal::NoPart(part.to_owned()));
     }
-    let is_any_frozen = model.instances_of(policy).values().any(|row| row.is_frozen);
+    let is_of_parts = |node: &NodeId| parts.iter().any(|part| part.unit.table.find(node).is_some());
+    let rows = model.instances_of(policy).iter();
+    let is_any_frozen = rows.into_iter().any(|(node, row)| row.is_frozen && is_of_parts(node));
     let is_held = record.is_stopped || record.is_frozen || is_any_frozen;
     Accepting { model, record, workload, parts, request, is_held, now }.goals()
 }
@@ -137,14 +139,18 @@ impl<'a> Accepting<'a> {
         self.parts.iter().find(holds).ok_or_else(|| ActionRefusal::NoNode(node.clone()))
     }
 
-    /// Start and stop are about the whole policy, or one node.
-    fn check_part(&self) -> Result<(), ActionRefusal> {
-        match self.request.part {
-            Some(part) if part != "all" => Err(ActionRefusal::Malformed(format!(
-                "unit cannot be given: the action {} is about the whole policy",
-                self.request.kind.name()
-            ))),
-            _ => Ok(()),
+    /// Returns the part that is named, if it is not the whole workload. What is stopped or frozen as a whole is not started in parts.
+    fn named_part(&self) -> Result<Option<&Candidate<'a>>, ActionRefusal> {
+        let part = self.request.part.and_then(|_| self.parts.first());
+        let part = part.filter(|candidate| candidate.id.part != Part::All);
+        let word = if self.record.is_stopped { "stopped" } else { "frozen" };
+        match part {
+            Some(part) if self.record.is_stopped || self.record.is_frozen => conflict(format!(
+                "all of {} is {word}, not only {}: use the action without unit",
+                self.policy(),
+                part.id.name()
+            )),
+            part => Ok(part),
         }
     }
 
@@ -175,7 +181,7 @@ impl<'a> Accepting<'a> {
             }
             return Ok(vec![(Some(part.id.part.clone()), ActionGoal::StartedOn { node: node.clone() })]);
         }
-        self.check_part()?;
+        let named = self.named_part()?;
         if !self.is_held && !self.parts.is_empty() && self.parts.iter().all(Candidate::is_started) {
             return conflict(format!("{} is started already", self.policy()));
         }
@@ -198,7 +204,7 @@ impl<'a> Accepting<'a> {
                 self.policy(),
                 part.id.name()
             )),
-            None => Ok(vec![(None, ActionGoal::Started)]),
+            None => Ok(vec![(named.map(|part| part.id.part.clone()), ActionGoal::Started)]),
         }
     }
 
@@ -209,11 +215,20 @@ impl<'a> Accepting<'a> {
             if !part.tasks().any(is_there) {
                 return conflict(format!("{} does not run on {node}", self.policy()));
             }
-            return Ok(vec![(Some(part.id.part.clone()), ActionGoal::StoppedOn { node: node.clone() })]);
+            let nodes = BTreeSet::from([node.clone()]);
+            return Ok(vec![(Some(part.id.part.clone()), ActionGoal::StoppedOn { nodes })]);
         }
-        self.check_part()?;
         if self.record.is_stopped {
             return conflict(format!("{} is stopped already", self.policy()));
+        }
+        if let Some(part) = self.named_part()? {
+            let nodes: BTreeSet<NodeId> = part.unit.table.nodes().map(|row| row.id.clone()).collect();
+            let rows = self.model.instances_of(self.policy());
+            let is_frozen = |node: &NodeId| rows.get(node).is_some_and(|row| row.is_frozen);
+            if part.tasks().all(Task::is_stopped) && nodes.iter().all(is_frozen) {
+                return conflict(format!("{} is stopped already in {}", self.policy(), part.id.name()));
+            }
+            return Ok(vec![(Some(part.id.part.clone()), ActionGoal::StoppedOn { nodes })]);
         }
         Ok(vec![(None, ActionGoal::Stopped)])
     }

@@ -123,6 +123,14 @@ impl Model {
         self.engine.pairs_of(node).flat_map(move |(_, policy)| self.engine.tasks_on(node, policy))
     }
 
+    /// Returns the part of a workload that each of its nodes belongs to.
+    pub fn parts_of(&self, policy: &PolicyId) -> BTreeMap<NodeId, Part> {
+        let of_unit = |(id, unit): (&UnitId, &UnitRecord)| {
+            unit.table.nodes().map(|row| (row.id.clone(), id.part.clone())).collect::<Vec<_>>()
+        };
+        self.workload_units_of(policy).flat_map(of_unit).collect()
+    }
+
     /// Returns the row of a workload on a node.
     pub fn instance(&self, policy: &PolicyId, node: &NodeId) -> Option<&Instance> {
         self.engine.instances_of(policy).get(node)

@@ -28,6 +28,7 @@ pub use explain::{
     why_no_task,
 };
 pub use instance::{InstanceStatus, MonitorState, Violation};
+pub use standing::{Removal, removal_of};
 pub(crate) use standing::{Standing, standing_of, standing_of_service};
 pub(crate) use unit_view::{UnitView, unit_view};
 pub use waits::Waits;

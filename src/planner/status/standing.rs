@@ -2,6 +2,8 @@
 //!
 //! Source: orchestration A8.1, A8.2, A9.3.
 
+use std::fmt;
+
 use evenkeel_ids::{NodeId, PolicyId, ServiceKey};
 use jiff::Timestamp;
 
@@ -11,6 +13,7 @@ use crate::{
     goal::Avail,
     model::{Liveness, Model, Observed, UnitRecord},
     place::NodeState,
+    report::Blocked,
     workload::{DesiredState, SlotTasks, Task},
 };
 
@@ -78,6 +81,33 @@ pub(crate) fn standing_of_service(
 fn is_starting(model: &Model, agreement: &Agreement, now: Timestamp) -> bool {
     model.liveness(&agreement.node, now) == Liveness::Alive
         && model.observed(agreement, now) != Observed::Running
+}
+
+/// What is left of a workload whose policy was deleted.
+#[derive(Debug, Clone, Copy)]
+pub struct Removal<'a> {
+    /// Instances that are still to stop.
+    pub unfinished: usize,
+    /// What the first of them waits for.
+    pub waits_for: Option<&'a Blocked>,
+}
+
+/// Returns what is left of a workload whose policy was deleted; none of other policies.
+///
+/// # Source
+/// Orchestration A6.10, A8.4.
+pub fn removal_of<'a>(model: &'a Model, policy: &'a PolicyId) -> Option<Removal<'a>> {
+    model.workload(policy).filter(|_| model.policy(policy).is_none())?;
+    let unfinished = model.workload_units_of(policy).flat_map(|(_, unit)| unfinished(unit)).count();
+    Some(Removal { unfinished, waits_for: model.waits_for(policy) })
+}
+
+impl fmt::Display for Removal<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { unfinished, waits_for } = self;
+        write!(formatter, "the policy was deleted, and {unfinished} of its instances are still to stop")?;
+        waits_for.map_or(Ok(()), |blocked| write!(formatter, ": {blocked}"))
+    }
 }
 
 fn unfinished(unit: &UnitRecord) -> impl Iterator<Item = &Task> {

@@ -40,7 +40,9 @@ pub(crate) fn plan(pass: &mut UnitPass<'_>) {
         // The count of instances and the recovery of members do the rest.
         ActionGoal::Started | ActionGoal::Stopped | ActionGoal::Recovered { .. } => {}
         ActionGoal::StartedOn { node } => start_on(pass, node, cause),
-        ActionGoal::StoppedOn { node } => stop_others(pass, |one| one.node.as_ref() == Some(node), cause),
+        ActionGoal::StoppedOn { nodes } => {
+            stop_others(pass, |one| one.node.as_ref().is_some_and(|node| nodes.contains(node)), cause);
+        }
         ActionGoal::Restarted { .. } => restart_next(pass, action, goal, cause),
         ActionGoal::Placed { pinned, .. } => {
             pinned.iter().for_each(|node| pass.pin(node, true));
@@ -129,7 +131,7 @@ fn note_failures(pass: &mut UnitPass<'_>, action: &UserAction, goal: &ActionGoal
 fn stops(goal: &ActionGoal, node: &NodeId) -> bool {
     match goal {
         ActionGoal::Stopped => true,
-        ActionGoal::StoppedOn { node: one } => one == node,
+        ActionGoal::StoppedOn { nodes } => nodes.contains(node),
         ActionGoal::Placed { nodes, .. } => !nodes.contains(node),
         ActionGoal::Started
         | ActionGoal::StartedOn { .. }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 
-use super::{ActionGoal, Instance, UserAction, WorkloadRecord};
+use super::{ActionGoal, Instance, Part, UserAction, WorkloadRecord};
 use crate::{
     rolling::action::{Asker, RolloutAction},
     supervise::{UpdateEvent, UpdateState},
@@ -266,10 +266,11 @@ impl Instance {
         Ok(next)
     }
 
-    /// Returns the row of a node as an action begins.
-    pub fn begin(&self, node: &NodeId, action: &UserAction) -> Self {
+    /// Returns the row of a node as an action begins; `part`: the part of the workload that the node belongs to.
+    pub fn begin(&self, node: &NodeId, part: Option<&Part>, action: &UserAction) -> Self {
         let mut next = self.clone();
-        for (_, goal) in &action.goals {
+        let is_meant = |one: &Option<Part>| one.is_none() || one.as_ref() == part;
+        for (_, goal) in action.goals.iter().filter(|(one, _)| is_meant(one)) {
             if goal.has_destination(node) {
                 next.failed = None;
             }
@@ -281,7 +282,7 @@ impl Instance {
                     next.pinned = None;
                 }
                 // It stays so, so that nothing starts there by itself.
-                ActionGoal::StoppedOn { node: one } if one == node => next.is_frozen = true,
+                ActionGoal::StoppedOn { nodes } if nodes.contains(node) => next.is_frozen = true,
                 // What failed there is tried again.
                 ActionGoal::Recovered { nodes, .. } if nodes.contains(node) => next.failed = None,
                 _ => {}
@@ -299,13 +300,18 @@ impl Instance {
 }
 
 impl UserAction {
-    /// Returns the rows of nodes that differ as the action begins; `rows`: those that are stored.
-    pub fn changed_rows(&self, rows: &BTreeMap<NodeId, Instance>) -> Vec<(NodeId, Instance)> {
+    /// Returns the rows of nodes that differ as the action begins; `rows`: those that are stored, `parts`: the part of the workload that
+    /// each node belongs to.
+    pub fn changed_rows(
+        &self,
+        rows: &BTreeMap<NodeId, Instance>,
+        parts: &BTreeMap<NodeId, Part>,
+    ) -> Vec<(NodeId, Instance)> {
         let named = self.goals.iter().flat_map(|(_, goal)| goal.nodes());
         let nodes: BTreeSet<&NodeId> = rows.keys().chain(named).collect();
         let changed = |node: &NodeId| {
             let before = rows.get(node).cloned().unwrap_or_default();
-            let after = before.begin(node, self);
+            let after = before.begin(node, parts.get(node), self);
             (after != before).then(|| (node.clone(), after))
         };
         nodes.into_iter().filter_map(changed).collect()

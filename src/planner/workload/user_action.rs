@@ -103,10 +103,10 @@ pub enum ActionGoal {
     },
     /// Nothing runs.
     Stopped,
-    /// Nothing runs on this node.
+    /// Nothing runs on these nodes.
     StoppedOn {
-        /// The node.
-        node: NodeId,
+        /// The nodes.
+        nodes: BTreeSet<NodeId>,
     },
     /// What ran when the action was accepted has been started again.
     Restarted {
@@ -147,10 +147,8 @@ impl ActionGoal {
     /// Returns the nodes that it names.
     pub fn nodes(&self) -> Vec<&NodeId> {
         match self {
-            Self::StartedOn { node } | Self::StoppedOn { node } | Self::Restarted { node: Some(node) } => {
-                vec![node]
-            }
-            Self::Placed { nodes, .. } => nodes.iter().collect(),
+            Self::StartedOn { node } | Self::Restarted { node: Some(node) } => vec![node],
+            Self::StoppedOn { nodes } | Self::Placed { nodes, .. } => nodes.iter().collect(),
             Self::Started | Self::Stopped | Self::Restarted { node: None } | Self::Recovered { .. } => {
                 Vec::new()
             }

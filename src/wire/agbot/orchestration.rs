@@ -41,7 +41,7 @@ pub struct WorkloadStatus {
     /// The deployment policy, `org/policy`.
     #[schema(required = true)]
     pub policy: String,
-    /// `global`, `replicated`, `failover` or `flex`.
+    /// `global`, `replicated`, `failover` or `flex`; `n/a` of a policy that was deleted while instances run.
     #[schema(required = true)]
     pub mode: String,
     /// `no`, `start` or `ha`.

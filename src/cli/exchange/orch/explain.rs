@@ -2,11 +2,14 @@
 
 use evenkeel_wire::agbot::orchestration::{ExplainQuery, PlacementExplanation};
 
+use serde_json::Value;
+
+use super::status::read_status_page;
 use crate::context::{Context, Exchange};
 use crate::exit::Outcome;
 use crate::output::{Table, View};
 
-/// Reads the explanation of a workload unit, or of one node.
+/// Reads the explanation of a workload unit, of each of them, or of one node.
 ///
 /// # Errors
 /// With status 8 when the policy, the unit or the node does not exist, 5 when the agbot does not respond.
@@ -16,6 +19,35 @@ pub async fn read(
     policy: &str,
     (part, node): (Option<&str>, Option<&str>),
 ) -> Outcome<View> {
+    if part.is_none() && node.is_none() {
+        let (_, status) = read_status_page(context, exchange, policy, (None, 0)).await?;
+        let names: Vec<&str> = status.workload_units.iter().map(|one| one.workload_unit.as_str()).collect();
+        if names.len() > 1 {
+            return read_each(context, exchange, policy, &names).await;
+        }
+    }
+    let (document, typed) = read_one(context, exchange, policy, (part, node)).await?;
+    let mut table = empty_table();
+    add(&mut table, &typed, node.is_some());
+    Ok(View::new(document, table))
+}
+
+async fn read_each(context: &Context, exchange: &Exchange, policy: &str, names: &[&str]) -> Outcome<View> {
+    let (mut documents, mut table) = (Vec::new(), empty_table());
+    for name in names {
+        let (document, typed) = read_one(context, exchange, policy, (Some(name), None)).await?;
+        documents.push(document);
+        add(&mut table, &typed, false);
+    }
+    Ok(View::new(Value::Array(documents), table))
+}
+
+async fn read_one(
+    context: &Context,
+    exchange: &Exchange,
+    policy: &str,
+    (part, node): (Option<&str>, Option<&str>),
+) -> Outcome<(Value, PlacementExplanation)> {
     let (org, name) = exchange.split(policy);
     let agbot = context.agbot(exchange)?;
     let doing = format!("explaining {org}/{name}");
@@ -29,12 +61,16 @@ pub async fn read(
         return Err(super::missing_part(context, exchange, policy, node.or(part)).await);
     };
     let typed: PlacementExplanation = agbot.read(&doing, &found)?;
-    Ok(View::new(found.into_value(), table(&typed, node.is_some())))
+    Ok((found.into_value(), typed))
 }
 
-/// One line for a single node; for a workload unit one for each node that was removed or chosen.
-fn table(found: &PlacementExplanation, is_single: bool) -> Table {
-    let mut table = Table::new(&["node", "outcome", "why"]).keeping(&["outcome", "why"]);
+fn empty_table() -> Table {
+    Table::new(&["node", "outcome", "why"]).keeping(&["outcome", "why"])
+}
+
+/// Adds one line for a single node; for a workload unit one for each node that was removed or chosen.
+fn add(table: &mut Table, found: &PlacementExplanation, is_single: bool) {
+    let before = table.rows.len();
     for stage in &found.sequence {
         // A node that was chosen takes no further instance; that is one line, not two.
         for one in stage.eliminated.iter().filter(|one| is_single || !found.chosen.contains(&one.node)) {
@@ -45,7 +81,7 @@ fn table(found: &PlacementExplanation, is_single: bool) -> Table {
         table.push([node.clone(), "chosen".to_owned(), String::new()]);
     }
     if is_single {
-        if table.rows.is_empty() {
+        if table.rows.len() == before {
             let node = found.candidates.first().cloned().unwrap_or_default();
             let why = found.summary.strip_prefix(&format!("{node}: ")).unwrap_or(&found.summary).to_owned();
             table.push([node, "not chosen".to_owned(), why]);
@@ -53,7 +89,6 @@ fn table(found: &PlacementExplanation, is_single: bool) -> Table {
     } else {
         table.push([format!("({})", found.workload_unit), "summary".to_owned(), found.summary.clone()]);
     }
-    table
 }
 
 #[cfg(test)]
@@ -61,6 +96,12 @@ mod tests {
     use evenkeel_wire::agbot::orchestration::{EliminatedNode, ExplainedConstraint};
 
     use super::*;
+
+    fn table(found: &PlacementExplanation, is_single: bool) -> Table {
+        let mut table = empty_table();
+        add(&mut table, found, is_single);
+        table
+    }
 
     #[test]
     fn node_that_was_removed_is_shown_with_the_constraint_and_the_reason() {

@@ -31,26 +31,14 @@ pub async fn read_status(
     policy: &str,
     part: Option<&str>,
 ) -> Outcome<(Value, WorkloadStatus)> {
-    let (org, name) = exchange.split(policy);
-    let agbot = context.agbot(exchange)?;
-    let doing = format!("reading the orchestration status of {org}/{name}");
     let mut whole: Option<(Value, WorkloadStatus)> = None;
     let mut offset = 0;
     loop {
-        let query = StatusQuery {
-            workload_unit: part.map(str::to_owned),
-            limit: Some(PAGE),
-            offset: (offset > 0).then_some(offset),
-        };
-        let found = agbot.client.orchestration_record(&org, &name, &query);
-        let Some(found) = agbot.call(&doing, found).await? else {
-            return Err(super::missing_part(context, exchange, policy, part).await);
-        };
-        let status: WorkloadStatus = agbot.read(&doing, &found)?;
+        let (found, status) = read_status_page(context, exchange, policy, (part, offset)).await?;
         let is_complete = status.workload_units.iter().all(|one| one.next.is_none());
         match &mut whole {
-            None => whole = Some((found.into_value(), status)),
-            Some((document, first)) => extend(document, first, found.into_value(), status),
+            None => whole = Some((found, status)),
+            Some((document, first)) => extend(document, first, found, status),
         }
         if is_complete {
             break;
@@ -58,6 +46,32 @@ pub async fn read_status(
         offset += u32::from(PAGE);
     }
     Ok(whole.unwrap_or_default())
+}
+
+/// Reads every workload unit, each with a page of its instances.
+///
+/// # Errors
+/// As [`read`].
+pub async fn read_status_page(
+    context: &Context,
+    exchange: &Exchange,
+    policy: &str,
+    (part, offset): (Option<&str>, u32),
+) -> Outcome<(Value, WorkloadStatus)> {
+    let (org, name) = exchange.split(policy);
+    let agbot = context.agbot(exchange)?;
+    let doing = format!("reading the orchestration status of {org}/{name}");
+    let query = StatusQuery {
+        workload_unit: part.map(str::to_owned),
+        limit: Some(PAGE),
+        offset: (offset > 0).then_some(offset),
+    };
+    let found = agbot.client.orchestration_record(&org, &name, &query);
+    let Some(found) = agbot.call(&doing, found).await? else {
+        return Err(super::missing_part(context, exchange, policy, part).await);
+    };
+    let status: WorkloadStatus = agbot.read(&doing, &found)?;
+    Ok((found.into_value(), status))
 }
 
 /// Appends the instances of a later page.

@@ -131,6 +131,31 @@ fn a6_s2_frozen_node_is_chosen_only_by_name() {
     assert!(text.starts_with("no node of all can take an instance"), "{text}");
 }
 
+/// A6: a start and a stop may be about one workload unit.
+#[test]
+fn unit_is_stopped_and_started_alone() {
+    let mut fixture = Fixture::failover(StartMode::BestAvailable, &["n1"]);
+    let part = Part::Group(evenkeel_ids::GroupId::new("o", "g"));
+    fixture.id.part = part.clone();
+    let about = |kind| RequestedAction {
+        kind,
+        part: Some("g"),
+        node: None,
+        destinations: &[],
+        is_forced: false,
+        recovery: None,
+    };
+    let nodes: BTreeSet<NodeId> = ["n1", "n2", "n3"].map(node).into();
+    let stopped = ActionGoal::StoppedOn { nodes };
+    assert_eq!(fixture.request(&about(LastingAction::Stop)), Ok(vec![(Some(part.clone()), stopped)]));
+    fixture.running.clear();
+    assert_eq!(fixture.request(&about(LastingAction::Start)), Ok(vec![(Some(part), ActionGoal::Started)]));
+    fixture.record.is_stopped = true;
+    let refused = fixture.request(&about(LastingAction::Start));
+    let why = "all of o/p is stopped, not only g: use the action without unit";
+    assert_eq!(refused, Err(ActionRefusal::Conflict(why.to_owned())));
+}
+
 /// A6-S4.
 #[test]
 fn a6_s4_what_is_reached_already_is_refused() {

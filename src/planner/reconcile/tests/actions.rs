@@ -111,11 +111,33 @@ fn a2_s3_forced_second_instance_stays_until_a_user_stops_one() {
     assert_eq!(world.finish(10), Progress::Done);
     world.run(120);
     assert_eq!(world.running_nodes(), ["n1", "n2"]);
-    world.begin(ActionGoal::StoppedOn { node: node("n1") }, false);
+    world.begin(ActionGoal::StoppedOn { nodes: [node("n1")].into() }, false);
     world.change_node("n1", |node| node.frozen = Some(crate::report::FrozenLevel::Instance));
     assert_eq!(world.finish(10), Progress::Done);
     world.run(120);
     assert_eq!(world.running_nodes(), ["n2"]);
+}
+
+/// A6.
+#[test]
+fn a6_unit_that_a_user_stopped_stays_stopped_until_it_is_started() {
+    let mut world = failover(StartMode::BestAvailable);
+    world.run(30);
+    let nodes: Vec<_> = world.nodes.iter().map(|row| row.id.clone()).collect();
+    world.begin(ActionGoal::StoppedOn { nodes: nodes.iter().cloned().collect() }, false);
+    for node in &nodes {
+        world.change_node(node.name(), |row| row.frozen = Some(crate::report::FrozenLevel::Instance));
+    }
+    assert_eq!(world.finish(20), Progress::Done);
+    let created = world.tasks.len();
+    world.run(300);
+    assert_eq!((world.running_nodes().len(), world.tasks.len()), (0, created), "nothing is tried meanwhile");
+    world.begin(ActionGoal::Started, false);
+    for node in &nodes {
+        world.change_node(node.name(), |row| row.frozen = None);
+    }
+    assert_eq!(world.finish(40), Progress::Done);
+    assert_eq!(world.running_nodes(), ["n1"]);
 }
 
 /// A5-S7.
@@ -307,7 +329,7 @@ fn a11_s3_node_of_a_failed_stop_is_a_candidate_after_it_is_cleared() {
     world.begin(ActionGoal::Started, false);
     assert_eq!(world.finish(30), Progress::Done);
     world.stuck.insert(node("n1"));
-    world.begin(ActionGoal::StoppedOn { node: node("n1") }, false);
+    world.begin(ActionGoal::StoppedOn { nodes: [node("n1")].into() }, false);
     assert!(matches!(world.finish(130), Progress::Failed(_)));
     // Its containers are removed by hand.
     world.stuck.clear();

@@ -107,18 +107,19 @@ pub(crate) fn progress(
     now: Timestamp,
 ) -> Progress {
     let is_on = |task: &Task, node: &NodeId| task.node.as_ref() == Some(node);
+    let is_on_one = |task: &Task, nodes: &BTreeSet<NodeId>| nodes.iter().any(|node| is_on(task, node));
     let failure = match goal {
         ActionGoal::Started => every_candidate_failed(view),
         ActionGoal::StartedOn { node } => view.failed_destination(node),
         ActionGoal::Stopped => view.failed_stop(|_| true),
-        ActionGoal::StoppedOn { node } => view.failed_stop(|task| is_on(task, node)),
+        ActionGoal::StoppedOn { nodes } => view.failed_stop(|task| is_on_one(task, nodes)),
         ActionGoal::Restarted { .. } => failed_restart(view, action),
         ActionGoal::Recovered { slots, fills_up, .. } => {
             let recovery = failed_recovery(view, action, slots);
             recovery.or_else(|| fills_up.then(|| every_candidate_failed(view)).flatten())
         }
         ActionGoal::Placed { nodes, .. } => {
-            let is_elsewhere = |task: &Task| !nodes.iter().any(|node| is_on(task, node));
+            let is_elsewhere = |task: &Task| !is_on_one(task, nodes);
             let stop = if action.is_forced { None } else { view.failed_stop(is_elsewhere) };
             stop.or_else(|| nodes.iter().find_map(|node| view.failed_destination(node)))
         }
@@ -130,7 +131,7 @@ pub(crate) fn progress(
         ActionGoal::Started => is_started(view) || has_started(view, action),
         ActionGoal::StartedOn { node } => view.runs_on(node),
         ActionGoal::Stopped => view.is_stopped(|_| true),
-        ActionGoal::StoppedOn { node } => view.is_stopped(|task| is_on(task, node)),
+        ActionGoal::StoppedOn { nodes } => view.is_stopped(|task| is_on_one(task, nodes)),
         ActionGoal::Restarted { .. } => {
             let is_left = |task: &&Task| {
                 is_to_restart(task, action, goal)
@@ -142,7 +143,7 @@ pub(crate) fn progress(
             slots.iter().all(|slot| is_recovered(view, action, slot)) && (!fills_up || is_started(view))
         }
         ActionGoal::Placed { nodes, .. } => {
-            let is_elsewhere = |task: &Task| !nodes.iter().any(|node| is_on(task, node));
+            let is_elsewhere = |task: &Task| !is_on_one(task, nodes);
             let is_given_up = |task: &Task| {
                 action.is_forced
                     && !task.is_wanted()
