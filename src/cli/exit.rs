@@ -163,6 +163,11 @@ impl CliError {
         Self { is_retryable: error.is_retryable(), ..Self::new(Exit::Http, what, why, advice) }
     }
 
+    /// The same failure with a reason that says more.
+    pub fn with_reason(self, why: impl Into<String>) -> Self {
+        Self { why: why.into(), ..self }
+    }
+
     /// The same failure with an advice that fits it better.
     pub fn with_advice(self, advice: impl Into<String>) -> Self {
         Self { advice: advice.into(), ..self }

@@ -121,8 +121,10 @@ async fn refuse(context: &Context, wanted: &Wanted, refusal: ActionRefusal) -> R
     let reason = match refusal {
         ActionRefusal::Malformed(text) => return Refusal::new(StatusCode::BAD_REQUEST, text),
         ActionRefusal::NoPart(name) => return unknown_part(&wanted.policy, &name),
-        ActionRefusal::NoNode(node) => {
-            let text = format!("node: {node} does not belong to the deployment policy {}", wanted.policy);
+        ActionRefusal::NoNode { node, part } => {
+            let unit = part.map(|part| format!("the unit {part} of ")).unwrap_or_default();
+            let text =
+                format!("node: {node} does not belong to {unit}the deployment policy {}", wanted.policy);
             return Refusal::new(StatusCode::NOT_FOUND, text);
         }
         ActionRefusal::Conflict(reason) => reason,

@@ -128,7 +128,7 @@ fn member_of_policies(request: &ActionRequest) -> Option<&'static str> {
 
 fn refused(group: &GroupId, refusal: ActionRefusal) -> Refusal {
     match refusal {
-        ActionRefusal::NoNode(node) => {
+        ActionRefusal::NoNode { node, .. } => {
             let text = format!("node: {node} is no member of the HA group {group}");
             Refusal::new(StatusCode::NOT_FOUND, text)
         }

@@ -73,20 +73,20 @@ impl Client {
         self.get(policy_path(org, policy, "explain").parameters(query)?).await
     }
 
-    /// Acts on a deployment policy, such as `freeze`; `None` when policy, workload unit or node do not exist.
+    /// Acts on a deployment policy, such as `freeze`. Status 404 names what does not exist: the policy, the workload unit or a node.
     pub async fn act_on_policy(
         &self,
         org: &str,
         policy: &str,
         action: &str,
         request: &ActionRequest,
-    ) -> Result<Option<AcceptedAction>, ClientError> {
+    ) -> Result<AcceptedAction, ClientError> {
         let path = policy_path(org, policy, "actions").push(action);
         let response = self.send(Method::POST, &path, Some(encode(request)?)).await?;
-        match response.status {
-            StatusCode::NOT_FOUND => Ok(None),
-            status if status.is_success() => Ok(Some(response.json().unwrap_or_default())),
-            _ => Err(response.unexpected()),
+        if response.status.is_success() {
+            Ok(response.json().unwrap_or_default())
+        } else {
+            Err(response.unexpected())
         }
     }
 

@@ -60,8 +60,13 @@ pub enum ActionRefusal {
     Malformed(String),
     /// The policy has no such workload unit.
     NoPart(String),
-    /// The node does not belong to the policy.
-    NoNode(NodeId),
+    /// The node does not belong to the policy, or not to the workload unit that is named.
+    NoNode {
+        /// The node.
+        node: NodeId,
+        /// The workload unit.
+        part: Option<String>,
+    },
     /// The present state does not allow it.
     Conflict(String),
 }
@@ -136,7 +141,8 @@ impl<'a> Accepting<'a> {
 
     fn part_of(&self, node: &NodeId) -> Result<&Candidate<'a>, ActionRefusal> {
         let holds = |part: &&Candidate<'_>| part.unit.table.find(node).is_some();
-        self.parts.iter().find(holds).ok_or_else(|| ActionRefusal::NoNode(node.clone()))
+        let part = self.request.part.map(str::to_owned);
+        self.parts.iter().find(holds).ok_or_else(|| ActionRefusal::NoNode { node: node.clone(), part })
     }
 
     /// Returns the part that is named, if it is not the whole workload. What is stopped or frozen as a whole is not started in parts.

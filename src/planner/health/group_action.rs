@@ -32,7 +32,7 @@ pub fn members_to_recover(
         return Err(ActionRefusal::Conflict(text));
     };
     if let Some(node) = node.filter(|node| !facts.members.contains(node)) {
-        return Err(ActionRefusal::NoNode(node.clone()));
+        return Err(ActionRefusal::NoNode { node: node.clone(), part: None });
     }
     let has_failed = |member: &NodeId| match examines {
         true => model.examine_node(policy, member, now).failure().is_some(),

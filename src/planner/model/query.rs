@@ -279,6 +279,16 @@ impl Model {
         self.services_by_key.get(key).into_iter().flatten().filter_map(|id| self.services.get(id))
     }
 
+    /// Says which service a policy deploys of which the exchange has none of the wanted versions.
+    pub(crate) fn missing_service(&self, policy: &PolicyId) -> Option<String> {
+        let facts = self.policies.get(policy)?;
+        let is_wanted = |version: &str| facts.versions.iter().any(|one| one.version == version);
+        let is_there = self.services_of(&facts.service).any(|service| is_wanted(&service.version));
+        let versions =
+            || facts.versions.iter().map(|one| one.version.as_str()).collect::<Vec<_>>().join(", ");
+        (!is_there).then(|| format!("the exchange has no service {} {}", facts.service, versions()))
+    }
+
     /// Returns whether every member of a group that has an agreement has reported its status since the model began to be filled.
     /// What such members run is known; a member without agreements has nothing to protect.
     pub(crate) fn has_heard_since_start(&self, group: &HaGroupFacts) -> bool {

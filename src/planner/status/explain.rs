@@ -95,7 +95,13 @@ pub struct Question<'a> {
 pub fn explain_part(model: &Model, question: Question<'_>) -> Option<PartExplanation> {
     let unit = model.workload_unit(question.part).filter(|unit| unit.is_wanted);
     let waits = unit.map(|unit| Waits::new(model, question.now).of_unit(question.part, unit));
-    explain_with(model, question, waits.as_deref().unwrap_or_default())
+    let mut found = explain_with(model, question, waits.as_deref().unwrap_or_default())?;
+    if question.node.is_none()
+        && let Some(missing) = model.missing_service(&question.part.policy)
+    {
+        let _ = write!(found.summary, "; {missing}");
+    }
+    Some(found)
 }
 
 /// Explains where the instances of a workload unit are, or would be, apart from what they wait for.

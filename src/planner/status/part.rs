@@ -122,8 +122,11 @@ impl<'a> Source<'a> {
     }
 
     fn warnings(&self, id: &UnitId, unit: &UnitRecord, target: u32) -> Vec<String> {
-        let mut warnings = Vec::new();
-        if unit.table.members().is_empty() {
+        let missing = self.model.missing_service(&id.policy);
+        let mut warnings: Vec<String> = missing.into_iter().collect();
+        if !warnings.is_empty() {
+            // Nothing else says why nothing starts.
+        } else if unit.table.members().is_empty() {
             warnings.push("no node belongs to it".to_owned());
         } else if !is_frozen_everywhere(&unit.table) {
             warnings.extend(self.unplaced(id, unit, target));

@@ -146,6 +146,7 @@ fn node_is_explained_by_its_instance_or_by_the_constraint_that_removes_it() {
     // The service has no definition, so that no node is eligible.
     assert_eq!(whole.sequence[0].constraint, Constraint::Eligibility);
     assert!(whole.summary.starts_with("1 of 2 placed: Eligibility removed"), "{}", whole.summary);
+    assert!(whole.summary.contains("; the exchange has no service o/"), "{}", whole.summary);
     let own = explained(Some("a")).unwrap();
     assert_eq!((own.summary.as_str(), own.sequence.len(), own.chosen.len()), ("has an instance", 0, 1));
     let other = explained(Some("b")).unwrap();

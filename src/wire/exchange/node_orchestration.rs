@@ -283,7 +283,7 @@ fn take_of_drain(
 
 /// How a node is drained.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct DrainQuery {
     /// Whether it waits neither for the minimum available of HA groups nor for a node that could take an instance.
     #[serde(deserialize_with = "query::optional_flag")]

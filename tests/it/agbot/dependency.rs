@@ -107,6 +107,12 @@ async fn child_starts_after_its_parent_and_stops_before_it() {
     })
     .await;
     assert_eq!(tasks().await, 1, "the instance of the deleted policy waits for its child");
+    let left = status(&hub, "db").await;
+    assert_eq!((&left["mode"], &left["globalExpect"]), (&json!("n/a"), &json!("deleted")), "{left}");
+    assert!(
+        left["warnings"][0].to_string().contains("1 of its instances are still to stop: child o/app is up"),
+        "{left}"
+    );
     act(&hub, "app", "stop").await;
     eventually("the deleted policy's instance stops", || async { (tasks().await == 0).then_some(()) }).await;
     drop(fleet);

@@ -1,13 +1,14 @@
 //! Actions on what runs of a deployment policy, and on its update (orchestration 2.8, A6, A11, A12, B12).
 
 use clap::{Args, Subcommand};
+use evenkeel_client::ClientError;
 use evenkeel_wire::agbot::action::{ActionRequest, ActionState};
 use evenkeel_wire::agbot::orchestration::{StatusQuery, UpdateProgress, WorkloadStatus};
 use serde_json::json;
 
 use crate::context::{Context, Exchange, Watch};
 use crate::exchange::deployment::POLICIES;
-use crate::exit::Outcome;
+use crate::exit::{Exit, Outcome};
 use crate::output::{Table, View};
 use crate::wait::update::RollbackReasons;
 use crate::wait::{Progress, Wait};
@@ -294,11 +295,15 @@ async fn act(
     let (org, name) = exchange.split(policy);
     let agbot = context.agbot(exchange)?;
     let doing = format!("{action} of {org}/{name}");
-    let found = agbot.call(&doing, agbot.client.act_on_policy(&org, &name, action, request)).await?;
-    let Some(accepted) = found else {
-        let destination = request.destination.iter().flatten().next().map(String::as_str);
-        let part = request.node.as_deref().or(destination).or(request.workload_unit.as_deref());
-        return Err(super::missing_part(context, exchange, policy, part).await);
+    let accepted = match agbot.client.act_on_policy(&org, &name, action, request).await {
+        Ok(accepted) => accepted,
+        Err(ClientError::Status { status: 404, msg, .. }) => {
+            let destination = request.destination.iter().flatten().next().map(String::as_str);
+            let part = request.node.as_deref().or(destination).or(request.workload_unit.as_deref());
+            let missing = super::missing_part(context, exchange, policy, part).await;
+            return Err(if missing.exit == Exit::NotFound { missing.with_reason(msg) } else { missing });
+        }
+        Err(error) => return Err(agbot.failed(&doing, &error)),
     };
     agbot.report_done(&format!("action {} accepted: {action} of {org}/{name}", accepted.action_id));
     Ok(accepted.action_id)

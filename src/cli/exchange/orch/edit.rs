@@ -106,7 +106,7 @@ pub fn apply_all(document: &mut Value, changes: &[String]) -> Outcome<bool> {
     Ok(is_written)
 }
 
-/// Applies one change: `KEY=VALUE`, `KEY+=ITEM` or `KEY-=ITEM`. The order of a list stays: a new item comes last, and one that
+/// Applies one change: `KEY=VALUE`, `KEY=null`, `KEY+=ITEM` or `KEY-=ITEM`. The order of a list stays: a new item comes last, and one that
 /// the list already holds is not moved.
 fn apply(document: &mut Value, change: &str) -> Outcome<Effect> {
     let refuse = |why: &str| {
@@ -133,6 +133,11 @@ fn apply(document: &mut Value, change: &str) -> Outcome<Effect> {
     {
         let why = if is_added { "already holds" } else { "does not hold" };
         return Ok(Effect::Nothing(format!("{key} {why} {text}")));
+    }
+    if sign.is_none() && text == "null" {
+        let is_removed = remove(document, &path);
+        let nothing = || Effect::Nothing(format!("{key} is not set"));
+        return Ok(if is_removed { Effect::Written } else { nothing() });
     }
     let member = member_of(document, &path).ok_or_else(|| refuse("a part of the name is no object"))?;
     match sign {
@@ -168,6 +173,13 @@ fn is_held(document: &Value, path: &[&str], item: &Value) -> Option<bool> {
     value.as_array().map(|items| items.contains(item))
 }
 
+/// Removes a member; false when it is not there.
+fn remove(document: &mut Value, path: &[&str]) -> bool {
+    let Some((name, around)) = path.split_last() else { return false };
+    let around = around.iter().try_fold(document, |value, name| value.get_mut(*name));
+    around.and_then(Value::as_object_mut).is_some_and(|members| members.shift_remove(*name).is_some())
+}
+
 /// Returns a member, with the objects around it; a new one is null.
 fn member_of<'a>(document: &'a mut Value, path: &[&str]) -> Option<&'a mut Value> {
     path.iter().try_fold(document, |value, name| {
@@ -178,7 +190,7 @@ fn member_of<'a>(document: &'a mut Value, path: &[&str]) -> Option<&'a mut Value
     })
 }
 
-/// Reads a number, a truth value, a list or null; anything else is a text.
+/// Reads a number, a truth value or a list; anything else is a text.
 fn value_of(text: &str) -> Value {
     let is_json = |value: &Value| !value.is_string();
     serde_json::from_str(text).ok().filter(is_json).unwrap_or_else(|| Value::from(text))
@@ -204,6 +216,10 @@ mod tests {
             "placement": {"policy": "spread"}, "orchestrate": "ha",
         });
         assert_eq!(document, expected);
+        let removed = changed(json!({"loads": {"x": 1, "y": 2}}), &["loads.x=null"]);
+        assert_eq!(removed, json!({"loads": {"y": 2}}));
+        let unset = apply(&mut json!({"loads": {}}), "loads.x=null");
+        assert_eq!(unset, Ok(Effect::Nothing("loads.x is not set".to_owned())));
         let quoted = changed(json!({}), &["constraints=\"{node.tier}\" == LAB"]);
         assert_eq!(quoted, json!({"placement": {"expression": "\"{node.tier}\" == LAB"}}));
     }

@@ -87,7 +87,7 @@ pub enum OrchCommand {
     Set {
         /// Deployment policy
         policy: String,
-        /// KEY=VALUE, KEY+=ITEM or KEY-=ITEM, such as update.parallelism=2
+        /// KEY=VALUE, KEY+=ITEM or KEY-=ITEM, such as update.parallelism=2; KEY=null removes a member
         #[arg(required = true, value_name = "CHANGE")]
         changes: Vec<String>,
         #[command(flatten)]

@@ -209,7 +209,10 @@ fn a6_3_node_that_is_down_or_does_not_fit_is_refused_even_with_force() {
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!(fixture.act(LastingAction::Takeover, &["n9"]), Err(ActionRefusal::NoNode(node("n9"))));
+    assert_eq!(
+        fixture.act(LastingAction::Takeover, &["n9"]),
+        Err(ActionRefusal::NoNode { node: node("n9"), part: None })
+    );
 }
 
 /// A1, the last column: where a giveback leads.
