@@ -27,29 +27,33 @@ pub(super) fn events(
 ) -> Vec<EventRow> {
     let log = Log { actor, unit_id, plan };
     let stored: BTreeMap<&TaskId, &Task> = stored.iter().map(|task| (&task.id, task)).collect();
-    let mut rows = Vec::new();
+    // What was seen comes before what is decided about it, and that before what is done.
+    let (mut rows, mut done) = (Vec::new(), Vec::new());
     for task in &plan.tasks {
         let known = stored.get(&task.id).copied();
         match known {
-            None => rows.extend(log.created(task)),
+            None => done.extend(log.created(task)),
             Some(known) if known.state.name() != task.state.name() => rows.push(log.changed(known, task)),
             Some(_) => {}
         }
+        rows.extend(log.seen(known, task));
         let before = stored.values().filter(|one| one.slot == task.slot && one.generation < task.generation);
-        rows.extend(log.of_instance(known, task, before.max_by_key(|one| one.generation).copied()));
+        done.extend(log.of_instance(known, task, before.max_by_key(|one| one.generation).copied()));
     }
     // A task that is not wanted any more is deleted in the moment in which it has stopped.
     let is_gone = |task: &&Task| task.desired == DesiredState::Remove && !task.is_stopped();
     for known in deleted.iter().filter(is_gone) {
         let stopped = Task { state: TaskState::Ended(Ending::Shutdown), ..known.clone() };
         rows.push(log.changed(known, &stopped));
-        rows.extend(log.of_instance(Some(known), &stopped, None));
+        rows.extend(log.seen(Some(known), &stopped));
+        done.extend(log.of_instance(Some(known), &stopped, None));
     }
     rows.extend(plan.events.iter().map(|event| {
         let mut detail = event.data.clone().unwrap_or_else(|| json!({}));
         detail["text"] = json!(event.text);
         log.row(&event.kind, event.slot.as_ref(), event.node.as_ref(), detail)
     }));
+    rows.append(&mut done);
     if !plan.deleted.is_empty() {
         rows.push(log.row("task.reaped", None, None, json!({"count": plan.deleted.len()})));
     }
@@ -144,7 +148,7 @@ impl Log<'_> {
         if let Value::Object(more) = more {
             detail.extend(more);
         }
-        self.row(kind, Some(&task.slot), task.node.as_ref(), Value::Object(detail))
+        self.row(kind, Some(&task.slot), task.bound_node(), Value::Object(detail))
     }
 
     fn created(&self, task: &Task) -> Vec<EventRow> {
@@ -158,7 +162,29 @@ impl Log<'_> {
         [created].into_iter().chain(restarted).collect()
     }
 
-    /// Returns what the change of a task means for the instance on its node; `before`: the task before it in the slot.
+    /// Returns what a report about a task says of the instance on its node.
+    fn seen(&self, known: Option<&Task>, task: &Task) -> Vec<EventRow> {
+        let had = |is_it: fn(&Task) -> bool| known.is_some_and(is_it);
+        let is_up = |task: &Task| task.is_running();
+        let is_down = |task: &Task| task.state == TaskState::Ended(Ending::Shutdown);
+        let kinds = [
+            ("instance.started", is_up(task) && !had(is_up)),
+            ("instance.stopped", is_down(task) && !had(is_down)),
+        ];
+        let kinds = kinds.into_iter().filter(|(_, is_new)| *is_new && task.node.is_some());
+        kinds.map(|(kind, _)| self.of_task(kind, task, "", json!({}))).collect()
+    }
+
+    /// Returns why an instance is to stop: what replaces it, or the step that stops it.
+    fn cause_of_stop(&self, task: &Task) -> Option<Cause> {
+        let of_slot = |one: &&Task| one.slot == task.slot && one.generation > task.generation;
+        let replacement = self.plan.tasks.iter().filter(of_slot).max_by_key(|one| one.generation);
+        let permits = self.plan.permits.iter().map(|permit| &permit.step);
+        let step = permits.filter(|step| step.slot == task.slot).map(|step| step.cause).next();
+        step.or(replacement.map(|one| one.cause))
+    }
+
+    /// Returns what is wanted now of the instance on a task's node; `before`: the task before it in the slot.
     fn of_instance(&self, known: Option<&Task>, task: &Task, before: Option<&Task>) -> Vec<EventRow> {
         let Some(node) = &task.node else { return Vec::new() };
         let is_assigned = known.is_none_or(|known| known.node.is_none());
@@ -169,20 +195,20 @@ impl Log<'_> {
         });
         let had = |is_it: fn(&Task) -> bool| known.is_some_and(is_it);
         let starts = |task: &Task| task.desired == DesiredState::Running && task.node.is_some();
-        let is_up = |task: &Task| task.is_running();
         let stops = |task: &Task| !task.is_wanted();
-        let is_down = |task: &Task| task.state == TaskState::Ended(Ending::Shutdown);
-        let is_ready = task.desired == DesiredState::Ready && is_assigned;
-        let is_over = task.state.is_ended() && !had(is_up);
+        let is_over = task.state.is_ended() && !had(Task::is_running);
         let kinds = [
-            ("instance.ready", is_ready),
+            ("instance.ready", task.desired == DesiredState::Ready && is_assigned),
             ("instance.start", starts(task) && !had(starts)),
-            ("instance.started", is_up(task) && !had(is_up)),
-            ("instance.stop", stops(task) && !had(stops) && !is_over),
-            ("instance.stopped", is_down(task) && !had(is_down)),
         ];
         let kinds = kinds.into_iter().filter(|(_, is_new)| *is_new);
-        moved.into_iter().chain(kinds.map(|(kind, _)| self.of_task(kind, task, "", json!({})))).collect()
+        let starting = kinds.map(|(kind, _)| self.of_task(kind, task, "", json!({})));
+        let stopping = (stops(task) && !had(stops) && !is_over).then(|| {
+            let cause = self.cause_of_stop(task).map(|cause| json!(cause)["cause"].clone());
+            let text = cause.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
+            self.of_task("instance.stop", task, &text, json!({"cause": cause}))
+        });
+        moved.into_iter().chain(starting).chain(stopping).collect()
     }
 
     fn changed(&self, known: &Task, task: &Task) -> EventRow {

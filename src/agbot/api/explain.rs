@@ -13,9 +13,10 @@ use evenkeel_wire::agbot::orchestration::{ExplainQuery, PlacementExplanation};
 use http::StatusCode;
 use jiff::Timestamp;
 
+use super::freshness::follow_recent_write;
 use super::orchestration::{node_of, unknown_part};
 use super::parameters::{Named, NamedQuery, Parameters, known};
-use super::permission::{Permission, right};
+use super::permission::{Permission, ReadPolicy, right};
 use super::pipeline::{Op, PolicyPath, Refusal};
 use super::workload_shape::{Shape, time};
 
@@ -39,8 +40,11 @@ pub(super) async fn explain_policy(
     Named(query): Named<ExplainQuery>,
 ) -> Result<Json<PlacementExplanation>, Refusal> {
     let Op { context, path: PolicyPath { organization: org, policy: name } } = op;
-    let seen = permission.into_proof().seen;
+    let ReadPolicy { policy: stored, seen } = permission.into_proof();
     let policy = PolicyId::new(&org, &name);
+    if let Some(stored) = &stored {
+        follow_recent_write(&context, &policy, stored).await;
+    }
     let node = query.node.as_deref().map(|node| node_of(&org, node));
     let missing = |node: &NodeId| {
         let text = format!("node: {node} does not belong to the deployment policy {policy}");

@@ -27,6 +27,18 @@ pub(super) async fn follow_policy(context: &Context, policy: &PolicyId, stored: 
     }
 }
 
+/// The same for a reader, as far as the policy was written a moment ago: an agbot that does not serve it never follows.
+pub(super) async fn follow_recent_write(
+    context: &Context,
+    policy: &PolicyId,
+    stored: &DeploymentPolicyResponse,
+) {
+    let age = instant(&stored.last_updated).map(|written_at| context.now().duration_since(written_at));
+    if age.is_some_and(|age| age.unsigned_abs() < LIMIT) {
+        follow_policy(context, policy, stored).await;
+    }
+}
+
 fn is_followed(context: &Context, policy: &PolicyId, written_at: Option<Timestamp>) -> bool {
     let model = context.model();
     let Some(facts) = model.policy(policy).filter(|facts| facts.last_updated >= written_at) else {

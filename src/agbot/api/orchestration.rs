@@ -14,6 +14,7 @@ use evenkeel_planner::workload::{Slot, SlotTasks, Task, TaskState, UnitId};
 use evenkeel_wire::agbot::orchestration::{StatusQuery, TasksQuery, TasksResponse, WorkloadStatus};
 use http::StatusCode;
 
+use super::freshness::follow_recent_write;
 use super::parameters::{Named, NamedQuery, Parameters, known};
 use super::permission::{Permission, right};
 use super::pipeline::{Op, PolicyPath, Refusal};
@@ -86,6 +87,9 @@ pub(super) async fn get_orchestration(
     let Op { context, path: PolicyPath { organization: org, policy: name } } = op;
     let read = permission.into_proof();
     let policy = PolicyId::new(&org, &name);
+    if let Some(stored) = &read.policy {
+        follow_recent_write(&context, &policy, stored).await;
+    }
     let window = Window {
         part: query.workload_unit.clone(),
         offset: query.offset.unwrap_or(0) as usize,

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Returns why a claim of a policy with tasks is no longer needed: its node runs what it is to run for as long as it is monitored, or has
-/// nothing of the policy left.
+/// nothing of the policy left, or failed, and the update is paused.
 pub(crate) fn reason_to_release(model: &Model, claim: &Claim, now: Timestamp) -> Option<ReleaseReason> {
     let Scope::Policy(policy) = &claim.scope else { return None };
     let workload = model.workload_of(policy)?;
@@ -29,6 +29,13 @@ pub(crate) fn reason_to_release(model: &Model, claim: &Claim, now: Timestamp) ->
     };
     if open().next().is_none() {
         return Some(ReleaseReason::NotWanted);
+    }
+    // Whether the member runs or not, its part in the update is over; the minimum available counts it as what it is.
+    let has_failed =
+        |task: &Task| task.ended_by_itself() && task.ended_at.is_some_and(|at| at >= claim.since);
+    let is_paused = model.workload(policy).is_some_and(|record| record.update.is_paused());
+    if is_paused && model.engine.tasks_on(&claim.node, policy).any(has_failed) {
+        return Some(ReleaseReason::Failed);
     }
     open().all(is_settled).then_some(ReleaseReason::Done)
 }

@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{NodeId, PolicyId};
 use jiff::Timestamp;
+use serde_json::json;
 
 use crate::{
     agreement::Agreement,
@@ -268,7 +269,9 @@ fn news(unit: &UnitRecord, lease: Lease, is_whole: bool, plan: &UnitPlan) -> Vec
     let initial = is_first.then(|| {
         let tasks: usize = unit.slots.values().map(|tasks| tasks.iter().count()).sum();
         let (slots, changes) = (unit.slots.len(), plan.changes.len());
-        event(INITIAL_PASS, format!("examined: tasks {tasks}, slots {slots}; changed: {changes}"))
+        let text = format!("examined: tasks {tasks}, slots {slots}; changed: {changes}");
+        let data = Some(json!({"tasks": tasks, "slots": slots, "changed": changes}));
+        UnitEvent { data, ..event(INITIAL_PASS, text) }
     });
     let unplaced = plan.unplaced.as_ref().filter(|_| unit.unplaced.is_none());
     let unplaced = unplaced.map(|report| event("placement.unplaced", report.summary.clone()));

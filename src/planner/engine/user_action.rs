@@ -241,11 +241,23 @@ impl<'a> Accepting<'a> {
 
     fn restart(&self) -> Result<ActionGoals, ActionRefusal> {
         self.check_update()?;
+        if self.record.is_frozen {
+            return conflict(format!("{} is frozen: thaw it first", self.policy()));
+        }
         let node = self.request.node;
         let part = node.map(|node| self.part_of(node)).transpose()?;
-        let is_meant = |task: &&Task| task.node.is_some() && (node.is_none() || task.node.as_ref() == node);
+        let is_frozen = |node: &NodeId| {
+            self.parts.iter().any(|part| part.unit.table.find(node).is_some_and(|row| row.frozen.is_some()))
+        };
+        if let Some(node) = node.filter(|node| is_frozen(node)) {
+            return conflict(format!("{} is frozen on {node}: thaw it first", self.policy()));
+        }
+        let is_meant = |task: &&Task| {
+            let is_named = |one: &NodeId| node.is_none_or(|node| node == one);
+            task.node.as_ref().is_some_and(|node| is_named(node) && !is_frozen(node))
+        };
         if !self.parts.iter().flat_map(Candidate::live).any(|task| is_meant(&task)) {
-            return conflict(format!("{} has no instance to restart", self.policy()));
+            return conflict(format!("{} has no instance to restart that is not frozen", self.policy()));
         }
         // What is stopped could not start again.
         let ineligible = |part: &Candidate<'_>| {

@@ -46,9 +46,11 @@ impl Hearing {
         secs_since(seen, heard).saturating_sub(unheard)
     }
 
-    /// Returns the end of the last gap, if a node was last heard before it.
-    fn gap_end(self, seen: Timestamp) -> Option<Timestamp> {
-        self.gap.map(|(_, until)| until).filter(|until| seen <= *until)
+    /// Returns the end of the last gap, if a node that was last heard at `seen` was not down before it; `limit_secs`: silence after
+    /// which it is.
+    fn gap_end(self, seen: Timestamp, limit_secs: u64) -> Option<Timestamp> {
+        let (from, until) = self.gap?;
+        (seen <= until && secs_since(seen, from) < limit_secs).then_some(until)
     }
 }
 
@@ -80,7 +82,8 @@ impl Model {
 
     /// Returns until when a node may still be on its way back after nobody could be heard.
     pub(super) fn rejoins_until(&self, node: &NodeId, seen: Timestamp) -> Option<Timestamp> {
-        let gap_end = self.hearings.get(node.org())?.gap_end(seen)?;
+        let limit_secs = self.node_down_after_secs(node.org());
+        let gap_end = self.hearings.get(node.org())?.gap_end(seen, limit_secs)?;
         Some(later(gap_end, self.rejoin_grace_secs(node.org())))
     }
 
@@ -112,5 +115,8 @@ mod tests {
         assert_eq!(resumed.silence(at(903), at(905), 20), 2);
         let next = resumed.continued(at(910), 20);
         assert_eq!(next.silence(at(90), at(915), 20), 45, "the gap is remembered");
+        assert_eq!(next.gap_end(at(105), 30), Some(at(900)));
+        assert_eq!(next.gap_end(at(90), 30), None, "it was down before");
+        assert_eq!(next.gap_end(at(901), 30), None);
     }
 }

@@ -87,10 +87,10 @@ impl Model {
         let is_stopped = facts.is_stopped && monitor_state != NodeMonitorState::Init;
         let may_rejoin = || self.rejoins_until(node, seen).is_some_and(|until| now < until);
         let limit = self.node_down_after_secs(node.org());
-        if is_stopped || silence > limit && !may_rejoin() {
+        if is_stopped || silence >= limit && !may_rejoin() {
             return down;
         }
-        if secs_since(seen, now) > limit {
+        if secs_since(seen, now) >= limit {
             return Liveness::Unheard { since: seen };
         }
         // An agent that reports no monitor state may run on a node whose former agent announced one.

@@ -83,15 +83,18 @@ impl Model {
         let Some(record) = self.workload(policy) else { return shown };
         let mut tasks: Vec<&Task> = self.engine.tasks_on(&claim.node, policy).collect();
         tasks.sort_by_key(|task| task.generation);
-        let newest = tasks.iter().rev().find(|task| task.is_live() && task.created_at >= claim.since);
+        // The replacement is decided before its claim is granted.
+        let wanted = record.versions.current.number;
+        let is_new = |task: &&&Task| task.is_live() && task.is_wanted() && task.spec.number == wanted;
+        let newest = tasks.iter().rev().find(is_new);
         let is_stopping = tasks.iter().any(|task| !task.is_wanted() && !task.is_stopped());
         shown.phase = match newest {
             Some(task) if task.is_running() && !is_stopping => Phase::Verifying,
             Some(_) if !is_stopping => Phase::Starting,
             _ => Phase::Stopping,
         };
-        let spec = newest.and_then(|task| record.spec(task.spec.number));
-        if let Some(version) = spec.and_then(|spec| crate::usage::best_version(&spec.versions)) {
+        if let Some(version) = record.spec(wanted).and_then(|spec| crate::usage::best_version(&spec.versions))
+        {
             shown.version.clone_from(&version.version);
         }
         shown

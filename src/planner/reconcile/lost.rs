@@ -33,4 +33,10 @@ pub(super) fn give_up_orphans(pass: &mut UnitPass<'_>, slot: &Slot) {
     for id in lost {
         pass.orphan(slot, &id);
     }
+    // The slot of a node that was deleted goes with it.
+    if let Slot::Node(node) = slot
+        && pass.facts.table.find(node).is_none()
+    {
+        pass.remove_slot(slot);
+    }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{GroupId, NodeId, TaskId};
 use jiff::Timestamp;
+use serde_json::json;
 
 use super::{InstanceFailure, TaskChange, UnitEvent, UnitFacts, UnitPlan, placing, slot as slot_rules};
 use crate::{
@@ -526,11 +527,14 @@ impl<'a> UnitPass<'a> {
         match &mut self.update.blocked {
             Some(blocked) if !blocked.is_announced && blocked.is_shown(now) => {
                 blocked.is_announced = true;
-                let (slot, why) = match blocked.slots.first() {
-                    Some((slot, why)) => (Some(slot.clone()), why.to_string()),
-                    None => (None, String::new()),
+                let Some((slot, why)) = blocked.slots.first().cloned() else { return };
+                let node = match &slot {
+                    Slot::Node(node) => Some(node.clone()),
+                    Slot::Number(_) => blocked.nodes.get(&slot).cloned(),
                 };
-                self.emit("update.blocked", slot.as_ref(), None, why);
+                let data = json!({"code": why.upgrade_rule()});
+                let kind = "update.blocked";
+                self.emit_with(kind, Some(&slot), node.as_ref(), why.to_string(), Some(data));
             }
             Some(blocked) => {
                 let at = blocked.shown_at();

@@ -9,6 +9,7 @@ use std::{
 
 use evenkeel_ids::{GroupId, NodeId};
 use roaring::RoaringBitmap;
+use serde_json::json;
 
 use super::UnitPass;
 use crate::{
@@ -137,17 +138,20 @@ fn withdraw_waiting(pass: &mut UnitPass<'_>, used: &[Slot], wanted: &RoaringBitm
 fn scale(pass: &mut UnitPass<'_>, used: &[Slot]) -> BTreeSet<Slot> {
     let goal = pass.facts.workload.goal;
     let (wanted, count) = (goal.wanted(0), used.len() as u32);
+    if is_held(pass) {
+        return BTreeSet::new();
+    }
     if count < wanted {
         return add(pass, used, wanted - count);
     }
-    if count > wanted && goal.removes_surplus() && !is_held(pass) {
+    if count > wanted && goal.removes_surplus() {
         remove(pass, used, count - wanted, wanted == 0);
     }
     BTreeSet::new()
 }
 
-/// Returns whether a user's action wants instances on nodes that it names. What exceeds the wanted number stops when it is over for the
-/// whole workload: the verdict about this unit alone would change with the stop.
+/// Returns whether a user's action wants instances on nodes that it names. What exceeds the wanted number stops, and what is missing starts,
+/// when it is over for the whole workload: the verdict about this unit alone would change with it, and the action would undo it.
 ///
 /// # Source
 /// Orchestration A2.
@@ -185,7 +189,8 @@ fn add(pass: &mut UnitPass<'_>, used: &[Slot], missing: u32) -> BTreeSet<Slot> {
 fn note_change(pass: &mut UnitPass<'_>, kind: &'static str, count: usize) {
     if count > 0 {
         let wanted = pass.facts.workload.goal.wanted(0);
-        pass.emit(kind, None, None, format!("by {count}, to {wanted} instances"));
+        let data = json!({"count": count, "wanted": wanted});
+        pass.emit_with(kind, None, None, format!("by {count}, to {wanted} instances"), Some(data));
     }
 }
 

@@ -5,6 +5,7 @@
 use evenkeel_domain::orchestration::{OnExhausted, OnViolation, RestartCondition};
 use evenkeel_ids::NodeId;
 use jiff::Timestamp;
+use serde_json::json;
 
 use super::{UnitPass, lost, placing};
 use crate::{
@@ -400,7 +401,8 @@ fn exhaust(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, node: &NodeId, att
         1 => "one restart was not enough".to_owned(),
         _ => format!("{attempts} restarts were not enough"),
     };
-    pass.emit("restart.exhausted", Some(slot), Some(node), text.clone());
+    let data = json!({"taskId": task.id, "attempts": attempts});
+    pass.emit_with("restart.exhausted", Some(slot), Some(node), text.clone(), Some(data));
     pass.raise(slot, &task.id, DesiredState::Shutdown);
     if workload.restart.on_exhausted == OnExhausted::Switch && !workload.goal.is_per_node() {
         // Another version is tried on the node, too.

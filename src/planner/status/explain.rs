@@ -96,6 +96,10 @@ pub fn explain_part(model: &Model, question: Question<'_>) -> Option<PartExplana
     let unit = model.workload_unit(question.part).filter(|unit| unit.is_wanted);
     let waits = unit.map(|unit| Waits::new(model, question.now).of_unit(question.part, unit));
     let mut found = explain_with(model, question, waits.as_deref().unwrap_or_default())?;
+    let is_stopped = model.workload(&question.part.policy).is_some_and(|record| record.is_stopped);
+    if question.node.is_none() && is_stopped {
+        let _ = write!(found.summary, "; {}", super::STOPPED);
+    }
     if question.node.is_none()
         && let Some(missing) = model.missing_service(&question.part.policy)
     {
@@ -133,6 +137,9 @@ pub(super) fn why_given_up<'t>(
             Some(row) if row.availability == Availability::Pause => "not restarted: its node is paused",
             Some(row) if row.marks.start_failed.is_some() => {
                 "given up: the start failed and no other node is left; try again with: hzn exchange deployment orch clear"
+            }
+            _ if !task.state.has_failed() => {
+                "ended with exit code 0: the restart policy does not start it again"
             }
             _ => "given up: the restart policy allows no further restart",
         };

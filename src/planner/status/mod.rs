@@ -33,6 +33,9 @@ pub(crate) use standing::{Standing, standing_of, standing_of_service};
 pub(crate) use unit_view::{UnitView, unit_view};
 pub use waits::Waits;
 
+/// The warning about a workload that a user stopped.
+pub const STOPPED: &str = "stopped by a user: start it with the action start";
+
 /// Begins the warning that names the node on which the update failed.
 pub const UPDATE_PAUSED: &str = "the update is paused";
 
@@ -146,7 +149,7 @@ impl WorkloadStatus {
         let is_violated = |part: &PartStatus| part.instances.iter().any(InstanceStatus::is_violated);
         match self.avail {
             Avail::Up | Avail::NotApplicable
-                if !self.warnings.is_empty()
+                if self.warnings.iter().any(|warning| warning != STOPPED)
                     || self.health != HealthState::Ok
                     || self.parts.iter().any(is_violated) =>
             {
@@ -184,6 +187,9 @@ pub fn status_of(
         workload_units.all(|(_, unit)| workload.suspending_versions(&unit.table).is_empty());
     if !status.is_compatible {
         status.warnings.push(INCOMPATIBLE.to_owned());
+    }
+    if record.is_stopped {
+        status.warnings.push(STOPPED.to_owned());
     }
     let is_frozen = record.is_frozen || record.is_stopped;
     status.frozen = if is_frozen { FrozenState::Frozen } else { FrozenState::of(frozen, count) };

@@ -147,8 +147,8 @@ impl<'a> Source<'a> {
             1 => warnings.push("1 instance is to leave a node that is being drained".to_owned()),
             count => warnings.push(format!("{count} instances are to leave nodes that are being drained")),
         }
-        let failed = unit.slots.values().filter_map(given_up).filter(|task| task.state.has_failed());
-        let given_up = why_given_up(&unit.table, failed).into_iter();
+        let ended = unit.slots.values().filter_map(given_up);
+        let given_up = why_given_up(&unit.table, ended).into_iter();
         warnings.extend(given_up.map(|(why, count)| format!("{count} {why}")));
         warnings.into_iter().map(|warning| format!("{}: {warning}", id.name())).collect()
     }
@@ -205,7 +205,7 @@ pub(super) fn tasks_by_number(unit: &UnitRecord) -> BTreeMap<u32, Vec<&Task>> {
             !task.state.is_ended() || is_last
         };
         for task in SlotTasks::iter(of_slot).filter(shown) {
-            let number = task.node.as_ref().and_then(|node| unit.table.number(node));
+            let number = task.bound_node().and_then(|node| unit.table.number(node));
             let is_over = |number| {
                 let is_withdrawn = task.state.is_ended() && !task.is_wanted() && !task.ended_by_itself();
                 is_withdrawn && !available.contains(number)

@@ -35,6 +35,10 @@ pub(crate) fn plan(pass: &mut UnitPass<'_>) {
         return;
     }
     pass.action_goal = Some(goal);
+    // A freeze that came later holds what is not done yet (A12, P0).
+    if workload.is_frozen && !matches!(goal, ActionGoal::StoppedOn { .. }) {
+        return;
+    }
     let cause = Cause::User { force: action.is_forced };
     match goal {
         // The count of instances and the recovery of members do the rest.
@@ -208,7 +212,7 @@ fn restart_next(pass: &mut UnitPass<'_>, action: &UserAction, goal: &ActionGoal,
     if tasks.iter().any(|task| is_in_work(&task)) {
         return;
     }
-    for task in tasks.iter().filter(|task| progress::is_to_restart(task, action, goal)) {
+    for task in tasks.iter().filter(|task| progress::is_to_restart(task, pass.facts.table, action, goal)) {
         let Some(node) = task.node.clone() else { continue };
         let change =
             Change::Replace { node: Some(node.clone()), may_run: true, order: UpdateOrder::StopFirst };

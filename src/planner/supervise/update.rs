@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use evenkeel_ids::TaskId;
 use jiff::Timestamp;
+use serde_json::json;
 
 use super::{
     domain_order::{self, DomainOrder},
@@ -147,7 +148,8 @@ fn begin(pass: &mut UnitPass<'_>, dirty: &[Slot]) -> bool {
             pass.update.state = UpdateState::Updating;
             "update in progress".clone_into(&mut pass.update.message);
             let text = format!("{} slots run another version", dirty.len());
-            pass.emit("update.started", None, None, text);
+            let data = json!({"specVersion": target.number, "slots": dirty.len()});
+            pass.emit_with("update.started", None, None, text, Some(data));
             super::snapshot::announce(pass);
         }
         pass.update.target = Some(target);
@@ -205,7 +207,9 @@ fn finish_tickets(pass: &mut UnitPass<'_>) {
             ticket.done_at = Some(now);
             pass.update.last_step_at = Some(now);
             let text = outcome(pass, &slot, &ticket);
-            pass.emit("update.slot", Some(&slot), None, text);
+            let task = ticket.task.as_ref().and_then(|id| pass.tasks(&slot).iter().find(|one| one.id == *id));
+            let (node, data) = (task.and_then(|task| task.node.clone()), json!({"taskId": ticket.task}));
+            pass.emit_with("update.slot", Some(&slot), node.as_ref(), text, Some(data));
         }
         let free_at = ticket.done_at.map(|at| settings.next_slot_at(at));
         let tickets = &mut pass.update.part_mut(&part).tickets;

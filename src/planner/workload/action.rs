@@ -145,6 +145,8 @@ impl WorkloadRecord {
                 | WorkloadAction::Freeze
                 | WorkloadAction::Update(RolloutAction::Pause)
         );
+        // What a user froze meanwhile holds the action.
+        let is_allowed = is_allowed || action == WorkloadAction::Thaw && !self.is_stopped;
         match &self.action {
             Some(other) if !is_allowed => Err(other.conflict()),
             _ => Ok(()),
@@ -277,7 +279,7 @@ impl Instance {
             match goal {
                 ActionGoal::Started => next.is_frozen = false,
                 ActionGoal::StartedOn { node: one } if one == node => next.is_frozen = false,
-                ActionGoal::Placed { pinned, .. } if pinned.contains(node) => next.is_frozen = false,
+                ActionGoal::Placed { pinned, .. } if !pinned.is_empty() => next.is_frozen = false,
                 ActionGoal::Placed { nodes, pinned } if pinned.is_empty() && nodes.contains(node) => {
                     next.pinned = None;
                 }

@@ -140,6 +140,36 @@ fn a6_unit_that_a_user_stopped_stays_stopped_until_it_is_started() {
     assert_eq!(world.running_nodes(), ["n1"]);
 }
 
+/// A6, A12: a workload that was stopped is taken over by one node, and gets its other instance when that is done.
+#[test]
+fn a6_takeover_of_a_stopped_workload_starts_the_other_instance_afterwards() {
+    let mut world = ranked(Goal::replicated(2).stopped(), 3);
+    world.run(2);
+    world.edit(|workload| workload.goal.is_stopped = false);
+    world.begin(placed(&["n3"], true), false);
+    assert_eq!(world.finish(30), Progress::Done);
+    assert_eq!(world.running_nodes(), ["n3"]);
+    world.run(30);
+    assert_eq!((world.instances(), world.running_nodes().len()), (2, 2));
+    assert!(world.tasks.len() <= 4, "{} tasks", world.tasks.len());
+}
+
+/// A12, P0: a freeze holds a restart in progress.
+#[test]
+fn a12_restart_rests_while_the_workload_is_frozen() {
+    let mut world = ranked(Goal::replicated(3), 3);
+    world.run(30);
+    world.begin(ActionGoal::Restarted { node: None }, false);
+    world.edit(|workload| workload.is_frozen = true);
+    let tasks = world.tasks.len();
+    world.run(60);
+    assert_eq!((world.running_nodes().len(), world.tasks.len()), (3, tasks));
+    assert!(matches!(world.progress(), Progress::Open { .. }));
+    world.edit(|workload| workload.is_frozen = false);
+    assert_eq!(world.finish(60), Progress::Done);
+    assert!(world.tasks.len() > tasks);
+}
+
 /// A5-S7.
 #[test]
 fn a5_s7_instance_placed_by_a_user_is_not_moved_back_for_the_expression() {

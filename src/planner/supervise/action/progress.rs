@@ -92,9 +92,13 @@ impl UnitView<'_> {
     }
 }
 
-/// Returns whether a task is still to be started again.
-pub(super) fn is_to_restart(task: &Task, action: &UserAction, goal: &ActionGoal) -> bool {
+/// Returns whether a task is still to be started again. What is frozen by itself is left out.
+pub(super) fn is_to_restart(task: &Task, table: &NodeTable, action: &UserAction, goal: &ActionGoal) -> bool {
     let ActionGoal::Restarted { node } = goal else { return false };
+    let frozen = task.node.as_ref().and_then(|node| table.find(node)?.frozen);
+    if matches!(frozen, Some(FrozenLevel::Instance | FrozenLevel::Node)) {
+        return false;
+    }
     let is_meant = task.node.is_some() && (node.is_none() || *node == task.node);
     is_meant && task.is_live() && task.created_at < action.accepted_at
 }
@@ -134,7 +138,7 @@ pub(crate) fn progress(
         ActionGoal::StoppedOn { nodes } => view.is_stopped(|task| is_on_one(task, nodes)),
         ActionGoal::Restarted { .. } => {
             let is_left = |task: &&Task| {
-                is_to_restart(task, action, goal)
+                is_to_restart(task, view.table, action, goal)
                     || is_of_action(task, action) && task.is_live() && !task.is_running()
             };
             !view.tasks.iter().any(is_left)
