@@ -76,6 +76,7 @@ async fn run_exchange(settings: ExchangeArguments, url: Secret<String>) -> Resul
         limits: &settings.limits,
         oidc: settings.oidc,
         node_down_after_secs: None,
+        rejoin_grace_secs: None,
     };
     let running = start_exchange(&database, setup, lifecycle.shutdown()).await?;
     let exchange = &running.exchange;

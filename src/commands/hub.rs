@@ -148,6 +148,8 @@ pub struct ExchangeSetup<'a> {
     pub oidc: Option<OidcSettings>,
     /// The silence after which the agbot of the same process takes a node to be down.
     pub node_down_after_secs: Option<u64>,
+    /// The time that this agbot gives nodes to be heard again after its start.
+    pub rejoin_grace_secs: Option<u64>,
 }
 
 /// Starts the exchange on an open database; its parked polls end at `shutdown`.
@@ -156,12 +158,14 @@ pub async fn start_exchange(
     setup: ExchangeSetup<'_>,
     shutdown: CancellationToken,
 ) -> Result<RunningExchange, Failure> {
-    let ExchangeSetup { root_password, options, limits, oidc, node_down_after_secs } = setup;
+    let ExchangeSetup { root_password, options, limits, oidc, node_down_after_secs, rejoin_grace_secs } =
+        setup;
     let workers = CancellationToken::new();
     let defaults = ExchangeSettings::default();
     let mut settings = ExchangeSettings {
         root_password: root_password.map(|password| password.expose().clone()),
         node_down_after_secs: node_down_after_secs.unwrap_or(defaults.node_down_after_secs),
+        rejoin_grace_secs: rejoin_grace_secs.unwrap_or(defaults.rejoin_grace_secs),
         max_body_bytes: options.max_body_bytes.unwrap_or(defaults.max_body_bytes),
         invalid_constraints: options.invalid_constraints.unwrap_or_default(),
         oidc,

@@ -137,6 +137,7 @@ async fn serve(
         limits: &settings.limits,
         oidc: settings.oidc.clone(),
         node_down_after_secs: settings.agbot.node_down_after_secs,
+        rejoin_grace_secs: settings.agbot.upgrade_grace_secs,
     };
     let running = start_exchange(database, setup, shutdown.clone()).await?;
     let exchange = &running.exchange;

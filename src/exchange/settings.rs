@@ -56,6 +56,9 @@ pub struct ExchangeSettings {
     pub trusted_proxies: TrustedProxies,
     /// Silence, in seconds, after which a node is down unless its organization sets another: that of the hub's agbot.
     pub node_down_after_secs: u64,
+    /// Time in seconds that nodes get to be heard again after a start of the agbot, unless their organization sets another: that of the
+    /// hub's agbot.
+    pub rejoin_grace_secs: u64,
     /// Identity provider whose tokens are accepted; `None` accepts none.
     pub oidc: Option<OidcSettings>,
 }
@@ -111,6 +114,7 @@ impl Default for ExchangeSettings {
             rate_limits: RateLimits::default(),
             trusted_proxies: TrustedProxies::default(),
             node_down_after_secs: 180,
+            rejoin_grace_secs: 90,
             oidc: None,
         }
     }

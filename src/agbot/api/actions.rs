@@ -501,7 +501,7 @@ pub(super) async fn act_on_update(
 /// Returns how far an action is.
 pub(super) async fn get_action(
     op: Op<PolicyActionPath>,
-    _permission: Permission<right::PolicyRead>,
+    permission: Permission<right::PolicyRead>,
 ) -> Result<Json<ActionState>, Refusal> {
     let Op { context, path: PolicyActionPath { organization: org, policy, action: id } } = op;
     let policy = PolicyId::new(&org, &policy);
@@ -557,7 +557,7 @@ pub(super) async fn get_action(
         ended_at: is_over.then(|| time(found.happened_at)),
         message: match context.model().waits_for(&policy).filter(|_| !is_over) {
             // The right to read the policy does not include its nodes.
-            Some(blocked) => hidden::reason(blocked.clone(), &SeenNodes::Only(BTreeSet::new())).to_string(),
+            Some(blocked) => hidden::reason(blocked.clone(), &permission.into_proof().seen).to_string(),
             None => text("text").unwrap_or_default(),
         },
     }))

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use evenkeel_agbot_store::claim::WaitRow;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::claims::{Claim, Scope};
+use evenkeel_planner::facts::Availability;
 use evenkeel_planner::report::{Blocked, Placement};
 use evenkeel_planner::status::Waits;
 use evenkeel_planner::workload::{Slot, SlotTasks, WorkloadRecord};
@@ -15,7 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 
 pub(crate) use super::caller::SeenNodes;
 use super::hidden;
-use super::workload_shape::{Shape, hint, time};
+use super::workload_shape::{Shape, drain_hint, hint, time};
 use crate::context::Context;
 
 /// What waits is shown after this time.
@@ -40,8 +41,23 @@ pub(crate) struct Asking<'a> {
 pub(super) fn blocked(context: &Context, asking: &Asking<'_>, seen: &SeenNodes) -> Option<UpdateBlocked> {
     let (since, slots) = found(context, asking, seen)?;
     let rules: BTreeSet<String> = slots.iter().map(|slot| slot.reason.clone()).collect();
-    let hint = rules.first().map(|rule| hint(rule, &slots)).unwrap_or_default();
+    let drained = drained_members(context, asking, seen);
+    let waits_drained = |slot: &&BlockedSlot| slot.node.as_ref().is_some_and(|node| drained.contains(node));
+    let hint = match slots.iter().find(waits_drained) {
+        Some(slot) if slots.iter().all(|slot| waits_drained(&slot)) => drain_hint(slot),
+        _ => rules.first().map(|rule| hint(rule, &slots)).unwrap_or_default(),
+    };
     Some(UpdateBlocked { since: time(since), slots, rules: rules.into_iter().collect(), hint })
+}
+
+/// Returns the members that are being drained, as they are shown.
+fn drained_members(context: &Context, asking: &Asking<'_>, seen: &SeenNodes) -> BTreeSet<String> {
+    let none = PolicyId::new(asking.group.org(), "");
+    let shape = Shape { policy: &none, seen, now: context.now() };
+    let model = context.model();
+    let is_drained =
+        |id: &&NodeId| model.node(id).is_some_and(|node| node.facts.availability == Availability::Drain);
+    asking.members.iter().filter(is_drained).map(|node| shape.node(node)).collect()
 }
 
 /// Returns the members that have been blocked for long enough, and since when the first of them has been.

@@ -395,6 +395,14 @@ pub(super) fn hint(rule: &str, slots: &[wire::BlockedSlot]) -> String {
     text.to_owned()
 }
 
+/// Says what to do about a drain that waits.
+pub(super) fn drain_hint(slot: &wire::BlockedSlot) -> String {
+    format!(
+        "make another node available for the instance, or stop it without one with: hzn exchange node orch set {} --availability drain --force",
+        node_argument(slot)
+    )
+}
+
 /// Names the command that thaws what is frozen: the node, the workload on it, or the workload.
 fn thaw_hint(slots: &[wire::BlockedSlot]) -> String {
     let is_frozen = |slot: &&wire::BlockedSlot, level| {

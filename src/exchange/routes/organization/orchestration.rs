@@ -14,12 +14,12 @@ use evenkeel_wire::exchange::org_orchestration::{
 use serde_json::{Map, Value};
 
 use super::write::absent;
-use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::{Body, Query};
 use crate::feed::visibility::ORG_SETTINGS;
 use crate::operation::row::{get, patch, put};
 use crate::operation::{Op, Operation, OrgPath};
+use crate::{ApiError, ExchangeSettings};
 
 const TAG: &str = "organizations";
 const PATH: &str = "/orgs/{organization}/orchestration";
@@ -65,18 +65,21 @@ async fn get_settings(
     let settings = stored_settings(&org, stored)?;
     let shown = match query.given {
         Some(true) => settings.document(),
-        _ => Value::Object(with_defaults(&settings, exchange.settings().node_down_after_secs)),
+        _ => Value::Object(with_defaults(&settings, &exchange.settings())),
     };
     let shown =
         serde_json::from_value(shown).map_err(|error| ApiError::internal(format!("JSON: {error}")))?;
     Ok(Json(shown))
 }
 
-/// Returns the settings with the defaults, of which this hub has one of its own: the silence after which a node is down.
-fn with_defaults(settings: &OrgSettings, node_down_after_secs: u64) -> Map<String, Value> {
+/// Returns the settings with the defaults, of which this hub has two of its own.
+fn with_defaults(settings: &OrgSettings, hub: &ExchangeSettings) -> Map<String, Value> {
     let mut shown = settings.with_defaults();
     if settings.node_down_after_secs().is_none() {
-        shown.insert("nodeDownAfterSeconds".to_owned(), node_down_after_secs.into());
+        shown.insert("nodeDownAfterSeconds".to_owned(), hub.node_down_after_secs.into());
+    }
+    if settings.rejoin_grace_secs().is_none() {
+        shown.insert("rejoinGracePeriodSeconds".to_owned(), hub.rejoin_grace_secs.into());
     }
     shown
 }
@@ -134,12 +137,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn silence_of_the_hub_holds_unless_the_organization_sets_another() {
+    fn defaults_of_the_hub_hold_unless_the_organization_sets_others() {
+        let hub =
+            ExchangeSettings { node_down_after_secs: 8, rejoin_grace_secs: 9, ..ExchangeSettings::default() };
         let shown = |document| {
             let settings = OrgSettings::read(document).expect("valid settings");
-            with_defaults(&settings, 8)["nodeDownAfterSeconds"].clone()
+            let shown = with_defaults(&settings, &hub);
+            [shown["nodeDownAfterSeconds"].clone(), shown["rejoinGracePeriodSeconds"].clone()]
         };
-        assert_eq!(shown(json!({})), 8);
-        assert_eq!(shown(json!({"nodeDownAfterSeconds": 60})), 60);
+        assert_eq!(shown(json!({})), [8, 9]);
+        assert_eq!(shown(json!({"nodeDownAfterSeconds": 60, "rejoinGracePeriodSeconds": 0})), [60, 0]);
     }
 }
