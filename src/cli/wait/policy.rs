@@ -43,7 +43,7 @@ pub struct WantedPolicy {
     pub written_at: Option<Timestamp>,
     /// How many instances it has at least, if the hub counts them.
     pub least_instances: usize,
-    /// Whether the hub keeps a number of instances, of which a node may run several.
+    /// Whether the hub keeps a number of instances in each workload unit.
     pub is_counted: bool,
     /// Whether its instances start only when a user requests it.
     pub is_started_by_users: bool,
@@ -233,8 +233,8 @@ impl WantedPolicy {
     }
 }
 
-/// Returns how many instances the hub starts by itself at least: those of one group, where each group has its own. Nodes without
-/// one are left out, so that the nodes alone do not tell when all are placed.
+/// Returns how many instances the hub starts by itself at least: those of one group, where each group has its own and the agbot does
+/// not count them. Nodes without one are left out, so that the nodes alone do not show when all are placed.
 fn least_instances(orchestration: &Orchestration) -> usize {
     if orchestration.orchestrate != Orchestrate::Ha {
         return 0;
@@ -247,10 +247,10 @@ fn least_instances(orchestration: &Orchestration) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 
-/// Returns whether the hub starts and stops instances by itself to keep a number of them.
+/// Returns whether the hub starts and stops instances by itself to keep a number of them in each workload unit.
 fn is_counted(orchestration: &Orchestration) -> bool {
     orchestration.orchestrate == Orchestrate::Ha
-        && matches!(orchestration.mode, Mode::Replicated | Mode::Flex)
+        && matches!(orchestration.mode, Mode::Replicated | Mode::Flex | Mode::Failover)
 }
 
 /// Returns whether nothing further happens to a pair of node and policy, whether the service runs there or not.
@@ -408,7 +408,7 @@ mod tests {
             let policy: DeploymentPolicyResponse = serde_json::from_value(policy).expect("a policy");
             WantedPolicy::of("o/p".to_owned(), &policy)
         };
-        assert!(!of(json!({"mode": "failover", "orchestrate": "ha"})).is_counted);
+        assert!(!of(json!({"mode": "global", "orchestrate": "ha"})).is_counted);
         assert!(!of(json!({"mode": "replicated", "orchestrate": "no"})).is_counted);
         let wanted = of(json!({"mode": "replicated", "replicas": 5, "maxPerNode": 3}));
         assert!(wanted.is_counted);
@@ -431,6 +431,21 @@ mod tests {
         assert!(
             matches!(judge(&[], 0, None), Progress::Done(text) if text.ends_with("no instance is wanted"))
         );
+    }
+
+    #[test]
+    fn failover_waits_until_every_group_has_its_instance() {
+        let policy = json!({"orchestration": {"mode": "failover", "orchestrate": "ha"}, "lastUpdated": ""});
+        let policy: DeploymentPolicyResponse = serde_json::from_value(policy).expect("a policy");
+        let wanted = WantedPolicy::of("o/p".to_owned(), &policy);
+        assert!(wanted.is_counted);
+        let missing = "1 of 2 instances run; line-2: 0 of 1 instances run".to_owned();
+        let count =
+            InstanceCount { running: 1, wanted: 2, difference: Some(missing.clone()), is_given_up: false };
+        // The nodes of the other group are paused, and no further node is to do anything.
+        let pairs = [placed("o/n1", "1.0.0", true), left_out("node-paused")];
+        let found = wanted.judge(&reasons(Some("2026-01-01T00:00:05Z"), &pairs), &[], Some(&count));
+        assert_eq!(found, Progress::Pending(missing));
     }
 
     #[test]
