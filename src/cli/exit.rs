@@ -35,7 +35,7 @@ pub enum Exit {
     Program = 10,
     /// What `--wait` waited for failed or was rolled back.
     WaitFailed = 11,
-    /// A rollout that `--wait` waited for is held.
+    /// What `--wait` waited for does not continue until somebody acts.
     WaitHeld = 12,
     /// What `--wait` waited for did not happen in time.
     WaitTimeout = 13,
@@ -57,7 +57,7 @@ impl Exit {
         (Exit::SignatureInvalid, "a signature does not match the text"),
         (Exit::Program, "a program that the command started failed"),
         (Exit::WaitFailed, "with `--wait`: it failed or was rolled back"),
-        (Exit::WaitHeld, "with `--wait`: the rollout is held"),
+        (Exit::WaitHeld, "with `--wait`: it does not continue until somebody acts"),
         (Exit::WaitTimeout, "with `--wait`: the time ended first"),
         (Exit::Internal, "a step in the middle failed, and what was done before it was undone"),
     ];

@@ -10,6 +10,8 @@ const LIMIT: u16 = 1000;
 
 /// Begins the warning about slots that the restart policy or a failed start has left without an instance.
 const GIVEN_UP: &str = " given up: ";
+/// Begins the warning about a policy that a user has stopped.
+const STOPPED: &str = "stopped by a user";
 
 /// The instances of a policy that run, and those that are wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +24,8 @@ pub struct InstanceCount {
     pub difference: Option<String>,
     /// Whether those that are missing are not started again until somebody acts.
     pub is_given_up: bool,
+    /// Whether a user has stopped the policy, so that nothing starts until a user starts it.
+    pub is_stopped: bool,
 }
 
 impl InstanceCount {
@@ -64,7 +68,8 @@ impl InstanceCount {
         let is_starting = |unit: &WorkloadUnit| unit.instances.iter().any(|one| one.monitor_state != "idle");
         let has_given_up = status.warnings.iter().any(|warning| warning.contains(GIVEN_UP));
         let is_given_up = has_given_up && !parts.iter().any(is_starting);
-        Some(Self { running: total.0, wanted: total.1, difference, is_given_up })
+        let is_stopped = is_stopped(status);
+        Some(Self { running: total.0, wanted: total.1, difference, is_given_up, is_stopped })
     }
 
     /// Returns the numbers in words.
@@ -77,6 +82,15 @@ impl InstanceCount {
 fn running(unit: &WorkloadUnit) -> u64 {
     let unhealthy = unit.instances.iter().filter(|one| one.avail == "warn");
     u64::from(unit.up) + unhealthy.map(|one| one.slots.len().max(1) as u64).sum::<u64>()
+}
+
+/// Returns whether a user has stopped the policy. An agbot that does not warn of that shows it as frozen, with no instance wanted.
+fn is_stopped(status: &WorkloadStatus) -> bool {
+    let is_empty = |unit: &WorkloadUnit| unit.target == 0;
+    let has_node = |unit: &WorkloadUnit| unit.instance_count > 0;
+    let parts = &status.workload_units;
+    let is_warned = status.warnings.iter().any(|warning| warning.starts_with(STOPPED));
+    is_warned || status.frozen == "frozen" && parts.iter().all(is_empty) && parts.iter().any(has_node)
 }
 
 fn text((running, wanted): (u64, u64)) -> String {
@@ -133,6 +147,22 @@ mod tests {
         assert_eq!(difference(&surplus).as_deref(), Some("5 instances run, 2 wanted"));
         surplus.frozen = "frozen".to_owned();
         assert_eq!(difference(&surplus), None);
+    }
+
+    #[test]
+    fn policy_that_a_user_stopped_is_not_one_that_is_frozen() {
+        let is_stopped =
+            |status: &WorkloadStatus| InstanceCount::of(status).is_some_and(|count| count.is_stopped);
+        let mut found = status(&[("g1", 0, 0), ("g2", 0, 0)]);
+        assert!(!is_stopped(&found));
+        found.frozen = "frozen".to_owned();
+        assert!(!is_stopped(&found), "no instance is wanted where there is no node");
+        found.workload_units[0].instance_count = 2;
+        assert!(is_stopped(&found));
+        found.workload_units[1].target = 1;
+        assert!(!is_stopped(&found));
+        found.warnings = vec!["stopped by a user: o/ann".to_owned()];
+        assert!(is_stopped(&found));
     }
 
     #[test]

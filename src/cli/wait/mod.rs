@@ -26,7 +26,8 @@ const TIMES_FAILED: u32 = 5;
 #[derive(Debug, Clone, Default, Args)]
 pub struct Wait {
     /// Wait until the change has taken effect, at most for this time, such as 90s, 10m or 1h [default: 10m]; ends with
-    /// status 11 when it failed or was rolled back, 12 when a rollout is held, 13 when the time ended first
+    /// status 11 when it failed or was rolled back, 12 when it does not continue until somebody acts, 13 when the time
+    /// ended first
     #[arg(long = "wait", value_name = "TIMEOUT", num_args = 0..=1, require_equals = true,
           default_missing_value = "10m", value_parser = duration)]
     pub limit: Option<Duration>,
@@ -42,13 +43,23 @@ pub enum Progress {
     /// It will not.
     Failed(String),
     /// It does not go on until somebody acts.
-    Held(String),
+    Held {
+        /// What it waits for.
+        why: String,
+        /// What to do.
+        advice: String,
+    },
 }
+
+/// What continues a rollout that is held, or undoes it.
+pub const RESUME_OR_UNDO: &str = "go on with: hzn rollout resume, or go back with: hzn rollout undo";
 
 impl Progress {
     fn text(&self) -> &str {
         match self {
-            Self::Done(text) | Self::Pending(text) | Self::Failed(text) | Self::Held(text) => text,
+            Self::Done(text) | Self::Pending(text) | Self::Failed(text) | Self::Held { why: text, .. } => {
+                text
+            }
         }
     }
 
@@ -56,7 +67,7 @@ impl Progress {
     fn times_needed(&self) -> Option<u32> {
         match self {
             Self::Done(_) => Some(TIMES_DONE),
-            Self::Failed(_) | Self::Held(_) => Some(TIMES_FAILED),
+            Self::Failed(_) | Self::Held { .. } => Some(TIMES_FAILED),
             Self::Pending(_) => None,
         }
     }
@@ -107,12 +118,9 @@ fn outcome(change: &str, end: Progress) -> Outcome {
         Progress::Failed(why) => {
             Err(CliError::new(Exit::WaitFailed, format!("{change} has failed"), why, advice))
         }
-        Progress::Held(why) => Err(CliError::new(
-            Exit::WaitHeld,
-            format!("{change} is held"),
-            why,
-            "go on with: hzn rollout resume, or go back with: hzn rollout undo",
-        )),
+        Progress::Held { why, advice } => {
+            Err(CliError::new(Exit::WaitHeld, format!("{change} is held"), why, advice))
+        }
         Progress::Done(_) | Progress::Pending(_) => Ok(()),
     }
 }
@@ -170,7 +178,7 @@ mod tests {
     }
 
     fn held() -> Progress {
-        Progress::Held("held".to_owned())
+        Progress::Held { why: "held".to_owned(), advice: String::new() }
     }
 
     #[tokio::test(start_paused = true)]

@@ -49,6 +49,8 @@ pub struct WantedPolicy {
     pub is_started_by_users: bool,
     /// Whether a number of them is wanted.
     pub has_number: bool,
+    /// Whether tasks carry it out, so that a user may stop it.
+    pub is_orchestrated: bool,
 }
 
 impl WantedPolicy {
@@ -77,9 +79,19 @@ impl WantedPolicy {
         let is_counted = orchestration.as_ref().is_some_and(is_counted);
         let has_number =
             orchestration.as_ref().is_some_and(|one| matches!(one.mode, Mode::Replicated | Mode::Flex));
-        let is_started_by_users = orchestration.is_some_and(|one| one.orchestrate == Orchestrate::No);
+        let is_started_by_users =
+            orchestration.as_ref().is_some_and(|one| one.orchestrate == Orchestrate::No);
         let written_at = instant(&policy.last_updated);
-        Self { id, versions, written_at, least_instances, is_counted, is_started_by_users, has_number }
+        Self {
+            id,
+            versions,
+            written_at,
+            least_instances,
+            is_counted,
+            is_started_by_users,
+            has_number,
+            is_orchestrated: orchestration.is_some(),
+        }
     }
 
     /// Progress of the policy; `reasons`: those of rollbacks that were seen before.
@@ -99,13 +111,17 @@ impl WantedPolicy {
         if let Some(own) = self.own(&rollouts.workloads) {
             reasons.find(&agbot, &self.id, &own.update).await;
         }
-        if let Some(update) = self.update(&rollouts.workloads, reasons) {
-            return Ok(update);
-        }
-        let instances = match self.is_counted || self.is_started_by_users && self.has_number {
+        let instances = match self.is_orchestrated {
             true => InstanceCount::read(context, exchange, &self.id).await?,
             false => None,
         };
+        if let Some(stopped) = self.stopped(instances.as_ref()) {
+            return Ok(stopped);
+        }
+        let instances = instances.filter(|_| self.is_counted || self.is_started_by_users && self.has_number);
+        if let Some(update) = self.update(&rollouts.workloads, reasons) {
+            return Ok(update);
+        }
         Ok(match self.judge(&placements, &rollouts.rollouts, instances.as_ref()) {
             Progress::Pending(text) => match self.rolled_back(&rollouts.workloads) {
                 Some(version) => Progress::Pending(format!(
@@ -144,6 +160,15 @@ impl WantedPolicy {
 
     fn own<'w>(&self, workloads: &'w [WorkloadUpdate]) -> Option<&'w WorkloadUpdate> {
         workloads.iter().find(|one| one.policy.as_str() == self.id)
+    }
+
+    /// Returns that a user has stopped the policy. One whose instances users start anyway is carried out when it is written.
+    fn stopped(&self, instances: Option<&InstanceCount>) -> Option<Progress> {
+        let is_stopped = instances.is_some_and(|count| count.is_stopped) && !self.is_started_by_users;
+        is_stopped.then(|| Progress::Held {
+            why: format!("policy {} is stopped by a user, and nothing of it starts", self.id),
+            advice: format!("start it with: hzn exchange deployment orch start {}", self.id),
+        })
     }
 
     fn judge(
@@ -188,7 +213,7 @@ impl WantedPolicy {
                 ))
             }
             Some(InstanceCount { difference: Some(difference), is_given_up: true, .. }) => {
-                Progress::Held(difference.clone())
+                Progress::Held { why: difference.clone(), advice: self.start_advice() }
             }
             Some(InstanceCount { difference: Some(difference), .. }) => Progress::Pending(difference.clone()),
             None if running < self.least_instances => {
@@ -196,6 +221,14 @@ impl WantedPolicy {
             }
             _ => Progress::Done(self.done_text(total, instances)),
         }
+    }
+
+    /// Returns what to do about instances that are not started again.
+    fn start_advice(&self) -> String {
+        format!(
+            "see why with: hzn exchange deployment orch events {0}, then start them with: hzn exchange deployment orch start {0}",
+            self.id
+        )
     }
 
     /// Returns that the policy is carried out on a number of nodes.
@@ -418,6 +451,7 @@ mod tests {
                 wanted: 5,
                 difference: difference.map(str::to_owned),
                 is_given_up: false,
+                is_stopped: false,
             };
             wanted.judge(&reasons(Some("2026-01-01T00:00:05Z"), pairs), &[], Some(&count))
         };
@@ -440,12 +474,34 @@ mod tests {
         let wanted = WantedPolicy::of("o/p".to_owned(), &policy);
         assert!(wanted.is_counted);
         let missing = "1 of 2 instances run; line-2: 0 of 1 instances run".to_owned();
-        let count =
-            InstanceCount { running: 1, wanted: 2, difference: Some(missing.clone()), is_given_up: false };
+        let count = InstanceCount {
+            running: 1,
+            wanted: 2,
+            difference: Some(missing.clone()),
+            is_given_up: false,
+            is_stopped: false,
+        };
         // The nodes of the other group are paused, and no further node is to do anything.
         let pairs = [placed("o/n1", "1.0.0", true), left_out("node-paused")];
         let found = wanted.judge(&reasons(Some("2026-01-01T00:00:05Z"), &pairs), &[], Some(&count));
         assert_eq!(found, Progress::Pending(missing));
+    }
+
+    #[test]
+    fn write_of_a_stopped_policy_says_how_to_start_it() {
+        let of = |orchestrate: &str| {
+            let policy =
+                json!({"orchestration": {"mode": "global", "orchestrate": orchestrate}, "lastUpdated": ""});
+            let policy: DeploymentPolicyResponse = serde_json::from_value(policy).expect("a policy");
+            WantedPolicy::of("o/p".to_owned(), &policy)
+        };
+        let count =
+            InstanceCount { running: 0, wanted: 0, difference: None, is_given_up: false, is_stopped: true };
+        let found = of("ha").stopped(Some(&count));
+        let Some(Progress::Held { why, advice }) = found else { panic!("{found:?}") };
+        assert!(why.contains("stopped by a user") && advice.ends_with("orch start o/p"), "{why} {advice}");
+        assert_eq!(of("no").stopped(Some(&count)), None);
+        assert_eq!(of("ha").stopped(Some(&InstanceCount { is_stopped: false, ..count })), None);
     }
 
     #[test]
@@ -480,7 +536,7 @@ mod tests {
         assert!(
             matches!(found("rollback-completed", after), Some(Progress::Failed(text)) if text.contains("too many"))
         );
-        assert!(matches!(found("paused", after), Some(Progress::Held(_))));
+        assert!(matches!(found("paused", after), Some(Progress::Held { .. })));
         assert_eq!(found("completed", after), None);
         assert_eq!(found("rollback-completed", before), None);
         assert_eq!(wanted().update(&[], &reasons), None);
@@ -530,10 +586,8 @@ mod tests {
     fn held_rollout_and_one_that_went_back_end_the_wait() {
         let pairs = [placed("o/n1", "1.0.0", true)];
         let held = rollout("o/g", json!({"state": "held", "hold": {}, "since": "t"}), "held: paused");
-        assert_eq!(
-            judge(&pairs, std::slice::from_ref(&held)),
-            Progress::Held("o/g: held: paused".to_owned())
-        );
+        let found = judge(&pairs, std::slice::from_ref(&held));
+        assert!(matches!(&found, Progress::Held { why, .. } if why == "o/g: held: paused"), "{found:?}");
         let old = Rollout { target: "o/s 1.5.0".to_owned(), ..held };
         assert!(
             matches!(judge(&pairs, &[old]), Progress::Pending(_)),

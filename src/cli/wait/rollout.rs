@@ -81,7 +81,7 @@ impl Followed {
 fn of_tasks(workload: &WorkloadUpdate, goal: Goal, reasons: &RollbackReasons) -> Progress {
     let policy = workload.policy.as_str();
     match (reasons.progress(policy, &workload.update, goal == Goal::RolledBack), goal) {
-        (Progress::Held(text), Goal::Held) => Progress::Done(format!("{policy}: {text}")),
+        (Progress::Held { why, .. }, Goal::Held) => Progress::Done(format!("{policy}: {why}")),
         (Progress::Done(text), _) if workload.update.state == "rollback-completed" => {
             Progress::Done(format!("{policy}: {text}; runs {} again", workload.target))
         }
@@ -118,7 +118,7 @@ fn ended(rollouts: &[&Rollout], done: Vec<String>, wants_rollback: bool) -> Prog
 pub fn stopped(rollouts: &[&Rollout], wants_rollback: bool) -> Option<Progress> {
     let is_held = |rollout: &&&Rollout| matches!(rollout.state, RolloutState::Held { .. });
     if let Some(held) = rollouts.iter().find(is_held) {
-        return Some(Progress::Held(line(held)));
+        return Some(Progress::Held { why: line(held), advice: super::RESUME_OR_UNDO.to_owned() });
     }
     let is_back = |rollout: &&&Rollout| {
         matches!(rollout.state, RolloutState::Completed { .. }) && rollout.rollback.is_some()
@@ -168,7 +168,8 @@ pub mod tests {
         let closed = completed("o/g", false, "completed");
         assert!(matches!(ended(&[&open, &closed], Vec::new(), false), Progress::Pending(_)));
         assert_eq!(ended(&[&closed], Vec::new(), false), Progress::Done("o/g: completed".to_owned()));
-        assert_eq!(ended(&[&open, &held], Vec::new(), false), Progress::Held("o/g: held".to_owned()));
+        let found = ended(&[&open, &held], Vec::new(), false);
+        assert!(matches!(&found, Progress::Held { why, .. } if why == "o/g: held"), "{found:?}");
         assert!(matches!(ended(&[], Vec::new(), false), Progress::Done(_)));
     }
 

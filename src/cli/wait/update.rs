@@ -25,7 +25,9 @@ impl RollbackReasons {
         let text = text(update, reason.as_deref());
         match update.state.as_str() {
             "updating" | "rollback-started" => Progress::Pending(text),
-            "paused" | "rollback-paused" => Progress::Held(text),
+            "paused" | "rollback-paused" => {
+                Progress::Held { why: text, advice: super::RESUME_OR_UNDO.to_owned() }
+            }
             "rollback-completed" if !wants_rollback => Progress::Failed(text),
             _ => Progress::Done(text),
         }
@@ -104,7 +106,7 @@ mod tests {
             |state, is_wanted| RollbackReasons::default().progress("o/p", &update(state, ""), is_wanted);
         assert!(matches!(progress("updating", false), Progress::Pending(_)));
         assert!(matches!(progress("rollback-started", false), Progress::Pending(_)));
-        assert!(matches!(progress("paused", false), Progress::Held(_)));
+        assert!(matches!(progress("paused", false), Progress::Held { .. }));
         assert!(matches!(progress("rollback-completed", false), Progress::Failed(_)));
         assert!(matches!(progress("rollback-completed", true), Progress::Done(_)));
         assert!(matches!(progress("none", false), Progress::Done(_)));
