@@ -60,7 +60,7 @@ impl Change {
     fn judge(&self, known: &[NodeId], reasons: &[Reason]) -> Progress {
         let is_unread = !self.members.iter().all(|node| known.contains(node));
         if is_unread || known.iter().any(|node| self.removed.contains(node)) {
-            return Progress::Pending(format!("the agbot has not read HA group {} yet", self.group));
+            return Progress::Unread(format!("the agbot has not read HA group {} yet", self.group));
         }
         let mut pairs = reasons
             .iter()
@@ -91,8 +91,8 @@ mod tests {
             change.judge(&known, &[Reason { node, policy, state, text }])
         };
         assert!(matches!(judge(&["o/a"], runs.clone()), Progress::Done(_)));
-        assert!(matches!(judge(&["o/a", "o/b"], runs.clone()), Progress::Pending(_)));
-        assert!(matches!(judge(&[], runs), Progress::Pending(_)));
+        assert!(matches!(judge(&["o/a", "o/b"], runs.clone()), Progress::Unread(_)));
+        assert!(matches!(judge(&[], runs), Progress::Unread(_)));
         assert!(matches!(judge(&["o/a"], json!({"placement": "acting"})), Progress::Pending(_)));
     }
 }

@@ -7,9 +7,10 @@ pub mod policy;
 pub mod rollout;
 pub mod update;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args;
+use tokio::time::Instant;
 
 use crate::context::Context;
 use crate::exit::{CliError, Exit, Outcome};
@@ -21,6 +22,8 @@ const PERIOD: Duration = Duration::from_millis(300);
 const TIMES_DONE: u32 = 2;
 /// The same for an outcome that ends the command with a failure.
 const TIMES_FAILED: u32 = 5;
+/// An agbot reads most changes sooner, so that only a longer delay is worth a note.
+const READ_TIME: Duration = Duration::from_secs(3);
 
 /// Waits for the effect of a change.
 #[derive(Debug, Clone, Default, Args)]
@@ -40,6 +43,8 @@ pub enum Progress {
     Done(String),
     /// It has not, and this is what it waits for.
     Pending(String),
+    /// The agbot has not read it yet.
+    Unread(String),
     /// It will not.
     Failed(String),
     /// It does not go on until somebody acts.
@@ -57,9 +62,8 @@ pub const RESUME_OR_UNDO: &str = "go on with: hzn rollout resume, or go back wit
 impl Progress {
     fn text(&self) -> &str {
         match self {
-            Self::Done(text) | Self::Pending(text) | Self::Failed(text) | Self::Held { why: text, .. } => {
-                text
-            }
+            Self::Done(text) | Self::Pending(text) | Self::Unread(text) | Self::Failed(text) => text,
+            Self::Held { why, .. } => why,
         }
     }
 
@@ -68,8 +72,49 @@ impl Progress {
         match self {
             Self::Done(_) => Some(TIMES_DONE),
             Self::Failed(_) | Self::Held { .. } => Some(TIMES_FAILED),
-            Self::Pending(_) => None,
+            Self::Pending(_) | Self::Unread(_) => None,
         }
+    }
+
+    /// How long it must last before it is worth a note.
+    fn quiet_time(&self) -> Duration {
+        if matches!(self, Self::Unread(_)) { READ_TIME } else { Duration::ZERO }
+    }
+}
+
+/// What was seen last.
+struct Seen {
+    progress: Progress,
+    /// How many times in a row.
+    times: u32,
+    since: Instant,
+    /// The last note.
+    reported: String,
+}
+
+impl Seen {
+    fn nothing(now: Instant) -> Self {
+        Self { progress: Progress::Pending(String::new()), times: 0, since: now, reported: String::new() }
+    }
+
+    /// Takes what is seen now; returns what is worth a note.
+    fn update(&mut self, progress: Progress, now: Instant) -> Option<&str> {
+        if progress == self.progress {
+            self.times += 1;
+        } else {
+            (self.progress, self.times, self.since) = (progress, 1, now);
+        }
+        let is_new = self.progress.text() != self.reported;
+        if !is_new || now.duration_since(self.since) < self.progress.quiet_time() {
+            return None;
+        }
+        self.reported = self.progress.text().to_owned();
+        Some(&self.reported)
+    }
+
+    /// Returns whether it ends the command.
+    fn is_outcome(&self) -> bool {
+        self.progress.times_needed().is_some_and(|needed| self.times >= needed)
     }
 }
 
@@ -86,26 +131,23 @@ impl Wait {
     ) -> Outcome {
         let Some(limit) = self.limit.filter(|_| !context.is_dry_run) else { return Ok(()) };
         let deadline = Instant::now() + limit;
-        let mut seen = Progress::Pending(String::new());
-        let mut times = 0;
+        let mut seen = Seen::nothing(Instant::now());
         loop {
             match progress().await {
                 Ok(now) => {
-                    if now.text() != seen.text() {
-                        note(now.text());
+                    if let Some(text) = seen.update(now, Instant::now()) {
+                        note(text);
                     }
-                    times = if now == seen { times + 1 } else { 1 };
-                    seen = now;
                 }
                 // The hub may be restarted meanwhile.
-                Err(error) if error.is_retryable => times = 0,
+                Err(error) if error.is_retryable => seen.times = 0,
                 Err(error) => return Err(error),
             }
-            if seen.times_needed().is_some_and(|needed| times >= needed) {
-                return outcome(change, seen);
+            if seen.is_outcome() {
+                return outcome(change, seen.progress);
             }
             if Instant::now() >= deadline {
-                return Err(timed_out(change, &seen, limit));
+                return Err(timed_out(change, &seen.progress, limit));
             }
             tokio::time::sleep(PERIOD).await;
         }
@@ -121,7 +163,7 @@ fn outcome(change: &str, end: Progress) -> Outcome {
         Progress::Held { why, advice } => {
             Err(CliError::new(Exit::WaitHeld, format!("{change} is held"), why, advice))
         }
-        Progress::Done(_) | Progress::Pending(_) => Ok(()),
+        Progress::Done(_) | Progress::Pending(_) | Progress::Unread(_) => Ok(()),
     }
 }
 
@@ -196,6 +238,20 @@ mod tests {
     async fn time_that_is_over_has_a_status_of_its_own() {
         let pending = Progress::Pending("1 of 2".to_owned());
         assert_eq!(follow(Duration::ZERO, vec![pending]).await, Err(Exit::WaitTimeout));
+    }
+
+    #[test]
+    fn change_that_is_not_read_is_worth_a_note_after_some_seconds() {
+        let start = Instant::now();
+        let mut seen = Seen::nothing(start);
+        let unread = || Progress::Unread("not read".to_owned());
+        let after = |millis| start + Duration::from_millis(millis);
+        assert_eq!(seen.update(unread(), after(0)), None);
+        assert_eq!(seen.update(unread(), after(2900)), None);
+        assert_eq!(seen.update(unread(), after(3000)), Some("not read"));
+        assert_eq!(seen.update(unread(), after(3300)), None);
+        assert_eq!(seen.update(Progress::Pending("0 of 1".to_owned()), after(3600)), Some("0 of 1"));
+        assert_eq!(seen.update(done(), after(3900)), Some("done"));
     }
 
     #[test]

@@ -97,7 +97,7 @@ impl WantedPolicy {
     /// Progress of the policy; `reasons`: those of rollbacks that were seen before.
     ///
     /// # Errors
-    /// With status 5 when the agbot does not respond.
+    /// With status 8 when the policy was deleted, 5 when the agbot does not respond.
     pub async fn progress(
         &self,
         context: &Context,
@@ -107,6 +107,10 @@ impl WantedPolicy {
         let org = exchange.split(&self.id).0;
         let agbot = context.agbot(exchange)?;
         let placements = agbot.call("asking the agbot for its reasons", agbot.client.reasons(&org)).await?;
+        if !self.is_read_by(&placements) {
+            // An agbot that has read the deletion knows as little of the policy as one that has not read the change.
+            POLICIES.require(exchange, &self.id).await?;
+        }
         let rollouts = agbot.call("asking the agbot for its rollouts", agbot.client.rollouts(&org)).await?;
         if let Some(own) = self.own(&rollouts.workloads) {
             reasons.find(&agbot, &self.id, &own.update).await;
@@ -178,7 +182,7 @@ impl WantedPolicy {
         instances: Option<&InstanceCount>,
     ) -> Progress {
         if !self.is_read_by(reasons) {
-            return Progress::Pending(format!(
+            return Progress::Unread(format!(
                 "the agbot does not serve policy {}, or has not read it yet",
                 self.id
             ));

@@ -218,9 +218,9 @@ fn change_that_is_about_no_version_is_carried_out_with_any() {
 fn state_of_the_agbot_before_the_change_does_not_count() {
     let pairs = [placed("o/n1", "2.0.0", true)];
     let judge = |reasons: &ReasonsResponse| wanted().judge(reasons, &[], None);
-    assert!(matches!(judge(&reasons(Some("2026-01-01T00:00:04Z"), &pairs)), Progress::Pending(_)));
+    assert!(matches!(judge(&reasons(Some("2026-01-01T00:00:04Z"), &pairs)), Progress::Unread(_)));
     let absent = ReasonsResponse { policies: Some(BTreeMap::new()), ..reasons(None, &pairs) };
-    assert!(matches!(judge(&absent), Progress::Pending(_)));
+    assert!(matches!(judge(&absent), Progress::Unread(_)));
     assert!(matches!(judge(&reasons(None, &pairs)), Progress::Done(_)));
 }
 
