@@ -2,13 +2,16 @@
 
 use clap::{Args, Subcommand};
 use evenkeel_wire::RawJson;
+use evenkeel_wire::agbot::orchestration::UpdateBlocked;
 use evenkeel_wire::agbot::rollout::{Rollout, WorkloadUpdate};
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::agbot::require_if_empty;
 use crate::context::{Context, Exchange, UserOptions, Watch};
 use crate::exchange::deployment::POLICIES;
 use crate::exchange::ha_group::GROUPS;
+use crate::exchange::orch::status::blocked_text;
 use crate::exchange::resource::require_selectors;
 use crate::exit::{CliError, Outcome};
 use crate::output::{Table, View, note};
@@ -139,8 +142,21 @@ fn is_chosen(rollout: &Rollout, policy: Option<&str>, group: Option<&str>) -> bo
 
 fn view(records: Vec<RawJson>) -> View {
     let entries: Vec<Value> = records.into_iter().map(RawJson::into_value).collect();
-    let table = Table::of_list(&entries, &COLUMNS).keeping(&["policy", "how it stands"]);
+    let rows: Vec<Value> = entries.iter().map(with_blocked).collect();
+    let table = Table::of_list(&rows, &COLUMNS).keeping(&["policy", "how it stands"]);
     View::new(Value::Array(entries), table)
+}
+
+/// Adds what blocks an update to its text, which does not name that.
+fn with_blocked(entry: &Value) -> Value {
+    let blocked = entry.get("blocked").and_then(|blocked| UpdateBlocked::deserialize(blocked).ok());
+    let mut row = entry.clone();
+    if let (Some(blocked), Some(policy), Some(text)) =
+        (blocked, entry["policy"].as_str(), entry["text"].as_str())
+    {
+        row["text"] = Value::from(format!("{text}, {}", blocked_text(&blocked, policy)));
+    }
+    row
 }
 
 /// Follows the rollouts of a policy, of a group, or all.
@@ -213,5 +229,17 @@ mod tests {
         let view = view(vec![document.clone().into()]);
         assert_eq!(view.json, json!([document]));
         assert_eq!(view.table.rows[0].last().map(String::as_str), Some("held: paused by o/ann"));
+    }
+
+    #[test]
+    fn blocked_update_is_explained_in_the_table() {
+        let blocked = json!({"since": "t", "rules": ["HALock"], "hint": "wait", "slots": [
+            {"slot": 1, "node": "n1", "reason": "HALock", "detail": "node n2 holds the claim"},
+        ]});
+        let document = json!({"policy": "o/p", "text": "updating, 0 of 3 done", "blocked": blocked});
+        let view = view(vec![document.clone().into()]);
+        assert_eq!(view.json, json!([document]));
+        let text = "updating, 0 of 3 done, blocked: HALock: node n2 holds the claim (wait)";
+        assert_eq!(view.table.rows[0].last().map(String::as_str), Some(text));
     }
 }

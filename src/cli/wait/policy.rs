@@ -146,9 +146,10 @@ impl WantedPolicy {
         let own = self.own(workloads)?;
         let began = own.update.started_at.as_deref().and_then(instant);
         let is_later = began.is_some_and(|at| self.written_at.is_none_or(|written| at >= written));
+        let is_open = matches!(own.update.state.as_str(), "updating" | "rollback-started");
         match reasons.progress(&self.id, &own.update, false) {
             Progress::Done(_) => None,
-            pending @ Progress::Pending(_) => Some(pending),
+            progress if is_open => Some(progress),
             stopped => is_later.then_some(stopped),
         }
     }

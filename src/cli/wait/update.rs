@@ -6,11 +6,13 @@ use std::collections::BTreeMap;
 use evenkeel_wire::agbot::orchestration::{OrchestrationEvent, OrchestrationEventsQuery, UpdateProgress};
 
 use super::Progress;
-use crate::exchange::orch::status::update_text;
+use crate::exchange::orch::status::{hint_for, update_text};
 use crate::server::Server;
 
 /// The kind of the event that tells why an update is rolled back.
 const ROLLBACK_STARTED: &str = "update.rollback-started";
+/// The rule by which what a user has frozen blocks an update.
+const FROZEN: &str = "Frozen";
 
 /// The reasons of rollbacks seen by one command, by policy.
 ///
@@ -22,8 +24,12 @@ impl RollbackReasons {
     /// Returns how far the update of `policy` is from its end; `wants_rollback`: whether a rollback is the end that was requested.
     pub fn progress(&self, policy: &str, update: &UpdateProgress, wants_rollback: bool) -> Progress {
         let reason = self.note(policy, update);
-        let text = text(update, reason.as_deref());
+        let text = text(update, policy, reason.as_deref());
+        let frozen = update.blocked.as_ref().filter(|blocked| blocked.rules == [FROZEN]);
         match update.state.as_str() {
+            "updating" | "rollback-started" if let Some(blocked) = frozen => {
+                Progress::Held { why: text, advice: hint_for(blocked, policy) }
+            }
             "updating" | "rollback-started" => Progress::Pending(text),
             "paused" | "rollback-paused" => {
                 Progress::Held { why: text, advice: super::RESUME_OR_UNDO.to_owned() }
@@ -74,13 +80,15 @@ impl RollbackReasons {
 }
 
 /// Returns state, numbers and reason of an update; `reason`: that of a completed rollback, where it is known.
-fn text(update: &UpdateProgress, reason: Option<&str>) -> String {
-    let mut text = update_text(update).unwrap_or_else(|| match update.state.as_str() {
+fn text(update: &UpdateProgress, policy: &str, reason: Option<&str>) -> String {
+    let mut text = update_text(update, policy).unwrap_or_else(|| match update.state.as_str() {
         "completed" => format!("completed {}/{}", update.done, update.total),
         _ => "there is no update".to_owned(),
     });
     let message = reason.unwrap_or(&update.message);
-    if !message.is_empty() {
+    // What blocks an update says more than that it is in progress; the message of a rollback is its reason.
+    let is_explained = update.blocked.is_some() && update.state == "updating";
+    if !message.is_empty() && !is_explained {
         text.push_str(&format!(": {message}"));
     }
     text
@@ -88,6 +96,8 @@ fn text(update: &UpdateProgress, reason: Option<&str>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_wire::agbot::orchestration::UpdateBlocked;
+
     use super::*;
 
     fn update(state: &str, message: &str) -> UpdateProgress {
@@ -110,6 +120,24 @@ mod tests {
         assert!(matches!(progress("rollback-completed", false), Progress::Failed(_)));
         assert!(matches!(progress("rollback-completed", true), Progress::Done(_)));
         assert!(matches!(progress("none", false), Progress::Done(_)));
+    }
+
+    #[test]
+    fn update_that_is_blocked_by_a_freeze_waits_for_a_user() {
+        let blocked = |rules: &[&str]| UpdateProgress {
+            blocked: Some(UpdateBlocked {
+                rules: rules.iter().map(|rule| (*rule).to_owned()).collect(),
+                hint: "thaw it with: hzn exchange deployment orch thaw POLICY".to_owned(),
+                ..UpdateBlocked::default()
+            }),
+            ..update("updating", "update in progress")
+        };
+        let reasons = RollbackReasons::default();
+        let progress = |rules| reasons.progress("o/p", &blocked(rules), false);
+        let Progress::Held { why, advice } = progress(&["Frozen"]) else { panic!("it is held") };
+        assert!(why.contains("blocked: Frozen") && !why.contains("in progress"), "{why}");
+        assert_eq!(advice, "thaw it with: hzn exchange deployment orch thaw o/p");
+        assert!(matches!(progress(&["Frozen", "NodeDown"]), Progress::Pending(_)));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use evenkeel_wire::agbot::action::{ActionRequest, ActionState};
 use evenkeel_wire::agbot::orchestration::{StatusQuery, UpdateProgress, WorkloadStatus};
 use serde_json::json;
 
+use super::status::hint_for;
 use crate::context::{Context, Exchange, Watch};
 use crate::exchange::deployment::POLICIES;
 use crate::exit::{Exit, Outcome};
@@ -388,7 +389,7 @@ fn view(status: &WorkloadStatus) -> View {
 
 fn hint(status: &WorkloadStatus) -> String {
     match (&status.update.blocked, status.update.state.as_str()) {
-        (Some(blocked), _) => blocked.hint.clone(),
+        (Some(blocked), _) => hint_for(blocked, &status.policy),
         (None, "rollback-completed") => format!(
             "the version that was rolled back stays away until another one is written, or until: hzn rollout retry {}",
             status.policy

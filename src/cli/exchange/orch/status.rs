@@ -1,6 +1,8 @@
 //! `orch status`: the runtime status of a deployment policy as a tree (orchestration 1.5, A9.4).
 
-use evenkeel_wire::agbot::orchestration::{Instance, SlotName, StatusQuery, UpdateProgress, WorkloadStatus};
+use evenkeel_wire::agbot::orchestration::{
+    Instance, SlotName, StatusQuery, UpdateBlocked, UpdateProgress, WorkloadStatus,
+};
 use serde_json::Value;
 
 use crate::context::{Context, Exchange};
@@ -11,6 +13,8 @@ use crate::output::{Table, View};
 const PAGE: u16 = 1000;
 /// Keeps the parts of a branch in one word, so that a narrow terminal does not cut it.
 pub const BLANK: &str = "\u{a0}";
+/// Details of a blocked update that a line has room for.
+const DETAIL_COUNT: usize = 3;
 
 /// Reads the status of a policy, with all of its instances.
 ///
@@ -100,7 +104,7 @@ pub fn tree(status: &WorkloadStatus) -> Table {
     ]);
     let mut notes: Vec<String> = expect_text(status).into_iter().collect();
     notes.extend(status.warnings.iter().cloned());
-    notes.extend(update_text(&status.update));
+    notes.extend(update_text(&status.update, &status.policy));
     let mode = match &status.version {
         Some(version) => format!("{} {version}", status.mode),
         None => status.mode.clone(),
@@ -184,7 +188,7 @@ fn joined(texts: &[&str]) -> String {
 }
 
 /// How far an update is, in words; none when there is nothing to say.
-pub fn update_text(update: &UpdateProgress) -> Option<String> {
+pub fn update_text(update: &UpdateProgress, policy: &str) -> Option<String> {
     let UpdateProgress { state, total, done, failed, blocked, .. } = update;
     if matches!(state.as_str(), "none" | "" | "completed") {
         return None;
@@ -194,14 +198,42 @@ pub fn update_text(update: &UpdateProgress) -> Option<String> {
         text.push_str(&format!(", {failed} failed"));
     }
     if let Some(blocked) = blocked {
-        text.push_str(&format!(", blocked: {}", blocked.rules.join(", ")));
+        text.push_str(&format!(", {}", blocked_text(blocked, policy)));
     }
     Some(text)
 }
 
+/// Returns what blocks the update of a policy and what to do about it, in words.
+pub fn blocked_text(blocked: &UpdateBlocked, policy: &str) -> String {
+    let mut details: Vec<String> =
+        blocked.slots.iter().map(|slot| format!("{}: {}", slot.reason, slot.detail)).collect();
+    details.sort();
+    details.dedup();
+    let hidden_count = details.len().saturating_sub(DETAIL_COUNT);
+    details.truncate(DETAIL_COUNT);
+    let mut text = match details.is_empty() {
+        true => blocked.rules.join(", "),
+        false => details.join(", "),
+    };
+    if hidden_count > 0 {
+        text.push_str(&format!(", and {hidden_count} more"));
+    }
+    let hint = hint_for(blocked, policy);
+    if !hint.is_empty() {
+        text.push_str(&format!(" ({hint})"));
+    }
+    format!("blocked: {text}")
+}
+
+/// Returns what to do about a blocked update. The agbot leaves the name of the policy in a command open.
+pub fn hint_for(blocked: &UpdateBlocked, policy: &str) -> String {
+    let words = blocked.hint.split(' ').map(|word| if word == "POLICY" { policy } else { word });
+    words.collect::<Vec<&str>>().join(" ")
+}
+
 #[cfg(test)]
 mod tests {
-    use evenkeel_wire::agbot::orchestration::{UpdateBlocked, WorkloadUnit};
+    use evenkeel_wire::agbot::orchestration::{BlockedSlot, WorkloadUnit};
     use serde_json::json;
 
     use super::*;
@@ -255,12 +287,34 @@ mod tests {
     fn update_is_named_while_it_is_under_way_or_paused() {
         let mut update =
             UpdateProgress { state: "updating".to_owned(), total: 6, done: 2, ..UpdateProgress::default() };
-        assert_eq!(update_text(&update).as_deref(), Some("updating 2/6"));
+        let text = |update: &UpdateProgress| update_text(update, "o/p");
+        assert_eq!(text(&update).as_deref(), Some("updating 2/6"));
         update.failed = 1;
         update.blocked = Some(UpdateBlocked { rules: vec!["HALock".to_owned()], ..UpdateBlocked::default() });
-        assert_eq!(update_text(&update).as_deref(), Some("updating 2/6, 1 failed, blocked: HALock"));
+        assert_eq!(text(&update).as_deref(), Some("updating 2/6, 1 failed, blocked: HALock"));
         update.state = "completed".to_owned();
-        assert_eq!(update_text(&update), None);
+        assert_eq!(text(&update), None);
+    }
+
+    #[test]
+    fn blocked_update_is_shown_with_details_and_hint() {
+        let slot = |detail: &str| BlockedSlot {
+            reason: "Frozen".to_owned(),
+            detail: detail.to_owned(),
+            ..BlockedSlot::default()
+        };
+        let mut blocked = UpdateBlocked {
+            slots: vec![slot("the workload is frozen"); 3],
+            rules: vec!["Frozen".to_owned()],
+            hint: "thaw it with: hzn exchange deployment orch thaw POLICY".to_owned(),
+            ..UpdateBlocked::default()
+        };
+        let hint = "(thaw it with: hzn exchange deployment orch thaw o/p)";
+        let expected = format!("blocked: Frozen: the workload is frozen {hint}");
+        assert_eq!(blocked_text(&blocked, "o/p"), expected);
+        blocked.slots = ["a", "b", "c", "d", "e"].map(slot).into();
+        let text = blocked_text(&blocked, "o/p");
+        assert!(text.contains("Frozen: a, Frozen: b, Frozen: c, and 2 more"), "{text}");
     }
 
     #[test]
