@@ -56,8 +56,15 @@ pub enum Progress {
     },
 }
 
-/// What continues a rollout that is held, or undoes it.
-pub const RESUME_OR_UNDO: &str = "go on with: hzn rollout resume, or go back with: hzn rollout undo";
+/// Returns what continues a rollout of a policy that is held, or undoes it. A rollback is continued only.
+pub fn held_advice(policy: &str, is_rollback: bool) -> String {
+    match is_rollback {
+        true => format!("go on with: hzn rollout resume {policy}"),
+        false => {
+            format!("go on with: hzn rollout resume {policy}, or go back with: hzn rollout undo {policy}")
+        }
+    }
+}
 
 impl Progress {
     fn text(&self) -> &str {
@@ -112,9 +119,10 @@ impl Seen {
         Some(&self.reported)
     }
 
-    /// Returns whether it ends the command.
-    fn is_outcome(&self) -> bool {
-        self.progress.times_needed().is_some_and(|needed| self.times >= needed)
+    /// Returns whether it ends the command; when the time has ended, a failure that was seen twice does.
+    fn is_outcome(&self, is_last: bool) -> bool {
+        let needed = self.progress.times_needed();
+        needed.is_some_and(|needed| self.times >= if is_last { TIMES_DONE } else { needed })
     }
 }
 
@@ -143,10 +151,11 @@ impl Wait {
                 Err(error) if error.is_retryable => seen.times = 0,
                 Err(error) => return Err(error),
             }
-            if seen.is_outcome() {
+            let is_last = Instant::now() >= deadline;
+            if seen.is_outcome(is_last) {
                 return outcome(change, seen.progress);
             }
-            if Instant::now() >= deadline {
+            if is_last {
                 return Err(timed_out(change, &seen.progress, limit));
             }
             tokio::time::sleep(PERIOD).await;
@@ -238,6 +247,13 @@ mod tests {
     async fn time_that_is_over_has_a_status_of_its_own() {
         let pending = Progress::Pending("1 of 2".to_owned());
         assert_eq!(follow(Duration::ZERO, vec![pending]).await, Err(Exit::WaitTimeout));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn rollout_that_is_held_when_the_time_ends_is_held() {
+        assert_eq!(follow(Duration::from_secs(1), vec![held()]).await, Err(Exit::WaitHeld));
+        let late = vec![Progress::Pending("0 of 1".to_owned()); 4].into_iter().chain([held()]).collect();
+        assert_eq!(follow(Duration::from_secs(1), late).await, Err(Exit::WaitTimeout), "it was seen once");
     }
 
     #[test]

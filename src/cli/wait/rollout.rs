@@ -3,8 +3,8 @@
 use evenkeel_ids::NodeId;
 use evenkeel_wire::agbot::rollout::{Rollout, RolloutState, WorkloadUpdate};
 
-use super::Progress;
 use super::update::RollbackReasons;
+use super::{Progress, held_advice};
 use crate::context::{Context, Exchange};
 use crate::exit::Outcome;
 use crate::server::Server;
@@ -118,7 +118,8 @@ fn ended(rollouts: &[&Rollout], done: Vec<String>, wants_rollback: bool) -> Prog
 pub fn stopped(rollouts: &[&Rollout], wants_rollback: bool) -> Option<Progress> {
     let is_held = |rollout: &&&Rollout| matches!(rollout.state, RolloutState::Held { .. });
     if let Some(held) = rollouts.iter().find(is_held) {
-        return Some(Progress::Held { why: line(held), advice: super::RESUME_OR_UNDO.to_owned() });
+        let advice = held_advice(held.policy.as_str(), held.rollback.is_some());
+        return Some(Progress::Held { why: line(held), advice });
     }
     let is_back = |rollout: &&&Rollout| {
         matches!(rollout.state, RolloutState::Completed { .. }) && rollout.rollback.is_some()

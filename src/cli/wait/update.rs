@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_wire::agbot::orchestration::{OrchestrationEvent, OrchestrationEventsQuery, UpdateProgress};
 
-use super::Progress;
+use super::{Progress, held_advice};
 use crate::exchange::orch::status::{hint_for, update_text};
 use crate::server::Server;
 
@@ -32,7 +32,8 @@ impl RollbackReasons {
             }
             "updating" | "rollback-started" => Progress::Pending(text),
             "paused" | "rollback-paused" => {
-                Progress::Held { why: text, advice: super::RESUME_OR_UNDO.to_owned() }
+                let is_rollback = update.state == "rollback-paused";
+                Progress::Held { why: text, advice: held_advice(policy, is_rollback) }
             }
             "rollback-completed" if !wants_rollback => Progress::Failed(text),
             _ => Progress::Done(text),
@@ -120,6 +121,16 @@ mod tests {
         assert!(matches!(progress("rollback-completed", false), Progress::Failed(_)));
         assert!(matches!(progress("rollback-completed", true), Progress::Done(_)));
         assert!(matches!(progress("none", false), Progress::Done(_)));
+    }
+
+    #[test]
+    fn rollback_that_is_paused_is_continued_only() {
+        let advice = |state| match RollbackReasons::default().progress("o/p", &update(state, ""), false) {
+            Progress::Held { advice, .. } => advice,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(advice("rollback-paused"), "go on with: hzn rollout resume o/p");
+        assert!(advice("paused").ends_with("or go back with: hzn rollout undo o/p"));
     }
 
     #[test]

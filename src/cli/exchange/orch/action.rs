@@ -9,7 +9,7 @@ use serde_json::json;
 use super::status::hint_for;
 use crate::context::{Context, Exchange, Watch};
 use crate::exchange::deployment::POLICIES;
-use crate::exit::{Exit, Outcome};
+use crate::exit::{CliError, Exit, Outcome};
 use crate::output::{Table, View};
 use crate::wait::update::RollbackReasons;
 use crate::wait::{Progress, Wait};
@@ -265,7 +265,17 @@ async fn follow_action(
     };
     let outcome = wait.follow(context, &format!("{action} of {org}/{name}"), progress).await;
     show(context, exchange, policy, id).await?;
-    outcome
+    outcome.map_err(|error| with_events(error, &format!("{org}/{name}")))
+}
+
+/// Returns the failure of an action with the command that shows what happened.
+fn with_events(error: CliError, policy: &str) -> CliError {
+    match error.exit {
+        Exit::WaitFailed => {
+            error.with_advice(format!("see what happened with: hzn exchange deployment orch events {policy}"))
+        }
+        _ => error,
+    }
 }
 
 /// Shows how far an action is, if a form of output was chosen.
@@ -395,5 +405,18 @@ fn hint(status: &WorkloadStatus) -> String {
             status.policy
         ),
         (None, _) => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_action_is_explained_by_the_events_of_its_policy() {
+        let failed = |exit| CliError::new(exit, "start of o/p has failed", "why", "advice");
+        let found = with_events(failed(Exit::WaitFailed), "o/p");
+        assert_eq!(found.advice, "see what happened with: hzn exchange deployment orch events o/p");
+        assert_eq!(with_events(failed(Exit::WaitTimeout), "o/p").advice, "advice");
     }
 }
