@@ -1,5 +1,6 @@
 //! What every command works with: settings, the way to the servers, and the screen.
 
+use std::io::IsTerminal as _;
 use std::path::Path as FilePath;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,11 +8,15 @@ use std::time::Duration;
 use clap::Args;
 use evenkeel_client::{Client, Credentials, HttpSettings, Transport};
 use evenkeel_ids::NodeId;
+use serde_json::Value;
 
 use crate::exit::{CliError, Outcome};
 use crate::output::{Screen, View, note};
 use crate::server::{Server, Trace};
 use crate::settings::{self, Settings, with_api_path};
+
+/// Members with the time of a reading.
+const TIMES: [&str; 2] = ["evaluatedAt", "heartbeatAgeSeconds"];
 
 /// The surroundings of one command.
 #[derive(Debug, Clone)]
@@ -216,10 +221,11 @@ impl Context {
     /// Those of `reading`, the first time or for another cause.
     pub async fn show_watched(&self, watch: &Watch, reading: impl AsyncFn() -> Outcome<View>) -> Outcome {
         let Some(seconds) = watch.seconds else { return self.screen.show(&reading().await?) };
-        let (mut shown, mut is_out_of_date) = (None, false);
+        let (mut shown, mut is_out_of_date): (Option<View>, bool) = (None, false);
+        let is_terminal = std::io::stdout().is_terminal();
         loop {
             match reading().await {
-                Ok(view) if shown.as_ref() != Some(&view) => {
+                Ok(view) if shown.as_ref().is_none_or(|shown| is_new(&view, shown, is_terminal)) => {
                     self.screen.show_again(&view)?;
                     (shown, is_out_of_date) = (Some(view), false);
                 }
@@ -251,6 +257,26 @@ impl Exchange {
     }
 }
 
+/// Returns whether a view is to be shown after another one. In a pipe the mere passing of time is nothing new.
+fn is_new(view: &View, shown: &View, is_terminal: bool) -> bool {
+    match is_terminal {
+        true => view != shown,
+        false => (&view.plain, without_times(&view.json)) != (&shown.plain, without_times(&shown.json)),
+    }
+}
+
+/// Returns a document without the members that change with each reading.
+fn without_times(document: &Value) -> Value {
+    match document {
+        Value::Object(members) => {
+            let kept = members.iter().filter(|(name, _)| !TIMES.contains(&name.as_str()));
+            Value::Object(kept.map(|(name, value)| (name.clone(), without_times(value))).collect())
+        }
+        Value::Array(elements) => elements.iter().map(without_times).collect(),
+        scalar => scalar.clone(),
+    }
+}
+
 /// Organization and id of `[org/]id`.
 pub fn split_name(name: &str, default_org: &str) -> (String, String) {
     let (org, id) = name.split_once('/').unwrap_or((default_org, name));
@@ -270,6 +296,8 @@ fn parse_credentials(text: &str, org: &str, place: &str, form: &str) -> Outcome<
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+
+    use serde_json::json;
 
     use super::*;
 
@@ -335,6 +363,17 @@ mod tests {
         assert!(error.advice.contains("HZN_EXCHANGE_USER_AUTH"));
         let error = context(&[(settings::EXCHANGE_URL, "hub:1")]).public_exchange().expect_err("no URL");
         assert_eq!(error.exit, crate::exit::Exit::Input);
+    }
+
+    #[test]
+    fn passing_of_time_is_nothing_new_in_a_pipe() {
+        let view = |at: &str, age: u64, placed: u32| {
+            let state = json!({"state": "up", "heartbeatAgeSeconds": age});
+            View::of(json!([{"evaluatedAt": at, "placed": placed, "nodeState": state}]))
+        };
+        let shown = view("t1", 1, 1);
+        assert!(!is_new(&view("t2", 3, 1), &shown, false) && is_new(&view("t2", 3, 1), &shown, true));
+        assert!(is_new(&view("t2", 3, 2), &shown, false));
     }
 
     #[test]
