@@ -5,6 +5,7 @@ mod columns;
 mod fleet;
 mod lines;
 mod screen;
+mod signal;
 
 use std::io::IsTerminal as _;
 

@@ -19,6 +19,7 @@ use super::bar;
 use super::columns::{self, cut};
 use super::fleet::{self, Overview};
 use super::lines::{self, HEADER, Line, Target, Tone};
+use super::signal::Signals;
 use crate::context::{Context, Exchange};
 use crate::exchange::health;
 use crate::exchange::orch::explain;
@@ -33,14 +34,21 @@ const KEYBOARD: Duration = Duration::from_millis(200);
 /// Shows the tree until the user leaves it.
 ///
 /// # Errors
-/// With status 5 when exchange or agbot do not respond to the first request, 4 when the terminal cannot be used.
+/// With status 5 when exchange or agbot do not respond to the first request, 4 when the terminal cannot be used. A signal ends the
+/// process with the status of that signal.
 pub async fn run(context: &Context, exchange: &Exchange, every_secs: u64) -> Outcome {
     // Errors of credentials and addresses are shown before the screen is taken.
     let overview = fleet::read(context, exchange).await?;
+    let mut signals = Signals::listen().map_err(|error| broken(&error))?;
     let mut terminal = ratatui::try_init().map_err(|error| broken(&error))?;
-    let shown = show(context, exchange, every_secs, overview, &mut terminal).await;
+    let shown = tokio::select! {
+        shown = show(context, exchange, every_secs, overview, &mut terminal) => Ok(shown),
+        status = signals.next() => Err(status),
+    };
+    // It shows the cursor again.
+    drop(terminal);
     ratatui::restore();
-    shown
+    shown.unwrap_or_else(|status| std::process::exit(status))
 }
 
 fn broken(error: &io::Error) -> CliError {
