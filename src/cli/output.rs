@@ -224,6 +224,15 @@ impl Screen {
         write_all(&view.render(format, width))
     }
 
+    /// Returns whether texts that are written one by one are JSON: when that was chosen, or by default in a pipe.
+    pub fn is_json(self) -> bool {
+        self.is_json_on(std::io::stdout().is_terminal())
+    }
+
+    fn is_json_on(self, is_terminal: bool) -> bool {
+        self.format.map_or(!is_terminal, |format| format == Format::Json)
+    }
+
     /// Writes an answer in the place of the last one.
     ///
     /// # Errors
@@ -296,6 +305,13 @@ mod tests {
         assert!(lines[0].starts_with("NODE") && lines[0].contains("ARCH"), "{text}");
         assert!(lines[1].starts_with("a/n1") && lines[1].ends_with("x, y"), "{text}");
         assert_eq!(lines[2], "a/n2");
+    }
+
+    #[test]
+    fn lines_are_json_by_default_in_a_pipe() {
+        let is_json = |format, is_terminal| Screen { format }.is_json_on(is_terminal);
+        assert!(is_json(None, false) && !is_json(None, true));
+        assert!(is_json(Some(Format::Json), true) && !is_json(Some(Format::Table), false));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::context::{Context, Exchange};
 use crate::exchange::deployment::POLICIES;
 use crate::exit::Outcome;
-use crate::output::{Format, Table, View, show_text};
+use crate::output::{Table, View, show_text};
 
 /// Between two requests of a command that follows.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -34,7 +34,7 @@ const COLUMNS: [(&str, &str); 8] = [
 /// Which events are meant.
 #[derive(Debug, Args)]
 pub struct ChosenEvents {
-    /// Go on with new events until interrupted
+    /// Go on with new events until interrupted; in a pipe as JSON, one event on each line
     #[arg(short = 'f', long)]
     follow: bool,
     /// Only those with a greater number [default: the newest]
@@ -97,8 +97,7 @@ fn print(context: &Context, found: Vec<RawJson>, shown: &mut BTreeSet<i64>) -> O
     for record in found {
         let event: OrchestrationEvent = record.read().unwrap_or_default();
         if event.seq >= oldest && shown.insert(event.seq) {
-            let is_json = context.screen.format == Some(Format::Json);
-            let text = if is_json { record.into_value().to_string() } else { line(&event) };
+            let text = if context.screen.is_json() { record.into_value().to_string() } else { line(&event) };
             show_text(&format!("{text}\n"))?;
         }
     }
