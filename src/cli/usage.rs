@@ -23,7 +23,10 @@ fn of_text(text: &str, accepted: Option<String>, usage: &str) -> CliError {
     tips.extend(accepted.map(|values| format!("give one of: {values}")));
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         if let Some(tip) = line.strip_prefix("tip: ") {
-            tips.push(tip.to_owned());
+            // The parser takes every unknown option for a value that may have been meant.
+            if !tip.starts_with("to pass '-") {
+                tips.push(tip.to_owned());
+            }
         } else if let Some(words) = line.strip_prefix("Usage: ") {
             usage = words;
         } else if !line.starts_with("For more information") && !line.starts_with("[possible values: ") {
@@ -87,6 +90,17 @@ mod tests {
         assert!(error.why.contains("<NODE>") && error.advice.contains("hzn explain"), "{error}");
         assert_eq!(refused("hzn exchange hagroup --help"), None);
         assert_eq!(refused("hzn exchange hagroup"), None);
+    }
+
+    #[test]
+    fn unknown_option_is_no_value() {
+        for line in ["hzn explain n1 p --frobnicate", "hzn exchange deployment orch scale p 2 -x"] {
+            let error = refused(line).expect("a failure");
+            assert!(error.why.contains("unexpected argument"), "{error}");
+            assert!(error.advice.starts_with("use it as: hzn e"), "{error}");
+        }
+        let error = refused("hzn exchange deployment orch scale p 2 --wiat").expect("a failure");
+        assert!(error.advice.contains("'--wait'") && !error.advice.contains("as a value"), "{error}");
     }
 
     #[test]
