@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use evenkeel_domain::orchestration::Orchestration;
-use evenkeel_ids::PolicyId;
+use evenkeel_ids::{NodeId, PolicyId};
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
@@ -17,7 +17,7 @@ use crate::{
     model::{Model, UnitRecord},
     pass::Pass,
     place::{NodeState, UnitNode},
-    reconcile::{DryRun, dry_removal, dry_run},
+    reconcile::{DryRun, ExpectedChange, ExpectedKind, dry_removal, dry_run},
     status::{ExplainedConstraint, Question, explain_placement},
     workload::{SpecVersion, Task, TaskSpec, UnitId, Workload, WorkloadRecord},
 };
@@ -67,6 +67,7 @@ pub fn preview(
         return Preview { workload_units: Vec::new(), token: basis.token() };
     };
     basis.add_written(&facts);
+    let has_tasks = facts.orchestration.document.is_some();
     facts.orchestration.document.get_or_insert_with(|| Box::new(document.clone()));
     let record = prepare(&mut model, &facts, before.as_ref(), now);
     let pass = Pass::to_explain(&model, now);
@@ -76,7 +77,13 @@ pub fn preview(
     for (unit_id, unit) in model.workload_units_of(policy) {
         let inputs = UnitInputs::new(&pass, workload, unit_id, unit, None);
         let facts = inputs.facts(&record);
-        let run = if unit.is_wanted { dry_run(&facts, now) } else { dry_removal(&facts, now) };
+        let mut run = if unit.is_wanted { dry_run(&facts, now) } else { dry_removal(&facts, now) };
+        // The agreement of a policy without tasks stays while its node is silent.
+        let is_silent = |node: &NodeId| unit.table.find(node).is_some_and(|row| row.down_since().is_some());
+        let stops_silent = |change: &ExpectedChange| {
+            change.kind == ExpectedKind::Stop && change.from.as_ref().is_some_and(is_silent)
+        };
+        run.changes.retain(|change| has_tasks || !stops_silent(change));
         basis.add_unit(unit_id, unit, &run);
         let question = Question { part: unit_id, node: None, is_complete: false, now };
         let sequence = explain_placement(&model, question).map(|found| found.sequence).unwrap_or_default();
@@ -197,14 +204,13 @@ impl Basis {
 #[cfg(test)]
 mod tests {
     use evenkeel_domain::policy::ExternalPolicy;
-    use evenkeel_ids::NodeId;
     use serde_json::{Value, json};
 
     use super::*;
     use crate::{
         facts::{NodePolicyFacts, PolicyOrchestration, VersionChoice},
         fixture::{deployment_policy, running_group, service},
-        reconcile::ExpectedKind::{self, Create, Replace, Stop},
+        reconcile::ExpectedKind::{Create, Replace, Stop},
         report::HoldReason,
         rolling::{Rollback, Rollout, RolloutState, group_rollout::target_digest},
         supervise::UpdateState,
@@ -251,6 +257,12 @@ mod tests {
         let found = planned(&model, "2.0.0", json!({}), now);
         assert_eq!(kinds(&found), [(Replace, "o/a".into()), (Replace, "o/b".into())]);
         assert!(found.workload_units.iter().all(|found| found.run.is_complete));
+        let silent_at = now + jiff::SignedDuration::from_mins(10);
+        assert_eq!(
+            kinds(&planned(&model, "1.0.0", json!({}), silent_at)),
+            [],
+            "agreements of silent nodes stay"
+        );
     }
 
     #[test]

@@ -81,7 +81,7 @@ pub fn node(id: &NodeId, node: NodeResponse) -> Result<NodeFacts, serde_json::Er
         fault_domain: orchestration.fault_domain.map(Into::into),
         is_in_upgrade: orchestration.upgrade,
         upgrade_domain: orchestration.upgrade_domain.map(Into::into),
-        spec_updated_by: orchestration.last_updated_by.map(Into::into),
+        spec_updated_by: node.orchestration_updated_by.map(Into::into),
         is_stopped: node.agent_state == Some(AgentState::Stopped),
         monitor_state: match reported.monitor_state {
             Monitor::Idle => NodeMonitorState::Idle,

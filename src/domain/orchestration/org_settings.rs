@@ -174,7 +174,7 @@ impl OrgSettings {
         let priorities = self.priorities.with_defaults();
         let documents = [(HEALTH_EVALUATION, rules), ("blocklist", blocklist), (PRIORITIES, priorities)];
         let documents = documents.map(|(name, document)| (name.to_owned(), document));
-        all.chain(documents).chain(self.buffer.with_defaults()).chain(self.author()).collect()
+        all.chain(documents).chain(self.buffer.with_defaults()).collect()
     }
 
     fn author(&self) -> Option<(String, Value)> {
@@ -376,7 +376,8 @@ mod tests {
 
     #[test]
     fn names_of_settings_are_those_of_the_document() {
-        let all = OrgSettings::default().updated_by("o/ann").with_defaults();
+        let mut all = OrgSettings::default().with_defaults();
+        all.insert(LAST_UPDATED_BY.to_owned(), "o/ann".into());
         assert_eq!(all.keys().collect::<Vec<_>>().len(), MEMBERS.known.len());
         let read = OrgSettings::read(Value::Object(all.clone())).unwrap();
         assert_eq!(read.document(), Value::Object(all));

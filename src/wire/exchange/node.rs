@@ -225,6 +225,9 @@ response! {
         /// What its operator asks of the engine; only when that is not what holds without it.
         #[serde(skip_serializing_if = "Option::is_none")]
         orchestration: Option<NodeOrchestration>,
+        /// Who changed that last; only for agbots, which name them in events.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        orchestration_updated_by: Option<String>,
         /// What its agent said of itself; only when it has stopped.
         #[serde(skip_serializing_if = "Option::is_none")]
         agent_state: Option<AgentState>,

@@ -15,24 +15,13 @@ use super::query;
 
 const FAULT_DOMAIN: &str = "faultDomain";
 const UPGRADE_DOMAIN: &str = "upgradeDomain";
-/// Shown only: what was read can be written back.
-const LAST_UPDATED_BY: &str = "lastUpdatedBy";
 
 /// Longest path of a fault domain, in bytes, and its most levels.
 const LONGEST_PATH: usize = 512;
 const MOST_LEVELS: usize = 16;
 
 const SPEC: Members = Members {
-    known: &[
-        "availability",
-        "force",
-        "frozen",
-        "upgrade",
-        "capacities",
-        FAULT_DOMAIN,
-        UPGRADE_DOMAIN,
-        LAST_UPDATED_BY,
-    ],
+    known: &["availability", "force", "frozen", "upgrade", "capacities", FAULT_DOMAIN, UPGRADE_DOMAIN],
     unsupported: &[],
 };
 
@@ -103,9 +92,6 @@ pub struct NodeOrchestration {
     /// What is upgraded together with the node.
     #[serde(rename = "upgradeDomain", skip_serializing_if = "Option::is_none")]
     pub upgrade_domain: Option<String>,
-    /// Who changed any of it last; left out when nobody did.
-    #[serde(rename = "lastUpdatedBy", skip_serializing_if = "Option::is_none")]
-    pub last_updated_by: Option<String>,
 }
 
 /// What cannot be read, because another version wrote it, is left out.

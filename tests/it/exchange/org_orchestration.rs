@@ -48,7 +48,8 @@ async fn defaults_are_shown_and_a_patch_changes_what_it_names() {
     api.expect(201, ADMIN, "PUT", PATH, json!({"readyPeriodSeconds": 3, "orphanAfterSeconds": 9})).await;
     api.expect(201, ADMIN, "PATCH", PATH, json!({"readyPeriodSeconds": null, "nodeDownAfterSeconds": 7}))
         .await;
-    assert_eq!(shown(true).await, json!({"orphanAfterSeconds": 9, "nodeDownAfterSeconds": 7}));
+    let given = json!({"orphanAfterSeconds": 9, "nodeDownAfterSeconds": 7, "lastUpdatedBy": "o/admin"});
+    assert_eq!(shown(true).await, given);
     assert_eq!(shown(false).await["readyPeriodSeconds"], 16);
     // The organization itself is written without touching them.
     api.expect(201, ADMIN, "PUT", "/orgs/o", json!({"label": "l", "description": "d"})).await;

@@ -48,13 +48,14 @@ pub(super) async fn list_nodes(
     let filter = if exchange.database().orders_by_bytes() { filter.limit_range(&org) } else { filter };
     let wanted = Arc::new((org, filter));
     pages::list(r#"{"nodes":{"#, r#"},"lastIndex":0}"#, move |after: Option<String>| {
-        page(exchange.clone(), wanted.clone(), after)
+        page(exchange.clone(), caller.clone(), wanted.clone(), after)
     })
     .await
 }
 
 async fn page(
     exchange: Exchange,
+    caller: Arc<Caller>,
     wanted: Arc<(String, NodeFilter)>,
     after: Option<String>,
 ) -> Result<Page<String>, ApiError> {
@@ -63,7 +64,8 @@ async fn page(
         .database()
         .read(async |connection| node::list_nodes(connection, org, filter, after.as_deref(), PAGE_ROWS).await)
         .await?;
-    let keyed_response = |row: NodeRow| (format!("{}/{}", row.org, row.node), response(&exchange, row));
+    let keyed_response =
+        |row: NodeRow| (format!("{}/{}", row.org, row.node), response(&exchange, &caller, row));
     Ok(Page::object(rows, PAGE_ROWS, |row| row.node.clone(), keyed_response)?)
 }
 
@@ -94,7 +96,7 @@ pub(super) async fn get_node(
         Err(_) => right.authorize(&op).await?,
     };
     let row = row.ok_or_else(|| ApiError::not_found("not found"))?;
-    let mut response = response(exchange, row);
+    let mut response = response(exchange, caller, row);
     let is_itself = caller.role == Role::Node && caller.org == *org && caller.id == *id;
     if is_itself && exchange.conversations().is_active(org, id, exchange.now()) {
         Box::pin(shorten_intervals(exchange, org, &mut response)).await?;
@@ -142,7 +144,7 @@ fn may_read(
     Permission::decide_with_facts(caller, target, facts.as_ref())
 }
 
-fn response(exchange: &Exchange, row: NodeRow) -> NodeResponse {
+fn response(exchange: &Exchange, caller: &Caller, row: NodeRow) -> NodeResponse {
     let seen_at = exchange.heartbeats().latest_node(&row.org, &row.node, row.seen_at);
     NodeResponse {
         token: MASKED,
@@ -162,6 +164,7 @@ fn response(exchange: &Exchange, row: NodeRow) -> NodeResponse {
         last_updated: wire_time(row.updated_at),
         cluster_namespace: row.cluster_namespace,
         is_namespace_scoped: row.is_namespace_scoped,
+        orchestration_updated_by: row.spec.updated_by.clone().filter(|_| caller.role == Role::Agbot),
         orchestration: shown_spec(row.spec),
         agent_state: AgentState::of_word(&row.agent_state).unless_running(),
         orchestration_status: shown_status(&row.monitor_state, row.monitor_state_since, row.compat_version),

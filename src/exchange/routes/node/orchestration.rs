@@ -94,7 +94,6 @@ fn spec(row: NodeSpecRow) -> NodeOrchestration {
         capacities: row.capacities.as_ref().map(readable_amounts).unwrap_or_default(),
         fault_domain: row.fault_domain,
         upgrade_domain: row.upgrade_domain,
-        last_updated_by: row.updated_by,
     }
 }
 
