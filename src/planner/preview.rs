@@ -257,12 +257,15 @@ mod tests {
         let found = planned(&model, "2.0.0", json!({}), now);
         assert_eq!(kinds(&found), [(Replace, "o/a".into()), (Replace, "o/b".into())]);
         assert!(found.workload_units.iter().all(|found| found.run.is_complete));
+    }
+
+    #[test]
+    fn agreements_of_silent_nodes_stay_without_tasks() {
+        let (model, now) = settled();
         let silent_at = now + jiff::SignedDuration::from_mins(10);
-        assert_eq!(
-            kinds(&planned(&model, "1.0.0", json!({}), silent_at)),
-            [],
-            "agreements of silent nodes stay"
-        );
+        let id = deployment_policy().id;
+        assert_eq!(kinds(&preview(model.clone(), &id, &[], &Orchestration::default(), silent_at)), []);
+        assert_eq!(kinds(&planned(&model, "1.0.0", json!({}), silent_at)).len(), 2, "tasks are stopped");
     }
 
     #[test]
