@@ -104,7 +104,7 @@ fn simulator_detects_that_update_parallelism_is_not_enforced() {
 fn simulator_detects_that_workloads_do_not_keep_away_from_each_other() {
     let deliberate = DeliberateFaults { ignores_affinity: true, ..DeliberateFaults::default() };
     // The seeds that draw such workloads.
-    let seeds = (0..1200).filter(|seed| seed % 24 == 4);
+    let seeds = (0..4800).filter(|seed| seed % 24 == 4);
     let mut texts = seeds.filter_map(|seed| simulate_with(seed, 1_500, deliberate).failure_text());
     assert!(texts.any(|text| text.contains(" beside o/")), "a planner without affinity must be caught");
 }

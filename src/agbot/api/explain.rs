@@ -67,7 +67,7 @@ pub(super) async fn explain_policy(
         (None, Some(node)) => Err(missing(node)),
         (None, None) if model.policy(&policy).is_some() => Err(unknown_part(&policy, part.name())),
         (None, None) => {
-            let summary = match removal_of(&model, &policy) {
+            let summary = match removal_of(&model, &policy).filter(|_| stored.is_none()) {
                 Some(removal) => shape.removal_text(removal),
                 None => "the agbot does not serve the policy, or has not read it yet".to_owned(),
             };

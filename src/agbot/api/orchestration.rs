@@ -99,7 +99,8 @@ pub(super) async fn get_orchestration(
     let model = context.model();
     let status = status_of(&model, &policy, &window, now);
     let shape = Shape { policy: &policy, seen: &read.seen, now };
-    if let Some(removal) = removal_of(&model, &policy) {
+    // An agbot that has not read the policy yet does not take it for deleted.
+    if let Some(removal) = removal_of(&model, &policy).filter(|_| read.policy.is_none()) {
         return Ok(Json(shape.removal(removal)));
     }
     let Some(status) = status else {

@@ -12,7 +12,7 @@ use crate::{
     change::{Cause, Change, Gate, Step},
     facts::Availability,
     place::{Constraint, Elimination, UnitNode},
-    report::Blocked,
+    report::{Blocked, FrozenLevel},
     settings::UpdateOrder,
     supervise::{RestartVerdict, UpdateState, ending_text, tasks_to_delete},
     usage::later,
@@ -300,6 +300,8 @@ fn stop_duplicates(pass: &mut UnitPass<'_>, slot: &Slot) {
         let loses_nothing = !task.is_running() || pass.is_node_lost(task);
         let may_stop = match &task.node {
             _ if loses_nothing => true,
+            // What a user froze meanwhile stays; a frozen node does not keep a user from moving what is on it (A12).
+            _ if is_frozen_by_user(pass, task) => false,
             _ if !newest.is_running() => false,
             Some(node) if task.node != newest.node => pass.permits_stop(slot, node, newest.cause),
             _ => true,
@@ -308,6 +310,11 @@ fn stop_duplicates(pass: &mut UnitPass<'_>, slot: &Slot) {
             pass.raise(slot, &task.id, DesiredState::Shutdown);
         }
     }
+}
+
+fn is_frozen_by_user(pass: &UnitPass<'_>, task: &Task) -> bool {
+    let frozen = pass.node_of(task).and_then(|row| row.frozen);
+    pass.facts.workload.is_frozen || frozen == Some(FrozenLevel::Instance)
 }
 
 /// Ends a task whose node is lost or must not have it, and lets another node take over.

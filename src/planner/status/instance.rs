@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use crate::{
     change::Cause,
-    facts::Availability,
+    facts::{Availability, NodeMonitorState},
     goal::Avail,
     place::{Constraint, NodeState, NodeTable, Priority, UnitNode, Verdict},
     report::Blocked,
@@ -225,8 +225,12 @@ impl Instance<'_> {
 
     pub fn avail(&self) -> Avail {
         let is_impaired = |task: &&&Task| matches!(task.state, TaskState::Running { impaired: Some(_) });
-        // What ran when a node went away is taken to run (A10.2).
-        let is_silent = !matches!(self.row.state, NodeState::Ready | NodeState::Away { .. });
+        // What ran when a node announced that it goes away is taken to run (A10.2).
+        let is_silent = match self.row.state {
+            NodeState::Ready => false,
+            NodeState::Away { monitor_state, .. } => monitor_state == NodeMonitorState::Idle,
+            NodeState::NeverHeard | NodeState::Down { .. } => true,
+        };
         match self.running() {
             0 if matches!(self.row.eligibility, Verdict::Failed(_)) => Avail::NotApplicable,
             0 if self.row.state == NodeState::NeverHeard => Avail::Unknown,

@@ -11,7 +11,7 @@ use crate::{
     change::Cause,
     engine::fleet::Fleet,
     event::Event,
-    facts::{DeploymentPolicyFacts, PolicyOrchestration, PolicyScope},
+    facts::{DeploymentPolicyFacts, NodeMonitorState, PolicyOrchestration, PolicyScope},
     fixture::{at, deployment_policy, running_group},
     place::{Constraint, Metric, NodeRoom, NodeState, NodeTable, UnitNode, UnplacedCause, Verdict},
     workload::{DesiredState, Ending, Part, Slot, SpecVersion, Task, TaskState},
@@ -84,6 +84,10 @@ fn node_that_is_silent_refused_or_violates_a_constraint_is_shown_as_such() {
     let running = task(1, DesiredState::Running, TaskState::RUNNING);
     let silent = UnitNode { state: NodeState::Down { since: at(1) }, ..row.clone() };
     assert_eq!(shown(&silent, &[&running]).0, Avail::Unknown);
+    let away = |monitor_state| NodeState::Away { monitor_state, since: at(1) };
+    let avail = |state| shown(&UnitNode { state, ..row.clone() }, &[&running]).0;
+    assert_eq!(avail(away(NodeMonitorState::Maintenance)), Avail::Up);
+    assert_eq!(avail(away(NodeMonitorState::Idle)), Avail::Unknown, "it was not heard since a gap");
     let other = UnitNode { eligibility: Verdict::Failed("no".into()), ..row.clone() };
     assert_eq!(shown(&other, &[]).0, Avail::NotApplicable);
     let mut failed = row.clone();

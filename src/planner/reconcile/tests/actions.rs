@@ -154,6 +154,22 @@ fn a6_takeover_of_a_stopped_workload_starts_the_other_instance_afterwards() {
     assert!(world.tasks.len() <= 4, "{} tasks", world.tasks.len());
 }
 
+/// A12, P0: a freeze holds a move in progress, also when the new instances run already.
+#[test]
+fn a12_move_stops_nothing_while_the_workload_is_frozen() {
+    let mut world = ranked(Goal::replicated(2), 4);
+    world.run(30);
+    assert_eq!(world.running_nodes(), ["n1", "n2"]);
+    world.begin(placed(&["n3", "n4"], true), false);
+    world.run(1);
+    world.edit(|workload| workload.is_frozen = true);
+    world.run(60);
+    assert!(["n1", "n2"].iter().all(|node| world.running_nodes().contains(node)));
+    world.edit(|workload| workload.is_frozen = false);
+    assert_eq!(world.finish(60), Progress::Done);
+    assert_eq!(world.running_nodes(), ["n3", "n4"]);
+}
+
 /// A12, P0: a freeze holds a restart in progress.
 #[test]
 fn a12_restart_rests_while_the_workload_is_frozen() {
