@@ -13,7 +13,7 @@ use crate::{
     claims::{Claim, ClaimRequest, Purpose},
     reconcile::{UnitEvent, UnitFacts, UnitPlan},
     report::Blocked,
-    usage::{best_version, later},
+    usage::later,
     workload::{Failure, Instance, NodeOrder, Part, Partner, Slot, Task, TaskState, UnitId, WorkloadRecord},
 };
 
@@ -66,10 +66,7 @@ impl StoredPlan {
             })
         });
         let mut claims: BTreeMap<GroupId, ClaimRequest> = BTreeMap::new();
-        let number = plan.versions.unwrap_or(record.versions).current.number;
-        let version = record.spec(number).and_then(|spec| best_version(&spec.versions));
-        let version = version.map(|best| best.version.as_str()).unwrap_or_default();
-        for claim in plan.permits.iter().filter_map(|permit| request(permit, version, facts, now)) {
+        for claim in plan.permits.iter().filter_map(|permit| request(permit, facts, now)) {
             // All steps of a plan in a group are on one member: one claim serves them.
             claims.entry(claim.group.clone()).or_insert(claim);
         }
@@ -256,7 +253,7 @@ fn instances(
 }
 
 /// Returns the claim that a permit needs.
-fn request(permit: &Permit, version: &str, facts: &UnitFacts<'_>, now: Timestamp) -> Option<ClaimRequest> {
+fn request(permit: &Permit, facts: &UnitFacts<'_>, now: Timestamp) -> Option<ClaimRequest> {
     let deadline = later(now, facts.workload.update.start_timeout_secs);
-    permit.claim_request((Purpose::ServiceUpgrade, version), deadline, 0)
+    permit.claim_request((Purpose::ServiceUpgrade, ""), deadline, 0)
 }
