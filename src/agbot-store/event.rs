@@ -387,8 +387,7 @@ pub struct StateEvent {
     pub detail: Value,
 }
 
-/// Appends what nodes and organizations are set to, except what the newest event of the kind already says, by
-/// whoever it was set.
+/// Appends what nodes and organizations are set to, except what the newest event of the kind already says. Actor and text do not count.
 pub async fn insert_states(
     conn: &mut PgConnection,
     states: &[StateEvent],

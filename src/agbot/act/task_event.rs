@@ -175,13 +175,12 @@ impl Log<'_> {
         kinds.map(|(kind, _)| self.of_task(kind, task, "", json!({}))).collect()
     }
 
-    /// Returns why an instance is to stop: what replaces it, or the step that stops it.
+    /// Returns why an instance is to stop: the cause of the step that stops it, else that of what replaces it.
     fn cause_of_stop(&self, task: &Task) -> Option<Cause> {
         let of_slot = |one: &&Task| one.slot == task.slot && one.generation > task.generation;
         let replacement = self.plan.tasks.iter().filter(of_slot).max_by_key(|one| one.generation);
-        let permits = self.plan.permits.iter().map(|permit| &permit.step);
-        let step = permits.filter(|step| step.slot == task.slot).map(|step| step.cause).next();
-        step.or(replacement.map(|one| one.cause))
+        let step = self.plan.permits.iter().map(|permit| &permit.step).find(|step| step.slot == task.slot);
+        step.map(|step| step.cause).or(replacement.map(|one| one.cause))
     }
 
     /// Returns what is wanted now of the instance on a task's node; `before`: the task before it in the slot.

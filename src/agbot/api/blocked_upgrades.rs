@@ -42,9 +42,9 @@ pub(super) fn blocked(context: &Context, asking: &Asking<'_>, seen: &SeenNodes) 
     let (since, slots) = found(context, asking, seen)?;
     let rules: BTreeSet<String> = slots.iter().map(|slot| slot.reason.clone()).collect();
     let drained = drained_members(context, asking, seen);
-    let waits_drained = |slot: &&BlockedSlot| slot.node.as_ref().is_some_and(|node| drained.contains(node));
-    let hint = match slots.iter().find(waits_drained) {
-        Some(slot) if slots.iter().all(|slot| waits_drained(&slot)) => drain_hint(slot),
+    let is_drained = |slot: &BlockedSlot| slot.node.as_ref().is_some_and(|node| drained.contains(node));
+    let hint = match slots.first() {
+        Some(first) if slots.iter().all(is_drained) => drain_hint(first),
         _ => rules.first().map(|rule| hint(rule, &slots)).unwrap_or_default(),
     };
     Some(UpdateBlocked { since: time(since), slots, rules: rules.into_iter().collect(), hint })

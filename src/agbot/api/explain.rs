@@ -42,9 +42,7 @@ pub(super) async fn explain_policy(
     let Op { context, path: PolicyPath { organization: org, policy: name } } = op;
     let ReadPolicy { policy: stored, seen } = permission.into_proof();
     let policy = PolicyId::new(&org, &name);
-    if let Some(stored) = &stored {
-        follow_recent_write(&context, &policy, stored).await;
-    }
+    follow_recent_write(&context, &policy, stored.as_ref()).await;
     let node = query.node.as_deref().map(|node| node_of(&org, node));
     let missing = |node: &NodeId| {
         let text = format!("node: {node} does not belong to the deployment policy {policy}");

@@ -31,8 +31,9 @@ pub(super) async fn follow_policy(context: &Context, policy: &PolicyId, stored: 
 pub(super) async fn follow_recent_write(
     context: &Context,
     policy: &PolicyId,
-    stored: &DeploymentPolicyResponse,
+    stored: Option<&DeploymentPolicyResponse>,
 ) {
+    let Some(stored) = stored else { return };
     let age = instant(&stored.last_updated).map(|written_at| context.now().duration_since(written_at));
     if age.is_some_and(|age| age.unsigned_abs() < LIMIT) {
         follow_policy(context, policy, stored).await;

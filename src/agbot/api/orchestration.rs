@@ -87,9 +87,7 @@ pub(super) async fn get_orchestration(
     let Op { context, path: PolicyPath { organization: org, policy: name } } = op;
     let read = permission.into_proof();
     let policy = PolicyId::new(&org, &name);
-    if let Some(stored) = &read.policy {
-        follow_recent_write(&context, &policy, stored).await;
-    }
+    follow_recent_write(&context, &policy, read.policy.as_ref()).await;
     let window = Window {
         part: query.workload_unit.clone(),
         offset: query.offset.unwrap_or(0) as usize,

@@ -23,15 +23,24 @@ pub struct Members {
 impl Members {
     /// Returns the member that a misspelt name was probably meant to be.
     pub fn nearest(&self, name: &str) -> Option<&'static str> {
-        let members = self.known.iter().chain(self.unsupported);
-        // The distance costs the product of the lengths, and is at least their difference.
-        let near = members
-            .filter(|one| one.len().abs_diff(name.len()) <= MISSPELT_BY)
-            .map(|one| (strsim::damerau_levenshtein(one, name), *one))
-            .filter(|(distance, _)| *distance <= MISSPELT_BY)
-            .min();
-        near.map(|(_, one)| one)
+        nearest(self.known.iter().chain(self.unsupported).copied(), name)
     }
+}
+
+/// Returns which of some names a misspelt one was probably meant to be.
+fn nearest(names: impl Iterator<Item = &'static str>, name: &str) -> Option<&'static str> {
+    // The distance costs the product of the lengths, and is at least their difference.
+    let near = names
+        .filter(|one| one.len().abs_diff(name.len()) <= MISSPELT_BY)
+        .map(|one| (strsim::damerau_levenshtein(one, name), one))
+        .filter(|(distance, _)| *distance <= MISSPELT_BY)
+        .min();
+    near.map(|(_, one)| one)
+}
+
+/// Returns the end of an error about an unknown name: which of some names was probably meant, if any is near.
+pub(super) fn hint(names: impl Iterator<Item = &'static str>, name: &str) -> String {
+    nearest(names, name).map(|one| format!("; {one} was probably meant")).unwrap_or_default()
 }
 
 /// A member that breaks a rule.
@@ -66,8 +75,7 @@ impl Object {
                 return Err(object.broken(name, "is not supported"));
             }
             if !known.known.contains(&name.as_str()) {
-                let near = known.nearest(name);
-                let hint = near.map(|one| format!("; {one} was probably meant")).unwrap_or_default();
+                let hint = hint(known.known.iter().chain(known.unsupported).copied(), name);
                 return Err(object.broken(name, &format!("is not known{hint}")));
             }
         }

@@ -181,7 +181,7 @@ impl OrgSettings {
         self.last_updated_by().map(|id| (LAST_UPDATED_BY.to_owned(), id.into()))
     }
 
-    /// Returns the settings as changed last by a user, whoever they name.
+    /// Returns the settings with this user as the last one who changed them.
     #[must_use]
     pub fn updated_by(self, id: &str) -> Self {
         Self { last_updated_by: Some(id.to_owned()), ..self }

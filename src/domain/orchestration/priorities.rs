@@ -6,23 +6,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::object::{Members, MembersError, Object};
+use super::object::{MembersError, Object, hint};
 use super::placement::Constraint;
 
 const MEMBER: &str = "constraintPriorities";
-
-/// Their names, for those that are misspelt.
-const CONSTRAINTS: Members = Members {
-    known: &[
-        "PlacementConstraint",
-        "NodeCapacity",
-        "Affinity",
-        "FaultDomain",
-        "UpgradeDomain",
-        "PreferredLocation",
-    ],
-    unsupported: &[],
-};
 
 /// What holds where nobody says anything.
 const DEFAULTS: [(Constraint, i8); 6] = [
@@ -117,8 +104,8 @@ pub(super) fn take_priorities(around: &mut Object) -> Result<BTreeMap<Constraint
         let known =
             Constraint::NAMES.iter().find(|(short, long, _)| [*short, *long].contains(&name.as_str()));
         let Some((.., constraint)) = known else {
-            let near = CONSTRAINTS.nearest(&name).map(|one| format!("; {one} was probably meant"));
-            return Err(around.broken_at(&path, &format!("is no constraint{}", near.unwrap_or_default())));
+            let hint = hint(Constraint::NAMES.iter().map(|(short, ..)| *short), &name);
+            return Err(around.broken_at(&path, &format!("is no constraint{hint}")));
         };
         let number = value.as_i64().or_else(|| value.as_str()?.parse().ok());
         let Some(priority) = number.filter(|number| (-1..=2).contains(number)) else {

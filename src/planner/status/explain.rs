@@ -96,14 +96,13 @@ pub fn explain_part(model: &Model, question: Question<'_>) -> Option<PartExplana
     let unit = model.workload_unit(question.part).filter(|unit| unit.is_wanted);
     let waits = unit.map(|unit| Waits::new(model, question.now).of_unit(question.part, unit));
     let mut found = explain_with(model, question, waits.as_deref().unwrap_or_default())?;
-    let is_stopped = model.workload(&question.part.policy).is_some_and(|record| record.is_stopped);
-    if question.node.is_none() && is_stopped {
-        let _ = write!(found.summary, "; {}", super::STOPPED);
-    }
-    if question.node.is_none()
-        && let Some(missing) = model.missing_service(&question.part.policy)
-    {
-        let _ = write!(found.summary, "; {missing}");
+    if question.node.is_none() {
+        let policy = &question.part.policy;
+        let stopped = model.workload(policy).filter(|record| record.is_stopped);
+        let stopped = stopped.map(|_| super::STOPPED.to_owned());
+        for why in stopped.into_iter().chain(model.missing_service(policy)) {
+            let _ = write!(found.summary, "; {why}");
+        }
     }
     Some(found)
 }

@@ -122,10 +122,9 @@ impl<'a> Source<'a> {
     }
 
     fn warnings(&self, id: &UnitId, unit: &UnitRecord, target: u32) -> Vec<String> {
-        let missing = self.model.missing_service(&id.policy);
-        let mut warnings: Vec<String> = missing.into_iter().collect();
-        if !warnings.is_empty() {
-            // Nothing else says why nothing starts.
+        let mut warnings = Vec::new();
+        if let Some(missing) = self.model.missing_service(&id.policy) {
+            warnings.push(missing);
         } else if unit.table.members().is_empty() {
             warnings.push("no node belongs to it".to_owned());
         } else if !is_frozen_everywhere(&unit.table) {

@@ -449,6 +449,18 @@ async fn recovery_rests_during_an_update_also_over_a_crash_of_the_hub() {
     assert_eq!(hub.stop().await, 0);
 }
 
+/// Runs an instance on the first node whose fencing the second one waits for.
+async fn start_fenced_pair(fleet: &Fleet, hub: &Hub) {
+    let orchestration = json!({
+        "mode": "failover", "orchestrate": "ha", "placement": {"nodesOrder": ["edge-1", "edge-2"]},
+        "timers": {"readyPeriodSeconds": 0},
+        "healthPolicy": {"detection": {"type": "LIFECYCLE_EVENTS"}, "recovery": {"fencing": ["COMPUTE"]}},
+    });
+    want(fleet, hub, "1.0.0", orchestration).await;
+    assert!(runs(fleet, "1.0.0", 1).await.contains("edge-1"));
+    running_task(hub, "edge-1").await;
+}
+
 /// C8-S1: an agent that has lost the hub kills what it runs at the end of the lease, and only then does the other node start it.
 #[tokio::test]
 async fn other_node_takes_over_only_after_the_agent_without_hub_has_killed_its_instance() {
@@ -465,17 +477,10 @@ async fn other_node_takes_over_only_after_the_agent_without_hub_has_killed_its_i
         (state["status"]["monitorState"] == "idle").then_some(())
     })
     .await;
-    let orchestration = json!({
-        "mode": "failover", "orchestrate": "ha", "placement": {"nodesOrder": ["edge-1", "edge-2"]},
-        "timers": {"readyPeriodSeconds": 0},
-        "healthPolicy": {"detection": {"type": "LIFECYCLE_EVENTS"}, "recovery": {"fencing": ["COMPUTE"]}},
-    });
     tokio::select! {
         () = send_heartbeats(&hub) => {}
         () = async {
-            want(&fleet, &hub, "1.0.0", orchestration).await;
-            assert!(runs(&fleet, "1.0.0", 1).await.contains("edge-1"));
-            running_task(&hub, "edge-1").await;
+            start_fenced_pair(&fleet, &hub).await;
             eventually("the agent has its lease", || async {
                 let task = wanted_tasks(&hub, "edge-1").await.pop()?;
                 (task["supervision"]["leaseSeconds"] == 60).then_some(())
@@ -515,11 +520,6 @@ async fn node_that_an_administrator_confirms_as_dead_is_taken_over_at_once() {
     let hub = hub_that_loses_nodes(&scratch).await;
     let mut fleet = Fleet::start(&scratch, &hub, 2).await;
     fleet.publish(&hub, "1.0.0").await;
-    let orchestration = json!({
-        "mode": "failover", "orchestrate": "ha", "placement": {"nodesOrder": ["edge-1", "edge-2"]},
-        "timers": {"readyPeriodSeconds": 0},
-        "healthPolicy": {"detection": {"type": "LIFECYCLE_EVENTS"}, "recovery": {"fencing": ["COMPUTE"]}},
-    });
     let confirm = async |node: &str| {
         hub.call("POST", &format!("/orgs/o/nodes/{node}/actions/fence-confirm"), None).await
     };
@@ -527,9 +527,7 @@ async fn node_that_an_administrator_confirms_as_dead_is_taken_over_at_once() {
     tokio::select! {
         () = send_heartbeats(&hub) => {}
         () = async {
-            want(&fleet, &hub, "1.0.0", orchestration).await;
-            assert!(runs(&fleet, "1.0.0", 1).await.contains("edge-1"));
-            running_task(&hub, "edge-1").await;
+            start_fenced_pair(&fleet, &hub).await;
             assert_eq!(confirm("edge-1").await.0, 409, "its agent is alive");
             assert_eq!(confirm("none").await.0, 404);
             fleet.agent(0).kill().await;

@@ -1,6 +1,6 @@
 //! `orch explain`: why instances of a deployment policy are, or are not, on nodes (orchestration D3).
 
-use evenkeel_wire::agbot::orchestration::{ExplainQuery, PlacementExplanation};
+use evenkeel_wire::agbot::orchestration::{ExplainQuery, PlacementExplanation, StatusQuery};
 
 use serde_json::Value;
 
@@ -20,7 +20,9 @@ pub async fn read(
     (part, node): (Option<&str>, Option<&str>),
 ) -> Outcome<View> {
     if part.is_none() && node.is_none() {
-        let (_, status) = read_status_page(context, exchange, policy, (None, 0)).await?;
+        // Only the names of the workload units are needed.
+        let query = StatusQuery { limit: Some(1), ..StatusQuery::default() };
+        let (_, status) = read_status_page(context, exchange, policy, &query).await?;
         let names: Vec<&str> = status.workload_units.iter().map(|one| one.workload_unit.as_str()).collect();
         if names.len() > 1 {
             return read_each(context, exchange, policy, &names).await;

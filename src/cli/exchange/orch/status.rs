@@ -38,7 +38,12 @@ pub async fn read_status(
     let mut whole: Option<(Value, WorkloadStatus)> = None;
     let mut offset = 0;
     loop {
-        let (found, status) = read_status_page(context, exchange, policy, (part, offset)).await?;
+        let query = StatusQuery {
+            workload_unit: part.map(str::to_owned),
+            limit: Some(PAGE),
+            offset: (offset > 0).then_some(offset),
+        };
+        let (found, status) = read_status_page(context, exchange, policy, &query).await?;
         let is_complete = status.workload_units.iter().all(|one| one.next.is_none());
         match &mut whole {
             None => whole = Some((found, status)),
@@ -60,19 +65,14 @@ pub async fn read_status_page(
     context: &Context,
     exchange: &Exchange,
     policy: &str,
-    (part, offset): (Option<&str>, u32),
+    query: &StatusQuery,
 ) -> Outcome<(Value, WorkloadStatus)> {
     let (org, name) = exchange.split(policy);
     let agbot = context.agbot(exchange)?;
     let doing = format!("reading the orchestration status of {org}/{name}");
-    let query = StatusQuery {
-        workload_unit: part.map(str::to_owned),
-        limit: Some(PAGE),
-        offset: (offset > 0).then_some(offset),
-    };
-    let found = agbot.client.orchestration_record(&org, &name, &query);
+    let found = agbot.client.orchestration_record(&org, &name, query);
     let Some(found) = agbot.call(&doing, found).await? else {
-        return Err(super::missing_part(context, exchange, policy, part).await);
+        return Err(super::missing_part(context, exchange, policy, query.workload_unit.as_deref()).await);
     };
     let status: WorkloadStatus = agbot.read(&doing, &found)?;
     Ok((found.into_value(), status))

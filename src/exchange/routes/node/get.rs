@@ -164,7 +164,12 @@ fn response(exchange: &Exchange, caller: &Caller, row: NodeRow) -> NodeResponse 
         last_updated: wire_time(row.updated_at),
         cluster_namespace: row.cluster_namespace,
         is_namespace_scoped: row.is_namespace_scoped,
-        orchestration_updated_by: row.spec.updated_by.clone().filter(|_| caller.role == Role::Agbot),
+        orchestration_updated_by: row
+            .spec
+            .updated_by
+            .as_ref()
+            .filter(|_| caller.role == Role::Agbot)
+            .cloned(),
         orchestration: shown_spec(row.spec),
         agent_state: AgentState::of_word(&row.agent_state).unless_running(),
         orchestration_status: shown_status(&row.monitor_state, row.monitor_state_since, row.compat_version),
