@@ -2,10 +2,13 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_planner::settings::PlannerSettings;
 use serde::Deserialize;
+
+use crate::api::LoginGuard;
 
 /// The rule for policies and patterns that another agbot of the exchange is configured to serve as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -73,6 +76,8 @@ pub struct AgbotSettings {
     pub checks_local: bool,
     /// Authorities that the hub's own checks and calls trust beside those of the system, PEM.
     pub checks_ca_file: Option<PathBuf>,
+    /// Limits on failed logins; none where the exchange of the same process has them.
+    pub login_guard: Option<Arc<LoginGuard>>,
 }
 
 impl AgbotSettings {
@@ -95,6 +100,7 @@ impl AgbotSettings {
             message_time: Duration::from_secs(240),
             checks_local: false,
             checks_ca_file: None,
+            login_guard: None,
         }
     }
 }

@@ -3,13 +3,15 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel_agbot::{Agbot, AgbotError, AgbotSettings, NewOrgs, OtherAgbotsRule, ServingAgbot};
+use evenkeel_agbot::{Agbot, AgbotError, AgbotSettings, LoginGuard, NewOrgs, OtherAgbotsRule, ServingAgbot};
 use evenkeel_agbot_store::offered;
 use evenkeel_client::{Client, ClientError, Credentials, HttpSettings, Transport};
 use evenkeel_exchange::Exchange;
+use evenkeel_http_server::limit::{FailedLoginReporter, FailedLogins};
 use evenkeel_runtime::files::{DataDirectory, random_secret};
 use evenkeel_runtime::process::{block_on, raise_file_limit};
 use evenkeel_runtime::{ExitStatus, Failure, Secret};
@@ -19,7 +21,7 @@ use evenkeel_wire::exchange::agbot::PutAgbot;
 use tokio_util::sync::CancellationToken;
 
 use super::hub::connect;
-use super::limits::HttpOptions;
+use super::limits::{ClientOptions, HttpOptions};
 use super::serve::{ServerSetup, lifecycle, listen};
 use super::settings::{
     AgbotOptions, ConfigArguments, DatabaseSettings, ListenSettings, LogSettings, secret_of_setting,
@@ -74,6 +76,8 @@ pub struct AgbotArguments {
     #[command(flatten)]
     http: HttpOptions,
     #[command(flatten)]
+    clients: ClientOptions,
+    #[command(flatten)]
     log: LogSettings,
 }
 
@@ -86,6 +90,7 @@ pub fn run(arguments: AgbotArguments) -> Result<(), Failure> {
         agbot: arguments.agbot.over(&file)?,
         tls: arguments.tls.over(&file)?,
         http: arguments.http.over(&file)?,
+        clients: arguments.clients.over(&file)?,
         log: arguments.log.over(&file)?,
         ..arguments
     };
@@ -100,6 +105,7 @@ async fn run_agbot(settings: AgbotArguments, url: Secret<String>) -> Result<(), 
     let lifecycle = lifecycle()?;
     let (listener, address) = listen(settings.listen.address()).await?;
     let tls = settings.tls.open(None, &[address])?;
+    let front = settings.clients.front()?;
     let token = secret_of_setting(&settings.token_file)?;
     let ca_pem = match &settings.hub_ca_file {
         Some(file) => Some(std::fs::read(file).map_err(|error| {
@@ -117,12 +123,18 @@ async fn run_agbot(settings: AgbotArguments, url: Secret<String>) -> Result<(), 
         agbot.new_orgs = NewOrgs::Serve;
     }
     apply(&settings.agbot, &mut agbot);
+    let failed_logins = FailedLogins::default();
+    agbot.login_guard =
+        Some(Arc::new(LoginGuard::new(settings.clients.login_limits(), failed_logins.clone())));
     let agbot = Agbot::start(agbot, client, database.clone(), lifecycle.shutdown())
         .map_err(|error| broken(&error))?;
     let tls = tls.map(|tls| tls.start(agbot.workers(), &lifecycle.shutdown()));
-    let setup = ServerSetup::new(&lifecycle, &database, tls, settings.http.limits()?);
+    let setup = ServerSetup::new(&lifecycle, &database, tls, settings.http.limits()?, front);
     super::agbot_metrics::observe(&setup.metrics, &agbot);
     super::metrics::observe_agbot(&setup.metrics, &agbot);
+    failed_logins.register("agbot_failed_logins_total", &setup.metrics);
+    let reporter = agbot.workers().run(FailedLoginReporter(failed_logins), lifecycle.shutdown());
+    lifecycle.tasks().spawn(reporter);
     setup.serve(
         &lifecycle,
         listener,

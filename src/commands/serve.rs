@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use evenkeel_http_server::front::Front;
 use evenkeel_http_server::tls::TlsSettings;
 use evenkeel_http_server::{HttpLimits, HttpMetrics, HttpServer, RequestHandler};
 use evenkeel_runtime::health::Health;
@@ -19,15 +20,17 @@ pub struct ServerSetup {
     http_metrics: HttpMetrics,
     tls: Option<TlsSettings>,
     limits: HttpLimits,
+    front: Front,
 }
 
 impl ServerSetup {
-    /// Creates the parts; the database is a dependency of the health check.
+    /// Creates the parts; the database is a dependency of the health check. All listeners share `front`.
     pub fn new(
         lifecycle: &Lifecycle,
         database: &Database,
         tls: Option<TlsSettings>,
         limits: HttpLimits,
+        front: Front,
     ) -> Self {
         let metrics = Metrics::default();
         let health = Health::new(env!("CARGO_PKG_VERSION"), lifecycle.shutdown(), metrics.clone());
@@ -38,7 +41,7 @@ impl ServerSetup {
             // A connection without a statement proves that it responds.
             async move { database.read(async |_| Ok(())).await.map_err(|error: StoreError| error.to_string()) }
         });
-        Self { health, http_metrics: HttpMetrics::new(&metrics), metrics, tls, limits }
+        Self { health, http_metrics: HttpMetrics::new(&metrics), metrics, tls, limits, front }
     }
 
     /// Returns the URL of a served address.
@@ -51,7 +54,7 @@ impl ServerSetup {
     pub fn serve(&self, lifecycle: &Lifecycle, listener: TcpListener, handler: impl Into<RequestHandler>) {
         let server = HttpServer {
             listener,
-            handler: handler.into(),
+            handler: handler.into().behind(self.front.clone()),
             limits: self.limits.clone(),
             tls: self.tls.clone(),
             metrics: self.http_metrics.clone(),

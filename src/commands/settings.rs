@@ -12,14 +12,14 @@ use evenkeel_planner::settings::{FailureAction, UpdateOrder};
 use evenkeel_runtime::settings::SettingsFile;
 use evenkeel_runtime::{ExitStatus, Failure, Secret, settings};
 
-use super::limits::{HttpOptions, LimitOptions};
+use super::limits::{ClientOptions, HttpOptions, LimitOptions};
 use super::tls::TlsOptions;
 
 /// Default number of connections of one process to the database.
 const DATABASE_CONNECTIONS: u32 = 16;
 
 /// The keys that a configuration file may have: those of every role.
-pub const KEYS: [&[&str]; 13] = [
+pub const KEYS: [&[&str]; 14] = [
     LogSettings::KEYS,
     DirectorySettings::KEYS,
     DatabaseSettings::KEYS,
@@ -30,6 +30,7 @@ pub const KEYS: [&[&str]; 13] = [
     AgbotOptions::KEYS,
     TlsOptions::KEYS,
     HttpOptions::KEYS,
+    ClientOptions::KEYS,
     LimitOptions::KEYS,
     super::oidc::KEYS,
     SourceSettings::KEYS,

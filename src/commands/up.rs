@@ -7,6 +7,7 @@ use clap::Args;
 use evenkeel_agbot::{Agbot, AgbotApi};
 use evenkeel_exchange::OidcSettings;
 use evenkeel_http_server::RequestHandler;
+use evenkeel_http_server::front::Front;
 use evenkeel_runtime::files::{DataDirectory, write_private_file};
 use evenkeel_runtime::process::{block_on, raise_file_limit};
 use evenkeel_runtime::{ExitStatus, Failure, Lifecycle};
@@ -14,7 +15,7 @@ use tokio::net::TcpListener;
 
 use super::agbot::start_in_hub;
 use super::hub::{ExchangeSetup, OpenDatabase, open_directory, root_password, start_exchange};
-use super::limits::{HttpOptions, LimitOptions};
+use super::limits::{ClientOptions, HttpOptions, LimitOptions};
 use super::serve::{ServerSetup, lifecycle, listen};
 use super::settings::{
     AgbotListenSettings, AgbotOptions, ConfigArguments, DatabaseSettings, DirectorySettings, ExchangeOptions,
@@ -52,6 +53,8 @@ pub struct UpArguments {
     #[command(flatten)]
     http: HttpOptions,
     #[command(flatten)]
+    clients: ClientOptions,
+    #[command(flatten)]
     limits: LimitOptions,
     #[command(flatten)]
     log: LogSettings,
@@ -71,6 +74,7 @@ impl UpArguments {
             agbot: self.agbot.over(&file)?,
             tls: self.tls.over(&file)?,
             http: self.http.over(&file)?,
+            clients: self.clients.over(&file)?,
             limits: self.limits.over(&file)?,
             log: self.log.over(&file)?,
             config: self.config,
@@ -88,13 +92,14 @@ pub fn run(arguments: UpArguments) -> Result<(), Failure> {
 
 async fn run_hub(settings: UpArguments) -> Result<(), Failure> {
     let lifecycle = lifecycle()?;
+    let front = settings.clients.front()?;
     let listeners = Listeners::bind(&settings).await?;
     let directory = open_directory(&settings.directory.path()?)?;
     let opening = Box::pin(OpenDatabase::open(&directory, &settings.database, &settings.postgres));
     // A signal during a long start ends it: what was begun is dropped, and with it the embedded server.
     let Some(open) = lifecycle.shutdown().run_until_cancelled_owned(opening).await else { return Ok(()) };
     let open = open?;
-    let outcome = serve(&lifecycle, &settings, &directory, &open, listeners).await;
+    let outcome = serve(&lifecycle, &settings, &directory, &open, (listeners, front)).await;
     open.close().await;
     outcome.inspect(|()| tracing::info!("stopped"))
 }
@@ -122,7 +127,7 @@ async fn serve(
     settings: &UpArguments,
     directory: &DataDirectory,
     open: &OpenDatabase,
-    listeners: Listeners,
+    (listeners, front): (Listeners, Front),
 ) -> Result<(), Failure> {
     let shutdown = lifecycle.shutdown();
     let (listener, address) = listeners.main;
@@ -135,6 +140,7 @@ async fn serve(
         root_password: Some(password.clone()),
         options: &settings.exchange,
         limits: &settings.limits,
+        clients: &settings.clients,
         oidc: settings.oidc.clone(),
         node_down_after_secs: settings.agbot.node_down_after_secs,
         rejoin_grace_secs: settings.agbot.upgrade_grace_secs,
@@ -142,7 +148,7 @@ async fn serve(
     let running = start_exchange(database, setup, shutdown.clone()).await?;
     let exchange = &running.exchange;
     let tls = tls.map(|tls| tls.start(exchange.workers(), &shutdown));
-    let setup = ServerSetup::new(lifecycle, database, tls, settings.http.limits()?);
+    let setup = ServerSetup::new(lifecycle, database, tls, settings.http.limits()?, front);
     super::metrics::observe_exchange(&setup.metrics, exchange);
     let api = AgbotApi::default();
     let agbot_api = api.clone();
