@@ -122,7 +122,9 @@ async fn run_once(
         machine,
         driver: driver.clone(),
     });
-    let api = api::listen::start(settings.api_listen, is_registered, router, stop.clone()).await?;
+    let api =
+        api::listen::start((settings.api_listen, &settings.api_hosts), is_registered, router, stop.clone())
+            .await?;
     let observer = workers::Observer::new(driver.clone(), handle);
     tokio::spawn(Workers::default().run(observer, stop.clone()));
     let replacement = core.run(orders, shutdown).await?;

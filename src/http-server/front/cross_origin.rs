@@ -6,11 +6,11 @@
 use std::str::FromStr;
 
 use axum::response::{IntoResponse, Response};
+use evenkeel_runtime::browser::{FETCH_SITE, is_from_other_origin, without_usual_port};
 use http::uri::Authority;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use thiserror::Error;
 
-const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
 /// Methods of the API.
@@ -77,11 +77,6 @@ fn origin(text: &str) -> Option<HeaderValue> {
     HeaderValue::try_from(format!("{scheme}://{}", without_usual_port(scheme, rest))).ok()
 }
 
-fn without_usual_port<'t>(scheme: &str, authority: &'t str) -> &'t str {
-    let usual = if scheme.eq_ignore_ascii_case("https") { ":443" } else { ":80" };
-    authority.strip_suffix(usual).unwrap_or(authority)
-}
-
 /// The decision about a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -112,7 +107,7 @@ pub(super) fn judge<B>(request: &Request<B>, allowed: &AllowedOrigins) -> Verdic
             Verdict::Allowed(origin.clone())
         };
     }
-    if !is_foreign(request, origin, site) {
+    if !is_from_other_origin(request) {
         return Verdict::Ordinary;
     }
     match *request.method() {
@@ -121,26 +116,6 @@ pub(super) fn judge<B>(request: &Request<B>, allowed: &AllowedOrigins) -> Verdic
         Method::GET | Method::HEAD if site.is_none() || is_navigation(headers) => Verdict::Ordinary,
         _ => Verdict::Refused,
     }
-}
-
-/// Returns whether a page of another origin sends the request.
-fn is_foreign<B>(request: &Request<B>, origin: Option<&HeaderValue>, site: Option<&HeaderValue>) -> bool {
-    match site.map(HeaderValue::as_bytes) {
-        // Scripts cannot set this header; behind a proxy that changes `Host` it is the only one that tells.
-        Some(b"same-origin" | b"none") => false,
-        Some(_) => true,
-        None => origin.is_some_and(|origin| !is_of_host(origin, request)),
-    }
-}
-
-/// Returns whether an origin is that of the host which the request is for.
-pub(crate) fn is_of_host<B>(origin: &HeaderValue, request: &Request<B>) -> bool {
-    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
-    let host = host.or_else(|| request.uri().authority().map(Authority::as_str)).unwrap_or_default();
-    let parts = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
-    parts.is_some_and(|(scheme, authority)| {
-        without_usual_port(scheme, authority).eq_ignore_ascii_case(without_usual_port(scheme, host))
-    })
 }
 
 fn is_navigation(headers: &HeaderMap) -> bool {
