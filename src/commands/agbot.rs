@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::hub::connect;
 use super::limits::{ClientOptions, HttpOptions};
-use super::serve::{ServerSetup, lifecycle, listen};
+use super::serve::{ListenerOptions, ServerSetup, lifecycle, listen};
 use super::settings::{
     AgbotOptions, ConfigArguments, DatabaseSettings, ListenSettings, LogSettings, secret_of_setting,
 };
@@ -105,7 +105,7 @@ async fn run_agbot(settings: AgbotArguments, url: Secret<String>) -> Result<(), 
     let lifecycle = lifecycle()?;
     let (listener, address) = listen(settings.listen.address()).await?;
     let tls = settings.tls.open(None, &[address])?;
-    let front = settings.clients.front()?;
+    let options = ListenerOptions::of(&settings.http, &settings.clients)?;
     let token = secret_of_setting(&settings.token_file)?;
     let ca_pem = match &settings.hub_ca_file {
         Some(file) => Some(std::fs::read(file).map_err(|error| {
@@ -129,7 +129,7 @@ async fn run_agbot(settings: AgbotArguments, url: Secret<String>) -> Result<(), 
     let agbot = Agbot::start(agbot, client, database.clone(), lifecycle.shutdown())
         .map_err(|error| broken(&error))?;
     let tls = tls.map(|tls| tls.start(agbot.workers(), &lifecycle.shutdown()));
-    let setup = ServerSetup::new(&lifecycle, &database, tls, settings.http.limits()?, front);
+    let setup = ServerSetup::new(&lifecycle, &database, tls, options);
     super::agbot_metrics::observe(&setup.metrics, &agbot);
     super::metrics::observe_agbot(&setup.metrics, &agbot);
     failed_logins.register("agbot_failed_logins_total", &setup.metrics);

@@ -10,7 +10,7 @@ use evenkeel_runtime::{ExitStatus, Failure, Secret};
 
 use super::hub::{ExchangeSetup, connect, start_exchange};
 use super::limits::{ClientOptions, HttpOptions, LimitOptions};
-use super::serve::{ServerSetup, lifecycle, listen};
+use super::serve::{ListenerOptions, ServerSetup, lifecycle, listen};
 use super::settings::{
     ConfigArguments, DatabaseSettings, ExchangeOptions, ListenSettings, LogSettings, secret_of_setting,
 };
@@ -71,7 +71,7 @@ async fn run_exchange(settings: ExchangeArguments, url: Secret<String>) -> Resul
     let lifecycle = lifecycle()?;
     let (listener, address) = listen(settings.listen.address()).await?;
     let tls = settings.tls.open(None, &[address])?;
-    let front = settings.clients.front()?;
+    let options = ListenerOptions::of(&settings.http, &settings.clients)?;
     let password = settings.exchange.root_password_file.as_deref().map(secret_of_setting).transpose()?;
     let database = connect(&url, settings.database.connections()).await?;
     let setup = ExchangeSetup {
@@ -86,7 +86,7 @@ async fn run_exchange(settings: ExchangeArguments, url: Secret<String>) -> Resul
     let running = start_exchange(&database, setup, lifecycle.shutdown()).await?;
     let exchange = &running.exchange;
     let tls = tls.map(|tls| tls.start(exchange.workers(), &lifecycle.shutdown()));
-    let setup = ServerSetup::new(&lifecycle, &database, tls, settings.http.limits()?, front);
+    let setup = ServerSetup::new(&lifecycle, &database, tls, options);
     super::metrics::observe_exchange(&setup.metrics, exchange);
     let others = setup.health.router().merge(evenkeel_manual::router(&setup.health, "exchange", true));
     let router = exchange.router_beside(&[], others);

@@ -1,5 +1,6 @@
 //! The settings of what clients may take: times and sizes of connections, rates of requests, failed logins.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -7,7 +8,9 @@ use evenkeel_exchange::{ExchangeSettings, RateLimits};
 use evenkeel_http_server::HttpLimits;
 use evenkeel_http_server::front::{Front, FrontSettings, TransportSecurity};
 use evenkeel_http_server::limit::{LoginLimits, Rate};
-use evenkeel_runtime::{ExitStatus, Failure, settings};
+use evenkeel_runtime::{ExitStatus, Failure, Secret, settings};
+
+use super::settings::secret_of_setting;
 
 settings! {
     /// What one connection, or one address, may take of the listeners.
@@ -58,6 +61,9 @@ impl HttpOptions {
     }
 }
 
+/// A token that nobody guesses.
+const SHORTEST_TOKEN: usize = 16;
+
 /// The HTTP layer takes no smaller buffer.
 const SMALLEST_HEADERS: usize = 8 * 1024;
 
@@ -82,6 +88,8 @@ settings! {
         cors_origins: String = "cors-origins", "EVENKEEL_CORS_ORIGINS";
         /// Value of the header Strict-Transport-Security, or off [default: max-age=63072000].
         strict_transport_security: String = "strict-transport-security", "EVENKEEL_STRICT_TRANSPORT_SECURITY";
+        /// File that holds the token with which /metrics names policies, units and groups; without it none are named.
+        metrics_token_file: PathBuf = "metrics-token-file", "EVENKEEL_METRICS_TOKEN_FILE";
     }
 }
 
@@ -100,6 +108,18 @@ impl ClientOptions {
             },
         };
         Ok(Front::new(settings))
+    }
+
+    /// The token for metrics with names.
+    pub fn metrics_token(&self) -> Result<Option<Secret<String>>, Failure> {
+        let token = self.metrics_token_file.as_deref().map(secret_of_setting).transpose()?;
+        match &token {
+            Some(token) if token.expose().len() < SHORTEST_TOKEN => {
+                let text = format!("metrics-token-file must hold at least {SHORTEST_TOKEN} characters");
+                Err(Failure::new(ExitStatus::Usage, text))
+            }
+            _ => Ok(token),
+        }
     }
 
     /// The limits on failed logins of an agbot.

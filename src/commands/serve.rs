@@ -7,9 +7,11 @@ use evenkeel_http_server::tls::TlsSettings;
 use evenkeel_http_server::{HttpLimits, HttpMetrics, HttpServer, RequestHandler};
 use evenkeel_runtime::health::Health;
 use evenkeel_runtime::metrics::Metrics;
-use evenkeel_runtime::{ExitStatus, Failure, Lifecycle};
+use evenkeel_runtime::{ExitStatus, Failure, Lifecycle, Secret};
 use evenkeel_store::{Database, StoreError};
 use tokio::net::TcpListener;
+
+use super::limits::{ClientOptions, HttpOptions};
 
 /// The shared parts of a server process: health, metrics, TLS and limits.
 pub struct ServerSetup {
@@ -23,17 +25,32 @@ pub struct ServerSetup {
     front: Front,
 }
 
+/// What all listeners of a process share.
+pub struct ListenerOptions {
+    limits: HttpLimits,
+    front: Front,
+    metrics_token: Option<Secret<String>>,
+}
+
+impl ListenerOptions {
+    /// Reads the settings.
+    pub fn of(http: &HttpOptions, clients: &ClientOptions) -> Result<Self, Failure> {
+        Ok(Self { limits: http.limits()?, front: clients.front()?, metrics_token: clients.metrics_token()? })
+    }
+}
+
 impl ServerSetup {
-    /// Creates the parts; the database is a dependency of the health check. All listeners share `front`.
+    /// Creates the parts; the database is a dependency of the health check.
     pub fn new(
         lifecycle: &Lifecycle,
         database: &Database,
         tls: Option<TlsSettings>,
-        limits: HttpLimits,
-        front: Front,
+        options: ListenerOptions,
     ) -> Self {
+        let ListenerOptions { limits, front, metrics_token } = options;
         let metrics = Metrics::default();
         let health = Health::new(env!("CARGO_PKG_VERSION"), lifecycle.shutdown(), metrics.clone());
+        let health = health.with_metrics_token(metrics_token);
         super::metrics::observe_database(&metrics, database);
         let database = database.clone();
         health.depend("database", move || {

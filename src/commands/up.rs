@@ -7,7 +7,6 @@ use clap::Args;
 use evenkeel_agbot::{Agbot, AgbotApi};
 use evenkeel_exchange::OidcSettings;
 use evenkeel_http_server::RequestHandler;
-use evenkeel_http_server::front::Front;
 use evenkeel_runtime::files::{DataDirectory, write_private_file};
 use evenkeel_runtime::process::{block_on, raise_file_limit};
 use evenkeel_runtime::{ExitStatus, Failure, Lifecycle};
@@ -16,7 +15,7 @@ use tokio::net::TcpListener;
 use super::agbot::start_in_hub;
 use super::hub::{ExchangeSetup, OpenDatabase, open_directory, root_password, start_exchange};
 use super::limits::{ClientOptions, HttpOptions, LimitOptions};
-use super::serve::{ServerSetup, lifecycle, listen};
+use super::serve::{ListenerOptions, ServerSetup, lifecycle, listen};
 use super::settings::{
     AgbotListenSettings, AgbotOptions, ConfigArguments, DatabaseSettings, DirectorySettings, ExchangeOptions,
     ListenSettings, LogSettings, PostgresChoice,
@@ -92,14 +91,14 @@ pub fn run(arguments: UpArguments) -> Result<(), Failure> {
 
 async fn run_hub(settings: UpArguments) -> Result<(), Failure> {
     let lifecycle = lifecycle()?;
-    let front = settings.clients.front()?;
+    let options = ListenerOptions::of(&settings.http, &settings.clients)?;
     let listeners = Listeners::bind(&settings).await?;
     let directory = open_directory(&settings.directory.path()?)?;
     let opening = Box::pin(OpenDatabase::open(&directory, &settings.database, &settings.postgres));
     // A signal during a long start ends it: what was begun is dropped, and with it the embedded server.
     let Some(open) = lifecycle.shutdown().run_until_cancelled_owned(opening).await else { return Ok(()) };
     let open = open?;
-    let outcome = serve(&lifecycle, &settings, &directory, &open, (listeners, front)).await;
+    let outcome = serve(&lifecycle, &settings, &directory, &open, (listeners, options)).await;
     open.close().await;
     outcome.inspect(|()| tracing::info!("stopped"))
 }
@@ -127,7 +126,7 @@ async fn serve(
     settings: &UpArguments,
     directory: &DataDirectory,
     open: &OpenDatabase,
-    (listeners, front): (Listeners, Front),
+    (listeners, options): (Listeners, ListenerOptions),
 ) -> Result<(), Failure> {
     let shutdown = lifecycle.shutdown();
     let (listener, address) = listeners.main;
@@ -148,7 +147,7 @@ async fn serve(
     let running = start_exchange(database, setup, shutdown.clone()).await?;
     let exchange = &running.exchange;
     let tls = tls.map(|tls| tls.start(exchange.workers(), &shutdown));
-    let setup = ServerSetup::new(lifecycle, database, tls, settings.http.limits()?, front);
+    let setup = ServerSetup::new(lifecycle, database, tls, options);
     super::metrics::observe_exchange(&setup.metrics, exchange);
     let api = AgbotApi::default();
     let agbot_api = api.clone();
