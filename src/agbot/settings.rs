@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_client::AllowedAddresses;
 use evenkeel_planner::settings::PlannerSettings;
 use serde::Deserialize;
 
@@ -72,8 +73,8 @@ pub struct AgbotSettings {
     pub rollout_history: Duration,
     /// Lifetime of a message in a mailbox.
     pub message_time: Duration,
-    /// Whether the hub's own checks and calls may reach its machine and link-local addresses.
-    pub checks_local: bool,
+    /// The addresses that the hub's own checks and calls may reach besides public ones.
+    pub checks_addresses: AllowedAddresses,
     /// Authorities that the hub's own checks and calls trust beside those of the system, PEM.
     pub checks_ca_file: Option<PathBuf>,
     /// Limits on failed logins; none where the exchange of the same process has them.
@@ -98,7 +99,7 @@ impl AgbotSettings {
             history: Duration::from_secs(24 * 3600),
             rollout_history: Duration::from_secs(30 * 24 * 3600),
             message_time: Duration::from_secs(240),
-            checks_local: false,
+            checks_addresses: AllowedAddresses::default(),
             checks_ca_file: None,
             login_guard: None,
         }

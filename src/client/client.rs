@@ -361,5 +361,7 @@ fn unexpected(response: &RawResponse) -> ClientError {
         (true, false) => refusal.error,
         (true, true) => text(),
     };
-    ClientError::Status { status: response.status.as_u16(), code, msg }
+    let retry_after =
+        response.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+    ClientError::Status { status: response.status.as_u16(), code, msg, retry_after }
 }

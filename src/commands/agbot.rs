@@ -9,7 +9,9 @@ use std::time::Duration;
 use clap::Args;
 use evenkeel_agbot::{Agbot, AgbotError, AgbotSettings, LoginGuard, NewOrgs, OtherAgbotsRule, ServingAgbot};
 use evenkeel_agbot_store::offered;
-use evenkeel_client::{Client, ClientError, Credentials, HttpSettings, Transport};
+use evenkeel_client::{
+    AllowedAddresses, Client, ClientError, Credentials, HttpSettings, Transport, is_plain_off_loopback,
+};
 use evenkeel_exchange::Exchange;
 use evenkeel_http_server::limit::{FailedLoginReporter, FailedLogins};
 use evenkeel_runtime::files::{DataDirectory, random_secret};
@@ -21,7 +23,7 @@ use evenkeel_wire::exchange::agbot::PutAgbot;
 use tokio_util::sync::CancellationToken;
 
 use super::hub::connect;
-use super::limits::{ClientOptions, HttpOptions};
+use super::limits::{ClientOptions, HttpOptions, used};
 use super::serve::{ListenerOptions, ServerSetup, lifecycle, listen};
 use super::settings::{
     AgbotOptions, ConfigArguments, DatabaseSettings, ListenSettings, LogSettings, secret_of_setting,
@@ -115,6 +117,12 @@ async fn run_agbot(settings: AgbotArguments, url: Secret<String>) -> Result<(), 
     };
     let http = HttpSettings { ca_pem, ..HttpSettings::new(settings.hub.clone()) };
     let transport = Transport::http(http).map_err(usage)?;
+    if is_plain_off_loopback(&settings.hub) {
+        tracing::warn!(
+            hub.url = settings.hub,
+            "the exchange is called without TLS, so others on the way can read the credentials of the agbot and of its callers; use https"
+        );
+    }
     let credentials = Credentials::new(&settings.org, &settings.id, token.expose());
     let client = Client::new(transport, BASE, credentials).map_err(usage)?;
     let database = connect(&url, settings.database.connections()).await?;
@@ -122,7 +130,7 @@ async fn run_agbot(settings: AgbotArguments, url: Secret<String>) -> Result<(), 
     if settings.serve_new_orgs {
         agbot.new_orgs = NewOrgs::Serve;
     }
-    apply(&settings.agbot, &mut agbot);
+    apply(&settings.agbot, &mut agbot)?;
     let failed_logins = FailedLogins::default();
     agbot.login_guard =
         Some(Arc::new(LoginGuard::new(settings.clients.login_limits(), failed_logins.clone())));
@@ -171,11 +179,11 @@ pub async fn start_in_hub(
     let mut settings = AgbotSettings::new(org, id, agbot_key_file(directory, database).await?);
     settings.new_orgs = NewOrgs::ServeFrom(first_change);
     settings.other_agbots = OtherAgbotsRule::Yield;
-    apply(options, &mut settings);
+    apply(options, &mut settings)?;
     Agbot::start(settings, client, database.clone(), shutdown).map_err(|error| broken(&error))
 }
 
-fn apply(options: &AgbotOptions, settings: &mut AgbotSettings) {
+fn apply(options: &AgbotOptions, settings: &mut AgbotSettings) -> Result<(), Failure> {
     settings.other_agbots = options.other_agbots.unwrap_or(settings.other_agbots);
     let update = &mut settings.planner.update;
     update.failure_action = options.upgrade_failure_action.unwrap_or(update.failure_action);
@@ -195,11 +203,15 @@ fn apply(options: &AgbotOptions, settings: &mut AgbotSettings) {
     if let Some(seconds) = options.node_down_after_secs {
         settings.planner.node_down_after_secs = seconds;
     }
-    settings.checks_local = options.checks_local.unwrap_or(settings.checks_local);
+    settings.checks_addresses = AllowedAddresses {
+        local: options.checks_local.unwrap_or_default(),
+        networks: used("checks-networks", options.checks_networks.as_deref().unwrap_or_default())?,
+    };
     settings.checks_ca_file = options.checks_ca_file.clone().or(settings.checks_ca_file.take());
     if let Some(days) = options.rollout_history_days {
         settings.rollout_history = Duration::from_secs(u64::from(days) * 24 * 3600);
     }
+    Ok(())
 }
 
 /// The token of the hub's agbot.

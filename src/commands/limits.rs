@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use evenkeel_exchange::{ExchangeSettings, RateLimits};
 use evenkeel_http_server::HttpLimits;
-use evenkeel_http_server::front::{Front, FrontSettings, TransportSecurity};
 use evenkeel_http_server::limit::{LoginLimits, Rate};
+use evenkeel_http_server::middleware::{Middleware, MiddlewareSettings, TransportSecurity};
 use evenkeel_runtime::{ExitStatus, Failure, Secret, settings};
 
 use super::settings::secret_of_setting;
@@ -94,11 +94,11 @@ settings! {
 }
 
 impl ClientOptions {
-    /// The front of the listeners.
-    pub fn front(&self) -> Result<Front, Failure> {
+    /// The middleware of the listeners.
+    pub fn middleware(&self) -> Result<Middleware, Failure> {
         let origins = self.cors_origins.as_deref().unwrap_or_default();
         let transport_security = self.strict_transport_security.as_deref();
-        let settings = FrontSettings {
+        let settings = MiddlewareSettings {
             trusted_proxies: used("trusted-proxies", self.trusted_proxies.as_deref().unwrap_or_default())?,
             address_rate: self.address_rate(),
             origins: used("cors-origins", origins)?,
@@ -107,7 +107,7 @@ impl ClientOptions {
                 None => TransportSecurity::default(),
             },
         };
-        Ok(Front::new(settings))
+        Ok(Middleware::new(settings))
     }
 
     /// The token for metrics with names.
@@ -143,7 +143,7 @@ impl ClientOptions {
 }
 
 /// Reads the text of a setting.
-fn used<T: FromStr<Err: std::fmt::Display>>(name: &str, text: &str) -> Result<T, Failure> {
+pub fn used<T: FromStr<Err: std::fmt::Display>>(name: &str, text: &str) -> Result<T, Failure> {
     text.parse().map_err(|error| Failure::new(ExitStatus::Usage, format!("{name} cannot be used: {error}")))
 }
 
@@ -210,7 +210,7 @@ mod tests {
             strict_transport_security: given("max-age=60; includeSubDomains"),
             ..usual.clone()
         };
-        assert!(usual.front().is_ok() && good.front().is_ok());
+        assert!(usual.middleware().is_ok() && good.middleware().is_ok());
         for (wrong, name) in [
             (ClientOptions { trusted_proxies: given("everybody"), ..usual.clone() }, "trusted-proxies"),
             (ClientOptions { cors_origins: given("*"), ..usual.clone() }, "cors-origins"),
@@ -219,7 +219,7 @@ mod tests {
                 "strict-transport-security",
             ),
         ] {
-            let failure = wrong.front().expect_err("it cannot be used").to_string();
+            let failure = wrong.middleware().expect_err("it cannot be used").to_string();
             assert!(failure.contains(name), "{failure}");
         }
     }

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use evenkeel_http_server::front::Front;
+use evenkeel_http_server::middleware::Middleware;
 use evenkeel_http_server::tls::TlsSettings;
 use evenkeel_http_server::{HttpLimits, HttpMetrics, HttpServer, RequestHandler};
 use evenkeel_runtime::health::Health;
@@ -22,20 +22,24 @@ pub struct ServerSetup {
     http_metrics: HttpMetrics,
     tls: Option<TlsSettings>,
     limits: HttpLimits,
-    front: Front,
+    middleware: Middleware,
 }
 
 /// What all listeners of a process share.
 pub struct ListenerOptions {
     limits: HttpLimits,
-    front: Front,
+    middleware: Middleware,
     metrics_token: Option<Secret<String>>,
 }
 
 impl ListenerOptions {
     /// Reads the settings.
     pub fn of(http: &HttpOptions, clients: &ClientOptions) -> Result<Self, Failure> {
-        Ok(Self { limits: http.limits()?, front: clients.front()?, metrics_token: clients.metrics_token()? })
+        Ok(Self {
+            limits: http.limits()?,
+            middleware: clients.middleware()?,
+            metrics_token: clients.metrics_token()?,
+        })
     }
 }
 
@@ -47,7 +51,7 @@ impl ServerSetup {
         tls: Option<TlsSettings>,
         options: ListenerOptions,
     ) -> Self {
-        let ListenerOptions { limits, front, metrics_token } = options;
+        let ListenerOptions { limits, middleware, metrics_token } = options;
         let metrics = Metrics::default();
         let health = Health::new(env!("CARGO_PKG_VERSION"), lifecycle.shutdown(), metrics.clone());
         let health = health.with_metrics_token(metrics_token);
@@ -58,7 +62,7 @@ impl ServerSetup {
             // A connection without a statement proves that it responds.
             async move { database.read(async |_| Ok(())).await.map_err(|error: StoreError| error.to_string()) }
         });
-        Self { health, http_metrics: HttpMetrics::new(&metrics), metrics, tls, limits, front }
+        Self { health, http_metrics: HttpMetrics::new(&metrics), metrics, tls, limits, middleware }
     }
 
     /// Returns the URL of a served address.
@@ -69,9 +73,19 @@ impl ServerSetup {
 
     /// Serves `handler` on `listener` as a tracked task.
     pub fn serve(&self, lifecycle: &Lifecycle, listener: TcpListener, handler: impl Into<RequestHandler>) {
+        if self.tls.is_none()
+            && let Ok(address) = listener.local_addr()
+            && !address.ip().to_canonical().is_loopback()
+        {
+            tracing::warn!(
+                %address,
+                "listening without TLS beyond this machine, so others on the way can read credentials: set tls, or let only a proxy with \
+                 TLS reach this address"
+            );
+        }
         let server = HttpServer {
             listener,
-            handler: handler.into().behind(self.front.clone()),
+            handler: handler.into().behind(self.middleware.clone()),
             limits: self.limits.clone(),
             tls: self.tls.clone(),
             metrics: self.http_metrics.clone(),

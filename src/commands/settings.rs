@@ -207,6 +207,8 @@ settings! {
         /// Whether the health checks and workflow calls that the hub itself makes may reach loopback and link-local addresses and the
         /// hub's own machine: true or false [default: false].
         checks_local: bool = "checks-local", "EVENKEEL_CHECKS_LOCAL";
+        /// Private addresses that these checks and calls may reach: addresses and networks, separated by commas [default: none].
+        checks_networks: String = "checks-networks", "EVENKEEL_CHECKS_NETWORKS";
         /// File with certificate authorities, PEM, that these checks and calls trust beside those of the system.
         checks_ca_file: PathBuf = "checks-ca-file", "EVENKEEL_CHECKS_CA_FILE";
         /// Days after which finished rollouts are removed [default: 30].

@@ -1,7 +1,7 @@
 //! Rate limits of callers, of clients whose agbots ask for them, and of failed logins.
 //!
 //! Buckets are in memory, so each exchange counts for itself. Requests from this machine and from inside the process are not counted,
-//! except failed logins: local processes have other ways to load the machine. The address of a connection is counted before, by the front
+//! except failed logins: local processes have other ways to load the machine. The address of a connection is counted before, by the middleware
 //! of the listener.
 
 use std::net::IpAddr;

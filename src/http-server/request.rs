@@ -23,7 +23,7 @@ use tower::Service;
 
 use super::HttpLimits;
 use super::activity::{Activity, RequestInFlight};
-use super::front::{Admitted, Client, Front};
+use super::middleware::{Admitted, Client, Middleware};
 use evenkeel_runtime::metrics::{Counter, Metrics};
 use evenkeel_runtime::request_id::{REQUEST_ID, RequestId};
 
@@ -77,19 +77,19 @@ type PendingResponse = BoxFuture<'static, Response<Body>>;
 /// Handles a request before the router: breaks with the response, or continues to the router.
 type Shortcut = dyn Fn(Request<Body>, &Client) -> ControlFlow<PendingResponse, Request<Body>> + Send + Sync;
 
-/// The request handler: a front, then a router, optionally preceded by a function.
+/// The request handler: a middleware, then a router, optionally preceded by a function.
 #[derive(Clone)]
 pub struct RequestHandler {
-    front: Front,
+    middleware: Middleware,
     shortcut: Option<Arc<Shortcut>>,
     router: Router,
 }
 
 impl RequestHandler {
-    /// Lets requests pass this front first.
+    /// Lets requests pass this middleware first.
     #[must_use]
-    pub fn behind(self, front: Front) -> Self {
-        Self { front, ..self }
+    pub fn behind(self, middleware: Middleware) -> Self {
+        Self { middleware, ..self }
     }
 
     /// Handles certain requests with a function before the router. It sees them unchanged.
@@ -107,10 +107,10 @@ impl RequestHandler {
     /// Responds to a request as if it came over a connection from `peer`.
     pub async fn respond_to(&self, request: Request<Body>, peer: SocketAddr) -> Response<Body> {
         let id = RequestId::from_number(0);
-        match self.front.admit(&request, peer, &Arc::default()) {
+        match self.middleware.admit(&request, peer, &Arc::default()) {
             Ok(admitted) => {
                 let response = self.respond(request, peer, &admitted.client, &id).await;
-                admitted.finish(&self.front, response)
+                admitted.finish(&self.middleware, response)
             }
             Err(response) => *response,
         }
@@ -140,7 +140,7 @@ impl RequestHandler {
 
 impl From<Router> for RequestHandler {
     fn from(router: Router) -> Self {
-        Self { front: Front::default(), shortcut: None, router }
+        Self { middleware: Middleware::default(), shortcut: None, router }
     }
 }
 
@@ -174,11 +174,12 @@ impl hyper::service::Service<Request<Incoming>> for RequestService {
             .unwrap_or_else(|| RequestId::from_number(in_flight.number()));
         let body_time = self.body_time;
         let request = request.map(|body| wrap_body(body, body_time));
-        let front = &self.handler.front;
-        let (response, admitted) = match front.admit(&request, self.peer, self.activity.has_logged_in()) {
+        let middleware = &self.handler.middleware;
+        let (response, admitted) = match middleware.admit(&request, self.peer, self.activity.has_logged_in())
+        {
             Ok(admitted) => (
                 self.handler.respond(request, self.peer, &admitted.client, &id),
-                Some((front.clone(), admitted)),
+                Some((middleware.clone(), admitted)),
             ),
             Err(response) => (ready(*response).boxed(), None),
         };
@@ -190,7 +191,7 @@ impl hyper::service::Service<Request<Incoming>> for RequestService {
 pub struct RequestUnderWay {
     response: PendingResponse,
     /// What completes the response; taken when it is there.
-    admitted: Option<(Front, Admitted)>,
+    admitted: Option<(Middleware, Admitted)>,
     id: RequestId,
     /// Moved into the response.
     in_flight: Option<RequestInFlight>,
@@ -208,8 +209,8 @@ impl Future for RequestUnderWay {
             // The panic itself has been reported by the panic hook.
             Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
         };
-        if let Some((front, admitted)) = this.admitted.take() {
-            response = admitted.finish(&front, response);
+        if let Some((middleware, admitted)) = this.admitted.take() {
+            response = admitted.finish(&middleware, response);
         }
         response.headers_mut().insert(REQUEST_ID.clone(), this.id.header());
         let in_flight = this.in_flight.take();

@@ -82,7 +82,7 @@ async fn shortcut_handles_its_requests_and_the_router_all_others() {
     let router = Router::new().fallback(|headers: http::HeaderMap| async move {
         format!("long way of {}", headers["x-request-id"].to_str().unwrap())
     });
-    let shortcut = |request: http::Request<axum::body::Body>, client: &front::Client| {
+    let shortcut = |request: http::Request<axum::body::Body>, client: &middleware::Client| {
         let address = client.address;
         if request.uri().path() == "/short" {
             ControlFlow::Break(async move { address.to_string().into_response() }.boxed())

@@ -348,7 +348,9 @@ fn refused(error: ClientError, org: &str) -> Refusal {
             (StatusCode::FORBIDDEN, format!("reading nodes of organization '{org}' is needed"))
         }
         ClientError::Status { status: 400, msg, .. } => (StatusCode::BAD_REQUEST, msg),
-        ClientError::Status { status: 429, msg, .. } => (StatusCode::TOO_MANY_REQUESTS, msg),
+        ClientError::Status { status: 429, msg, retry_after, .. } => {
+            return Refusal::Limited(msg, retry_after.unwrap_or(1));
+        }
         error => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
     };
     Refusal::new(status, message)

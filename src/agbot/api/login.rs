@@ -6,10 +6,10 @@
 use std::net::IpAddr;
 use std::time::Instant;
 
-use evenkeel_http_server::front;
 use evenkeel_http_server::limit::{
     Buckets, CAPACITY, FailedLogins, LoginFailure, LoginLimits, Rate, client_prefix, nanoseconds_since,
 };
+use evenkeel_http_server::middleware;
 use evenkeel_wire::exchange::forwarded::{CLIENT_ADDRESS, FORWARDED_BY};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -58,7 +58,7 @@ impl LoginGuard {
         match self.limits.check(prefix, &name) {
             Err(wait) if !is_proven => {
                 self.failed.note(LoginFailure::Limited, Some(prefix), &name);
-                Err(Refusal::Limited(wait))
+                Err(Refusal::Limited("too many failed logins, try again later".to_owned(), wait))
             }
             _ => Ok(()),
         }
@@ -93,7 +93,7 @@ fn attempt(headers: &HeaderMap) -> Option<(IpAddr, &HeaderValue)> {
 pub(super) fn insert_address(parts: &mut Parts) {
     parts.headers.remove(FORWARDED_BY);
     parts.headers.remove(ADDRESS);
-    let client = parts.extensions.get::<front::Client>();
+    let client = parts.extensions.get::<middleware::Client>();
     let address = client.and_then(|client| HeaderValue::try_from(client.address.to_string()).ok());
     if let Some(address) = address {
         parts.headers.insert(ADDRESS, address);
@@ -124,7 +124,7 @@ mod tests {
             assert!(guard.check(&headers("192.0.2.1", secret)).is_ok());
             guard.note::<()>(&headers("192.0.2.1", secret), Err(&unauthorized()));
         }
-        assert!(matches!(guard.check(&headers("192.0.2.1", "third")), Err(Refusal::Limited(1..))));
+        assert!(matches!(guard.check(&headers("192.0.2.1", "third")), Err(Refusal::Limited(_, 1..))));
         assert!(guard.check(&headers("192.0.2.1", "good")).is_ok());
         assert!(guard.check(&headers("192.0.2.2", "third")).is_ok());
     }
@@ -135,7 +135,7 @@ mod tests {
         let mut request = http::Request::new(());
         *request.headers_mut() = forged;
         request.headers_mut().insert(FORWARDED_BY, HeaderValue::from_static("Basic x"));
-        request.extensions_mut().insert(front::Client::at(IpAddr::from([192, 0, 2, 1])));
+        request.extensions_mut().insert(middleware::Client::at(IpAddr::from([192, 0, 2, 1])));
         let (mut parts, ()) = request.into_parts();
         insert_address(&mut parts);
         assert_eq!(parts.headers[ADDRESS], "192.0.2.1");

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Json, extract};
 use evenkeel_api::{Content, Documented, Endpoint, RequiredAccess, endpoint};
-use evenkeel_http_server::front::Client;
+use evenkeel_http_server::middleware::Client;
 use evenkeel_wire::agbot::upgrade::UpgradeRequest;
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -37,8 +37,8 @@ pub(super) enum Refusal {
     Message(StatusCode, String),
     /// The response of a rejecting extractor.
     Rejection(Box<Response>),
-    /// Too many logins failed: try again after so many seconds.
-    Limited(u64),
+    /// Too many requests or failed logins: try again after so many seconds.
+    Limited(String, u64),
 }
 
 /// The credentials that are accepted: those of the exchange.
@@ -59,10 +59,7 @@ impl Refusal {
     fn into_response(self, form: CodeForm) -> Response {
         let (status, msg, wait) = match self {
             Refusal::Message(status, message) => (status, message, None),
-            Refusal::Limited(seconds) => {
-                let message = "too many failed logins, try again later".to_owned();
-                (StatusCode::TOO_MANY_REQUESTS, message, Some(seconds))
-            }
+            Refusal::Limited(message, seconds) => (StatusCode::TOO_MANY_REQUESTS, message, Some(seconds)),
             Refusal::Rejection(response) => return *response,
         };
         let word = if form == CodeForm::Word { code_of(status) } else { None };

@@ -51,6 +51,12 @@ pub(crate) async fn start(
         Err(error) => return Err(AgentError::Listen { address, reason: error.to_string() }),
     };
     tracing::info!(%address, "local API is available");
+    if !address.ip().is_loopback() {
+        tracing::warn!(
+            %address,
+            "the local API, which needs no credentials and has no TLS, listens beyond this machine: whoever reaches it controls the node"
+        );
+    }
     let hosts = Arc::new(Hosts::new(address, hosts));
     let router = router.layer(middleware::from_fn_with_state(hosts, check));
     Ok(Some(tokio::spawn(async move {

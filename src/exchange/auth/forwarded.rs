@@ -6,7 +6,7 @@
 use std::net::IpAddr;
 
 use evenkeel_access::{Caller, Role};
-use evenkeel_http_server::front::Client;
+use evenkeel_http_server::middleware::Client;
 use evenkeel_wire::exchange::forwarded::FORWARDED_BY;
 use http::{HeaderMap, HeaderValue};
 

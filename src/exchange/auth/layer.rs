@@ -4,8 +4,8 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use evenkeel_access::Caller;
-use evenkeel_http_server::front::Client;
 use evenkeel_http_server::limit::{LoginFailure, client_prefix};
+use evenkeel_http_server::middleware::Client;
 use evenkeel_wire::exchange::forwarded::CLIENT_ADDRESS;
 use http::{HeaderMap, header};
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use evenkeel_api::{MAX_ID, PREFIX};
-use evenkeel_http_server::front::Client;
+use evenkeel_http_server::middleware::Client;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::Method;

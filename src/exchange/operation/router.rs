@@ -13,7 +13,7 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Extension, Router};
 use evenkeel_api::Part;
-use evenkeel_http_server::front::Client;
+use evenkeel_http_server::middleware::Client;
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use tower::Service;
@@ -190,7 +190,7 @@ fn absent_page() -> Response {
     (StatusCode::NOT_FOUND, Html(PAGE)).into_response()
 }
 
-/// The response with what every response of the API carries; `challenge` names the kinds of credentials that are accepted. The front of
+/// The response with what every response of the API carries; `challenge` names the kinds of credentials that are accepted. The middleware of
 /// the listener adds what all responses carry.
 pub(crate) fn finished(mut response: Response, is_head: bool, challenge: &'static str) -> Response {
     if is_head && response.status() != StatusCode::UNAUTHORIZED {

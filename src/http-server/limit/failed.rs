@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn public_counts_do_not_tell_which_names_exist() {
+    fn public_counts_do_not_reveal_which_names_exist() {
         let (failed, metrics) = (FailedLogins::default(), Metrics::default());
         failed.register("failed_logins_total", &metrics);
         for failure in [LoginFailure::UnknownName, LoginFailure::WrongSecret, LoginFailure::Disabled] {

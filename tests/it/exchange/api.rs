@@ -10,7 +10,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use evenkeel_exchange::{Exchange, ExchangeSettings};
 use evenkeel_http_server::RequestHandler;
-use evenkeel_http_server::front::{Front, FrontSettings};
+use evenkeel_http_server::middleware::{Middleware, MiddlewareSettings};
 use evenkeel_store::Database;
 use http::{Request, Response};
 use http_body_util::BodyExt;
@@ -54,13 +54,13 @@ impl Api {
         let (shutdown, rate) = (CancellationToken::new(), settings.rate_limits.address);
         let exchange =
             must(Exchange::start(database.clone(), settings, shutdown.clone()).await, "the exchange");
-        let front = Front::new(FrontSettings {
+        let middleware = Middleware::new(MiddlewareSettings {
             address_rate: rate,
             trusted_proxies: must("10.0.0.0/8".parse(), "a network"),
-            ..FrontSettings::default()
+            ..MiddlewareSettings::default()
         });
         let listener =
-            RequestHandler::from(exchange.router()).with_shortcut(exchange.fast_path()).behind(front);
+            RequestHandler::from(exchange.router()).with_shortcut(exchange.fast_path()).behind(middleware);
         Self { router: exchange.router(), listener, database, _shutdown: Arc::new(shutdown.drop_guard()) }
     }
 

@@ -20,9 +20,9 @@ pub use headers::{NoTransportSecurity, TransportSecurity};
 
 use crate::limit::{AddressLimit, Rate, TrustedProxies};
 
-/// Settings of a [`Front`].
+/// Settings of a [`Middleware`].
 #[derive(Clone, Debug)]
-pub struct FrontSettings {
+pub struct MiddlewareSettings {
     /// Proxies whose `X-Forwarded-For` is believed.
     pub trusted_proxies: TrustedProxies,
     /// Requests from one client prefix.
@@ -33,7 +33,7 @@ pub struct FrontSettings {
     pub transport_security: TransportSecurity,
 }
 
-impl Default for FrontSettings {
+impl Default for MiddlewareSettings {
     fn default() -> Self {
         Self {
             trusted_proxies: TrustedProxies::default(),
@@ -44,13 +44,13 @@ impl Default for FrontSettings {
     }
 }
 
-/// The front of all listeners of a process; clones share its counts.
+/// The middleware of all listeners of a process; clones share its counts.
 #[derive(Clone, Debug)]
-pub struct Front(Arc<Inner>);
+pub struct Middleware(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    settings: FrontSettings,
+    settings: MiddlewareSettings,
     addresses: AddressLimit,
 }
 
@@ -86,16 +86,16 @@ pub(crate) struct Admitted {
     reader: Option<HeaderValue>,
 }
 
-impl Default for Front {
+impl Default for Middleware {
     fn default() -> Self {
-        Self::new(FrontSettings::default())
+        Self::new(MiddlewareSettings::default())
     }
 }
 
-impl Front {
-    /// Creates the front of a process.
+impl Middleware {
+    /// Creates the middleware of a process.
     #[must_use]
-    pub fn new(settings: FrontSettings) -> Self {
+    pub fn new(settings: MiddlewareSettings) -> Self {
         let addresses = AddressLimit::new(settings.address_rate);
         Self(Arc::new(Inner { settings, addresses }))
     }
@@ -140,8 +140,8 @@ impl Front {
 
 impl Admitted {
     /// Completes the response.
-    pub(crate) fn finish(&self, front: &Front, response: Response) -> Response {
-        front.finish(self.reader.as_ref(), response)
+    pub(crate) fn finish(&self, middleware: &Middleware, response: Response) -> Response {
+        middleware.finish(self.reader.as_ref(), response)
     }
 }
 
@@ -161,7 +161,7 @@ fn from_another_site() -> Response {
 mod tests {
     use super::*;
 
-    fn admit(front: &Front, peer: &str, headers: &[(&str, &str)]) -> Result<Admitted, u16> {
+    fn admit(middleware: &Middleware, peer: &str, headers: &[(&str, &str)]) -> Result<Admitted, u16> {
         let mut request =
             Request::builder().method("POST").uri("/v1/orgs/o/changes").header("host", "hub:8080");
         for (name, value) in headers {
@@ -169,34 +169,34 @@ mod tests {
         }
         let request = request.body(Body::empty()).expect("a request");
         let peer = SocketAddr::new(peer.parse().expect("an address"), 1);
-        front.admit(&request, peer, &Arc::default()).map_err(|response| response.status().as_u16())
+        middleware.admit(&request, peer, &Arc::default()).map_err(|response| response.status().as_u16())
     }
 
     #[test]
     fn requests_are_counted_by_the_address_behind_trusted_proxies() {
-        let settings = FrontSettings {
+        let settings = MiddlewareSettings {
             trusted_proxies: "10.0.0.0/8".parse().expect("a network"),
             address_rate: Rate { per_second: 1.0 / 3600.0, burst: 1 },
-            ..FrontSettings::default()
+            ..MiddlewareSettings::default()
         };
-        let front = Front::new(settings);
+        let middleware = Middleware::new(settings);
         let forwarded = [("x-forwarded-for", "192.0.2.1")];
         assert_eq!(
-            admit(&front, "10.0.0.1", &forwarded).expect("the first").client.address.to_string(),
+            admit(&middleware, "10.0.0.1", &forwarded).expect("the first").client.address.to_string(),
             "192.0.2.1"
         );
-        assert_eq!(admit(&front, "10.0.0.2", &forwarded).expect_err("the second"), 429);
-        assert_eq!(admit(&front, "192.0.2.1", &[]).expect_err("the third"), 429);
+        assert_eq!(admit(&middleware, "10.0.0.2", &forwarded).expect_err("the second"), 429);
+        assert_eq!(admit(&middleware, "192.0.2.1", &[]).expect_err("the third"), 429);
         let forged = [("x-forwarded-for", "198.51.100.1")];
         assert_eq!(
-            admit(&front, "192.0.2.1", &forged).expect_err("a header of its own changes nothing"),
+            admit(&middleware, "192.0.2.1", &forged).expect_err("a header of its own changes nothing"),
             429
         );
     }
 
     #[test]
     fn refusals_have_the_headers_of_every_response() {
-        let front = Front::default();
+        let middleware = Middleware::default();
         let request = Request::builder()
             .method("DELETE")
             .header("host", "hub:8080")
@@ -204,7 +204,8 @@ mod tests {
             .body(Body::empty())
             .expect("a request");
         let peer = SocketAddr::from(([192, 0, 2, 1], 1));
-        let refused = front.admit(&request, peer, &Arc::default()).expect_err("it comes from another site");
+        let refused =
+            middleware.admit(&request, peer, &Arc::default()).expect_err("it comes from another site");
         assert_eq!(refused.status(), StatusCode::FORBIDDEN);
         assert_eq!(refused.headers()["x-content-type-options"], "nosniff");
         assert!(!refused.headers().contains_key("access-control-allow-origin"));
