@@ -22,7 +22,11 @@ async fn ask(hub: &Hub, method: Method, path: &str, headers: &[(&str, &str)]) ->
 }
 
 fn cors_headers(headers: &HeaderMap) -> Vec<&str> {
-    headers.keys().map(|name| name.as_str()).filter(|name| name.starts_with("access-control-")).collect()
+    headers
+        .keys()
+        .map(reqwest::header::HeaderName::as_str)
+        .filter(|name| name.starts_with("access-control-"))
+        .collect()
 }
 
 #[tokio::test]
