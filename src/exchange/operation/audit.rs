@@ -157,8 +157,10 @@ impl AuditedRequest {
         }
         let status = response.status();
         let record = || self.record_of(exchange.now(), status.as_u16(), None);
-        if status == StatusCode::FORBIDDEN {
+        if status == StatusCode::FORBIDDEN && exchange.limiter().admits_refusal(&self.caller) {
             exchange.auditor().note_refused(record());
+        } else if status == StatusCode::FORBIDDEN {
+            exchange.auditor().note_left_out();
         } else if status.is_success() {
             // It wrote nothing to the database (settings, caches), so there was no transaction to put the record into.
             if let Err(error) = exchange.auditor().write(exchange.database(), &[record()]).await {
