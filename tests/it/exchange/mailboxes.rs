@@ -162,7 +162,7 @@ async fn readers_page_by_bytes_and_get_every_message() {
 }
 
 #[tokio::test]
-async fn poll_from_zero_looks_at_a_bounded_part_of_the_feed_and_the_next_one_goes_on() {
+async fn request_of_all_changes_reads_a_bounded_part_of_the_feed_and_the_next_one_goes_on() {
     let database = TestDatabase::new().await;
     let api = start(&database, MailboxLimits::default()).await;
     must(

@@ -1,7 +1,5 @@
 //! What readers of a full mailbox hold in memory, as real processes.
 
-use std::time::Duration;
-
 use evenkeel_wire::agreement::{Body, Message, PrivateKey, PublicKey, seal};
 use serde_json::{Value, json};
 
@@ -85,7 +83,7 @@ async fn agent_holds_a_page_of_a_full_mailbox() {
     .await;
     let usual = memory(&agent, "VmHWM");
     drop(agent);
-    let count = 64 * 1024 * 1024 / (MESSAGE + 3);
+    let count = 24 * 1024 * 1024 / (MESSAGE + 3);
     for number in 0..count {
         let text = format!("{number:0>MESSAGE$}");
         let status = send(&hub, "o/a", "o/nodes/n", &text).await;
@@ -97,7 +95,7 @@ async fn agent_holds_a_page_of_a_full_mailbox() {
     })
     .await;
     let grown = (memory(&agent, "VmHWM") - usual) / MIB;
-    assert!(grown < 16.0, "{grown:.1} MiB more than before for {count} messages of {MESSAGE} bytes");
+    assert!(grown < 12.0, "{grown:.1} MiB more than before for {count} messages of {MESSAGE} bytes");
     assert_eq!(hub.stop().await, 0);
 }
 
@@ -117,7 +115,7 @@ async fn agbot_of_the_hub_holds_a_bounded_part_of_what_a_foreign_organization_se
     let key = must(PrivateKey::generate(&mut rand::rng(), 2048), "a key");
     let public = must(key.public_key(), "a public key").to_base64();
     assert_eq!(hub.call("POST", "/orgs/foreign", Some(json!({"label": "", "description": ""}))).await.0, 201);
-    const SENDERS: usize = 60;
+    const SENDERS: usize = 26;
     const EACH: usize = 30;
     for number in 0..SENDERS {
         let body = json!({"token": "t", "name": "n", "pattern": "", "publicKey": public});
@@ -142,7 +140,6 @@ async fn agbot_of_the_hub_holds_a_bounded_part_of_what_a_foreign_organization_se
         (metric(&hub, "agbot_mailbox_messages").await >= (SENDERS * EACH) as f64).then_some(())
     })
     .await;
-    tokio::time::sleep(Duration::from_millis(900)).await;
     let grown = (memory(&hub.program, "VmHWM") - usual) / MIB;
     assert!(grown < 80.0, "{grown:.1} MiB more than before, {sent:.1} MiB were sent");
     assert_eq!(metric(&hub, "agbot_mailbox_messages").await, (SENDERS * EACH) as f64, "they stay for others");
