@@ -135,6 +135,7 @@ table! {
     AdminAction, "ADMIN", "action", b"Y------", b"Y------", b"Y------", "Configure the exchange.";
     MyOrgs, "READ_MY_ORG", "org", b"YYYYYYY", b"YYYYYYY", b"YYYYYYY", "Find the organizations of an account by tag.";
     AuditRead, "READ_AUDIT", "org", b"YYY----", b"YY-----", b"YY-----", "Read the audit records of an organization.";
+    ActionRecord, "RECORD_ACTION", "org", b"YYYYYYY", b"YYYYYYY", b"YYYYYYY", "Have an own action recorded by the agbot that carries it out, which proves itself.";
 }
 
 impl Access {
