@@ -57,6 +57,7 @@ impl Worker for ExchangeObserver {
 
 /// Reads everything, then follows the feed until the next comparison is due.
 async fn follow(context: &Context) -> Result<(), AgbotError> {
+    require_approval(context).await?;
     publish_key(context).await?;
     let mut next_change = context.client.max_change_id().await? + 1;
     let served_entries = served_entries::read(context).await?;
@@ -104,6 +105,15 @@ async fn follow(context: &Context) -> Result<(), AgbotError> {
     Ok(())
 }
 
+/// Refuses to begin before an administrator approved this agbot: it may read nothing that it needs, and would take all nodes for deleted.
+async fn require_approval(context: &Context) -> Result<(), AgbotError> {
+    let (org, id) = (&context.settings.org, &context.settings.id);
+    match context.client.agbot_approval(org, id).await? {
+        Some(approval) if approval.approved_by.is_none() => Err(AgbotError::Unapproved(context.name())),
+        _ => Ok(()),
+    }
+}
+
 /// Ensures that the exchange has this agbot's messaging key.
 async fn publish_key(context: &Context) -> Result<(), AgbotError> {
     let (org, id) = (&context.settings.org, &context.settings.id);
@@ -142,7 +152,8 @@ async fn apply(
                     .send_events(other_agbots::changed(context, served_entries).await?.into_iter().collect())
                     .await;
             }
-            "agbot" if change.operation == "deleted" => {
+            // Removed, approved, or not approved any more.
+            "agbot" if !is_own => {
                 context
                     .send_events(other_agbots::changed(context, served_entries).await?.into_iter().collect())
                     .await;

@@ -6,6 +6,7 @@ mod argon;
 mod basic;
 mod bearer;
 mod credentials;
+pub(crate) mod demotion;
 mod hash;
 mod hash_queue;
 mod layer;

@@ -42,7 +42,7 @@ impl View<'_> {
             Role::HubAdmin | Role::OrgAdmin | Role::User => self.is_of_org(change),
             Role::Node => self.is_of_org(change) && self.concerns_node(change),
             Role::Agbot if self.caller.is_multi_tenant() => self.is_served(change) && concerns_agbot(change),
-            Role::Agbot => self.is_of_org(change) && concerns_agbot(change),
+            Role::Agbot | Role::UnapprovedAgbot => self.is_of_org(change) && concerns_agbot(change),
         }
     }
 
