@@ -282,6 +282,27 @@ impl World {
         must(self.connection.execute(AssertSqlSafe(statement)).await, "copying the tables");
     }
 
+    /// Takes the present rows as those to compare with and to restore.
+    pub async fn settle(&mut self) {
+        must(self.connection.execute("DROP SCHEMA copy CASCADE").await, "dropping the copy");
+        self.remember().await;
+    }
+
+    /// Rows that were added, changed or removed since, as text after the name of their table; of changed ones both forms.
+    pub async fn changed_rows(&mut self) -> Vec<String> {
+        let mut rows = Vec::new();
+        for table in self.changed_tables().await {
+            let statement = format!(
+                "(SELECT t::text FROM public.{table} t EXCEPT ALL SELECT t::text FROM copy.{table} t)
+                UNION ALL
+                (SELECT t::text FROM copy.{table} t EXCEPT ALL SELECT t::text FROM public.{table} t)"
+            );
+            let found = must(self.connection.fetch_all(AssertSqlSafe(statement)).await, "comparing a table");
+            rows.extend(found.iter().map(|row| format!("{table} {}", row.get::<String, _>(0))));
+        }
+        rows
+    }
+
     /// The tables that differ from what they were, except heartbeats, which are written a moment later.
     pub async fn changed_tables(&mut self) -> Vec<String> {
         let mut changed = Vec::new();

@@ -8,7 +8,7 @@ use evenkeel_access::{Permission, right};
 use evenkeel_api::NoContent;
 use evenkeel_exchange_store::agbot_approval::{self, ApprovalRow};
 use evenkeel_exchange_store::audit_state::Subject;
-use evenkeel_exchange_store::served_entry::{self, ServedTo, Subject as Served};
+use evenkeel_exchange_store::served_entry::{self, ServedTo, Subject as EntryKind};
 use evenkeel_ids::AgbotId;
 use evenkeel_store::StoreError;
 use evenkeel_wire::exchange::agbot_approval::{
@@ -108,8 +108,8 @@ fn shown_entry(entry: ServedTo) -> ServedConfirmation {
     ServedConfirmation {
         agbot: agbot.to_string(),
         kind: match subject {
-            Served::Pattern => PATTERN.to_owned(),
-            Served::Policy => POLICY.to_owned(),
+            EntryKind::Pattern => PATTERN.to_owned(),
+            EntryKind::Policy => POLICY.to_owned(),
         },
         entry: row.entry,
         subject: format!("{}/{}", row.subject_org, row.subject),
@@ -163,8 +163,8 @@ async fn set_confirmed(
 ) -> Result<(), ApiError> {
     let Op { exchange, path: EntryPath { org, agbot, kind, entry }, .. } = op;
     let (subject, resource) = match kind.as_str() {
-        PATTERN => (Served::Pattern, "agbotpatterns"),
-        POLICY => (Served::Policy, "agbotbusinesspols"),
+        PATTERN => (EntryKind::Pattern, "agbotpatterns"),
+        POLICY => (EntryKind::Policy, "agbotbusinesspols"),
         other => {
             let rule = format!("'{other}' is not a kind of entry: {PATTERN} or {POLICY}");
             return Err(ApiError::invalid_input(rule));

@@ -173,15 +173,15 @@ fn is_own_or_shared(caller: &Caller, org: &str) -> bool {
     org == caller.org || org == MULTI_TENANT_ORG
 }
 
-/// Whether the caller may see what an agbot serves: people see it of their own agbots, administrators of theirs and the shared ones.
+/// Returns whether the caller may see what an agbot serves: users, their nodes and their unapproved agbots see it of their own agbots,
+/// administrators of theirs and the shared ones.
 async fn sees_served(exchange: &Exchange, caller: &Caller, org: &str, agbot: &str) -> Result<bool, ApiError> {
     match caller.role {
-        Role::User => {
+        Role::User | Role::Node | Role::UnapprovedAgbot => {
             let facts = exchange.facts(FactKind::Agbot, org, agbot).await?;
-            Ok(facts.and_then(|facts| facts.owner).is_some_and(|owner| caller.is_account(&owner)))
+            Ok(facts.and_then(|facts| facts.owner) == Some(caller.account()))
         }
-        Role::UnapprovedAgbot => Ok(caller.org == org && caller.id == agbot),
         Role::HubAdmin => Ok(is_own_or_shared(caller, org)),
-        _ => Ok(true),
+        Role::Root | Role::OrgAdmin | Role::Agbot => Ok(true),
     }
 }
