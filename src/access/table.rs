@@ -22,8 +22,8 @@ pub(super) enum Cell {
 /// A row: columns are root, hub admin, org admin, user, node, agbot, multi-tenant agbot, unapproved agbot.
 /// `Y` yes, `-` no, `o` if owned, `v` if owned or public, `s` if it is the caller itself, `p` if public, `d` if deployed to the caller.
 ///
-/// The last column never allows more than that of the user, its owner, apart from the agbot's own row and the number of the last change,
-/// which the owner reads with the feed.
+/// The last column never allows more than that of the user, its owner, apart from the agbot's own row, the number of the last change, which
+/// the owner reads with the feed, and searches and messages, which reach the nodes of the owner only.
 struct Row {
     access: Access,
     /// Words of the refusal: access and type.
@@ -112,7 +112,7 @@ table! {
     NodeTaskReport, "WRITE", "node", b"Y---s---", b"Y-------", b"Y-------", "Report the state of a node's tasks; only for the node itself.";
     NodeReport, "WRITE", "node", b"Y---s---", b"Y-------", b"Y-------", "Report the state and the statistics of a node; only for the node itself.";
     NodeMessage, "SEND_MSG_TO_NODE", "node", b"Y-Y--YYo", b"Y----YY-", b"Y----YY-", "Send a message to a node.";
-    NodesSearch, "READ", "node", b"Y-Y--YY-", b"Y-----Y-", b"Y-----Y-", "Search nodes for a pattern or policy; node health.";
+    NodesSearch, "READ", "node", b"Y-Y--YYY", b"Y-----Y-", b"Y-----Y-", "Search nodes for a pattern or policy; node health (rows are filtered).";
     HaGroupWrite, "WRITE", "node", b"Y-YY----", b"Y-------", b"Y-------", "Create, change or delete an HA group (its own rules follow).";
     AgbotRead, "READ", "agbot", b"YYYYYYYY", b"YY----Y-", b"YY--Y-Y-", "Read agbots and all that belongs to them.";
     AgbotWrite, "WRITE", "agbot", b"YYYo-sss", b"YY------", b"YY------", "Create, change or delete an agbot and all that belongs to it.";

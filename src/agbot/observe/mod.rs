@@ -147,17 +147,11 @@ async fn apply(
         let is_own = is_own(change);
         match change.resource.as_str() {
             "agbotbusinesspols" | "agbotpatterns" if is_own => is_stale = true,
-            "agbotbusinesspols" | "agbotpatterns" => {
-                context
-                    .send_events(other_agbots::changed(context, served_entries).await?.into_iter().collect())
-                    .await;
+            "agbotapproval" if is_own => is_stale = true,
+            "agbotbusinesspols" | "agbotpatterns" | "agbotapproval" => {
+                note_other_agbots(context, served_entries).await?;
             }
-            // Removed, approved, or not approved any more.
-            "agbot" if !is_own => {
-                context
-                    .send_events(other_agbots::changed(context, served_entries).await?.into_iter().collect())
-                    .await;
-            }
+            "agbot" if change.operation == "deleted" => note_other_agbots(context, served_entries).await?,
             "org" if served_entries.is_affected_by_org(&change.org_id, &change.operation) => is_stale = true,
             _ => {
                 let events = events_of(context, served_entries, change).await?;
@@ -176,6 +170,13 @@ async fn apply(
         }
     }
     Ok(is_stale)
+}
+
+/// Reads again what other agbots serve.
+async fn note_other_agbots(context: &Context, served_entries: &ServedEntries) -> Result<(), ClientError> {
+    let changed = other_agbots::changed(context, served_entries).await?;
+    context.send_events(changed.into_iter().collect()).await;
+    Ok(())
 }
 
 async fn events_of(

@@ -23,7 +23,9 @@ fn with_facts(mut event: Event, change: impl FnOnce(&mut ProposalFacts)) -> Even
 fn restricted(constraint: &str) -> State {
     let mut state = node();
     let facts = NodeFacts {
-        policy: policy(json!({"properties": [{"name": "site", "value": "north"}], "constraints": [constraint]})),
+        policy: policy(
+            json!({"properties": [{"name": "site", "value": "north"}], "constraints": [constraint]}),
+        ),
         ..NodeFacts::default()
     };
     state.apply(Event::Joined(Box::new(facts)), NOW);
@@ -35,7 +37,10 @@ fn proposal_that_the_constraints_of_the_node_exclude_is_refused_whatever_it_says
     let allowed = terms("web", "site == north");
     assert_eq!(reply(&mut restricted("kind == web"), proposal("a1", &allowed, &producer())), Some(true));
     // The producer policy in the proposal has no constraints: the agbot wrote it.
-    assert_eq!(reply(&mut restricted("kind == database"), proposal("a1", &allowed, &producer())), Some(false));
+    assert_eq!(
+        reply(&mut restricted("kind == database"), proposal("a1", &allowed, &producer())),
+        Some(false)
+    );
 }
 
 #[test]
@@ -72,7 +77,11 @@ fn deployment_that_is_not_the_published_one_is_refused_although_a_trusted_key_si
     assert_eq!(reply(&mut node(), proposal("a1", &changed, &producer())), Some(false));
     let published = PublishedDeployment { text: other.to_owned(), signature };
     let event = with_facts(proposal("a1", &changed, &producer()), |facts| facts.published = Some(published));
-    assert_eq!(reply(&mut node(), event), Some(true), "with the same text it is the deployment that differed");
+    assert_eq!(
+        reply(&mut node(), event),
+        Some(true),
+        "with the same text it is the deployment that differed"
+    );
     let event = proposal("a1", &terms("web", "site == north"), &producer());
     assert_eq!(reply(&mut node(), with_facts(event, |facts| facts.published = None)), Some(false));
 }
@@ -89,7 +98,10 @@ fn privileged(deployment: &str, is_allowed: bool) -> Option<bool> {
         {"name": "site", "value": "north"}, {"name": "openhorizon.allowPrivileged", "value": is_allowed},
     ]});
     state.apply(Event::Joined(Box::new(NodeFacts { policy: policy(allowing), ..NodeFacts::default() })), NOW);
-    reply(&mut state, with_facts(proposal("a1", &wanted, &producer()), |facts| facts.published = Some(published)))
+    reply(
+        &mut state,
+        with_facts(proposal("a1", &wanted, &producer()), |facts| facts.published = Some(published)),
+    )
 }
 
 #[test]
@@ -108,8 +120,7 @@ fn service_that_needs_privileges_runs_only_where_the_node_allows_them() {
 fn dependency_that_needs_privileges_is_refused_like_the_service_itself() {
     let text = r#"{"services":{"db":{"image":"x","privileged":true}}}"#;
     let dependency = Dependency { deployment: text.to_owned(), ..Dependency::default() };
-    let needed =
-        DependencyFacts { dependency, signature: signed(text), trusted_keys: facts().trusted_keys };
+    let needed = DependencyFacts { dependency, signature: signed(text), trusted_keys: facts().trusted_keys };
     let event = proposal("a1", &terms("web", "site == north"), &producer());
     let event = with_facts(event, |facts| facts.dependencies = vec![needed]);
     assert_eq!(reply(&mut node(), event), Some(false));
@@ -136,7 +147,8 @@ fn terms_are_not_updated_to_what_the_node_excludes() {
     let mut state = super::tests::running();
     let before = state.agreements["a1"].terms.clone();
     let update = |terms: &Value| {
-        let body = Body::Update { update_type: UPDATE_POLICY.to_owned(), metadata: Some(json!(terms.to_string())) };
+        let body =
+            Body::Update { update_type: UPDATE_POLICY.to_owned(), metadata: Some(json!(terms.to_string())) };
         super::tests::message("a1", body)
     };
     state.apply(update(&terms("web", "rack == 7")), NOW);

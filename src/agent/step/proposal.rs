@@ -1,8 +1,8 @@
 //! The decision on a proposal (agreement protocol 2.6).
 
 use evenkeel_domain::policy::compatibility::deployment::needs_privileges;
-use evenkeel_domain::policy::property::builtin;
 use evenkeel_domain::policy::internal::{InternalPolicy, Workload, common_protocols, producer_name};
+use evenkeel_domain::policy::property::builtin;
 use evenkeel_wire::{agreement::message::PROTOCOL, signature};
 
 use serde_json::Value;
@@ -228,7 +228,9 @@ impl State {
         let needed = facts.dependencies.iter().map(|one| &one.dependency);
         let needed = needed.map(|one| (one.service_id.as_str(), &one.deployment));
         for (service, deployment) in proposed.chain(needed) {
-            if needs_privileges(service, &Value::from(deployment.as_str())).map_err(|error| error.to_string())? {
+            if needs_privileges(service, &Value::from(deployment.as_str()))
+                .map_err(|error| error.to_string())?
+            {
                 return Err(format!(
                     "service {service} needs privileges, and the node's property openhorizon.allowPrivileged is not true"
                 ));

@@ -168,7 +168,10 @@ impl State {
             found.into_iter().partition(|task| self.is_of_its_agbot(task));
         let ids: BTreeSet<&String> = found.iter().map(|task| &task.task_id).collect();
         self.tasks.retain(|id, _| ids.contains(id));
-        for NodeTask { task_id, agbot, agreement_id, desired_state, state, seq, supervision, health, .. } in found {
+        for NodeTask {
+            task_id, agbot, agreement_id, desired_state, state, seq, supervision, health, ..
+        } in found
+        {
             let fresh = || Task { state, seq, ..Task::default() };
             let task = self.tasks.entry(task_id).or_insert_with(fresh);
             task.agbot = agbot.or(task.agbot.take());
@@ -191,7 +194,10 @@ impl State {
         let stopped = self.end_many(doomed, now);
         let ignored = foreign.iter().map(|task| {
             let agbot = task.agbot.as_deref().unwrap_or_default();
-            format!("task {} is ignored: its agreement is not one of agbot {agbot}, which published it", task.task_id)
+            format!(
+                "task {} is ignored: its agreement is not one of agbot {agbot}, which published it",
+                task.task_id
+            )
         });
         let notes: Vec<String> =
             left.into_iter().filter_map(|outcome| outcome.note).chain(stopped.note).chain(ignored).collect();

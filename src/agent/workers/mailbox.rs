@@ -24,7 +24,8 @@ use crate::{
     keyring, offered,
     order::{Ended, Handle},
     step::{
-        AgbotStanding, Dependency, DependencyFacts, Event, ProposalFacts, PublishedDeployment, WorkloadName, dependency,
+        AgbotStanding, Dependency, DependencyFacts, Event, ProposalFacts, PublishedDeployment, WorkloadName,
+        dependency,
     },
 };
 

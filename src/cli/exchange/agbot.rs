@@ -252,10 +252,14 @@ pub async fn run(command: AgbotCommand, context: &Context, exchange: &Exchange) 
         C::List { agbot, long, watch } => {
             context.show_watched(&watch, async || AGBOTS.list(exchange, agbot.as_deref(), long).await).await
         }
-        C::Approvals { watch } => context.show_watched(&watch, async || agbot_approval::view(exchange).await).await,
+        C::Approvals { watch } => {
+            context.show_watched(&watch, async || agbot_approval::view(exchange).await).await
+        }
         C::Approve { agbot } => agbot_approval::approve(exchange, &agbot, true).await,
         C::Withdraw { agbot } => agbot_approval::approve(exchange, &agbot, false).await,
-        C::Confirm { agbot, entry } => agbot_approval::confirm(exchange, &agbot, entry.as_deref(), true).await,
+        C::Confirm { agbot, entry } => {
+            agbot_approval::confirm(exchange, &agbot, entry.as_deref(), true).await
+        }
         C::Unconfirm { agbot, entry } => {
             agbot_approval::confirm(exchange, &agbot, entry.as_deref(), false).await
         }

@@ -13,14 +13,20 @@ const LIST_WITH: &str = "hzn exchange agbot approvals";
 /// Shows the agbots of the caller's organization with their approvals, and what any agbot serves to its nodes.
 pub(super) async fn view(exchange: &Exchange) -> Outcome<View> {
     let found = read(exchange).await?;
-    let mut table = Table::new(&["agbot", "serves", "owner", "approved or confirmed by"]).keeping(&["agbot", "serves"]);
+    let mut table =
+        Table::new(&["agbot", "serves", "owner", "approved or confirmed by"]).keeping(&["agbot", "serves"]);
     let by = |who: &Option<String>, missing: &str| who.clone().unwrap_or_else(|| missing.to_owned());
     for one in &found.agbots {
-        table.push([one.agbot.clone(), String::new(), one.owner.clone(), by(&one.approved_by, "not approved")]);
+        table.push([
+            one.agbot.clone(),
+            String::new(),
+            one.owner.clone(),
+            by(&one.approved_by, "not approved"),
+        ]);
     }
     for one in &found.entries {
-        let served = format!("{} {}", one.kind, one.subject);
-        table.push([one.agbot.clone(), served, String::new(), by(&one.confirmed_by, "not confirmed")]);
+        let entry = format!("{} {}", one.kind, one.subject);
+        table.push([one.agbot.clone(), entry, String::new(), by(&one.confirmed_by, "not confirmed")]);
     }
     let json = serde_json::to_value(&found).unwrap_or(Value::Null);
     Ok(View::new(json, table))
@@ -28,7 +34,8 @@ pub(super) async fn view(exchange: &Exchange) -> Outcome<View> {
 
 async fn read(exchange: &Exchange) -> Outcome<AgbotApprovalsResponse> {
     let path = Path::org(&exchange.org, &["agbot-approvals"]);
-    let found = exchange.server.call("reading the approvals of agbots", exchange.server.client.get(path)).await?;
+    let found =
+        exchange.server.call("reading the approvals of agbots", exchange.server.client.get(path)).await?;
     Ok(found.unwrap_or_default())
 }
 

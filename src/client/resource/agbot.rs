@@ -72,11 +72,7 @@ impl Client {
     }
 
     /// Returns the approval of an agbot; `None` when the exchange knows none.
-    pub async fn agbot_approval(
-        &self,
-        org: &str,
-        agbot: &str,
-    ) -> Result<Option<AgbotApproval>, ClientError> {
+    pub async fn agbot_approval(&self, org: &str, agbot: &str) -> Result<Option<AgbotApproval>, ClientError> {
         self.get(agbot_path(org, agbot, &["approval"])).await
     }
 

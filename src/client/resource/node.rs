@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use evenkeel_ids::{AgreementId, NodeId};
 use evenkeel_wire::RawJson;
+use evenkeel_wire::exchange::agbot_approval::NodeAgbotsResponse;
 use evenkeel_wire::exchange::message::{NodeMessage, NodeMessagesResponse, PostMessage};
 use evenkeel_wire::exchange::node::{NodeResponse, NodesResponse, PutNode};
 use evenkeel_wire::exchange::node_orchestration::PatchNodeOrchestration;
@@ -13,7 +14,6 @@ use evenkeel_wire::exchange::node_part::{
     PutNodeErrors, PutNodeStatus,
 };
 use evenkeel_wire::exchange::node_report::{NodesStatisticsResponse, PutNodeReport, ReportedMachine};
-use evenkeel_wire::exchange::agbot_approval::NodeAgbotsResponse;
 use evenkeel_wire::exchange::node_task::{
     NodeTask, NodeTasksResponse, PutNodeTask, PutNodeTaskStatus, TaskConflict,
 };

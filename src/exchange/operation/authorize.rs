@@ -112,9 +112,11 @@ fn kind(access: Access) -> FactKind {
         | Access::NodeReport
         | Access::NodeMessage
         | Access::NodesSearch => FactKind::Node,
-        Access::AgbotApprove | Access::AgbotRead | Access::AgbotWrite | Access::AgbotMessage | Access::AgreementConfirm => {
-            FactKind::Agbot
-        }
+        Access::AgbotApprove
+        | Access::AgbotRead
+        | Access::AgbotWrite
+        | Access::AgbotMessage
+        | Access::AgreementConfirm => FactKind::Agbot,
         Access::ServicesList
         | Access::ServiceRead
         | Access::ServiceSecretsRead

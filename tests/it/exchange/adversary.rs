@@ -27,13 +27,21 @@ const fn caller(login: &'static str) -> Caller {
 
 const ATTACKERS: [Attacker; 2] = [
     Attacker { creator: caller("acme/uwe"), agbot: caller("acme/uwe-bot"), node: caller("acme/uwe-node") },
-    Attacker { creator: caller("globex/uwe"), agbot: caller("globex/uwe-bot"), node: caller("globex/uwe-node") },
+    Attacker {
+        creator: caller("globex/uwe"),
+        agbot: caller("globex/uwe-bot"),
+        node: caller("globex/uwe-node"),
+    },
 ];
 
 /// What an identity gets although its creator does not, with the reason.
 const BEYOND_THE_CREATOR: &[(&str, &str, &str)] = &[
     ("agbot", "get_max_change_id", "the number of the last change, which the creator reads with the feed"),
     ("node", "get_max_change_id", "the number of the last change, which the creator reads with the feed"),
+    ("agbot", "search_nodes_by_policy", "of the nodes of its owner"),
+    ("agbot", "search_nodes_by_pattern", "of the nodes of its owner"),
+    ("agbot", "search_node_health", "of the nodes of its owner"),
+    ("agbot", "search_pattern_node_health", "of the nodes of its owner"),
     ("node", "create_agbot_message", "nodes answer agbots of every organization; mailboxes are bounded"),
     ("node", "list_services", "agents check proposals against the definitions of services"),
     ("node", "get_service", "agents check proposals against the definitions of services"),
@@ -91,11 +99,15 @@ async fn identity_gets_nothing_that_its_creator_does_not_and_changes_nothing_of_
             require_nothing_of_others_changed(&mut world, &what).await;
             world.restore().await;
             for (kind, identity) in [("agbot", agbot), ("node", node)] {
-                let (status, found) = world.call(*identity, &operation.method, &target, wanted.as_ref()).await;
+                let (status, found) =
+                    world.call(*identity, &operation.method, &target, wanted.as_ref()).await;
                 let what = format!("{} {target} as {}: {status}", operation.method, identity.title);
                 let exceeds = (status.is_success() && !allowed.is_success())
                     || (shows_secrets(&found) && !shows_secrets(&shown));
-                assert!(!exceeds || is_known(kind, operation.operation), "{what}, its creator gets {allowed}");
+                assert!(
+                    !exceeds || is_known(kind, operation.operation),
+                    "{what}, its creator gets {allowed}"
+                );
                 require_nothing_of_others_changed(&mut world, &what).await;
                 if operation.method != Method::GET {
                     world.restore().await;
@@ -109,7 +121,8 @@ async fn identity_gets_nothing_that_its_creator_does_not_and_changes_nothing_of_
 async fn agbot_of_the_hub_does_nothing_to_others_for_an_attacker_and_its_identities() {
     let mut world = attacked_world().await;
     let agbot = world.start_agbot().await;
-    for operation in evenkeel_agbot::api::part().operations.iter().filter(|operation| !operation.is_public()) {
+    for operation in evenkeel_agbot::api::part().operations.iter().filter(|operation| !operation.is_public())
+    {
         let target = path(&world, operation, operation.paths[0], VICTIM);
         let wanted = body(operation, VICTIM);
         for Attacker { creator, agbot, node } in &ATTACKERS {
@@ -120,7 +133,8 @@ async fn agbot_of_the_hub_does_nothing_to_others_for_an_attacker_and_its_identit
             let is_of_own_nodes = operation.access == RequiredAccess::Right("NodesOperate");
             assert!(is_read || is_of_own_nodes || !allowed.is_success(), "{what}");
             for identity in [agbot, node] {
-                let (status, found) = world.call(*identity, &operation.method, &target, wanted.as_ref()).await;
+                let (status, found) =
+                    world.call(*identity, &operation.method, &target, wanted.as_ref()).await;
                 let exceeds = (status.is_success() && !allowed.is_success())
                     || (shows_secrets(&found) && !shows_secrets(&shown));
                 assert!(!exceeds, "{what}, {} gets {status}", identity.title);
@@ -157,7 +171,8 @@ async fn probe(world: &mut World, probes: &[Operation], attacker: &Attacker) -> 
         let wanted = body(operation, VICTIM);
         for identity in [attacker.agbot, attacker.node] {
             let (status, found) = world.call(identity, &operation.method, &target, wanted.as_ref()).await;
-            let is_reached = status.is_success() && (operation.method != Method::GET || shows_secrets(&found));
+            let is_reached =
+                status.is_success() && (operation.method != Method::GET || shows_secrets(&found));
             reached.push((format!("{} {target} as {}", operation.method, identity.title), is_reached));
         }
     }

@@ -224,7 +224,8 @@ impl World {
             self.must_call(who, method, &path, body).await;
         }
         // Every approved agbot was given number 0, under which the tasks of the tests are published.
-        let give = "INSERT INTO agbot_fencing SELECT org, agbot, 0, seen_at FROM agbot WHERE approved_by IS NOT NULL
+        let give =
+            "INSERT INTO agbot_fencing SELECT org, agbot, 0, seen_at FROM agbot WHERE approved_by IS NOT NULL
             ON CONFLICT DO NOTHING";
         must(self.connection.execute(give).await, "giving fencing numbers");
         let (task, wanted) = (format!("/orgs/{org}/nodes/n1/tasks/task"), super::request::node_task(org));

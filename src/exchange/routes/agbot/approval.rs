@@ -11,14 +11,13 @@ use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::served_entry::{self, ServedTo, Subject as EntryKind};
 use evenkeel_ids::AgbotId;
 use evenkeel_store::StoreError;
-use evenkeel_wire::exchange::agbot_approval::{
-    AgbotApproval, AgbotApprovalsResponse, ServedConfirmation,
-};
+use evenkeel_wire::exchange::agbot_approval::{AgbotApproval, AgbotApprovalsResponse, ServedConfirmation};
 use evenkeel_wire::exchange::time::wire_time;
 
 use super::agbot_change;
 use crate::ApiError;
 use crate::error::{Created, created};
+use crate::feed::visibility::AGBOT_APPROVAL;
 use crate::notice::forget_login;
 use crate::operation::pipeline::PathParameters;
 use crate::operation::row::{delete, get, put};
@@ -162,9 +161,9 @@ async fn set_confirmed(
     by: Option<&str>,
 ) -> Result<(), ApiError> {
     let Op { exchange, path: EntryPath { org, agbot, kind, entry }, .. } = op;
-    let (subject, resource) = match kind.as_str() {
-        PATTERN => (EntryKind::Pattern, "agbotpatterns"),
-        POLICY => (EntryKind::Policy, "agbotbusinesspols"),
+    let subject = match kind.as_str() {
+        PATTERN => EntryKind::Pattern,
+        POLICY => EntryKind::Policy,
         other => {
             let rule = format!("'{other}' is not a kind of entry: {PATTERN} or {POLICY}");
             return Err(ApiError::invalid_input(rule));
@@ -176,7 +175,7 @@ async fn set_confirmed(
                 "entry '{entry}' of agbot '{agbot}' for nodes of organization '{org}' not found"
             )));
         }
-        tx.finish([agbot_change(agbot.org(), agbot.name(), resource, "modified")])
+        tx.finish([agbot_change(agbot.org(), agbot.name(), AGBOT_APPROVAL, "modified")])
     })
     .await
 }
@@ -190,7 +189,7 @@ async fn approve(
         if !agbot_approval::approve(&mut tx, org, id, &**caller, exchange.now()).await? {
             return Err(missing(org, id));
         }
-        tx.finish([agbot_change(org, id, "agbot", "modified"), forget_login(org, id)])
+        tx.finish([agbot_change(org, id, AGBOT_APPROVAL, "modified"), forget_login(org, id)])
     })
     .await?;
     Ok(created(format!("agbot '{org}/{id}' approved")))
@@ -205,7 +204,7 @@ async fn withdraw(
         if !agbot_approval::withdraw(&mut tx, org, id).await? {
             return Err(missing(org, id));
         }
-        tx.finish([agbot_change(org, id, "agbot", "modified"), forget_login(org, id)])
+        tx.finish([agbot_change(org, id, AGBOT_APPROVAL, "modified"), forget_login(org, id)])
     })
     .await?;
     Ok(NoContent)

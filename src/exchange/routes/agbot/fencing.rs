@@ -20,7 +20,9 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         post("/orgs/{organization}/agbots/{agreementbot}/fencing", "create_fencing_number", create)
             .doc("agbot", "Gives the agbot a fencing number for its leases, above all that were given before")
-            .unaudited("nothing is decided by a number alone: tasks are published under it, and that is recorded")
+            .unaudited(
+                "nothing is decided by a number alone: tasks are published under it, and that is recorded",
+            )
             .success("the number"),
     ]
 }

@@ -83,13 +83,14 @@ pub(super) async fn create<K: Kind>(
     op: &Op<ResourcePath>,
     permission: &Permission<right::AgbotWrite>,
     row: &ServedRow,
+    nodes_of: &str,
 ) -> Result<Created, ApiError> {
     let ResourcePath { org, id } = &op.path;
     let [word, _] = K::WORDS;
     let [is_there, no_agbot] = K::CONSTRAINTS;
     op.write(permission, K::TRANSACTIONS[0], async |mut tx| {
         let agbot = agbot_approval::find(&mut tx, org, id).await?;
-        if row.node_org != *org && agbot.is_some_and(|agbot| agbot.approved.is_none()) {
+        if nodes_of != org && agbot.is_some_and(|agbot| agbot.approved.is_none()) {
             return Err(ApiError::access_denied(format!(
                 "nodeOrgid: agbot '{org}/{id}' serves nodes of other organizations than its own only after an administrator approved it"
             )));

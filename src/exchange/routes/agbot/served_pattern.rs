@@ -111,5 +111,5 @@ async fn create_pattern(
         node_org,
         updated_at: exchange.now(),
     };
-    served_entry::create::<ServedPatterns>(&op, &permission, &row).await
+    served_entry::create::<ServedPatterns>(&op, &permission, &row, &row.node_org).await
 }

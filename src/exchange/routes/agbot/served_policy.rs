@@ -116,7 +116,7 @@ async fn create_policy(
         subject: policy.clone(),
         updated_at: exchange.now(),
     };
-    served_entry::create::<ServedPolicies>(&op, &permission, &row).await
+    served_entry::create::<ServedPolicies>(&op, &permission, &row, key_org).await
 }
 
 /// Only those who look after every organization may name another one than their own.

@@ -133,8 +133,11 @@ fn may_read(
     id: &str,
     row: Option<&NodeRow>,
 ) -> Result<Permission<right::NodeRead>, Decision> {
-    let facts =
-        row.map(|row| Facts { owner: Some(UserId::new(&row.owner_org, &row.owner)), is_public: false, is_deployed: false });
+    let facts = row.map(|row| Facts {
+        owner: Some(UserId::new(&row.owner_org, &row.owner)),
+        is_public: false,
+        is_deployed: false,
+    });
     let target = Target { org, id: Some(id) };
     Permission::decide_with_facts(caller, target, facts.as_ref())
 }

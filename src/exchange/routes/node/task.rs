@@ -7,9 +7,9 @@ use evenkeel_access::{Caller, Permission, Role, right};
 use evenkeel_api::{MAX_ID, NoContent};
 use evenkeel_domain::orchestration::{DesiredState, TaskState};
 use evenkeel_exchange_store::audit_state::Subject;
-use evenkeel_exchange_store::{agreement, fencing};
 use evenkeel_exchange_store::node_limit::lock_node_parts;
 use evenkeel_exchange_store::node_task::{self, NodeTaskRow, ReportedTask, WantedTask};
+use evenkeel_exchange_store::{agreement, fencing};
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_store::PgConnection;
 use evenkeel_wire::exchange::node_task::{
@@ -233,11 +233,7 @@ async fn check_publication(
     )))
 }
 
-async fn check_fencing(
-    connection: &mut PgConnection,
-    caller: &Caller,
-    number: i64,
-) -> Result<(), ApiError> {
+async fn check_fencing(connection: &mut PgConnection, caller: &Caller, number: i64) -> Result<(), ApiError> {
     let agbot = (caller.org.as_str(), caller.id.as_str());
     if caller.role != Role::Agbot || fencing::is_given(connection, agbot, number).await? {
         return Ok(());

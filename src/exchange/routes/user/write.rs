@@ -57,7 +57,8 @@ pub async fn replace_user(
             match stored {
                 Some(stored) if sees_account(caller, facts(&stored)) => {
                     account::update_account(&mut tx, &account).await?;
-                    changes.extend(withdraw_approvals(&mut tx, (org, name), is_administrator(&account)).await?);
+                    changes
+                        .extend(withdraw_approvals(&mut tx, (org, name), is_administrator(&account)).await?);
                 }
                 Some(_) => return Err(not_added(org, name)),
                 None => {
