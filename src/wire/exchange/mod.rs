@@ -9,6 +9,7 @@ pub mod agbot_approval;
 pub mod audit;
 pub mod changes;
 pub mod deployment_policy;
+pub mod forwarded;
 pub mod ha_group;
 pub mod lenient;
 pub mod management_policy;
