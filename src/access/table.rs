@@ -113,6 +113,7 @@ table! {
     NodeReport, "WRITE", "node", b"Y---s---", b"Y-------", b"Y-------", "Report the state and the statistics of a node; only for the node itself.";
     NodeMessage, "SEND_MSG_TO_NODE", "node", b"Y-Y--YYo", b"Y----YY-", b"Y----YY-", "Send a message to a node.";
     NodesSearch, "READ", "node", b"Y-Y--YYY", b"Y-----Y-", b"Y-----Y-", "Search nodes for a pattern or policy; node health (rows are filtered).";
+    NodeReportsRead, "READ", "node", b"Y-Y--YY-", b"Y-----Y-", b"Y-----Y-", "Read what all nodes of an organization or a group report; not for agbots without approval.";
     HaGroupWrite, "WRITE", "node", b"Y-YY----", b"Y-------", b"Y-------", "Create, change or delete an HA group (its own rules follow).";
     AgbotRead, "READ", "agbot", b"YYYYYYYY", b"YY----Y-", b"YY--Y-Y-", "Read agbots and all that belongs to them.";
     AgbotWrite, "WRITE", "agbot", b"YYYo-sss", b"YY------", b"YY------", "Create, change or delete an agbot and all that belongs to it.";

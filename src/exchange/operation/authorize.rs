@@ -77,9 +77,10 @@ fn target<'t, R: Right>(caller: &'t Caller, org: Option<&'t str>, id: Option<&'t
         (Access::OrgRead | Access::OrgChange | Access::OrgDelete | Access::OrgSetSharedType, Some(org)) => {
             Target { org, id: Some(org) }
         }
-        (Access::NodesRead | Access::NodesSearch | Access::HaGroupWrite, Some(org)) => {
-            Target { org, id: None }
-        }
+        (
+            Access::NodesRead | Access::NodesSearch | Access::NodeReportsRead | Access::HaGroupWrite,
+            Some(org),
+        ) => Target { org, id: None },
         (_, Some(org)) => Target { org, id },
     }
 }
@@ -111,7 +112,8 @@ fn kind(access: Access) -> FactKind {
         | Access::NodeTaskReport
         | Access::NodeReport
         | Access::NodeMessage
-        | Access::NodesSearch => FactKind::Node,
+        | Access::NodesSearch
+        | Access::NodeReportsRead => FactKind::Node,
         Access::AgbotApprove
         | Access::AgbotRead
         | Access::AgbotWrite
