@@ -198,6 +198,7 @@ pub(crate) fn role_word(caller: &Caller) -> &'static str {
         Role::User => "user",
         Role::Node => "node",
         Role::Agbot => "agbot",
+        Role::UnapprovedAgbot => "unapproved agbot",
     }
 }
 
