@@ -185,8 +185,7 @@ pub async fn count_of_node(conn: &mut PgConnection, org: &str, node: &str) -> Re
 /// [`StoreError::ParentMissing`] when the node does not exist.
 pub async fn upsert(
     tx: &mut Permitted<right::NodeTaskPublish>,
-    org: &str,
-    node: &str,
+    (org, node): (&str, &str),
     task: &str,
     row: &WantedTask,
     agbot: Option<&str>,

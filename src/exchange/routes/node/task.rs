@@ -139,7 +139,7 @@ async fn replace_task(
             None => {}
         }
         let agbot = (caller.role == Role::Agbot).then(|| caller.to_string());
-        node_task::upsert(&mut tx, org, id, task, &wanted, agbot.as_deref(), exchange.now()).await?;
+        node_task::upsert(&mut tx, (org, id), task, &wanted, agbot.as_deref(), exchange.now()).await?;
         tx.finish([node_change(org, id, TASKS, "created/modified")])
     })
     .await?;
