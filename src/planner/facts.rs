@@ -197,6 +197,9 @@ impl NodeFacts {
 pub struct NodePolicyFacts {
     /// Properties (first of a name wins) and constraints.
     pub policy: ExternalPolicy,
+    /// Why it cannot be read; properties and constraints are empty then, and nothing new is placed on the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<String>,
     /// When the exchange stored it.
     pub last_updated: Option<Timestamp>,
 }
@@ -290,6 +293,9 @@ impl ServiceFacts {
 pub struct ServicePolicyFacts {
     /// Properties and constraints.
     pub policy: ExternalPolicy,
+    /// Why it cannot be read; the service is not deployed then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<String>,
     /// When the exchange stored it.
     pub last_updated: Option<Timestamp>,
 }

@@ -223,7 +223,7 @@ mod tests {
             model.apply(&Event::ServiceChanged { service: Box::new(service("s", version)) }, now);
         }
         for name in ["a", "b"] {
-            let facts = NodePolicyFacts { policy: ExternalPolicy::default(), last_updated: None };
+            let facts = NodePolicyFacts { policy: ExternalPolicy::default(), ..NodePolicyFacts::default() };
             let (node, policy) = (NodeId::new("o", name), Some(Box::new(facts)));
             model.apply(&Event::NodePolicyChanged { node, policy }, now);
         }

@@ -88,7 +88,7 @@ pub(crate) fn add_node(world: &mut World, name: &str, site: &str, start_millis: 
 fn node_policy(world: &World, site: &str) -> NodePolicyFacts {
     let properties = [Property::new("site", site)].into_iter().collect();
     let policy = ExternalPolicy { properties, ..ExternalPolicy::default() };
-    NodePolicyFacts { policy, last_updated: Some(world.now()) }
+    NodePolicyFacts { policy, last_updated: Some(world.now()), ..NodePolicyFacts::default() }
 }
 
 /// Publishes a service definition.

@@ -32,7 +32,8 @@ use super::pipeline::{Input, Op, PolicyPath, Refusal, read_body};
 use super::planned_write::{self, PlannedWrite};
 use super::workload_shape::Shape;
 use crate::context::Context;
-use crate::observe::{read, served_entries};
+use crate::observe::read::{self, WrittenPolicy};
+use crate::observe::served_entries;
 
 /// One copy of the model exists at a time.
 static PREVIEWS: Semaphore = Semaphore::const_new(1);
@@ -73,9 +74,16 @@ pub(super) async fn plan_deployment_policy(
     let document = document_of(&policy, body, stored)?;
     let orchestration = orchestration_of(&policy, &document)?;
     let written = read::written_policy(&context, &policy, &document).await.map_err(|error| unread(&error))?;
-    let Some(written) = written else {
-        let text = format!("this agbot does not serve deployment policy {policy}");
-        return Err(Refusal::new(StatusCode::NOT_FOUND, text));
+    let written = match written {
+        WrittenPolicy::Served(events) => events,
+        WrittenPolicy::NotServed => {
+            let text = format!("this agbot does not serve deployment policy {policy}");
+            return Err(Refusal::new(StatusCode::NOT_FOUND, text));
+        }
+        WrittenPolicy::Unreadable(error) => {
+            let text = format!("deployment policy {policy} cannot be read: {error}");
+            return Err(Refusal::new(StatusCode::BAD_REQUEST, text));
+        }
     };
     if is_write {
         let write = PlannedWrite { policy: &policy, before: before.as_ref(), document: &document };

@@ -31,7 +31,6 @@ use super::pipeline::{GroupPath, KnownQuery, Op, OrgPath, Query, Refusal, unread
 use super::workload_shape::Shape;
 use super::{health, hidden, shape};
 use crate::context::Context;
-use crate::observe::inert::PolicyKind;
 
 const NEWEST: i64 = 500;
 
@@ -167,7 +166,7 @@ pub(super) async fn list_reasons(
     let seen = Arc::new(permission.into_proof());
     let policies: BTreeMap<PolicyId, Timestamp> = context.model().policy_times(&org).collect();
     let mut inert = context.inert.of_org(&org);
-    inert.retain(|one| one.kind != PolicyKind::Node || seen.shows(&NodeId::from_text(&one.id)));
+    inert.retain(|one| !one.kind.is_of_node() || seen.shows(&NodeId::from_text(&one.id)));
     let open = format!("{{\"policies\":{},\"inertPolicies\":{},\"reasons\":[", json!(policies), json!(inert));
     let load = move |after: Option<(NodeId, PolicyId)>| {
         let pairs = context.placements(&org, after.as_ref(), PAGE);

@@ -80,7 +80,7 @@ struct Asked {
 /// 409 when it may not, 400, 500 and 503 when that cannot be decided.
 async fn decide(context: &Arc<Context>, asked: &Asked, found: NodeResponse) -> Result<String, Refusal> {
     let Asked { group, node, nmp } = asked;
-    let facts = facts::node(node, found).map_err(|error| unavailable(ClientError::from(error)))?;
+    let facts = facts::node(node, found);
     let (ha_group, members) = members(context, group, nmp).await?;
     let question = AgentUpgradeRequest {
         group: ha_group.clone(),

@@ -113,7 +113,7 @@ impl Fleet {
                     facts.last_heartbeat = Some(at(995));
                 }
             });
-            let facts = NodePolicyFacts { policy: ExternalPolicy::default(), last_updated: None };
+            let facts = NodePolicyFacts { policy: ExternalPolicy::default(), ..NodePolicyFacts::default() };
             fleet.handle(&Event::NodePolicyChanged { node: node(name), policy: Some(Box::new(facts)) });
         }
         fleet

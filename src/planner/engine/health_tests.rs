@@ -154,7 +154,7 @@ fn what_cannot_be_placed_is_a_warning_and_an_error_after_a_minute() {
     fleet.put_node("n2", |_| {});
     let facts = crate::facts::NodePolicyFacts {
         policy: evenkeel_domain::policy::ExternalPolicy::default(),
-        last_updated: None,
+        ..crate::facts::NodePolicyFacts::default()
     };
     let changed = crate::event::Event::NodePolicyChanged { node: node("n2"), policy: Some(Box::new(facts)) };
     fleet.handle(&changed);

@@ -120,7 +120,10 @@ impl NodeRecord {
             NodePolicy {
                 properties,
                 constraints: facts.policy.constraints.clone(),
-                tree: facts.policy.constraints.parse().map_err(|error| error.to_string()),
+                tree: match &facts.unreadable {
+                    Some(error) => Err(error.clone()),
+                    None => facts.policy.constraints.parse().map_err(|error| error.to_string()),
+                },
                 last_updated: facts.last_updated,
             }
         });

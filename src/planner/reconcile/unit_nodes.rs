@@ -227,7 +227,7 @@ mod tests {
         let properties = [Property::new("tier", "QA")].into_iter().collect();
         let facts = NodePolicyFacts {
             policy: ExternalPolicy { properties, ..ExternalPolicy::default() },
-            last_updated: None,
+            ..NodePolicyFacts::default()
         };
         let node = NodeId::new("o", "a");
         model.apply(&Event::NodePolicyChanged { node, policy: Some(Box::new(facts)) }, now);
