@@ -1,6 +1,7 @@
 //! `hzn agbot`: what the hub's agbot agreed to, why it did not, and what it is doing (agbot 4.1).
 
 use clap::{Args, Subcommand};
+use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_wire::RawJson;
 use evenkeel_wire::agbot::agreement::AgreementRecord;
 use evenkeel_wire::agbot::event::EventsQuery;
@@ -211,10 +212,26 @@ pub async fn reason_for(
         Err(error) if error.is_not_found() => return Ok(None),
         found => found.map_err(|error| agbot.failed("asking the agbot for its reasons", &error))?,
     };
-    Ok(found
-        .reasons
-        .into_iter()
-        .find(|reason| reason.node.as_str() == node && reason.policy.as_str() == policy))
+    let is_pair = |reason: &&Reason| reason.node.as_str() == node && reason.policy.as_str() == policy;
+    if let Some(reason) = found.reasons.iter().find(is_pair) {
+        return Ok(Some(reason.clone()));
+    }
+    let of_policy = |inert: &&InertPolicy| inert.kind == "deployment" && inert.id == policy;
+    let of_node = |inert: &&InertPolicy| inert.is_of_node() && inert.id == node;
+    let (policy_org, _) = exchange.split(policy);
+    let elsewhere = if policy_org == org {
+        Vec::new()
+    } else {
+        agbot.client.reasons(&policy_org).await.map(|found| found.inert_policies).unwrap_or_default()
+    };
+    let policies = found.inert_policies.iter().chain(&elsewhere).filter(of_policy);
+    let mut inert = policies.chain(found.inert_policies.iter().filter(of_node));
+    Ok(inert.next().map(|inert| Reason {
+        node: NodeId::from_text(node),
+        policy: PolicyId::from_text(policy),
+        state: json!({"inert": inert.kind}),
+        text: inert.text(),
+    }))
 }
 
 /// Returns a view without entries only when everything that selected them exists.
@@ -277,14 +294,14 @@ fn reasons_view(
 
 /// A policy that selects nothing, in the form of a reason: what is empty holds for every node or policy.
 fn inert_reason(inert: &InertPolicy, node: Option<&str>, policy: Option<&str>) -> Option<Value> {
-    let InertPolicy { kind, id, errors } = inert;
-    let is_node = kind == "node";
+    let InertPolicy { kind, id, .. } = inert;
+    let is_node = inert.is_of_node();
     let is_chosen = match (node, policy) {
         (None, None) => true,
         (node, _) if is_node => node == Some(id),
         (_, policy) => kind == "deployment" && policy == Some(id),
     };
-    let text = format!("this {kind} policy selects nothing: {}", errors.join("; "));
+    let text = inert.text();
     let (node, policy) = if is_node { (id.as_str(), "") } else { ("", id.as_str()) };
     is_chosen.then(|| json!({"node": node, "policy": policy, "kind": kind, "text": text}))
 }
@@ -380,7 +397,7 @@ mod tests {
         });
         assert_eq!(view(&inert, None, None).table.rows.len(), 5);
         let of_node = view(&inert, Some("o/n1"), None).json;
-        assert_eq!(of_node[0]["text"], "this node policy selects nothing: x");
+        assert_eq!(of_node[0]["text"], "the policy of node o/n1 selects nothing: x");
         assert_eq!(view(&inert, None, Some("o/q")).json[0]["policy"], "o/q");
     }
 }

@@ -155,6 +155,9 @@ fn text(plan: &PlanResponse) -> String {
             add(format_args!("  ! {unplaced}"));
         }
     }
+    for warning in &plan.warnings {
+        add(format_args!("  ! {warning}"));
+    }
     if plan.complete && is_empty(plan) {
         add(format_args!("  there is nothing to do"));
     }
@@ -178,9 +181,11 @@ fn text(plan: &PlanResponse) -> String {
 }
 
 fn is_empty(plan: &PlanResponse) -> bool {
-    plan.workload_units
-        .iter()
-        .all(|part| part.changes.is_empty() && part.blocked.is_empty() && part.unplaced.is_none())
+    plan.warnings.is_empty()
+        && plan
+            .workload_units
+            .iter()
+            .all(|part| part.changes.is_empty() && part.blocked.is_empty() && part.unplaced.is_none())
 }
 
 fn line(change: &PlannedChange) -> String {

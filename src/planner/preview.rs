@@ -30,6 +30,8 @@ const TOKEN_BYTES: usize = 16;
 pub struct Preview {
     /// The workload units, by name.
     pub workload_units: Vec<PreviewedUnit>,
+    /// Why versions cannot be deployed on any node, in words.
+    pub warnings: Vec<String>,
     /// Digest of what the preview was made from and of its outcome: 32 hexadecimal digits.
     pub token: String,
 }
@@ -64,7 +66,7 @@ pub fn preview(
         model.apply(event, now);
     }
     let Some(mut facts) = model.policy(policy).cloned() else {
-        return Preview { workload_units: Vec::new(), token: basis.token() };
+        return Preview { workload_units: Vec::new(), warnings: Vec::new(), token: basis.token() };
     };
     basis.add_written(&facts);
     let has_tasks = facts.orchestration.document.is_some();
@@ -89,7 +91,7 @@ pub fn preview(
         let sequence = explain_placement(&model, question).map(|found| found.sequence).unwrap_or_default();
         workload_units.push(PreviewedUnit { id: unit_id.clone(), run, sequence });
     }
-    Preview { workload_units, token: basis.token() }
+    Preview { workload_units, warnings: model.unusable_versions(policy), token: basis.token() }
 }
 
 /// Brings the rows of a workload in line with its policy; without fitting rows its agreements are adopted.

@@ -96,6 +96,7 @@ pub(super) async fn plan_deployment_policy(
     Ok(Json(PlanResponse {
         complete: found.workload_units.iter().all(|found| found.run.is_complete),
         workload_units,
+        warnings: found.warnings,
         token: found.token,
         policy,
     }))

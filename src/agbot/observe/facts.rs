@@ -136,9 +136,7 @@ pub fn node_policy(document: &Value) -> NodePolicyFacts {
     let last_updated = document.get("lastUpdated").and_then(Value::as_str).and_then(instant);
     match effective_node_policy(document) {
         Ok(policy) => NodePolicyFacts { policy, unreadable: None, last_updated },
-        Err(error) => {
-            NodePolicyFacts { unreadable: Some(error), last_updated, ..NodePolicyFacts::default() }
-        }
+        Err(error) => NodePolicyFacts { unreadable: Some(error), last_updated, ..NodePolicyFacts::default() },
     }
 }
 

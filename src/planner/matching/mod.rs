@@ -12,6 +12,8 @@ mod select;
 
 pub use consumer::Consumer;
 pub(crate) use readable::read;
-pub use readable::{needed_services, node_input_errors, policy_errors, service_errors, service_policy_errors};
+pub use readable::{
+    needed_services, node_input_errors, policy_errors, service_errors, service_policy_errors,
+};
 pub use select::{Choice, Fit, fit, is_intended, select};
 pub(crate) use select::{canonical_arch, fit_spec, select_spec};

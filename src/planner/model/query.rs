@@ -279,14 +279,31 @@ impl Model {
         self.services_by_key.get(key).into_iter().flatten().filter_map(|id| self.services.get(id))
     }
 
-    /// Says which service a policy deploys of which the exchange has none of the wanted versions.
-    pub(crate) fn missing_service(&self, policy: &PolicyId) -> Option<String> {
-        let facts = self.policies.get(policy)?;
-        let is_wanted = |version: &str| facts.versions.iter().any(|one| one.version == version);
-        let is_there = self.services_of(&facts.service).any(|service| is_wanted(&service.version));
-        let versions =
-            || facts.versions.iter().map(|one| one.version.as_str()).collect::<Vec<_>>().join(", ");
-        (!is_there).then(|| format!("the exchange has no service {} {}", facts.service, versions()))
+    /// Returns why versions that a policy wants cannot be deployed on any node, in words: the exchange does not have them, or
+    /// something cannot be read or is missing.
+    pub(crate) fn unusable_versions(&self, policy: &PolicyId) -> Vec<String> {
+        let Some(facts) = self.policies.get(policy) else { return Vec::new() };
+        let mut reasons: Vec<String> = Vec::new();
+        let mut missing: Vec<&str> = Vec::new();
+        for entry in &facts.versions {
+            let of_version = self.consumers.get(policy).into_iter().flatten();
+            let mut of_version = of_version.filter(|((version, _), _)| *version == entry.version).peekable();
+            if of_version.peek().is_none() {
+                missing.push(&entry.version);
+            }
+            let failed = of_version.map(|(_, consumer)| consumer.as_ref().err());
+            // One usable architecture is enough.
+            if let Some(failed) = failed.collect::<Option<Vec<&Blocked>>>() {
+                let new = failed.into_iter().map(|why| format!("version {}: {why}", entry.version));
+                reasons.extend(new);
+            }
+        }
+        if !missing.is_empty() {
+            reasons
+                .insert(0, format!("the exchange has no service {} {}", facts.service, missing.join(", ")));
+        }
+        reasons.dedup();
+        reasons
     }
 
     /// Returns whether every member of a group that has an agreement has reported its status since the model began to be filled.

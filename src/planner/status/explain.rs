@@ -100,7 +100,7 @@ pub fn explain_part(model: &Model, question: Question<'_>) -> Option<PartExplana
         let policy = &question.part.policy;
         let stopped = model.workload(policy).filter(|record| record.is_stopped);
         let stopped = stopped.map(|_| super::STOPPED.to_owned());
-        for why in stopped.into_iter().chain(model.missing_service(policy)) {
+        for why in stopped.into_iter().chain(model.unusable_versions(policy)) {
             let _ = write!(found.summary, "; {why}");
         }
     }

@@ -24,6 +24,9 @@ pub struct PlanResponse {
     /// The workload units of the policy.
     #[serde(rename = "units")]
     pub workload_units: Vec<PlannedWorkloadUnit>,
+    /// What can never work, or may not be meant, in words; left out when there is nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// What would happen to a workload unit.

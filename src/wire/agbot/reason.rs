@@ -15,7 +15,7 @@ pub struct ReasonsResponse {
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, String>)]
     pub policies: Option<BTreeMap<String, String>>,
-    /// Policies that select nothing, because a constraint of theirs cannot be read.
+    /// Policies, patterns, services and inputs without effect, because something in them cannot be read.
     #[serde(default)]
     pub inert_policies: Vec<InertPolicy>,
     /// The pairs.
@@ -69,13 +69,39 @@ pub struct Blocked {
     pub kind: String,
 }
 
-/// A policy that selects nothing.
+/// A document without effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InertPolicy {
-    /// `deployment`, `node`, `service` or `management`.
+    /// `deployment`, `node`, `service` or `management` for policies; `pattern`, `service-definition`, `node-input`, `node-status`.
     pub kind: String,
     /// Its id, `org/name`; of the node or service that has it.
     pub id: String,
-    /// What is wrong with each constraint that cannot be read.
+    /// What is wrong with each member and each constraint that cannot be read.
     pub errors: Vec<String>,
+}
+
+impl InertPolicy {
+    /// Returns whether it belongs to a node.
+    #[must_use]
+    pub fn is_of_node(&self) -> bool {
+        matches!(self.kind.as_str(), "node" | "node-input" | "node-status")
+    }
+
+    /// Returns what has no effect, and why, in words.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let Self { kind, id, errors } = self;
+        let what = match kind.as_str() {
+            "deployment" => format!("deployment policy {id} selects nothing"),
+            "management" => format!("management policy {id} selects nothing"),
+            "node" => format!("the policy of node {id} selects nothing"),
+            "service" => format!("the policy of service {id} selects nothing"),
+            "pattern" => format!("pattern {id} is not deployed"),
+            "service-definition" => format!("service {id} is not deployed"),
+            "node-input" => format!("the user input of node {id} cannot be used"),
+            "node-status" => format!("the status of node {id} cannot be used"),
+            other => format!("{other} {id} has no effect"),
+        };
+        format!("{what}: {}", errors.join("; "))
+    }
 }

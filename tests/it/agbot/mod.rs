@@ -18,6 +18,7 @@ mod inert_policy;
 mod listed;
 mod maintenance;
 mod moves;
+mod optional_members;
 mod orchestration;
 mod org_settings;
 mod other_agbot;
