@@ -106,6 +106,7 @@ fn upgrade_endpoints() -> Vec<Operation> {
         post("/org/{organization}/node/{node}/upgrade", "ask_for_upgrade", upgrade::upgrade_node)
             .doc(TAG, "Asks, as a node, whether it may upgrade its agent now")
             .success("it may, and holds the claim of its group")
+            .response::<ApiResponse>(404, "the management policy does not exist")
             .response::<ApiResponse>(409, "not now: another member holds the claim, or too few others run"),
         post(
             "/org/{organization}/hagroup/{hagroup}/nodemanagement/{node}/{nmp}",
@@ -114,6 +115,7 @@ fn upgrade_endpoints() -> Vec<Operation> {
         )
         .doc(TAG, "Asks, as a member of a group, whether it may carry out a management policy now")
         .success("it may, and holds the claim of its group")
+        .response::<ApiResponse>(404, "the management policy does not exist")
         .response::<ApiResponse>(409, "not now: another member holds the claim, or too few others run"),
     ]
 }
