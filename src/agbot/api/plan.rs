@@ -75,7 +75,7 @@ pub(super) async fn plan_deployment_policy(
     let orchestration = orchestration_of(&policy, &document)?;
     let written = read::written_policy(&context, &policy, &document).await.map_err(|error| unread(&error))?;
     let written = match written {
-        WrittenPolicy::Served(events) => events,
+        WrittenPolicy::Readable(events) => events,
         WrittenPolicy::NotServed => {
             let text = format!("this agbot does not serve deployment policy {policy}");
             return Err(Refusal::new(StatusCode::NOT_FOUND, text));

@@ -205,7 +205,7 @@ async fn policies(
     events: &mut Vec<Event>,
     keys: &mut BTreeSet<ServiceKey>,
 ) -> Result<(), ClientError> {
-    let mut served = BTreeSet::new();
+    let mut listed = BTreeSet::new();
     for (id, policy) in context.client.list_deployment_policies(org).await? {
         match policy_facts(served_entries, &id, &policy) {
             None => continue,
@@ -215,9 +215,9 @@ async fn policies(
                 found.policies.insert(id.clone());
             }
         }
-        served.insert(id.to_string());
+        listed.insert(id.to_string());
     }
-    context.inert.retain(PolicyKind::Deployment, org, &served);
+    context.inert.retain(PolicyKind::Deployment, org, &listed);
     Ok(())
 }
 
@@ -234,7 +234,7 @@ async fn patterns(
     events: &mut Vec<Event>,
     keys: &mut BTreeSet<ServiceKey>,
 ) -> Result<(), ClientError> {
-    let mut served = BTreeSet::new();
+    let mut listed = BTreeSet::new();
     for (id, document) in context.client.list_patterns(org).await? {
         match pattern_facts(served_entries, org, id.name(), &document) {
             Ok(services) => {
@@ -250,9 +250,9 @@ async fn patterns(
                 found.policies.extend(context.model().policies_of_pattern(&id));
             }
         }
-        served.insert(id.to_string());
+        listed.insert(id.to_string());
     }
-    context.inert.retain(PolicyKind::Pattern, org, &served);
+    context.inert.retain(PolicyKind::Pattern, org, &listed);
     Ok(())
 }
 
@@ -322,7 +322,7 @@ pub async fn pattern(
 #[derive(Debug)]
 pub enum WrittenPolicy {
     /// With its services.
-    Served(Vec<Event>),
+    Readable(Vec<Event>),
     /// The agbot does not serve it.
     NotServed,
     /// It cannot be read, with the reason in words.
@@ -348,7 +348,7 @@ pub async fn written_policy(
     services(context, BTreeSet::from([facts.service.clone()]), &mut Found::default(), &mut events).await?;
     let last_updated = facts.last_updated.or_else(|| Some(context.now()));
     events.push(policy_changed(DeploymentPolicyFacts { last_updated, ..facts }));
-    Ok(WrittenPolicy::Served(events))
+    Ok(WrittenPolicy::Readable(events))
 }
 
 fn policy_facts(

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_a_policy_selects_are_told_why_it_is_not_carried_out() {
+    fn every_selected_node_has_a_reason_when_a_policy_is_not_carried_out() {
         let (node, policy_id) = pair();
         let versions = |version: &str| {
             let mut policy = deployment_policy();

@@ -100,8 +100,8 @@ impl Model {
 
     /// Returns the constraints of which a node must satisfy one to be a candidate.
     ///
-    /// A version without a usable definition has no constraints of a service. The policy's own ones then decide which nodes are told
-    /// what is missing.
+    /// A version without a usable definition has no constraints of a service. The policy's own ones then select the nodes whose reasons
+    /// name what is missing.
     fn selecting_trees(&self, policy: &PolicyId) -> Vec<Expression> {
         let Some(facts) = self.policies.get(policy) else { return Vec::new() };
         let none = BTreeMap::new();
