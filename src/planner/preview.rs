@@ -30,7 +30,7 @@ const TOKEN_BYTES: usize = 16;
 pub struct Preview {
     /// The workload units, by name.
     pub workload_units: Vec<PreviewedUnit>,
-    /// Why versions cannot be deployed on any node, in words.
+    /// Why versions cannot be deployed on any node, and which policies are named that do not exist, in words.
     pub warnings: Vec<String>,
     /// Digest of what the preview was made from and of its outcome: 32 hexadecimal digits.
     pub token: String,
@@ -91,7 +91,9 @@ pub fn preview(
         let sequence = explain_placement(&model, question).map(|found| found.sequence).unwrap_or_default();
         workload_units.push(PreviewedUnit { id: unit_id.clone(), run, sequence });
     }
-    Preview { workload_units, warnings: model.unusable_versions(policy), token: basis.token() }
+    let mut warnings = model.unusable_versions(policy);
+    warnings.extend(model.missing_policies(&facts).iter().map(ToString::to_string));
+    Preview { workload_units, warnings, token: basis.token() }
 }
 
 /// Brings the rows of a workload in line with its policy; without fitting rows its agreements are adopted.

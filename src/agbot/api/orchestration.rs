@@ -8,11 +8,13 @@ use std::sync::Arc;
 use axum::Json;
 use evenkeel_api::{Page, PageError, WholeList};
 use evenkeel_domain::orchestration::{MembersError, Orchestration};
+use evenkeel_domain::review;
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_planner::status::{Window, removal_of, status_of};
 use evenkeel_planner::workload::{Slot, SlotTasks, Task, TaskState, UnitId};
 use evenkeel_wire::agbot::orchestration::{StatusQuery, TasksQuery, TasksResponse, WorkloadStatus};
 use http::StatusCode;
+use serde_json::json;
 
 use super::freshness::follow_recent_write;
 use super::parameters::{Named, NamedQuery, Parameters, known};
@@ -115,7 +117,11 @@ pub(super) async fn get_orchestration(
         Some(name) if status.parts.is_empty() => Err(unknown_part(&policy, &name)),
         _ => {
             let mut shown = shape.status(&status);
-            shown.warnings.extend(unreadable(&context, &policy).filter(|_| read.policy.is_some()));
+            if let Some(stored) = &read.policy {
+                shown.warnings.extend(unreadable(&context, &policy));
+                let findings = review::deployment_policy(&policy, &json!(stored));
+                shown.warnings.extend(findings.iter().map(ToString::to_string));
+            }
             Ok(Json(shown))
         }
     }

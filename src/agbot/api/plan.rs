@@ -12,6 +12,7 @@ use evenkeel_api::Content;
 use evenkeel_client::ClientError;
 use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_domain::orchestration::supported::supported_orchestration;
+use evenkeel_domain::review;
 use evenkeel_ids::PolicyId;
 use evenkeel_planner::change::{Cause, Step};
 use evenkeel_planner::event::Event;
@@ -23,7 +24,7 @@ use evenkeel_wire::agbot::plan::{
 };
 use evenkeel_wire::exchange::deployment_policy::{DeploymentPolicyResponse, PostDeploymentPolicy};
 use http::StatusCode;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::hidden;
@@ -73,6 +74,10 @@ pub(super) async fn plan_deployment_policy(
     let before = stored.as_ref().and_then(|stored| stored.orchestration.clone());
     let document = document_of(&policy, body, stored)?;
     let orchestration = orchestration_of(&policy, &document)?;
+    let findings = review::deployment_policy(&policy, &json!(document));
+    if let Some(error) = findings.iter().find(|finding| is_write && finding.is_error()) {
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, error.to_string()));
+    }
     let written = read::written_policy(&context, &policy, &document).await.map_err(|error| unread(&error))?;
     let written = match written {
         WrittenPolicy::Readable(events) => events,
@@ -96,7 +101,7 @@ pub(super) async fn plan_deployment_policy(
     Ok(Json(PlanResponse {
         complete: found.workload_units.iter().all(|found| found.run.is_complete),
         workload_units,
-        warnings: found.warnings,
+        warnings: findings.iter().map(ToString::to_string).chain(found.warnings).collect(),
         token: found.token,
         policy,
     }))

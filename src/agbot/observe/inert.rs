@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use evenkeel_domain::policy::ConstraintList;
+use evenkeel_domain::review::Finding;
 use evenkeel_ids::{NodeId, ServiceId};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::facts::{DeploymentPolicyFacts, NodePolicyFacts};
@@ -104,9 +105,15 @@ pub struct InertPolicy {
     pub errors: Vec<String>,
 }
 
-/// The inert documents of all organizations that the agbot serves.
+/// Texts about documents, by kind and id.
+type Texts = BTreeMap<(PolicyKind, String), Vec<String>>;
+
+/// The inert documents of all organizations that the agbot serves, and what can never work in the others.
 #[derive(Debug, Default)]
-pub struct InertPolicies(Mutex<BTreeMap<(PolicyKind, String), Vec<String>>>);
+pub struct InertPolicies {
+    inert: Mutex<Texts>,
+    findings: Mutex<Texts>,
+}
 
 impl InertPolicies {
     /// Updates the list with events about documents.
@@ -183,7 +190,7 @@ impl InertPolicies {
     /// Records what cannot be read of a document; nothing means that it has an effect.
     pub fn set_errors(&self, kind: PolicyKind, id: &str, errors: Vec<String>) {
         if errors.is_empty() {
-            return self.remove(kind, id);
+            return self.forget_errors(kind, id);
         }
         let text = errors.join("; ");
         let known = self.lock().insert((kind, id.to_owned()), errors.clone());
@@ -192,9 +199,30 @@ impl InertPolicies {
         }
     }
 
+    /// Records what can never work, or is probably not meant, in a document that has an effect.
+    pub fn set_findings(&self, kind: PolicyKind, id: &str, findings: &[Finding]) {
+        let key = (kind, id.to_owned());
+        if findings.is_empty() {
+            self.findings().remove(&key);
+            return;
+        }
+        let texts: Vec<String> = findings.iter().map(ToString::to_string).collect();
+        let known = self.findings().insert(key, texts.clone());
+        if known.is_none_or(|known| known != texts) {
+            tracing::warn!(policy.id = id, "{kind} `{id}`: {}", texts.join("; "));
+        }
+    }
+
+    /// Returns the documents of an organization in which something can never work, by kind and id.
+    pub fn findings_of_org(&self, org: &str) -> Vec<InertPolicy> {
+        listed(&self.findings(), org)
+    }
+
     /// Removes the documents of a kind and an organization that are not among `ids`.
     pub fn retain(&self, kind: PolicyKind, org: &str, ids: &BTreeSet<String>) {
-        self.lock().retain(|(one, id), _| *one != kind || !is_of_org(id, org) || ids.contains(id));
+        for mut texts in [self.lock(), self.findings()] {
+            texts.retain(|(one, id), _| *one != kind || !is_of_org(id, org) || ids.contains(id));
+        }
     }
 
     /// Returns what cannot be read of a document.
@@ -204,11 +232,7 @@ impl InertPolicies {
 
     /// Returns the inert documents of an organization, by kind and id.
     pub fn of_org(&self, org: &str) -> Vec<InertPolicy> {
-        let inert = self.lock();
-        let found = inert.iter().filter(|((_, id), _)| is_of_org(id, org));
-        found
-            .map(|((kind, id), errors)| InertPolicy { kind: *kind, id: id.clone(), errors: errors.clone() })
-            .collect()
+        listed(&self.lock(), org)
     }
 
     /// Returns the number of inert documents of a kind.
@@ -218,12 +242,31 @@ impl InertPolicies {
 
     /// Forgets a document that is gone.
     pub fn remove(&self, kind: PolicyKind, id: &str) {
+        self.forget_errors(kind, id);
+        self.findings().remove(&(kind, id.to_owned()));
+    }
+
+    fn forget_errors(&self, kind: PolicyKind, id: &str) {
         self.lock().remove(&(kind, id.to_owned()));
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<(PolicyKind, String), Vec<String>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Texts> {
+        self.inert.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn findings(&self) -> MutexGuard<'_, Texts> {
+        self.findings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn listed(texts: &Texts, org: &str) -> Vec<InertPolicy> {
+    let found = texts.iter().filter(|((_, id), _)| is_of_org(id, org));
+    let document = |((kind, id), errors): (&(PolicyKind, String), &Vec<String>)| InertPolicy {
+        kind: *kind,
+        id: id.clone(),
+        errors: errors.clone(),
+    };
+    found.map(document).collect()
 }
 
 fn is_of_org(id: &str, org: &str) -> bool {
@@ -237,6 +280,18 @@ mod tests {
 
     fn list(text: &str) -> ConstraintList {
         ConstraintList::from_iter([text])
+    }
+
+    #[test]
+    fn findings_stand_beside_errors_and_go_with_the_document() {
+        let inert = InertPolicies::default();
+        let document = serde_json::json!({"properties": [{"name": "a"}]});
+        let findings = evenkeel_domain::review::node_policy(&document);
+        inert.set_findings(PolicyKind::Deployment, "o/p", &findings);
+        inert.set(PolicyKind::Deployment, "o/p", &list("a == b"));
+        assert_eq!((inert.findings_of_org("o").len(), inert.of_org("o").len()), (1, 0));
+        inert.remove(PolicyKind::Deployment, "o/p");
+        assert!(inert.findings_of_org("o").is_empty());
     }
 
     #[test]

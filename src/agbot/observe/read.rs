@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_client::ClientError;
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
+use evenkeel_domain::review;
 use evenkeel_ids::{GroupId, NmpId, NodeId, OrgId, PatternId, PolicyId, ServiceId, ServiceKey};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::facts::{DeploymentPolicyFacts, NmpStatusFacts, PolicyOrchestration};
@@ -207,6 +208,7 @@ async fn policies(
 ) -> Result<(), ClientError> {
     let mut listed = BTreeSet::new();
     for (id, policy) in context.client.list_deployment_policies(org).await? {
+        review_policy(context, &id, &policy);
         match policy_facts(served_entries, &id, &policy) {
             None => continue,
             Some(Ok(facts)) => note_policy(facts, found, events, keys),
@@ -219,6 +221,19 @@ async fn policies(
     }
     context.inert.retain(PolicyKind::Deployment, org, &listed);
     Ok(())
+}
+
+/// Names what can never work in a deployment policy.
+fn review_policy(context: &Context, id: &PolicyId, policy: &DeploymentPolicyResponse) {
+    let document = serde_json::to_value(policy).unwrap_or_default();
+    let findings = review::deployment_policy(id, &document);
+    context.inert.set_findings(PolicyKind::Deployment, id.as_str(), &findings);
+}
+
+/// Names what can never work in a pattern.
+fn review_pattern(context: &Context, id: &PatternId, pattern: &PatternResponse) {
+    let document = serde_json::to_value(pattern).unwrap_or_default();
+    context.inert.set_findings(PolicyKind::Pattern, id.as_str(), &review::pattern(&document));
 }
 
 /// Names a document that cannot be read. What is known of it goes on to hold, so that nothing is stopped for that.
@@ -236,6 +251,7 @@ async fn patterns(
 ) -> Result<(), ClientError> {
     let mut listed = BTreeSet::new();
     for (id, document) in context.client.list_patterns(org).await? {
+        review_pattern(context, &id, &document);
         match pattern_facts(served_entries, org, id.name(), &document) {
             Ok(services) => {
                 if services.is_empty() {
@@ -295,7 +311,10 @@ pub async fn pattern(
     let facts = match context.client.pattern(org, name).await? {
         None => Vec::new(),
         Some(document) => match pattern_facts(served_entries, org, name, &document) {
-            Ok(facts) => facts,
+            Ok(facts) => {
+                review_pattern(context, &id, &document);
+                facts
+            }
             Err(error) => {
                 note_unreadable(context, PolicyKind::Pattern, id.as_str(), error);
                 return Ok(Vec::new());
@@ -499,6 +518,9 @@ pub async fn deployment_policy(
     id: &PolicyId,
 ) -> Result<Vec<Event>, ClientError> {
     let policy = context.client.deployment_policy(id.org(), id.name()).await?;
+    if let Some(policy) = &policy {
+        review_policy(context, id, policy);
+    }
     let facts = match policy.and_then(|policy| policy_facts(served_entries, id, &policy)) {
         None => return Ok(vec![Event::DeploymentPolicyRemoved { policy: id.clone() }]),
         Some(Err(error)) => {

@@ -22,6 +22,8 @@ use crate::{Client, ClientError, Path};
 pub struct ReasonRecords {
     /// Documents without effect.
     pub inert_policies: Vec<InertPolicy>,
+    /// Documents in which something can never work.
+    pub questionable_policies: Vec<InertPolicy>,
     /// The pairs of node and policy.
     pub reasons: Vec<RawJson>,
 }

@@ -20,7 +20,7 @@ use serde_json::Value;
 pub use deployment::{MAX_FINDINGS, service};
 pub use expression::{ConstantExpression, check_expression};
 pub use policy::{deployment_policy, node_policy, pattern, properties};
-pub use settings::orchestration;
+pub use settings::{missing_policy, named_policies, orchestration};
 
 /// How much a finding matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,5 +1,7 @@
 //! `orchestration` of a deployment policy.
 
+use evenkeel_ids::PolicyId;
+
 use super::{Finding, check_expression};
 use crate::orchestration::{Orchestration, Restart, RestartCondition};
 
@@ -11,6 +13,34 @@ pub fn orchestration(settings: &Orchestration) -> Vec<Finding> {
     }
     found.extend(restart(&settings.restart));
     found
+}
+
+/// Returns the policies of the same organization that settings name, each with the member that names it.
+pub fn named_policies(id: &PolicyId, settings: &Orchestration) -> Vec<(String, PolicyId)> {
+    let affinity = &settings.placement.affinity;
+    let lists = [
+        ("hard", &affinity.hard),
+        ("hardAnti", &affinity.hard_anti),
+        ("soft", &affinity.soft),
+        ("softAnti", &affinity.soft_anti),
+    ];
+    let neighbors = lists.into_iter().flat_map(|(list, named)| {
+        named.iter().map(move |workload| (format!("placement.affinity.{list}"), workload))
+    });
+    let relations = [("parents", &settings.parents), ("children", &settings.children)];
+    let related = relations
+        .into_iter()
+        .flat_map(|(list, named)| named.iter().map(move |instance| (list.to_owned(), &instance.workload)));
+    let named = neighbors.chain(related).filter_map(|(list, workload)| {
+        let policy = workload.policy(id.org())?;
+        (policy.org() == id.org()).then(|| (format!("orchestration.{list}"), policy))
+    });
+    named.collect()
+}
+
+/// Returns the finding about a policy that a member names and that does not exist.
+pub fn missing_policy(member: &str, policy: &PolicyId) -> Finding {
+    Finding::warning(member, format!("names deployment policy {policy}, which does not exist"))
 }
 
 /// Restarts that wait so long that the window never holds as many as end the attempts.

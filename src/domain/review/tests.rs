@@ -120,6 +120,28 @@ fn attempts_that_no_window_holds_are_named() {
 }
 
 #[test]
+fn policies_of_the_same_organization_that_settings_name_are_listed() {
+    let document = json!({
+        "placement": {"affinity": {"hardAnti": ["a", "svc:o/s", "other/b"], "soft": ["o/c"]}}, "parents": ["d@n1"],
+    });
+    let id = PolicyId::new("o", "p");
+    let read = crate::orchestration::Orchestration::of_policy(&id, document).expect("settings");
+    let named: Vec<String> = named_policies(&id, &read)
+        .iter()
+        .map(|(at, policy)| missing_policy(at, policy).to_string())
+        .collect();
+    let text = |at: &str, policy: &str| {
+        format!("orchestration.{at} names deployment policy o/{policy}, which does not exist")
+    };
+    let expected = [
+        text("placement.affinity.hardAnti", "a"),
+        text("placement.affinity.soft", "c"),
+        text("parents", "d"),
+    ];
+    assert_eq!(named, expected);
+}
+
+#[test]
 fn properties_and_ranges_that_nothing_can_use_are_named() {
     let found = policy(json!({
         "properties": [{"name": "a", "value": 1}, {"name": "b"}],

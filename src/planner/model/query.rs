@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use evenkeel_domain::review::{self, Finding};
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey};
 use jiff::Timestamp;
 
@@ -304,6 +305,21 @@ impl Model {
         }
         reasons.dedup();
         reasons
+    }
+
+    /// Returns the policies of an organization whose settings name policies that the model does not know, each with what it names.
+    pub fn missing_policies_of_org(&self, org: &str) -> Vec<(PolicyId, Vec<Finding>)> {
+        let of_org = self.policies.values().filter(|facts| facts.id.org() == org);
+        let with_missing = of_org.map(|facts| (facts.id.clone(), self.missing_policies(facts)));
+        with_missing.filter(|(_, missing)| !missing.is_empty()).collect()
+    }
+
+    /// Returns what the settings of a policy name that the model does not know.
+    pub(crate) fn missing_policies(&self, facts: &DeploymentPolicyFacts) -> Vec<Finding> {
+        let Some(document) = facts.orchestration.document.as_deref() else { return Vec::new() };
+        let named = review::named_policies(&facts.id, document).into_iter();
+        let missing = named.filter(|(_, policy)| !self.policies.contains_key(policy));
+        missing.map(|(member, policy)| review::missing_policy(&member, &policy)).collect()
     }
 
     /// Returns whether every member of a group that has an agreement has reported its status since the model began to be filled.

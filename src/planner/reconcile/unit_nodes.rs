@@ -4,9 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_domain::policy::{
-    PropertyList,
-    expression::{Expression, Reference, References, Value},
+use evenkeel_domain::{
+    policy::{
+        PropertyList,
+        expression::{Expression, Reference, References, Value},
+    },
+    review::check_expression,
 };
 use evenkeel_ids::{GroupId, NodeId};
 use jiff::Timestamp;
@@ -158,7 +161,8 @@ fn explained(expression: &Expression, node: &OfNode<'_>) -> String {
     let value = |reference: &&Reference| Some(format!("{reference}={}", text_of(&node.resolve(reference)?)));
     let values: Vec<String> = expression.references().iter().filter_map(value).collect();
     let separator = if values.is_empty() { "" } else { ", " };
-    format!("{}{separator}expression false: {}", values.join(", "), expression.as_str())
+    let hint = check_expression(expression).err().map(|error| format!("; {error}")).unwrap_or_default();
+    format!("{}{separator}expression false: {}{hint}", values.join(", "), expression.as_str())
 }
 
 fn text_of(value: &Value<'_>) -> String {
@@ -274,5 +278,7 @@ mod tests {
         assert!(reason.contains("unresolved {node.tier}"), "{reason}");
         let Verdict::Failed(reason) = &nodes("{nodename} == c")[0].expression else { panic!("it is false") };
         assert_eq!(&**reason, "{nodename}=a, expression false: {nodename} == c");
+        let Verdict::Failed(reason) = &nodes("tier == QA")[0].expression else { panic!("two texts") };
+        assert!(reason.starts_with("expression false: tier == QA; `tier` is a text"), "{reason}");
     }
 }

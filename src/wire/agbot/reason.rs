@@ -18,6 +18,9 @@ pub struct ReasonsResponse {
     /// Policies, patterns, services and inputs without effect, because something in them cannot be read.
     #[serde(default)]
     pub inert_policies: Vec<InertPolicy>,
+    /// Policies and patterns in which something can never work, or is probably not meant.
+    #[serde(default)]
+    pub questionable_policies: Vec<InertPolicy>,
     /// The pairs.
     pub reasons: Vec<Reason>,
 }
@@ -76,7 +79,7 @@ pub struct InertPolicy {
     pub kind: String,
     /// Its id, `org/name`; of the node or service that has it.
     pub id: String,
-    /// What is wrong with each member and each constraint that cannot be read.
+    /// What is wrong with each member and each constraint.
     pub errors: Vec<String>,
 }
 
@@ -90,18 +93,31 @@ impl InertPolicy {
     /// Returns what has no effect, and why, in words.
     #[must_use]
     pub fn text(&self) -> String {
-        let Self { kind, id, errors } = self;
-        let what = match kind.as_str() {
-            "deployment" => format!("deployment policy {id} selects nothing"),
-            "management" => format!("management policy {id} selects nothing"),
-            "node" => format!("the policy of node {id} selects nothing"),
-            "service" => format!("the policy of service {id} selects nothing"),
-            "pattern" => format!("pattern {id} is not deployed"),
-            "service-definition" => format!("service {id} is not deployed"),
-            "node-input" => format!("the user input of node {id} cannot be used"),
-            "node-status" => format!("the status of node {id} cannot be used"),
-            other => format!("{other} {id} has no effect"),
+        let effect = match self.kind.as_str() {
+            "deployment" | "management" | "node" | "service" => "selects nothing",
+            "pattern" | "service-definition" => "is not deployed",
+            _ => "cannot be used",
         };
-        format!("{what}: {}", errors.join("; "))
+        format!("{} {effect}: {}", self.name(), self.errors.join("; "))
+    }
+
+    /// Returns what can never work in a document that has an effect, in words.
+    #[must_use]
+    pub fn questionable_text(&self) -> String {
+        format!("{}: {}", self.name(), self.errors.join("; "))
+    }
+
+    fn name(&self) -> String {
+        let Self { kind, id, .. } = self;
+        match kind.as_str() {
+            "deployment" => format!("deployment policy {id}"),
+            "management" => format!("management policy {id}"),
+            "node" => format!("the policy of node {id}"),
+            "service" => format!("the policy of service {id}"),
+            "service-definition" => format!("service {id}"),
+            "node-input" => format!("the user input of node {id}"),
+            "node-status" => format!("the status of node {id}"),
+            other => format!("{other} {id}"),
+        }
     }
 }

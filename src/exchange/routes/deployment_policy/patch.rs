@@ -10,7 +10,7 @@ use evenkeel_wire::exchange::user_input::UserInputService;
 use serde_json::{Value, json};
 
 use super::orchestration::{
-    require_agents, require_interval, require_lifecycles, require_no_cycle, require_same_form,
+    findings, require_agents, require_interval, require_lifecycles, require_no_cycle, require_same_form,
     stored_orchestration,
 };
 use super::write::{require_deployed_service, validate_service};
@@ -19,7 +19,7 @@ use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::{Op, ResourcePath};
-use crate::routes::reference::{ConstraintWarnings, Warned, require_user_input};
+use crate::routes::reference::{Warned, WriteWarnings, require_user_input};
 use evenkeel_domain::orchestration::health_policy::Target;
 
 /// The attribute that a request changes.
@@ -34,15 +34,30 @@ enum Attribute {
     UserInput(Vec<UserInputService>),
 }
 
+impl Attribute {
+    /// Returns a document with this attribute, if anything can be wrong with it.
+    fn document(&self) -> Value {
+        match self {
+            Self::Orchestration(document) => json!({"orchestration": document}),
+            Self::Properties(properties) => json!({"properties": properties}),
+            Self::SecretBinding(binding) => json!({"secretBinding": binding}),
+            Self::Service(service) => json!({"service": service}),
+            Self::UserInput(input) => json!({"userInput": input}),
+            Self::Constraints(_) | Self::Description(_) | Self::Label(_) => Value::Null,
+        }
+    }
+}
+
 pub(super) async fn patch_deployment_policy(
     op: Op<ResourcePath>,
     permission: Permission<right::DeploymentPolicyWrite>,
     Body(request): Body<PatchDeploymentPolicy>,
 ) -> Result<Warned<Created>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
-    let mut warnings = ConstraintWarnings::new(exchange);
+    let mut warnings = WriteWarnings::new(exchange);
     let basis = request.last_updated.clone();
     let (name, attribute) = first_attribute(org, id, request, &mut warnings)?;
+    warnings.add(findings(exchange, (org, id), &attribute.document()).await?);
     op.write(&permission, "deployment_policy.patch", async |mut tx| {
         let mut row = deployment_policy::lock(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
         if basis.as_ref().is_some_and(|basis| *basis != wire_time(row.updated_at)) {
@@ -73,7 +88,7 @@ fn first_attribute(
     org: &str,
     id: &str,
     request: PatchDeploymentPolicy,
-    warnings: &mut ConstraintWarnings,
+    warnings: &mut WriteWarnings,
 ) -> Result<(&'static str, Attribute), ApiError> {
     let stored = |document: Value| stored_orchestration(org, id, &document);
     let orchestration = request.orchestration.map(|document| document.map(stored).transpose()).transpose()?;

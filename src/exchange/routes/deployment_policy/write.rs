@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::orchestration::{
-    require_agents, require_interval, require_lifecycles, require_no_cycle, require_same_form,
+    findings, require_agents, require_interval, require_lifecycles, require_no_cycle, require_same_form,
     stored_orchestration,
 };
 use super::{absent, change};
@@ -26,7 +26,7 @@ use crate::extract::{Body, Query};
 use crate::feed::visibility::POLICY_REMOVAL;
 use crate::operation::{Op, ResourcePath};
 use crate::routes::reference::{
-    ConstraintWarnings, Warned, require_services, require_user_input, require_version, service_id_base,
+    Warned, WriteWarnings, require_services, require_user_input, require_version, service_id_base,
 };
 use crate::routes::shape::require_below_limit;
 use evenkeel_domain::orchestration::health_policy::Target;
@@ -38,9 +38,10 @@ pub(super) async fn create_deployment_policy(
 ) -> Result<Warned<Created>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     validate_service(&request.service)?;
-    let mut warnings = ConstraintWarnings::new(exchange);
+    let mut warnings = WriteWarnings::new(exchange);
     warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
     let row = row(org, id, &caller.account(), &request, exchange.now())?;
+    warnings.add(findings(exchange, (org, id), &json!(request)).await?);
     op.write(&permission, "deployment_policy.create", async |mut tx| {
         require_references(&mut tx, &request).await?;
         lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
@@ -68,9 +69,10 @@ pub(super) async fn replace_deployment_policy(
 ) -> Result<Warned<Created>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     validate_service(&request.service)?;
-    let mut warnings = ConstraintWarnings::new(exchange);
+    let mut warnings = WriteWarnings::new(exchange);
     warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
     let row = row(org, id, &caller.account(), &request, exchange.now())?;
+    warnings.add(findings(exchange, (org, id), &json!(request)).await?);
     op.write(&permission, "deployment_policy.replace", async |mut tx| {
         require_references(&mut tx, &request).await?;
         let stored = deployment_policy::lock(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;

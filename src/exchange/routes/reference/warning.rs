@@ -1,11 +1,12 @@
-//! Constraints that cannot be read: stored with a warning, as the reference stores them, or refused when that is set.
+//! What is stored although it cannot work: with a warning, as the reference stores it, or refused when that is set.
 //!
-//! A policy with such a constraint selects nothing. The warning is a header, because the body of the answer is that of the
+//! A policy with a constraint that cannot be read selects nothing. The warning is a header, because the body of the answer is that of the
 //! reference, byte by byte.
 
 use axum::response::{IntoResponse, Response};
 use evenkeel_api::{Content, Documented};
 use evenkeel_domain::policy::ConstraintList;
+use evenkeel_domain::review::Finding;
 use http::HeaderValue;
 use http::header::WARNING;
 
@@ -17,14 +18,14 @@ const LARGEST_COUNT: usize = 8;
 /// Longest text of one warning.
 const LONGEST_TEXT: usize = 300;
 
-/// What is wrong with the constraints of one body.
+/// What is wrong with one body.
 #[derive(Debug)]
-pub struct ConstraintWarnings {
+pub struct WriteWarnings {
     rule: InvalidConstraints,
     texts: Vec<String>,
 }
 
-impl ConstraintWarnings {
+impl WriteWarnings {
     /// Begins with nothing, under the rule of the exchange.
     #[must_use]
     pub fn new(exchange: &Exchange) -> Self {
@@ -43,10 +44,15 @@ impl ConstraintWarnings {
             let text = format!("{field}: {error}");
             match self.rule {
                 InvalidConstraints::Refuse => return Err(ApiError::invalid_input(text)),
-                InvalidConstraints::Warn => self.texts.push(text),
+                InvalidConstraints::Warn => self.texts.push(format!("the policy selects nothing: {text}")),
             }
         }
         Ok(())
+    }
+
+    /// Adds what can never work, or is probably not meant.
+    pub fn add(&mut self, findings: impl IntoIterator<Item = Finding>) {
+        self.texts.extend(findings.into_iter().map(|finding| finding.to_string()));
     }
 
     /// Adds the warnings to the response of a write.
@@ -85,7 +91,7 @@ fn warning(text: &str) -> String {
         ' '..='~' => letter,
         _ => '?',
     });
-    let mut quoted = String::from("299 evenkeel \"the policy selects nothing: ");
+    let mut quoted = String::from("299 evenkeel \"");
     for letter in plain {
         if matches!(letter, '"' | '\\') {
             quoted.push('\\');
@@ -102,7 +108,7 @@ mod tests {
 
     #[test]
     fn warning_is_one_quoted_text_of_visible_letters() {
-        let text = warning("constraints: near \"\u{e4} \\ \n\"");
+        let text = warning("the policy selects nothing: constraints: near \"\u{e4} \\ \n\"");
         assert_eq!(text, "299 evenkeel \"the policy selects nothing: constraints: near \\\"? \\\\ ?\\\"\"");
         assert!(warning(&"x".repeat(1_000)).len() < 400);
     }
