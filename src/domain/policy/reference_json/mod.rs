@@ -19,8 +19,17 @@ mod tests;
 pub struct Read<T> {
     /// The value.
     pub value: T,
-    /// Paths of the members that its structure does not have, such as `service.arhc`.
-    pub unknown: Vec<String>,
+    /// The members that its structure does not have.
+    pub unknown: Vec<Unknown>,
+}
+
+/// A member that a structure does not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unknown {
+    /// Its path, such as `service.arhc`.
+    pub path: String,
+    /// The member that was probably meant.
+    pub meant: Option<&'static str>,
 }
 
 /// The error of a member of the wrong kind.

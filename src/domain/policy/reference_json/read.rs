@@ -9,7 +9,8 @@ use serde::de::{
 };
 use serde_json::{Error, Map, Value};
 
-use super::{DecodeError, MemberError, Read};
+use super::{DecodeError, MemberError, Read, Unknown};
+use crate::orchestration::object::nearest;
 
 /// Reads a JSON text.
 ///
@@ -48,7 +49,7 @@ trait Notes: Clone {
     /// Returns the notes of an element of a list.
     fn of_element(&self, index: usize) -> Self;
     /// Notes the members of an object that the wanted structure does not have.
-    fn note_unknown(&self, members: &Map<String, Value>, fields: &[&str]);
+    fn note_unknown(&self, members: &Map<String, Value>, fields: &'static [&'static str]);
     /// Notes that the value is of the wrong kind; the innermost value counts.
     fn note_failure(&self);
 }
@@ -56,7 +57,7 @@ trait Notes: Clone {
 impl Notes for () {
     fn of_member(&self, _: &str) {}
     fn of_element(&self, _: usize) {}
-    fn note_unknown(&self, _: &Map<String, Value>, _: &[&str]) {}
+    fn note_unknown(&self, _: &Map<String, Value>, _: &'static [&'static str]) {}
     fn note_failure(&self) {}
 }
 
@@ -69,7 +70,7 @@ struct Trace {
 
 #[derive(Default)]
 struct Log {
-    unknown: Vec<String>,
+    unknown: Vec<Unknown>,
     failed: Option<String>,
 }
 
@@ -83,10 +84,13 @@ impl Notes for Trace {
         Self { path: format!("{}[{index}]", self.path), log: Rc::clone(&self.log) }
     }
 
-    fn note_unknown(&self, members: &Map<String, Value>, fields: &[&str]) {
+    fn note_unknown(&self, members: &Map<String, Value>, fields: &'static [&'static str]) {
         let is_known = |name: &&String| fields.iter().any(|field| is_same_name(name, field));
-        let unknown = members.keys().filter(|name| !is_known(name));
-        self.log.borrow_mut().unknown.extend(unknown.map(|name| self.of_member(name).path));
+        let unknown = members.keys().filter(|name| !is_known(name)).map(|name| Unknown {
+            path: self.of_member(name).path,
+            meant: nearest(fields.iter().copied(), name),
+        });
+        self.log.borrow_mut().unknown.extend(unknown);
     }
 
     fn note_failure(&self) {
