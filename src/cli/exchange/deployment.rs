@@ -11,10 +11,10 @@ use super::orch::{self, OrchCommand};
 use super::resource::Kind;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::Outcome;
-use crate::input::{read_object, template};
-use crate::members;
+use crate::input::{read_shape, read_shaped, template};
 use crate::output::View;
 use crate::plan::CheckToken;
+use crate::shape::{DeploymentPolicyFile, complete_policy, require_constraints};
 use crate::signer::sign_policy;
 use crate::wait::{self, Wait};
 
@@ -60,6 +60,9 @@ pub enum DeploymentCommand {
         /// JSON or YAML file with the policy, - for standard input
         #[arg(short = 'f', long = "json-file", value_name = "FILE")]
         file: PathBuf,
+        /// Confirm that a policy without constraints is meant for every node
+        #[arg(long)]
+        no_constraints: bool,
         #[command(flatten)]
         token: CheckToken,
         #[command(flatten)]
@@ -107,9 +110,13 @@ pub async fn run(command: DeploymentCommand, context: &Context, exchange: &Excha
                 .await
         }
         DeploymentCommand::New => show_template(context),
-        DeploymentCommand::Add { policy, file, token, wait } => {
+        DeploymentCommand::Add { policy, file, no_constraints, token, wait } => {
             POLICIES.check_name(&policy)?;
-            let mut body = read_object(&file, &context.settings, &members::POLICY)?;
+            let mut shaped = read_shaped::<DeploymentPolicyFile>(&file, context)?;
+            complete_policy(&policy, &mut shaped.document)?;
+            require_constraints(&format!("deployment policy {policy}"), &shaped, no_constraints)?;
+            let mut body = shaped.document;
+            POLICIES.check(exchange, &policy, &body)?;
             prepare(&mut body, context)?;
             token.check(context, exchange, &policy, "hzn plan", async || Ok(body.clone())).await?;
             POLICIES.put(exchange, &policy, &body, StatusCode::FORBIDDEN).await?;
@@ -117,7 +124,8 @@ pub async fn run(command: DeploymentCommand, context: &Context, exchange: &Excha
         }
         DeploymentCommand::Update { policy, file, token, wait } => {
             POLICIES.check_name(&policy)?;
-            let mut changes = read_object(&file, &context.settings, &members::POLICY)?;
+            let mut changes = read_shape::<DeploymentPolicyFile>(&file, context)?;
+            POLICIES.check(exchange, &policy, &changes)?;
             prepare(&mut changes, context)?;
             let written = async || merged(exchange, &policy, changes.as_object()).await;
             token.check(context, exchange, &policy, "hzn plan --update", written).await?;

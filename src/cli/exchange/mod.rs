@@ -36,7 +36,13 @@ pub struct ExchangeArguments {
     #[command(flatten)]
     user: UserOptions,
     /// Node and token, as [ORG/]NODE:TOKEN, instead of a user [default: HZN_EXCHANGE_NODE_AUTH]
-    #[arg(short = 'n', long = "node-id-tok", global = true, value_name = "CREDENTIALS")]
+    #[arg(
+        short = 'n',
+        long = "node-id-tok",
+        aliases = ["id-token", "service-id-tok"],
+        global = true,
+        value_name = "CREDENTIALS"
+    )]
     node_id_tok: Option<String>,
     #[command(subcommand)]
     command: ExchangeCommand,

@@ -12,8 +12,9 @@ use super::node_state::{DownAfter, NodeHealth, with_health};
 use super::resource::Kind;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
-use crate::input::{read_json, secret};
+use crate::input::{read_shape, secret};
 use crate::output::{View, note};
+use crate::shape::NodeFile;
 
 /// Nodes.
 pub const NODES: Kind = Kind {
@@ -93,7 +94,7 @@ pub struct NodeCreate {
     #[arg(short = 'a', long)]
     arch: Option<String>,
     /// Human-readable name [default: the id]
-    #[arg(short = 'm', long = "node-name")]
+    #[arg(short = 'm', long = "node-name", visible_alias = "name")]
     name: Option<String>,
     /// device or cluster
     #[arg(short = 'T', long = "node-type", default_value = "device", value_parser = ["device", "cluster"])]
@@ -116,7 +117,7 @@ pub async fn run(
         }
         NodeCommand::Create(node) => create(&node, context, exchange, node_auth).await,
         NodeCommand::Update { node, file } => {
-            NODES.patch(exchange, &node, &read_json(&file, &context.settings)?).await
+            NODES.patch(exchange, &node, &read_shape::<NodeFile>(&file, context)?).await
         }
         NodeCommand::Settoken { node, token } => {
             NODES.patch(exchange, &node, &json!({"token": secret(&token, "token")?})).await

@@ -65,7 +65,7 @@ pub enum OrgCommand {
 #[derive(Debug, clap::Args)]
 pub struct OrgFields {
     /// Human-readable name
-    #[arg(long)]
+    #[arg(short = 'l', long)]
     label: Option<String>,
     /// Description of the organization
     #[arg(short = 'd', long)]

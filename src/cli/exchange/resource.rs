@@ -12,6 +12,7 @@ use crate::context::{Context, Exchange};
 use crate::exit::{CliError, Outcome};
 use crate::orchestration;
 use crate::output::{Column, Table, View, note};
+use crate::shape;
 
 /// A kind of resource of the exchange, in the words of the command line.
 #[derive(Debug, Clone, Copy)]
@@ -169,8 +170,11 @@ impl Kind {
             Resource::DeploymentPolicy => {
                 constraints::check(body)?;
                 let (org, id) = self.split(exchange, name);
-                orchestration::check(&PolicyId::new(&org, &id), body)
+                let policy = PolicyId::new(&org, &id);
+                orchestration::check(&policy, body)?;
+                shape::check_policy(&policy, body)
             }
+            Resource::Pattern => shape::check_pattern(name, body),
             Resource::ManagementPolicy => constraints::check(body),
             _ => Ok(()),
         }
