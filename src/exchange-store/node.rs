@@ -260,7 +260,7 @@ pub async fn list_nodes(
                    AND CASE WHEN $6::text IS NULL THEN true ELSE node.arch LIKE $6 END
                    AND CASE WHEN $7::text IS NULL THEN true ELSE node.cluster_namespace LIKE $7 END
                    AND CASE WHEN $8::text IS NULL THEN true ELSE node.owner_org || '/' || node.owner LIKE $8 END
-                   AND CASE WHEN $9::text IS NULL THEN true ELSE node.node_type = $9 END
+                   AND CASE WHEN $9::text IS NULL THEN true ELSE lower(node.node_type) = lower($9) END
                    AND CASE WHEN $10::boolean IS NULL THEN true ELSE node.is_namespace_scoped = $10 END
                    AND node.node > $11 "
                     + $range

@@ -114,7 +114,7 @@ fn compare_inputs(
             arch,
         )
         .map_err(|error| cannot_check(node, &error.to_string()))?;
-        let is_cluster = node.node_type == "cluster";
+        let is_cluster = node.node_type.eq_ignore_ascii_case("cluster");
         let obstacles =
             if is_cluster { Vec::new() } else { input_obstacles(&resolved, &consumer, &node.user_input) };
         let obstacles = obstacles.into_iter().filter(&counts).collect();
