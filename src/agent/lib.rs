@@ -141,6 +141,8 @@ async fn run_once(
     let api =
         api::listen::start((settings.api_listen, &settings.api_hosts), is_registered, router, stop.clone())
             .await?;
+    let engine = workers::EngineWatch::new(settings.driver, driver.clone(), handle.clone());
+    tokio::spawn(Workers::default().run(engine, stop.clone()));
     let observer = workers::Observer::new(driver.clone(), handle);
     tokio::spawn(Workers::default().run(observer, stop.clone()));
     let replacement = core.run(orders, shutdown).await?;

@@ -42,6 +42,10 @@ impl State {
             Event::HealthReported { task, healthy } => self.health_reported(&task, healthy),
             Event::LifecycleReported { task, event } => self.lifecycle_reported(&task, &event, now),
             Event::LeaseExpired { silent_secs } => self.end_leases(silent_secs, now),
+            Event::EngineSeen { lack } => {
+                self.surface_engine(lack, now);
+                Outcome::default()
+            }
             Event::Prepared { agreement } => {
                 self.forget_error(&agreement);
                 self.change(&agreement, |agreement| agreement.is_prepared = true);

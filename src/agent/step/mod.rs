@@ -241,6 +241,11 @@ pub enum Event {
         /// Seconds since the last contact.
         silent_secs: u64,
     },
+    /// The container engine began or ceased to respond.
+    EngineSeen {
+        /// What is wrong when it does not.
+        lack: Option<&'static str>,
+    },
     /// Everything that the service of a task needs is on this machine.
     Prepared {
         /// Agreement.

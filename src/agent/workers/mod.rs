@@ -1,5 +1,6 @@
 //! The workers that communicate with the hub while the node is registered, and the one that observes services.
 
+mod engine;
 mod feed;
 mod mailbox;
 mod management;
@@ -22,6 +23,7 @@ use evenkeel_runtime::worker::Workers;
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+pub(crate) use engine::EngineWatch;
 pub(crate) use observer::Observer;
 pub(crate) use presence::report as report_monitor_state;
 
