@@ -29,7 +29,7 @@ pub use error::ApiError;
 pub use evenkeel_http_server::limit::Rate;
 pub use evenkeel_oidc::{GroupRole, OidcSettings, Role as OidcRole};
 pub use limit::RateLimits;
-pub use settings::{ExchangeSettings, InvalidConstraints};
+pub use settings::{ExchangeSettings, InvalidConstraints, WeakIdentities};
 pub use state::{Exchange, StartError};
 
 /// Version of the compatible API that clients compare with their minimum.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{agreement, service};
 use crate::context::{Context, Exchange, UserOptions};
-use crate::exchange::node::{NODES, NewNode, put_new_node, read_node};
+use crate::exchange::node::{NODES, NewNode, check_token, put_new_node, read_node};
 use crate::exchange::node_part;
 use crate::exit::{CliError, Outcome};
 use crate::output::note;
@@ -74,6 +74,7 @@ impl AtExchange {
         if let Some(found) = exchange.server.call(&doing, found).await? {
             self.check_type(&found)?;
             let name = self.node.name();
+            check_token(&name, self.node.secret())?;
             return NODES.patch(exchange, &name, &json!({"token": self.node.secret()})).await;
         }
         put_new_node(exchange, &self.node, &NewNode { name, node_type: "device", arch }).await

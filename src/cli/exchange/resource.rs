@@ -145,6 +145,7 @@ impl Kind {
     pub async fn create(&self, exchange: &Exchange, name: &str, body: &Value, doing: &str) -> Outcome {
         self.check(exchange, name, body)?;
         let (org, id) = self.split(exchange, name);
+        shape::check_name(self.noun, &id)?;
         let created = exchange.server.client.create_record(self.resource, &org, &id, body);
         exchange.server.call(doing, created).await.map(drop)
     }

@@ -11,7 +11,7 @@ mod policy;
 mod service;
 mod user_input;
 
-use evenkeel_domain::review::{self, Finding};
+use evenkeel_domain::review::{self, Finding, identity};
 use evenkeel_ids::PolicyId;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
@@ -106,16 +106,34 @@ pub fn check_properties(of: &str, document: &Value) -> Outcome {
     check(&format!("the policy of {of}"), &review::node_policy(document))
 }
 
+/// Refuses the name of something new that can hardly be typed or read again; `noun` names its kind.
+///
+/// # Errors
+/// As [`check_policy`].
+pub fn check_name(noun: &str, name: &str) -> Outcome {
+    refuse_errors(&format!("{noun} {name} was not created"), &identity::name("its name", name))
+}
+
+/// Refuses a new secret that protects nothing, and warns about a weak one; `of` is whose it is.
+///
+/// # Errors
+/// As [`check_policy`].
+pub fn check_secret(of: &str, meaning: &str, secret: &str) -> Outcome {
+    refuse_errors(
+        &format!("the {meaning} of {of} was not set"),
+        &identity::secret(&format!("the {meaning}"), secret),
+    )
+}
+
 fn check(what: &str, findings: &[Finding]) -> Outcome {
+    refuse_errors(&format!("{what} was not sent: it can never work as it is"), findings)
+}
+
+fn refuse_errors(failure: &str, findings: &[Finding]) -> Outcome {
     let errors: Vec<String> =
         findings.iter().filter(|finding| finding.is_error()).map(ToString::to_string).collect();
     if !errors.is_empty() {
-        return Err(CliError::new(
-            Exit::Input,
-            format!("{what} was not sent: it can never work as it is"),
-            errors.join("; "),
-            "correct the members that are named",
-        ));
+        return Err(CliError::input(failure, errors.join("; "), "correct what is named"));
     }
     findings.iter().for_each(|finding| warn(finding.to_string()));
     Ok(())

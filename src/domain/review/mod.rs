@@ -6,6 +6,7 @@
 
 mod deployment;
 mod expression;
+pub mod identity;
 mod policy;
 mod settings;
 mod versions;
