@@ -25,6 +25,7 @@ mod pipeline;
 mod plan;
 mod planned_write;
 mod registration;
+mod secrets;
 mod shape;
 mod status;
 mod stop;
@@ -86,7 +87,8 @@ fn router(api: AgbotApi) -> Router {
             .iter()
             .fold(router, |router, endpoint| endpoint.mount(base, router, |_, methods| methods.clone()))
     };
-    below("", below(evenkeel_api::PREFIX, Router::new())).with_state(api)
+    let secrets = secrets::routes("").merge(secrets::routes(evenkeel_api::PREFIX));
+    below("", below(evenkeel_api::PREFIX, secrets)).with_state(api)
 }
 
 fn endpoints() -> Vec<Operation> {
