@@ -162,6 +162,11 @@ fn store_response(error: &StoreError) -> (StatusCode, &'static str, &'static str
             "database-connection-error",
             "the exchange is busy, try again later",
         ),
+        StoreError::DiskFull(_) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "disk-full",
+            "the disk of the exchange's database is full: free space on it, then try again",
+        ),
         StoreError::NewerSchema { .. }
         | StoreError::Migration(_)
         | StoreError::Corrupt { .. }
