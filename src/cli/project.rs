@@ -33,8 +33,8 @@ pub type Pairs = Vec<(String, String)>;
 /// # Errors
 /// With status 3 or 4 when it cannot be used.
 pub fn variables_in(directory: &Path) -> Outcome<BTreeMap<String, String>> {
-    let places = [directory.join(FILE), directory.join(DIRECTORY).join(FILE)];
-    let file = places.iter().find(|file| file.is_file());
+    let candidates = [directory.join(FILE), directory.join(DIRECTORY).join(FILE)];
+    let file = candidates.iter().find(|file| file.is_file());
     file.map_or_else(|| Ok(BTreeMap::new()), |file| Ok(read(file)?.into_iter().collect()))
 }
 
@@ -42,8 +42,8 @@ pub fn variables_in(directory: &Path) -> Outcome<BTreeMap<String, String>> {
 pub fn file_of_project(directory: &Path) -> Option<PathBuf> {
     let is_dependency = directory.file_name().is_some_and(|name| name == DEPENDENCIES);
     let above = directory.parent().filter(|_| is_dependency).map(Path::to_owned);
-    let places = [Some(directory.to_owned()), Some(directory.join(DIRECTORY)), above];
-    let found = places.into_iter().flatten().find(|place| place.join(DEFINITION).is_file());
+    let candidates = [Some(directory.to_owned()), Some(directory.join(DIRECTORY)), above];
+    let found = candidates.into_iter().flatten().find(|place| place.join(DEFINITION).is_file());
     found.map(|place| place.join(FILE)).filter(|file| file.is_file())
 }
 

@@ -35,7 +35,7 @@ impl EngineWatch {
         Self { driver, handle, lack, was_up: None }
     }
 
-    async fn look(&mut self) -> Result<(), Ended> {
+    async fn check(&mut self) -> Result<(), Ended> {
         let is_up = self.driver.is_engine_up().await;
         if self.was_up == Some(is_up) {
             return Ok(());
@@ -57,7 +57,7 @@ impl Worker for EngineWatch {
     const IS_INTERRUPTIBLE: bool = true;
 
     async fn pass(&mut self) -> Result<(), Infallible> {
-        let result = self.look().await;
+        let result = self.check().await;
         canceled_if_ended(result).await;
         Ok(())
     }

@@ -27,6 +27,8 @@ impl Change {
 
 /// Members that only the exchange sets.
 const EXCHANGE_ONLY: [&str; 3] = ["owner", "created", "lastUpdated"];
+/// The member with the settings that are an addition.
+pub const SETTINGS: &str = "orchestration";
 /// Members that are made anew each time.
 const SIGNATURES: [&str; 3] =
     ["deploymentSignature", "clusterDeploymentSignature", "deployment_overrides_signature"];
@@ -58,19 +60,21 @@ fn compare(stored: &Value, wanted: &Value, path: &str, found: &mut Vec<Change>) 
                 compare(old, new, &format!("{path}[{position}]"), found);
             }
         }
-        (old, new) if old == new || (is_empty(old) && is_empty(new)) => {}
+        (old, new) if old == new || (is_usual(old, path) && is_usual(new, path)) => {}
         (old, new) => found.push(Change { path: path.to_owned(), from: old.clone(), to: new.clone() }),
     }
 }
 
-/// An absent value and an empty one are the same to the exchange.
-fn is_empty(value: &Value) -> bool {
+/// Returns whether a member of the exchange's documents means the same as an absent one: empty, false and 0 do. Settings have other
+/// defaults.
+fn is_usual(value: &Value, path: &str) -> bool {
     match value {
         Value::Null => true,
         Value::String(text) => text.is_empty(),
         Value::Array(elements) => elements.is_empty(),
-        Value::Object(members) => members.values().all(is_empty),
-        Value::Bool(_) | Value::Number(_) => false,
+        Value::Object(members) => members.values().all(|member| is_usual(member, path)),
+        Value::Bool(flag) => !flag && !path.starts_with(SETTINGS),
+        Value::Number(number) => number.as_i64() == Some(0) && !path.starts_with(SETTINGS),
     }
 }
 
@@ -92,9 +96,12 @@ mod tests {
         assert_eq!(texts(&stored, &wanted), expected);
         assert_eq!(changes(&wanted, &wanted), []);
         let stored = json!({"label": "a", "description": "d", "orchestration": {"scale": 2},
-                            "userInput": [], "service": {"nodeHealth": {}, "deploymentSignature": "s"}});
+                            "userInput": [], "enabled": false, "service": {"nodeHealth": {}, "deploymentSignature": "s"}});
         let wanted = json!({"label": "a", "service": {}});
         let expected = ["description: \"d\" -> null", "orchestration: {\"scale\":2} -> null"];
         assert_eq!(texts(&stored, &wanted), expected);
+        let settings = |rollback: Value| json!({"orchestration": {"scale": 2, "rollback": rollback}});
+        let expected = ["orchestration.rollback: false -> null"];
+        assert_eq!(texts(&settings(json!(false)), &settings(Value::Null)), expected);
     }
 }

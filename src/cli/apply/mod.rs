@@ -8,10 +8,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use evenkeel_domain::orchestration::{HaGroupOrchestration, Orchestration};
+use evenkeel_wire::exchange::shared::default_node_health;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::diff::{Change, changes};
+use self::diff::{Change, SETTINGS, changes};
 use self::document::{Document, DocumentKind};
 use crate::context::{Context, Exchange, UserOptions};
 use crate::exchange::deployment::{POLICIES, without};
@@ -28,9 +29,6 @@ use crate::shape::{check_service, complete_policy, require_constraints};
 use crate::signer::{normalize_overrides, sign_policy};
 use crate::wait::update::RollbackReasons;
 use crate::wait::{self, Wait};
-
-/// Settings that are an addition of ours.
-const SETTINGS: &str = "orchestration";
 
 /// Options of `apply`.
 #[derive(Debug, Args)]
@@ -186,6 +184,10 @@ async fn plan(document: Document, arguments: &ApplyArguments, exchange: &Exchang
     {
         wanted[SETTINGS] = Value::Null;
     }
+    if kind == DocumentKind::HaGroup && wanted.get("description").is_none() {
+        // A group keeps the description that a write leaves out.
+        wanted["description"] = Value::from("");
+    }
     let changes = stored.as_ref().map(|(_, stored)| changes(stored.as_value(), &shown_as(kind, &wanted)));
     let changes = changes.unwrap_or_default();
     let action = match &stored {
@@ -224,9 +226,28 @@ fn wanted(document: Document, arguments: &ApplyArguments, exchange: &Exchange) -
     Ok((full, spec.document))
 }
 
-/// Returns a document as the exchange shows it: defaults of some settings are filled in.
+/// Returns a document as the exchange shows it: with the defaults that it fills in.
 fn shown_as(kind: DocumentKind, wanted: &Value) -> Value {
     let mut shown = wanted.clone();
+    let label = shown.get("label").cloned().unwrap_or_default();
+    let mut fill_in = |at: &mut Value, name: &str, default: Value| {
+        if at.is_object() && at.get(name).is_none_or(Value::is_null) {
+            at[name] = default;
+        }
+    };
+    match kind {
+        DocumentKind::Policy => {
+            fill_in(&mut shown, "description", label);
+            if let Some(service) = shown.get_mut("service") {
+                fill_in(service, "nodeHealth", Value::Object(default_node_health()));
+            }
+        }
+        DocumentKind::Nmp => {
+            fill_in(&mut shown, "description", label);
+            fill_in(&mut shown, "start", Value::from("now"));
+        }
+        DocumentKind::Service | DocumentKind::HaGroup => {}
+    }
     let settings = shown.get(SETTINGS).filter(|settings| !settings.is_null()).cloned();
     let Some(settings) = settings else { return shown };
     if kind == DocumentKind::HaGroup {

@@ -202,8 +202,8 @@ pub fn status_of(
     };
     let missing = workload.parents.iter().filter(is_missing);
     status.warnings.extend(missing.map(|parent| format!("parent missing: {parent}")));
-    let of_parents = "orchestration.parents";
-    let named = model.missing_policies(facts).into_iter().filter(|one| one.member != of_parents);
+    let named = model.missing_policies(facts).into_iter();
+    let named = named.filter(|finding| !finding.member.ends_with(".parents"));
     status.warnings.extend(named.map(|finding| finding.to_string()));
     status.record = Some(record.clone());
     status.health = model.reported_health(policy, now);

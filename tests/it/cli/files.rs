@@ -104,7 +104,7 @@ async fn application_of_files_removes_what_they_lack_and_nothing_for_an_empty_in
 
 /// The reference's command line takes a 404 for an empty list and ends with status 0.
 #[tokio::test]
-async fn no_request_for_secrets_looks_like_an_empty_list() {
+async fn requests_for_secrets_are_refused_instead_of_an_empty_list() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &[]).await;
     for (method, path) in [
@@ -148,7 +148,7 @@ async fn exchange_refuses_weak_identities_when_that_is_set() {
         ("PUT", "/orgs/o/agbots/a1", agbot("token-a1"), 201),
         ("PATCH", "/orgs/o/agbots/a1", Some(json!({"token": "x"})), 400),
     ] {
-        let (status, answer) = hub.call(method, path, body).await;
-        assert_eq!(status, expected, "{method} {path}: {answer}");
+        let (status, response) = hub.call(method, path, body).await;
+        assert_eq!(status, expected, "{method} {path}: {response}");
     }
 }
