@@ -152,3 +152,15 @@ async fn exchange_refuses_weak_identities_when_that_is_set() {
         assert_eq!(status, expected, "{method} {path}: {response}");
     }
 }
+
+#[tokio::test]
+async fn advice_on_an_unknown_certificate_names_the_setting_for_its_authority() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &["--tls", "auto"]).await;
+    let mut hzn = Hzn::new(&scratch, &hub, &format!("root/root:{}", hub.root_password()));
+    let advice = hzn.refused(5, "exchange org list");
+    assert!(advice.contains("UnknownIssuer") && advice.contains("set HZN_MGMT_HUB_CERT_PATH"), "{advice}");
+    let authority = hub.directory().join("tls/ca.pem");
+    hzn.set("HZN_MGMT_HUB_CERT_PATH", authority.to_string_lossy().into_owned());
+    assert_eq!(hzn.run("exchange org list").status, 0);
+}
