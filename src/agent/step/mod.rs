@@ -19,6 +19,8 @@ mod surface;
 mod task;
 
 #[cfg(test)]
+mod hostile_agbot_tests;
+#[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,7 +38,7 @@ use serde::{Deserialize, Serialize};
 pub use agreement::{Agreement, Ending, ExchangeState, Verification, WorkloadName};
 pub use dependency::{Dependency, Instance};
 pub use failure::ServiceFailure;
-pub use proposal::{Decision, DependencyFacts, ProposalFacts};
+pub use proposal::{AgbotStanding, Decision, DependencyFacts, ProposalFacts, PublishedDeployment};
 pub use report::{ContainerState, Failures, Observation, RunState};
 pub use reported::Reported;
 pub use supervise::{ProbedTask, WatchedPeers};
