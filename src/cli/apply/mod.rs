@@ -230,7 +230,7 @@ fn wanted(document: Document, arguments: &ApplyArguments, exchange: &Exchange) -
 fn shown_as(kind: DocumentKind, wanted: &Value) -> Value {
     let mut shown = wanted.clone();
     let label = shown.get("label").cloned().unwrap_or_default();
-    let mut fill_in = |at: &mut Value, name: &str, default: Value| {
+    let fill_in = |at: &mut Value, name: &str, default: Value| {
         if at.is_object() && at.get(name).is_none_or(Value::is_null) {
             at[name] = default;
         }
