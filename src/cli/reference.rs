@@ -41,8 +41,8 @@ with a warning.
 
 `$NAME` and `${NAME}` in a file are replaced in texts, in names of members, and in JSON also in place of a value. The value is taken from the
 environment, else from the configuration files of the user and the machine, else from `hzn.json` or `horizon/hzn.json` beside the file, else from
-that of the project in the current directory. A variable that is not set stays as it is, with a warning; `$$NAME` stands for the text `$NAME`. With
-`--strict`, unknown members and variables that are not set are errors.
+that of the project in the current directory; `ARCH` is the architecture of this machine unless it is set. A variable that is not set stays as it
+is, with a warning; `$$NAME` stands for the text `$NAME`. With `--strict`, unknown members and variables that are not set are errors.
 
 Where a secret is an argument, `-` reads it from standard input, where no other user of the machine sees it.
 

@@ -1,7 +1,8 @@
 //! Variables in files: `$NAME` and `${NAME}` in texts, in names of members, and in JSON also in place of a value.
 //!
 //! A value comes from the environment, else from the configuration files of the user and the machine, else from `hzn.json` beside the file
-//! (in its directory or in `horizon` below it), else from that of the project in the current directory. A variable that is not set stays
+//! (in its directory or in `horizon` below it), else from that of the project in the current directory; `ARCH` is the architecture of this
+//! machine unless it is set. A variable that is not set stays
 //! as it is: commands in deployments are full of variables of their own. `$$NAME` stands for the text `$NAME`.
 //! Source: agbot 5.1.
 
@@ -13,8 +14,11 @@ use serde_json::{Map, Value};
 use crate::exit::{CliError, Outcome};
 use crate::input::shown;
 use crate::output::warn;
-use crate::project;
 use crate::settings::Settings;
+use crate::{machine, project};
+
+/// The variable that is the architecture of this machine unless it is set.
+const ARCHITECTURE: &str = "ARCH";
 
 /// The variables that one file may name.
 #[derive(Debug)]
@@ -39,7 +43,13 @@ impl<'a> Variables<'a> {
 
     fn find(&self, name: &str) -> Option<&str> {
         let beside = || self.beside.get(name).map(String::as_str);
-        self.settings.variable_in_file(name).or_else(beside).or_else(|| self.settings.of_project(name))
+        let found = self.settings.variable_in_file(name).or_else(beside);
+        let found = found.or_else(|| self.settings.of_project(name));
+        if name == ARCHITECTURE {
+            found.filter(|arch| !arch.is_empty()).or(Some(machine::ARCH))
+        } else {
+            found
+        }
     }
 
     /// Fills in a JSON text: inside of quotes values are escaped.
@@ -183,6 +193,9 @@ mod tests {
             "the environment comes first"
         );
         assert_eq!(fill("v$EMPTY."), "v.");
+        let bare =
+            Settings::read([("ARCH".to_owned(), String::new())].into(), Path::new("/nonexistent"), None);
+        assert_eq!(of(&bare, &[]).filled("s_$ARCH"), format!("s_{}", machine::ARCH), "that of this machine");
         let shell =
             "for f in $(ls *); do echo $f ${f%.txt} $1 $? $$ ${HZN_DEVICE_ID} $UNSET; done $ ${ ${a b}";
         assert_eq!(fill(shell), shell);

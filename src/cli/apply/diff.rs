@@ -25,8 +25,8 @@ impl Change {
     }
 }
 
-/// Members that only the exchange sets.
-const EXCHANGE_ONLY: [&str; 3] = ["owner", "created", "lastUpdated"];
+/// Members that only the exchange sets, or that name the resource.
+const EXCHANGE_ONLY: [&str; 6] = ["owner", "created", "lastUpdated", "organization", "name", "admin"];
 /// The member with the settings that are an addition.
 pub const SETTINGS: &str = "orchestration";
 /// Members that are made anew each time.
