@@ -20,8 +20,8 @@ pub use probe::{
     AddressRule, AllowedAddresses, Networks, ProbeClient, ProbeGuard, ProbeSchedule, pause_after,
 };
 pub use resource::{
-    ConfigStateChange, HealthSubject, ReasonRecords, Records, Resource, RolloutRecords, TaskReported,
-    Unregistered,
+    ConfigStateChange, HealthSubject, MessagePage, ReasonRecords, Records, Resource, RolloutRecords,
+    TaskReported, Unregistered,
 };
 pub use retry::RetryDelay;
 pub use transport::{HttpSettings, Observer, Transport, is_plain_off_loopback};

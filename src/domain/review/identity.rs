@@ -1,6 +1,7 @@
 //! Names and secrets of what is created.
 
 use super::Finding;
+use crate::text::is_unsafe;
 
 /// Fewest characters of a secret that is not refused.
 const SHORTEST_SECRET: usize = 4;
@@ -41,9 +42,8 @@ pub fn secret(member: &str, secret: &str) -> Vec<Finding> {
 
 /// Returns whether a character has no width or turns the direction of what follows.
 fn is_invisible(letter: char) -> bool {
-    matches!(letter,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+    is_unsafe(letter)
+        || matches!(letter, '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200d}' | '\u{2060}'..='\u{2065}' | '\u{feff}' | '\u{e0000}')
 }
 
 #[cfg(test)]
