@@ -10,6 +10,7 @@ mod path;
 mod probe;
 mod resource;
 mod retry;
+mod run_header;
 mod transport;
 
 pub use client::{Client, RawResponse, Refusal, Written};
@@ -24,6 +25,7 @@ pub use resource::{
     Unregistered,
 };
 pub use retry::RetryDelay;
+pub use run_header::RunHeader;
 pub use transport::{HttpSettings, Observer, Transport, is_plain_off_loopback};
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
+use super::agent_run::NodeAgent;
+
 const REPORT: Members = Members { known: PutNodeReport::MEMBERS, unsupported: &[] };
 const STATISTICS: Members = Members {
     known: &[
@@ -290,6 +292,9 @@ pub struct NodeOrchestrationStatus {
     /// Version of what must be the same on all nodes of a workload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compat_version: Option<i64>,
+    /// The agent itself; none of agents that do not name themselves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<NodeAgent>,
 }
 
 /// Which statistics of nodes are wanted.

@@ -146,11 +146,14 @@ pub struct PutTaskHealth {
     /// Whether each of the examined members responds, by task; left out when nothing new is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peers: Option<BTreeMap<String, bool>>,
+    /// Seconds without contact after which the guardian of the agent has killed the task; left out when nothing new is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_seconds: Option<u32>,
 }
 
 impl From<TaskCheck> for PutTaskHealth {
     fn from(check: TaskCheck) -> Self {
-        Self { healthy: Some(check.healthy), message: check.message, peers: None }
+        Self { healthy: Some(check.healthy), message: check.message, ..Self::default() }
     }
 }
 
@@ -213,6 +216,9 @@ pub struct TaskHealth {
     /// Whether each member that it examines responds, by task.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub peers: BTreeMap<String, bool>,
+    /// Seconds without contact after which the guardian of the agent has killed the task; none without a guardian.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease_seconds: Option<u32>,
     /// Number of life-cycle events.
     pub events: u64,
     /// The last life-cycle event.

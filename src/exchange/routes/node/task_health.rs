@@ -73,9 +73,9 @@ async fn report_health(
 
 fn check_peers(request: &PutTaskHealth) -> Result<(), ApiError> {
     let Some(peers) = &request.peers else {
-        return match request.healthy {
-            Some(_) => Ok(()),
-            None => Err(ApiError::invalid_input("healthy or peers must be given")),
+        return match request.healthy.is_some() || request.lease_seconds.is_some() {
+            true => Ok(()),
+            false => Err(ApiError::invalid_input("healthy, peers or leaseSeconds must be given")),
         };
     };
     if peers.len() > MOST_PEERS {
@@ -93,6 +93,9 @@ fn reported(request: &PutTaskHealth) -> Value {
     }
     if let Some(peers) = &request.peers {
         health.insert("peers".to_owned(), json!(peers));
+    }
+    if let Some(seconds) = request.lease_seconds {
+        health.insert("leaseSeconds".to_owned(), json!(seconds));
     }
     Value::Object(health)
 }
