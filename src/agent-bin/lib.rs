@@ -2,6 +2,7 @@
 //!
 //! `evenkeel agent` and the smaller program `evenkeel-agent` run it in the same way.
 
+mod guardian;
 mod options;
 
 use std::ffi::OsString;
@@ -9,10 +10,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use evenkeel_agent::guardian::{self as guardian_command, GuardianCommand};
 use evenkeel_agent::upgrade::{self, End, Restart};
 use evenkeel_agent::{AgentError, AgentSettings, ApiListen, DriverKind, NodeIdentity};
 use evenkeel_runtime::{ExitStatus, Failure, Lifecycle};
 
+pub use guardian::{GuardianArguments, run_guardian};
 pub use options::{ConfigFile, LogSettings, secret_of_setting, state_directory};
 
 /// The keys that the agent knows in its configuration file.
@@ -215,6 +218,11 @@ impl AgentArguments {
             reported_output_lines: self.reported_output_lines.min(50),
             checks_ca_file: self.checks_ca_file.clone(),
             reboot_program: self.reboot_program.clone(),
+            guardian: Some(GuardianCommand {
+                // Whatever became of its file.
+                program: "/proc/self/exe".into(),
+                arguments: vec![guardian_command::COMMAND.into(), "--of-agent".into()],
+            }),
             ..AgentSettings::new(self.hub.clone(), data_dir)
         })
     }

@@ -5,13 +5,13 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use evenkeel_client::{Client, Credentials};
+use evenkeel_client::{Client, Credentials, RunHeader};
 use evenkeel_ids::NodeId;
 use evenkeel_wire::exchange::node::{AgentState, PatchNode};
 use evenkeel_wire::exchange::node_part::PutNodeStatus;
 use evenkeel_wire::exchange::node_report::NodeMonitorState;
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{Notify, mpsc, oneshot},
     time::{Instant, MissedTickBehavior, interval, timeout},
 };
 use tokio_util::sync::CancellationToken;
@@ -22,12 +22,13 @@ use crate::{
     drivers::{Driver, ServiceSpec},
     effects::{self, Context},
     files,
+    guardian::{self, Means},
     hub::Hub,
     journal::{Journal, JournalFile, Registration},
     keyring,
     machine::Machine,
     order::{Handle, Order},
-    step::{Command, Event, State},
+    step::{Command, Event, LeasedTask, State},
     upgrade::{self, Replacement},
     workers::{self, Session},
 };
@@ -76,8 +77,11 @@ pub(crate) struct Core {
     /// Whether the supervising program still has to be notified that this one works.
     owes_confirmation: bool,
     acknowledgements: Vec<oneshot::Sender<()>>,
-    /// When the last heartbeat that the hub recorded was sent.
-    heartbeat_at: Instant,
+    /// The run of this agent, which every request to the hub names.
+    run: Arc<RunHeader>,
+    /// Signals that other tasks need a lease than before.
+    leases_changed: Arc<Notify>,
+    leases: Vec<LeasedTask>,
 }
 
 impl Core {
@@ -88,12 +92,12 @@ impl Core {
         file: JournalFile,
         journal: Journal,
         handle: Handle,
+        (run, leases_changed): (Arc<RunHeader>, Arc<Notify>),
     ) -> Self {
-        let silent_secs = journal.state.heartbeat_at.map_or(0, |at| clock::now_secs().saturating_sub(at));
-        let now = Instant::now();
-        let heartbeat_at = now.checked_sub(Duration::from_secs(silent_secs)).unwrap_or(now);
         Self {
-            heartbeat_at,
+            run,
+            leases_changed,
+            leases: Vec::new(),
             settings,
             machine,
             driver,
@@ -127,7 +131,7 @@ impl Core {
                 Some(order) = orders.recv() => self.take(order).await?,
                 _ = tick.tick() => {
                     self.apply(Event::Tick);
-                    self.check_leases();
+                    self.note_silence();
                 }
             }
             self.settle().await?;
@@ -194,18 +198,15 @@ impl Core {
     }
 
     /// Records a heartbeat; over a restart only while a lease depends on it.
-    fn note_heartbeat(&mut self, at: Instant) {
-        self.heartbeat_at = at;
-        let secs = clock::now_secs().saturating_sub(at.elapsed().as_secs());
-        self.journal.state.heartbeat_at = self.journal.state.shortest_lease().map(|_| secs);
+    fn note_heartbeat(&mut self, ms: u64) {
+        self.journal.note_heartbeat(ms);
+        self.note_silence();
     }
 
-    /// Ends the tasks whose lease is over.
-    fn check_leases(&mut self) {
-        let silent_secs = self.heartbeat_at.elapsed().as_secs();
-        if self.journal.state.shortest_lease().is_some_and(|lease| silent_secs >= u64::from(lease)) {
-            self.apply(Event::LeaseExpired { silent_secs });
-        }
+    /// Lets the leases that are over end their tasks.
+    fn note_silence(&mut self) {
+        let secs = clock::uptime_ms().saturating_sub(self.journal.heartbeat_ms()) / 1_000;
+        self.apply(Event::Silent { secs });
     }
 
     async fn take(&mut self, order: Order) -> Result<(), AgentError> {
@@ -226,7 +227,12 @@ impl Core {
                     registration.was_known = true;
                 }
             }
-            Order::HeartbeatSent(at) => self.note_heartbeat(at),
+            Order::HeartbeatSent(ms) => self.note_heartbeat(ms),
+            Order::GuardianChanged => {
+                if let Some(session) = &self.session {
+                    session.report_guardian();
+                }
+            }
             Order::Refused => self.refused(),
             Order::Register(registration, token, done) => {
                 self.register(registration, &token).await?;
@@ -322,6 +328,11 @@ impl Core {
 
     /// Writes the journal, replies to the waiting callers, and starts commands.
     async fn settle(&mut self) -> Result<(), AgentError> {
+        let leases = self.journal.state.leases();
+        if leases != self.leases {
+            self.leases = leases;
+            self.leases_changed.notify_one();
+        }
         let has_reported = self.journal.state.has_reported();
         let commands = self.journal.state.plan();
         self.journal.state.begin_reports(&commands);
@@ -467,6 +478,7 @@ impl Core {
         let setting = |error: evenkeel_client::ClientError| AgentError::Setting(error.to_string());
         let exchange =
             Client::new(self.settings.hub_transport()?, "/v1", credentials.clone()).map_err(setting)?;
+        let exchange = exchange.of_run(self.run.clone());
         let agbot = Client::new(self.settings.agbot_transport()?, "", credentials).map_err(setting)?;
         let node = NodeId::new(&registration.org, &registration.id);
         Ok(Arc::new(Hub::new(node, exchange, agbot, Arc::new(key))))
@@ -497,6 +509,8 @@ impl Core {
             if let Some(hub) = hub {
                 report_stop(&hub).await;
             }
+            guardian::dismiss(&self.settings.data_dir, &self.journal.agent, Means::Processes, Vec::new())
+                .await;
         }
         self.file.save(&self.journal)
     }

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
-    AgentError, files,
-    step::{State, management::Job},
+    AgentError, clock, files,
+    step::{BootTime, State, management::Job},
 };
 
 /// Maximum number of event log entries.
@@ -73,6 +73,9 @@ pub struct Journal {
     pub first_entry: u64,
     /// The maintenance that the operator of the machine announced.
     pub maintenance: Option<Maintenance>,
+    /// When the last heartbeat was sent that the hub has recorded, in milliseconds since the boot.
+    #[serde(skip)]
+    pub heartbeat_ms: Option<u64>,
 }
 
 /// A maintenance that the operator of the machine announced.
@@ -98,6 +101,25 @@ impl Maintenance {
 }
 
 impl Journal {
+    /// Returns when the last heartbeat was sent that the hub has recorded, in milliseconds since the boot: the start of the agent without any, and
+    /// the boot itself if that was before it.
+    pub fn heartbeat_ms(&mut self) -> u64 {
+        let recorded = self.state.heartbeat.as_ref();
+        *self.heartbeat_ms.get_or_insert_with(|| match recorded {
+            Some(time) if time.boot == clock::boot() => time.ms,
+            Some(_) => 0,
+            None => clock::uptime_ms(),
+        })
+    }
+
+    /// Records that the hub has recorded a heartbeat that was sent at this time in milliseconds since the boot.
+    pub fn note_heartbeat(&mut self, ms: u64) {
+        self.heartbeat_ms = Some(ms);
+        // Nothing else depends on it after a restart.
+        let has_lease = !self.state.leases().is_empty();
+        self.state.heartbeat = has_lease.then(|| BootTime { boot: clock::boot(), ms });
+    }
+
     /// Adds an entry to the event log.
     pub fn note(&mut self, message: String, at: u64) {
         self.log.push_back(LogEntry { id: self.next_entry, at, message });

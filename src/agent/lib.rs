@@ -13,6 +13,7 @@ pub mod drivers;
 mod effects;
 mod environment;
 mod files;
+pub mod guardian;
 mod hub;
 mod join;
 mod journal;
@@ -32,8 +33,12 @@ mod tests;
 use std::{path::PathBuf, sync::Arc};
 
 use drivers::{Driver, docker::DockerDriver, process::ProcessDriver, process::ProcessSettings};
+use evenkeel_client::RunHeader;
 use evenkeel_runtime::worker::Workers;
+use evenkeel_wire::exchange::agent_run::AgentRun;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 pub use settings::{AgentSettings, ApiListen, DriverKind, NodeIdentity, USUAL_API};
 use upgrade::{End, Replacement};
@@ -128,8 +133,22 @@ async fn run_once(
     let is_registered = settings.identity.is_some() || journal.registration.is_some();
     let settings = Arc::new(settings);
     let (handle, orders) = order::Handle::new();
-    let core =
-        core::Core::new(settings.clone(), machine.clone(), driver.clone(), file, journal, handle.clone());
+    let run = Arc::new(RunHeader::new(AgentRun {
+        run: Uuid::new_v4().simple().to_string(),
+        boot: clock::boot(),
+        journal: journal.agent.clone(),
+    }));
+    let leases_changed = Arc::new(Notify::new());
+    let link = guardian::Link::new(settings.clone(), handle.clone(), run.clone(), leases_changed.clone());
+    let core = core::Core::new(
+        settings.clone(),
+        machine.clone(),
+        driver.clone(),
+        file,
+        journal,
+        handle.clone(),
+        (run, leases_changed),
+    );
     let stop = shutdown.child_token();
     let _stop_all = stop.clone().drop_guard();
     let router = api::router(api::Api {
@@ -143,6 +162,7 @@ async fn run_once(
             .await?;
     let observer = workers::Observer::new(driver.clone(), handle);
     tokio::spawn(Workers::default().run(observer, stop.clone()));
+    tokio::spawn(Workers::default().run(link, stop.clone()));
     let replacement = core.run(orders, shutdown).await?;
     if replacement.is_some() {
         driver.release().await;

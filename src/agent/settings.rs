@@ -11,6 +11,7 @@ use evenkeel_client::{HttpSettings, Transport};
 
 use crate::{
     AgentError,
+    guardian::GuardianCommand,
     upgrade::{Restart, software_version},
 };
 
@@ -115,6 +116,8 @@ pub struct AgentSettings {
     pub checks_ca_file: Option<PathBuf>,
     /// The program that reboots the machine; without it the hub cannot have that done.
     pub reboot_program: Option<PathBuf>,
+    /// How a guardian is started; without it no task has a lease unless somebody else runs a guardian.
+    pub guardian: Option<GuardianCommand>,
     /// The transport to use instead of HTTP, for an agent inside the hub's process.
     pub transport: Option<Transport>,
 }
@@ -145,6 +148,7 @@ impl AgentSettings {
             reported_output_lines: 5,
             checks_ca_file: None,
             reboot_program: None,
+            guardian: None,
             transport: None,
         }
     }

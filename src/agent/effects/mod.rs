@@ -76,6 +76,9 @@ pub(crate) fn prepare(command: &Command, journal: &Journal, machine: &Machine, c
             Box::pin(report::health(context, task.clone(), health.clone()))
         }
         Command::ReportPeers { task, peers } => Box::pin(report::peers(context, task.clone(), peers.clone())),
+        Command::ReportLease { task, lease_secs } => {
+            Box::pin(report::lease(context, task.clone(), *lease_secs))
+        }
         Command::ReportLifecycle { task, event } => {
             Box::pin(report::lifecycle(context, task.clone(), event.clone()))
         }

@@ -47,6 +47,18 @@ pub(super) async fn peers(context: Context, task: String, peers: BTreeMap<String
     Ok(Some(Event::PeersReported { task, peers }))
 }
 
+pub(super) async fn lease(context: Context, task: String, lease_secs: u32) -> Reported {
+    let hub = hub(&context)?;
+    let report = PutTaskHealth { lease_seconds: Some(lease_secs), ..PutTaskHealth::default() };
+    match hub.exchange.put_node_task_health(&hub.node, &task, &report).await {
+        Ok(_) => {}
+        // An older hub takes the lease for granted.
+        Err(error) if error.status() == Some(400) => {}
+        Err(error) => return Err(text(error)),
+    }
+    Ok(Some(Event::LeaseReported { task, lease_secs }))
+}
+
 pub(super) async fn lifecycle(context: Context, task: String, event: Box<PostLifecycle>) -> Reported {
     let hub = hub(&context)?;
     hub.exchange.post_node_lifecycle(&hub.node, &event).await.map_err(text)?;

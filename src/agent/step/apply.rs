@@ -41,7 +41,9 @@ impl State {
             Event::PeersReported { task, peers } => self.peers_reported(&task, peers),
             Event::HealthReported { task, healthy } => self.health_reported(&task, healthy),
             Event::LifecycleReported { task, event } => self.lifecycle_reported(&task, &event, now),
-            Event::LeaseExpired { silent_secs } => self.end_leases(silent_secs, now),
+            Event::Silent { secs } => self.note_silence(secs, now),
+            Event::Guarded { guard, killed } => self.guarded(guard, &killed, now),
+            Event::LeaseReported { task, lease_secs } => self.lease_reported(&task, lease_secs),
             Event::Prepared { agreement } => {
                 self.forget_error(&agreement);
                 self.change(&agreement, |agreement| agreement.is_prepared = true);

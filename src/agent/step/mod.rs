@@ -9,6 +9,7 @@ mod agreement;
 mod apply;
 pub mod dependency;
 mod failure;
+mod lease;
 pub mod management;
 mod plan;
 mod proposal;
@@ -36,6 +37,7 @@ use serde::{Deserialize, Serialize};
 pub use agreement::{Agreement, Ending, ExchangeState, Verification, WorkloadName};
 pub use dependency::{Dependency, Instance};
 pub use failure::ServiceFailure;
+pub use lease::{Guard, LeasedTask};
 pub use proposal::{Decision, DependencyFacts, ProposalFacts};
 pub use report::{ContainerState, Failures, Observation, RunState};
 pub use reported::Reported;
@@ -89,6 +91,15 @@ pub struct NodeFacts {
     pub max_heartbeat_secs: u64,
 }
 
+/// A time since the boot of the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BootTime {
+    /// Id of the boot.
+    pub boot: String,
+    /// Milliseconds since then.
+    pub ms: u64,
+}
+
 /// The inputs of the decisions. Skipped members are observed again after a restart.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -109,8 +120,8 @@ pub struct State {
     pub outbox: BTreeMap<u64, Outgoing>,
     /// Next number of an outgoing message.
     pub next_message: u64,
-    /// When the last heartbeat was sent, seconds since 1970; only while a task has a lease.
-    pub heartbeat_at: Option<u64>,
+    /// When the last heartbeat was sent that the hub has recorded; only while a task has a lease.
+    pub heartbeat: Option<BootTime>,
     /// Errors of services that users should see.
     pub errors: Vec<SurfaceError>,
     /// Errors recorded at the exchange.
@@ -128,6 +139,12 @@ pub struct State {
     /// Used services recorded at the exchange; none before its record was read.
     #[serde(skip)]
     pub reported_services: Reported<Option<Vec<RegisteredService>>>,
+    /// What is known of the guardian.
+    #[serde(skip)]
+    pub guard: Guard,
+    /// Seconds since the last heartbeat.
+    #[serde(skip)]
+    pub silent_secs: u64,
     /// Whether the exchange's record of this node was read since the start.
     #[serde(skip)]
     pub is_joined: bool,
@@ -236,10 +253,24 @@ pub enum Event {
         /// The event.
         event: Box<PostLifecycle>,
     },
-    /// The hub has not responded for so long that leases are over.
-    LeaseExpired {
-        /// Seconds since the last contact.
-        silent_secs: u64,
+    /// The hub has recorded no heartbeat for this time.
+    Silent {
+        /// Seconds since the last one.
+        secs: u64,
+    },
+    /// The guardian confirmed leases, or is not there.
+    Guarded {
+        /// What is known of it.
+        guard: Guard,
+        /// Tasks that it has killed.
+        killed: Vec<String>,
+    },
+    /// The exchange has recorded a lease.
+    LeaseReported {
+        /// Task.
+        task: String,
+        /// Its length in seconds.
+        lease_secs: u32,
     },
     /// Everything that the service of a task needs is on this machine.
     Prepared {
@@ -387,6 +418,13 @@ pub enum Command {
         /// The outcome.
         health: TaskCheck,
     },
+    /// Report that the guardian enforces the lease of a task.
+    ReportLease {
+        /// Task.
+        task: String,
+        /// Length of the lease in seconds.
+        lease_secs: u32,
+    },
     /// Report which other members respond.
     ReportPeers {
         /// Task.
@@ -474,6 +512,7 @@ impl Command {
             Self::ReportHealth { task, .. } => format!("health {task}"),
             Self::ReportLifecycle { task, .. } => format!("lifecycle {task}"),
             Self::ReportPeers { task, .. } => format!("peers {task}"),
+            Self::ReportLease { task, .. } => format!("lease {task}"),
             Self::ReportTask { task, .. } => format!("task {task}"),
             Self::StartDependency { key } | Self::StopDependency { key } => format!("service {key}"),
             Self::ReportStatus(_) => "status".to_owned(),

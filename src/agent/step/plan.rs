@@ -17,6 +17,7 @@ impl State {
         commands.extend(self.agreements.values().filter_map(record));
         commands.extend(self.task_reports());
         commands.extend(self.health_reports());
+        commands.extend(self.lease_reports());
         let status = Some(self.status());
         if self.has_seen_all_services() && !self.reported_status.is(&status) {
             commands.extend(status.map(Box::new).map(Command::ReportStatus));
@@ -46,6 +47,9 @@ impl State {
                 }
                 Command::ReportPeers { task, .. } => {
                     self.tasks.entry(task.clone()).and_modify(|task| task.reported_peers.begin());
+                }
+                Command::ReportLease { task, .. } => {
+                    self.tasks.entry(task.clone()).and_modify(|task| task.reported_lease.begin());
                 }
                 // These are repeated until they succeed, whatever changes in the meantime.
                 Command::Send(_)
@@ -107,7 +111,8 @@ impl State {
         if is_task && agreement.accepted_at.is_some() && !agreement.is_prepared {
             return Some(Command::Prepare { agreement: id() });
         }
-        let is_wanted = agreement.accepted_at.is_some() && self.may_run(agreement);
+        let may_run = self.may_run(agreement) && self.is_lease_settled(agreement);
+        let is_wanted = agreement.accepted_at.is_some() && may_run;
         (is_wanted && !self.predecessor_runs(agreement) && self.has_dependencies(agreement))
             .then(|| Command::Start { agreement: id() })
     }

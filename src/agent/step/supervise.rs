@@ -1,11 +1,10 @@
-//! Supervision of tasks for the hub's engine: commands on their containers, life-cycle events, checks and the lease.
+//! Supervision of tasks for the hub's engine: commands on their containers, life-cycle events and checks.
 //!
 //! What the engine's own commands cause is no life-cycle event: while a command is open, nothing is reported.
-//! Source: orchestration C3 to C6, C8.3.
+//! Source: orchestration C3 to C6.
 
 use std::collections::BTreeMap;
 
-use evenkeel_wire::agreement::reason;
 use evenkeel_wire::exchange::task_health::{
     CommandResult, EndedCommand, PeerWatch, PostLifecycle, TaskCheck, TaskCommand, TaskProbe,
 };
@@ -13,8 +12,7 @@ use jiff::Timestamp;
 
 use crate::deployment::Deployment;
 
-use super::{Agreement, Command, Observation, Outcome, RunState, State, Task, task::TaskEnd};
-use evenkeel_domain::orchestration::TaskState;
+use super::{Agreement, Command, Observation, Outcome, RunState, State, Task};
 
 /// Command, and the event that says that it failed.
 const REBUILD: &str = "REBUILD";
@@ -215,43 +213,6 @@ impl State {
         if std::mem::take(&mut task.is_down_reported) {
             task.lifecycle = Some(lifecycle_event(("POWER_ON", "running"), (key, ""), id, &publisher, now));
         }
-    }
-
-    /// Returns the shortest lease of the tasks that run, in seconds.
-    pub fn shortest_lease(&self) -> Option<u32> {
-        let of = |task: &Task| task.supervision.lease_seconds.filter(|_| task.end.is_none());
-        let runs = |task: &&Task| {
-            let agreement = task.agreement.as_ref().and_then(|id| self.agreements.get(id));
-            agreement.is_some_and(|agreement| agreement.is_live() && agreement.is_start_ordered)
-        };
-        self.tasks.values().filter(runs).filter_map(of).min()
-    }
-
-    /// Ends the tasks whose lease is over, because another node may have taken their place.
-    pub(super) fn end_leases(&mut self, silent_secs: u64, now: u64) -> Outcome {
-        let over: Vec<(String, u32)> = self
-            .tasks
-            .values()
-            .filter_map(|task| Some((task.agreement.clone()?, task.supervision.lease_seconds?)))
-            .filter(|(_, lease)| silent_secs >= u64::from(*lease))
-            .collect();
-        let mut notes = Vec::new();
-        for (key, lease) in over {
-            let error = format!("fenced: no contact to the hub for {lease} s");
-            let is_running =
-                self.agreements.get(&key).is_some_and(|one| one.is_live() && one.is_start_ordered);
-            let Some(task) = self.tasks.values_mut().find(|task| task.agreement.as_deref() == Some(&key))
-            else {
-                continue;
-            };
-            if !is_running {
-                continue;
-            }
-            task.is_fenced = true;
-            task.end.get_or_insert(TaskEnd::with_error(TaskState::Failed, &error));
-            notes.extend(self.end(&key, reason::SERVICE_TERMINATED, true, now).note);
-        }
-        Outcome { note: (!notes.is_empty()).then(|| notes.join("; ")) }
     }
 
     /// Returns whether the containers of an agreement are killed instead of stopped with grace.

@@ -50,6 +50,8 @@ pub struct Task {
     pub peers: BTreeMap<String, bool>,
     /// What the hub has recorded of that.
     pub reported_peers: Reported<BTreeMap<String, bool>>,
+    /// The length of its lease in seconds, as the hub has recorded it.
+    pub reported_lease: Reported<Option<u32>>,
     /// A life-cycle event that the hub has not recorded.
     pub lifecycle: Option<PostLifecycle>,
     /// Whether a life-cycle event was queued since the service ran last.

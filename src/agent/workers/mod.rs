@@ -108,6 +108,11 @@ impl Session {
         self.signals.presence.notify_one();
     }
 
+    /// Lets a heartbeat say at once what the guardian does.
+    pub fn report_guardian(&self) {
+        self.signals.statistics.notify_one();
+    }
+
     /// Ends the workers. What the returned future waits for is their last call.
     pub fn end(self) -> impl Future<Output = ()> + Send + use<> {
         let tasks = self.tasks.clone();

@@ -5,6 +5,7 @@
 //! machine.
 
 mod body;
+mod containers;
 mod exits;
 mod output;
 
@@ -31,6 +32,7 @@ use bollard::{
 use futures_util::StreamExt;
 use tokio::sync::OnceCell;
 
+pub(crate) use self::containers::Containers;
 use self::exits::Exits;
 use super::{Driver, DriverError, LogPart, LogStart, RegistryLogin, Role, ServiceSpec};
 use crate::{

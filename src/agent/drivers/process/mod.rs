@@ -11,8 +11,8 @@ mod supervisor;
 mod table;
 
 use std::{
-    collections::BTreeMap,
-    path::PathBuf,
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
@@ -104,6 +104,29 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
+/// Kills every process of some services of an agent, whoever has started it. Returns how many there were.
+///
+/// `directory`: that of the driver, with its list.
+pub(crate) fn kill_services(directory: &Path, agent: &str, keys: &BTreeSet<String>) -> usize {
+    // What the list does not have is found by its mark.
+    let listed = Records::load(directory.join("processes.json")).map(|records| records.all());
+    let found = survivors(listed.unwrap_or_default(), agent);
+    let meant: Vec<_> = found.into_iter().filter(|process| keys.contains(&process.key)).collect();
+    table::kill_all(&meant);
+    meant.len()
+}
+
+/// Finds the live processes of an agent: those of the list, and those with its mark.
+fn survivors(listed: Vec<ProcessRecord>, agent: &str) -> Vec<ProcessRecord> {
+    let mut alive: Vec<_> = listed.into_iter().filter(table::is_same_process).collect();
+    for found in table::find_marked(agent) {
+        if !alive.iter().any(|known| known.pid == found.pid) {
+            alive.push(found);
+        }
+    }
+    alive
+}
+
 struct Running {
     stop: CancellationToken,
     restarts: Arc<AtomicBool>,
@@ -170,16 +193,10 @@ impl ProcessDriver {
         containers.map(|(name, container)| Plan::new(&self.shared, service, name, container)).collect()
     }
 
-    /// Finds the live processes of this agent: by the record, and by their mark.
+    /// Finds the live processes of this agent.
     fn survivors(&self) -> Vec<ProcessRecord> {
-        let records = lock(&self.shared.records).all();
-        let mut alive: Vec<_> = records.into_iter().filter(table::is_same_process).collect();
-        for found in table::find_marked(&self.shared.settings.agent) {
-            if !alive.iter().any(|known| known.pid == found.pid) {
-                alive.push(found);
-            }
-        }
-        alive
+        let listed = lock(&self.shared.records).all();
+        survivors(listed, &self.shared.settings.agent)
     }
 }
 

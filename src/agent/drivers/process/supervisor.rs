@@ -246,7 +246,7 @@ impl Supervisor {
             name: self.plan.name.clone(),
             pid,
             start_ticks: table::start_ticks(pid).unwrap_or_default(),
-            boot: table::boot(),
+            boot: clock::boot(),
             started_at: clock::now_secs(),
             is_leader: true,
         };

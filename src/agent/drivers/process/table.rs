@@ -13,6 +13,7 @@ use nix::{
 use tokio::time::{Instant, sleep};
 
 use super::{MARK, record::ProcessRecord};
+use crate::clock::boot;
 
 /// Interval between checks of a process that is not a child.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(200);
@@ -34,11 +35,6 @@ fn stat(pid: i32) -> Option<Stat> {
         group: fields.get(2)?.parse().ok()?,
         start_ticks: fields.get(19)?.parse().ok()?,
     })
-}
-
-/// Returns the id of the current boot.
-pub(crate) fn boot() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
 /// Returns the start time of a live process in clock ticks since the boot; `None` for ended ones, including zombies.
