@@ -22,6 +22,7 @@ pub use crate::{
     failed_clause::{FailedClause, Side},
     frozen_level::FrozenLevel,
     hold_reason::HoldReason,
+    no_lease::NoLease,
 };
 
 /// The reason why something does not happen now.
@@ -115,6 +116,9 @@ pub enum Blocked {
     FenceFailed {
         /// The node.
         node: NodeId,
+        /// Why the instance has no lease.
+        #[serde(default)]
+        cause: NoLease,
     },
     /// The node's operator paused placement and updates.
     NodePaused,

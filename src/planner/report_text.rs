@@ -155,10 +155,11 @@ fn write_step_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::R
         Blocked::FencePending { node, until } => {
             write!(out, "the instance on {node}, which is down, may run until its lease ends at {until}")
         }
-        Blocked::FenceFailed { node } => write!(
+        Blocked::FenceFailed { node, cause } => write!(
             out,
-            "{node} is down and its instance cannot be fenced; if you made sure that it does not run, start it elsewhere with \
-             \"hzn exchange deployment orch takeover --force\""
+            "{node} is down and its instance cannot be fenced: {}; if you made sure that it does not run, confirm that with \
+             \"hzn exchange node orch fence-confirm\"",
+            cause.text()
         ),
         Blocked::TaskStopping { task, node, since, agreement } => {
             write!(out, "task {task} was stopped at {since}, and {node} has not confirmed it")?;

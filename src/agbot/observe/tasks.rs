@@ -121,7 +121,7 @@ fn reports(node: &NodeId, found: Vec<NodeTask>) -> Event {
 }
 
 fn reported_health(found: TaskHealth) -> ReportedHealth {
-    let TaskHealth { healthy, message, peers, events, lifecycle, command } = found;
+    let TaskHealth { healthy, message, peers, lease_seconds: lease_secs, events, lifecycle, command } = found;
     let lifecycle = lifecycle.map(|event| LifecycleEvent {
         event: event.event,
         state: event.state,
@@ -135,7 +135,16 @@ fn reported_health(found: TaskHealth) -> ReportedHealth {
         message: command.message,
     });
     let peers = peers.into_iter().map(|(task, is_online)| (TaskId::from_text(&task), is_online)).collect();
-    ReportedHealth { healthy, message, events, lifecycle, command, peers, ..ReportedHealth::default() }
+    ReportedHealth {
+        healthy,
+        message,
+        events,
+        lifecycle,
+        command,
+        peers,
+        lease_secs,
+        ..ReportedHealth::default()
+    }
 }
 
 /// Returns the reported state; none before the first report.

@@ -75,7 +75,9 @@ impl<'a> UnitInputs<'a> {
         let has_policy = workload.health.is_some();
         // A recovery goes on when its task has ended, and events are recorded without a policy.
         let is_meant = |task: &&Task| {
-            has_policy && task.is_wanted() || task.health.recovery.is_some() || model.has_new_events(task)
+            let may_be_fenced = task.health.supervision.lease_secs.is_some() && !task.state.is_ended();
+            let is_followed = task.health.recovery.is_some() || model.has_new_events(task);
+            has_policy && task.is_wanted() || is_followed || may_be_fenced
         };
         let all = found.iter().flat_map(|(_, tasks)| tasks.iter()).filter(is_meant);
         let health = all.filter_map(|task| Some((task.id.clone(), model.found_health(task, pass.now)?)));

@@ -138,7 +138,7 @@ fn add_failed_recoveries(model: &Model, unit_id: &UnitId, found: &mut Found) {
 fn add_unfenced(model: &Model, unit_id: &UnitId, found: &mut Found) {
     let Some(unit) = model.workload_unit(unit_id) else { return };
     let failed = unit.blocked.iter().filter_map(|(_, blocked)| match blocked {
-        Blocked::FenceFailed { node } => Some((node, blocked.to_string())),
+        Blocked::FenceFailed { node, .. } => Some((node, blocked.to_string())),
         _ => None,
     });
     for (node, why) in failed.collect::<BTreeMap<_, _>>() {

@@ -179,6 +179,9 @@ pub struct ReportedHealth {
     /// What the other members say of it.
     #[serde(default)]
     pub votes: PeerVotes,
+    /// Seconds without contact after which the guardian of its agent has killed it; none before that is confirmed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_secs: Option<u32>,
 }
 
 /// What the hub found itself about a task.

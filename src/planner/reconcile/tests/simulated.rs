@@ -49,6 +49,8 @@ pub(crate) struct World {
     pub settings: UnitSettings,
     /// What nodes reported about the health of tasks.
     pub health: BTreeMap<TaskId, ReportedHealth>,
+    /// Whether nodes have confirmed the leases of their tasks.
+    pub confirms_leases: bool,
     /// What else has an instance on a node.
     pub neighbors: BTreeMap<NodeId, BTreeSet<Partner>>,
     /// Workloads in the soft list that start or stop.
@@ -97,6 +99,7 @@ impl World {
             claims: Vec::new(),
             settings: UnitSettings::default(),
             health: BTreeMap::new(),
+            confirms_leases: true,
             neighbors: BTreeMap::new(),
             recovery: crate::health::RecoveryFacts::NONE,
             unsettled_partners: Vec::new(),
@@ -206,6 +209,17 @@ impl World {
         self.is_changed = true;
     }
 
+    /// Returns what nodes reported, with the leases that their guardians enforce.
+    fn reported_health(&self) -> BTreeMap<TaskId, ReportedHealth> {
+        let mut health = self.health.clone();
+        for task in self.tasks.values().filter(|_| self.confirms_leases) {
+            if let Some(lease_secs) = task.health.supervision.lease_secs {
+                health.entry(task.id.clone()).or_default().lease_secs = Some(lease_secs);
+            }
+        }
+        health
+    }
+
     /// A user acts on the update.
     pub fn request(&mut self, event: UpdateEvent) {
         let now = self.now();
@@ -313,6 +327,7 @@ impl World {
     /// Returns what a function makes of the facts of now.
     pub fn with_facts<T>(&self, decide: impl Fn(&UnitFacts<'_>, Timestamp) -> T) -> T {
         let (slots, table, groups) = (self.slots(), self.table(), self.groups());
+        let health = self.reported_health();
         let facts = UnitFacts {
             workload: &self.workload,
             unit_id: &self.unit_id,
@@ -329,7 +344,7 @@ impl World {
             are_partners_in_upgrade: false,
             dependencies: &Independent,
             errors: &[],
-            health: &self.health,
+            health: &health,
             recovery: &self.recovery,
             grace_until: None,
             unheard_until: None,
