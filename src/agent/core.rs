@@ -36,6 +36,8 @@ use crate::{
 /// Number of consecutive refusals of the credentials, over this time, after which the node counts as deleted.
 const REFUSALS: u32 = 3;
 const REFUSED_FOR: Duration = Duration::from_secs(5);
+/// Pause before the hub is asked again whether another agent still reports for the node.
+const RETURN_PAUSE: Duration = Duration::from_secs(30);
 /// First pause after a failed command; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
@@ -58,6 +60,20 @@ impl Pause {
     }
 }
 
+/// What the task is made of.
+pub(crate) struct Parts {
+    pub settings: Arc<AgentSettings>,
+    pub machine: Arc<Machine>,
+    pub driver: Arc<dyn Driver>,
+    pub file: JournalFile,
+    pub journal: Journal,
+    pub handle: Handle,
+    /// The run of this agent, which every request to the hub names.
+    pub run: Arc<RunHeader>,
+    /// Signals that other tasks need a lease than before.
+    pub leases_changed: Arc<Notify>,
+}
+
 /// The state of the task.
 pub(crate) struct Core {
     settings: Arc<AgentSettings>,
@@ -72,28 +88,21 @@ pub(crate) struct Core {
     pauses: BTreeMap<String, Pause>,
     refusals: u32,
     refused_since: Option<Instant>,
+    /// When the hub is asked again whether this agent may report for its node, if another one does.
+    return_at: Option<Instant>,
     is_leaving: bool,
     replacement: Option<Replacement>,
     /// Whether the supervising program still has to be notified that this one works.
     owes_confirmation: bool,
     acknowledgements: Vec<oneshot::Sender<()>>,
-    /// The run of this agent, which every request to the hub names.
     run: Arc<RunHeader>,
-    /// Signals that other tasks need a lease than before.
     leases_changed: Arc<Notify>,
     leases: Vec<LeasedTask>,
 }
 
 impl Core {
-    pub fn new(
-        settings: Arc<AgentSettings>,
-        machine: Arc<Machine>,
-        driver: Arc<dyn Driver>,
-        file: JournalFile,
-        journal: Journal,
-        handle: Handle,
-        (run, leases_changed): (Arc<RunHeader>, Arc<Notify>),
-    ) -> Self {
+    pub fn new(parts: Parts) -> Self {
+        let Parts { settings, machine, driver, file, journal, handle, run, leases_changed } = parts;
         Self {
             run,
             leases_changed,
@@ -109,6 +118,7 @@ impl Core {
             pauses: BTreeMap::new(),
             refusals: 0,
             refused_since: None,
+            return_at: None,
             is_leaving: false,
             replacement: None,
             owes_confirmation: upgrade::is_watched(),
@@ -132,6 +142,7 @@ impl Core {
                 _ = tick.tick() => {
                     self.apply(Event::Tick);
                     self.note_silence();
+                    self.try_to_return().await?;
                 }
             }
             self.settle().await?;
@@ -223,6 +234,7 @@ impl Core {
             Order::Heard => {
                 self.refusals = 0;
                 self.refused_since = None;
+                self.return_at = None;
                 if let Some(registration) = &mut self.journal.registration {
                     registration.was_known = true;
                 }
@@ -234,6 +246,7 @@ impl Core {
                 }
             }
             Order::Refused => self.refused(),
+            Order::Superseded(why) => self.give_way(&why),
             Order::Register(registration, token, done) => {
                 self.register(registration, &token).await?;
                 self.acknowledgements.push(done);
@@ -324,6 +337,29 @@ impl Core {
             self.session = None;
             self.apply(Event::Deleted);
         }
+    }
+
+    /// Stops reporting, because another agent reports for the node. Services continue; those with a lease end with it.
+    fn give_way(&mut self, why: &str) {
+        if self.session.take().is_none() {
+            // Several calls are refused at once.
+            return;
+        }
+        if self.return_at.is_none() {
+            let text = format!("stopped reporting to the hub: {why}");
+            tracing::error!(why, "another agent has the identity of this node: nothing is reported any more");
+            self.journal.note(text, clock::now_secs());
+        }
+        self.return_at = Some(Instant::now() + RETURN_PAUSE);
+    }
+
+    /// Reports again when the other agent is gone.
+    async fn try_to_return(&mut self) -> Result<(), AgentError> {
+        let is_due = self.return_at.is_some_and(|at| Instant::now() >= at);
+        if is_due && self.session.is_none() {
+            self.begin_session().await?;
+        }
+        Ok(())
     }
 
     /// Writes the journal, replies to the waiting callers, and starts commands.

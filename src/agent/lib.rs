@@ -140,15 +140,16 @@ async fn run_once(
     }));
     let leases_changed = Arc::new(Notify::new());
     let link = guardian::Link::new(settings.clone(), handle.clone(), run.clone(), leases_changed.clone());
-    let core = core::Core::new(
-        settings.clone(),
-        machine.clone(),
-        driver.clone(),
+    let core = core::Core::new(core::Parts {
+        settings: settings.clone(),
+        machine: machine.clone(),
+        driver: driver.clone(),
         file,
         journal,
-        handle.clone(),
-        (run, leases_changed),
-    );
+        handle: handle.clone(),
+        run,
+        leases_changed,
+    });
     let stop = shutdown.child_token();
     let _stop_all = stop.clone().drop_guard();
     let router = api::router(api::Api {

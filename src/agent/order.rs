@@ -27,6 +27,8 @@ pub(crate) enum Order {
     GuardianChanged,
     /// The hub refused the credentials.
     Refused,
+    /// The hub refuses this agent, because another one has the identity of its node.
+    Superseded(String),
     /// Register as a node.
     Register(Registration, String, oneshot::Sender<()>),
     /// Complete the registration.

@@ -13,7 +13,7 @@ use evenkeel_planner::workload::{DesiredState, Peer, PeerWatch, Probe, Slot, Tas
 use evenkeel_store::PgConnection;
 use evenkeel_wire::exchange::node_task::PutNodeTask;
 use evenkeel_wire::exchange::task_health::{
-    PeerMember, PeerWatch as WirePeerWatch, REBOOT_HOST, TaskCommand, TaskProbe, TaskSupervision,
+    PeerMember, PeerWatch as WirePeerWatch, REBOOT_HOST, TaskCommand, TaskProbe, TaskRestart, TaskSupervision,
 };
 
 use super::Effect;
@@ -139,6 +139,13 @@ pub(crate) fn supervision(task: &Task) -> TaskSupervision {
         lease_seconds: wanted.lease_secs,
         command,
         peers: wanted.peers.as_deref().map(peer_watch),
+        restart: wanted.restart.map(|rule| TaskRestart {
+            condition: rule.condition,
+            delay_seconds: rule.delay_secs,
+            max_attempts: rule.max_attempts,
+            window_seconds: rule.window_secs,
+            attempts: rule.attempts,
+        }),
     }
 }
 

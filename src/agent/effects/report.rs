@@ -6,7 +6,7 @@ use evenkeel_client::TaskReported;
 use evenkeel_wire::exchange::node::{PatchNode, RegisteredService};
 use evenkeel_wire::exchange::node_part::{PutNodeErrors, PutNodeStatus};
 use evenkeel_wire::exchange::task_health::{
-    EndedCommand, PostLifecycle, PutNodeCommand, PutTaskHealth, TaskCheck,
+    EndedCommand, NodeRestarts, PostLifecycle, PutNodeCommand, PutTaskHealth, TaskCheck,
 };
 
 use super::{Context, hub, text};
@@ -48,15 +48,25 @@ pub(super) async fn peers(context: Context, task: String, peers: BTreeMap<String
 }
 
 pub(super) async fn lease(context: Context, task: String, lease_secs: u32) -> Reported {
-    let hub = hub(&context)?;
     let report = PutTaskHealth { lease_seconds: Some(lease_secs), ..PutTaskHealth::default() };
-    match hub.exchange.put_node_task_health(&hub.node, &task, &report).await {
-        Ok(_) => {}
-        // An older hub takes the lease for granted.
-        Err(error) if error.status() == Some(400) => {}
-        Err(error) => return Err(text(error)),
-    }
+    extension(&context, &task, &report).await?;
     Ok(Some(Event::LeaseReported { task, lease_secs }))
+}
+
+pub(super) async fn restarts(context: Context, task: String, restarts: NodeRestarts) -> Reported {
+    let count = restarts.count;
+    let report = PutTaskHealth { restarts: Some(restarts), ..PutTaskHealth::default() };
+    extension(&context, &task, &report).await?;
+    Ok(Some(Event::RestartsReported { task, count }))
+}
+
+/// Reports what older hubs do not know, and refuse.
+async fn extension(context: &Context, task: &str, report: &PutTaskHealth) -> Result<(), String> {
+    let hub = hub(context)?;
+    match hub.exchange.put_node_task_health(&hub.node, task, report).await {
+        Err(error) if error.status() == Some(400) => Ok(()),
+        outcome => outcome.map(drop).map_err(text),
+    }
 }
 
 pub(super) async fn lifecycle(context: Context, task: String, event: Box<PostLifecycle>) -> Reported {

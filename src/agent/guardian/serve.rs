@@ -259,10 +259,10 @@ impl Guardian {
     fn is_over(&mut self, has_agent: bool) -> bool {
         let now_ms = clock::uptime_ms();
         let is_busy = has_agent || self.leases.as_ref().is_some_and(|leases| leases.is_open(now_ms));
-        // Without its directory there is no agent.
-        if is_busy && self.directory.exists() {
+        if is_busy {
             self.busy_at = Instant::now();
         }
-        self.is_of_agent && self.busy_at.elapsed() >= IDLE_END
+        // Without its directory there is no agent.
+        self.is_of_agent && (self.busy_at.elapsed() >= IDLE_END || !self.directory.exists())
     }
 }

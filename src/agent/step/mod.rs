@@ -11,6 +11,7 @@ pub mod dependency;
 mod failure;
 mod lease;
 pub mod management;
+mod own_restart;
 mod plan;
 mod proposal;
 mod report;
@@ -38,6 +39,7 @@ pub use agreement::{Agreement, Ending, ExchangeState, Verification, WorkloadName
 pub use dependency::{Dependency, Instance};
 pub use failure::ServiceFailure;
 pub use lease::{Guard, LeasedTask};
+pub use own_restart::{Contact, OpenEnd, OwnRestarts};
 pub use proposal::{Decision, DependencyFacts, ProposalFacts};
 pub use report::{ContainerState, Failures, Observation, RunState};
 pub use reported::Reported;
@@ -145,6 +147,12 @@ pub struct State {
     /// Seconds since the last heartbeat.
     #[serde(skip)]
     pub silent_secs: u64,
+    /// Whether the hub responds, as far as something depends on it.
+    #[serde(skip)]
+    pub contact: Contact,
+    /// When the last event was applied, in seconds since 1970.
+    #[serde(skip)]
+    pub now: u64,
     /// Whether the exchange's record of this node was read since the start.
     #[serde(skip)]
     pub is_joined: bool,
@@ -264,6 +272,23 @@ pub enum Event {
         guard: Guard,
         /// Tasks that it has killed.
         killed: Vec<String>,
+    },
+    /// The hub was asked whether it responds.
+    ContactChecked {
+        /// Whether it does.
+        is_up: bool,
+    },
+    /// The driver has started a service again.
+    Restarted {
+        /// Agreement.
+        agreement: String,
+    },
+    /// The exchange has recorded restarts of a task.
+    RestartsReported {
+        /// Task.
+        task: String,
+        /// Their number.
+        count: u64,
     },
     /// The exchange has recorded a lease.
     LeaseReported {
@@ -418,6 +443,20 @@ pub enum Command {
         /// The outcome.
         health: TaskCheck,
     },
+    /// Ask whether the hub responds.
+    CheckContact,
+    /// Start a service again that has ended, without the hub.
+    Restart {
+        /// Agreement.
+        agreement: String,
+    },
+    /// Report the restarts of a task by this node.
+    ReportRestarts {
+        /// Task.
+        task: String,
+        /// The restarts.
+        restarts: OwnRestarts,
+    },
     /// Report that the guardian enforces the lease of a task.
     ReportLease {
         /// Task.
@@ -486,6 +525,7 @@ impl Command {
             Self::Prepare { agreement: key }
             | Self::SetRestarts { agreement: key, .. }
             | Self::Start { agreement: key }
+            | Self::Restart { agreement: key }
             | Self::Supervise { agreement: key, .. }
             | Self::Kill { agreement: key }
             | Self::Stop { agreement: key }
@@ -504,6 +544,7 @@ impl Command {
             Self::Prepare { agreement }
             | Self::SetRestarts { agreement, .. }
             | Self::Start { agreement }
+            | Self::Restart { agreement }
             | Self::Supervise { agreement, .. }
             | Self::Stop { agreement } => format!("service {agreement}"),
             // Another stop that waits for the grace period does not hold it up.
@@ -513,6 +554,8 @@ impl Command {
             Self::ReportLifecycle { task, .. } => format!("lifecycle {task}"),
             Self::ReportPeers { task, .. } => format!("peers {task}"),
             Self::ReportLease { task, .. } => format!("lease {task}"),
+            Self::ReportRestarts { task, .. } => format!("restarts {task}"),
+            Self::CheckContact => "contact".to_owned(),
             Self::ReportTask { task, .. } => format!("task {task}"),
             Self::StartDependency { key } | Self::StopDependency { key } => format!("service {key}"),
             Self::ReportStatus(_) => "status".to_owned(),

@@ -8,6 +8,7 @@ impl State {
         let mut commands: Vec<_> =
             self.agreements.values().filter_map(|agreement| self.service(agreement)).collect();
         commands.extend(self.dependency_commands());
+        commands.extend(self.contact_check());
         commands.extend(self.leftovers.iter().map(|key| Command::Stop { agreement: key.clone() }));
         if self.node.is_empty() || !self.is_joined {
             // Services are started and stopped without the hub; everything else waits for it.
@@ -18,6 +19,7 @@ impl State {
         commands.extend(self.task_reports());
         commands.extend(self.health_reports());
         commands.extend(self.lease_reports());
+        commands.extend(self.restart_reports());
         let status = Some(self.status());
         if self.has_seen_all_services() && !self.reported_status.is(&status) {
             commands.extend(status.map(Box::new).map(Command::ReportStatus));
@@ -48,6 +50,9 @@ impl State {
                 Command::ReportPeers { task, .. } => {
                     self.tasks.entry(task.clone()).and_modify(|task| task.reported_peers.begin());
                 }
+                Command::ReportRestarts { task, .. } => {
+                    self.tasks.entry(task.clone()).and_modify(|task| task.reported_restarts.begin());
+                }
                 Command::ReportLease { task, .. } => {
                     self.tasks.entry(task.clone()).and_modify(|task| task.reported_lease.begin());
                 }
@@ -59,6 +64,8 @@ impl State {
                 | Command::Prepare { .. }
                 | Command::SetRestarts { .. }
                 | Command::Start { .. }
+                | Command::Restart { .. }
+                | Command::CheckContact
                 | Command::Supervise { .. }
                 | Command::Kill { .. }
                 | Command::Stop { .. }
@@ -101,7 +108,8 @@ impl State {
         }
         let is_task = self.task_of(&agreement.id).is_some();
         if agreement.is_start_ordered {
-            if let Some(command) = self.supervising_command(agreement) {
+            if let Some(command) = self.own_restart(agreement).or_else(|| self.supervising_command(agreement))
+            {
                 return Some(command);
             }
             let restarts = !is_task;

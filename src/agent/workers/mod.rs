@@ -66,6 +66,9 @@ async fn failed(contact: &Contact, handle: &Handle, error: &ClientError) -> Resu
     if error.is_unauthorized() {
         handle.order(Order::Refused).await?;
     }
+    if error.is_superseded() {
+        handle.order(Order::Superseded(error.to_string())).await?;
+    }
     Ok(())
 }
 

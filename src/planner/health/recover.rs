@@ -102,7 +102,7 @@ fn wait_for_engine(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task) 
 fn is_unsupervised(pass: &UnitPass<'_>, slot: &Slot) -> bool {
     pass.facts.workload.health.is_none()
         && pass.facts.recovery.policies.is_empty()
-        && pass.tasks(slot).iter().all(|task| task.health.is_empty())
+        && pass.tasks(slot).iter().all(|task| task.health.is_unsupervised())
 }
 
 /// Lets the nodes of a slot do what the policies want them to. What is to start is supervised from the first moment.
@@ -119,7 +119,8 @@ pub(crate) fn supervise(pass: &mut UnitPass<'_>, slot: &Slot) {
     for task in wanted {
         let peers = peers::watch(pass, &task).map(Box::new);
         let lifecycle = of_workload.lifecycle && !is_left_to_restart(pass, &task);
-        let mut supervision = Supervision { peers, lifecycle, ..of_workload.clone() };
+        let restart = task.health.supervision.restart;
+        let mut supervision = Supervision { peers, lifecycle, restart, ..of_workload.clone() };
         let of_group = task.node.as_ref().and_then(|node| pass.facts.recovery.policy_of(node));
         let of_group = of_group.map(|policy| Supervision::of(policy, down_after, longest));
         if let Some(of_group) = of_group {

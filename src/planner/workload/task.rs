@@ -53,9 +53,34 @@ pub struct Task {
     pub running_at: Option<Timestamp>,
     /// When it ended, by the node's clock.
     pub ended_at: Option<Timestamp>,
+    /// Its restarts by its node.
+    #[serde(default, skip_serializing_if = "NodeRestarts::is_none")]
+    pub restarts: NodeRestarts,
     /// Its supervision and recovery.
     #[serde(default, skip_serializing_if = "TaskHealth::is_empty")]
     pub health: TaskHealth,
+}
+
+/// The restarts of a task by its node, which had no contact to the hub.
+///
+/// # Source
+/// Orchestration B10.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeRestarts {
+    /// Their number.
+    pub count: u64,
+    /// The times of the latest, by the node's clock.
+    pub latest: Vec<Timestamp>,
+    /// What the instance had ended with before the last one; none when it had completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl NodeRestarts {
+    /// Returns whether there were none.
+    pub fn is_none(&self) -> bool {
+        self.count == 0
+    }
 }
 
 /// A node's report about a task.
@@ -147,7 +172,10 @@ impl Task {
 
     /// Returns whether this record of a task was written after another one: neither state goes back.
     pub fn is_newer_than(&self, other: &Self) -> bool {
-        self.state.rank() > other.state.rank() || self.desired > other.desired || self.seq > other.seq
+        self.state.rank() > other.state.rank()
+            || self.desired > other.desired
+            || self.seq > other.seq
+            || self.restarts.count > other.restarts.count
     }
 
     /// Records what the node reported; `now`: the hub's clock.

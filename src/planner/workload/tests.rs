@@ -31,6 +31,7 @@ fn task() -> Task {
         running_at: None,
         ended_at: None,
         health: crate::workload::TaskHealth::default(),
+        restarts: Default::default(),
     }
 }
 

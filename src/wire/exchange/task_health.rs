@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_domain::orchestration::RestartCondition;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -26,7 +27,47 @@ pub struct TaskSupervision {
     /// The other members that the agent examines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peers: Option<PeerWatch>,
+    /// How the agent starts the task again while it has no contact to the hub.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restart: Option<TaskRestart>,
 }
+
+/// How an agent without contact to the hub starts a task again that has ended.
+///
+/// # Source
+/// Orchestration B10.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TaskRestart {
+    /// After which ends: `none`, `on-failure` or `any`.
+    #[schema(value_type = String)]
+    pub condition: RestartCondition,
+    /// Seconds between the end and the start.
+    pub delay_seconds: u64,
+    /// Restarts that it may have; 0 is unlimited.
+    pub max_attempts: u32,
+    /// Age up to which restarts count, in seconds; 0 counts all.
+    pub window_seconds: u64,
+    /// Restarts that counted when the task was started.
+    pub attempts: u32,
+}
+
+/// The restarts of a task by its node, which had no contact to the hub.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NodeRestarts {
+    /// Their number.
+    pub count: u64,
+    /// The times of the latest by the node's clock, the newest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub latest: Vec<String>,
+    /// Error with which the task had ended before the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub err: Option<String>,
+}
+
+/// Most times of restarts in a report.
+pub const MOST_RESTART_TIMES: usize = 32;
 
 impl TaskSupervision {
     /// Returns whether there is nothing to do.
@@ -149,6 +190,9 @@ pub struct PutTaskHealth {
     /// Seconds without contact after which the guardian of the agent has killed the task; left out when nothing new is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_seconds: Option<u32>,
+    /// Restarts of the task by its node; left out when nothing new is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarts: Option<NodeRestarts>,
 }
 
 impl From<TaskCheck> for PutTaskHealth {
@@ -219,6 +263,9 @@ pub struct TaskHealth {
     /// Seconds without contact after which the guardian of the agent has killed the task; none without a guardian.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_seconds: Option<u32>,
+    /// Restarts of the task by its node, which had no contact to the hub.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restarts: Option<NodeRestarts>,
     /// Number of life-cycle events.
     pub events: u64,
     /// The last life-cycle event.

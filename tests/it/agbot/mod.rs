@@ -12,6 +12,7 @@ mod events;
 pub(crate) mod failover;
 mod frozen;
 mod group_health;
+mod guardian;
 mod health;
 mod in_process;
 mod inert_policy;

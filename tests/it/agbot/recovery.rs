@@ -454,7 +454,7 @@ async fn recovery_rests_during_an_update_also_over_a_crash_of_the_hub() {
 }
 
 /// Runs an instance on the first node whose fencing the second one waits for.
-async fn start_fenced_pair(fleet: &Fleet, hub: &Hub) {
+pub(super) async fn start_fenced_pair(fleet: &Fleet, hub: &Hub) {
     let orchestration = json!({
         "mode": "failover", "orchestrate": "ha", "placement": {"nodesOrder": ["edge-1", "edge-2"]},
         "timers": {"readyPeriodSeconds": 0},

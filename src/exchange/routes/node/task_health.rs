@@ -7,7 +7,8 @@ use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::node_task;
 use evenkeel_wire::exchange::node_task::LONGEST_TEXT;
 use evenkeel_wire::exchange::task_health::{
-    EndedCommand, MOST_PEERS, PostLifecycle, PutNodeCommand, PutTaskHealth, TaskHealth,
+    EndedCommand, MOST_PEERS, MOST_RESTART_TIMES, NodeRestarts, PostLifecycle, PutNodeCommand, PutTaskHealth,
+    TaskHealth,
 };
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -59,6 +60,7 @@ async fn report_health(
     exchange.limiter().count_task_report(org, id)?;
     require_short("message", request.message.as_deref().unwrap_or_default(), LONGEST_TEXT)?;
     check_peers(&request)?;
+    request.restarts.as_ref().map_or(Ok(()), check_restarts)?;
     op.write(&permission, "node_task.report_health", async |mut tx| {
         if node_task::lock(&mut tx, org, id, task).await?.is_none() {
             return Err(missing_task(org, id, task));
@@ -73,15 +75,31 @@ async fn report_health(
 
 fn check_peers(request: &PutTaskHealth) -> Result<(), ApiError> {
     let Some(peers) = &request.peers else {
-        return match request.healthy.is_some() || request.lease_seconds.is_some() {
-            true => Ok(()),
-            false => Err(ApiError::invalid_input("healthy, peers or leaseSeconds must be given")),
+        let is_empty =
+            *request == PutTaskHealth { message: request.message.clone(), ..PutTaskHealth::default() };
+        return match is_empty {
+            false => Ok(()),
+            true => Err(ApiError::invalid_input("healthy, peers, leaseSeconds or restarts must be given")),
         };
     };
     if peers.len() > MOST_PEERS {
         return Err(ApiError::invalid_input(format!("peers must not hold more than {MOST_PEERS} tasks")));
     }
     peers.keys().try_for_each(|task| require_short("peers", task, LONGEST_NAME))
+}
+
+fn check_restarts(restarts: &NodeRestarts) -> Result<(), ApiError> {
+    require_short("restarts.err", restarts.err.as_deref().unwrap_or_default(), LONGEST_TEXT)?;
+    if restarts.latest.len() > MOST_RESTART_TIMES {
+        let rule = format!("restarts.latest must not hold more than {MOST_RESTART_TIMES} times");
+        return Err(ApiError::invalid_input(rule));
+    }
+    match restarts.latest.iter().all(|at| at.parse::<Timestamp>().is_ok()) {
+        true => Ok(()),
+        false => Err(ApiError::invalid_input(
+            "restarts.latest must hold ISO 8601 dates and times with their zones",
+        )),
+    }
 }
 
 /// Returns the members that a report replaces.
@@ -96,6 +114,9 @@ fn reported(request: &PutTaskHealth) -> Value {
     }
     if let Some(seconds) = request.lease_seconds {
         health.insert("leaseSeconds".to_owned(), json!(seconds));
+    }
+    if let Some(restarts) = &request.restarts {
+        health.insert("restarts".to_owned(), json!(restarts));
     }
     Value::Object(health)
 }
