@@ -3,13 +3,12 @@
 //! Decisions are made in `step`; here they only meet time, disk and network. No acknowledgement is sent and no command starts
 //! before the journal is on disk.
 
+mod ending;
+mod session;
+
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use evenkeel_client::{Client, Credentials, RunHeader};
-use evenkeel_ids::NodeId;
-use evenkeel_wire::exchange::node::{AgentState, PatchNode};
-use evenkeel_wire::exchange::node_part::PutNodeStatus;
-use evenkeel_wire::exchange::node_report::NodeMonitorState;
+use evenkeel_client::RunHeader;
 use tokio::{
     sync::{Notify, mpsc, oneshot},
     time::{Instant, MissedTickBehavior, interval, timeout},
@@ -21,30 +20,22 @@ use crate::{
     contact::Outage,
     drivers::{Driver, ServiceSpec},
     effects::{self, Context},
-    files,
-    guardian::{self, Means},
-    hub::Hub,
+    installed,
     journal::{Journal, JournalFile, Registration},
-    keyring,
     machine::Machine,
     order::{Handle, Order},
-    step::{Command, Event, LeasedTask, State},
+    step::{Command, Event, LeasedTask},
     upgrade::{self, Replacement},
-    workers::{self, Session},
+    workers::Session,
 };
 
-/// Number of consecutive refusals of the credentials, over this time, after which the node counts as deleted.
-const REFUSALS: u32 = 3;
-const REFUSED_FOR: Duration = Duration::from_secs(5);
-/// Pause before the hub is asked again whether another agent still reports for the node.
-const RETURN_PAUSE: Duration = Duration::from_secs(30);
+/// Time of work after which an installed program has got going although the hub is away.
+const GOT_GOING: Duration = Duration::from_secs(60);
 /// First pause after a failed command; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 /// Timeout of the driver's adoption of running services.
 const LONGEST_TAKE_OVER: Duration = Duration::from_secs(30);
-/// Timeout of the last report of an agent that ends.
-const LONGEST_REPORT: Duration = Duration::from_secs(5);
 
 /// The backoff of a failed command.
 struct Pause {
@@ -92,6 +83,9 @@ pub(crate) struct Core {
     return_at: Option<Instant>,
     is_leaving: bool,
     replacement: Option<Replacement>,
+    began: Instant,
+    /// Whether it is not known yet whether this program works.
+    is_new: bool,
     /// Whether the supervising program still has to be notified that this one works.
     owes_confirmation: bool,
     acknowledgements: Vec<oneshot::Sender<()>>,
@@ -121,6 +115,8 @@ impl Core {
             return_at: None,
             is_leaving: false,
             replacement: None,
+            began: Instant::now(),
+            is_new: true,
             owes_confirmation: upgrade::is_watched(),
             acknowledgements: Vec::new(),
         }
@@ -323,45 +319,6 @@ impl Core {
         }
     }
 
-    /// Only a node that the hub once knew can have been deleted there.
-    fn refused(&mut self) {
-        self.refusals += 1;
-        let was_known = self.journal.registration.as_ref().is_some_and(|registration| registration.was_known);
-        let since = *self.refused_since.get_or_insert_with(Instant::now);
-        if self.refusals < REFUSALS || self.is_leaving {
-            return;
-        }
-        if was_known && since.elapsed() >= REFUSED_FOR {
-            tracing::warn!("the hub no longer knows this node: it is unregistered");
-            self.is_leaving = true;
-            self.session = None;
-            self.apply(Event::Deleted);
-        }
-    }
-
-    /// Stops reporting, because another agent reports for the node. Services continue; those with a lease end with it.
-    fn give_way(&mut self, why: &str) {
-        if self.session.take().is_none() {
-            // Several calls are refused at once.
-            return;
-        }
-        if self.return_at.is_none() {
-            let text = format!("stopped reporting to the hub: {why}");
-            tracing::error!(why, "another agent has the identity of this node: nothing is reported any more");
-            self.journal.note(text, clock::now_secs());
-        }
-        self.return_at = Some(Instant::now() + RETURN_PAUSE);
-    }
-
-    /// Reports again when the other agent is gone.
-    async fn try_to_return(&mut self) -> Result<(), AgentError> {
-        let is_due = self.return_at.is_some_and(|at| Instant::now() >= at);
-        if is_due && self.session.is_none() {
-            self.begin_session().await?;
-        }
-        Ok(())
-    }
-
     /// Writes the journal, replies to the waiting callers, and starts commands.
     async fn settle(&mut self) -> Result<(), AgentError> {
         let leases = self.journal.state.leases();
@@ -381,6 +338,10 @@ impl Core {
         for done in self.acknowledgements.drain(..) {
             // The caller may have stopped waiting.
             let _unheard = done.send(());
+        }
+        let works = has_reported || self.began.elapsed() >= GOT_GOING;
+        if works && std::mem::take(&mut self.is_new) {
+            installed::note_success(&self.settings.data_dir);
         }
         if self.owes_confirmation && has_reported {
             upgrade::confirm(&self.settings.data_dir, &self.settings.software_version)?;
@@ -418,166 +379,5 @@ impl Core {
         }
         let under_way = &self.under_way;
         self.pauses.retain(|key, pause| under_way.contains_key(key) || !pause.is_over(now));
-    }
-
-    async fn register(&mut self, registration: Registration, token: &str) -> Result<(), AgentError> {
-        files::write_atomic(&self.token_path(), token.as_bytes(), 0o600)
-            .map_err(|error| AgentError::DataDir(error.to_string()))?;
-        self.journal.registration = Some(registration);
-        self.file.save(&self.journal)?;
-        self.begin_session().await
-    }
-
-    /// Resets the node to unregistered; with an identity in the settings it registers again.
-    async fn forget(&mut self) -> Result<(), AgentError> {
-        self.session = None;
-        let log = std::mem::take(&mut self.journal.log);
-        let kept = std::mem::take(&mut self.journal);
-        let state = State { leftovers: kept.state.unstopped_keys().collect(), ..State::default() };
-        self.journal = Journal {
-            state,
-            agent: kept.agent,
-            hardware_id: kept.hardware_id,
-            next_entry: kept.next_entry,
-            first_entry: kept.next_entry,
-            log,
-            ..Journal::default()
-        };
-        self.refusals = 0;
-        self.refused_since = None;
-        self.pauses.clear();
-        keyring::remove(&self.settings.data_dir)?;
-        files::remove(&self.token_path()).map_err(|error| AgentError::DataDir(error.to_string()))?;
-        self.prepare().await
-    }
-
-    fn token_path(&self) -> std::path::PathBuf {
-        self.settings.data_dir.join("registration-token")
-    }
-
-    fn token(&self, registration: &Registration) -> Result<Option<String>, AgentError> {
-        if let Some(identity) = &self.settings.identity
-            && (&identity.org, &identity.id) == (&registration.org, &registration.id)
-        {
-            return Ok(Some(identity.token.clone()));
-        }
-        files::read_optional(&self.token_path()).map_err(|error| AgentError::DataDir(error.to_string()))
-    }
-
-    /// Returns the hub of the registered node. Before the registration is complete no worker uses it, but policy and user input
-    /// can already be written.
-    async fn current_hub(&self) -> Option<Arc<Hub>> {
-        if let Some(session) = &self.session {
-            return Some(session.hub.clone());
-        }
-        let registration = self.journal.registration.as_ref().filter(|one| !one.is_configured)?;
-        self.open_hub(registration)
-            .await
-            .inspect_err(|error| tracing::warn!(%error, "the hub cannot be used for the registration"))
-            .ok()
-    }
-
-    /// Starts the workers that use the hub, when the registration is complete.
-    async fn begin_session(&mut self) -> Result<(), AgentError> {
-        self.session = None;
-        let Some(registration) =
-            self.journal.registration.clone().filter(|registration| registration.is_configured)
-        else {
-            return Ok(());
-        };
-        let hub = self.open_hub(&registration).await?;
-        self.journal.state.node = format!("{}/{}", registration.org, registration.id);
-        self.file.save(&self.journal)?;
-        self.session = Some(workers::begin(
-            self.driver.clone(),
-            hub,
-            self.handle.clone(),
-            self.settings.clone(),
-            self.machine.clone(),
-            registration.pattern,
-        ));
-        Ok(())
-    }
-
-    async fn open_hub(&self, registration: &Registration) -> Result<Arc<Hub>, AgentError> {
-        let Some(token) = self.token(registration)? else {
-            return Err(AgentError::Setting(format!(
-                "no token for node {}/{}",
-                registration.org, registration.id
-            )));
-        };
-        let directory = self.settings.data_dir.clone();
-        let key = tokio::task::spawn_blocking(move || keyring::load_or_create(&directory))
-            .await
-            .map_err(|error| AgentError::Setting(error.to_string()))??;
-        let credentials = Credentials::new(&registration.org, &registration.id, token);
-        let setting = |error: evenkeel_client::ClientError| AgentError::Setting(error.to_string());
-        let exchange =
-            Client::new(self.settings.hub_transport()?, "/v1", credentials.clone()).map_err(setting)?;
-        let exchange = exchange.of_run(self.run.clone());
-        let agbot = Client::new(self.settings.agbot_transport()?, "", credentials).map_err(setting)?;
-        let node = NodeId::new(&registration.org, &registration.id);
-        Ok(Arc::new(Hub::new(node, exchange, agbot, Arc::new(key))))
-    }
-
-    /// Ends; services continue unless the settings stop them.
-    async fn end(&mut self) -> Result<(), AgentError> {
-        let mut hub = None;
-        if let Some(session) = self.session.take() {
-            hub = Some(session.hub.clone());
-            // A worker's last call must not follow the report of the stop.
-            session.end().await;
-        }
-        // Another program continues with the services: the one that takes over, or the supervising one.
-        let is_continued = self.replacement.is_some() || upgrade::is_watched();
-        if let Some(hub) = &hub {
-            let state = if is_continued { NodeMonitorState::Upgrade } else { NodeMonitorState::Maintenance };
-            report_absence(hub, state).await;
-        }
-        if self.settings.stops_services && !is_continued {
-            let keys: Vec<String> = self.journal.state.running_keys().collect();
-            for outcome in futures_util::future::join_all(keys.iter().map(|key| self.driver.stop(key))).await
-            {
-                if let Err(error) = outcome {
-                    tracing::warn!(%error, "a service cannot be stopped");
-                }
-            }
-            if let Some(hub) = hub {
-                report_stop(&hub).await;
-            }
-            guardian::dismiss(&self.settings.data_dir, &self.journal.agent, Means::Processes, Vec::new())
-                .await;
-        }
-        self.file.save(&self.journal)
-    }
-}
-
-/// Reports to the hub that the agent ends on purpose. It ends all the same if the hub does not hear that.
-///
-/// # Source
-/// Orchestration A10.1.
-async fn report_absence(hub: &Hub, state: NodeMonitorState) {
-    match timeout(LONGEST_REPORT, workers::report_monitor_state(hub, state)).await {
-        Ok(Ok(())) => {}
-        // A third-party exchange does not know the state; it detects missing heartbeats.
-        Ok(Err(error)) if matches!(error.status(), Some(400 | 403..=405)) => {}
-        Ok(Err(error)) => tracing::warn!(%error, "the stop of the agent was not announced to the hub"),
-        Err(_) => tracing::warn!("the stop of the agent was not announced to the hub: it does not respond"),
-    }
-}
-
-/// Reports to the hub that the agent ends, and that none of its services runs any more.
-async fn report_stop(hub: &Hub) {
-    let report = async {
-        hub.put_status(&PutNodeStatus::default()).await?;
-        let stopped = PatchNode { agent_state: Some(AgentState::Stopped), ..PatchNode::default() };
-        hub.exchange.patch_node(&hub.node, &stopped).await
-    };
-    match timeout(LONGEST_REPORT, report).await {
-        Ok(Ok(_)) => {}
-        // A third-party exchange does not know the state; it detects missing heartbeats.
-        Ok(Err(error)) if error.status() == Some(400) => {}
-        Ok(Err(error)) => tracing::warn!(%error, "the stop of the agent was not reported to the hub"),
-        Err(_) => tracing::warn!("the stop of the agent was not reported to the hub: it does not respond"),
     }
 }

@@ -4,6 +4,7 @@
 //! `drivers` run services; `api` is the local API that the command line uses. See `docs/reference/agent.md` and agreement
 //! protocol 1 to 6.
 
+mod address;
 mod api;
 mod clock;
 mod contact;
@@ -15,6 +16,7 @@ mod environment;
 mod files;
 pub mod guardian;
 mod hub;
+pub mod installed;
 mod join;
 mod journal;
 mod keyring;
@@ -129,7 +131,7 @@ async fn run_once(
     let Some(_lock) = lock else { return Err(AgentError::Busy(directory.clone())) };
     let (file, journal) = journal::JournalFile::open(directory)?;
     let machine = Arc::new(machine::Machine::read(&journal.hardware_id));
-    let driver = open_driver(&settings, &journal.agent)?;
+    let driver = open_driver(&settings, &journal)?;
     let is_registered = settings.identity.is_some() || journal.registration.is_some();
     let settings = Arc::new(settings);
     let (handle, orders) = order::Handle::new();
@@ -173,7 +175,8 @@ async fn run_once(
     Ok(replacement)
 }
 
-fn open_driver(settings: &AgentSettings, agent: &str) -> Result<Arc<dyn Driver>, AgentError> {
+fn open_driver(settings: &AgentSettings, journal: &journal::Journal) -> Result<Arc<dyn Driver>, AgentError> {
+    let agent = &journal.agent;
     let failed = |error: drivers::DriverError| AgentError::Driver(error.to_string());
     Ok(match settings.driver {
         DriverKind::Process => {
@@ -188,7 +191,16 @@ fn open_driver(settings: &AgentSettings, agent: &str) -> Result<Arc<dyn Driver>,
         DriverKind::Docker => {
             let endpoint = settings.docker_endpoint.clone();
             let lines = settings.reported_output_lines;
-            Arc::new(DockerDriver::new(endpoint, agent.to_owned(), settings.stop_grace, lines))
+            let driver = DockerDriver::new(endpoint, agent.to_owned(), settings.stop_grace, lines);
+            Arc::new(driver.at(place(settings, journal)))
         }
     })
+}
+
+/// Returns the node and the data directory of the agent.
+fn place(settings: &AgentSettings, journal: &journal::Journal) -> Option<String> {
+    let configured = settings.identity.as_ref().map(|one| (&one.org, &one.id));
+    let (org, id) = configured.or(journal.registration.as_ref().map(|one| (&one.org, &one.id)))?;
+    let directory = settings.data_dir.canonicalize().ok()?;
+    Some(format!("{org}/{id} {}", directory.display()))
 }

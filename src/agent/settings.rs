@@ -74,6 +74,8 @@ impl std::str::FromStr for ApiListen {
 pub struct AgentSettings {
     /// Address of the hub, with or without the final `/v1`.
     pub hub: String,
+    /// Further addresses of the hub, for as long as one does not respond.
+    pub further_hubs: Vec<String>,
     /// Identity; without it the agent waits for a registration through its local API.
     pub identity: Option<NodeIdentity>,
     /// The driver that runs services.
@@ -116,6 +118,8 @@ pub struct AgentSettings {
     pub checks_ca_file: Option<PathBuf>,
     /// The program that reboots the machine; without it the hub cannot have that done.
     pub reboot_program: Option<PathBuf>,
+    /// The address by which other nodes reach this one; otherwise that from which packets to the hub leave.
+    pub node_address: Option<IpAddr>,
     /// How a guardian is started; without it no task has a lease unless somebody else runs a guardian.
     pub guardian: Option<GuardianCommand>,
     /// The transport to use instead of HTTP, for an agent inside the hub's process.
@@ -127,6 +131,7 @@ impl AgentSettings {
     pub fn new(hub: impl Into<String>, data_dir: impl Into<PathBuf>) -> Self {
         Self {
             hub: hub.into(),
+            further_hubs: Vec::new(),
             identity: None,
             driver: DriverKind::Process,
             docker_endpoint: String::new(),
@@ -148,6 +153,7 @@ impl AgentSettings {
             reported_output_lines: 5,
             checks_ca_file: None,
             reboot_program: None,
+            node_address: None,
             guardian: None,
             transport: None,
         }
@@ -160,8 +166,7 @@ impl AgentSettings {
 
     /// Returns the address of the hub without `/v1`.
     pub fn hub_root(&self) -> &str {
-        let trimmed = self.hub.trim_end_matches('/');
-        trimmed.strip_suffix("/v1").unwrap_or(trimmed)
+        root(&self.hub)
     }
 
     /// Creates the transport to the hub.
@@ -171,7 +176,7 @@ impl AgentSettings {
     pub fn hub_transport(&self) -> Result<Transport, AgentError> {
         match &self.transport {
             Some(transport) => Ok(transport.clone()),
-            None => self.http(self.hub_root()),
+            None => self.http(self.hub_root(), self.further_hubs.iter().map(|hub| root(hub).to_owned())),
         }
     }
 
@@ -181,12 +186,12 @@ impl AgentSettings {
     /// [`AgentError::Setting`] for an unusable address or CA file.
     pub fn agbot_transport(&self) -> Result<Transport, AgentError> {
         match &self.agbot_url {
-            Some(url) => self.http(url),
+            Some(url) => self.http(url, std::iter::empty()),
             None => self.hub_transport(),
         }
     }
 
-    fn http(&self, url: &str) -> Result<Transport, AgentError> {
+    fn http(&self, url: &str, further: impl Iterator<Item = String>) -> Result<Transport, AgentError> {
         let ca_pem = match &self.ca_file {
             Some(path) => Some(
                 std::fs::read(path)
@@ -194,7 +199,13 @@ impl AgentSettings {
             ),
             None => None,
         };
-        let settings = HttpSettings { ca_pem, ..HttpSettings::new(url) };
+        let settings = HttpSettings { ca_pem, further_urls: further.collect(), ..HttpSettings::new(url) };
         Transport::http(settings).map_err(|error| AgentError::Setting(error.to_string()))
     }
+}
+
+/// Returns an address of a hub without `/v1`.
+fn root(hub: &str) -> &str {
+    let trimmed = hub.trim_end_matches('/');
+    trimmed.strip_suffix("/v1").unwrap_or(trimmed)
 }

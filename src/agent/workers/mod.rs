@@ -27,6 +27,7 @@ pub(crate) use presence::report as report_monitor_state;
 
 use crate::{
     AgentSettings,
+    address::Addresses,
     contact::Contact,
     drivers::Driver,
     hub::Hub,
@@ -141,6 +142,8 @@ pub(crate) fn begin(
     let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
     let signals = Arc::new(Signals::default());
     let arch = machine.arch;
+    let hubs = std::iter::once(&settings.hub).chain(&settings.further_hubs).map(String::as_str);
+    let addresses = Arc::new(Addresses::new(settings.node_address, hubs));
     let contact = |call| Contact::new(call, settings.hub_root(), hub.node.to_string());
     let reader = Arc::new(tasks::TaskReader::new(hub.clone(), handle.clone()));
     let feed = feed::ChangeFeed::new(feed::Parts {
@@ -168,7 +171,7 @@ pub(crate) fn begin(
         signals: signals.clone(),
         reader: reader.clone(),
         driver,
-        address: machine.addresses.first().cloned(),
+        addresses: addresses.clone(),
     });
     let presence = presence::Presence::new(
         contact("monitor state"),
@@ -183,7 +186,7 @@ pub(crate) fn begin(
     tasks.spawn(workers.run(feed, stop.clone()));
     tasks.spawn(workers.run(record, stop.clone()));
     tasks.spawn(workers.run(mailbox, stop.clone()));
-    let probes = probe::Probes::new(hub.clone(), handle.clone(), settings.clone(), machine);
+    let probes = probe::Probes::new(hub.clone(), handle.clone(), settings.clone(), addresses);
     tasks.spawn(workers.run(peers::Peers::new(handle.clone(), settings.clone()), stop.clone()));
     tasks.spawn(workers.run(tasks_of_node, stop.clone()));
     tasks.spawn(workers.run(probes, stop.clone()));

@@ -12,8 +12,8 @@ use evenkeel_runtime::worker::Worker;
 use super::canceled_if_ended;
 use crate::{
     AgentSettings,
+    address::Addresses,
     hub::Hub,
-    machine::Machine,
     order::{Ended, Handle},
     step::{Event, ProbedTask},
 };
@@ -25,7 +25,7 @@ const ROUND: Duration = Duration::from_secs(1);
 pub(super) struct Probes {
     hub: Arc<Hub>,
     handle: Handle,
-    machine: Arc<Machine>,
+    addresses: Arc<Addresses>,
     settings: Arc<AgentSettings>,
     client: Option<ProbeClient>,
     schedule: ProbeSchedule<String>,
@@ -48,8 +48,13 @@ impl Worker for Probes {
 }
 
 impl Probes {
-    pub fn new(hub: Arc<Hub>, handle: Handle, settings: Arc<AgentSettings>, machine: Arc<Machine>) -> Self {
-        Self { hub, handle, settings, machine, client: None, schedule: ProbeSchedule::default() }
+    pub fn new(
+        hub: Arc<Hub>,
+        handle: Handle,
+        settings: Arc<AgentSettings>,
+        addresses: Arc<Addresses>,
+    ) -> Self {
+        Self { hub, handle, settings, addresses, client: None, schedule: ProbeSchedule::default() }
     }
 
     async fn probe_due(&mut self) -> Result<(), Ended> {
@@ -74,7 +79,7 @@ impl Probes {
             }
         };
         self.client = Some(client.clone());
-        let address = self.machine.addresses.first().cloned();
+        let address = self.addresses.main();
         let name = self.hub.node.name().to_owned();
         let handle = self.handle.clone();
         tokio::spawn(async move {

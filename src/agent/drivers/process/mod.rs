@@ -34,6 +34,9 @@ use crate::step::{ContainerState, Observation};
 /// Variable that marks every process of an agent: `<agent>/<service key>/<process name>`.
 pub(crate) const MARK: &str = "EVENKEEL_PROCESS";
 
+/// Variable that names the directory of the driver that has started a process.
+pub(crate) const DIRECTORY: &str = "EVENKEEL_PROCESS_DIRECTORY";
+
 /// Variable that names the task of a process.
 pub(crate) const TASK: &str = "EVENKEEL_TASK";
 
@@ -59,6 +62,12 @@ pub struct ProcessSettings {
 }
 
 impl ProcessSettings {
+    /// Returns the directory as its processes carry it.
+    fn own_directory(&self) -> String {
+        let path = self.directory.canonicalize().unwrap_or_else(|_| self.directory.clone());
+        path.display().to_string()
+    }
+
     /// Returns the default settings for a data directory.
     pub fn new(directory: PathBuf, agent: String) -> Self {
         Self {
@@ -204,7 +213,9 @@ impl ProcessDriver {
 impl Driver for ProcessDriver {
     async fn adopt(&self, wanted: &[ServiceSpec]) -> Result<(), DriverError> {
         let mut adopted: BTreeMap<String, BTreeMap<String, ProcessRecord>> = BTreeMap::new();
-        let mut unwanted = Vec::new();
+        let settings = &self.shared.settings;
+        // An agent that has lost its data directory has another identity since.
+        let mut unwanted = table::find_orphans(&settings.own_directory(), &settings.agent);
         for process in self.survivors() {
             let is_wanted = wanted.iter().any(|service| {
                 service.key == process.key && service.deployment.services.contains_key(&process.name)
