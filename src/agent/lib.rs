@@ -110,7 +110,7 @@ fn warn_of_plain_hub(settings: &AgentSettings) {
     if settings.transport.is_some() {
         return;
     }
-    for url in std::iter::once(&settings.hub).chain(&settings.agbot_url) {
+    for url in std::iter::once(&settings.hub).chain(&settings.further_hubs).chain(&settings.agbot_url) {
         if evenkeel_client::is_plain_off_loopback(url) {
             tracing::warn!(
                 hub.url = url,

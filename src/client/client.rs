@@ -82,7 +82,14 @@ impl Client {
 
     /// A client without credentials, for the few public calls.
     pub fn anonymous(transport: Transport, base: &str) -> Self {
-        Self { transport, base: clean(base), authorization: None, organization: None, forwarded: None, run: None }
+        Self {
+            transport,
+            base: clean(base),
+            authorization: None,
+            organization: None,
+            forwarded: None,
+            run: None,
+        }
     }
 
     /// Names the run of the agent in each request from now on.

@@ -164,8 +164,9 @@ async fn earlier_of_two_agents_with_one_identity_stops_reporting() {
         (health.contains("Identity") && health.contains("Error")).then_some(())
     })
     .await;
+    let first_agent = fleet.agent(0);
     eventually("the first agent stops reporting", || async {
-        fleet.agent(0).errors().contains("another agent has the identity of this node").then_some(())
+        first_agent.errors().contains("another agent has the identity of this node").then_some(())
     })
     .await;
     let current = shown(&hub, "edge-1").await;
