@@ -72,7 +72,7 @@ impl Addresses {
 fn host_and_port(url: &str) -> Option<String> {
     let uri: http::Uri = url.parse().ok()?;
     let host = uri.host()?;
-    let usual = if uri.scheme_str() == Some("https") { 443 } else { 80 };
+    let usual = if uri.scheme_str()? == "https" { 443 } else { 80 };
     Some(format!("{host}:{}", uri.port_u16().unwrap_or(usual)))
 }
 

@@ -18,7 +18,8 @@ pub use credentials::Credentials;
 pub use error::ClientError;
 pub use path::Path;
 pub use probe::{
-    AddressRule, AllowedAddresses, Networks, ProbeClient, ProbeGuard, ProbeSchedule, pause_after,
+    AddressRule, AllowedAddresses, Networks, ProbeClient, ProbeGuard, ProbeSchedule, RequestError,
+    pause_after,
 };
 pub use resource::{
     ConfigStateChange, HealthSubject, ReasonRecords, Records, Resource, RolloutRecords, TaskReported,

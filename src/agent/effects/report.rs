@@ -35,9 +35,9 @@ pub(super) async fn command(context: Context, task: String, ended: EndedCommand)
 }
 
 pub(super) async fn health(context: Context, task: String, health: TaskCheck) -> Reported {
-    let (hub, healthy) = (hub(&context)?, health.healthy);
+    let (hub, TaskCheck { healthy, is_broken, .. }) = (hub(&context)?, health.clone());
     hub.exchange.put_node_task_health(&hub.node, &task, &health.into()).await.map_err(text)?;
-    Ok(Some(Event::HealthReported { task, healthy }))
+    Ok(Some(Event::HealthReported { task, healthy, is_broken }))
 }
 
 pub(super) async fn peers(context: Context, task: String, peers: BTreeMap<String, bool>) -> Reported {

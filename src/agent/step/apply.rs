@@ -40,7 +40,9 @@ impl State {
             Event::Probed { task, health } => self.probed(&task, health),
             Event::PeersSeen { task, peers } => self.peers_seen(&task, peers),
             Event::PeersReported { task, peers } => self.peers_reported(&task, peers),
-            Event::HealthReported { task, healthy } => self.health_reported(&task, healthy),
+            Event::HealthReported { task, healthy, is_broken } => {
+                self.health_reported(&task, healthy, is_broken)
+            }
             Event::LifecycleReported { task, event } => self.lifecycle_reported(&task, &event, now),
             Event::Silent { secs } => self.note_silence(secs, now),
             Event::Guarded { guard, killed } => self.guarded(guard, &killed, now),

@@ -253,6 +253,8 @@ pub enum Event {
         task: String,
         /// The outcome.
         healthy: bool,
+        /// Whether the check itself is broken.
+        is_broken: bool,
     },
     /// The exchange has recorded a life-cycle event.
     LifecycleReported {

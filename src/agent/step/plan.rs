@@ -45,7 +45,10 @@ impl State {
                 Command::ReportServices(_) => self.reported_services.begin(),
                 Command::ReportErrors(_) => self.reported_errors.begin(),
                 Command::ReportHealth { task, .. } => {
-                    self.tasks.entry(task.clone()).and_modify(|task| task.reported_health.begin());
+                    self.tasks.entry(task.clone()).and_modify(|task| {
+                        task.reported_health.begin();
+                        task.reported_broken.begin();
+                    });
                 }
                 Command::ReportPeers { task, .. } => {
                     self.tasks.entry(task.clone()).and_modify(|task| task.reported_peers.begin());

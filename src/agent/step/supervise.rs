@@ -26,6 +26,8 @@ pub struct ProbedTask {
     pub probe: TaskProbe,
     /// Whether the last check succeeded; none before the first one.
     pub is_healthy: Option<bool>,
+    /// Why the last check was broken itself.
+    pub check_error: Option<String>,
 }
 
 /// A task that examines other members of its workload unit.
@@ -62,7 +64,9 @@ impl State {
     /// Returns the reports about the health of tasks that the hub has not recorded.
     pub(super) fn health_reports(&self) -> impl Iterator<Item = Command> {
         self.tasks.iter().flat_map(|(id, task)| {
-            let health = task.health.clone().filter(|health| !task.reported_health.is(&Some(health.healthy)));
+            let health = task.health.clone().filter(|health| {
+                !task.reported_health.is(&Some(health.healthy)) || !task.reported_broken.is(&health.is_broken)
+            });
             let health = health.map(|health| Command::ReportHealth { task: id.clone(), health });
             let event = task.lifecycle.clone();
             let event =
@@ -147,9 +151,10 @@ impl State {
     }
 
     /// Records that the hub has a report, or does not want it.
-    pub(super) fn health_reported(&mut self, task: &str, healthy: bool) -> Outcome {
+    pub(super) fn health_reported(&mut self, task: &str, healthy: bool, is_broken: bool) -> Outcome {
         if let Some(task) = self.tasks.get_mut(task) {
             task.reported_health.succeed(Some(healthy));
+            task.reported_broken.succeed(is_broken);
         }
         Outcome::default()
     }
@@ -229,8 +234,10 @@ impl State {
         let running = self.tasks.iter().filter(|(_, task)| task.open_command().is_none() && runs(task));
         let probed = running.filter_map(|(id, task)| {
             let probe = task.supervision.probe.clone()?;
-            let is_healthy = task.health.as_ref().map(|health| health.healthy);
-            Some(ProbedTask { task: id.clone(), probe, is_healthy })
+            let is_healthy = task.health.as_ref().and_then(TaskCheck::found);
+            let broken = task.health.as_ref().filter(|health| health.is_broken);
+            let check_error = broken.and_then(|health| health.message.clone());
+            Some(ProbedTask { task: id.clone(), probe, is_healthy, check_error })
         });
         probed.collect()
     }
@@ -278,11 +285,10 @@ fn lifecycle_of(observation: &Observation) -> (&'static str, &'static str, &str)
         };
     };
     // The convention of shells and container engines for signals.
-    let is_signal = |number: i64| {
-        container.failures.signal.map(i64::from) == Some(number)
-            || container.failures.code == Some(128 + number)
-    };
-    if is_signal(15) || is_signal(9) {
+    let has_code_of = |number: i64| container.failures.code == Some(128 + number);
+    // Whatever code a program has ended with after a signal to end: somebody stopped it.
+    let is_stopped = container.failures.is_stopped_from_outside();
+    if is_stopped || has_code_of(15) || has_code_of(9) {
         ("POWER_OFF", "stopped", &container.name)
     } else {
         ("SHUTDOWN", "shutdown", &container.name)

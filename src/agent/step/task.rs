@@ -48,6 +48,8 @@ pub struct Task {
     pub health: Option<TaskCheck>,
     /// The outcome that the hub has recorded.
     pub reported_health: Reported<Option<bool>>,
+    /// Whether the hub has recorded that the check itself is broken.
+    pub reported_broken: Reported<bool>,
     /// Whether each of the members that it examines responds, by task.
     pub peers: BTreeMap<String, bool>,
     /// What the hub has recorded of that.

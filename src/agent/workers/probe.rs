@@ -8,6 +8,7 @@ use std::{
 
 use evenkeel_client::{AddressRule, ProbeClient, ProbeGuard, ProbeSchedule, pause_after};
 use evenkeel_runtime::worker::Worker;
+use evenkeel_wire::exchange::task_health::TaskCheck;
 
 use super::canceled_if_ended;
 use crate::{
@@ -83,13 +84,18 @@ impl Probes {
         let name = self.hub.node.name().to_owned();
         let handle = self.handle.clone();
         tokio::spawn(async move {
-            match client.check(&task.probe, &name, address.as_deref()).await {
-                Ok(health) if task.is_healthy != Some(health.healthy) => {
-                    // A core that has ended does not need the outcome.
-                    let _ended = handle.apply(Event::Probed { task: task.task.clone(), health }).await;
-                }
-                Ok(_) => {}
-                Err(error) => tracing::warn!(task.id = task.task, error, "the check of a task is broken"),
+            let found = client.check(&task.probe, &name, address.as_deref()).await;
+            let is_news = match &found {
+                Ok(health) => task.is_healthy != Some(health.healthy),
+                Err(error) => task.check_error.as_ref() != Some(error),
+            };
+            if is_news {
+                let broken = |error: &String| {
+                    tracing::warn!(task.id = task.task, error, "the check of a task is broken");
+                };
+                let health = found.inspect_err(broken).unwrap_or_else(TaskCheck::broken);
+                // A core that has ended does not need the outcome.
+                let _ended = handle.apply(Event::Probed { task: task.task.clone(), health }).await;
             }
             drop(guard);
         });

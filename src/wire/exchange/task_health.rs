@@ -95,6 +95,14 @@ pub struct TaskProbe {
     pub retry_interval_seconds: u32,
     /// Seconds between two checks.
     pub interval_seconds: u32,
+    /// Longest time of an attempt, in seconds.
+    #[serde(default = "usual_timeout")]
+    pub timeout_seconds: u32,
+}
+
+/// The timeout of an attempt in orders that name none.
+fn usual_timeout() -> u32 {
+    5
 }
 
 /// The members of a workload unit that the agent of another member examines.
@@ -169,6 +177,23 @@ pub struct TaskCheck {
     /// Human-readable message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Whether the check itself is broken, for the reason in the message: it says nothing about the task, which counts as healthy.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_broken: bool,
+}
+
+impl TaskCheck {
+    /// Creates the outcome of a check that is broken itself.
+    #[must_use]
+    pub fn broken(error: String) -> Self {
+        Self { healthy: true, message: Some(error), is_broken: true }
+    }
+
+    /// Returns whether the task is healthy; none when the check is broken.
+    #[must_use]
+    pub fn found(&self) -> Option<bool> {
+        (!self.is_broken).then_some(self.healthy)
+    }
 }
 
 /// Most members about which one report says something.
@@ -184,6 +209,9 @@ pub struct PutTaskHealth {
     /// Human-readable message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Why the check itself is broken, instead of `healthy`; left out when nothing new is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check_error: Option<String>,
     /// Whether each of the examined members responds, by task; left out when nothing new is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peers: Option<BTreeMap<String, bool>>,
@@ -197,7 +225,10 @@ pub struct PutTaskHealth {
 
 impl From<TaskCheck> for PutTaskHealth {
     fn from(check: TaskCheck) -> Self {
-        Self { healthy: Some(check.healthy), message: check.message, ..Self::default() }
+        match check.is_broken {
+            true => Self { check_error: Some(check.message.unwrap_or_default()), ..Self::default() },
+            false => Self { healthy: Some(check.healthy), message: check.message, ..Self::default() },
+        }
     }
 }
 
@@ -257,6 +288,9 @@ pub struct TaskHealth {
     /// Human-readable message of the last check.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Why the last check was broken itself; none when it says something about the task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check_error: Option<String>,
     /// Whether each member that it examines responds, by task.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub peers: BTreeMap<String, bool>,

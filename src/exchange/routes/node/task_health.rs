@@ -59,6 +59,10 @@ async fn report_health(
     let Op { exchange, path: PartPath { org, id, part: task }, .. } = &op;
     exchange.limiter().count_task_report(org, id)?;
     require_short("message", request.message.as_deref().unwrap_or_default(), LONGEST_TEXT)?;
+    require_short("checkError", request.check_error.as_deref().unwrap_or_default(), LONGEST_TEXT)?;
+    if request.healthy.is_some() && request.check_error.is_some() {
+        return Err(ApiError::invalid_input("checkError must not be given beside healthy"));
+    }
     check_peers(&request)?;
     request.restarts.as_ref().map_or(Ok(()), check_restarts)?;
     op.write(&permission, "node_task.report_health", async |mut tx| {
@@ -79,7 +83,9 @@ fn check_peers(request: &PutTaskHealth) -> Result<(), ApiError> {
             *request == PutTaskHealth { message: request.message.clone(), ..PutTaskHealth::default() };
         return match is_empty {
             false => Ok(()),
-            true => Err(ApiError::invalid_input("healthy, peers, leaseSeconds or restarts must be given")),
+            true => Err(ApiError::invalid_input(
+                "healthy, checkError, peers, leaseSeconds or restarts must be given",
+            )),
         };
     };
     if peers.len() > MOST_PEERS {
@@ -108,6 +114,13 @@ fn reported(request: &PutTaskHealth) -> Value {
     if let Some(healthy) = request.healthy {
         health.insert("healthy".to_owned(), json!(healthy));
         health.insert("message".to_owned(), json!(request.message));
+        health.insert("checkError".to_owned(), Value::Null);
+    }
+    if let Some(error) = &request.check_error {
+        // What was found before says nothing any more.
+        health.insert("healthy".to_owned(), Value::Null);
+        health.insert("message".to_owned(), Value::Null);
+        health.insert("checkError".to_owned(), json!(error));
     }
     if let Some(peers) = &request.peers {
         health.insert("peers".to_owned(), json!(peers));
