@@ -120,6 +120,20 @@ pub enum Blocked {
         #[serde(default)]
         cause: NoLease,
     },
+    /// Most running instances fail at once, so that something else than the instances is the likely cause.
+    CommonCause {
+        /// Those that fail.
+        failing: u32,
+        /// Those that run.
+        running: u32,
+        /// What they fail of.
+        cause: String,
+    },
+    /// As many running instances are being recovered as the health policy allows.
+    RecoveryBudget {
+        /// The number.
+        limit: u32,
+    },
     /// The node's operator paused placement and updates.
     NodePaused,
     /// The node's operator is draining it.

@@ -101,6 +101,8 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         | Blocked::ChildUp { .. }
         | Blocked::FencePending { .. }
         | Blocked::FenceFailed { .. }
+        | Blocked::CommonCause { .. }
+        | Blocked::RecoveryBudget { .. }
         | Blocked::NoTask
         | Blocked::TaskChanged { .. } => write_step_blocked(blocked, out),
     }
@@ -161,6 +163,17 @@ fn write_step_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::R
              \"hzn exchange node orch fence-confirm\"",
             cause.text()
         ),
+        Blocked::CommonCause { failing, running, cause } => write!(
+            out,
+            "{failing} of {running} running instances fail at once, {cause}: a check that is wrong, or something that all of them need, is the \
+             likely cause, so nothing that runs is recovered; correct that, or raise recovery.maxUnhealthyRatio"
+        ),
+        Blocked::RecoveryBudget { limit } => {
+            write!(
+                out,
+                "as many running instances are being recovered as recovery.parallelism allows: {limit}"
+            )
+        }
         Blocked::TaskStopping { task, node, since, agreement } => {
             write!(out, "task {task} was stopped at {since}, and {node} has not confirmed it")?;
             let Some(agreement) = agreement else { return Ok(()) };

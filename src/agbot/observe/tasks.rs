@@ -125,6 +125,7 @@ fn reported_health(found: TaskHealth) -> ReportedHealth {
     let TaskHealth {
         healthy,
         message,
+        check_error,
         peers,
         lease_seconds: lease_secs,
         restarts,
@@ -148,6 +149,7 @@ fn reported_health(found: TaskHealth) -> ReportedHealth {
     ReportedHealth {
         healthy,
         message,
+        check_error,
         events,
         lifecycle,
         command,

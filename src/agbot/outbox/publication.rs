@@ -173,6 +173,7 @@ pub(crate) fn task_probe(probe: &Probe) -> TaskProbe {
         retry_limit: probe.retry_limit,
         retry_interval_seconds: probe.retry_interval_secs,
         interval_seconds: probe.interval_secs,
+        timeout_seconds: probe.timeout_secs,
     }
 }
 

@@ -9,7 +9,7 @@ use super::{blocklist::Collector, dependencies::Dependencies, observe};
 use crate::{
     blocklist::BlocklistNews,
     change::{self, DependencyFacts, GroupState, Independent},
-    health::RecoveryFacts,
+    health::{ModelSurvey, RecoveryFacts},
     model::{Model, UnitRecord},
     pass::Pass,
     place::NodeTable,
@@ -34,6 +34,7 @@ pub(crate) struct UnitInputs<'a> {
     dependencies: Box<dyn DependencyFacts + 'a>,
     errors: Vec<ReportedError>,
     health: BTreeMap<TaskId, ReportedHealth>,
+    survey: ModelSurvey<'a>,
     recovery: RecoveryFacts,
     grace_until: Option<Timestamp>,
     unheard_until: Option<Timestamp>,
@@ -84,7 +85,12 @@ impl<'a> UnitInputs<'a> {
         let health = health.collect();
         let tasks = || found.iter().flat_map(|(_, tasks)| tasks.iter());
         let own = workload.health.as_ref();
-        let recovery = RecoveryFacts::of(model, &unit_id.policy, own, (unit, tasks()), pass.now);
+        let mut recovery = RecoveryFacts::of(model, &unit_id.policy, own, (unit, tasks()), pass.now);
+        for node in recovery.hosts_to_reboot() {
+            if let Some(blocked) = change::missing_without(pass, &node) {
+                recovery.host_blocks.insert(node, blocked);
+            }
+        }
         let nodes =
             tasks().filter(|task| !task.state.is_ended()).filter_map(|task: &Task| task.node.as_ref());
         let groups = groups_of(pass, &unit_id.policy, nodes);
@@ -116,6 +122,7 @@ impl<'a> UnitInputs<'a> {
             dependencies,
             errors: reported_errors(model, &unit_id.policy, pass.now),
             health,
+            survey: ModelSurvey { model, now: pass.now },
             recovery,
             grace_until,
             unheard_until,
@@ -144,6 +151,7 @@ impl<'a> UnitInputs<'a> {
             dependencies: &*self.dependencies,
             errors: &self.errors,
             health: &self.health,
+            survey: &self.survey,
             recovery: &self.recovery,
             grace_until: self.grace_until,
             unheard_until: self.unheard_until,

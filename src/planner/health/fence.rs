@@ -63,7 +63,8 @@ pub(crate) fn note(pass: &mut UnitPass<'_>, task: &Task, is_permitted: bool) {
     }
     if is_permitted {
         let is_lost = |one: &&Task| {
-            one.id != task.id && !one.state.is_ended() && one.running_at.is_some() && pass.is_node_lost(one)
+            let may_run = one.running_at.is_some() || one.agreement.is_some();
+            one.id != task.id && !one.state.is_ended() && may_run && pass.is_node_lost(one)
         };
         let others = pass.others(&task.slot, pass.facts.workload.goal.is_exclusive());
         let fenced: Vec<Task> = others.into_iter().filter(is_lost).cloned().collect();

@@ -8,6 +8,7 @@ pub(crate) mod contest;
 mod domain_order;
 mod failed_tasks;
 mod in_work;
+mod monitored;
 mod reaper;
 pub(crate) mod rebalance;
 mod restart;

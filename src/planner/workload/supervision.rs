@@ -131,6 +131,14 @@ pub struct Probe {
     pub retry_interval_secs: u32,
     /// Time between checks.
     pub interval_secs: u32,
+    /// Longest time of an attempt.
+    #[serde(default = "usual_timeout_secs")]
+    pub timeout_secs: u32,
+}
+
+/// The timeout of an attempt in records that name none.
+fn usual_timeout_secs() -> u32 {
+    5
 }
 
 impl Probe {
@@ -144,6 +152,7 @@ impl Probe {
             retry_limit: options.poll_url_retry_limit,
             retry_interval_secs: u32::try_from(options.poll_url_retry_interval).unwrap_or(u32::MAX),
             interval_secs,
+            timeout_secs: u32::try_from(options.poll_url_timeout).unwrap_or(u32::MAX),
         }
     }
 }
@@ -194,6 +203,9 @@ pub struct ReportedHealth {
     pub healthy: Option<bool>,
     /// Message of the last check.
     pub message: Option<String>,
+    /// Why the last check was broken itself, so that it says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check_error: Option<String>,
     /// Number of life-cycle events.
     pub events: u64,
     /// The last life-cycle event.
@@ -227,6 +239,11 @@ pub enum HubReport {
         healthy: bool,
         /// Message of the check.
         message: Option<String>,
+    },
+    /// A check was broken itself.
+    Broken {
+        /// Why.
+        error: String,
     },
     /// A call ended.
     Ended(EndedCommand),
@@ -303,6 +320,12 @@ pub struct TaskHealth {
     /// Whether the last of them is a failure that was reported while recovery was suspended, or while the member was not examined.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_missed: bool,
+    /// Why its check is broken, as far as that was recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check_error: Option<String>,
+    /// Whether it was reported that its recovery waits because most running members fail at once.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_withheld: bool,
     /// Number of commands so far.
     pub commands: u64,
     /// The last recovery that a user ordered and that is over.

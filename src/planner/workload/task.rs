@@ -3,7 +3,7 @@
 //! Source: orchestration B3.
 
 use evenkeel_ids::{AgreementId, NodeId, TaskId};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::{DesiredState, Ending, Slot, SpecVersion, TaskHealth, TaskState, UnitId, Writer};
@@ -97,6 +97,9 @@ pub struct TaskReport {
     pub at: Timestamp,
 }
 
+/// Least time between the request that a task ends and its end.
+const LEAST_STEP: SignedDuration = SignedDuration::from_micros(1);
+
 /// A report or transition that a task does not allow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RefusedReport {
@@ -158,6 +161,8 @@ impl Task {
     }
 
     /// Returns whether the task ended although nobody had requested it.
+    ///
+    /// The order of both times is that in which they were recorded: see [`Self::raise_desired`].
     pub fn ended_by_itself(&self) -> bool {
         let is_requested = matches!(self.state, TaskState::Ended(Ending::Shutdown | Ending::Orphaned));
         self.state.is_ended()
@@ -239,11 +244,20 @@ impl Task {
     }
 
     /// Raises the desired state; a lower one is ignored. Returns whether it changed.
+    ///
+    /// The clock of the hub may be set back, and two changes may have one time. So an end that was recorded before is never later than the request,
+    /// and one that is recorded after it always is.
     pub fn raise_desired(&mut self, desired: DesiredState, now: Timestamp) -> bool {
         let is_raised = desired > self.desired;
         if is_raised {
+            let was_wanted = self.is_wanted();
             self.desired = desired;
-            self.desired_at = Some(now);
+            self.desired_at = match self.state.is_ended() {
+                // What had ended before was not requested to, whatever the clocks say.
+                true if was_wanted => Some(now.max(self.state_at)),
+                true => self.desired_at,
+                false => Some(now),
+            };
         }
         is_raised
     }
@@ -253,7 +267,11 @@ impl Task {
             return Err(self.backwards(&state));
         }
         self.state = state;
-        self.state_at = now;
+        self.state_at = match self.desired_at.filter(|_| self.state.is_ended() && !self.is_wanted()) {
+            // What was to end before it did was requested to, whatever the clocks say.
+            Some(requested_at) => now.max(requested_at.saturating_add(LEAST_STEP).unwrap_or(requested_at)),
+            None => now,
+        };
         Ok(())
     }
 

@@ -460,11 +460,12 @@ fn c7_s3_operation_of_the_user_is_carried_out_instead_of_the_policy() {
         is_of_host: false,
     };
     let (mut world, tasks) = ordered(Some(operation), true);
-    world.run(1);
     let slot_of = |world: &World, task: &TaskId| world.tasks[task].slot.clone();
     for task in
         tasks.iter().filter(|task| slot_of(&world, task) != Slot::Number(3)).cloned().collect::<Vec<_>>()
     {
+        // One after the other.
+        world.run(6);
         assert_eq!(command_done(&mut world, &task, true), "REBOOT");
     }
     world.run(2);
