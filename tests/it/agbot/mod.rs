@@ -14,6 +14,7 @@ mod frozen;
 mod group_health;
 mod guardian;
 mod health;
+mod health_gates;
 mod in_process;
 mod inert_policy;
 mod listed;
