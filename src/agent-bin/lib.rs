@@ -96,6 +96,9 @@ pub struct AgentArguments {
     /// Directory with further signing keys to trust (*.pem)
     #[arg(long, env = "EVENKEEL_TRUSTED_KEYS", value_name = "FOLDER")]
     trusted_keys: Option<PathBuf>,
+    /// Accept only services that are signed with a key of this machine: keys that are stored beside a service or pattern do not count
+    #[arg(long, env = "EVENKEEL_TRUSTED_KEYS_ONLY")]
+    trusted_keys_only: bool,
     /// Directory with agent packages: one <manifest>.json each and one directory per version
     #[arg(long, env = "EVENKEEL_UPGRADE_SOURCE", value_name = "FOLDER")]
     upgrade_source: Option<PathBuf>,
@@ -230,6 +233,7 @@ impl AgentArguments {
             park: Duration::from_secs(self.heartbeat_interval),
             management_interval: Duration::from_secs(self.management_interval.max(1)),
             trusted_keys: self.trusted_keys.clone(),
+            trusted_keys_only: self.trusted_keys_only,
             upgrade_source: self.upgrade_source.clone(),
             stops_services: self.stop_services,
             restart: Some(Restart {

@@ -100,6 +100,8 @@ pub struct AgentSettings {
     pub management_interval: Duration,
     /// Directory with further trusted signing keys (`*.pem`).
     pub trusted_keys: Option<PathBuf>,
+    /// Whether only the keys of this machine count: those stored beside a service or pattern in the exchange do not.
+    pub trusted_keys_only: bool,
     /// Directory with agent packages: `<manifest>.json` and one directory per version.
     pub upgrade_source: Option<PathBuf>,
     /// Version that the agent reports.
@@ -144,6 +146,7 @@ impl AgentSettings {
             park: Duration::from_secs(30),
             management_interval: Duration::from_secs(60),
             trusted_keys: None,
+            trusted_keys_only: false,
             upgrade_source: None,
             software_version: software_version(),
             stops_services: false,

@@ -2,6 +2,7 @@
 
 pub mod account;
 pub mod agbot;
+pub mod agbot_approval;
 pub mod agent_file;
 pub mod agent_run;
 pub mod agreement;
@@ -12,6 +13,7 @@ pub mod audit_state;
 pub mod change;
 pub mod deployment_policy;
 pub mod facts;
+pub mod fencing;
 pub mod ha_group;
 pub mod heartbeat;
 pub mod identity;

@@ -8,6 +8,7 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use evenkeel_api::PageError;
 use evenkeel_store::{AsStoreError, StoreError};
+use evenkeel_wire::exchange::agbot_approval::UNKNOWN_FENCING;
 use evenkeel_wire::exchange::agent_run::SUPERSEDED;
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::{HeaderValue, StatusCode, header};
@@ -73,6 +74,11 @@ impl ApiError {
     /// 403: known, but not allowed, or over a limit.
     pub fn access_denied(message: impl Into<String>) -> ApiError {
         Self::coded(StatusCode::FORBIDDEN, "access-denied", message)
+    }
+
+    /// 403 `fencing-unknown`: a task under a fencing number that the agbot was not given.
+    pub fn unknown_fencing(message: impl Into<String>) -> ApiError {
+        Self::coded(StatusCode::FORBIDDEN, UNKNOWN_FENCING, message)
     }
 
     /// 403 `already-exists`: services, patterns, deployment and management policies.

@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use evenkeel_exchange_store::agbot_approval;
 use evenkeel_exchange_store::secret;
 use evenkeel_http_server::limit::{FailedLoginReporter, FailedLogins};
 use evenkeel_metrics::Metrics;
@@ -42,6 +43,9 @@ pub enum StartError {
     #[error(transparent)]
     Oidc(#[from] OidcError),
 }
+
+/// Maximum number of unapproved agbots that a start names in the log.
+const MOST_NAMED_AGBOTS: i64 = 20;
 
 struct Inner {
     database: Database,
@@ -123,8 +127,24 @@ impl Exchange {
             let settling = exchange.clone().settle_root(stored);
             exchange.0.tasks.spawn(shutdown.clone().run_until_cancelled_owned(settling));
         }
+        exchange.name_unapproved_agbots().await?;
         exchange.spawn_workers(shutdown);
         Ok(exchange)
+    }
+
+    /// Names the agbots that wait for an administrator: after an upgrade they have fewer rights than before.
+    async fn name_unapproved_agbots(&self) -> Result<(), StoreError> {
+        let agbots = self
+            .database()
+            .read(async |connection| agbot_approval::list_unapproved(connection, MOST_NAMED_AGBOTS).await)
+            .await?;
+        for agbot in agbots {
+            tracing::warn!(
+                agbot.id = %agbot,
+                "agbot `{agbot}` reaches the nodes of its owner only: an administrator approves it with `hzn exchange agbot approve {agbot}`"
+            );
+        }
+        Ok(())
     }
 
     /// Compares the stored password of root with the configured one beside everything else: a start is not to wait for a slow hash.

@@ -224,6 +224,7 @@ impl State {
         let Some(metadata) = metadata.filter(|_| update_type == UPDATE_POLICY) else { return false };
         let text = metadata.as_str().map_or_else(|| metadata.to_string(), str::to_owned);
         let is_policy = InternalPolicy::from_text(&text).is_ok_and(|policy| !policy.header.name.is_empty());
+        let is_policy = is_policy && self.would_fit(&text);
         if is_policy {
             self.change(id, |agreement| agreement.terms = text.clone());
         }

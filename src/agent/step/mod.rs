@@ -21,6 +21,8 @@ mod surface;
 mod task;
 
 #[cfg(test)]
+mod hostile_agbot_tests;
+#[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,7 +42,7 @@ pub use dependency::{Dependency, Instance};
 pub use failure::ServiceFailure;
 pub use lease::{Guard, LeasedTask};
 pub use own_restart::{Contact, OpenEnd, OwnRestarts};
-pub use proposal::{Decision, DependencyFacts, ProposalFacts};
+pub use proposal::{AgbotStanding, Decision, DependencyFacts, ProposalFacts, PublishedDeployment};
 pub use report::{ContainerState, Failures, Observation, RunState};
 pub use reported::Reported;
 pub use supervise::{ProbedTask, WatchedPeers};

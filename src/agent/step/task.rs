@@ -24,6 +24,8 @@ const LONGEST_ERROR: usize = 1000;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Task {
+    /// The agbot that published it, as `org/agbot`; `None` when the exchange does not say.
+    pub agbot: Option<String>,
     /// The agreement that it owns.
     pub agreement: Option<String>,
     /// The state that the engine wants.
@@ -174,11 +176,17 @@ impl State {
 
     /// Takes the tasks that the hub has for this node. Agreements of tasks that it no longer has are like any other from then on.
     pub(super) fn take_tasks(&mut self, found: Vec<NodeTask>, now: u64) -> Outcome {
+        let (found, foreign): (Vec<NodeTask>, Vec<NodeTask>) =
+            found.into_iter().partition(|task| self.is_of_its_agbot(task));
         let ids: BTreeSet<&String> = found.iter().map(|task| &task.task_id).collect();
         self.tasks.retain(|id, _| ids.contains(id));
-        for NodeTask { task_id, agreement_id, desired_state, state, seq, supervision, health, .. } in found {
+        for NodeTask {
+            task_id, agbot, agreement_id, desired_state, state, seq, supervision, health, ..
+        } in found
+        {
             let fresh = || Task { state, seq, ..Task::default() };
             let task = self.tasks.entry(task_id).or_insert_with(fresh);
+            task.agbot = agbot.or(task.agbot.take());
             task.agreement = agreement_id.or(task.agreement.take());
             task.desired = task.desired.max(desired_state);
             task.supervision = supervision;
@@ -201,9 +209,23 @@ impl State {
         let doomed = doomed.collect();
         let left = self.end_unwatched(now);
         let stopped = self.end_many(doomed, now);
+        let ignored = foreign.iter().map(|task| {
+            let agbot = task.agbot.as_deref().unwrap_or_default();
+            format!(
+                "task {} is ignored: its agreement is not one of agbot {agbot}, which published it",
+                task.task_id
+            )
+        });
         let notes: Vec<String> =
-            left.into_iter().filter_map(|outcome| outcome.note).chain(stopped.note).collect();
+            left.into_iter().filter_map(|outcome| outcome.note).chain(stopped.note).chain(ignored).collect();
         Outcome { note: (!notes.is_empty()).then(|| notes.join("; ")) }
+    }
+
+    /// Returns whether a task names no agreement of another agbot than its own.
+    fn is_of_its_agbot(&self, task: &NodeTask) -> bool {
+        let named = task.agreement_id.as_ref().and_then(|id| self.agreements.get(id));
+        let (Some(agreement), Some(agbot)) = (named, &task.agbot) else { return true };
+        agreement.agbot == *agbot
     }
 
     /// Ends the tasks that were reported down and that the hub no longer keeps for a recovery: what is left of them was seen before.

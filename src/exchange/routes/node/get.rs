@@ -41,10 +41,10 @@ pub(super) async fn list_nodes(
         name: query.name,
         arch: query.arch,
         cluster_namespace: query.clusternamespace,
-        owner: query.owner.filter(|_| !matches!(caller.role, Role::Root | Role::User)),
+        owner: query.owner.filter(|_| caller.role != Role::Root && caller.visible_owner().is_none()),
         node_type: query.nodetype.as_deref().map(node_type).transpose()?,
         is_namespace_scoped: query.is_namespace_scoped,
-        owned_by: visible_owner(&caller),
+        owned_by: caller.visible_owner(),
         range: None,
     };
     let filter = if exchange.database().orders_by_bytes() { filter.limit_range(&org) } else { filter };
@@ -69,11 +69,6 @@ async fn page(
     let keyed_response =
         |row: NodeRow| (format!("{}/{}", row.org, row.node), response(&exchange, &caller, row));
     Ok(Page::object(rows, PAGE_ROWS, |row| row.node.clone(), keyed_response)?)
-}
-
-/// Plain users see only their own nodes.
-pub(in crate::routes) fn visible_owner(caller: &Caller) -> Option<UserId> {
-    (caller.role == Role::User).then(|| caller.account())
 }
 
 /// The kind of node a filter names, in any case.
@@ -140,8 +135,11 @@ fn may_read(
     id: &str,
     row: Option<&NodeRow>,
 ) -> Result<Permission<right::NodeRead>, Decision> {
-    let facts =
-        row.map(|row| Facts { owner: Some(UserId::new(&row.owner_org, &row.owner)), is_public: false });
+    let facts = row.map(|row| Facts {
+        owner: Some(UserId::new(&row.owner_org, &row.owner)),
+        is_public: false,
+        is_deployed: false,
+    });
     let target = Target { org, id: Some(id) };
     Permission::decide_with_facts(caller, target, facts.as_ref())
 }

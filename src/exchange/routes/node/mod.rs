@@ -2,6 +2,7 @@
 //!
 //! Source: exchange contract 4.4 and 4.4.1.
 
+mod agbot;
 mod agreement;
 mod change;
 mod config_state;
@@ -26,7 +27,7 @@ pub(crate) use change::node_change;
 use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_wire::exchange::node::NodesResponse;
 use evenkeel_wire::exchange::utility::ApiResponse;
-pub(super) use get::{MASKED, visible_owner};
+pub(super) use get::MASKED;
 pub(super) use validate::json;
 
 use crate::ApiError;
@@ -61,6 +62,7 @@ pub fn operations() -> Vec<Operation> {
             .audit(Subject::Node)
             .success("removed"),
     ];
+    operations.extend(agbot::operations());
     operations.extend(details::operations());
     operations.extend(heartbeat::operations());
     operations.extend(config_state::operations());
