@@ -22,7 +22,7 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 use super::audit::AuditedOperation;
 use super::pipeline::{Run, routed};
 use super::row::{Kind, Operation};
-use crate::auth::ClientAddress;
+use crate::auth::{Authenticated, ClientAddress};
 use crate::dot_segments::resolve_dot_segments;
 use crate::openapi::ServedDocument;
 use crate::request_times::Timer;
@@ -151,10 +151,13 @@ impl Guard {
         let accepted = Accepted::of(request)?;
         if !self.is_open(request) {
             let client = request.extensions().get::<Client>().cloned();
-            let (address, caller) =
+            let Authenticated { address, caller, agbot } =
                 auth::authenticate(&self.exchange, request.headers(), client.as_ref()).await?;
             request.extensions_mut().insert(ClientAddress(address));
             request.extensions_mut().insert(caller);
+            if let Some(agbot) = agbot {
+                request.extensions_mut().insert(agbot);
+            }
         }
         Ok(accepted)
     }
