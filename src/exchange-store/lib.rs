@@ -4,6 +4,7 @@ pub mod account;
 pub mod agbot;
 pub mod agbot_approval;
 pub mod agent_file;
+pub mod agent_run;
 pub mod agreement;
 pub mod api_key;
 pub mod audit;

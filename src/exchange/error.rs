@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use evenkeel_api::PageError;
 use evenkeel_store::{AsStoreError, StoreError};
 use evenkeel_wire::exchange::agbot_approval::UNKNOWN_FENCING;
+use evenkeel_wire::exchange::agent_run::SUPERSEDED;
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::{HeaderValue, StatusCode, header};
 use serde::ser::SerializeStruct;
@@ -98,6 +99,11 @@ impl ApiError {
     /// 409 `conflict`: the request is valid, but the present state forbids it.
     pub fn state_conflict(message: impl Into<String>) -> ApiError {
         Self::coded(StatusCode::CONFLICT, "conflict", message)
+    }
+
+    /// 409 `agent-superseded`: another agent has the identity of the node.
+    pub fn superseded(message: impl Into<String>) -> ApiError {
+        Self::coded(StatusCode::CONFLICT, SUPERSEDED, message)
     }
 
     /// 404.

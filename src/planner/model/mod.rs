@@ -30,7 +30,7 @@ mod workloads;
 
 pub use apply::ENDED_MEMORY_SECS;
 use candidates::Indexes;
-pub use condition::{Absence, NodeCondition};
+pub use condition::{Absence, IdentityConflict, NodeCondition};
 use health_registry::HealthRegistry;
 pub(crate) use health_registry::HealthTasks;
 pub use health_registry::{HealthCounts, HealthRound};

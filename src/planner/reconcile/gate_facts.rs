@@ -53,6 +53,18 @@ impl GateFacts for UnitPass<'_> {
         lost.into_iter().find_map(|task| crate::health::unfenced(self, task))
     }
 
+    fn common_cause(&self, step: &Step) -> Option<Blocked> {
+        crate::health::common_cause(self, step)
+    }
+
+    fn exhausted_recoveries(&self, step: &Step) -> Option<Blocked> {
+        crate::health::exhausted_recoveries(self, step)
+    }
+
+    fn host_minimum(&self, node: &NodeId) -> Option<Blocked> {
+        self.facts.recovery.host_blocks.get(node).cloned()
+    }
+
     fn group_of(&self, node: &NodeId) -> Option<&GroupState> {
         let group: &GroupId = self.facts.table.find(node)?.group.as_ref()?;
         self.group(group)

@@ -13,7 +13,7 @@ use super::{
     domain_order::{self, DomainOrder},
     failed_tasks::{self, failed_tasks, failure_message, may_run_at},
     in_work::{outcome, slots_in_work, slots_without_node, successor},
-    rules,
+    monitored, rules,
     start_order::{start_first, too_little_room, wants_start_first},
     unhealthy::{self, Failed},
     update_status::{Ticket, UpdateBlocked, UpdateEvent, UpdateState, next_state},
@@ -228,7 +228,8 @@ fn finish_tickets(pass: &mut UnitPass<'_>) {
 fn is_finished(pass: &mut UnitPass<'_>, slot: &Slot, ticket: &Ticket, timeout_secs: u64) -> bool {
     // The task that was created for an update before this one does not count: the slot is in work only while nothing runs in it.
     let Some(id) = &ticket.task else { return !is_dirty(pass, slot) || pass.tasks(slot).is_running() };
-    let task = pass.tasks(slot).iter().find(|task| task.id == *id);
+    let task = pass.tasks(slot).iter().find(|task| task.id == *id).cloned();
+    let task = task.as_ref();
     let from = match task {
         Some(task) => may_run_at(task),
         None => Some(ticket.since),
@@ -237,8 +238,8 @@ fn is_finished(pass: &mut UnitPass<'_>, slot: &Slot, ticket: &Ticket, timeout_se
     let deadline = from.map(|at| later(at, timeout_secs));
     let is_over = task.is_none_or(|task| task.state.is_ended() || !task.is_wanted());
     let is_running = task.is_some_and(Task::is_running);
-    if !is_over && is_running {
-        return is_alone(pass, slot, id);
+    if let Some(task) = task.filter(|_| !is_over && is_running) {
+        return monitored::is_examined(pass, task, timeout_secs) && is_alone(pass, slot, id);
     }
     let is_late = deadline.is_some_and(|at| pass.now >= at);
     if let Some(at) = deadline.filter(|_| !is_over && !is_late) {
@@ -278,7 +279,7 @@ fn note_failed_tasks(pass: &mut UnitPass<'_>) -> Option<Failed> {
         .collect();
     let last = new.last().cloned()?;
     pass.update.part_mut(&part).failed.extend(new.into_iter().map(|task| task.id));
-    Some(Failed { message: failure_message(&last), slot: Some(last.slot), node: last.node })
+    Some(Failed { message: failure_message(pass, &last), slot: Some(last.slot), node: last.node })
 }
 
 /// Pauses the update or rolls it back when too many of its tasks failed. Returns whether it did.
@@ -566,7 +567,8 @@ fn complete(pass: &mut UnitPass<'_>) {
         return pass.wake(later(pass.now, 1));
     }
     let until = pass.update.last_step_at.map_or(pass.now, |at| later(at, watched));
-    let until = until.max(watched_until(pass).unwrap_or(until));
+    let until =
+        until.max(watched_until(pass).unwrap_or(until)).max(monitored::failing_until(pass).unwrap_or(until));
     if pass.now < until {
         return pass.wake(until);
     }

@@ -23,7 +23,7 @@ mod task;
 mod task_health;
 mod validate;
 
-pub(super) use change::node_change;
+pub(crate) use change::node_change;
 use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_wire::exchange::node::NodesResponse;
 use evenkeel_wire::exchange::utility::ApiResponse;
