@@ -25,7 +25,7 @@ use crate::{
     },
     fixture::{agreement, at, deployment_policy, service},
     health::{Entity, HealthEvent, HealthReport, StoredReport, stored_reports},
-    model::Model,
+    model::{Liveness, Model},
     reconcile::UnitEvent,
     rolling::action::Asker,
     settings::PlannerSettings,
@@ -503,6 +503,9 @@ impl Fleet {
     fn nodes_with(&self, name: &str, is_meant: impl Fn(&Task) -> bool) -> BTreeSet<String> {
         let of_policy = self.tasks().into_iter().filter(|task| task.unit_id.policy == policy(name));
         let nodes = of_policy.filter(|task| is_meant(task)).filter_map(|task| task.node.as_ref());
+        // What is on a lost node is not seen.
+        let nodes =
+            nodes.filter(|node| !matches!(self.model.liveness(node, self.now), Liveness::Down { .. }));
         nodes.map(|node| node.name().to_owned()).collect()
     }
 

@@ -82,6 +82,8 @@ pub struct UnitNode {
     pub upgrade_domain: Option<Arc<str>>,
     /// Whether it is alive.
     pub state: NodeState,
+    /// When it was alive again after it had been down.
+    pub back_at: Option<Timestamp>,
     /// What its operator allows.
     pub availability: Availability,
     /// Whether the last instance of an HA group is taken off it as well while it is drained.
@@ -152,6 +154,7 @@ impl UnitNode {
             fault_domain: None,
             upgrade_domain: None,
             state: NodeState::Ready,
+            back_at: None,
             availability: Availability::Active,
             is_drain_forced: false,
             is_in_upgrade: false,
@@ -237,7 +240,8 @@ impl UnitNode {
         self.room.as_ref().map_or(u32::MAX, |room| room.instances(buffer))
     }
 
-    fn unavailable(&self) -> Option<Blocked> {
+    /// Returns why nothing starts on the node, whatever it is.
+    pub(crate) fn unavailable(&self) -> Option<Blocked> {
         match (self.state, self.availability) {
             (NodeState::NeverHeard, _) => Some(Blocked::NeverHeard),
             (NodeState::Down { since }, _) => Some(Blocked::NodeDown { since }),

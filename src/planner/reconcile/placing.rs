@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 
-use super::{UnitFacts, UnitPass, leaders_of};
+use super::{UnitFacts, UnitPass, leaders_of, lost};
 use crate::{
     change::{Cause, Change, Step},
     goal::{Leaders, StartMode},
@@ -92,12 +92,12 @@ impl<'a> UnitPass<'a> {
         self.place_among(elimination, wants)
     }
 
-    /// See [`UnitPass::place`]; as if an instance had left a node, apart from what it uses of the capacities there.
-    pub fn place_without(&mut self, left: Option<u32>, wants: &[Want], buffer: Buffer) -> Placed {
+    /// See [`UnitPass::place`]; as if an instance had left each of some nodes, apart from what it uses of the capacities there.
+    pub fn place_without(&mut self, left: &[u32], wants: &[Want], buffer: Buffer) -> Placed {
         let elimination = self.elimination(buffer);
-        left.into_iter().for_each(|node| *self.added.entry(node).or_default() -= 1);
+        left.iter().for_each(|node| *self.added.entry(*node).or_default() -= 1);
         let placed = self.place_among(elimination, wants);
-        left.into_iter().for_each(|node| *self.added.entry(node).or_default() += 1);
+        left.iter().for_each(|node| *self.added.entry(*node).or_default() += 1);
         placed
     }
 
@@ -188,7 +188,8 @@ pub(super) fn place_pending(pass: &mut UnitPass<'_>) {
 }
 
 fn place_tasks(pass: &mut UnitPass<'_>, waiting: &[Task], wants: &[Want], buffer: Buffer) {
-    let placed = pass.place(wants, buffer);
+    let left = lost::left_by(pass, waiting);
+    let placed = pass.place_without(&left, wants, buffer);
     for ((task, node), violations) in waiting.iter().zip(&placed.nodes).zip(&placed.violations) {
         if let Some(number) = node {
             let node = pass.facts.table.node(*number).id.clone();

@@ -236,7 +236,8 @@ fn remove(pass: &mut UnitPass<'_>, used: &[Slot], surplus: u32, is_to_nothing: b
         }
     };
     let candidates = used.iter().map(|slot| (slot, pass.tasks(slot)));
-    let order = goal::removal_order(pass.facts.workload.goal.surplus, candidates, rank);
+    let is_lost = |task: &Task| pass.is_node_lost(task);
+    let order = goal::removal_order(pass.facts.workload.goal.surplus, candidates, rank, is_lost);
     let is_forced = pass.facts.workload.action.as_ref().is_some_and(|action| action.is_forced);
     let cause = match is_to_nothing {
         true if is_forced => Cause::User { force: true },
@@ -302,7 +303,7 @@ fn nodes_in_groups(pass: &UnitPass<'_>, slot: &Slot) -> Vec<(NodeId, GroupId)> {
 }
 
 fn may_remove(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause, in_groups: &InstancesInGroups) -> bool {
-    let live = pass.tasks(slot).wanted().filter(|task| !task.state.is_ended());
+    let live = pass.tasks(slot).wanted().filter(|task| !task.state.is_ended() && !pass.is_node_lost(task));
     let nodes: Vec<_> = live.filter_map(|task| task.node.clone()).collect();
     let unit_id = pass.facts.unit_id;
     let step = |change| Step { unit_id: unit_id.clone(), slot: slot.clone(), change, cause };

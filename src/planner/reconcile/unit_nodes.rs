@@ -78,6 +78,7 @@ pub fn unit_node(
         fault_domain: record.facts.fault_domain.clone(),
         upgrade_domain: record.facts.upgrade_domain.clone(),
         state: state(model, id, now),
+        back_at: record.back_at,
         availability: model.wanted_availability(record),
         is_drain_forced: model.is_drain_forced(id),
         is_in_upgrade: model.is_upgraded(record),
