@@ -265,7 +265,7 @@ mod tests {
         let silent_at = now + jiff::SignedDuration::from_mins(10);
         let id = deployment_policy().id;
         assert_eq!(kinds(&preview(model.clone(), &id, &[], &Orchestration::default(), silent_at)), []);
-        assert_eq!(kinds(&planned(&model, "1.0.0", json!({}), silent_at)).len(), 2, "tasks are stopped");
+        assert_eq!(kinds(&planned(&model, "1.0.0", json!({}), silent_at)), [], "nothing takes their places");
     }
 
     #[test]
@@ -314,7 +314,8 @@ mod tests {
 
     #[test]
     fn version_that_was_rolled_back_is_not_planned_again() {
-        let (model, now) = rolled_back();
+        let (mut model, now) = rolled_back();
+        model.apply(&Event::ServiceChanged { service: Box::new(service("s", "3.0.0")) }, now);
         let as_it_is = preview(model.clone(), &deployment_policy().id, &[], &Orchestration::default(), now);
         assert_eq!(kinds(&as_it_is), []);
         assert_eq!(kinds(&planned(&model, "2.0.0", json!({}), now)), [], "tasks alone are no other version");
