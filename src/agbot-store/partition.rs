@@ -1,6 +1,7 @@
 //! Partition leases: the share of the work of each agbot.
 //!
-//! Times are the database's, so that clocks of agbots need not agree. Source: design, "Several agbots".
+//! Times are the database's, so that clocks of agbots need not agree. A time further ahead than anybody writes it is from before that
+//! clock was set back: it holds no partition and counts for no agbot. Source: design, "Several agbots".
 
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -45,7 +46,9 @@ pub async fn refresh_instance(
     .await?;
     sqlx::query!(
         "-- partition.delete_dead_instances
-        DELETE FROM agbot_instance WHERE expires_at < now() - interval '1 hour'"
+        DELETE FROM agbot_instance
+        WHERE expires_at < now() - interval '1 hour' OR expires_at > now() + make_interval(secs => 3 * $1::float8)",
+        seconds,
     )
     .execute(&mut *conn)
     .await?;
@@ -94,7 +97,7 @@ pub async fn list_leased(conn: &mut PgConnection) -> Result<Vec<(i32, f64)>, Sto
     Ok(rows.into_iter().map(|row| (row.partition_number, row.seconds)).collect())
 }
 
-/// Takes at most `most` partitions without an owner or with an expired lease.
+/// Takes at most `most` partitions without an owner or whose lease is over.
 pub async fn take_free(
     conn: &mut PgConnection,
     owner: Uuid,
@@ -108,6 +111,7 @@ pub async fn take_free(
         WHERE partition_number IN (
             SELECT partition_number FROM work_partition
             WHERE owner IS NULL OR expires_at IS NULL OR expires_at <= now()
+               OR expires_at > now() + make_interval(secs => 3 * $2::float8)
             ORDER BY partition_number
             LIMIT $3
             FOR UPDATE SKIP LOCKED

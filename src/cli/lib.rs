@@ -29,6 +29,7 @@ mod server;
 mod settings;
 mod sign;
 mod signer;
+mod stops;
 mod time;
 mod usage;
 mod wait;

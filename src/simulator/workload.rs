@@ -44,7 +44,9 @@ pub(crate) fn workload_of<'w>(
 ) -> Option<(&'w DeploymentPolicyFacts, Workload)> {
     let hub = HubDefaults { update: world.settings.update, ..HubDefaults::default() };
     let facts = world.exchange.policies.get(policy)?;
-    Some((facts, world.database.workloads.get(policy)?.workload(facts, &hub)?))
+    let record = world.database.workloads.get(policy)?;
+    let in_force = record.in_force(facts);
+    Some((facts, record.workload(in_force.as_ref().unwrap_or(facts), &hub)?))
 }
 
 fn tasks_of<'w>(world: &'w World, policy: &'w PolicyId) -> impl Iterator<Item = &'w Task> {
@@ -127,7 +129,7 @@ fn broken_task(world: &World, before: Option<&Task>, stored: Option<&Task>) -> O
     }
     match (before, stored) {
         (None, Some(task)) => {
-            is_restarted_early(world, task).then(|| "is restarted without its delay".to_owned())
+            is_restarted_early(world, task).then(|| format!("is restarted without its delay: {task:?}"))
         }
         (Some(before), Some(task)) => {
             let is_back = task.desired < before.desired
@@ -145,6 +147,8 @@ fn broken_task(world: &World, before: Option<&Task>, stored: Option<&Task>) -> O
             let held = world.agents.get(node)?.held.get(before.agreement.as_ref()?)?;
             let is_kept = world.database.workloads.contains_key(&before.unit_id.policy);
             let runs = held.container == Container::Running && !invariants::counts_as_lost(world, node);
+            // What runs on a deleted node goes on until its agent has learned of that.
+            let runs = runs && world.exchange.nodes.contains_key(node);
             (is_kept && runs).then(|| format!("was deleted and runs on {node}"))
         }
         (None, None) => None,
@@ -330,7 +334,10 @@ fn waiting_in(world: &World, facts: &DeploymentPolicyFacts, workload: &Workload)
         world.exchange.nodes.keys().filter(|node| is_selected(world, node, facts)).cloned().collect();
     let mut found: BTreeMap<Option<&UnitId>, Vec<&NodeId>> = BTreeMap::new();
     for (node, agreement, version) in instances(world, policy) {
-        if Some(version) != best || !selected.contains(node) {
+        // What runs where the new version would not be placed stays as it is.
+        let may_have = may_start_on(world, workload, node) && !has_left(world, policy, node);
+        let is_outdated = Some(version) != best && may_have;
+        if is_outdated || !selected.contains(node) {
             waiting.push(format!("{node} runs {policy} {version} and should not; wanted is {best:?}"));
         }
         found.entry(task_of(world, policy, agreement).map(|task| &task.unit_id)).or_default().push(node);
@@ -434,6 +441,23 @@ fn bounds(world: &World, workload: &Workload, nodes: &[&NodeId]) -> (usize, usiz
         .collect();
     let highest = if wanted == 0 { 0 } else { wanted.max(groups.len()) };
     (lowest, if goal.removes_surplus() { highest } else { usize::MAX })
+}
+
+/// Returns whether an instance is of an HA group that its node has left.
+fn has_left(world: &World, policy: &PolicyId, node: &NodeId) -> bool {
+    let mut tasks = world.database.tasks.values().filter(|task| task.unit_id.policy == *policy);
+    tasks.any(|task| {
+        let Part::Group(group) = &task.unit_id.part else { return false };
+        let members = world.exchange.groups.get(group).map(|group| &group.members);
+        let is_there = task.node.as_ref() == Some(node) && task.is_live();
+        is_there && members.is_none_or(|members| !members.contains(node))
+    })
+}
+
+/// Returns whether an instance of a workload may be placed on a node, as to what lasts.
+fn may_start_on(world: &World, workload: &Workload, node: &NodeId) -> bool {
+    let is_true = workload.placement.expression.is_empty() || is_northern(world, node);
+    is_true && satisfies_affinity(world, workload, node)
 }
 
 /// Returns whether the hard lists allow an instance on a node.

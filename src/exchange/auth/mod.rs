@@ -14,4 +14,4 @@ mod remembered;
 pub(crate) use bearer::BearerLogins;
 pub use credentials::Credentials;
 pub use hash::SecretHasher;
-pub(crate) use layer::authenticate;
+pub(crate) use layer::{authenticate, authenticate_departed};

@@ -52,6 +52,10 @@ pub(crate) struct Fleet {
     rows: BTreeMap<PolicyId, WorkloadRecord>,
     /// Pairs of node and policy whose tasks exit at once.
     pub crashing: BTreeSet<(NodeId, PolicyId)>,
+    /// Pairs of node and policy whose tasks the node rejects.
+    pub rejecting: BTreeSet<(NodeId, PolicyId)>,
+    /// Service versions that exit at once, wherever they start.
+    pub broken_versions: BTreeSet<(PolicyId, String)>,
     /// Pairs of node and policy whose instances fail their checks.
     pub unhealthy: BTreeSet<(NodeId, PolicyId)>,
     /// Tasks whose instances ended and that their nodes keep for the recovery.
@@ -94,6 +98,8 @@ impl Fleet {
             start_secs: BTreeMap::new(),
             silent: silent.iter().map(|name| node(name)).collect(),
             crashing: BTreeSet::new(),
+            rejecting: BTreeSet::new(),
+            broken_versions: BTreeSet::new(),
             unhealthy: BTreeSet::new(),
             powered_off: BTreeSet::new(),
             unreached: BTreeSet::new(),
@@ -424,7 +430,11 @@ impl Fleet {
         let tasks = self.model.tasks_of(node).filter_map(|task| {
             let since = self.now.duration_since(task.desired_at.unwrap_or(task.created_at)).as_secs();
             let start_secs = self.start_secs.get(&task.unit_id.policy).copied().unwrap_or(1);
+            let is_rejected = self.rejecting.contains(&(node.clone(), task.unit_id.policy.clone()));
             let state = match task.desired {
+                DesiredState::Ready | DesiredState::Running if is_rejected => {
+                    TaskState::Ended(Ending::Rejected { error: "no such image".into() })
+                }
                 DesiredState::Ready => return None,
                 DesiredState::Running if self.is_crashing(node, task) => TaskState::Ended(Ending::Failed {
                     exit_code: Some(1),
@@ -468,7 +478,11 @@ impl Fleet {
     }
 
     fn is_crashing(&self, node: &NodeId, task: &Task) -> bool {
-        self.crashing.contains(&(node.clone(), task.unit_id.policy.clone()))
+        let policy = &task.unit_id.policy;
+        let version = || super::choose(&self.model, node, policy, task.spec.number, self.now).ok();
+        let is_broken = |version: String| self.broken_versions.contains(&(policy.clone(), version));
+        self.crashing.contains(&(node.clone(), policy.clone()))
+            || !self.broken_versions.is_empty() && version().is_some_and(|choice| is_broken(choice.version))
     }
 
     /// Lets the tasks of a policy exit at once on a node, or no longer.

@@ -16,12 +16,14 @@ const UNSETTLED: usize = usize::MAX;
 ///
 /// # Shape
 /// `rank`: the position of a node among all nodes of the workload unit, the best one first; used only for
-/// [`Surplus::LowestRank`]. `is_lost`: whether the node of a task is down. Empty for [`Surplus::Keep`].
+/// [`Surplus::LowestRank`]. `is_lost`: whether the node of a task is down. `is_first`: slots that go before all others. Empty for
+/// [`Surplus::Keep`].
 pub fn removal_order<'a>(
     surplus: Surplus,
     slots: impl IntoIterator<Item = (&'a Slot, &'a SlotTasks)>,
     rank: impl Fn(&NodeId) -> usize,
     is_lost: impl Fn(&Task) -> bool,
+    is_first: impl Fn(&Slot) -> bool,
 ) -> Vec<Slot> {
     let candidates = slots.into_iter().map(|(slot, tasks)| Candidate::new(slot, tasks, &is_lost));
     let mut slots: Vec<Candidate<'_>> = candidates.collect();
@@ -50,6 +52,7 @@ pub fn removal_order<'a>(
             });
         }
     }
+    slots.sort_by_key(|one| !is_first(one.slot));
     slots.into_iter().map(|one| one.slot.clone()).collect()
 }
 

@@ -22,7 +22,7 @@ pub(crate) fn unfenced(pass: &UnitPass<'_>, task: &Task) -> Option<Blocked> {
     if is_confirmed(row, last_heartbeat) {
         return None;
     }
-    match fenced_at(task, last_heartbeat).filter(|_| row.is_capable) {
+    match lease_end(task, last_heartbeat).filter(|_| row.is_capable) {
         Some(until) if pass.now >= until => None,
         Some(until) => Some(Blocked::FencePending { node, until }),
         None => Some(Blocked::FenceFailed { node }),
@@ -95,7 +95,7 @@ fn is_confirmed(row: &UnitNode, last_heartbeat: Timestamp) -> bool {
 }
 
 /// Returns when the agent of a task has killed its containers; none without a lease.
-fn fenced_at(task: &Task, last_heartbeat: Timestamp) -> Option<Timestamp> {
+pub(crate) fn lease_end(task: &Task, last_heartbeat: Timestamp) -> Option<Timestamp> {
     let lease = task.health.supervision.lease_secs?;
     Some(later(last_heartbeat, u64::from(lease) + MARGIN_SECS))
 }

@@ -30,7 +30,7 @@ mod tree;
 mod workflow;
 
 pub(crate) use detect::is_unhealthy_member;
-pub(crate) use fence::{note, unfenced};
+pub(crate) use fence::{lease_end, note, unfenced};
 pub(crate) use peers::Circle;
 pub(crate) use recover::{follow, supervise};
 

@@ -12,6 +12,7 @@ use super::{
     sparse::{Sparse, Usual},
 };
 use crate::{
+    blocklist::BlocklistKey,
     facts::{Availability, NodeMonitorState},
     report::{Blocked, FrozenLevel},
     statistics::NodeStatistics,
@@ -119,6 +120,8 @@ pub struct NodeMarks {
     pub stop_failed: Option<Arc<str>>,
     /// Why the node gets no start of the current version, until when.
     pub blocklisted: Option<Box<Blocked>>,
+    /// The row of the blocklist whose block is over, so that the next start is a probe.
+    pub probe: Option<Box<BlocklistKey>>,
     /// When a user last cleared its failures: earlier restarts do not count.
     pub cleared_at: Option<Timestamp>,
     /// When a user confirmed that nothing of the workload runs on it any more.
@@ -134,6 +137,7 @@ impl Usual for NodeMarks {
         start_failed: None,
         stop_failed: None,
         blocklisted: None,
+        probe: None,
         cleared_at: None,
         fenced_at: None,
         last_start_at: None,

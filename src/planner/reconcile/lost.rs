@@ -11,6 +11,7 @@ use crate::{
     facts::Availability,
     goal::StartMode,
     place::UnitNode,
+    report::Blocked,
     usage::{later, secs_since},
     workload::{DesiredState, Slot, Task},
 };
@@ -95,6 +96,12 @@ pub(super) fn give_up_orphans(pass: &mut UnitPass<'_>, slot: &Slot) {
     let found: Vec<Task> = pass.tasks(slot).iter().filter(open).cloned().collect();
     let mut lost: Vec<TaskId> = Vec::new();
     for task in found {
+        if let Some(departing) = pass.departing(&task) {
+            if let Blocked::NodeDeparting { until: Some(until), .. } = departing {
+                pass.wake(until);
+            }
+            continue;
+        }
         match pass.node_of(&task).map(UnitNode::down_since) {
             None => lost.push(task.id),
             Some(None) => {}

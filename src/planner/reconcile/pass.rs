@@ -39,6 +39,8 @@ pub(crate) struct UnitPass<'a> {
     pub failed_nodes: roaring::RoaringBitmap,
     /// Nodes that get no start from now on.
     pub blocked_nodes: roaring::RoaringBitmap,
+    /// Nodes on which this decision starts a probe: no other task starts there.
+    pub probed: BTreeMap<NodeId, Blocked>,
     /// Tasks without a node, in the order in which they are placed.
     pub pending: Vec<(Slot, TaskId)>,
     pub(super) eliminations: BTreeMap<Buffer, Elimination>,
@@ -74,6 +76,7 @@ impl<'a> UnitPass<'a> {
             loads: BTreeMap::new(),
             failed_nodes: roaring::RoaringBitmap::new(),
             blocked_nodes: numbers.collect(),
+            probed: BTreeMap::new(),
             pending: Vec::new(),
             eliminations: BTreeMap::new(),
             action_goal: None,
@@ -125,6 +128,14 @@ impl<'a> UnitPass<'a> {
     /// Returns whether a node is drained without regard to the HA groups of what runs there.
     pub fn is_drain_forced(&self, node: &NodeId) -> bool {
         self.facts.table.find(node).is_some_and(|node| node.is_drain_forced)
+    }
+
+    /// Returns why a task that may run once only may still run on a node that was deleted.
+    pub fn departing(&self, task: &Task) -> Option<Blocked> {
+        let departure = self.facts.departures.get(task.node.as_ref()?)?;
+        let workload = self.facts.workload;
+        let is_alone = workload.goal.is_exclusive() || task.health.supervision.lease_secs.is_some();
+        departure.may_still_run(task, workload, self.facts.settings, self.now).filter(|_| is_alone)
     }
 
     /// Returns whether the node of a task is deleted or down.

@@ -21,6 +21,8 @@ use crate::{
     workload::{Slot, Task},
 };
 
+/// Tasks that are placed at once where it is not known whether there is room for all.
+const FIRST_TRY: u32 = 64;
 /// Workloads that the reason of a wait names.
 const MOST_PARTNERS: usize = 10;
 
@@ -144,8 +146,20 @@ impl<'a> UnitPass<'a> {
 
     /// Returns how so many tasks would be placed now.
     pub fn elimination_report(&mut self, wanted: u32) -> EliminationReport {
-        let placed = self.place(&vec![Want::default(); wanted as usize], Buffer::Kept);
-        place::report(self.facts.table, &placed)
+        let placed = self.place_most(wanted);
+        place::report_of(self.facts.table, &placed, wanted)
+    }
+
+    /// Places as many of some tasks as possible. How many are wanted costs nothing beyond what the nodes can hold.
+    pub fn place_most(&mut self, wanted: u32) -> Placed {
+        let mut size = wanted.min(FIRST_TRY);
+        loop {
+            let placed = self.place(&vec![Want::default(); size as usize], Buffer::Kept);
+            if placed.count() < size || size == wanted {
+                return placed;
+            }
+            size = size.saturating_mul(4).min(wanted);
+        }
     }
 
     fn note_unplaced(&mut self, report: EliminationReport) -> Blocked {

@@ -109,7 +109,7 @@ fn trouble(pass: &UnitPass<'_>, task: &Task) -> Option<Trouble> {
         node.eligibility.is_failed()
             || goal.is_per_node() && (!node.is_member || is_excluded(node) && is_moving)
     });
-    if is_unfit {
+    if is_unfit && pass.facts.gone_group.is_none() {
         return Some(Trouble::Incompatible);
     }
     if pass.is_node_lost(task) {
@@ -246,7 +246,7 @@ fn is_failed_start(pass: &UnitPass<'_>, task: &Task) -> bool {
     match task.state.is_ended() {
         // The node goes on with its version list first (B11.10).
         true => {
-            let has_versions = pass.node_of(task).is_some_and(|node| node.marks.has_versions_left);
+            let has_versions = task.node.as_ref().is_some_and(|node| pass.has_versions_left(node));
             has_failed_to_start(pass, task) && is_first_start(pass, task) && !has_versions
         }
         false => start_deadline(pass, task).is_some_and(|until| pass.now >= until),
@@ -318,14 +318,15 @@ fn drop_claim(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task) {
     pass.create_at(slot, task.spec, task.cause, None, start_at);
 }
 
-/// Lets another node take over before a task stops whose node left the workload unit. Returns whether one can.
+/// Lets another node take over before a task stops that its node must not have any more. Returns whether one can.
 ///
 /// # Source
 /// Orchestration 1.3.
 fn is_followed(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task) -> bool {
     let goal = pass.facts.workload.goal;
     let has_left = pass.node_of(task).is_some_and(|node| !node.is_member);
-    if !has_left || !task.is_running() || goal.is_per_node() || !goal.moves_by_itself() {
+    let may_have_two = has_left || !goal.is_exclusive();
+    if !may_have_two || !task.is_running() || goal.is_per_node() || !goal.moves_by_itself() {
         return false;
     }
     let candidate = pass.candidate(task, Cause::Incompatible);
@@ -417,7 +418,8 @@ fn relocate(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, cause: Cause) {
         }
         return;
     }
-    let found = if goal.moves_by_itself() { pass.candidate(task, cause) } else { None };
+    let may_move = goal.moves_by_itself() && pass.facts.gone_group.is_none();
+    let found = if may_move { pass.candidate(task, cause) } else { None };
     relocate_to(pass, slot, task, cause, found);
 }
 
@@ -538,6 +540,7 @@ pub(super) fn start(pass: &mut UnitPass<'_>, slot: &Slot) {
         permit.tasks.insert(task.id.clone());
         pass.keep(permit);
         crate::health::supervise(pass, slot);
+        pass.begin_probe(&task);
         pass.raise(slot, &task.id, DesiredState::Running);
         lost::end_replaced(pass, slot, &task.id);
     }

@@ -78,6 +78,9 @@ pub struct PartExplanation {
     pub pair: Option<Explanation>,
 }
 
+/// Instances that are placed to explain what is missing; no fleet holds more of one workload.
+const MOST_PLACED: u32 = 100_000;
+
 /// What is asked about a workload unit.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
@@ -279,7 +282,7 @@ impl<'a> Explainer<'a> {
             // One goal wants what runs and what is missing: both are explained as one decision.
             elimination.count_as_chosen(&live);
             let ranking = Ranking::new(&self.workload.placement, self.question.part, self.table);
-            let mut wants = vec![Want::default(); missing as usize];
+            let mut wants = vec![Want::default(); missing.min(MOST_PLACED) as usize];
             if self.live.is_empty()
                 && let Some(first) = wants.first_mut()
             {

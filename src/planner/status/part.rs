@@ -125,6 +125,8 @@ impl<'a> Source<'a> {
         let mut warnings = Vec::new();
         if let Some(missing) = self.model.missing_service(&id.policy) {
             warnings.push(missing);
+        } else if let Some(group) = self.model.gone_group(id) {
+            warnings.push(Blocked::GroupGone { group: group.clone() }.to_string());
         } else if unit.table.members().is_empty() {
             warnings.push("no node belongs to it".to_owned());
         } else if !is_frozen_everywhere(&unit.table) {

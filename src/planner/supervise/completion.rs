@@ -68,6 +68,17 @@ fn report_grace_secs(pass: &UnitPass<'_>) -> u64 {
     newest.map(|task| failed_tasks::report_grace_secs(pass, task)).max().unwrap_or(0)
 }
 
+/// Counts the slots that still follow a completed update.
+pub(super) fn count_left_out(pass: &mut UnitPass<'_>, without_node: u32) {
+    let part = pass.facts.unit_id.part.clone();
+    let known = pass.update.part(&part).map_or(0, |share| share.set_aside);
+    if known != without_node {
+        let share = pass.update.part_mut(&part);
+        // A slot that has followed is done.
+        (share.done, share.set_aside) = (share.total.saturating_sub(without_node), without_node);
+    }
+}
+
 /// Completes the update when every slot of every workload unit is done and the monitoring time is over.
 ///
 /// Slots without a node are updated when they get one, as long as the version has shown itself in another slot.
@@ -90,19 +101,14 @@ pub(super) fn complete(pass: &mut UnitPass<'_>) {
         return pass.wake(until);
     }
     let state = next_state(pass.update.state, UpdateEvent::AllDone).unwrap_or(pass.update.state);
-    let set_aside = pass.update.set_aside();
-    let left = match set_aside {
-        0 => String::new(),
-        1 => "; one slot without a node follows when it gets one".to_owned(),
-        count => format!("; {count} slots without a node follow when they get one"),
-    };
     let (kind, message) = match state {
         // Why it was rolled back is asked afterwards.
         UpdateState::RollbackCompleted => {
-            ("update.rollback-completed", format!("rollback completed: {}{left}", pass.update.message))
+            ("update.rollback-completed", format!("rollback completed: {}", pass.update.message))
         }
-        _ => ("update.completed", format!("update completed{left}")),
+        _ => ("update.completed", "update completed".to_owned()),
     };
+    pass.versions = pass.versions.completed();
     pass.update.state = state;
     pass.update.completed_at = Some(pass.now);
     pass.update.message.clone_from(&message);

@@ -26,7 +26,8 @@ const OF_VERSION: [Constraint; 6] = [
 
 /// Separates slots without a candidate from the others, each in their order.
 pub(super) fn split(pass: &mut UnitPass<'_>, slots: Vec<Slot>) -> (Vec<Slot>, Vec<Slot>) {
-    slots.into_iter().partition(|slot| !stays(pass, slot) && !has_other_node(pass, slot))
+    let is_gone = pass.facts.gone_group.is_some();
+    slots.into_iter().partition(|slot| is_gone || !stays(pass, slot) && !has_other_node(pass, slot))
 }
 
 /// Returns whether the next instance of a slot can be on its node.
@@ -72,7 +73,8 @@ fn has_other_node(pass: &mut UnitPass<'_>, slot: &Slot) -> bool {
 
 /// Records why slots that are set aside are not replaced.
 pub(super) fn explain(pass: &mut UnitPass<'_>, slots: &[Slot], cause: Cause) {
-    let mut unplaced: Option<Blocked> = None;
+    let gone = pass.facts.gone_group;
+    let mut unplaced = gone.map(|group| Blocked::GroupGone { group: group.clone() });
     for slot in slots {
         let of_node = match slot {
             Slot::Node(node) => pass.facts.table.find(node).and_then(UnitNode::unavailable),

@@ -15,7 +15,7 @@ use super::{
     start_order::{start_first, too_little_room, wants_start_first},
     tickets,
     unhealthy::{self, Failed},
-    update_status::{Ticket, UpdateBlocked, UpdateState},
+    update_status::{Ticket, UnitProgress, UpdateBlocked, UpdateState},
 };
 use crate::{
     change::{Cause, Change, Permit, Step},
@@ -46,6 +46,7 @@ pub(crate) fn plan(pass: &mut UnitPass<'_>) {
     tickets::finish(pass);
     if matches!(pass.update.state, UpdateState::Completed | UpdateState::RollbackCompleted) {
         set_aside::explain(pass, &aside, cause(pass));
+        completion::count_left_out(pass, aside.len() as u32);
         return replace_stragglers(pass, &dirty);
     }
     if pass.update.is_rolling() {
@@ -331,7 +332,8 @@ fn note_blocked(pass: &mut UnitPass<'_>, first: usize, is_proceeding: bool) {
     let slots: Vec<(Slot, Blocked)> =
         waiting.into_iter().map(|(step, blocked)| (step.slot.clone(), blocked.clone())).collect();
     // Only the first workload unit that is not done records its reasons: several would overwrite each other's without end.
-    let open = pass.update.parts.iter().filter(|(_, share)| !share.is_done()).map(|(part, _)| part);
+    let is_open = |share: &UnitProgress| !share.is_done() || share.set_aside > 0;
+    let open = pass.update.parts.iter().filter(|(_, share)| is_open(share)).map(|(part, _)| part);
     if !is_proceeding && open.min().is_some_and(|first| *first != pass.facts.unit_id.part) {
         return;
     }

@@ -61,6 +61,7 @@ pub fn operations() -> Vec<Operation> {
             .audit(Subject::Node)
             .success("removed"),
     ];
+    operations.extend(delete::operations());
     operations.extend(details::operations());
     operations.extend(heartbeat::operations());
     operations.extend(config_state::operations());

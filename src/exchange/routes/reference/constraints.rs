@@ -1,7 +1,8 @@
-//! Constraints that cannot be read: stored with a warning, as the reference stores them, or refused when that is set.
+//! Warnings of writes, and constraints that cannot be read: stored with a warning, as the reference stores them, or refused when that
+//! is set.
 //!
-//! A policy with such a constraint selects nothing. The warning is a header, because the body of the answer is that of the
-//! reference, byte by byte.
+//! A policy with such a constraint selects nothing. A warning is a header, because the body of the answer is that of the reference, byte
+//! by byte.
 
 use axum::response::{IntoResponse, Response};
 use evenkeel_api::{Content, Documented};
@@ -43,17 +44,21 @@ impl ConstraintWarnings {
             let text = format!("{field}: {error}");
             match self.rule {
                 InvalidConstraints::Refuse => return Err(ApiError::invalid_input(text)),
-                InvalidConstraints::Warn => self.texts.push(text),
+                InvalidConstraints::Warn => self.texts.push(format!("the policy selects nothing: {text}")),
             }
         }
         Ok(())
     }
 
+    /// Adds the warnings to the response of a write, and others after them.
+    pub fn on_with<T>(mut self, response: T, others: Vec<String>) -> Warned<T> {
+        self.texts.extend(others);
+        Warned::new(response, &self.texts)
+    }
+
     /// Adds the warnings to the response of a write.
     pub fn on<T>(self, response: T) -> Warned<T> {
-        let texts = self.texts.iter().take(LARGEST_COUNT);
-        let warnings = texts.filter_map(|text| HeaderValue::from_str(&warning(text)).ok()).collect();
-        Warned { response, warnings }
+        Warned::new(response, &self.texts)
     }
 }
 
@@ -61,6 +66,15 @@ impl ConstraintWarnings {
 pub struct Warned<T> {
     response: T,
     warnings: Vec<HeaderValue>,
+}
+
+impl<T> Warned<T> {
+    /// Adds warnings to a response.
+    pub fn new(response: T, texts: &[String]) -> Self {
+        let texts = texts.iter().take(LARGEST_COUNT);
+        let warnings = texts.filter_map(|text| HeaderValue::from_str(&warning(text)).ok()).collect();
+        Self { response, warnings }
+    }
 }
 
 impl<T: IntoResponse> IntoResponse for Warned<T> {
@@ -85,7 +99,7 @@ fn warning(text: &str) -> String {
         ' '..='~' => letter,
         _ => '?',
     });
-    let mut quoted = String::from("299 evenkeel \"the policy selects nothing: ");
+    let mut quoted = String::from("299 evenkeel \"");
     for letter in plain {
         if matches!(letter, '"' | '\\') {
             quoted.push('\\');
@@ -103,7 +117,7 @@ mod tests {
     #[test]
     fn warning_is_one_quoted_text_of_visible_letters() {
         let text = warning("constraints: near \"\u{e4} \\ \n\"");
-        assert_eq!(text, "299 evenkeel \"the policy selects nothing: constraints: near \\\"? \\\\ ?\\\"\"");
+        assert_eq!(text, "299 evenkeel \"constraints: near \\\"? \\\\ ?\\\"\"");
         assert!(warning(&"x".repeat(1_000)).len() < 400);
     }
 }

@@ -325,6 +325,8 @@ impl World {
             observed: &crate::workload::Slots::new(),
             groups: &groups,
             update: &self.update,
+            departures: &std::collections::BTreeMap::new(),
+            gone_group: None,
             part_count: 1,
             other_units: &[],
             gone_parts: &[],
