@@ -37,6 +37,8 @@ const REFUSALS: u32 = 3;
 const REFUSED_FOR: Duration = Duration::from_secs(5);
 /// First pause after a failed command; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// How often the hub is told that everything has stopped on a node that was deleted there.
+const CONFIRMATIONS: u32 = 5;
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 /// Timeout of the driver's adoption of running services.
 const LONGEST_TAKE_OVER: Duration = Duration::from_secs(30);
@@ -342,6 +344,7 @@ impl Core {
         self.act(commands);
         if self.is_leaving && self.journal.state.is_stopped() {
             self.is_leaving = false;
+            self.confirm_departure().await;
             self.forget().await?;
         }
         Ok(())
@@ -379,6 +382,20 @@ impl Core {
         self.journal.registration = Some(registration);
         self.file.save(&self.journal)?;
         self.begin_session().await
+    }
+
+    /// Tells the hub that everything has stopped on this node, which was deleted there. Until it knows that, nothing that may run once only
+    /// starts elsewhere; when it cannot be told it waits for longer.
+    async fn confirm_departure(&self) {
+        let Some(registration) = &self.journal.registration else { return };
+        let Ok(hub) = self.open_hub(registration).await else { return };
+        tokio::spawn(async move {
+            for attempt in 1..=CONFIRMATIONS {
+                let Err(error) = hub.exchange.confirm_departure(&hub.node).await else { return };
+                tracing::debug!(%error, "the hub does not know yet that everything has stopped");
+                tokio::time::sleep(FIRST_PAUSE * attempt).await;
+            }
+        });
     }
 
     /// Resets the node to unregistered; with an identity in the settings it registers again.

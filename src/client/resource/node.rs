@@ -122,6 +122,11 @@ impl Client {
         self.delete(node_path(node, &[]).query("force", "true")).await
     }
 
+    /// Confirms that everything has stopped on a node that was deleted while its agent was alive; `false` when nobody waits for that.
+    pub async fn confirm_departure(&self, node: &NodeId) -> Result<bool, ClientError> {
+        self.delete(Path::org(node.org(), &["orchestration", "departures", node.name()])).await
+    }
+
     /// The deleted nodes of an organization whose agents have not confirmed that they stopped everything; none when the exchange knows none.
     pub async fn list_departures(&self, org: &str) -> Result<BTreeMap<NodeId, DepartingNode>, ClientError> {
         let path = Path::org(org, &["orchestration", "departures"]);

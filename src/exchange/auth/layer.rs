@@ -24,14 +24,14 @@ pub(crate) async fn authenticate(
     Ok(caller)
 }
 
-/// Who asks for the removal of its own node, which was deleted while its agent was alive: that confirms that everything has stopped.
+/// Who confirms that everything has stopped on its own node, which was deleted while its agent was alive.
 pub(crate) async fn authenticate_departed(
     exchange: &Exchange,
     (headers, path): (&HeaderMap, &str),
     address: Option<IpAddr>,
 ) -> Option<Arc<Caller>> {
     let login = parse_login(headers).ok()?;
-    let own = format!("/orgs/{}/nodes/{}", login.org(), login.id());
+    let own = format!("/orgs/{}/orchestration/departures/{}", login.org(), login.id());
     if !path.ends_with(&own) {
         return None;
     }

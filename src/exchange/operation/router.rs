@@ -158,7 +158,7 @@ impl Guard {
         if !self.is_open(request) {
             let caller = match auth::authenticate(&self.exchange, request.headers(), address).await {
                 // Rare and large: it must not make the path of every request large, too.
-                Err(refusal) if is_removal(request) => {
+                Err(refusal) if is_last_word(request) => {
                     let path = request.uri().path();
                     Box::pin(auth::authenticate_departed(&self.exchange, (request.headers(), path), address))
                         .await
@@ -179,8 +179,8 @@ impl Guard {
 }
 
 /// Returns whether a request may be the last word of an agent whose node was deleted.
-fn is_removal(request: &Request) -> bool {
-    *request.method() == Method::DELETE && request.uri().path().contains("/nodes/")
+fn is_last_word(request: &Request) -> bool {
+    *request.method() == Method::DELETE && request.uri().path().contains("/orchestration/departures/")
 }
 
 /// What is asked of every request before its credentials: that the client takes an answer, and that its address has not asked too often.

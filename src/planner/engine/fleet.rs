@@ -114,15 +114,20 @@ impl Fleet {
         fleet.handle(&Event::PartitionsChanged { leases });
         for name in names {
             let is_silent = silent.contains(name);
-            fleet.put_node(name, |facts| {
+            fleet.register(name, |facts| {
                 if is_silent {
                     facts.last_heartbeat = Some(at(995));
                 }
             });
-            let facts = NodePolicyFacts { policy: ExternalPolicy::default(), last_updated: None };
-            fleet.handle(&Event::NodePolicyChanged { node: node(name), policy: Some(Box::new(facts)) });
         }
         fleet
+    }
+
+    /// Registers a node with an empty node policy.
+    pub fn register(&mut self, name: &str, change: impl FnOnce(&mut NodeFacts)) {
+        self.put_node(name, change);
+        let facts = NodePolicyFacts { policy: ExternalPolicy::default(), last_updated: None };
+        self.handle(&Event::NodePolicyChanged { node: node(name), policy: Some(Box::new(facts)) });
     }
 
     /// The agent of a node reports what it is doing.

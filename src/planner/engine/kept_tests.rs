@@ -22,7 +22,7 @@ fn started_with_a_dead_node(alive_at: Option<i64>) -> Fleet {
         fleet.handle(&Event::HubWasAlive { at: at(second) });
     }
     fleet.silent.insert(node("n1"));
-    fleet.put_node("n1", |facts| facts.last_heartbeat = Some(at(700)));
+    fleet.register("n1", |facts| facts.last_heartbeat = Some(at(700)));
     fleet.put_policy(
         "w",
         json!({"mode": "failover", "orchestrate": "ha", "timers": {"readyPeriodSeconds": 0}}),
@@ -123,7 +123,7 @@ fn instances_without_a_candidate_are_a_number_with_one_reason() {
         "{:?}",
         status.warnings
     );
-    fleet.put_node("n4", |_| {});
+    fleet.register("n4", |_| {});
     fleet.run_until(60, |fleet| fleet.running("w") == "n1 n2 n3 n4");
     fleet.put_policy("w", json!({"mode": "replicated", "replicas": 2, "restart": {"delaySeconds": 0}}));
     fleet.run_until(60, |fleet| fleet.running("w").len() == 5);

@@ -75,10 +75,20 @@ impl Model {
 
     /// Returns why the instance of an agreement that may run once only may still run on a node that was deleted.
     pub(crate) fn departing(&self, agreement: &Agreement, now: Timestamp) -> Option<Blocked> {
-        let departure = self.departures.get(&agreement.node)?;
         let (task, workload) = (self.task_of(agreement)?, self.workload_of(&agreement.policy)?);
-        let settings = self.unit_settings(agreement.policy.org());
-        let found = departure.may_still_run(task, workload, settings, now);
-        found.filter(|_| workload.goal.is_exclusive())
+        self.departing_task(task, workload, now)
     }
+
+    /// Returns why a task that may run once only may still run on a node that was deleted.
+    pub(crate) fn departing_task(&self, task: &Task, workload: &Workload, now: Timestamp) -> Option<Blocked> {
+        let departure = self.departures.get(task.node.as_ref()?)?;
+        let settings = self.unit_settings(task.unit_id.policy.org());
+        let found = departure.may_still_run(task, workload, settings, now);
+        found.filter(|_| is_alone(task, workload))
+    }
+}
+
+/// Returns whether a task must have ended before another one takes its place.
+pub(crate) fn is_alone(task: &Task, workload: &Workload) -> bool {
+    workload.goal.is_exclusive() || task.health.supervision.lease_secs.is_some()
 }

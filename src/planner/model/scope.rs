@@ -37,13 +37,15 @@ impl Model {
         }
     }
 
-    /// Returns the nodes that have instances of a workload unit, or are to have them.
+    /// Returns the nodes that have instances of a workload unit, or are to have them. Without its group an instance is restarted where it was.
     pub(super) fn nodes_with_tasks(&self, unit_id: &UnitId) -> BTreeSet<NodeId> {
         let slots = self.engine.workload_units.get(unit_id).map(|unit| &unit.slots);
-        let tasks = slots.into_iter().flatten().flat_map(|(_, tasks)| SlotTasks::iter(tasks));
         let is_gone = self.gone_group(unit_id).is_some();
-        // What ended there may be restarted there.
-        let is_there = tasks.filter(|task| !task.state.is_ended() || is_gone && task.is_wanted());
-        is_there.filter_map(|task| task.node.clone()).collect()
+        let nodes_of = |tasks: &'_ SlotTasks| -> Vec<NodeId> {
+            let last = tasks.iter().find(|task| task.node.is_some()).filter(|_| is_gone);
+            let live = tasks.iter().filter(|task| !task.state.is_ended());
+            live.chain(last).filter_map(|task| task.node.clone()).collect()
+        };
+        slots.into_iter().flatten().flat_map(|(_, tasks)| nodes_of(tasks)).collect()
     }
 }

@@ -12,6 +12,7 @@ use crate::{
     claims::{Claim, Phase, Purpose, Scope},
     goal::{self, SlotCondition},
     health::Circle,
+    model::is_alone,
     place::{Buffer, Elimination, UnitNode, loading_tasks},
     report::Blocked,
     stable_hash::stable_hash,
@@ -134,8 +135,8 @@ impl<'a> UnitPass<'a> {
     pub fn departing(&self, task: &Task) -> Option<Blocked> {
         let departure = self.facts.departures.get(task.node.as_ref()?)?;
         let workload = self.facts.workload;
-        let is_alone = workload.goal.is_exclusive() || task.health.supervision.lease_secs.is_some();
-        departure.may_still_run(task, workload, self.facts.settings, self.now).filter(|_| is_alone)
+        let found = departure.may_still_run(task, workload, self.facts.settings, self.now);
+        found.filter(|_| is_alone(task, workload))
     }
 
     /// Returns whether the node of a task is deleted or down.

@@ -372,7 +372,7 @@ fn restart(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task) {
                     return;
                 }
                 restart_on(pass, slot, task, &node, start_at);
-            } else if goal.is_sticky && !goal.moves_by_itself() {
+            } else if goal.is_sticky && !goal.moves_by_itself() || pass.facts.gone_group.is_some() {
                 restart_on(pass, slot, task, &node, start_at);
             } else {
                 let start_at = if availability == Availability::Drain { pass.now } else { start_at };

@@ -1,7 +1,7 @@
 //! Removing a node.
 //!
 //! Whoever removes a node whose agent is alive cannot know when that has stopped what it runs: until it says so, nothing that may run
-//! once only starts elsewhere. The agent says so by removing its node once more. Source: engine 9.
+//! once only starts elsewhere. The agent says so by ending the departure of its node. Source: engine 9.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use super::node_change;
 use crate::ApiError;
 use crate::extract::Query;
 use crate::notice::forget_login;
-use crate::operation::row::get;
+use crate::operation::row::{delete, get};
 use crate::operation::{Op, Operation, OrgPath, ResourcePath};
 use crate::routes::organization::orchestration::stored_settings;
 
@@ -29,6 +29,13 @@ pub(super) fn operations() -> Vec<Operation> {
         get("/orgs/{organization}/orchestration/departures", "list_departures", list_departures)
             .doc(TAG, "Lists deleted nodes whose agents have not confirmed that they stopped everything")
             .success("the nodes"),
+        delete(
+            "/orgs/{organization}/orchestration/departures/{node}",
+            "confirm_departure",
+            confirm_departure,
+        )
+        .doc(TAG, "Confirms that everything has stopped on a node that was deleted while its agent was alive")
+        .success("confirmed"),
     ]
 }
 
@@ -65,6 +72,28 @@ pub(super) async fn delete_node(
 fn before(now: Timestamp, secs: u64) -> Timestamp {
     let secs = i64::try_from(secs).unwrap_or(i64::MAX);
     now.saturating_sub(SignedDuration::from_secs(secs)).unwrap_or(Timestamp::MIN)
+}
+
+/// Ends a departure: nobody but the agent that departs, with the token of its deleted node, and administrators know that.
+async fn confirm_departure(
+    op: Op<ResourcePath>,
+    permission: Permission<right::NodeWrite>,
+) -> Result<NoContent, ApiError> {
+    let Op { caller, path: ResourcePath { org, id }, .. } = &op;
+    let is_own = caller.role == Role::Node && (&caller.org, &caller.id) == (org, id);
+    if !is_own && !matches!(caller.role, Role::Root | Role::HubAdmin | Role::OrgAdmin) {
+        let text =
+            format!("only the agent of the node and administrators confirm the departure of '{org}/{id}'");
+        return Err(ApiError::access_denied(text));
+    }
+    op.write(&permission, "departure.confirm", async |mut tx| {
+        if !departure::delete(&mut tx, org, id).await? {
+            return Err(ApiError::not_found(format!("node '{org}/{id}' does not depart")));
+        }
+        tx.finish([node_change(org, id, "node", "deleted")])
+    })
+    .await?;
+    Ok(NoContent)
 }
 
 async fn list_departures(

@@ -218,6 +218,7 @@ fn e3_s3_lost_compatibility_keeps_the_minimum_of_the_group() {
     assert_eq!(world.running_nodes(), ["n2"], "{:?}", world.summary());
     world.bring_back("n1");
     world.run_until(30, |world| world.running_nodes() == ["n1"]);
+    world.run(5);
     let last = world.tasks.values().find(|task| task.node == Some(node("n2"))).expect("there is a task");
     assert_eq!(last.desired, DesiredState::Shutdown);
     assert!(matches!(last.state, TaskState::Ended(_)));
