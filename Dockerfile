@@ -10,8 +10,9 @@ RUN useradd --system --create-home --home-dir /var/lib/evenkeel --uid 10001 even
 COPY --from=build /source/target/dist/evenkeel /usr/local/bin/evenkeel
 RUN ln -s evenkeel /usr/local/bin/hzn
 USER evenkeel
-ENV EVENKEEL_DATA_DIR=/var/lib/evenkeel/hub EVENKEEL_LISTEN=0.0.0.0:8080
+# TLS with a certificate authority of its own, in the volume; name the host under which clients reach the hub by EVENKEEL_TLS_NAMES.
+ENV EVENKEEL_DATA_DIR=/var/lib/evenkeel/hub EVENKEEL_LISTEN=0.0.0.0:8443 EVENKEEL_TLS=auto
 VOLUME /var/lib/evenkeel
-EXPOSE 8080
+EXPOSE 8443
 ENTRYPOINT ["evenkeel"]
 CMD ["up"]

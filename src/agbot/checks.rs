@@ -138,8 +138,7 @@ impl HubChecks {
         if checks.is_empty() && calls.is_empty() {
             return;
         }
-        let rule =
-            if self.context.settings.checks_local { AddressRule::Any } else { AddressRule::OtherMachines };
+        let rule = AddressRule::public(self.context.settings.checks_addresses.clone());
         let ca_file = self.context.settings.checks_ca_file.as_deref();
         let client = match self.client.take().map_or_else(|| ProbeClient::new(rule, ca_file), Ok) {
             Ok(client) => self.client.insert(client).clone(),

@@ -21,7 +21,7 @@ mod serve;
 mod snapshot;
 
 pub use act::{AgentUpgradeRequest, ClaimBatches, ClaimEnd};
-pub use api::AgbotApi;
+pub use api::{AgbotApi, LoginGuard};
 pub use backlog::Backlog;
 pub use checks::{CheckSchedule, DueCall, DueCheck};
 pub use context::Context;

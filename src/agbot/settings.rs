@@ -2,10 +2,14 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_client::AllowedAddresses;
 use evenkeel_planner::settings::PlannerSettings;
 use serde::Deserialize;
+
+use crate::api::LoginGuard;
 
 /// The rule for policies and patterns that another agbot of the exchange is configured to serve as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -69,10 +73,12 @@ pub struct AgbotSettings {
     pub rollout_history: Duration,
     /// Lifetime of a message in a mailbox.
     pub message_time: Duration,
-    /// Whether the hub's own checks and calls may reach its machine and link-local addresses.
-    pub checks_local: bool,
+    /// The addresses that the hub's own checks and calls may reach besides public ones.
+    pub checks_addresses: AllowedAddresses,
     /// Authorities that the hub's own checks and calls trust beside those of the system, PEM.
     pub checks_ca_file: Option<PathBuf>,
+    /// Limits on failed logins; none where the exchange of the same process has them.
+    pub login_guard: Option<Arc<LoginGuard>>,
 }
 
 impl AgbotSettings {
@@ -93,8 +99,9 @@ impl AgbotSettings {
             history: Duration::from_secs(24 * 3600),
             rollout_history: Duration::from_secs(30 * 24 * 3600),
             message_time: Duration::from_secs(240),
-            checks_local: false,
+            checks_addresses: AllowedAddresses::default(),
             checks_ca_file: None,
+            login_guard: None,
         }
     }
 }

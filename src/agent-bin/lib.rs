@@ -66,6 +66,9 @@ pub struct AgentArguments {
     /// where hzn expects it; a further agent on the machine goes on without]
     #[arg(long, env = "EVENKEEL_API_LISTEN", value_name = "HOST:PORT")]
     api_listen: Option<ApiListen>,
+    /// Names of hosts under which the local API may be reached besides localhost and addresses, separated by commas
+    #[arg(long, env = "EVENKEEL_API_HOSTS", value_name = "NAMES", value_delimiter = ',')]
+    api_hosts: Vec<String>,
     /// Address of the agbot's own API, when it is not that of the hub
     #[arg(long, env = "EVENKEEL_AGBOT_URL", value_name = "URL")]
     agbot_url: Option<String>,
@@ -195,6 +198,7 @@ impl AgentArguments {
             },
             docker_endpoint: self.docker_endpoint.clone(),
             api_listen: self.api_listen.unwrap_or_default(),
+            api_hosts: self.api_hosts.clone(),
             agbot_url: self.agbot_url.clone(),
             ca_file: self.hub_ca_file.clone(),
             poll_interval: Duration::from_secs(self.poll_interval.max(1)),

@@ -35,6 +35,7 @@ pub async fn join(hub: &Hub, wanted: &Wanted<'_>) -> Result<NodeFacts, ClientErr
         status: 401,
         code: "not-found".to_owned(),
         msg: "the node does not exist".to_owned(),
+        retry_after: None,
     })?;
     let policy = join_policy(hub, wanted).await?;
     if node.arch != wanted.machine.arch {

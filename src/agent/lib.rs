@@ -85,6 +85,7 @@ pub enum AgentError {
 /// # Errors
 /// [`AgentError`] when the agent cannot start, or its data directory becomes unusable. An unreachable hub is no error.
 pub async fn run(settings: AgentSettings, shutdown: CancellationToken) -> Result<End, AgentError> {
+    warn_of_plain_hub(&settings);
     loop {
         let Some(replacement) = run_once(settings.clone(), shutdown.clone()).await? else {
             return Ok(End::Shutdown);
@@ -93,6 +94,21 @@ pub async fn run(settings: AgentSettings, shutdown: CancellationToken) -> Result
         let Some(restart) = &settings.restart else { continue };
         if let Some(end) = upgrade::replace(&settings, restart, &replacement, &shutdown).await? {
             return Ok(end);
+        }
+    }
+}
+
+/// Warns when the token of the node crosses a network without encryption.
+fn warn_of_plain_hub(settings: &AgentSettings) {
+    if settings.transport.is_some() {
+        return;
+    }
+    for url in std::iter::once(&settings.hub).chain(&settings.agbot_url) {
+        if evenkeel_client::is_plain_off_loopback(url) {
+            tracing::warn!(
+                hub.url = url,
+                "the hub is called without TLS, so others on the way can read the node's token and forge responses; use https"
+            );
         }
     }
 }
@@ -122,7 +138,9 @@ async fn run_once(
         machine,
         driver: driver.clone(),
     });
-    let api = api::listen::start(settings.api_listen, is_registered, router, stop.clone()).await?;
+    let api =
+        api::listen::start((settings.api_listen, &settings.api_hosts), is_registered, router, stop.clone())
+            .await?;
     let observer = workers::Observer::new(driver.clone(), handle);
     tokio::spawn(Workers::default().run(observer, stop.clone()));
     let replacement = core.run(orders, shutdown).await?;

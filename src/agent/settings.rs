@@ -83,6 +83,8 @@ pub struct AgentSettings {
     pub data_dir: PathBuf,
     /// The listen address of the local API.
     pub api_listen: ApiListen,
+    /// Names of hosts under which the local API may be reached besides those of this machine.
+    pub api_hosts: Vec<String>,
     /// Address of the agbot's own API, when it is not that of the hub.
     pub agbot_url: Option<String>,
     /// PEM file of the certificate authority to trust instead of the system's.
@@ -127,6 +129,7 @@ impl AgentSettings {
             docker_endpoint: String::new(),
             data_dir: data_dir.into(),
             api_listen: ApiListen::Off,
+            api_hosts: Vec::new(),
             agbot_url: None,
             ca_file: None,
             poll_interval: Duration::from_secs(20),

@@ -235,7 +235,7 @@ async fn check_naively(pool: &PgPool, number: u32) -> Result<(), Failure> {
         .await
         .map_err(|error| refused(&error))?;
     let client = ProbeClient::new(AddressRule::Any, None).map_err(failed)?;
-    let body = client.get(&url, true, Duration::from_secs(1)).await.map_err(failed)?;
+    let (_, body) = client.get(&url, true, Duration::from_secs(1)).await.map_err(failed)?;
     if !body.contains(EXPECTED) {
         return Err(failed("a target gives another response"));
     }

@@ -3,10 +3,11 @@
 use std::io::IsTerminal as _;
 use std::path::Path as FilePath;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel_client::{Client, Credentials, HttpSettings, Transport};
+use evenkeel_client::{Client, Credentials, HttpSettings, Transport, is_plain_off_loopback};
 use evenkeel_ids::NodeId;
 use serde_json::Value;
 
@@ -14,6 +15,9 @@ use crate::exit::{CliError, Outcome};
 use crate::output::{Screen, View, note};
 use crate::server::{Server, Trace};
 use crate::settings::{self, Settings, with_api_path};
+
+/// Whether the user knows that credentials are sent without TLS: once is enough for a command that calls several servers.
+static PLAIN_WARNED: AtomicBool = AtomicBool::new(false);
 
 /// Members with the time of a reading.
 const TIMES: [&str; 2] = ["evaluatedAt", "heartbeatAgeSeconds"];
@@ -208,6 +212,11 @@ impl Context {
             Transport::http(HttpSettings { ca_pem, ..HttpSettings::new(url.clone()) }).map_err(refuse)?;
         let trace = Trace { url: url.clone(), is_verbose: self.is_verbose, is_dry_run: self.is_dry_run };
         let transport = transport.observed_by(Arc::new(trace));
+        if caller.is_some() && is_plain_off_loopback(&url) && !PLAIN_WARNED.swap(true, Ordering::Relaxed) {
+            note(format!(
+                "warning: {url} is called without TLS, so others on the way can read the credentials; use https"
+            ));
+        }
         let client = match caller {
             Some(caller) => Client::new(transport, "", caller).map_err(refuse)?,
             None => Client::anonymous(transport, ""),

@@ -212,7 +212,12 @@ mod tests {
 
     #[test]
     fn failure_has_three_lines_whatever_the_hub_returns() {
-        let error = ClientError::Status { status: 409, code: "x".into(), msg: "one\ntwo\u{1b}[2J".into() };
+        let error = ClientError::Status {
+            status: 409,
+            code: "x".into(),
+            msg: "one\ntwo\u{1b}[2J".into(),
+            retry_after: None,
+        };
         let text =
             CliError::call("making a group failed", &error, "http://h", "HZN_EXCHANGE_URL").to_string();
         assert_eq!(text.lines().count(), 3);

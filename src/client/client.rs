@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use evenkeel_wire::agent::refusal::RefusalResponse;
+use evenkeel_wire::exchange::forwarded::{CLIENT_ADDRESS, FORWARDED_BY};
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use serde::{Serialize, de::DeserializeOwned};
@@ -18,6 +19,16 @@ pub struct Client {
     authorization: Option<HeaderValue>,
     /// Organization of a person with a token who has roles in several.
     organization: Option<HeaderValue>,
+    forwarded: Option<Forwarded>,
+}
+
+/// Whose request it is that an agbot makes with the credentials of a caller.
+#[derive(Debug, Clone)]
+struct Forwarded {
+    /// Address of the caller.
+    address: HeaderValue,
+    /// Credentials of the agbot, which prove that the address is true.
+    by: HeaderValue,
 }
 
 /// A response as received.
@@ -60,12 +71,12 @@ impl Client {
     pub fn new(transport: Transport, base: &str, credentials: Credentials) -> Result<Self, ClientError> {
         let authorization = Some(credentials.header()?);
         let organization = credentials.organization_header()?;
-        Ok(Self { transport, base: clean(base), authorization, organization })
+        Ok(Self { transport, base: clean(base), authorization, organization, forwarded: None })
     }
 
     /// A client without credentials, for the few public calls.
     pub fn anonymous(transport: Transport, base: &str) -> Self {
-        Self { transport, base: clean(base), authorization: None, organization: None }
+        Self { transport, base: clean(base), authorization: None, organization: None, forwarded: None }
     }
 
     /// The same connections and base with other credentials.
@@ -77,12 +88,19 @@ impl Client {
     }
 
     /// Returns a client with the same connections and base for a caller whose headers `Authorization` and, where there is one, `X-Organization` are passed
-    /// on as they came.
+    /// on as they came, with the caller's address and the own credentials as the proof of it.
     #[must_use]
-    pub fn with_authorization(&self, mut value: HeaderValue, organization: Option<HeaderValue>) -> Self {
+    pub fn with_authorization(
+        &self,
+        mut value: HeaderValue,
+        organization: Option<HeaderValue>,
+        address: Option<HeaderValue>,
+    ) -> Self {
         value.set_sensitive(true);
         let (transport, base) = (self.transport.clone(), self.base.clone());
-        Self { transport, base, authorization: Some(value), organization }
+        let forwarded =
+            address.zip(self.authorization.clone()).map(|(address, by)| Forwarded { address, by });
+        Self { transport, base, authorization: Some(value), organization, forwarded }
     }
 
     /// Reads JSON; `None` for status 404.
@@ -270,6 +288,10 @@ impl Client {
         if let Some(organization) = &self.organization {
             target.insert(ORGANIZATION, organization.clone());
         }
+        if let Some(Forwarded { address, by }) = &self.forwarded {
+            target.insert(HeaderName::from_static(CLIENT_ADDRESS), address.clone());
+            target.insert(HeaderName::from_static(FORWARDED_BY), by.clone());
+        }
         Ok(request)
     }
 
@@ -339,5 +361,7 @@ fn unexpected(response: &RawResponse) -> ClientError {
         (true, false) => refusal.error,
         (true, true) => text(),
     };
-    ClientError::Status { status: response.status.as_u16(), code, msg }
+    let retry_after =
+        response.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+    ClientError::Status { status: response.status.as_u16(), code, msg, retry_after }
 }

@@ -25,6 +25,8 @@ pub enum ClientError {
         code: String,
         /// `msg` of the response, or its text.
         msg: String,
+        /// Seconds to wait before the next attempt, when the response names them.
+        retry_after: Option<u64>,
     },
     /// The response does not have the expected shape.
     #[error("the hub's answer cannot be read: {0}")]

@@ -16,13 +16,15 @@ pub use client::{Client, RawResponse, Refusal, Written};
 pub use credentials::Credentials;
 pub use error::ClientError;
 pub use path::Path;
-pub use probe::{AddressRule, ProbeClient, ProbeGuard, ProbeSchedule, pause_after};
+pub use probe::{
+    AddressRule, AllowedAddresses, Networks, ProbeClient, ProbeGuard, ProbeSchedule, pause_after,
+};
 pub use resource::{
     ConfigStateChange, HealthSubject, ReasonRecords, Records, Resource, RolloutRecords, TaskReported,
     Unregistered,
 };
 pub use retry::RetryDelay;
-pub use transport::{HttpSettings, Observer, Transport};
+pub use transport::{HttpSettings, Observer, Transport, is_plain_off_loopback};
 
 #[cfg(test)]
 mod tests;

@@ -106,7 +106,12 @@ async fn absent_server_is_retryable_and_its_error_names_no_secret() {
 
 #[test]
 fn which_failures_may_pass_by_themselves() {
-    let status = |status, msg: &str| ClientError::Status { status, code: String::new(), msg: msg.to_owned() };
+    let status = |status, msg: &str| ClientError::Status {
+        status,
+        code: String::new(),
+        msg: msg.to_owned(),
+        retry_after: None,
+    };
     for code in [408, 429, 502, 503, 504] {
         assert!(status(code, "").is_retryable());
     }
@@ -135,7 +140,32 @@ async fn refusal_is_explained_in_the_form_of_each_server() {
         ("other", "", "\"of another\""),
     ] {
         let error = client.get::<Value>(crate::Path::new(&[path])).await.unwrap_err();
-        let expected = ClientError::Status { status: 400, code: code.to_owned(), msg: msg.to_owned() };
+        let expected = ClientError::Status {
+            status: 400,
+            code: code.to_owned(),
+            msg: msg.to_owned(),
+            retry_after: None,
+        };
         assert_eq!(error, expected);
+    }
+}
+
+#[test]
+fn plain_addresses_of_other_machines_are_recognized() {
+    for url in
+        ["http://hub.example/v1", "http://10.0.0.1:8080", "HTTP://[2001:db8::1]", "http://localhost.example"]
+    {
+        assert!(crate::is_plain_off_loopback(url), "{url}");
+    }
+    for url in [
+        "https://hub.example",
+        "http://localhost:8080",
+        "http://hub.localhost",
+        "http://127.8.0.1",
+        "http://[::1]:80",
+        "http://[::ffff:127.0.0.1]",
+        "nonsense",
+    ] {
+        assert!(!crate::is_plain_off_loopback(url), "{url}");
     }
 }

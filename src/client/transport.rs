@@ -1,6 +1,6 @@
 //! The transport of requests to the hub: over HTTP, or by a direct call into a router of the same process.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use evenkeel_domain::causes::chain;
@@ -37,6 +37,19 @@ impl HttpSettings {
             timeout: Duration::from_secs(45),
         }
     }
+}
+
+/// Returns whether requests to an address cross a network without encryption, with the credentials in them.
+#[must_use]
+pub fn is_plain_off_loopback(url: &str) -> bool {
+    let Ok(url) = reqwest::Url::parse(url) else { return false };
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    let is_local = match address {
+        Ok(address) => address.to_canonical().is_loopback(),
+        Err(_) => host == "localhost" || host.ends_with(".localhost"),
+    };
+    url.scheme() == "http" && !is_local
 }
 
 /// Sees every call of a transport.

@@ -3,13 +3,17 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use evenkeel_agbot::{Agbot, AgbotError, AgbotSettings, NewOrgs, OtherAgbotsRule, ServingAgbot};
+use evenkeel_agbot::{Agbot, AgbotError, AgbotSettings, LoginGuard, NewOrgs, OtherAgbotsRule, ServingAgbot};
 use evenkeel_agbot_store::offered;
-use evenkeel_client::{Client, ClientError, Credentials, HttpSettings, Transport};
+use evenkeel_client::{
+    AllowedAddresses, Client, ClientError, Credentials, HttpSettings, Transport, is_plain_off_loopback,
+};
 use evenkeel_exchange::Exchange;
+use evenkeel_http_server::limit::{FailedLoginReporter, FailedLogins};
 use evenkeel_runtime::files::{DataDirectory, random_secret};
 use evenkeel_runtime::process::{block_on, raise_file_limit};
 use evenkeel_runtime::{ExitStatus, Failure, Secret};
@@ -19,8 +23,8 @@ use evenkeel_wire::exchange::agbot::PutAgbot;
 use tokio_util::sync::CancellationToken;
 
 use super::hub::connect;
-use super::limits::HttpOptions;
-use super::serve::{ServerSetup, lifecycle, listen};
+use super::limits::{ClientOptions, HttpOptions, used};
+use super::serve::{ListenerOptions, ServerSetup, lifecycle, listen};
 use super::settings::{
     AgbotOptions, ConfigArguments, DatabaseSettings, ListenSettings, LogSettings, secret_of_setting,
 };
@@ -74,6 +78,8 @@ pub struct AgbotArguments {
     #[command(flatten)]
     http: HttpOptions,
     #[command(flatten)]
+    clients: ClientOptions,
+    #[command(flatten)]
     log: LogSettings,
 }
 
@@ -86,6 +92,7 @@ pub fn run(arguments: AgbotArguments) -> Result<(), Failure> {
         agbot: arguments.agbot.over(&file)?,
         tls: arguments.tls.over(&file)?,
         http: arguments.http.over(&file)?,
+        clients: arguments.clients.over(&file)?,
         log: arguments.log.over(&file)?,
         ..arguments
     };
@@ -100,6 +107,7 @@ async fn run_agbot(settings: AgbotArguments, url: Secret<String>) -> Result<(), 
     let lifecycle = lifecycle()?;
     let (listener, address) = listen(settings.listen.address()).await?;
     let tls = settings.tls.open(None, &[address])?;
+    let options = ListenerOptions::of(&settings.http, &settings.clients)?;
     let token = secret_of_setting(&settings.token_file)?;
     let ca_pem = match &settings.hub_ca_file {
         Some(file) => Some(std::fs::read(file).map_err(|error| {
@@ -109,6 +117,12 @@ async fn run_agbot(settings: AgbotArguments, url: Secret<String>) -> Result<(), 
     };
     let http = HttpSettings { ca_pem, ..HttpSettings::new(settings.hub.clone()) };
     let transport = Transport::http(http).map_err(usage)?;
+    if is_plain_off_loopback(&settings.hub) {
+        tracing::warn!(
+            hub.url = settings.hub,
+            "the exchange is called without TLS, so others on the way can read the credentials of the agbot and of its callers; use https"
+        );
+    }
     let credentials = Credentials::new(&settings.org, &settings.id, token.expose());
     let client = Client::new(transport, BASE, credentials).map_err(usage)?;
     let database = connect(&url, settings.database.connections()).await?;
@@ -116,13 +130,19 @@ async fn run_agbot(settings: AgbotArguments, url: Secret<String>) -> Result<(), 
     if settings.serve_new_orgs {
         agbot.new_orgs = NewOrgs::Serve;
     }
-    apply(&settings.agbot, &mut agbot);
+    apply(&settings.agbot, &mut agbot)?;
+    let failed_logins = FailedLogins::default();
+    agbot.login_guard =
+        Some(Arc::new(LoginGuard::new(settings.clients.login_limits(), failed_logins.clone())));
     let agbot = Agbot::start(agbot, client, database.clone(), lifecycle.shutdown())
         .map_err(|error| broken(&error))?;
     let tls = tls.map(|tls| tls.start(agbot.workers(), &lifecycle.shutdown()));
-    let setup = ServerSetup::new(&lifecycle, &database, tls, settings.http.limits()?);
+    let setup = ServerSetup::new(&lifecycle, &database, tls, options);
     super::agbot_metrics::observe(&setup.metrics, &agbot);
     super::metrics::observe_agbot(&setup.metrics, &agbot);
+    failed_logins.register("agbot_failed_logins_total", &setup.metrics);
+    let reporter = agbot.workers().run(FailedLoginReporter(failed_logins), lifecycle.shutdown());
+    lifecycle.tasks().spawn(reporter);
     setup.serve(
         &lifecycle,
         listener,
@@ -159,11 +179,11 @@ pub async fn start_in_hub(
     let mut settings = AgbotSettings::new(org, id, agbot_key_file(directory, database).await?);
     settings.new_orgs = NewOrgs::ServeFrom(first_change);
     settings.other_agbots = OtherAgbotsRule::Yield;
-    apply(options, &mut settings);
+    apply(options, &mut settings)?;
     Agbot::start(settings, client, database.clone(), shutdown).map_err(|error| broken(&error))
 }
 
-fn apply(options: &AgbotOptions, settings: &mut AgbotSettings) {
+fn apply(options: &AgbotOptions, settings: &mut AgbotSettings) -> Result<(), Failure> {
     settings.other_agbots = options.other_agbots.unwrap_or(settings.other_agbots);
     let update = &mut settings.planner.update;
     update.failure_action = options.upgrade_failure_action.unwrap_or(update.failure_action);
@@ -183,11 +203,15 @@ fn apply(options: &AgbotOptions, settings: &mut AgbotSettings) {
     if let Some(seconds) = options.node_down_after_secs {
         settings.planner.node_down_after_secs = seconds;
     }
-    settings.checks_local = options.checks_local.unwrap_or(settings.checks_local);
+    settings.checks_addresses = AllowedAddresses {
+        local: options.checks_local.unwrap_or_default(),
+        networks: used("checks-networks", options.checks_networks.as_deref().unwrap_or_default())?,
+    };
     settings.checks_ca_file = options.checks_ca_file.clone().or(settings.checks_ca_file.take());
     if let Some(days) = options.rollout_history_days {
         settings.rollout_history = Duration::from_secs(u64::from(days) * 24 * 3600);
     }
+    Ok(())
 }
 
 /// The token of the hub's agbot.

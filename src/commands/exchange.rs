@@ -9,8 +9,8 @@ use evenkeel_runtime::process::{block_on, raise_file_limit};
 use evenkeel_runtime::{ExitStatus, Failure, Secret};
 
 use super::hub::{ExchangeSetup, connect, start_exchange};
-use super::limits::{HttpOptions, LimitOptions};
-use super::serve::{ServerSetup, lifecycle, listen};
+use super::limits::{ClientOptions, HttpOptions, LimitOptions};
+use super::serve::{ListenerOptions, ServerSetup, lifecycle, listen};
 use super::settings::{
     ConfigArguments, DatabaseSettings, ExchangeOptions, ListenSettings, LogSettings, secret_of_setting,
 };
@@ -38,6 +38,8 @@ pub struct ExchangeArguments {
     #[command(flatten)]
     http: HttpOptions,
     #[command(flatten)]
+    clients: ClientOptions,
+    #[command(flatten)]
     limits: LimitOptions,
     #[command(flatten)]
     log: LogSettings,
@@ -53,6 +55,7 @@ pub fn run(arguments: ExchangeArguments) -> Result<(), Failure> {
         oidc: super::oidc::read(&file)?,
         tls: arguments.tls.over(&file)?,
         http: arguments.http.over(&file)?,
+        clients: arguments.clients.over(&file)?,
         limits: arguments.limits.over(&file)?,
         log: arguments.log.over(&file)?,
         config: arguments.config,
@@ -68,12 +71,14 @@ async fn run_exchange(settings: ExchangeArguments, url: Secret<String>) -> Resul
     let lifecycle = lifecycle()?;
     let (listener, address) = listen(settings.listen.address()).await?;
     let tls = settings.tls.open(None, &[address])?;
+    let options = ListenerOptions::of(&settings.http, &settings.clients)?;
     let password = settings.exchange.root_password_file.as_deref().map(secret_of_setting).transpose()?;
     let database = connect(&url, settings.database.connections()).await?;
     let setup = ExchangeSetup {
         root_password: password,
         options: &settings.exchange,
         limits: &settings.limits,
+        clients: &settings.clients,
         oidc: settings.oidc,
         node_down_after_secs: None,
         rejoin_grace_secs: None,
@@ -81,7 +86,7 @@ async fn run_exchange(settings: ExchangeArguments, url: Secret<String>) -> Resul
     let running = start_exchange(&database, setup, lifecycle.shutdown()).await?;
     let exchange = &running.exchange;
     let tls = tls.map(|tls| tls.start(exchange.workers(), &lifecycle.shutdown()));
-    let setup = ServerSetup::new(&lifecycle, &database, tls, settings.http.limits()?);
+    let setup = ServerSetup::new(&lifecycle, &database, tls, options);
     super::metrics::observe_exchange(&setup.metrics, exchange);
     let others = setup.health.router().merge(evenkeel_manual::router(&setup.health, "exchange", true));
     let router = exchange.router_beside(&[], others);

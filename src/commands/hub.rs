@@ -9,7 +9,7 @@ use evenkeel_runtime::{ExitStatus, Failure, Secret};
 use evenkeel_store::{Database, Schema, StoreError};
 use tokio_util::sync::CancellationToken;
 
-use super::limits::LimitOptions;
+use super::limits::{ClientOptions, LimitOptions};
 use super::settings::{
     ConfigArguments, DatabaseSettings, DirectorySettings, ExchangeOptions, LogSettings, PostgresChoice,
     secret_of_setting,
@@ -145,6 +145,7 @@ pub struct ExchangeSetup<'a> {
     pub root_password: Option<Secret<String>>,
     pub options: &'a ExchangeOptions,
     pub limits: &'a LimitOptions,
+    pub clients: &'a ClientOptions,
     pub oidc: Option<OidcSettings>,
     /// The silence after which the agbot of the same process takes a node to be down.
     pub node_down_after_secs: Option<u64>,
@@ -158,8 +159,15 @@ pub async fn start_exchange(
     setup: ExchangeSetup<'_>,
     shutdown: CancellationToken,
 ) -> Result<RunningExchange, Failure> {
-    let ExchangeSetup { root_password, options, limits, oidc, node_down_after_secs, rejoin_grace_secs } =
-        setup;
+    let ExchangeSetup {
+        root_password,
+        options,
+        limits,
+        clients,
+        oidc,
+        node_down_after_secs,
+        rejoin_grace_secs,
+    } = setup;
     let workers = CancellationToken::new();
     let defaults = ExchangeSettings::default();
     let mut settings = ExchangeSettings {
@@ -171,7 +179,7 @@ pub async fn start_exchange(
         oidc,
         ..defaults
     };
-    limits.apply(&mut settings)?;
+    limits.apply(clients, &mut settings);
     let started = Exchange::start(database.clone(), settings, workers.clone()).await;
     let exchange = started.map_err(|error| match &error {
         StartError::Store(inner) => no_database(inner),

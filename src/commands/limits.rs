@@ -1,10 +1,16 @@
 //! The settings of what clients may take: times and sizes of connections, rates of requests, failed logins.
 
+use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
-use evenkeel_exchange::{ExchangeSettings, Rate, RateLimits, TrustedProxies};
+use evenkeel_exchange::{ExchangeSettings, RateLimits};
 use evenkeel_http_server::HttpLimits;
-use evenkeel_runtime::{ExitStatus, Failure, settings};
+use evenkeel_http_server::limit::{LoginLimits, Rate};
+use evenkeel_http_server::middleware::{Middleware, MiddlewareSettings, TransportSecurity};
+use evenkeel_runtime::{ExitStatus, Failure, Secret, settings};
+
+use super::settings::secret_of_setting;
 
 settings! {
     /// What one connection, or one address, may take of the listeners.
@@ -55,16 +61,15 @@ impl HttpOptions {
     }
 }
 
+/// A token that nobody guesses.
+const SHORTEST_TOKEN: usize = 16;
+
 /// The HTTP layer takes no smaller buffer.
 const SMALLEST_HEADERS: usize = 8 * 1024;
 
 settings! {
-    /// How often callers and addresses may ask, how often logins may fail, and how long audit records are kept.
-    pub struct LimitOptions {
-        /// Requests a second of one caller, ten times as many of an agbot; 0 for no limit [default: 500].
-        requests_per_caller: u32 = "requests-per-caller", "EVENKEEL_REQUESTS_PER_CALLER";
-        /// Requests of one caller that may come at once [default: 5000].
-        request_burst_per_caller: u32 = "request-burst-per-caller", "EVENKEEL_REQUEST_BURST_PER_CALLER";
+    /// What a client may do before its request gets to a role, on every listener.
+    pub struct ClientOptions {
         /// Requests a second from one address; 0 for no limit [default: 5000].
         requests_per_address: u32 = "requests-per-address", "EVENKEEL_REQUESTS_PER_ADDRESS";
         /// Requests from one address that may come at once [default: 50000].
@@ -79,6 +84,76 @@ settings! {
         failed_login_burst_per_caller: u32 = "failed-login-burst-per-caller", "EVENKEEL_FAILED_LOGIN_BURST_PER_CALLER";
         /// Proxies whose X-Forwarded-For is believed: addresses and networks, separated by commas [default: none].
         trusted_proxies: String = "trusted-proxies", "EVENKEEL_TRUSTED_PROXIES";
+        /// Origins of web pages that may use the API from browsers, such as https://console.example.com, separated by commas [default: none].
+        cors_origins: String = "cors-origins", "EVENKEEL_CORS_ORIGINS";
+        /// Value of the header Strict-Transport-Security, or off [default: max-age=63072000].
+        strict_transport_security: String = "strict-transport-security", "EVENKEEL_STRICT_TRANSPORT_SECURITY";
+        /// File that holds the token with which /metrics names policies, units and groups; without it none are named.
+        metrics_token_file: PathBuf = "metrics-token-file", "EVENKEEL_METRICS_TOKEN_FILE";
+    }
+}
+
+impl ClientOptions {
+    /// The middleware of the listeners.
+    pub fn middleware(&self) -> Result<Middleware, Failure> {
+        let origins = self.cors_origins.as_deref().unwrap_or_default();
+        let transport_security = self.strict_transport_security.as_deref();
+        let settings = MiddlewareSettings {
+            trusted_proxies: used("trusted-proxies", self.trusted_proxies.as_deref().unwrap_or_default())?,
+            address_rate: self.address_rate(),
+            origins: used("cors-origins", origins)?,
+            transport_security: match transport_security {
+                Some(text) => used("strict-transport-security", text)?,
+                None => TransportSecurity::default(),
+            },
+        };
+        Ok(Middleware::new(settings))
+    }
+
+    /// The token for metrics with names.
+    pub fn metrics_token(&self) -> Result<Option<Secret<String>>, Failure> {
+        let token = self.metrics_token_file.as_deref().map(secret_of_setting).transpose()?;
+        match &token {
+            Some(token) if token.expose().len() < SHORTEST_TOKEN => {
+                let text = format!("metrics-token-file must hold at least {SHORTEST_TOKEN} characters");
+                Err(Failure::new(ExitStatus::Usage, text))
+            }
+            _ => Ok(token),
+        }
+    }
+
+    /// The limits on failed logins of an agbot.
+    pub fn login_limits(&self) -> LoginLimits {
+        LoginLimits::new(self.failed_address_rate(), self.failed_login_rate())
+    }
+
+    fn address_rate(&self) -> Rate {
+        rate(self.requests_per_address, self.request_burst_per_address, 1.0, RateLimits::default().address)
+    }
+
+    fn failed_address_rate(&self) -> Rate {
+        let usual = RateLimits::default().failed_address;
+        rate(self.failed_logins_per_address, self.failed_login_burst_per_address, 60.0, usual)
+    }
+
+    fn failed_login_rate(&self) -> Rate {
+        let usual = RateLimits::default().failed_login;
+        rate(self.failed_logins_per_caller, self.failed_login_burst_per_caller, 60.0, usual)
+    }
+}
+
+/// Reads the text of a setting.
+pub fn used<T: FromStr<Err: std::fmt::Display>>(name: &str, text: &str) -> Result<T, Failure> {
+    text.parse().map_err(|error| Failure::new(ExitStatus::Usage, format!("{name} cannot be used: {error}")))
+}
+
+settings! {
+    /// How often callers of an exchange may ask, and how long its audit records are kept.
+    pub struct LimitOptions {
+        /// Requests a second of one caller, ten times as many of an agbot; 0 for no limit [default: 500].
+        requests_per_caller: u32 = "requests-per-caller", "EVENKEEL_REQUESTS_PER_CALLER";
+        /// Requests of one caller that may come at once [default: 5000].
+        request_burst_per_caller: u32 = "request-burst-per-caller", "EVENKEEL_REQUEST_BURST_PER_CALLER";
         /// Days audit records are kept, 0 for ever [default: 90].
         audit_days: u32 = "audit-days", "EVENKEEL_AUDIT_DAYS";
     }
@@ -86,33 +161,17 @@ settings! {
 
 impl LimitOptions {
     /// Puts the limits into the settings of an exchange.
-    pub fn apply(&self, settings: &mut ExchangeSettings) -> Result<(), Failure> {
+    pub fn apply(&self, clients: &ClientOptions, settings: &mut ExchangeSettings) {
         let usual = RateLimits::default();
         settings.rate_limits = RateLimits {
             caller: rate(self.requests_per_caller, self.request_burst_per_caller, 1.0, usual.caller),
-            address: rate(self.requests_per_address, self.request_burst_per_address, 1.0, usual.address),
-            failed_address: rate(
-                self.failed_logins_per_address,
-                self.failed_login_burst_per_address,
-                60.0,
-                usual.failed_address,
-            ),
-            failed_login: rate(
-                self.failed_logins_per_caller,
-                self.failed_login_burst_per_caller,
-                60.0,
-                usual.failed_login,
-            ),
+            address: clients.address_rate(),
+            failed_address: clients.failed_address_rate(),
+            failed_login: clients.failed_login_rate(),
         };
-        if let Some(text) = &self.trusted_proxies {
-            settings.trusted_proxies = text.parse::<TrustedProxies>().map_err(|error| {
-                Failure::new(ExitStatus::Usage, format!("trusted-proxies cannot be used: {error}"))
-            })?;
-        }
         if let Some(days) = self.audit_days {
             settings.audit_age = (days > 0).then(|| Duration::from_secs(u64::from(days) * 86_400));
         }
-        Ok(())
     }
 }
 
@@ -129,23 +188,40 @@ mod tests {
 
     #[test]
     fn numbers_become_rates_and_everything_else_stays_usual() {
-        let options = LimitOptions {
-            failed_logins_per_address: Some(30),
-            requests_per_caller: Some(0),
-            audit_days: Some(0),
-            trusted_proxies: Some("10.0.0.0/8, ::1".to_owned()),
-            ..LimitOptions::default()
-        };
+        let options =
+            LimitOptions { requests_per_caller: Some(0), audit_days: Some(0), ..LimitOptions::default() };
+        let clients = ClientOptions { failed_logins_per_address: Some(30), ..ClientOptions::default() };
         let mut settings = ExchangeSettings::default();
-        options.apply(&mut settings).expect("usable");
+        options.apply(&clients, &mut settings);
         let usual = RateLimits::default();
         assert_eq!(settings.rate_limits.failed_address, Rate { per_second: 0.5, ..usual.failed_address });
         assert_eq!(settings.rate_limits.caller.per_second, 0.0);
         assert_eq!(settings.rate_limits.address, usual.address);
         assert_eq!(settings.audit_age, None);
-        assert_ne!(settings.trusted_proxies, TrustedProxies::default());
-        let wrong = LimitOptions { trusted_proxies: Some("everybody".to_owned()), ..LimitOptions::default() };
-        assert!(wrong.apply(&mut settings).is_err());
+    }
+
+    #[test]
+    fn proxies_origins_and_headers_are_read_or_refused() {
+        let given = |text: &str| Some(text.to_owned());
+        let usual = ClientOptions::default();
+        let good = ClientOptions {
+            trusted_proxies: given("10.0.0.0/8, ::1"),
+            cors_origins: given("https://console.example, http://localhost:3000"),
+            strict_transport_security: given("max-age=60; includeSubDomains"),
+            ..usual.clone()
+        };
+        assert!(usual.middleware().is_ok() && good.middleware().is_ok());
+        for (wrong, name) in [
+            (ClientOptions { trusted_proxies: given("everybody"), ..usual.clone() }, "trusted-proxies"),
+            (ClientOptions { cors_origins: given("*"), ..usual.clone() }, "cors-origins"),
+            (
+                ClientOptions { strict_transport_security: given("yes"), ..usual.clone() },
+                "strict-transport-security",
+            ),
+        ] {
+            let failure = wrong.middleware().expect_err("it cannot be used").to_string();
+            assert!(failure.contains(name), "{failure}");
+        }
     }
 
     #[test]

@@ -50,7 +50,7 @@ fn observe_workers(metrics: &Metrics, [passed_at, failing]: [&'static str; 2], w
 
 /// Adds what an exchange shows.
 pub fn observe_exchange(metrics: &Metrics, exchange: &Exchange) {
-    exchange.register_request_times(metrics);
+    exchange.register(metrics);
     let names = ["exchange_worker_passed_timestamp_seconds", "exchange_worker_failing"];
     observe_workers(metrics, names, exchange.workers());
     let feed = exchange.clone();

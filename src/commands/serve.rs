@@ -2,13 +2,16 @@
 
 use std::net::SocketAddr;
 
+use evenkeel_http_server::middleware::Middleware;
 use evenkeel_http_server::tls::TlsSettings;
 use evenkeel_http_server::{HttpLimits, HttpMetrics, HttpServer, RequestHandler};
 use evenkeel_runtime::health::Health;
 use evenkeel_runtime::metrics::Metrics;
-use evenkeel_runtime::{ExitStatus, Failure, Lifecycle};
+use evenkeel_runtime::{ExitStatus, Failure, Lifecycle, Secret};
 use evenkeel_store::{Database, StoreError};
 use tokio::net::TcpListener;
+
+use super::limits::{ClientOptions, HttpOptions};
 
 /// The shared parts of a server process: health, metrics, TLS and limits.
 pub struct ServerSetup {
@@ -19,6 +22,25 @@ pub struct ServerSetup {
     http_metrics: HttpMetrics,
     tls: Option<TlsSettings>,
     limits: HttpLimits,
+    middleware: Middleware,
+}
+
+/// What all listeners of a process share.
+pub struct ListenerOptions {
+    limits: HttpLimits,
+    middleware: Middleware,
+    metrics_token: Option<Secret<String>>,
+}
+
+impl ListenerOptions {
+    /// Reads the settings.
+    pub fn of(http: &HttpOptions, clients: &ClientOptions) -> Result<Self, Failure> {
+        Ok(Self {
+            limits: http.limits()?,
+            middleware: clients.middleware()?,
+            metrics_token: clients.metrics_token()?,
+        })
+    }
 }
 
 impl ServerSetup {
@@ -27,10 +49,12 @@ impl ServerSetup {
         lifecycle: &Lifecycle,
         database: &Database,
         tls: Option<TlsSettings>,
-        limits: HttpLimits,
+        options: ListenerOptions,
     ) -> Self {
+        let ListenerOptions { limits, middleware, metrics_token } = options;
         let metrics = Metrics::default();
         let health = Health::new(env!("CARGO_PKG_VERSION"), lifecycle.shutdown(), metrics.clone());
+        let health = health.with_metrics_token(metrics_token);
         super::metrics::observe_database(&metrics, database);
         let database = database.clone();
         health.depend("database", move || {
@@ -38,7 +62,7 @@ impl ServerSetup {
             // A connection without a statement proves that it responds.
             async move { database.read(async |_| Ok(())).await.map_err(|error: StoreError| error.to_string()) }
         });
-        Self { health, http_metrics: HttpMetrics::new(&metrics), metrics, tls, limits }
+        Self { health, http_metrics: HttpMetrics::new(&metrics), metrics, tls, limits, middleware }
     }
 
     /// Returns the URL of a served address.
@@ -49,9 +73,19 @@ impl ServerSetup {
 
     /// Serves `handler` on `listener` as a tracked task.
     pub fn serve(&self, lifecycle: &Lifecycle, listener: TcpListener, handler: impl Into<RequestHandler>) {
+        if self.tls.is_none()
+            && let Ok(address) = listener.local_addr()
+            && !address.ip().to_canonical().is_loopback()
+        {
+            tracing::warn!(
+                %address,
+                "listening without TLS beyond this machine, so others on the way can read credentials: set tls, or let only a proxy with \
+                 TLS reach this address"
+            );
+        }
         let server = HttpServer {
             listener,
-            handler: handler.into(),
+            handler: handler.into().behind(self.middleware.clone()),
             limits: self.limits.clone(),
             tls: self.tls.clone(),
             metrics: self.http_metrics.clone(),

@@ -12,14 +12,14 @@ use evenkeel_planner::settings::{FailureAction, UpdateOrder};
 use evenkeel_runtime::settings::SettingsFile;
 use evenkeel_runtime::{ExitStatus, Failure, Secret, settings};
 
-use super::limits::{HttpOptions, LimitOptions};
+use super::limits::{ClientOptions, HttpOptions, LimitOptions};
 use super::tls::TlsOptions;
 
 /// Default number of connections of one process to the database.
 const DATABASE_CONNECTIONS: u32 = 16;
 
 /// The keys that a configuration file may have: those of every role.
-pub const KEYS: [&[&str]; 13] = [
+pub const KEYS: [&[&str]; 14] = [
     LogSettings::KEYS,
     DirectorySettings::KEYS,
     DatabaseSettings::KEYS,
@@ -30,6 +30,7 @@ pub const KEYS: [&[&str]; 13] = [
     AgbotOptions::KEYS,
     TlsOptions::KEYS,
     HttpOptions::KEYS,
+    ClientOptions::KEYS,
     LimitOptions::KEYS,
     super::oidc::KEYS,
     SourceSettings::KEYS,
@@ -206,6 +207,8 @@ settings! {
         /// Whether the health checks and workflow calls that the hub itself makes may reach loopback and link-local addresses and the
         /// hub's own machine: true or false [default: false].
         checks_local: bool = "checks-local", "EVENKEEL_CHECKS_LOCAL";
+        /// Private addresses that these checks and calls may reach: addresses and networks, separated by commas [default: none].
+        checks_networks: String = "checks-networks", "EVENKEEL_CHECKS_NETWORKS";
         /// File with certificate authorities, PEM, that these checks and calls trust beside those of the system.
         checks_ca_file: PathBuf = "checks-ca-file", "EVENKEEL_CHECKS_CA_FILE";
         /// Days after which finished rollouts are removed [default: 30].

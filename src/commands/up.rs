@@ -14,8 +14,8 @@ use tokio::net::TcpListener;
 
 use super::agbot::start_in_hub;
 use super::hub::{ExchangeSetup, OpenDatabase, open_directory, root_password, start_exchange};
-use super::limits::{HttpOptions, LimitOptions};
-use super::serve::{ServerSetup, lifecycle, listen};
+use super::limits::{ClientOptions, HttpOptions, LimitOptions};
+use super::serve::{ListenerOptions, ServerSetup, lifecycle, listen};
 use super::settings::{
     AgbotListenSettings, AgbotOptions, ConfigArguments, DatabaseSettings, DirectorySettings, ExchangeOptions,
     ListenSettings, LogSettings, PostgresChoice,
@@ -52,6 +52,8 @@ pub struct UpArguments {
     #[command(flatten)]
     http: HttpOptions,
     #[command(flatten)]
+    clients: ClientOptions,
+    #[command(flatten)]
     limits: LimitOptions,
     #[command(flatten)]
     log: LogSettings,
@@ -71,6 +73,7 @@ impl UpArguments {
             agbot: self.agbot.over(&file)?,
             tls: self.tls.over(&file)?,
             http: self.http.over(&file)?,
+            clients: self.clients.over(&file)?,
             limits: self.limits.over(&file)?,
             log: self.log.over(&file)?,
             config: self.config,
@@ -88,13 +91,14 @@ pub fn run(arguments: UpArguments) -> Result<(), Failure> {
 
 async fn run_hub(settings: UpArguments) -> Result<(), Failure> {
     let lifecycle = lifecycle()?;
+    let options = ListenerOptions::of(&settings.http, &settings.clients)?;
     let listeners = Listeners::bind(&settings).await?;
     let directory = open_directory(&settings.directory.path()?)?;
     let opening = Box::pin(OpenDatabase::open(&directory, &settings.database, &settings.postgres));
     // A signal during a long start ends it: what was begun is dropped, and with it the embedded server.
     let Some(open) = lifecycle.shutdown().run_until_cancelled_owned(opening).await else { return Ok(()) };
     let open = open?;
-    let outcome = serve(&lifecycle, &settings, &directory, &open, listeners).await;
+    let outcome = serve(&lifecycle, &settings, &directory, &open, (listeners, options)).await;
     open.close().await;
     outcome.inspect(|()| tracing::info!("stopped"))
 }
@@ -122,7 +126,7 @@ async fn serve(
     settings: &UpArguments,
     directory: &DataDirectory,
     open: &OpenDatabase,
-    listeners: Listeners,
+    (listeners, options): (Listeners, ListenerOptions),
 ) -> Result<(), Failure> {
     let shutdown = lifecycle.shutdown();
     let (listener, address) = listeners.main;
@@ -135,6 +139,7 @@ async fn serve(
         root_password: Some(password.clone()),
         options: &settings.exchange,
         limits: &settings.limits,
+        clients: &settings.clients,
         oidc: settings.oidc.clone(),
         node_down_after_secs: settings.agbot.node_down_after_secs,
         rejoin_grace_secs: settings.agbot.upgrade_grace_secs,
@@ -142,7 +147,7 @@ async fn serve(
     let running = start_exchange(database, setup, shutdown.clone()).await?;
     let exchange = &running.exchange;
     let tls = tls.map(|tls| tls.start(exchange.workers(), &shutdown));
-    let setup = ServerSetup::new(lifecycle, database, tls, settings.http.limits()?);
+    let setup = ServerSetup::new(lifecycle, database, tls, options);
     super::metrics::observe_exchange(&setup.metrics, exchange);
     let api = AgbotApi::default();
     let agbot_api = api.clone();

@@ -26,8 +26,9 @@ mod settings;
 
 pub use auth::SecretHasher;
 pub use error::ApiError;
+pub use evenkeel_http_server::limit::Rate;
 pub use evenkeel_oidc::{GroupRole, OidcSettings, Role as OidcRole};
-pub use limit::{NoNetwork, Rate, RateLimits, TrustedProxies};
+pub use limit::RateLimits;
 pub use settings::{ExchangeSettings, InvalidConstraints};
 pub use state::{Exchange, StartError};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use evenkeel_oidc::OidcSettings;
 use serde::Deserialize;
 
-use crate::limit::{RateLimits, TrustedProxies};
+use crate::limit::RateLimits;
 
 /// What becomes of a policy with a constraint that cannot be read, which selects nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -52,8 +52,6 @@ pub struct ExchangeSettings {
     pub audit_age: Option<Duration>,
     /// How often callers and addresses may ask.
     pub rate_limits: RateLimits,
-    /// Proxies whose word about the client's address is believed.
-    pub trusted_proxies: TrustedProxies,
     /// Silence, in seconds, after which a node is down unless its organization sets another: that of the hub's agbot.
     pub node_down_after_secs: u64,
     /// Time in seconds that nodes get to be heard again after a start of the agbot, unless their organization sets another: that of the
@@ -112,7 +110,6 @@ impl Default for ExchangeSettings {
             cleanup_period: Duration::from_secs(1_800),
             audit_age: Some(Duration::from_secs(90 * 86_400)),
             rate_limits: RateLimits::default(),
-            trusted_proxies: TrustedProxies::default(),
             node_down_after_secs: 180,
             rejoin_grace_secs: 90,
             oidc: None,

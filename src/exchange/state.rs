@@ -4,6 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use evenkeel_exchange_store::secret;
+use evenkeel_http_server::limit::{FailedLoginReporter, FailedLogins};
 use evenkeel_metrics::Metrics;
 use evenkeel_oidc::{OidcError, Provider};
 use evenkeel_runtime::worker::Workers;
@@ -21,7 +22,7 @@ use crate::conversation::Conversations;
 use crate::feed::{Feed, sequencer_tasks};
 use crate::heartbeat::Heartbeats;
 use crate::housekeeping::{Cleanup, HeartbeatWriter};
-use crate::limit::{Limiter, TrustedProxies};
+use crate::limit::Limiter;
 use crate::operation::transaction;
 use crate::request_times::RequestTimes;
 use crate::settings::ExchangeSettings;
@@ -53,6 +54,7 @@ struct Inner {
     conversations: Conversations,
     auditor: Auditor,
     limiter: Limiter,
+    failed_logins: FailedLogins,
     /// Permits for simultaneous writes, fewer than connections.
     write_permits: Arc<Semaphore>,
     request_times: RequestTimes,
@@ -90,7 +92,8 @@ impl Exchange {
             .await
             .map_err(StartError::Seed)?;
         let provider = settings.oidc.clone().map(Provider::new).transpose()?;
-        let credentials = Credentials::new(database.clone(), hasher);
+        let failed_logins = FailedLogins::default();
+        let credentials = Credentials::new(database.clone(), hasher, failed_logins.clone());
         if let Some(password) = &settings.root_password {
             credentials.remember_root(password);
         }
@@ -103,6 +106,7 @@ impl Exchange {
             conversations: Conversations::default(),
             auditor: Auditor::default(),
             limiter: Limiter::new(configured.rate_limits),
+            failed_logins,
             write_permits: Arc::new(Semaphore::new(transaction::permit_count(&database))),
             request_times: RequestTimes::default(),
             workers: Workers::default(),
@@ -141,6 +145,7 @@ impl Exchange {
         sequencer_tasks(self.0.feed.clone(), self.clone(), (workers, tasks), shutdown.clone());
         tasks.spawn(workers.run(AuditSealer::new(self.clone()), shutdown.clone()));
         tasks.spawn(workers.run(HeartbeatWriter::new(self.clone()), shutdown.clone()));
+        tasks.spawn(workers.run(FailedLoginReporter(self.0.failed_logins.clone()), shutdown.clone()));
         tasks.spawn(workers.run(Cleanup(self.clone()), shutdown));
         if let Some(logins) = self.bearer_logins() {
             // A provider that is away keeps nobody else waiting.
@@ -196,11 +201,6 @@ impl Exchange {
         self.0.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Proxies whose word about the client's address is believed, as long as the exchange runs.
-    pub(crate) fn trusted_proxies(&self) -> &TrustedProxies {
-        &self.0.configured.trusted_proxies
-    }
-
     /// Largest accepted request body, in bytes, as long as the exchange runs.
     pub(crate) fn max_body_bytes(&self) -> usize {
         self.0.configured.max_body_bytes
@@ -244,9 +244,14 @@ impl Exchange {
         self.0.bearer_logins.as_ref()
     }
 
-    /// Adds how long requests take to what a process shows of itself.
-    pub fn register_request_times(&self, metrics: &Metrics) {
+    /// Adds how long requests take, and what logins cost, to what a process shows of itself.
+    pub fn register(&self, metrics: &Metrics) {
         self.0.request_times.register(metrics);
+        self.0.failed_logins.register("exchange_failed_logins_total", metrics);
+        let computed = self.0.credentials.hasher().computed().clone();
+        let help = "Slow hashes of secrets: of logins that are not in memory, failed ones among them, and of secrets that are stored";
+        #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
+        metrics.counted("exchange_slow_hashes_total", help, &[], move || computed.value() as f64);
     }
 
     pub(crate) fn request_times(&self) -> &RequestTimes {
@@ -278,6 +283,11 @@ impl Exchange {
     /// Counts of requests and failed logins.
     pub(crate) fn limiter(&self) -> &Limiter {
         &self.0.limiter
+    }
+
+    /// The log and the counts of failed logins.
+    pub(crate) fn failed_logins(&self) -> &FailedLogins {
+        &self.0.failed_logins
     }
 
     pub(crate) fn forget(&self, org: &str, id: &str) {

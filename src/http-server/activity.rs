@@ -28,6 +28,8 @@ pub struct Activity {
     /// Requests under way.
     request_count: AtomicU32,
     is_multiplexed: AtomicBool,
+    /// A request had good credentials.
+    has_logged_in: Arc<AtomicBool>,
     /// Something of a request's head has come.
     is_in_head: AtomicBool,
     /// Milliseconds from `begun` to when a write was blocked, plus one; zero while none is.
@@ -43,9 +45,15 @@ impl Activity {
             begun_count: AtomicU64::new(0),
             request_count: AtomicU32::new(0),
             is_multiplexed: AtomicBool::new(false),
+            has_logged_in: Arc::default(),
             is_in_head: AtomicBool::new(false),
             write_since: AtomicU64::new(0),
         }
+    }
+
+    /// Returns the flag that a request with good credentials sets.
+    pub fn has_logged_in(&self) -> &Arc<AtomicBool> {
+        &self.has_logged_in
     }
 
     fn now(&self) -> u64 {

@@ -1,9 +1,11 @@
 //! Serves a router on a listener: HTTP/1.1 and HTTP/2, optional TLS, limits on all resources a client may hold.
 //!
-//! Each request carries its remote address and an id; every connection ends in bounded time after shutdown.
+//! Each request passes the [`middleware`] first, and carries its remote address and an id; every connection ends in bounded time after shutdown.
 
 mod activity;
 mod connection_limit;
+pub mod limit;
+pub mod middleware;
 mod request;
 pub mod tls;
 

@@ -1,12 +1,13 @@
 //! One request on its way through the router: its id, its remote address, its time limits, its count.
 
 use std::convert::Infallible;
+use std::future::ready;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
@@ -22,6 +23,7 @@ use tower::Service;
 
 use super::HttpLimits;
 use super::activity::{Activity, RequestInFlight};
+use super::middleware::{Admitted, Client, Middleware};
 use evenkeel_runtime::metrics::{Counter, Metrics};
 use evenkeel_runtime::request_id::{REQUEST_ID, RequestId};
 
@@ -73,22 +75,28 @@ impl Drop for OpenConnection {
 type PendingResponse = BoxFuture<'static, Response<Body>>;
 
 /// Handles a request before the router: breaks with the response, or continues to the router.
-type Shortcut =
-    dyn Fn(Request<Body>, SocketAddr) -> ControlFlow<PendingResponse, Request<Body>> + Send + Sync;
+type Shortcut = dyn Fn(Request<Body>, &Client) -> ControlFlow<PendingResponse, Request<Body>> + Send + Sync;
 
-/// The request handler: a router, optionally preceded by a function.
+/// The request handler: a middleware, then a router, optionally preceded by a function.
 #[derive(Clone)]
 pub struct RequestHandler {
+    middleware: Middleware,
     shortcut: Option<Arc<Shortcut>>,
     router: Router,
 }
 
 impl RequestHandler {
+    /// Lets requests pass this middleware first.
+    #[must_use]
+    pub fn behind(self, middleware: Middleware) -> Self {
+        Self { middleware, ..self }
+    }
+
     /// Handles certain requests with a function before the router. It sees them unchanged.
     #[must_use]
     pub fn with_shortcut(
         self,
-        shortcut: impl Fn(Request<Body>, SocketAddr) -> ControlFlow<PendingResponse, Request<Body>>
+        shortcut: impl Fn(Request<Body>, &Client) -> ControlFlow<PendingResponse, Request<Body>>
         + Send
         + Sync
         + 'static,
@@ -96,15 +104,34 @@ impl RequestHandler {
         Self { shortcut: Some(Arc::new(shortcut)), ..self }
     }
 
-    fn respond(&self, request: Request<Body>, peer: SocketAddr, id: &RequestId) -> PendingResponse {
+    /// Responds to a request as if it came over a connection from `peer`.
+    pub async fn respond_to(&self, request: Request<Body>, peer: SocketAddr) -> Response<Body> {
+        let id = RequestId::from_number(0);
+        match self.middleware.admit(&request, peer, &Arc::default()) {
+            Ok(admitted) => {
+                let response = self.respond(request, peer, &admitted.client, &id).await;
+                admitted.finish(&self.middleware, response)
+            }
+            Err(response) => *response,
+        }
+    }
+
+    fn respond(
+        &self,
+        request: Request<Body>,
+        peer: SocketAddr,
+        client: &Client,
+        id: &RequestId,
+    ) -> PendingResponse {
         let mut request = match &self.shortcut {
-            Some(shortcut) => match shortcut(request, peer) {
+            Some(shortcut) => match shortcut(request, client) {
                 ControlFlow::Break(response) => return response,
                 ControlFlow::Continue(request) => request,
             },
             None => request,
         };
         request.extensions_mut().insert(ConnectInfo(peer));
+        request.extensions_mut().insert(client.clone());
         // The router's parts need not know this crate: they find the id where clients send it.
         request.headers_mut().insert(REQUEST_ID.clone(), id.header());
         self.router.clone().call(request).map(|Ok(response)| response).boxed()
@@ -113,7 +140,7 @@ impl RequestHandler {
 
 impl From<Router> for RequestHandler {
     fn from(router: Router) -> Self {
-        Self { shortcut: None, router }
+        Self { middleware: Middleware::default(), shortcut: None, router }
     }
 }
 
@@ -147,14 +174,24 @@ impl hyper::service::Service<Request<Incoming>> for RequestService {
             .unwrap_or_else(|| RequestId::from_number(in_flight.number()));
         let body_time = self.body_time;
         let request = request.map(|body| wrap_body(body, body_time));
-        let response = self.handler.respond(request, self.peer, &id);
-        RequestUnderWay { response, id, in_flight: Some(in_flight) }
+        let middleware = &self.handler.middleware;
+        let (response, admitted) = match middleware.admit(&request, self.peer, self.activity.has_logged_in())
+        {
+            Ok(admitted) => (
+                self.handler.respond(request, self.peer, &admitted.client, &id),
+                Some((middleware.clone(), admitted)),
+            ),
+            Err(response) => (ready(*response).boxed(), None),
+        };
+        RequestUnderWay { response, admitted, id, in_flight: Some(in_flight) }
     }
 }
 
 /// A request in flight.
 pub struct RequestUnderWay {
     response: PendingResponse,
+    /// What completes the response; taken when it is there.
+    admitted: Option<(Middleware, Admitted)>,
     id: RequestId,
     /// Moved into the response.
     in_flight: Option<RequestInFlight>,
@@ -167,10 +204,14 @@ impl Future for RequestUnderWay {
         let this = &mut *self;
         let poll = || catch_unwind(AssertUnwindSafe(|| this.response.as_mut().poll(context)));
         let mut response = match this.id.scope(poll) {
-            Ok(polled) => ready!(polled),
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(response)) => response,
             // The panic itself has been reported by the panic hook.
             Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
         };
+        if let Some((middleware, admitted)) = this.admitted.take() {
+            response = admitted.finish(&middleware, response);
+        }
         response.headers_mut().insert(REQUEST_ID.clone(), this.id.header());
         let in_flight = this.in_flight.take();
         if let Some(request) = &in_flight {
@@ -232,7 +273,9 @@ impl HttpBody for TimedBody {
         }
         let limit = self.limit;
         let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(limit)));
-        ready!(timer.as_mut().poll(context));
+        if timer.as_mut().poll(context).is_pending() {
+            return Poll::Pending;
+        }
         let error = std::io::Error::new(std::io::ErrorKind::TimedOut, "the body does not arrive");
         Poll::Ready(Some(Err(axum::Error::new(error))))
     }

@@ -82,9 +82,10 @@ async fn shortcut_handles_its_requests_and_the_router_all_others() {
     let router = Router::new().fallback(|headers: http::HeaderMap| async move {
         format!("long way of {}", headers["x-request-id"].to_str().unwrap())
     });
-    let shortcut = |request: http::Request<axum::body::Body>, peer: SocketAddr| {
+    let shortcut = |request: http::Request<axum::body::Body>, client: &middleware::Client| {
+        let address = client.address;
         if request.uri().path() == "/short" {
-            ControlFlow::Break(async move { peer.ip().to_string().into_response() }.boxed())
+            ControlFlow::Break(async move { address.to_string().into_response() }.boxed())
         } else {
             ControlFlow::Continue(request)
         }

@@ -2,7 +2,7 @@
 //!
 //! Counting is one atomic addition, observing a duration three; everything else happens at a scrape.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -182,9 +182,19 @@ impl Metrics {
         family.series.insert(render_labels(labels), read);
     }
 
-    /// All metrics as text.
+    /// Returns all metrics as text.
     #[must_use]
     pub fn render(&self) -> String {
+        self.render_without(&[])
+    }
+
+    /// Returns all metrics as text that names nothing of a user: values that differ only in a label with names are added up.
+    #[must_use]
+    pub fn render_public(&self) -> String {
+        self.render_without(&NAMING)
+    }
+
+    fn render_without(&self, hidden: &[&str]) -> String {
         let families = self.families.lock().unwrap_or_else(PoisonError::into_inner);
         let mut text = String::with_capacity(4096);
         for (name, family) in families.iter() {
@@ -197,10 +207,7 @@ impl Metrics {
                     }
                     Series::Histogram(histogram) => histogram.render(name, labels, &mut text),
                     Series::Group(names, read) => {
-                        for (values, number) in read() {
-                            let pairs: Vec<(&str, &str)> =
-                                names.iter().copied().zip(values.iter().map(String::as_str)).collect();
-                            let labels = render_labels(&pairs);
+                        for (labels, number) in sums(names, &read(), hidden) {
                             let _ = writeln!(text, "{name}{labels} {number}");
                         }
                     }
@@ -220,6 +227,26 @@ impl Metrics {
         });
         self.gauge("process_open_fds", "Open file descriptors", &[], open_file_count);
     }
+}
+
+/// Labels whose values are names that users have given.
+const NAMING: [&str; 3] = ["policy", "unit", "group"];
+
+/// Returns values by their labels without the hidden ones, in the order in which they were first seen.
+fn sums(names: &[&str], values: &Labeled, hidden: &[&str]) -> Vec<(String, f64)> {
+    let mut sums: Vec<(String, f64)> = Vec::with_capacity(values.len());
+    let mut positions = HashMap::new();
+    for (labels, number) in values {
+        let pairs = names.iter().copied().zip(labels.iter().map(String::as_str));
+        let pairs: Vec<(&str, &str)> = pairs.filter(|(name, _)| !hidden.contains(name)).collect();
+        let labels = render_labels(&pairs);
+        let position = *positions.entry(labels.clone()).or_insert_with(|| {
+            sums.push((labels, 0.0));
+            sums.len() - 1
+        });
+        sums[position].1 += number;
+    }
+    sums
 }
 
 fn render_labels(labels: &[(&str, &str)]) -> String {
@@ -296,6 +323,23 @@ mod tests {
         let text = metrics.render();
         let lines = "nodes{org=\"o\",state=\"up\"} 2\nnodes{org=\"o\",state=\"down\"} 1\n";
         assert!(text.contains(lines), "{text}");
+    }
+
+    #[test]
+    fn public_text_names_nothing_of_a_user_and_adds_values_up() {
+        let metrics = Metrics::default();
+        let labels = &["policy", "state"];
+        let value = |policy: &str, state: &str, number| (vec![policy.to_owned(), state.to_owned()], number);
+        metrics.gauges("tasks", "Tasks", labels, move || {
+            vec![value("o/secret", "run", 2.0), value("o/other", "run", 1.0), value("o/secret", "fail", 1.0)]
+        });
+        metrics.gauges("held", "Held", &["group"], || {
+            vec![(vec!["o/g".to_owned()], 1.0), (vec!["o/h".to_owned()], 1.0)]
+        });
+        let text = metrics.render_public();
+        assert!(text.contains("tasks{state=\"run\"} 3\ntasks{state=\"fail\"} 1\n"), "{text}");
+        assert!(text.contains("held 2\n") && !text.contains("o/"), "{text}");
+        assert!(metrics.render().contains("tasks{policy=\"o/secret\",state=\"run\"} 2\n"));
     }
 
     #[test]

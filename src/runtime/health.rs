@@ -11,11 +11,13 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use http::{StatusCode, header};
+use http::{HeaderMap, StatusCode, header};
 use serde_json::{Value, json};
+use subtle::ConstantTimeEq;
 use tokio_util::sync::CancellationToken;
 
 use crate::metrics::Metrics;
+use crate::settings::Secret;
 
 /// Timeout of a dependency's probe.
 const PROBE_LIMIT: Duration = Duration::from_secs(2);
@@ -30,13 +32,20 @@ pub struct Health {
     shutdown: CancellationToken,
     probes: Arc<RwLock<BTreeMap<&'static str, Probe>>>,
     metrics: Metrics,
+    metrics_token: Option<Secret<String>>,
 }
 
 impl Health {
     /// A process without dependencies; it stops being ready when `shutdown` is cancelled.
     #[must_use]
     pub fn new(version: &'static str, shutdown: CancellationToken, metrics: Metrics) -> Self {
-        Self { version, shutdown, probes: Arc::default(), metrics }
+        Self { version, shutdown, probes: Arc::default(), metrics, metrics_token: None }
+    }
+
+    /// Shows metrics with the names of policies, units and groups to whoever has this token.
+    #[must_use]
+    pub fn with_metrics_token(self, token: Option<Secret<String>>) -> Self {
+        Self { metrics_token: token, ..self }
     }
 
     /// Adds a dependency, or replaces the one with this name. `probe` returns why it is unavailable, in words without secrets.
@@ -100,8 +109,26 @@ async fn get_version(State(health): State<Health>) -> Json<Value> {
     Json(json!({ "name": "evenkeel", "version": health.version }))
 }
 
-async fn get_metrics(State(health): State<Health>) -> Response {
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], health.metrics.render()).into_response()
+async fn get_metrics(State(health): State<Health>, headers: HeaderMap) -> Response {
+    let text = match (&health.metrics_token, bearer(&headers)) {
+        (Some(token), Some(given)) if bool::from(given.as_bytes().ct_eq(token.expose().as_bytes())) => {
+            health.metrics.render()
+        }
+        (_, Some(_)) => {
+            let challenge = [(header::WWW_AUTHENTICATE, "Bearer realm=\"metrics\"")];
+            return (StatusCode::UNAUTHORIZED, challenge, "the token for metrics is another one\n")
+                .into_response();
+        }
+        (_, None) => health.metrics.render_public(),
+    };
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4"), (header::CACHE_CONTROL, "no-store")], text)
+        .into_response()
+}
+
+/// Returns the token of a request.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
 }
 
 #[cfg(test)]
@@ -138,5 +165,30 @@ mod tests {
         let (ready, report) = health.report().await;
         assert!(!ready);
         assert_eq!(report["status"], "draining");
+    }
+
+    #[tokio::test]
+    async fn names_are_in_the_metrics_for_the_token_only() {
+        let metrics = Metrics::default();
+        metrics.gauges("orch_task_state", "Tasks", &["policy"], || vec![(vec!["o/p".to_owned()], 1.0)]);
+        let health = Health::new("1.2.3", CancellationToken::new(), metrics);
+        let with = |authorization: Option<&'static str>| {
+            authorization
+                .map(|value| (header::AUTHORIZATION, http::HeaderValue::from_static(value)))
+                .into_iter()
+                .collect()
+        };
+        let get = async |health: &Health, headers| {
+            let response = get_metrics(State(health.clone()), headers).await;
+            let status = response.status().as_u16();
+            let body = axum::body::to_bytes(response.into_body(), usize::MAX).await.expect("a body");
+            (status, String::from_utf8_lossy(&body).contains("policy=\"o/p\""))
+        };
+        assert_eq!(get(&health, with(None)).await, (200, false));
+        assert_eq!(get(&health, with(Some("Bearer anything"))).await, (401, false), "there is no token");
+        let health = health.with_metrics_token(Some("the token".to_owned().into()));
+        assert_eq!(get(&health, with(Some("Bearer the token"))).await, (200, true));
+        assert_eq!(get(&health, with(Some("bearer other"))).await, (401, false));
+        assert_eq!(get(&health, with(Some("Basic dGhlIHRva2Vu"))).await, (200, false));
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Knows nothing of nodes, policies or agreements. See the design, sections 2 and 6.
 
+pub mod browser;
 pub mod exit;
 pub mod files;
 pub mod health;

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use evenkeel_client::{Client, ClientError, Credentials};
 use evenkeel_ids::NodeId;
 use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
+use evenkeel_wire::exchange::forwarded::CLIENT_ADDRESS;
 use evenkeel_wire::exchange::node::NodeResponse;
 use http::{HeaderMap, StatusCode, header};
 
@@ -50,7 +51,7 @@ pub(super) async fn own_node(
         return Err(Refusal::new(StatusCode::UNAUTHORIZED, "the node's credentials are needed"));
     };
     let is_itself = caller.org == org && caller.id == node;
-    let found = read_itself(context, caller).await?.filter(|_| is_itself);
+    let found = read_itself(context, headers, caller).await?.filter(|_| is_itself);
     found.ok_or_else(|| {
         let message = if is_itself {
             format!("{org}/{node} is not a node")
@@ -73,7 +74,7 @@ pub(super) async fn calling_node(
 ) -> Result<Option<String>, Refusal> {
     let named = if node.contains('/') { NodeId::from_text(node) } else { NodeId::new(org, node) };
     match credentials(headers).filter(|caller| caller.node() == named) {
-        Some(caller) => Ok(read_itself(context, caller).await?.map(|_| named.to_string())),
+        Some(caller) => Ok(read_itself(context, headers, caller).await?.map(|_| named.to_string())),
         None => Ok(None),
     }
 }
@@ -97,12 +98,13 @@ pub(super) async fn served_policy(context: &Context, org: &str, policy: &str) ->
 }
 
 /// Reads a node with its own credentials; `None` when these are not of a node.
-async fn read_itself(context: &Context, caller: Credentials) -> Result<Option<NodeResponse>, Refusal> {
+async fn read_itself(
+    context: &Context,
+    headers: &HeaderMap,
+    caller: Credentials,
+) -> Result<Option<NodeResponse>, Refusal> {
     let node = caller.node();
-    let client = context
-        .client
-        .with_credentials(caller)
-        .map_err(|error| Refusal::new(StatusCode::UNAUTHORIZED, error.to_string()))?;
+    let client = as_caller(context, headers)?;
     match client.node(&node).await {
         Ok(found) => Ok(found),
         Err(ClientError::Status { status: 403 | 404, .. }) => Ok(None),
@@ -332,7 +334,9 @@ fn as_caller(context: &Context, headers: &HeaderMap) -> Result<Client, Refusal> 
     let value = headers
         .get(header::AUTHORIZATION)
         .ok_or_else(|| Refusal::new(StatusCode::UNAUTHORIZED, "credentials of the exchange are needed"))?;
-    Ok(context.client.with_authorization(value.clone(), headers.get("x-organization").cloned()))
+    let organization = headers.get("x-organization").cloned();
+    let address = headers.get(CLIENT_ADDRESS).cloned();
+    Ok(context.client.with_authorization(value.clone(), organization, address))
 }
 
 fn refused(error: ClientError, org: &str) -> Refusal {
@@ -344,7 +348,9 @@ fn refused(error: ClientError, org: &str) -> Refusal {
             (StatusCode::FORBIDDEN, format!("reading nodes of organization '{org}' is needed"))
         }
         ClientError::Status { status: 400, msg, .. } => (StatusCode::BAD_REQUEST, msg),
-        ClientError::Status { status: 429, msg, .. } => (StatusCode::TOO_MANY_REQUESTS, msg),
+        ClientError::Status { status: 429, msg, retry_after, .. } => {
+            return Refusal::Limited(msg, retry_after.unwrap_or(1));
+        }
         error => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
     };
     Refusal::new(status, message)

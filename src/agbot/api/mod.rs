@@ -17,6 +17,7 @@ pub(crate) mod health;
 mod health_evaluation;
 mod hidden;
 mod lasting;
+mod login;
 mod orchestration;
 mod parameters;
 mod permission;
@@ -37,6 +38,7 @@ use axum::Router;
 use evenkeel_api::{Endpoint, Part};
 use evenkeel_wire::exchange::utility::ApiResponse;
 
+pub use self::login::LoginGuard;
 use self::pipeline::{Operation, delete, get, post};
 use crate::Agbot;
 use crate::context::Context;

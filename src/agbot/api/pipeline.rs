@@ -8,6 +8,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Json, extract};
 use evenkeel_api::{Content, Documented, Endpoint, RequiredAccess, endpoint};
+use evenkeel_http_server::middleware::Client;
 use evenkeel_wire::agbot::upgrade::UpgradeRequest;
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -17,6 +18,7 @@ use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterIn};
 
 use super::AgbotApi;
+use super::login::insert_address;
 use super::permission::{Permission, Right};
 use crate::context::Context;
 
@@ -35,6 +37,8 @@ pub(super) enum Refusal {
     Message(StatusCode, String),
     /// The response of a rejecting extractor.
     Rejection(Box<Response>),
+    /// Too many requests or failed logins: try again after so many seconds.
+    Limited(String, u64),
 }
 
 /// The credentials that are accepted: those of the exchange.
@@ -53,8 +57,9 @@ impl Refusal {
 
     /// The response with a code of the given form.
     fn into_response(self, form: CodeForm) -> Response {
-        let (status, msg) = match self {
-            Refusal::Message(status, message) => (status, message),
+        let (status, msg, wait) = match self {
+            Refusal::Message(status, message) => (status, message, None),
+            Refusal::Limited(message, seconds) => (StatusCode::TOO_MANY_REQUESTS, message, Some(seconds)),
             Refusal::Rejection(response) => return *response,
         };
         let word = if form == CodeForm::Word { code_of(status) } else { None };
@@ -62,6 +67,9 @@ impl Refusal {
         let mut response = (status, Json(ApiResponse { code, msg })).into_response();
         if status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
+        }
+        if let Some(seconds) = wait {
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
     }
@@ -373,12 +381,12 @@ where
     const CODES: CodeForm = P::CODES;
 
     async fn respond(self, api: AgbotApi, request: Request) -> Result<Response, Refusal> {
-        let (op, headers, request) = begin(api, request).await?;
+        let Begun { op, headers, client, request } = begin(api, request).await?;
         let mut input = I::read(request).await;
         if I::IS_CHECKED_FIRST {
             input = Ok(input?);
         }
-        let permission = Permission::<R>::of(&op, &headers).await?;
+        let permission = permitted::<R, P>(&op, &headers, client).await?;
         Ok(self(op, permission, input?).await?.into_response())
     }
 }
@@ -398,14 +406,22 @@ where
     const CODES: CodeForm = P::CODES;
 
     async fn respond(self, api: AgbotApi, request: Request) -> Result<Response, Refusal> {
-        let (op, headers, _) = begin(api, request).await?;
-        let permission = Permission::<R>::of(&op, &headers).await?;
+        let Begun { op, headers, client, .. } = begin(api, request).await?;
+        let permission = permitted::<R, P>(&op, &headers, client).await?;
         Ok(self(op, permission).await?.into_response())
     }
 }
 
+/// A request whose path was read.
+struct Begun<P> {
+    op: Op<P>,
+    headers: HeaderMap,
+    client: Option<Client>,
+    request: Request,
+}
+
 /// Finds the agbot and reads the path.
-async fn begin<P: Names>(api: AgbotApi, request: Request) -> Result<(Op<P>, HeaderMap, Request), Refusal> {
+async fn begin<P: Names>(api: AgbotApi, request: Request) -> Result<Begun<P>, Refusal> {
     let starting = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the agbot is starting, try again");
     let context = api.0.get().cloned().ok_or_else(starting)?;
     let (mut parts, body) = request.into_parts();
@@ -414,8 +430,30 @@ async fn begin<P: Names>(api: AgbotApi, request: Request) -> Result<(Op<P>, Head
         CodeForm::Word => Refusal::new(rejection.status(), rejection.body_text()),
         CodeForm::Number => Refusal::of(rejection),
     })?;
-    let headers = parts.headers.clone();
-    Ok((Op { context, path }, headers, Request::from_parts(parts, body)))
+    insert_address(&mut parts);
+    let (headers, client) = (parts.headers.clone(), parts.extensions.get::<Client>().cloned());
+    Ok(Begun { op: Op { context, path }, headers, client, request: Request::from_parts(parts, body) })
+}
+
+/// Asks for a permission, within the limits on failed logins.
+async fn permitted<R: Right, P: Names>(
+    op: &Op<P>,
+    headers: &HeaderMap,
+    client: Option<Client>,
+) -> Result<Permission<R>, Refusal> {
+    let guard = op.context.settings.login_guard.as_deref();
+    if let Some(guard) = guard {
+        guard.check(headers)?;
+    }
+    let outcome = Permission::<R>::of(op, headers).await;
+    let is_login = !matches!(R::ACCESS, RequiredAccess::Public);
+    if let Some(guard) = guard.filter(|_| is_login) {
+        guard.note(headers, outcome.as_ref());
+    }
+    if let Some(client) = client.filter(|_| is_login && outcome.is_ok()) {
+        client.note_login();
+    }
+    outcome
 }
 
 #[cfg(test)]

@@ -1,14 +1,16 @@
 //! The address of the local API, and the requests that it accepts.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use axum::{
     Router,
-    extract::Request,
-    http::{StatusCode, header},
+    extract::{Request, State},
+    http::{HeaderMap, StatusCode, header},
     middleware::{self, Next},
     response::{IntoResponse, Response},
 };
+use evenkeel_runtime::browser::{self, is_from_other_origin};
 use tokio::{net::TcpListener, task::JoinHandle, time::timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -25,7 +27,7 @@ const LAST_REQUESTS: std::time::Duration = std::time::Duration::from_secs(2);
 /// # Errors
 /// [`AgentError::Listen`] when the address cannot be used.
 pub(crate) async fn start(
-    listen: ApiListen,
+    (listen, hosts): (ApiListen, &[String]),
     is_registered: bool,
     router: Router,
     stop: CancellationToken,
@@ -49,7 +51,14 @@ pub(crate) async fn start(
         Err(error) => return Err(AgentError::Listen { address, reason: error.to_string() }),
     };
     tracing::info!(%address, "local API is available");
-    let router = router.layer(middleware::from_fn(move |request, next| check_host(address, request, next)));
+    if !address.ip().is_loopback() {
+        tracing::warn!(
+            %address,
+            "the local API, which needs no credentials and has no TLS, listens beyond this machine: whoever reaches it controls the node"
+        );
+    }
+    let hosts = Arc::new(Hosts::new(address, hosts));
+    let router = router.layer(middleware::from_fn_with_state(hosts, check));
     Ok(Some(tokio::spawn(async move {
         if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await
         {
@@ -67,38 +76,167 @@ pub(crate) async fn end(api: Option<JoinHandle<()>>) {
     }
 }
 
-/// Refuses requests for another host on a loopback address: they come from a web page whose name resolves to this machine.
-async fn check_host(address: SocketAddr, request: Request, next: Next) -> Response {
-    let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    if address.ip().is_loopback() && !is_local(host) {
-        return (StatusCode::FORBIDDEN, "the local API is for programs on this machine").into_response();
+/// Content types of bodies. The others can be sent by a page of another site without asking.
+const CONTENT_TYPES: [&str; 3] = ["application/json", "application/octet-stream", "application/x-pem-file"];
+
+/// Lets only requests through that a program of this machine sends, or a page that the agent itself has shown.
+///
+/// The API needs no credentials. A browser of the machine reaches it for any page that it shows, and so does a page whose name resolves to
+/// this machine; neither may use it.
+async fn check(State(hosts): State<Arc<Hosts>>, request: Request, next: Next) -> Response {
+    let refuse = |status: StatusCode, text: &str| (status, text.to_owned()).into_response();
+    if !hosts.contains(&request) {
+        return refuse(
+            StatusCode::FORBIDDEN,
+            "the local API is for programs on this machine; --api-hosts names other hosts under which it may be reached",
+        );
+    }
+    if is_from_other_origin(&request) {
+        return refuse(StatusCode::FORBIDDEN, "the local API is not for pages of other sites");
+    }
+    if !has_usable_type(request.headers()) {
+        return refuse(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "the Content-Type of a body must be application/json",
+        );
     }
     next.run(request).await
 }
 
-fn is_local(host: &str) -> bool {
+/// Returns whether a body may be of the type that is named. The reference's command line names none for some bodies.
+fn has_usable_type(headers: &HeaderMap) -> bool {
+    headers.get_all(header::CONTENT_TYPE).iter().all(|value| {
+        let essence = value.to_str().ok().and_then(|value| value.split(';').next()).unwrap_or_default();
+        CONTENT_TYPES.iter().any(|usable| essence.trim().eq_ignore_ascii_case(usable))
+    })
+}
+
+/// The hosts that requests may be for.
+#[derive(Debug)]
+struct Hosts {
+    /// Whether the listener has a loopback address.
+    is_loopback: bool,
+    /// Further names, in lower case.
+    names: Vec<String>,
+}
+
+impl Hosts {
+    fn new(address: SocketAddr, names: &[String]) -> Self {
+        let names = names.iter().map(|name| name.to_ascii_lowercase()).collect();
+        Self { is_loopback: address.ip().is_loopback(), names }
+    }
+
+    fn contains<B>(&self, request: &axum::http::Request<B>) -> bool {
+        let name = host_name(browser::host(request)).to_ascii_lowercase();
+        if request.headers().get_all(header::HOST).iter().count() > 1 {
+            return false;
+        }
+        if name.is_empty() || name == "localhost" || self.names.contains(&name) {
+            return true;
+        }
+        // An address cannot be made to mean another machine, as a name can.
+        name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback() || !self.is_loopback)
+    }
+}
+
+/// Returns a host without its port and without brackets.
+fn host_name(host: &str) -> &str {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
     };
-    let name = name.trim_start_matches('[').trim_end_matches(']');
-    name.is_empty()
-        || name.eq_ignore_ascii_case("localhost")
-        || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+    name.trim_start_matches('[').trim_end_matches(']')
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn only_names_of_this_machine_are_local() {
-        for host in ["localhost", "LocalHost:8510", "127.0.0.1:8510", "[::1]:8510", "127.8.0.1", "[::1]"] {
-            assert!(is_local(host), "{host}");
+    /// The status of a request to a listener at `address`.
+    async fn status(address: &str, method: &str, headers: &[(&str, &str)]) -> u16 {
+        let hosts = Hosts::new(address.parse().unwrap(), &["Agent.example".to_owned()]);
+        let handler = axum::routing::any(|| async { "" });
+        let router = Router::new().route("/node/policy", handler);
+        let router = router.layer(middleware::from_fn_with_state(Arc::new(hosts), check));
+        let mut request = axum::http::Request::builder().method(method).uri("/node/policy");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
         }
-        for host in ["evil.example", "evil.example:8510", "10.0.0.1:8510", "localhost.evil.example"] {
-            assert!(!is_local(host), "{host}");
+        let request = request.body(axum::body::Body::from("{}")).unwrap();
+        tower::ServiceExt::oneshot(router, request).await.unwrap().status().as_u16()
+    }
+
+    #[tokio::test]
+    async fn only_hosts_of_this_machine_and_configured_ones_are_served() {
+        let local = [
+            "localhost",
+            "LocalHost:8510",
+            "127.0.0.1:8510",
+            "[::1]:8510",
+            "127.8.0.1",
+            "agent.example:8510",
+        ];
+        for host in local {
+            assert_eq!(status("127.0.0.1:8510", "GET", &[("host", host)]).await, 200, "{host}");
+            assert_eq!(status("0.0.0.0:8510", "GET", &[("host", host)]).await, 200, "{host}");
         }
+        for host in [
+            "evil.example",
+            "evil.example:8510",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "\u{e9}",
+        ] {
+            assert_eq!(status("127.0.0.1:8510", "GET", &[("host", host)]).await, 403, "{host}");
+            assert_eq!(status("0.0.0.0:8510", "GET", &[("host", host)]).await, 403, "{host}");
+        }
+        assert_eq!(status("127.0.0.1:8510", "GET", &[("host", "10.0.0.1:8510")]).await, 403);
+        assert_eq!(status("0.0.0.0:8510", "GET", &[("host", "10.0.0.1:8510")]).await, 200);
+        let both = [("host", "localhost"), ("host", "evil.example")];
+        assert_eq!(status("127.0.0.1:8510", "GET", &both).await, 403);
+    }
+
+    #[tokio::test]
+    async fn pages_of_other_sites_are_refused_whatever_they_send() {
+        let host = ("host", "localhost:8510");
+        for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
+            for header in [
+                ("origin", "https://evil.example"),
+                ("origin", "null"),
+                ("origin", "http://localhost:3000"),
+                ("sec-fetch-site", "cross-site"),
+                ("sec-fetch-site", "same-site"),
+            ] {
+                assert_eq!(
+                    status("127.0.0.1:8510", method, &[host, header]).await,
+                    403,
+                    "{method} {header:?}"
+                );
+            }
+            let own = [host, ("origin", "http://localhost:8510"), ("sec-fetch-site", "same-origin")];
+            assert_eq!(status("127.0.0.1:8510", method, &own).await, 200, "{method}");
+        }
+    }
+
+    #[tokio::test]
+    async fn bodies_that_a_form_can_send_are_refused_and_those_of_command_lines_are_not() {
+        let host = ("host", "localhost:8510");
+        for kind in [
+            "text/plain",
+            "text/plain;charset=UTF-8",
+            "application/x-www-form-urlencoded",
+            "multipart/form-data; boundary=x",
+        ] {
+            assert_eq!(
+                status("127.0.0.1:8510", "POST", &[host, ("content-type", kind)]).await,
+                415,
+                "{kind}"
+            );
+        }
+        for kind in ["application/json", "Application/JSON; charset=utf-8", "application/x-pem-file"] {
+            assert_eq!(status("127.0.0.1:8510", "PUT", &[host, ("content-type", kind)]).await, 200, "{kind}");
+        }
+        assert_eq!(status("127.0.0.1:8510", "POST", &[host]).await, 200);
     }
 
     #[tokio::test]
@@ -107,7 +245,7 @@ mod tests {
         let _holder = TcpListener::bind(USUAL_API).await;
         let stop = CancellationToken::new();
         let _ended = stop.clone().drop_guard();
-        let start = |listen, is_registered| start(listen, is_registered, Router::new(), stop.clone());
+        let start = |listen, is_registered| start((listen, &[]), is_registered, Router::new(), stop.clone());
         assert!(start(ApiListen::Usual, true).await.is_ok());
         assert!(matches!(start(ApiListen::Usual, false).await, Err(AgentError::Listen { .. })));
         assert!(matches!(start(ApiListen::At(USUAL_API), true).await, Err(AgentError::Listen { .. })));

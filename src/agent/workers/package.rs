@@ -1,7 +1,7 @@
 //! Agent packages: one directory per version, with a program for each kind of machine.
 //!
 //! The source holds `<manifest>.json` files and a directory per version. A directory may hold `SHA256SUMS` for its files, and
-//! `SHA256SUMS.sig`, a signature of that list: both are verified when they exist.
+//! `SHA256SUMS.sig`, a signature of that list: both are verified when they exist, and must exist where the agent trusts any key.
 
 use std::{
     collections::BTreeMap,
@@ -159,6 +159,11 @@ fn verify(directory: &Path, keys: &[String], now: u64) -> Result<(), PackageErro
         Err(source) => Err(PackageError::File { path: directory.join(name), source }),
     };
     let signature = read(SUMS_SIGNATURE)?.map(|text| String::from_utf8_lossy(&text).trim().to_owned());
+    if signature.is_none() && !keys.is_empty() {
+        return unverified(format!(
+            "the package has no {SUMS_SIGNATURE}, which an agent with trusted keys needs"
+        ));
+    }
     let Some(sums) = read(SUMS)? else {
         return match signature {
             Some(_) => unverified(format!("{SUMS_SIGNATURE} is there without {SUMS}")),
@@ -257,6 +262,19 @@ mod tests {
         fs::write(directory.join(PROGRAM), "tampered").unwrap();
         assert!(matches!(fetched(source.path(), data.path()), Err(PackageError::Unverified(_))));
         assert!(!program(data.path(), "9", "amd64").exists());
+    }
+
+    #[test]
+    fn package_without_a_signature_is_refused_once_keys_are_trusted() {
+        let (source, data) = (source("\"*\""), tempfile::tempdir().unwrap());
+        let keys = ["-----BEGIN PUBLIC KEY-----".to_owned()];
+        let fetch = || fetch(Some(source.path()), data.path(), "2.32.0", "amd64", &keys, 0);
+        assert!(matches!(fetch(), Err(PackageError::Unverified(_))), "neither list nor signature");
+        let sum: String = Sha256::digest(b"new").iter().map(|byte| format!("{byte:02x}")).collect();
+        fs::write(source.path().join("2.32.0").join(SUMS), format!("{sum}  {PROGRAM}\n")).unwrap();
+        let refused = fetch().expect_err("a list that anybody can write");
+        assert!(refused.to_string().contains(SUMS_SIGNATURE), "{refused}");
+        assert!(!program(data.path(), "2.32.0", "amd64").exists());
     }
 
     #[test]

@@ -17,7 +17,7 @@ use reqwest::{Certificate, Client, ClientBuilder, Url};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-pub use address::AddressRule;
+pub use address::{AddressRule, AllowedAddresses, Networks};
 pub use check::pause_after;
 pub use schedule::{ProbeGuard, ProbeSchedule};
 
@@ -70,15 +70,16 @@ impl ProbeClient {
         })
     }
 
-    /// Returns the first part of the body of a response, whatever its status.
+    /// Returns the status and the first part of the body of a response.
     ///
     /// # Errors
     /// The reason, when there is no response in time.
-    pub async fn get(&self, url: &str, verifies: bool, timeout: Duration) -> Result<String, String> {
+    pub async fn get(&self, url: &str, verifies: bool, timeout: Duration) -> Result<(u16, String), String> {
         let url = self.allowed(url)?;
         let client = if verifies { &self.verifying } else { &self.trusting };
         let _slot = self.slots.acquire().await;
         let response = client.get(url).timeout(timeout).send().await.map_err(|error| reason(&error))?;
+        let status = response.status().as_u16();
         let mut parts = response.bytes_stream();
         let mut body = Vec::new();
         while let Some(part) = parts.next().await {
@@ -88,7 +89,7 @@ impl ProbeClient {
                 break;
             }
         }
-        Ok(String::from_utf8_lossy(&body).into_owned())
+        Ok((status, String::from_utf8_lossy(&body).into_owned()))
     }
 
     /// Sends a JSON document; `id` names the call, the same for a repetition.

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use evenkeel_wire::exchange::task_health::TaskProbe;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -47,7 +48,8 @@ async fn endless(mut connection: TcpStream) -> std::io::Result<()> {
 #[tokio::test]
 async fn only_the_beginning_of_an_endless_response_is_read() {
     let url = server(endless).await;
-    let body = client(AddressRule::Any).get(&url, true, LIMIT * 10).await.expect("a body");
+    let (status, body) = client(AddressRule::Any).get(&url, true, LIMIT * 10).await.expect("a body");
+    assert_eq!(status, 200);
     assert_eq!(body.len(), LARGEST_BODY);
     let posted = client(AddressRule::Any).post(&url, "c1", &json!({}), LIMIT * 10).await;
     assert_eq!(posted, Ok(()), "the response of a workflow is not read at all");
@@ -78,7 +80,7 @@ async fn redirect_is_not_followed() {
         async move { begin(&mut connection, &head).await }
     })
     .await;
-    assert_eq!(client(AddressRule::Any).get(&url, true, LIMIT).await.as_deref(), Ok(""));
+    assert_eq!(client(AddressRule::Any).get(&url, true, LIMIT).await, Ok((302, String::new())));
     let refused = client(AddressRule::Any).post(&url, "c1", &json!({}), LIMIT).await;
     assert_eq!(refused, Err("the response has status 302".to_owned()));
 }
@@ -89,7 +91,24 @@ async fn hub_reaches_neither_its_machine_by_address_nor_by_name() {
     let port = Url::parse(&url).expect("a URL").port().unwrap_or_default();
     for host in ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]"] {
         let url = format!("http://{host}:{port}/");
-        let refused = client(AddressRule::OtherMachines).get(&url, true, LIMIT).await.unwrap_err();
+        let refused = client(AddressRule::public(AllowedAddresses::default()))
+            .get(&url, true, LIMIT)
+            .await
+            .unwrap_err();
         assert!(refused.contains("loopback"), "{host}: {refused}");
     }
+}
+
+#[tokio::test]
+async fn result_of_a_check_shows_nothing_of_the_body() {
+    let url = server(async |mut connection: TcpStream| {
+        begin(&mut connection, "403 Forbidden\r\nConnection: close").await?;
+        connection.write_all(b"s3cret").await
+    })
+    .await;
+    let probe = TaskProbe { url, healthy_response: "fine".to_owned(), ..TaskProbe::default() };
+    let result = client(AddressRule::Any).check(&probe, "n", None).await.expect("a check");
+    let message = result.message.expect("why it is not healthy");
+    assert!(!result.healthy && message.contains("status 403") && message.contains("fine"), "{message}");
+    assert!(!message.contains("s3cret"), "{message}");
 }

@@ -22,6 +22,9 @@ use super::record::{Records, of_map};
 use crate::client::encode;
 use crate::{Client, ClientError, Path};
 
+/// Content type of a key.
+const PEM_TYPE: &str = "application/x-pem-file";
+
 /// Outcome of a request to suspend or resume services.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ConfigStateChange {
@@ -251,7 +254,7 @@ impl Client {
 
     /// Makes the agent trust a key.
     pub async fn put_trusted_key(&self, name: &str, pem: String) -> Result<(), ClientError> {
-        let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"))]);
+        let headers = HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static(PEM_TYPE))]);
         let body = Some(Bytes::from(pem));
         let response = self.send_with(Method::PUT, &local(&["trust", name]), body, headers, None).await?;
         response.accepted().map(drop)

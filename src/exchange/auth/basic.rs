@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderValue, header};
 use memchr::memchr;
 
 use crate::ApiError;
@@ -49,25 +49,27 @@ impl Login {
     }
 }
 
-/// The 401 for credentials that are absent, garbled or wrong.
+/// The 401 for credentials that are absent, garbled or wrong, or of a name that nobody has: the text does not tell which names exist.
 pub fn bad_credentials() -> ApiError {
     ApiError::invalid_credentials("invalid.credentials")
 }
 
-/// The 401 for an identity that nobody knows.
-pub fn unknown_identity() -> ApiError {
-    ApiError::invalid_credentials("unauthorized")
+/// Parses the credentials of a request.
+///
+/// # Errors
+/// 401 when they are absent or garbled.
+pub fn parse_login(headers: &HeaderMap) -> Result<Login, ApiError> {
+    read_login(headers.get(header::AUTHORIZATION).ok_or_else(bad_credentials)?)
 }
 
 /// Parses `Basic base64("org/id:secret")`: the organization ends at the first slash, the id at the first colon.
 ///
 /// # Errors
-/// 401 `invalid.credentials` when absent or garbled, `unauthorized` when organization or id are empty.
+/// 401 when they are garbled.
 ///
 /// # Source
 /// Exchange contract 2.1.
-pub fn parse_login(headers: &HeaderMap) -> Result<Login, ApiError> {
-    let value = headers.get(header::AUTHORIZATION).ok_or_else(bad_credentials)?;
+pub fn read_login(value: &HeaderValue) -> Result<Login, ApiError> {
     if value.len() > MAX_HEADER {
         return Err(bad_credentials());
     }
@@ -86,15 +88,13 @@ pub fn parse_login(headers: &HeaderMap) -> Result<Login, ApiError> {
         return Err(bad_credentials());
     }
     if org_end == 0 || org_end + 1 == who_end {
-        return Err(unknown_identity());
+        return Err(bad_credentials());
     }
     Ok(Login { text, org_end, who_end })
 }
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
 
     fn parse(text: &str) -> Result<Login, ApiError> {

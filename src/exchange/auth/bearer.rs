@@ -13,13 +13,13 @@ use evenkeel_access::{Caller, LoginKind, Role, is_reserved_name, is_root};
 use evenkeel_exchange_store::identity::{self, IdentityKind};
 use evenkeel_exchange_store::permitted::{Login, Permitted};
 use evenkeel_exchange_store::provided_account::{self, ProvidedAccount, Subject};
+use evenkeel_http_server::limit::{LoginFailure, client_prefix};
 use evenkeel_oidc::{GroupRole, MAX_TOKEN_BYTES, OidcError, Person, Provider};
 use evenkeel_store::StoreError;
 use http::{HeaderMap, header};
 use uuid::Uuid;
 
 use super::remembered::Remembered;
-use crate::limit::client_prefix;
 use crate::notice::forget_login;
 use crate::operation::audit::AuditedRequest;
 use crate::operation::transaction::{Finished, WriteTx};
@@ -119,10 +119,12 @@ impl BearerLogins {
         address: Option<IpAddr>,
     ) -> Result<Person, ApiError> {
         let ((org, id), prefix) = (UNKNOWN, address.map(client_prefix));
-        exchange.limiter().check_login(prefix, org, id)?;
+        let note = |failure| exchange.failed_logins().note(failure, prefix, "");
+        exchange.limiter().check_login(prefix, org, id).inspect_err(|_| note(LoginFailure::Limited))?;
         self.provider.verify(token.text).await.map_err(|error| {
             if matches!(error, OidcError::Refused(_)) {
-                exchange.limiter().count_failed_login(prefix, org, id, false);
+                exchange.limiter().count_failed_login(prefix, (org, id), &self.slot(token));
+                note(LoginFailure::Token);
             }
             refused(error)
         })

@@ -11,16 +11,17 @@ use std::time::Duration;
 use evenkeel_access::{API_KEY_LOGIN, Caller, ROOT_NAME, ROOT_ORG, Role};
 use evenkeel_exchange_store::departure;
 use evenkeel_exchange_store::identity::{self, Identity, IdentityKind};
+use evenkeel_http_server::limit::{FailedLogins, LoginFailure, client_prefix};
 use evenkeel_store::{Database, StoreError};
 use subtle::ConstantTimeEq;
 use tokio::sync::watch;
 
-use super::basic::{Login, bad_credentials, unknown_identity};
+use super::basic::{Login, bad_credentials};
 use super::hash::{SecretHasher, is_outdated};
 use super::hash_queue::PriorityClass;
 use super::remembered::Remembered;
 use crate::ApiError;
-use crate::limit::{Limiter, client_prefix};
+use crate::limit::Limiter;
 
 /// Capacity of each cache of checked logins.
 const CAPACITY: u32 = 200_000;
@@ -31,10 +32,6 @@ const PROVEN_CAPACITY: u32 = 50_000;
 const FAILED_CAPACITY: u32 = 50_000;
 /// How long a client prefix counts as recently failed.
 const FAILED_FOR: Duration = Duration::from_secs(60);
-/// Wrong logins that were counted as guesses.
-const GUESS_CAPACITY: u32 = 50_000;
-/// How long the same wrong login counts as one guess: the limit of guesses has recovered by then.
-const GUESS_FOR: Duration = Duration::from_secs(600);
 /// Longest wait of a login of root for the end of the start.
 const ROOT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -76,15 +73,14 @@ struct Checked {
 pub struct Credentials {
     database: Database,
     hasher: SecretHasher,
+    failed_logins: FailedLogins,
     process_key: [u8; 32],
     /// By `org/id`.
     checked: Remembered<String, Checked>,
     /// API keys, by organization and verifier.
     checked_keys: Remembered<String, Checked>,
     /// Logins known to be wrong: the same wrong secret again costs no slow hash.
-    refused: Remembered<[u8; 32], ()>,
-    /// Wrong logins that were counted as guesses. A client with an old secret repeats it for ever, and guesses nothing.
-    guesses: Remembered<[u8; 32], ()>,
+    refused: Remembered<[u8; 32], LoginFailure>,
     /// Logins that were good within a day, although they may not be in `checked` any more. It opens nothing: they are checked again, only
     /// failed logins from the same address do not stop them.
     proven: Remembered<[u8; 32], ()>,
@@ -97,15 +93,15 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    pub(crate) fn new(database: Database, hasher: SecretHasher) -> Credentials {
+    pub(crate) fn new(database: Database, hasher: SecretHasher, failed_logins: FailedLogins) -> Credentials {
         Credentials {
             database,
             hasher,
+            failed_logins,
             process_key: rand::random(),
             checked: Remembered::new(CAPACITY, REMEMBERED_FOR),
             checked_keys: Remembered::new(CAPACITY, REMEMBERED_FOR),
             refused: Remembered::new(10_000, Duration::from_secs(10)),
-            guesses: Remembered::new(GUESS_CAPACITY, GUESS_FOR),
             proven: Remembered::new(PROVEN_CAPACITY, Duration::from_secs(86_400)),
             recently_failed: Remembered::new(FAILED_CAPACITY, FAILED_FOR),
             is_root_settled: watch::Sender::new(true),
@@ -167,37 +163,32 @@ impl Credentials {
         let prefix = address.map(client_prefix);
         let has_failed = prefix.is_some_and(|prefix| self.recently_failed.get(&prefix).is_some());
         let attempt = Attempt { login, prefix, limiter, is_proven, has_failed };
-        attempt.check()?;
+        let note = |failure| self.failed_logins.note(failure, prefix, login.who());
+        attempt.check().inspect_err(|_| note(LoginFailure::Limited))?;
         let count_failure = || {
-            let is_repeated = self.guesses.get(&verifier).is_some();
-            limiter.count_failed_login(prefix, login.org(), login.id(), is_repeated);
-            if !is_repeated {
-                self.guesses.insert(verifier, ());
-            }
+            limiter.count_failed_login(prefix, (login.org(), login.id()), &verifier);
             if let Some(prefix) = prefix {
                 self.recently_failed.insert(prefix, ());
             }
         };
-        if self.refused.get(&verifier).is_some() {
+        if let Some(failure) = self.refused.get(&verifier) {
             count_failure();
+            note(failure);
             return Err(bad_credentials());
         }
         let removals = self.removals.load(Ordering::SeqCst);
         let found =
             if is_api_key { self.check_api_key(&attempt).await } else { self.check_secret(&attempt).await };
-        match found {
+        match found? {
             Ok(caller) => Ok(Arc::new(caller)),
-            Err(error) => {
-                if error.is_unauthorized() {
-                    self.proven.forget(&verifier);
-                    count_failure();
+            Err(failure) => {
+                self.proven.forget(&verifier);
+                count_failure();
+                note(failure);
+                if self.removals.load(Ordering::SeqCst) == removals {
+                    self.refused.insert(verifier, failure);
                 }
-                if matches!(&error, ApiError::Coded { message, .. } if message == "invalid.credentials")
-                    && self.removals.load(Ordering::SeqCst) == removals
-                {
-                    self.refused.insert(verifier, ());
-                }
-                Err(error)
+                Err(bad_credentials())
             }
         }
     }
@@ -285,7 +276,7 @@ impl Credentials {
         *blake3::keyed_hash(&self.process_key, login.text().as_bytes()).as_bytes()
     }
 
-    async fn check_secret(&self, attempt: &Attempt<'_>) -> Result<Caller, ApiError> {
+    async fn check_secret(&self, attempt: &Attempt<'_>) -> Result<Result<Caller, LoginFailure>, ApiError> {
         let login = attempt.login;
         if (login.org(), login.id()) == (ROOT_ORG, ROOT_NAME) {
             self.root_settled().await?;
@@ -294,10 +285,12 @@ impl Credentials {
             .database
             .read(async |connection| identity::find_identity(connection, login.org(), login.id()).await)
             .await?;
-        let identity = found.ok_or_else(unknown_identity)?;
-        let stored = identity.secret_hash.as_deref().ok_or_else(bad_credentials)?;
+        let Some(identity) = found else { return self.refuse(attempt, LoginFailure::UnknownName).await };
+        let Some(stored) = identity.secret_hash.as_deref() else {
+            return self.refuse(attempt, LoginFailure::Disabled).await;
+        };
         if !self.hasher.verify_in(attempt.class(), login.secret(), stored, || attempt.check()).await? {
-            return Err(bad_credentials());
+            return Ok(Err(LoginFailure::WrongSecret));
         }
         if is_outdated(stored) && identity.kind == IdentityKind::Account {
             let fresh = self.hasher.hash(login.secret()).await?;
@@ -308,10 +301,20 @@ impl Credentials {
                 })
                 .await?;
         }
-        Ok(caller(login.org(), identity))
+        Ok(Ok(caller(login.org(), identity)))
     }
 
-    async fn check_api_key(&self, attempt: &Attempt<'_>) -> Result<Caller, ApiError> {
+    /// Refuses a login that has no secret to compare with, in the time of one that has.
+    async fn refuse<T>(
+        &self,
+        attempt: &Attempt<'_>,
+        failure: LoginFailure,
+    ) -> Result<Result<T, LoginFailure>, ApiError> {
+        self.hasher.refuse_in(attempt.class(), attempt.login.secret(), || attempt.check()).await?;
+        Ok(Err(failure))
+    }
+
+    async fn check_api_key(&self, attempt: &Attempt<'_>) -> Result<Result<Caller, LoginFailure>, ApiError> {
         let login = attempt.login;
         let hash = self.hasher.keyed(login.secret());
         let found = self
@@ -319,19 +322,22 @@ impl Credentials {
             .read(async |connection| identity::find_by_api_key(connection, login.org(), &hash).await)
             .await?;
         if let Some(identity) = found {
-            return Ok(caller(login.org(), identity));
+            return Ok(Ok(caller(login.org(), identity)));
         }
         let imported = self
             .database
             .read(async |connection| identity::list_imported_api_keys(connection, login.org()).await)
             .await?;
+        if imported.is_empty() {
+            return self.refuse(attempt, LoginFailure::WrongSecret).await;
+        }
         for identity in imported {
             let stored = identity.secret_hash.clone().unwrap_or_default();
             if self.hasher.verify_in(attempt.class(), login.secret(), &stored, || attempt.check()).await? {
-                return Ok(caller(login.org(), identity));
+                return Ok(Ok(caller(login.org(), identity)));
             }
         }
-        Err(bad_credentials())
+        Ok(Err(LoginFailure::WrongSecret))
     }
 }
 

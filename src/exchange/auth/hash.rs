@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use evenkeel_metrics::Counter;
 use subtle::ConstantTimeEq;
 
 use super::argon::Argon;
@@ -26,6 +27,12 @@ impl SecretHasher {
     #[must_use]
     pub fn new(key: [u8; 32], parallel: usize) -> SecretHasher {
         SecretHasher { key: Arc::new(key), queue: HashQueue::new(parallel), argon: Arc::default() }
+    }
+
+    /// Returns the number of slow hashes so far.
+    #[must_use]
+    pub fn computed(&self) -> &Counter {
+        self.queue.computed()
     }
 
     /// Returns the hash of a generated secret: equal secrets give equal hashes, so that it can be looked up.
@@ -58,6 +65,8 @@ impl SecretHasher {
 
     /// Like [`Self::verify`], for a login of a priority class. `check` runs just before a slow hash: logins may have failed during the wait.
     ///
+    /// A wrong secret costs a slow hash whatever is stored, so that the time does not tell what is.
+    ///
     /// # Errors
     /// The error of `check`, too.
     pub(super) async fn verify_in(
@@ -68,7 +77,11 @@ impl SecretHasher {
         check: impl FnOnce() -> Result<(), ApiError>,
     ) -> Result<bool, ApiError> {
         if stored.starts_with(KEYED_PREFIX) {
-            return Ok(bool::from(self.keyed(secret).as_bytes().ct_eq(stored.as_bytes())));
+            if bool::from(self.keyed(secret).as_bytes().ct_eq(stored.as_bytes())) {
+                return Ok(true);
+            }
+            self.refuse_in(class, secret, check).await?;
+            return Ok(false);
         }
         let (secret, stored, argon) = (secret.to_owned(), stored.to_owned(), self.argon.clone());
         let verify = move || match is_outdated(&stored) {
@@ -76,6 +89,20 @@ impl SecretHasher {
             false => argon.verify(&secret, &stored),
         };
         self.queue.run(class, check, verify, |is_right| !is_right).await
+    }
+
+    /// Takes the time of a wrong secret for a login that has none or does not exist.
+    ///
+    /// # Errors
+    /// As [`Self::verify_in`].
+    pub(super) async fn refuse_in(
+        &self,
+        class: PriorityClass,
+        secret: &str,
+        check: impl FnOnce() -> Result<(), ApiError>,
+    ) -> Result<(), ApiError> {
+        let (secret, argon) = (secret.to_owned(), self.argon.clone());
+        self.queue.run(class, check, move || drop(argon.hash(&secret)), |()| true).await
     }
 }
 

@@ -10,6 +10,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use evenkeel_metrics::Counter;
 use thread_priority::unix::{
     NormalThreadSchedulePolicy, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
 };
@@ -56,6 +57,7 @@ pub struct HashQueue {
     queue: Arc<WaitQueue>,
     failed_queue: Arc<WaitQueue>,
     cool_down: CoolDown,
+    computed: Counter,
 }
 
 impl HashQueue {
@@ -71,7 +73,13 @@ impl HashQueue {
             queue: WaitQueue::new(QUEUED),
             failed_queue: WaitQueue::new(QUEUED_FAILED),
             cool_down: COOL_DOWN,
+            computed: Counter::default(),
         }
+    }
+
+    /// Returns the number of computations.
+    pub fn computed(&self) -> &Counter {
+        &self.computed
     }
 
     /// Runs `work` when it has a permit and `check` still passes; `is_wrong` recognizes a wrong guess.
@@ -96,6 +104,7 @@ impl HashQueue {
         let permit = permit.ok_or_else(busy)?;
         drop(queued);
         check()?;
+        self.computed.increment();
         let (threads, cool_down) = (self.threads.clone(), self.cool_down);
         let (sender, receiver) = tokio::sync::oneshot::channel();
         // A task of its own: a client that disconnects early must not free the permit early or avoid the cool-down.

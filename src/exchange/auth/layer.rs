@@ -4,24 +4,39 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use evenkeel_access::Caller;
-use http::HeaderMap;
+use evenkeel_http_server::limit::{LoginFailure, client_prefix};
+use evenkeel_http_server::middleware::Client;
+use evenkeel_wire::exchange::forwarded::CLIENT_ADDRESS;
+use http::{HeaderMap, header};
 
 use super::basic::parse_login;
-use super::bearer;
+use super::{bearer, forwarded};
 use crate::{ApiError, Exchange};
 
-/// Who asks, from an address.
+/// The address of the client that an authenticated request comes from, as limits and records have it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClientAddress(pub(crate) Option<IpAddr>);
+
+/// Who asks, and from which address. `client` is the other end of the connection, unless the request comes from inside the process.
 ///
 /// # Errors
 /// 401 for credentials that are absent, garbled or wrong, 429 when the caller asks too often, 503 when the store does not answer.
 pub(crate) async fn authenticate(
     exchange: &Exchange,
     headers: &HeaderMap,
-    address: Option<IpAddr>,
-) -> Result<Arc<Caller>, ApiError> {
+    client: Option<&Client>,
+) -> Result<(Option<IpAddr>, Arc<Caller>), ApiError> {
+    let address = match headers.get(CLIENT_ADDRESS) {
+        // Rare and large: it must not make the path of every request large, too.
+        Some(value) => Box::pin(forwarded::address(exchange, headers, value, client)).await?,
+        None => client.map(|client| client.address),
+    };
     let caller = identify(exchange, headers, address).await?;
     exchange.limiter().count_caller(&caller, address)?;
-    Ok(caller)
+    if let Some(client) = client {
+        client.note_login();
+    }
+    Ok((address, caller))
 }
 
 /// Who confirms that everything has stopped on its own node, which was deleted while its agent was alive.
@@ -49,5 +64,10 @@ async fn identify(
     {
         return Box::pin(logins.identify(exchange, &token, address)).await;
     }
-    exchange.credentials().identify(parse_login(headers)?, address, exchange.limiter()).await
+    let login = parse_login(headers).inspect_err(|_| {
+        if headers.contains_key(header::AUTHORIZATION) {
+            exchange.failed_logins().note(LoginFailure::Malformed, address.map(client_prefix), "");
+        }
+    })?;
+    exchange.credentials().identify(login, address, exchange.limiter()).await
 }

@@ -3,20 +3,21 @@
 //! Finding them among all routes would cost more than carrying them out. Whatever is not plain takes the router, which ends in the same
 //! functions and says what is wrong.
 
-use std::net::SocketAddr;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use evenkeel_api::{MAX_ID, PREFIX};
+use evenkeel_http_server::middleware::Client;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http::{Method, header};
+use http::Method;
 
 use super::pipeline::{Call, PathValues, Run};
-use super::router::{finished, received, unpanicked};
+use super::router::{finished, unpanicked};
 use super::row::{Kind, Operation};
+use crate::routes::negotiation::Accepted;
 use crate::{ApiError, Exchange, auth, routes};
 
 /// Most parameters in a path of the fast path.
@@ -89,13 +90,13 @@ impl Exchange {
     /// Breaks off with the response to a request of the fast path, from the other end of a connection; all others go on to the router.
     pub fn fast_path(
         &self,
-    ) -> impl Fn(Request, SocketAddr) -> ControlFlow<BoxFuture<'static, Response>, Request> + Send + Sync + 'static
+    ) -> impl Fn(Request, &Client) -> ControlFlow<BoxFuture<'static, Response>, Request> + Send + Sync + 'static
     {
         let (exchange, operations) = (self.clone(), FastPath::of(&routes::all()));
-        move |request, peer| match operations.find(request.method(), request.uri().path()) {
-            Some((handler, values)) => {
-                ControlFlow::Break(respond(handler.clone(), exchange.clone(), request, values, peer).boxed())
-            }
+        move |request, client| match operations.find(request.method(), request.uri().path()) {
+            Some((handler, values)) => ControlFlow::Break(
+                respond(handler.clone(), exchange.clone(), request, values, client.clone()).boxed(),
+            ),
             None => ControlFlow::Continue(request),
         }
     }
@@ -106,21 +107,19 @@ fn respond(
     exchange: Exchange,
     request: Request,
     values: Values,
-    peer: SocketAddr,
+    client: Client,
 ) -> impl Future<Output = Response> + Send {
-    let origin = request.headers().get(header::ORIGIN).cloned();
-    let address = Some(exchange.trusted_proxies().client_behind(peer, request.headers()));
     let challenge = exchange.challenge();
     let response = async move {
-        let accepted = received(&exchange, &request, address)?;
-        let caller = auth::authenticate(&exchange, request.headers(), address).await?;
+        let accepted = Accepted::of(&request)?;
+        let (_, caller) = auth::authenticate(&exchange, request.headers(), Some(&client)).await?;
         let path = PathValues::Plain(values);
         let call = Call::receive(handler.body(), exchange, caller, path, request).await;
         let response = handler.run(call).await?;
         Ok(accepted.check(response))
     };
     let response = response.map(|response: Result<Response, ApiError>| response.into_response());
-    unpanicked(response).map(move |response| finished(response, false, origin, challenge))
+    unpanicked(response).map(move |response| finished(response, false, challenge))
 }
 
 /// Whether a name stands in a path as it is.
@@ -140,7 +139,7 @@ mod tests {
 
     #[test]
     fn what_every_request_allocates_is_small() {
-        fn outer<F: Future>(_: impl Fn(Arc<dyn Run>, Exchange, Request, Values, SocketAddr) -> F) -> usize {
+        fn outer<F: Future>(_: impl Fn(Arc<dyn Run>, Exchange, Request, Values, Client) -> F) -> usize {
             size_of::<F>()
         }
         fn inner<A, H: Handler<A>, F: Future>(

@@ -23,6 +23,7 @@ use super::audit::{AuditedOperation, AuditedRequest};
 use super::authorize::Grant;
 use super::fast_path::Values;
 use super::transaction::{Finished, WriteTx};
+use crate::auth::ClientAddress;
 use crate::extract::{BodyKind, NoBody, Parameters, RequestBody, has_json_type, receive};
 use crate::{ApiError, Exchange};
 
@@ -335,7 +336,7 @@ pub(super) async fn routed(
     let path = read_path(&mut parts).await?;
     let request = Request::from_parts(parts, body);
     let audit = audited.map(|operation| {
-        let address = exchange.trusted_proxies().client(request.extensions(), request.headers());
+        let address = request.extensions().get::<ClientAddress>().and_then(|address| address.0);
         Arc::new(AuditedRequest::new(operation, &request, &path, caller.clone(), address))
     });
     let path = PathValues::Decoded(path);

@@ -4,7 +4,6 @@
 //! copies of everything that lies below it, which was most of the price of an idle poll.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -14,6 +13,7 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{MethodFilter, MethodRouter, on};
 use axum::{Extension, Router};
 use evenkeel_api::Part;
+use evenkeel_http_server::middleware::Client;
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use tower::Service;
@@ -22,6 +22,7 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 use super::audit::AuditedOperation;
 use super::pipeline::{Run, routed};
 use super::row::{Kind, Operation};
+use crate::auth::ClientAddress;
 use crate::dot_segments::resolve_dot_segments;
 use crate::openapi::ServedDocument;
 use crate::request_times::Timer;
@@ -94,20 +95,15 @@ struct HttpApi {
 }
 
 impl HttpApi {
-    /// Headers of every answer, cross-origin requests, and whatever is to be known of a request before its route.
+    /// Headers of every response of the API, and whatever is to be known of a request before its route.
     ///
     /// Source: exchange contract 1.1 and 1.2.
     // No async function: that would keep the request twice, and what every request allocates would be too large for the allocator's fast way.
     fn respond(self: Arc<Self>, mut request: Request) -> impl Future<Output = Response> + Send {
-        let origin = request.headers().get(header::ORIGIN).cloned();
         let is_head = request.method() == Method::HEAD;
-        let is_preflight = request.method() == Method::OPTIONS && origin.is_some();
         let challenge = self.guard.exchange.challenge();
         resolve_dot_segments(&mut request);
         let response = async move {
-            if is_preflight {
-                return preflight();
-            }
             let below_base = request.uri().path().strip_prefix(BASE);
             if !below_base.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
                 let Ok(response) = self.rest.clone().call(request).await;
@@ -123,7 +119,7 @@ impl HttpApi {
                 Err(refusal) => refusal.into_response(),
             }
         };
-        unpanicked(response).map(move |response| finished(response, is_head, origin, challenge))
+        unpanicked(response).map(move |response| finished(response, is_head, challenge))
     }
 }
 
@@ -152,20 +148,21 @@ struct Guard {
 impl Guard {
     /// Lets reads of open routes through, and everything else with good credentials only.
     async fn admit(&self, request: &mut Request) -> Result<Accepted, ApiError> {
-        let proxies = self.exchange.trusted_proxies();
-        let address = proxies.client(request.extensions(), request.headers());
-        let accepted = received(&self.exchange, request, address)?;
+        let accepted = Accepted::of(request)?;
         if !self.is_open(request) {
-            let caller = match auth::authenticate(&self.exchange, request.headers(), address).await {
-                // Rare and large: it must not make the path of every request large, too.
-                Err(refusal) if is_last_word(request) => {
-                    let path = request.uri().path();
-                    Box::pin(auth::authenticate_departed(&self.exchange, (request.headers(), path), address))
-                        .await
-                        .ok_or(refusal)?
-                }
-                known => known?,
-            };
+            let client = request.extensions().get::<Client>().cloned();
+            let (address, caller) =
+                match auth::authenticate(&self.exchange, request.headers(), client.as_ref()).await {
+                    // Rare and large: it must not make the path of every request large, too.
+                    Err(refusal) if is_last_word(request) => {
+                        let (headers, path) = (request.headers(), request.uri().path());
+                        let address = client.map(|client| client.address);
+                        let caller = auth::authenticate_departed(&self.exchange, (headers, path), address);
+                        (address, Box::pin(caller).await.ok_or(refusal)?)
+                    }
+                    known => known?,
+                };
+            request.extensions_mut().insert(ClientAddress(address));
             request.extensions_mut().insert(caller);
         }
         Ok(accepted)
@@ -181,17 +178,6 @@ impl Guard {
 /// Returns whether a request may be the last word of an agent whose node was deleted.
 fn is_last_word(request: &Request) -> bool {
     *request.method() == Method::DELETE && request.uri().path().contains("/orchestration/departures/")
-}
-
-/// What is asked of every request before its credentials: that the client takes an answer, and that its address has not asked too often.
-pub(crate) fn received(
-    exchange: &Exchange,
-    request: &Request,
-    address: Option<IpAddr>,
-) -> Result<Accepted, ApiError> {
-    let accepted = Accepted::of(request)?;
-    exchange.limiter().count_address(address)?;
-    Ok(accepted)
 }
 
 async fn unrecognized_route(headers: HeaderMap) -> Response {
@@ -218,13 +204,9 @@ fn absent_page() -> Response {
     (StatusCode::NOT_FOUND, Html(PAGE)).into_response()
 }
 
-/// The response with what every response carries; `challenge` names the kinds of credentials that are accepted.
-pub(crate) fn finished(
-    mut response: Response,
-    is_head: bool,
-    origin: Option<HeaderValue>,
-    challenge: &'static str,
-) -> Response {
+/// The response with what every response of the API carries; `challenge` names the kinds of credentials that are accepted. The middleware of
+/// the listener adds what all responses carry.
+pub(crate) fn finished(mut response: Response, is_head: bool, challenge: &'static str) -> Response {
     if is_head && response.status() != StatusCode::UNAUTHORIZED {
         response = (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET")]).into_response();
     }
@@ -242,29 +224,7 @@ pub(crate) fn finished(
         header::CACHE_CONTROL,
         HeaderValue::from_static("max-age=0, must-revalidate, no-cache, no-store"),
     );
-    headers.insert(
-        header::STRICT_TRANSPORT_SECURITY,
-        HeaderValue::from_static("max-age=63072000; includeSubDomains; preload"),
-    );
-    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(header::X_XSS_PROTECTION, HeaderValue::from_static("1; mode=block"));
-    if let Some(origin) = origin {
-        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-        headers.insert(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
-    }
     response
-}
-
-fn preflight() -> Response {
-    (
-        StatusCode::OK,
-        [
-            (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, PUT, PATCH, DELETE, OPTIONS"),
-            (header::ACCESS_CONTROL_ALLOW_HEADERS, "Authorization, Content-Type, Accept, Prefer"),
-            (header::ACCESS_CONTROL_MAX_AGE, "1800"),
-        ],
-    )
-        .into_response()
 }
 
 fn method_not_allowed(response: &Response) -> Response {

@@ -8,6 +8,7 @@ pub mod agbot;
 pub mod audit;
 pub mod changes;
 pub mod deployment_policy;
+pub mod forwarded;
 pub mod ha_group;
 pub mod lenient;
 pub mod management_policy;

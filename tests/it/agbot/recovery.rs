@@ -301,12 +301,16 @@ async fn certificate_of_an_unknown_authority_is_accepted_only_when_the_policy_sa
     let client = must(ProbeClient::new(AddressRule::Any, None), "a client");
     let limit = Duration::from_secs(10);
     let informed = must(ProbeClient::new(AddressRule::Any, Some(&authority)), "a client");
-    assert_eq!(informed.get(&url, true, limit).await.as_deref(), Ok(GOOD), "it trusts the private authority");
+    assert_eq!(
+        informed.get(&url, true, limit).await,
+        Ok((200, GOOD.to_owned())),
+        "it trusts the private authority"
+    );
     let unreadable = ProbeClient::new(AddressRule::Any, Some(&scratch.join("none.pem"))).unwrap_err();
     assert!(unreadable.contains("none.pem"), "{unreadable}");
     let refused = client.get(&url, true, limit).await.unwrap_err();
     assert!(refused.contains("certificate"), "{refused}");
-    assert_eq!(client.get(&url, false, limit).await.as_deref(), Ok(GOOD));
+    assert_eq!(client.get(&url, false, limit).await, Ok((200, GOOD.to_owned())));
 }
 
 /// C6-S1, C6-S2: the actions are tried in their order, until one helps.

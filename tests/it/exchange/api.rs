@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::ConnectInfo;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use evenkeel_exchange::{Exchange, ExchangeSettings};
+use evenkeel_http_server::RequestHandler;
+use evenkeel_http_server::middleware::{Middleware, MiddlewareSettings};
 use evenkeel_store::Database;
 use http::{Request, Response};
 use http_body_util::BodyExt;
@@ -28,6 +29,8 @@ pub const ROOT: &str = "root/root:root password";
 #[derive(Clone)]
 pub struct Api {
     router: Router,
+    /// What requests from an address pass.
+    listener: RequestHandler,
     /// Its database.
     pub database: Database,
     _shutdown: Arc<DropGuard>,
@@ -48,10 +51,17 @@ impl Api {
     pub async fn start_with(database: &TestDatabase, settings: ExchangeSettings) -> Self {
         let database = must(Database::connect(database.url(), 16).await, "connecting to the test's database");
         let settings = ExchangeSettings { root_password: Some(ROOT_PASSWORD.to_owned()), ..settings };
-        let shutdown = CancellationToken::new();
+        let (shutdown, rate) = (CancellationToken::new(), settings.rate_limits.address);
         let exchange =
             must(Exchange::start(database.clone(), settings, shutdown.clone()).await, "the exchange");
-        Self { router: exchange.router(), database, _shutdown: Arc::new(shutdown.drop_guard()) }
+        let middleware = Middleware::new(MiddlewareSettings {
+            address_rate: rate,
+            trusted_proxies: must("10.0.0.0/8".parse(), "a network"),
+            ..MiddlewareSettings::default()
+        });
+        let listener =
+            RequestHandler::from(exchange.router()).with_shortcut(exchange.fast_path()).behind(middleware);
+        Self { router: exchange.router(), listener, database, _shutdown: Arc::new(shutdown.drop_guard()) }
     }
 
     /// Its routes.
@@ -71,7 +81,7 @@ impl Api {
         self.send_from(None, login, method, path, headers, body).await
     }
 
-    /// The same as if it came over a connection from this address.
+    /// The same as if it came over a connection from this address; clients at `10.0.0.0/8` are trusted proxies.
     #[expect(clippy::too_many_arguments, reason = "the parts of a request")]
     pub async fn send_from(
         &self,
@@ -95,9 +105,9 @@ impl Api {
             request = request.header(*name, *value);
         }
         let body = if body.is_null() { Body::empty() } else { Body::from(body.to_string()) };
-        let mut request = must(request.body(body), "a request");
+        let request = must(request.body(body), "a request");
         if let Some(peer) = peer {
-            request.extensions_mut().insert(ConnectInfo(SocketAddr::new(peer, 4711)));
+            return self.listener.respond_to(request, SocketAddr::new(peer, 4711)).await;
         }
         match self.router.clone().oneshot(request).await {
             Ok(response) => response,

@@ -236,9 +236,7 @@ async fn refused_callers_and_addresses_get_retry_after() {
         address: Rate { per_second: NEVER, burst: 10 },
         ..RateLimits::default()
     };
-    let settings =
-        ExchangeSettings { trusted_proxies: must("10.0.0.0/8".parse(), "a network"), ..settings(limits) };
-    let api = Api::start_with(&database, settings).await;
+    let api = Api::start_with(&database, settings(limits)).await;
     api.make_org("o").await;
     for _ in 0..4 {
         assert_eq!(status(&api, "192.0.2.1", USER).await, 200);

@@ -66,6 +66,11 @@ impl Program {
         std::fs::read_to_string(&self.errors).unwrap_or_default()
     }
 
+    /// The file that it writes its standard error to.
+    pub fn errors_file(&self) -> PathBuf {
+        self.errors.clone()
+    }
+
     /// Its exit status, when it has ended by itself.
     pub fn ended(&mut self) -> Option<i32> {
         let status = must(self.child.try_wait(), "waiting for the program")?;

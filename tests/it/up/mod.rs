@@ -1,6 +1,8 @@
 //! `evenkeel up` as its users meet it: starting, stopping, being killed, and refusing.
 
+mod browsers;
 mod durability;
+mod logins;
 mod monitoring;
 mod oidc;
 mod refusal;

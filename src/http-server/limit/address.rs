@@ -3,8 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-use axum::extract::ConnectInfo;
-use http::{Extensions, HeaderMap};
+use http::HeaderMap;
 use ipnet::IpNet;
 use thiserror::Error;
 
@@ -40,15 +39,10 @@ impl TrustedProxies {
         self.0.iter().any(|network| network.contains(&address))
     }
 
-    /// The address of the client. `None` inside the process, where there is no connection.
-    pub(crate) fn client(&self, extensions: &Extensions, headers: &HeaderMap) -> Option<IpAddr> {
-        let ConnectInfo(peer) = extensions.get::<ConnectInfo<SocketAddr>>()?;
-        Some(self.client_behind(*peer, headers))
-    }
-
-    /// The address of the client: the peer of the connection, or, when that is a trusted proxy, the last address of `X-Forwarded-For`
-    /// that is none.
-    pub(crate) fn client_behind(&self, peer: SocketAddr, headers: &HeaderMap) -> IpAddr {
+    /// Returns the address of the client: the peer of the connection, or, when that is a trusted proxy, the last address of
+    /// `X-Forwarded-For` that is none.
+    #[must_use]
+    pub fn client_behind(&self, peer: SocketAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = peer.ip().to_canonical();
         if self.0.is_empty() || !self.contains(client) {
             return client;
@@ -73,7 +67,8 @@ fn parse(text: &str) -> Option<IpAddr> {
 }
 
 /// Returns the client prefix that limits count by: IPv4 /32, or IPv6 /64, the network of one customer.
-pub(crate) fn client_prefix(address: IpAddr) -> IpAddr {
+#[must_use]
+pub fn client_prefix(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
         IpAddr::V6(address) => {
@@ -89,13 +84,11 @@ mod tests {
 
     fn client(trusted: &str, peer: &str, forwarded: &[&str]) -> String {
         let trusted: TrustedProxies = trusted.parse().expect("networks");
-        let mut extensions = Extensions::new();
-        extensions.insert(ConnectInfo(SocketAddr::new(peer.parse().expect("an address"), 1)));
         let mut headers = HeaderMap::new();
         for value in forwarded {
             headers.append(FORWARDED, value.parse().expect("a value"));
         }
-        trusted.client(&extensions, &headers).expect("there is a connection").to_string()
+        trusted.client_behind(SocketAddr::new(peer.parse().expect("an address"), 1), &headers).to_string()
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl Rate {
 
 /// Buckets by key, in bounded number. Keys are kept as hashes under a random key.
 #[derive(Debug)]
-pub(crate) struct Buckets {
+pub struct Buckets {
     hasher: RandomState,
     capacity: usize,
     shards: Vec<Mutex<Shard>>,
@@ -68,7 +68,8 @@ const SHARDS: usize = 16;
 
 impl Buckets {
     /// A table for at most `capacity` buckets that are not full.
-    pub(crate) fn new(capacity: usize) -> Buckets {
+    #[must_use]
+    pub fn new(capacity: usize) -> Buckets {
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
         Buckets { hasher: RandomState::new(), capacity: capacity.div_ceil(SHARDS), shards }
     }
@@ -77,7 +78,7 @@ impl Buckets {
     ///
     /// # Errors
     /// Nanoseconds until there is one.
-    pub(crate) fn take(&self, key: &impl Hash, rate: Rate, now: u64) -> Result<(), u64> {
+    pub fn take(&self, key: &impl Hash, rate: Rate, now: u64) -> Result<(), u64> {
         self.change(key, rate, now, |full_at| match rate.wait(*full_at, now) {
             0 => {
                 *full_at = (*full_at).max(now).saturating_add(rate.interval());
@@ -91,7 +92,7 @@ impl Buckets {
     ///
     /// # Errors
     /// Nanoseconds until there is one.
-    pub(crate) fn peek(&self, key: &impl Hash, rate: Rate, now: u64) -> Result<(), u64> {
+    pub fn peek(&self, key: &impl Hash, rate: Rate, now: u64) -> Result<(), u64> {
         if !rate.is_limited() {
             return Ok(());
         }

@@ -1,25 +1,19 @@
-//! Rate limits of callers and client prefixes, and of failed logins.
+//! Rate limits of callers, of clients whose agbots ask for them, and of failed logins.
 //!
 //! Buckets are in memory, so each exchange counts for itself. Requests from this machine and from inside the process are not counted,
-//! except failed logins: local processes have other ways to load the machine.
-
-mod address;
-mod bucket;
+//! except failed logins: local processes have other ways to load the machine. The address of a connection is counted before, by the middleware
+//! of the listener.
 
 use std::net::IpAddr;
 use std::time::Instant;
 
 use evenkeel_access::{Caller, Role};
-
-pub(crate) use address::client_prefix;
-pub use address::{NoNetwork, TrustedProxies};
-pub(crate) use bucket::Buckets;
-pub use bucket::Rate;
+use evenkeel_http_server::limit::{
+    AddressLimit, Buckets, CAPACITY, LoginLimits, Rate, nanoseconds_since, whole_seconds,
+};
 
 use crate::ApiError;
 
-/// Maximum number of buckets of each kind.
-const CAPACITY: usize = 100_000;
 /// Factor of an agbot's limit: it acts for many nodes.
 const AGBOT_SHARE: u32 = 10;
 
@@ -56,9 +50,8 @@ pub(crate) struct Limiter {
     begun: Instant,
     limits: RateLimits,
     callers: Buckets,
-    addresses: Buckets,
-    failed_addresses: Buckets,
-    failed_logins: Buckets,
+    forwarded: AddressLimit,
+    logins: LoginLimits,
     task_reports: Buckets,
 }
 
@@ -68,26 +61,22 @@ impl Limiter {
             begun: Instant::now(),
             limits,
             callers: Buckets::new(CAPACITY),
-            addresses: Buckets::new(CAPACITY),
-            failed_addresses: Buckets::new(CAPACITY),
-            failed_logins: Buckets::new(CAPACITY),
+            forwarded: AddressLimit::new(limits.address),
+            logins: LoginLimits::new(limits.failed_address, limits.failed_login),
             task_reports: Buckets::new(CAPACITY),
         }
     }
 
     fn now(&self) -> u64 {
-        u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX)
+        nanoseconds_since(self.begun)
     }
 
-    /// Counts a request from an address.
+    /// Counts a request that an agbot makes for a client at an address.
     ///
     /// # Errors
     /// 429 when there were too many.
-    pub(crate) fn count_address(&self, address: Option<IpAddr>) -> Result<(), ApiError> {
-        let Some(address) = counted(address) else { return Ok(()) };
-        self.addresses
-            .take(&client_prefix(address), self.limits.address, self.now())
-            .map_err(|wait| too_many("requests from your address", wait))
+    pub(crate) fn count_forwarded(&self, address: IpAddr) -> Result<(), ApiError> {
+        self.forwarded.count(address).map_err(|wait| too_many("requests from your address", wait))
     }
 
     /// Counts a request of a caller.
@@ -95,7 +84,7 @@ impl Limiter {
     /// # Errors
     /// 429 when there were too many.
     pub(crate) fn count_caller(&self, caller: &Caller, address: Option<IpAddr>) -> Result<(), ApiError> {
-        if counted(address).is_none() {
+        if address.is_none_or(|address| address.is_loopback()) {
             return Ok(());
         }
         let mut rate = self.limits.caller;
@@ -105,7 +94,7 @@ impl Limiter {
         }
         self.callers
             .take(&(&caller.org, &caller.id), rate, self.now())
-            .map_err(|wait| too_many("requests of this caller", wait))
+            .map_err(|wait| too_many("requests of this caller", whole_seconds(wait)))
     }
 
     /// Counts a report of a node about its tasks, wherever it comes from: a task has at most ten states.
@@ -115,7 +104,7 @@ impl Limiter {
     pub(crate) fn count_task_report(&self, org: &str, node: &str) -> Result<(), ApiError> {
         self.task_reports
             .take(&(org, node), TASK_REPORTS, self.now())
-            .map_err(|wait| too_many("reports about tasks", wait))
+            .map_err(|wait| too_many("reports about tasks", whole_seconds(wait)))
     }
 
     /// Checks that a login from a client prefix may still be tried.
@@ -124,33 +113,22 @@ impl Limiter {
     /// 429 when too many failed.
     pub(crate) fn check_login(&self, prefix: Option<IpAddr>, org: &str, id: &str) -> Result<(), ApiError> {
         let Some(prefix) = prefix else { return Ok(()) };
-        let now = self.now();
-        self.failed_addresses
-            .peek(&prefix, self.limits.failed_address, now)
-            .and_then(|()| self.failed_logins.peek(&(prefix, org, id), self.limits.failed_login, now))
-            .map_err(|wait| too_many("failed logins", wait))
+        self.logins.check(prefix, &(org, id)).map_err(|wait| too_many("failed logins", wait))
     }
 
-    /// Counts a failed login from a client prefix. `is_repeated` when the same wrong secret was counted recently: it is no further guess.
-    pub(crate) fn count_failed_login(&self, prefix: Option<IpAddr>, org: &str, id: &str, is_repeated: bool) {
-        let Some(prefix) = prefix else { return };
-        let now = self.now();
-        // An empty bucket stays empty; this login was admitted before.
-        let _ = self.failed_addresses.take(&prefix, self.limits.failed_address, now);
-        if !is_repeated {
-            let _ = self.failed_logins.take(&(prefix, org, id), self.limits.failed_login, now);
+    /// Counts a failed login from a client prefix; `verifier` stands for its secret.
+    pub(crate) fn count_failed_login(
+        &self,
+        prefix: Option<IpAddr>,
+        (org, id): (&str, &str),
+        verifier: &[u8; 32],
+    ) {
+        if let Some(prefix) = prefix {
+            self.logins.count(prefix, &(org, id), verifier);
         }
     }
 }
 
-/// Returns the address when requests from it are counted.
-fn counted(address: Option<IpAddr>) -> Option<IpAddr> {
-    address.filter(|address| !address.is_loopback())
-}
-
-fn too_many(what: &str, wait: u64) -> ApiError {
-    ApiError::TooMany {
-        retry_after: wait.div_ceil(1_000_000_000).max(1),
-        message: format!("too many {what}, try again later"),
-    }
+fn too_many(what: &str, seconds: u64) -> ApiError {
+    ApiError::TooMany { retry_after: seconds, message: format!("too many {what}, try again later") }
 }
