@@ -23,6 +23,8 @@ use super::{
 
 /// Tasks of one slot that may be wanted at once: the one that starts, and the one that stops after it.
 const MOST_WANTED: usize = 2;
+/// Tasks of a workload without a node: more than were ever on the nodes of a schedule, and far fewer than some policies ask for.
+const MOST_WITHOUT_NODE: usize = 100;
 
 /// Replaces an agent by one that reads tasks, or by one that does not.
 pub(crate) fn replace_agent(world: &mut World, node: &NodeId, is_capable: bool) {
@@ -217,6 +219,10 @@ fn is_restarted_early(world: &World, task: &Task) -> bool {
 
 /// Returns what the rows of a workload break: too many tasks.
 fn broken_workload(world: &World, policy: &PolicyId) -> Option<String> {
+    let without_node = tasks_of(world, policy).filter(|task| task.is_live() && task.node.is_none()).count();
+    if without_node > MOST_WITHOUT_NODE {
+        return Some(format!("{without_node} tasks of {policy} have no node, which are to be a number"));
+    }
     let mut slots: BTreeMap<(&UnitId, &Slot), Vec<&Task>> = BTreeMap::new();
     for task in tasks_of(world, policy).filter(|task| task.is_live()) {
         slots.entry((&task.unit_id, &task.slot)).or_default().push(task);
