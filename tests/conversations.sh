@@ -14,3 +14,9 @@ fi
 replay() {
     python3 tests/conformance_compare.py "$conformance" "$1/v1" "$2" tests/conformance_expected.txt "${@:3}"
 }
+
+# Replays all with agbots that an administrator approved: replay_approved URL PASSWORD_FILE FOLDER.
+replay_approved() {
+    python3 tests/conformance_approve.py "$conformance" tests/conformance_expected.txt "$3"
+    python3 tests/conformance_compare.py "$3" "$1/v1" "$2" "$3/expected.txt"
+}

@@ -44,7 +44,7 @@ pub fn sees_account(caller: &Caller, account: AccountFacts<'_>) -> bool {
         Role::HubAdmin => (account.is_admin || account.is_hub_admin) && !account.is_root(),
         Role::OrgAdmin => account.org == caller.org && !account.is_hub_admin,
         Role::User => account.org == caller.org && account.name == caller.id,
-        Role::Node | Role::Agbot => false,
+        Role::Node | Role::Agbot | Role::UnapprovedAgbot => false,
     }
 }
 

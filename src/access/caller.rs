@@ -22,8 +22,18 @@ pub enum Role {
     User,
     /// Edge node.
     Node,
-    /// Agreement bot.
+    /// Agreement bot that an administrator approved.
     Agbot,
+    /// Agreement bot that no administrator approved: it has no right that its owner lacks.
+    UnapprovedAgbot,
+}
+
+impl Role {
+    /// Returns whether the caller is an agbot, approved or not.
+    #[must_use]
+    pub fn is_agbot(self) -> bool {
+        matches!(self, Role::Agbot | Role::UnapprovedAgbot)
+    }
 }
 
 /// The authenticated caller of a request.
@@ -49,7 +59,7 @@ impl Caller {
     /// Returns whether the caller is a user, as opposed to a node or agbot.
     #[must_use]
     pub fn is_person(&self) -> bool {
-        !matches!(self.role, Role::Node | Role::Agbot)
+        !matches!(self.role, Role::Node | Role::Agbot | Role::UnapprovedAgbot)
     }
 
     /// Returns whether the caller is root or an administrator of the given organization.
@@ -62,6 +72,27 @@ impl Caller {
     #[must_use]
     pub fn is_account(&self, account: &UserId) -> bool {
         self.is_person() && self.org == account.org() && self.id == account.name()
+    }
+
+    /// Returns whether the caller has the rights of an owner to what this account owns: the account itself, or its unapproved agbot.
+    #[must_use]
+    pub fn acts_for(&self, account: &UserId) -> bool {
+        self.is_account(account)
+            || (self.role == Role::UnapprovedAgbot && self.owner.as_ref() == Some(account))
+    }
+
+    /// Returns the account that lists are limited to: a plain user sees what it owns, and so does its agbot until an administrator
+    /// approves it.
+    #[must_use]
+    pub fn visible_owner(&self) -> Option<UserId> {
+        matches!(self.role, Role::User | Role::UnapprovedAgbot).then(|| self.account())
+    }
+
+    /// Returns whether the caller may approve agbots of an organization, and confirm what agbots serve to its nodes: its administrators, and
+    /// those of the hub.
+    #[must_use]
+    pub fn may_approve_in(&self, org: &str) -> bool {
+        self.role == Role::HubAdmin || self.is_admin_of(org)
     }
 
     /// Returns the owner of resources that the caller creates: itself for users, its owner for nodes and agbots.

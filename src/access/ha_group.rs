@@ -6,7 +6,7 @@
 
 use evenkeel_ids::UserId;
 
-use crate::{Caller, Role};
+use crate::Caller;
 
 /// The facts about a group that the rule needs.
 #[derive(Debug, Clone, Copy)]
@@ -74,7 +74,7 @@ pub fn may_move_node(caller: &Caller, org: &str, owner: &UserId) -> bool {
 /// Returns the account whose nodes the caller sees as members of groups; `None` when it sees all.
 #[must_use]
 pub fn seen_members(caller: &Caller) -> Option<UserId> {
-    (caller.role == Role::User).then(|| caller.account())
+    caller.visible_owner()
 }
 
 /// Returns whether the caller sees the descriptions of groups created by administrators of the organization; those of other groups are always visible.
@@ -86,6 +86,7 @@ pub fn sees_admin_descriptions(caller: &Caller, org: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Role;
 
     fn user(name: &str) -> Caller {
         Caller { role: Role::User, org: "o".into(), id: name.into(), owner: None }

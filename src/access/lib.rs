@@ -40,6 +40,8 @@ pub struct Facts {
     pub owner: Option<UserId>,
     /// Readable from every organization (services and patterns only).
     pub is_public: bool,
+    /// The owner of the calling node may read it, or an approved agbot deploys it to the node (services only).
+    pub is_deployed: bool,
 }
 
 /// The target of a request.
@@ -84,8 +86,8 @@ pub fn decide(caller: &Caller, access: Access, target: Target<'_>) -> Decision {
             Decision::Allow
         }
         Cell::OnlySelf => Decision::Deny,
-        Cell::OnlyOwned | Cell::OnlyVisible if target.id.is_none() => Decision::Allow,
-        Cell::OnlyOwned | Cell::OnlyVisible | Cell::OnlyPublic => Decision::NeedsFacts,
+        Cell::OnlyOwned | Cell::OnlyVisible | Cell::OnlyDeployed if target.id.is_none() => Decision::Allow,
+        Cell::OnlyOwned | Cell::OnlyVisible | Cell::OnlyPublic | Cell::OnlyDeployed => Decision::NeedsFacts,
     }
 }
 
@@ -106,12 +108,12 @@ pub fn decide_with_facts(
             return Decision::NotFound;
         }
         return match table::cell(access, caller, target.org) {
-            Cell::Yes | Cell::OnlyOwned | Cell::OnlyVisible => Decision::Allow,
+            Cell::Yes | Cell::OnlyOwned | Cell::OnlyVisible | Cell::OnlyDeployed => Decision::Allow,
             Cell::OnlySelf if target.id == Some(caller.id.as_str()) => Decision::Allow,
             Cell::OnlySelf | Cell::OnlyPublic | Cell::No => Decision::Deny,
         };
     };
-    let is_owner = || facts.owner.as_ref().is_some_and(|owner| caller.is_account(owner));
+    let is_owner = || facts.owner.as_ref().is_some_and(|owner| caller.acts_for(owner));
     let allowed = match table::cell(access, caller, target.org) {
         Cell::Yes => true,
         Cell::No => false,
@@ -119,6 +121,7 @@ pub fn decide_with_facts(
         Cell::OnlyOwned => is_owner(),
         Cell::OnlyVisible => facts.is_public || is_owner(),
         Cell::OnlyPublic => facts.is_public,
+        Cell::OnlyDeployed => facts.is_public || facts.is_deployed,
     };
     if allowed { Decision::Allow } else { Decision::Deny }
 }

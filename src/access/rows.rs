@@ -44,8 +44,7 @@ impl RowFilter {
 /// Returns the filter for services of one organization: a plain user sees its own and public ones.
 #[must_use]
 pub fn service_rows(caller: &Caller) -> RowFilter {
-    let owner = (caller.role == Role::User).then(|| caller.account());
-    RowFilter { owner, ..organization_rows(caller) }
+    RowFilter { owner: caller.visible_owner(), ..organization_rows(caller) }
 }
 
 /// Returns the filter for the catalog of services, and for patterns: everything of the caller's organization, elsewhere only public rows.

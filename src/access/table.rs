@@ -15,18 +15,23 @@ pub(super) enum Cell {
     OnlyVisible,
     /// Only a public row.
     OnlyPublic,
+    /// Only a row that is public, that the owner of the calling node may read, or that an approved agbot deploys to the node.
+    OnlyDeployed,
 }
 
-/// A row: columns are root, hub admin, org admin, user, node, agbot, multi-tenant agbot.
-/// `Y` yes, `-` no, `o` if owned, `v` if owned or public, `s` if it is the caller itself, `p` if public.
+/// A row: columns are root, hub admin, org admin, user, node, agbot, multi-tenant agbot, unapproved agbot.
+/// `Y` yes, `-` no, `o` if owned, `v` if owned or public, `s` if it is the caller itself, `p` if public, `d` if deployed to the caller.
+///
+/// The last column never allows more than that of the user, its owner, apart from the agbot's own row, the number of the last change, which
+/// the owner reads with the feed, and searches and messages, which reach the nodes of the owner only.
 struct Row {
     access: Access,
     /// Words of the refusal: access and type.
     words: (&'static str, &'static str),
-    own: &'static [u8; 7],
-    other: &'static [u8; 7],
+    own: &'static [u8; 8],
+    other: &'static [u8; 8],
     /// The cells for targets in the multi-tenant organization, for callers of another one.
-    shared: &'static [u8; 7],
+    shared: &'static [u8; 8],
 }
 
 macro_rules! table {
@@ -90,51 +95,53 @@ macro_rules! write_right {
 }
 
 table! {
-    OrgRead, "READ", "org", b"YYYYYYY", b"YY----Y", b"YY--Y-Y", "Read an organization, its change feed and its status.";
-    OrgChange, "WRITE", "org", b"YYY----", b"YY-----", b"YY-----", "Replace or patch an organization.";
-    OrgCreate, "CREATE", "org", b"YY-----", b"YY-----", b"YY-----", "Create an organization.";
-    OrgDelete, "DELETE_ORG", "org", b"YY-----", b"YY-----", b"YY-----", "Delete an organization.";
-    OrgSetSharedType, "SET_IBM_ORG_TYPE", "org", b"YY-----", b"YY-----", b"YY-----", "Give an organization the type IBM.";
-    UsersList, "READ", "user", b"YYY----", b"YY-----", b"YY-----", "List the users of an organization.";
-    UserRead, "READ", "user", b"YYYs---", b"YY-----", b"YY-----", "Read one user.";
-    UserCreate, "CREATE", "user", b"YYY----", b"YY-----", b"YY-----", "Create a user.";
-    UserWrite, "WRITE", "user", b"YYYs---", b"YY-----", b"YY-----", "Change or delete a user, its password and API keys.";
-    NodesRead, "READ", "node", b"Y-YY-YY", b"Y-----Y", b"Y-----Y", "List nodes, their details and HA groups; searches for people.";
-    NodeRead, "READ", "node", b"Y-YosYY", b"Y-----Y", b"Y-----Y", "Read one node and all that belongs to it.";
-    NodeWrite, "WRITE", "node", b"Y-Yos--", b"Y------", b"Y------", "Create, change or delete a node and all that belongs to it.";
-    NodeOrchestrationWrite, "WRITE", "node", b"Y-Yo---", b"Y------", b"Y------", "Say whether services are placed on a node; not for the node itself.";
-    NodeTaskPublish, "WRITE", "node", b"Y----YY", b"Y-----Y", b"Y-----Y", "Publish what is wanted of a node's tasks; only for agbots, each for the policies that it serves.";
-    NodeTaskReport, "WRITE", "node", b"Y---s--", b"Y------", b"Y------", "Report the state of a node's tasks; only for the node itself.";
-    NodeReport, "WRITE", "node", b"Y---s--", b"Y------", b"Y------", "Report the state and the statistics of a node; only for the node itself.";
-    NodeMessage, "SEND_MSG_TO_NODE", "node", b"Y-Y--YY", b"Y----YY", b"Y----YY", "Send a message to a node.";
-    NodesSearch, "READ", "node", b"Y-Y--YY", b"Y-----Y", b"Y-----Y", "Search nodes for a pattern or policy; node health.";
-    HaGroupWrite, "WRITE", "node", b"Y-YY---", b"Y------", b"Y------", "Create, change or delete an HA group (its own rules follow).";
-    AgbotRead, "READ", "agbot", b"YYYYYYY", b"YY----Y", b"YY--Y-Y", "Read agbots and all that belongs to them.";
-    AgbotWrite, "WRITE", "agbot", b"YYYo-ss", b"YY-----", b"YY-----", "Create, change or delete an agbot and all that belongs to it.";
-    AgbotMessage, "SEND_MSG_TO_AGBOT", "agbot", b"Y-Y-Y--", b"Y---Y--", b"Y---Y--", "Send a message to an agbot.";
-    AgreementConfirm, "READ", "agbot", b"YYYY-YY", b"YY----Y", b"YY----Y", "Confirm an agreement of an agbot.";
-    ServicesList, "READ", "service", b"Y-YYYYY", b"Y-YYYYY", b"Y-YYYYY", "List services (rows are filtered).";
-    ServiceRead, "READ", "service", b"Y-YYYYY", b"Y-ppppY", b"Y-ppYpY", "Read one service and its policy.";
-    ServiceSecretsRead, "READ", "service", b"Y-YvYYY", b"Y-ppppY", b"Y-ppYpY", "Read keys and registry credentials of a private service.";
-    ServiceCreate, "CREATE", "service", b"Y-YY---", b"Y-pp---", b"Y-pp---", "Publish a service.";
-    ServiceWrite, "WRITE", "service", b"Y-Yo---", b"Y------", b"Y------", "Change or delete a service and all that belongs to it.";
-    PatternsList, "READ", "pattern", b"Y-YYYYY", b"Y-YYYYY", b"Y-YYYYY", "List patterns (rows are filtered).";
-    PatternRead, "READ", "pattern", b"Y-YYYYY", b"Y-ppppY", b"Y-ppYpY", "Read one pattern and its keys.";
-    PatternCreate, "CREATE", "pattern", b"Y-YY---", b"Y-pp---", b"Y-pp---", "Publish a pattern.";
-    PatternWrite, "WRITE", "pattern", b"Y-Yo---", b"Y------", b"Y------", "Change or delete a pattern and its keys.";
-    DeploymentPolicyRead, "READ", "business policy", b"Y-YYYYY", b"Y-----Y", b"Y---Y-Y", "Read deployment policies.";
-    DeploymentPolicyCreate, "CREATE", "business policy", b"Y-YY---", b"Y------", b"Y------", "Create a deployment policy.";
-    DeploymentPolicyWrite, "WRITE", "business policy", b"Y-Yo---", b"Y------", b"Y------", "Change or delete a deployment policy.";
-    ManagementPolicyRead, "READ", "management policy", b"Y-YYYYY", b"Y-----Y", b"Y---Y-Y", "Read management policies.";
-    ManagementPolicyWrite, "WRITE", "management policy", b"Y-Y----", b"Y------", b"Y------", "Create, change or delete a management policy.";
-    AgentFilesRead, "READ_AGENT_CONFIG_MGMT", "org", b"YYYYYYY", b"YYYYYYY", b"YYYYYYY", "Read the versions of agent files.";
-    AgentFilesWrite, "WRITE_AGENT_CONFIG_MGMT", "org", b"YYY---Y", b"YY-----", b"YY-----", "Write the versions of agent files.";
-    AdminStatus, "STATUS", "action", b"YYYY---", b"YYYY---", b"YYYY---", "Read the status of the exchange.";
-    AdminOrgStatus, "ORGSTATUS", "action", b"YYY----", b"YYY----", b"YYY----", "Read the node counts of organizations.";
-    MaxChangeId, "MAXCHANGEID", "action", b"Y-Y-YYY", b"Y-Y-YYY", b"Y-Y-YYY", "Read the last change number.";
-    AdminAction, "ADMIN", "action", b"Y------", b"Y------", b"Y------", "Configure the exchange.";
-    MyOrgs, "READ_MY_ORG", "org", b"YYYYYYY", b"YYYYYYY", b"YYYYYYY", "Find the organizations of an account by tag.";
-    AuditRead, "READ_AUDIT", "org", b"YYY----", b"YY-----", b"YY-----", "Read the audit records of an organization.";
+    OrgRead, "READ", "org", b"YYYYYYYY", b"YY----Y-", b"YY--Y-Y-", "Read an organization, its change feed and its status.";
+    OrgChange, "WRITE", "org", b"YYY-----", b"YY------", b"YY------", "Replace or patch an organization.";
+    OrgCreate, "CREATE", "org", b"YY------", b"YY------", b"YY------", "Create an organization.";
+    OrgDelete, "DELETE_ORG", "org", b"YY------", b"YY------", b"YY------", "Delete an organization.";
+    OrgSetSharedType, "SET_IBM_ORG_TYPE", "org", b"YY------", b"YY------", b"YY------", "Give an organization the type IBM.";
+    UsersList, "READ", "user", b"YYY-----", b"YY------", b"YY------", "List the users of an organization.";
+    UserRead, "READ", "user", b"YYYs----", b"YY------", b"YY------", "Read one user.";
+    UserCreate, "CREATE", "user", b"YYY-----", b"YY------", b"YY------", "Create a user.";
+    UserWrite, "WRITE", "user", b"YYYs----", b"YY------", b"YY------", "Change or delete a user, its password and API keys.";
+    NodesRead, "READ", "node", b"Y-YY-YYY", b"Y-----Y-", b"Y-----Y-", "List nodes, their details and HA groups; searches for people.";
+    NodeRead, "READ", "node", b"Y-YosYYo", b"Y-----Y-", b"Y-----Y-", "Read one node and all that belongs to it.";
+    NodeWrite, "WRITE", "node", b"Y-Yos---", b"Y-------", b"Y-------", "Create, change or delete a node and all that belongs to it.";
+    NodeOrchestrationWrite, "WRITE", "node", b"Y-Yo----", b"Y-------", b"Y-------", "Say whether services are placed on a node; not for the node itself.";
+    NodeTaskPublish, "WRITE", "node", b"Y----YY-", b"Y-----Y-", b"Y-----Y-", "Publish what is wanted of a node's tasks; only for approved agbots, each for the policies that it serves.";
+    NodeTaskReport, "WRITE", "node", b"Y---s---", b"Y-------", b"Y-------", "Report the state of a node's tasks; only for the node itself.";
+    NodeReport, "WRITE", "node", b"Y---s---", b"Y-------", b"Y-------", "Report the state and the statistics of a node; only for the node itself.";
+    NodeMessage, "SEND_MSG_TO_NODE", "node", b"Y-Y--YYo", b"Y----YY-", b"Y----YY-", "Send a message to a node.";
+    NodesSearch, "READ", "node", b"Y-Y--YYY", b"Y-----Y-", b"Y-----Y-", "Search nodes for a pattern or policy; node health (rows are filtered).";
+    NodeReportsRead, "READ", "node", b"Y-Y--YY-", b"Y-----Y-", b"Y-----Y-", "Read what all nodes of an organization or a group report; not for agbots without approval.";
+    HaGroupWrite, "WRITE", "node", b"Y-YY----", b"Y-------", b"Y-------", "Create, change or delete an HA group (its own rules follow).";
+    AgbotRead, "READ", "agbot", b"YYYYYYYY", b"YY----Y-", b"YY--Y-Y-", "Read agbots and all that belongs to them.";
+    AgbotWrite, "WRITE", "agbot", b"YYYo-sss", b"YY------", b"YY------", "Create, change or delete an agbot and all that belongs to it.";
+    AgbotApprove, "APPROVE", "agbot", b"YYY-----", b"YY------", b"YY------", "Approve agbots, and confirm what agbots serve to the nodes of the organization.";
+    AgbotMessage, "SEND_MSG_TO_AGBOT", "agbot", b"Y-Y-Y---", b"Y---Y---", b"Y---Y---", "Send a message to an agbot.";
+    AgreementConfirm, "READ", "agbot", b"YYYY-YYY", b"YY----Y-", b"YY----Y-", "Confirm an agreement of an agbot.";
+    ServicesList, "READ", "service", b"Y-YYYYYY", b"Y-YYYYYY", b"Y-YYYYYY", "List services (rows are filtered).";
+    ServiceRead, "READ", "service", b"Y-YYYYYY", b"Y-ppppYp", b"Y-ppYpYp", "Read one service, its policy and its signing keys.";
+    ServiceSecretsRead, "READ", "service", b"Y-YvdYYv", b"Y-ppppYp", b"Y-ppdpYp", "Read the registry credentials of a service.";
+    ServiceCreate, "CREATE", "service", b"Y-YY----", b"Y-pp----", b"Y-pp----", "Publish a service.";
+    ServiceWrite, "WRITE", "service", b"Y-Yo----", b"Y-------", b"Y-------", "Change or delete a service and all that belongs to it.";
+    PatternsList, "READ", "pattern", b"Y-YYYYYY", b"Y-YYYYYY", b"Y-YYYYYY", "List patterns (rows are filtered).";
+    PatternRead, "READ", "pattern", b"Y-YYYYYY", b"Y-ppppYp", b"Y-ppYpYp", "Read one pattern and its keys.";
+    PatternCreate, "CREATE", "pattern", b"Y-YY----", b"Y-pp----", b"Y-pp----", "Publish a pattern.";
+    PatternWrite, "WRITE", "pattern", b"Y-Yo----", b"Y-------", b"Y-------", "Change or delete a pattern and its keys.";
+    DeploymentPolicyRead, "READ", "business policy", b"Y-YYYYYY", b"Y-----Y-", b"Y---Y-Y-", "Read deployment policies.";
+    DeploymentPolicyCreate, "CREATE", "business policy", b"Y-YY----", b"Y-------", b"Y-------", "Create a deployment policy.";
+    DeploymentPolicyWrite, "WRITE", "business policy", b"Y-Yo----", b"Y-------", b"Y-------", "Change or delete a deployment policy.";
+    ManagementPolicyRead, "READ", "management policy", b"Y-YYYYYY", b"Y-----Y-", b"Y---Y-Y-", "Read management policies.";
+    ManagementPolicyWrite, "WRITE", "management policy", b"Y-Y-----", b"Y-------", b"Y-------", "Create, change or delete a management policy.";
+    AgentFilesRead, "READ_AGENT_CONFIG_MGMT", "org", b"YYYYYYYY", b"YYYYYYYY", b"YYYYYYYY", "Read the versions of agent files.";
+    AgentFilesWrite, "WRITE_AGENT_CONFIG_MGMT", "org", b"YYY---Y-", b"YY------", b"YY------", "Write the versions of agent files.";
+    AdminStatus, "STATUS", "action", b"YYYY----", b"YYYY----", b"YYYY----", "Read the status of the exchange.";
+    AdminOrgStatus, "ORGSTATUS", "action", b"YYY-----", b"YYY-----", b"YYY-----", "Read the node counts of organizations.";
+    MaxChangeId, "MAXCHANGEID", "action", b"Y-Y-YYYY", b"Y-Y-YYYY", b"Y-Y-YYYY", "Read the last change number.";
+    AdminAction, "ADMIN", "action", b"Y-------", b"Y-------", b"Y-------", "Configure the exchange.";
+    MyOrgs, "READ_MY_ORG", "org", b"YYYYYYYY", b"YYYYYYYY", b"YYYYYYYY", "Find the organizations of an account by tag.";
+    AuditRead, "READ_AUDIT", "org", b"YYY-----", b"YY------", b"YY------", "Read the audit records of an organization.";
 }
 
 impl Access {
@@ -175,6 +182,7 @@ fn column(caller: &Caller) -> usize {
         Role::Node => 4,
         Role::Agbot if caller.is_multi_tenant() => 6,
         Role::Agbot => 5,
+        Role::UnapprovedAgbot => 7,
     }
 }
 
@@ -193,6 +201,7 @@ pub(super) fn cell(access: Access, caller: &Caller, org: &str) -> Cell {
         b'v' => Cell::OnlyVisible,
         b's' => Cell::OnlySelf,
         b'p' => Cell::OnlyPublic,
+        b'd' => Cell::OnlyDeployed,
         _ => Cell::No,
     }
 }

@@ -97,21 +97,37 @@ pub async fn list_leased(conn: &mut PgConnection) -> Result<Vec<(i32, f64)>, Sto
     Ok(rows.into_iter().map(|row| (row.partition_number, row.seconds)).collect())
 }
 
-/// Takes at most `most` partitions without an owner or whose lease is over.
+/// Returns the largest fencing number of the partitions without an owner or whose lease is over; `None` when there are none.
+pub async fn last_fencing_of_free(conn: &mut PgConnection, seconds: f64) -> Result<Option<i64>, StoreError> {
+    Ok(sqlx::query_scalar!(
+        "-- partition.last_fencing_of_free
+        SELECT max(fencing) FROM work_partition
+        WHERE owner IS NULL OR expires_at IS NULL OR expires_at <= now()
+           OR expires_at > now() + make_interval(secs => 3 * $1::float8)",
+        seconds,
+    )
+    .fetch_one(conn)
+    .await?)
+}
+
+/// Takes at most `most` partitions without an owner or whose lease is over, under a fencing number that the exchange gave, or the next
+/// ones when it gives none.
 pub async fn take_free(
     conn: &mut PgConnection,
     owner: Uuid,
     seconds: f64,
     most: i64,
+    fencing: Option<i64>,
 ) -> Result<Vec<LeaseRow>, StoreError> {
     let rows = sqlx::query!(
         "-- partition.take_free
         UPDATE work_partition
-        SET owner = $1, fencing = fencing + 1, expires_at = now() + make_interval(secs => $2)
+        SET owner = $1, fencing = COALESCE($4::bigint, fencing + 1), expires_at = now() + make_interval(secs => $2)
         WHERE partition_number IN (
             SELECT partition_number FROM work_partition
-            WHERE owner IS NULL OR expires_at IS NULL OR expires_at <= now()
-               OR expires_at > now() + make_interval(secs => 3 * $2::float8)
+            WHERE (owner IS NULL OR expires_at IS NULL OR expires_at <= now()
+                   OR expires_at > now() + make_interval(secs => 3 * $2::float8))
+              AND ($4::bigint IS NULL OR fencing < $4)
             ORDER BY partition_number
             LIMIT $3
             FOR UPDATE SKIP LOCKED
@@ -120,6 +136,7 @@ pub async fn take_free(
         owner,
         seconds,
         most,
+        fencing,
     )
     .fetch_all(conn)
     .await?;

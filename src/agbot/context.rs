@@ -93,6 +93,8 @@ pub struct Context {
     dropped_messages: AtomicU64,
     mailbox_backlog: Mutex<Counted>,
     is_loaded: AtomicBool,
+    /// The exchange knows the fencing numbers of the leases no more: they are to be taken anew.
+    pub(crate) leases_refused: AtomicBool,
 }
 
 impl Context {
@@ -136,6 +138,7 @@ impl Context {
             dropped_messages: AtomicU64::new(0),
             mailbox_backlog: Mutex::default(),
             is_loaded: AtomicBool::new(false),
+            leases_refused: AtomicBool::new(false),
             settings,
         };
         Ok((context, inputs))

@@ -39,6 +39,11 @@ pub enum AgbotError {
         /// What is wrong with it.
         source: serde_json::Error,
     },
+    /// No administrator has approved this agbot.
+    #[error(
+        "agbot `{0}` has no rights before an administrator of its organization approves it: hzn exchange agbot approve {0}"
+    )]
+    Unapproved(String),
     /// A precondition no longer holds; nothing was done.
     #[error("{0}")]
     Refused(String),

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use evenkeel_agbot_store::partition::{self, LeaseRow};
@@ -76,6 +77,11 @@ impl Leases {
         if context.is_loaded() && !has_current_records(context) {
             // The leases expire by themselves, and an agbot that can read the records takes the partitions.
             self.give_up(context, "their records cannot be read").await;
+            return Ok(RETRY);
+        }
+        if context.leases_refused.swap(false, Ordering::Relaxed) {
+            self.give_up(context, "the exchange does not know their fencing numbers").await;
+            release_leases(context).await?;
             return Ok(RETRY);
         }
         let (shares, confirmed) = match renew(context, &self.leaving).await {
@@ -174,11 +180,63 @@ fn by_number(rows: &[LeaseRow]) -> BTreeMap<u32, u64> {
     rows.iter().map(|row| (row.partition.unsigned_abs(), row.fencing.unsigned_abs())).collect()
 }
 
+/// The fencing numbers of partitions that are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FencingNumbers {
+    /// The one that the exchange gave.
+    Given(i64),
+    /// The next of each partition: the exchange gives none.
+    Own,
+    /// None: nothing can be taken now.
+    Unknown,
+}
+
+impl FencingNumbers {
+    /// Returns the number to take partitions with; the inner `None` is the next one of each.
+    fn to_take_with(self) -> Option<Option<i64>> {
+        match self {
+            FencingNumbers::Given(number) => Some(Some(number)),
+            FencingNumbers::Own => Some(None),
+            FencingNumbers::Unknown => None,
+        }
+    }
+}
+
+/// Asks the exchange for a fencing number, if there is a partition to take: it accepts tasks only under numbers that it gave.
+async fn fencing_numbers(context: &Context) -> Result<FencingNumbers, StoreError> {
+    let seconds = context.settings.lease_time.as_secs_f64();
+    let last = context
+        .database
+        .read(async |connection| partition::last_fencing_of_free(connection, seconds).await)
+        .await?;
+    let last = match last {
+        Some(last) => last,
+        // The rows of the partitions are not there yet.
+        None if !context.is_loaded() => 0,
+        None => return Ok(FencingNumbers::Unknown),
+    };
+    let (org, id) = (&context.settings.org, &context.settings.id);
+    match context.client.fencing_number(org, id, last).await {
+        Ok(Some(number)) => Ok(FencingNumbers::Given(number)),
+        Ok(None) => Ok(FencingNumbers::Own),
+        Err(error) => {
+            if context.is_loaded() {
+                tracing::warn!(
+                    error = &error as &dyn std::error::Error,
+                    "no partitions taken over: the exchange gives no fencing number, retrying"
+                );
+            }
+            Ok(FencingNumbers::Unknown)
+        }
+    }
+}
+
 /// Renews the leases; returns them, and when the owner of each partition renewed its own at the latest.
 async fn renew(
     context: &Context,
     leaving: &BTreeSet<i32>,
 ) -> Result<(Shares, BTreeMap<u32, Timestamp>), StoreError> {
+    let numbers = fencing_numbers(context).await?;
     let seconds = context.settings.lease_time.as_secs_f64();
     let count = i32::try_from(context.settings.planner.partition_count).unwrap_or(i32::MAX);
     let owner = context.instance;
@@ -191,7 +249,10 @@ async fn renew(
         let missing = fair - rows.len() as i64;
         let mut shares = Shares::of(rows, usize::try_from(fair).unwrap_or_default(), leaving);
         if missing > 0 {
-            shares.kept.extend(partition::take_free(&mut tx, owner, seconds, missing).await?);
+            if let Some(number) = numbers.to_take_with() {
+                let taken = partition::take_free(&mut tx, owner, seconds, missing, number).await?;
+                shares.kept.extend(taken);
+            }
         } else if !shares.released.is_empty() {
             partition::release(&mut tx, owner, &shares.released).await?;
         }
@@ -205,6 +266,12 @@ async fn renew(
         Ok::<_, StoreError>((shares, confirmed.collect()))
     })
     .await
+}
+
+async fn release_leases(context: &Context) -> Result<(), StoreError> {
+    let mut tx = context.database.begin().await?;
+    partition::release(&mut tx, context.instance, &[]).await?;
+    tx.commit().await
 }
 
 async fn release_partitions(context: &Context) -> Result<(), StoreError> {

@@ -32,6 +32,8 @@ const SEGMENTS: &[Segment] = &[
     segment("nmp", "Management policy, without its organization.", "agents-2"),
     segment("agreementbot", "Agbot, without its organization.", "bot"),
     segment("entry", "Entry `organization_name_organization of the nodes`.", "acme_camera_acme"),
+    segment("agbotorganization", "Organization of an agbot.", "acme"),
+    segment("servedkind", "What is served: `pattern` or `deploymentPolicy`.", "deploymentPolicy"),
     segment("hagroup", "High availability group, without its organization.", "gate"),
     segment("service", "Service: its url, version and architecture.", "camera_1.0.0_amd64"),
     segment("dockauth", "Number of credentials for a registry.", "3"),

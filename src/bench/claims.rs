@@ -89,8 +89,9 @@ async fn agbot(database: &Database) -> Result<(ClaimBatches, Vec<Lease>), Failur
     let mut connection = database.acquire().await.map_err(store)?;
     let count = CLIENTS as i32;
     partition::insert_partitions(&mut connection, count).await.map_err(store)?;
-    let rows =
-        partition::take_free(&mut connection, instance, LEASE_SECS, i64::from(count)).await.map_err(store)?;
+    let rows = partition::take_free(&mut connection, instance, LEASE_SECS, i64::from(count), None)
+        .await
+        .map_err(store)?;
     let leases = rows
         .iter()
         .map(|row| Lease { partition: row.partition.unsigned_abs(), fencing: row.fencing.unsigned_abs() })

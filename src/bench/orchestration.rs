@@ -179,6 +179,7 @@ pub fn facts<'a>(
         dependencies: &evenkeel_planner::change::Independent,
         errors: &[],
         health: &NO_HEALTH,
+        survey: &evenkeel_planner::health::NoSurvey,
         recovery: &NO_RECOVERY,
         grace_until: None,
         unheard_until: None,

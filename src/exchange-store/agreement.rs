@@ -1,9 +1,10 @@
 //! Agreements as nodes and agbots record them.
 //!
-//! An id is unique over all nodes, and over all agbots: recording it again for another one moves it there.
+//! Recording an id again for another node, or agbot, of the same owner moves it there. Those of other owners are not concerned: nobody takes an
+//! agreement away by naming its id.
 
 use evenkeel_access::right;
-use evenkeel_ids::UserId;
+use evenkeel_ids::{NodeId, UserId};
 use evenkeel_store::{StoreError, from_sql, to_sql};
 use jiff::Timestamp;
 use sqlx::PgConnection;
@@ -40,6 +41,8 @@ pub struct AgbotAgreementRow {
     pub state: String,
     /// Last change.
     pub updated_at: Timestamp,
+    /// The node that the agreement is with, as `org/id`; `None` when the agbot does not say.
+    pub node: Option<String>,
 }
 
 /// Lists the agreements of a node by id, those after the given one, at most `limit`; or one agreement.
@@ -91,7 +94,7 @@ pub async fn list_of_agbot(
 ) -> Result<Vec<AgbotAgreementRow>, StoreError> {
     let rows = sqlx::query!(
         r#"-- agreement.list_of_agbot
-        SELECT agreement, service AS "service: Json<JsonText>", state, updated_at AS "updated_at: jiff_sqlx::Timestamp"
+        SELECT agreement, service AS "service: Json<JsonText>", state, updated_at AS "updated_at: jiff_sqlx::Timestamp", node
         FROM agbot_agreement
         WHERE org = $1 AND agbot = $2 AND ($3::text IS NULL OR agreement = $3) AND agreement > COALESCE($4::text, '')
         ORDER BY agreement
@@ -111,6 +114,7 @@ pub async fn list_of_agbot(
             service: row.service.0,
             state: row.state,
             updated_at: from_sql(row.updated_at),
+            node: row.node,
         })
         .collect())
 }
@@ -126,13 +130,26 @@ pub async fn upsert_of_node(
     row: &NodeAgreementRow,
 ) -> Result<(), StoreError> {
     sqlx::query!(
+        "-- agreement.release_of_node
+        DELETE FROM node_agreement
+        USING node AS holder, node AS receiver
+        WHERE node_agreement.agreement = $1 AND (node_agreement.org, node_agreement.node) <> ($2, $3)
+          AND holder.org = node_agreement.org AND holder.node = node_agreement.node
+          AND receiver.org = $2 AND receiver.node = $3
+          AND (holder.owner_org, holder.owner) = (receiver.owner_org, receiver.owner)",
+        row.agreement,
+        org,
+        node,
+    )
+    .execute(&mut **tx)
+    .await?;
+    sqlx::query!(
         "-- agreement.upsert_of_node
         INSERT INTO node_agreement (agreement, org, node, services, agreement_service, service_url, state, updated_at)
         VALUES ($1, $2, $3, $4::text::json, $5::text::json, $6, $7, $8)
-        ON CONFLICT (agreement) DO UPDATE
-        SET org = excluded.org, node = excluded.node, services = excluded.services,
-            agreement_service = excluded.agreement_service, service_url = excluded.service_url, state = excluded.state,
-            updated_at = excluded.updated_at",
+        ON CONFLICT (org, node, agreement) DO UPDATE
+        SET services = excluded.services, agreement_service = excluded.agreement_service,
+            service_url = excluded.service_url, state = excluded.state, updated_at = excluded.updated_at",
         row.agreement,
         org,
         node,
@@ -158,18 +175,33 @@ pub async fn upsert_of_agbot(
     row: &AgbotAgreementRow,
 ) -> Result<(), StoreError> {
     sqlx::query!(
+        "-- agreement.release_of_agbot
+        DELETE FROM agbot_agreement
+        USING agbot AS holder, agbot AS receiver
+        WHERE agbot_agreement.agreement = $1 AND (agbot_agreement.org, agbot_agreement.agbot) <> ($2, $3)
+          AND holder.org = agbot_agreement.org AND holder.agbot = agbot_agreement.agbot
+          AND receiver.org = $2 AND receiver.agbot = $3
+          AND (holder.owner_org, holder.owner) = (receiver.owner_org, receiver.owner)",
+        row.agreement,
+        org,
+        agbot,
+    )
+    .execute(&mut **tx)
+    .await?;
+    sqlx::query!(
         "-- agreement.upsert_of_agbot
-        INSERT INTO agbot_agreement (agreement, org, agbot, service, state, updated_at)
-        VALUES ($1, $2, $3, $4::text::json, $5, $6)
-        ON CONFLICT (agreement) DO UPDATE
-        SET org = excluded.org, agbot = excluded.agbot, service = excluded.service, state = excluded.state,
-            updated_at = excluded.updated_at",
+        INSERT INTO agbot_agreement (agreement, org, agbot, service, state, updated_at, node)
+        VALUES ($1, $2, $3, $4::text::json, $5, $6, $7)
+        ON CONFLICT (org, agbot, agreement) DO UPDATE
+        SET service = excluded.service, state = excluded.state, updated_at = excluded.updated_at,
+            node = COALESCE(excluded.node, agbot_agreement.node)",
         row.agreement,
         org,
         agbot,
         row.service.get(),
         row.state,
         to_sql(row.updated_at) as _,
+        row.node,
     )
     .execute(&mut **tx)
     .await?;
@@ -277,4 +309,78 @@ pub async fn is_active(
     .fetch_one(conn)
     .await?;
     Ok(row.is_active)
+}
+
+/// Returns whether an agbot recorded an agreement, with this node or without saying with which.
+pub async fn is_of_agbot(
+    conn: &mut PgConnection,
+    (org, agbot): (&str, &str),
+    agreement: &str,
+    node: &NodeId,
+) -> Result<bool, StoreError> {
+    let found = sqlx::query_scalar!(
+        r#"-- agreement.is_of_agbot
+        SELECT EXISTS (
+            SELECT FROM agbot_agreement
+            WHERE org = $1 AND agbot = $2 AND agreement = $3 AND (node IS NULL OR node = $4)
+        ) AS "is_there!""#,
+        org,
+        agbot,
+        agreement,
+        node.to_string(),
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(found)
+}
+
+/// Returns whether a node may read what a service needs to run, such as its registry credentials: its owner may, or the node has an
+/// agreement of an approved agbot about the service or about one that requires it.
+///
+/// An agreement counts when the agbot recorded it with this node. Third-party agbots do not say with which node: then the node must be the
+/// only one that records the id.
+pub async fn is_deployed(
+    conn: &mut PgConnection,
+    node: &NodeId,
+    (service_org, service): (&str, &str),
+) -> Result<bool, StoreError> {
+    let found = sqlx::query_scalar!(
+        r#"-- agreement.is_deployed
+        WITH RECURSIVE deployed AS (
+            SELECT agreed.service ->> 'orgid' AS org, agreed.service ->> 'url' AS url
+            FROM node_agreement AS held
+            JOIN agbot_agreement AS agreed USING (agreement)
+            JOIN agbot ON agbot.org = agreed.org AND agbot.agbot = agreed.agbot AND agbot.approved_by IS NOT NULL
+            WHERE held.org = $1 AND held.node = $2
+              AND (agreed.node = $1 || '/' || $2 OR (agreed.node IS NULL AND NOT EXISTS (
+                      SELECT FROM node_agreement AS other
+                      WHERE other.agreement = held.agreement AND (other.org, other.node) <> ($1, $2))))
+            UNION
+            SELECT required ->> 'org', required ->> 'url'
+            FROM deployed
+            JOIN service ON service.org = deployed.org AND service.url = deployed.url
+            CROSS JOIN LATERAL json_array_elements(service.required_services) AS required
+        )
+        SELECT EXISTS (
+            SELECT FROM service
+            WHERE service.org = $3 AND service.service = $4 AND (
+                (service.org, service.url) IN (SELECT org, url FROM deployed)
+                OR EXISTS (
+                    SELECT FROM node
+                    JOIN account ON account.org = node.owner_org AND account.name = node.owner
+                    WHERE node.org = $1 AND node.node = $2 AND account.is_admin
+                      AND (account.org = service.org OR account.is_hub_admin))
+                OR EXISTS (
+                    SELECT FROM node
+                    WHERE node.org = $1 AND node.node = $2
+                      AND (node.owner_org, node.owner) = (service.owner_org, service.owner)))
+        ) AS "is_deployed!""#,
+        node.org(),
+        node.name(),
+        service_org,
+        service,
+    )
+    .fetch_one(conn)
+    .await?;
+    Ok(found)
 }

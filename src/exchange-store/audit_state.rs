@@ -253,6 +253,13 @@ kinds! {
             FROM agbot
             WHERE org = audited.org AND agbot = audited.id",
     }
+    /// Whether an agbot has the rights of agbots.
+    AgbotApproval {
+        name: "agbot_approval", parent: None, lock: "FOR NO KEY UPDATE", order: "agbot",
+        rows: "SELECT org, agbot, approved_by, approved_at
+            FROM agbot
+            WHERE org = audited.org AND agbot = audited.id",
+    }
     /// An agreement of an agbot, or all.
     AgbotAgreement {
         name: "agbot_agreement", parent: Some(Parent::Agbot), lock: "FOR NO KEY UPDATE", order: "agreement",

@@ -88,5 +88,6 @@ pub async fn find_facts(
     Ok(row.map(|row| Facts {
         owner: row.owner_org.zip(row.owner).map(|(org, name)| UserId::new(&org, &name)),
         is_public: row.is_public,
+        is_deployed: false,
     }))
 }

@@ -25,6 +25,8 @@ pub struct Identity {
     pub id: String,
     /// Owner of a node or agbot.
     pub owner: Option<UserId>,
+    /// An agbot that an administrator approved.
+    pub is_approved: bool,
     /// Hash of the secret; `None` when the login is disabled.
     pub secret_hash: Option<String>,
     /// Administrator of the organization.
@@ -59,13 +61,13 @@ pub async fn find_identity(
     let row = sqlx::query!(
         r#"-- identity.find_identity
         SELECT 1 AS "kind!", owner_org AS "owner_org", owner AS "owner", token_hash AS "secret_hash?",
-               false AS "is_admin!", false AS "is_hub_admin!"
+               false AS "is_approved!", false AS "is_admin!", false AS "is_hub_admin!"
         FROM node WHERE org = $1 AND node = $2
         UNION ALL
-        SELECT 2, owner_org, owner, token_hash, false, false
+        SELECT 2, owner_org, owner, token_hash, approved_by IS NOT NULL, false, false
         FROM agbot WHERE org = $1 AND agbot = $2
         UNION ALL
-        SELECT 3, NULL, NULL, password_hash, is_admin, is_hub_admin
+        SELECT 3, NULL, NULL, password_hash, false, is_admin, is_hub_admin
         FROM account WHERE org = $1 AND name = $2
         ORDER BY 1
         LIMIT 1"#,
@@ -82,6 +84,7 @@ pub async fn find_identity(
         },
         id: id.to_owned(),
         owner: row.owner_org.zip(row.owner).map(|(org, name)| UserId::new(&org, &name)),
+        is_approved: row.is_approved,
         secret_hash: row.secret_hash,
         is_admin: row.is_admin,
         is_hub_admin: row.is_hub_admin,
@@ -109,6 +112,7 @@ pub async fn find_by_api_key(
         kind: IdentityKind::Account,
         id: row.name,
         owner: None,
+        is_approved: false,
         secret_hash: Some(key_hash.to_owned()),
         is_admin: row.is_admin,
         is_hub_admin: row.is_hub_admin,
@@ -135,6 +139,7 @@ pub async fn list_imported_api_keys(conn: &mut PgConnection, org: &str) -> Resul
             kind: IdentityKind::Account,
             id: row.name,
             owner: None,
+            is_approved: false,
             secret_hash: Some(row.key_hash),
             is_admin: row.is_admin,
             is_hub_admin: row.is_hub_admin,

@@ -2,7 +2,9 @@
 
 pub mod account;
 pub mod agbot;
+pub mod agbot_approval;
 pub mod agent_file;
+pub mod agent_run;
 pub mod agreement;
 pub mod api_key;
 pub mod audit;
@@ -12,6 +14,7 @@ pub mod change;
 pub mod departure;
 pub mod deployment_policy;
 pub mod facts;
+pub mod fencing;
 pub mod ha_group;
 pub mod heartbeat;
 pub mod identity;

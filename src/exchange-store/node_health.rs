@@ -21,11 +21,11 @@ pub struct HealthRow {
     pub agreement: Option<(String, Timestamp)>,
 }
 
-/// Lists nodes of organizations that were seen, of one pattern or (empty) of none, one row for each agreement: by id, those after the
+/// Lists nodes of organizations, of one owner or any, that were seen, of one pattern or (empty) of none, one row for each agreement: by id, those after the
 /// given organization and node, at most `limit` nodes.
 pub async fn list_health(
     conn: &mut PgConnection,
-    orgs: &[String],
+    (orgs, owner): (&[String], Option<&UserId>),
     pattern: &str,
     after: Option<&ResourceKey>,
     limit: i64,
@@ -39,6 +39,7 @@ pub async fn list_health(
             FROM node
             JOIN node_heartbeat ON node_heartbeat.org = node.org AND node_heartbeat.node = node.node
             WHERE node.org = ANY ($1) AND node.pattern = $2 AND (node.org, node.node) > ($3, $4)
+              AND ($6::text IS NULL OR (node.owner_org = $6 AND node.owner = $7))
             ORDER BY node.org, node.node
             LIMIT $5
         ) AS seen
@@ -49,6 +50,8 @@ pub async fn list_health(
         after.map_or("", |after| &after.org),
         after.map_or("", |after| &after.id),
         limit,
+        owner.map(UserId::org),
+        owner.map(UserId::name),
     )
     .fetch_all(conn)
     .await?;

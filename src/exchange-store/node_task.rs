@@ -21,6 +21,8 @@ pub struct NodeTaskRow {
     pub reported: ReportedTask,
     /// What the node reported about its health.
     pub health: Option<Value>,
+    /// The agbot that published it, as `org/id`; `None` when that was not recorded.
+    pub agbot: Option<String>,
     /// Last change.
     pub updated_at: Timestamp,
 }
@@ -80,6 +82,7 @@ struct Row {
     exit_code: Option<i32>,
     supervision: Option<Value>,
     health: Option<Value>,
+    agbot: Option<String>,
     updated_at: jiff_sqlx::Timestamp,
 }
 
@@ -106,6 +109,7 @@ impl From<Row> for NodeTaskRow {
                 exit_code: row.exit_code,
             },
             health: row.health,
+            agbot: row.agbot,
             updated_at: from_sql(row.updated_at),
         }
     }
@@ -122,7 +126,7 @@ pub async fn list_of_node(
         Row,
         r#"-- node_task.list_of_node
         SELECT task, policy, workload_unit, slot, spec_version, desired, agreement, fencing, state, seq,
-               reported_at AS "reported_at: jiff_sqlx::Timestamp", message, error, exit_code, supervision, health,
+               reported_at AS "reported_at: jiff_sqlx::Timestamp", message, error, exit_code, supervision, health, agbot,
                updated_at AS "updated_at: jiff_sqlx::Timestamp"
         FROM node_task
         WHERE org = $1 AND node = $2
@@ -148,7 +152,7 @@ pub async fn lock(
         Row,
         r#"-- node_task.lock
         SELECT task, policy, workload_unit, slot, spec_version, desired, agreement, fencing, state, seq,
-               reported_at AS "reported_at: jiff_sqlx::Timestamp", message, error, exit_code, supervision, health,
+               reported_at AS "reported_at: jiff_sqlx::Timestamp", message, error, exit_code, supervision, health, agbot,
                updated_at AS "updated_at: jiff_sqlx::Timestamp"
         FROM node_task
         WHERE org = $1 AND node = $2 AND task = $3
@@ -185,16 +189,18 @@ pub async fn upsert(
     node: &str,
     task: &str,
     row: &WantedTask,
+    agbot: Option<&str>,
     now: Timestamp,
 ) -> Result<(), StoreError> {
     sqlx::query!(
         "-- node_task.upsert
         INSERT INTO node_task (org, node, task, policy, workload_unit, slot, spec_version, desired, agreement, fencing,
-                               updated_at, supervision)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+                               updated_at, supervision, agbot)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
         ON CONFLICT (org, node, task) DO UPDATE
         SET desired = excluded.desired, agreement = excluded.agreement, fencing = excluded.fencing,
-            updated_at = excluded.updated_at, supervision = excluded.supervision",
+            updated_at = excluded.updated_at, supervision = excluded.supervision,
+            agbot = COALESCE(excluded.agbot, node_task.agbot)",
         org,
         node,
         task,
@@ -207,6 +213,7 @@ pub async fn upsert(
         row.fencing,
         to_sql(now) as _,
         row.supervision,
+        agbot,
     )
     .execute(&mut **tx)
     .await?;

@@ -86,3 +86,9 @@ pub trait ClearsAgbotMailbox: WriteRight {}
 
 impl ClearsAgbotMailbox for right::AgbotMessage {}
 impl ClearsAgbotMailbox for right::AgbotWrite {}
+
+/// Rights that allow approving an agbot: an administrator who writes an agbot approves it.
+pub trait ApprovesAgbots: WriteRight {}
+
+impl ApprovesAgbots for right::AgbotApprove {}
+impl ApprovesAgbots for right::AgbotWrite {}

@@ -1,6 +1,7 @@
 //! Node searches of agbots, with the positions of paged searches.
 
 use evenkeel_access::right;
+use evenkeel_ids::UserId;
 use evenkeel_store::{StoreError, from_sql, to_sql};
 use jiff::Timestamp;
 use serde_json::value::RawValue;
@@ -30,6 +31,8 @@ pub struct FoundNodeRow {
 pub struct PolicySearch<'s> {
     /// Organizations of the nodes, each once.
     pub orgs: &'s [String],
+    /// Only nodes of this owner; `None` is any.
+    pub owner: Option<&'s UserId>,
     /// Exact architecture; `None` is any.
     pub arch: Option<&'s str>,
     /// Without an active agreement about this `org/service`.
@@ -61,6 +64,7 @@ pub async fn list_for_policy(
             FROM node
             WHERE node.org = wanted.org AND node.pattern = '' AND node.public_key <> ''
               AND ($2::text IS NULL OR node.arch = $2)
+              AND ($10::text IS NULL OR (node.owner_org = $10 AND node.owner = $11))
               AND ($3::timestamptz IS NULL OR node.updated_at >= $3)
               AND ($6::timestamptz IS NULL OR node.updated_at <= $6)
               AND ($7::timestamptz IS NULL OR (node.updated_at, node.org, node.node) > ($7, $8, $9))
@@ -86,6 +90,8 @@ pub async fn list_for_policy(
         search.after.map(|after| to_sql(after.0)) as _,
         search.after.map(|after| after.1),
         search.after.map(|after| after.2),
+        search.owner.map(UserId::org),
+        search.owner.map(UserId::name),
     )
     .fetch_all(conn)
     .await?;
@@ -106,6 +112,8 @@ pub async fn list_for_policy(
 pub struct PatternSearch<'s> {
     /// Organizations of the nodes.
     pub orgs: &'s [String],
+    /// Only nodes of this owner; `None` is any.
+    pub owner: Option<&'s UserId>,
     /// `org/pattern`.
     pub pattern: &'s str,
     /// Exact architecture; `None` is any.
@@ -131,6 +139,7 @@ pub async fn list_for_pattern(
         JOIN node_heartbeat ON node_heartbeat.org = node.org AND node_heartbeat.node = node.node
         WHERE node.org = ANY ($1) AND node.pattern = $2 AND node.public_key <> ''
           AND ($3::text IS NULL OR node.arch = $3)
+          AND ($9::text IS NULL OR (node.owner_org = $9 AND node.owner = $10))
           AND ($4::timestamptz IS NULL OR node_heartbeat.seen_at > $4)
           AND NOT EXISTS (
               SELECT 1 FROM node_agreement
@@ -148,6 +157,8 @@ pub async fn list_for_pattern(
         after.map_or("", |after| &after.org),
         after.map_or("", |after| &after.id),
         limit,
+        search.owner.map(UserId::org),
+        search.owner.map(UserId::name),
     )
     .fetch_all(conn)
     .await?;

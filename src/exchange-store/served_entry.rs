@@ -1,6 +1,7 @@
 //! The patterns and deployment policies that an agbot serves.
 
 use evenkeel_access::right;
+use evenkeel_ids::AgbotId;
 use evenkeel_store::{StoreError, from_sql, to_sql};
 use jiff::Timestamp;
 use sqlx::PgConnection;
@@ -20,6 +21,8 @@ pub struct ServedRow {
     pub node_org: String,
     /// When it was added.
     pub updated_at: Timestamp,
+    /// The administrator of the nodes, or of the hub, who wrote or confirmed it, as `org/user`; other agbots yield to it only then.
+    pub confirmed_by: Option<String>,
 }
 
 /// The filter of a list of entries: patterns with `%` and `_`.
@@ -33,6 +36,8 @@ pub struct ServedFilter {
     pub subject_org: Option<String>,
     /// Pattern of the nodes' organization.
     pub node_org: Option<String>,
+    /// Only entries that other agbots yield to: confirmed ones of approved agbots.
+    pub is_confirmed: bool,
 }
 
 /// The kind of entry.
@@ -90,6 +95,94 @@ pub async fn delete(
     }
 }
 
+/// An entry of any agbot for the nodes of an organization.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServedTo {
+    /// The agbot.
+    pub agbot: AgbotId,
+    /// The kind of entry.
+    pub subject: Subject,
+    /// The entry.
+    pub row: ServedRow,
+}
+
+/// Lists what any agbot serves to the nodes of an organization: by agbot, kind and key, at most `limit`.
+pub async fn list_served_to(
+    conn: &mut PgConnection,
+    node_org: &str,
+    limit: i64,
+) -> Result<Vec<ServedTo>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- served_entry.list_served_to
+        (SELECT org AS "org!", agbot AS "agbot!", false AS "is_policy!", entry AS "entry!", pattern_org AS "subject_org!",
+                pattern AS "subject!", updated_at AS "updated_at!: jiff_sqlx::Timestamp", confirmed_by
+         FROM agbot_pattern WHERE node_org = $1 ORDER BY 1, 2, 4 LIMIT $2)
+        UNION ALL
+        (SELECT org, agbot, true, entry, policy_org, policy, updated_at, confirmed_by
+         FROM agbot_policy WHERE node_org = $1 ORDER BY 1, 2, 4 LIMIT $2)
+        ORDER BY 1, 2, 3, 4
+        LIMIT $2"#,
+        node_org,
+        limit,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| ServedTo {
+            agbot: AgbotId::new(&row.org, &row.agbot),
+            subject: if row.is_policy { Subject::Policy } else { Subject::Pattern },
+            row: ServedRow {
+                entry: row.entry,
+                subject_org: row.subject_org,
+                subject: row.subject,
+                node_org: node_org.to_owned(),
+                updated_at: from_sql(row.updated_at),
+                confirmed_by: row.confirmed_by,
+            },
+        })
+        .collect())
+}
+
+/// Confirms an entry of an agbot for the nodes of an organization, or withdraws that when `by` is `None`; false when there is no such
+/// entry.
+pub async fn confirm(
+    tx: &mut Permitted<right::AgbotApprove>,
+    (subject, agbot): (Subject, &AgbotId),
+    entry: &str,
+    node_org: &str,
+    by: Option<&str>,
+    at: Timestamp,
+) -> Result<bool, StoreError> {
+    let (org, agbot) = (agbot.org(), agbot.name());
+    let at = by.map(|_| to_sql(at));
+    let done = match subject {
+        Subject::Pattern => sqlx::query!(
+            "-- served_entry.confirm_pattern
+            UPDATE agbot_pattern SET confirmed_by = $5, confirmed_at = $6
+            WHERE org = $1 AND agbot = $2 AND entry = $3 AND node_org = $4",
+            org,
+            agbot,
+            entry,
+            node_org,
+            by,
+            at as _,
+        ),
+        Subject::Policy => sqlx::query!(
+            "-- served_entry.confirm_policy
+            UPDATE agbot_policy SET confirmed_by = $5, confirmed_at = $6
+            WHERE org = $1 AND agbot = $2 AND entry = $3 AND node_org = $4",
+            org,
+            agbot,
+            entry,
+            node_org,
+            by,
+            at as _,
+        ),
+    };
+    Ok(done.execute(&mut **tx).await?.rows_affected() > 0)
+}
+
 async fn list_patterns(
     conn: &mut PgConnection,
     (org, agbot): (&str, &str),
@@ -99,7 +192,7 @@ async fn list_patterns(
 ) -> Result<Vec<ServedRow>, StoreError> {
     let rows = sqlx::query!(
         r#"-- served_entry.list_patterns
-        SELECT entry, pattern_org, pattern, node_org, updated_at AS "updated_at: jiff_sqlx::Timestamp"
+        SELECT entry, pattern_org, pattern, node_org, updated_at AS "updated_at: jiff_sqlx::Timestamp", confirmed_by
         FROM agbot_pattern
         WHERE org = $1 AND agbot = $2
           AND ($3::text IS NULL OR entry = $3)
@@ -107,6 +200,8 @@ async fn list_patterns(
           AND ($5::text IS NULL OR pattern_org LIKE $5)
           AND ($6::text IS NULL OR node_org LIKE $6)
           AND entry > COALESCE($7::text, '')
+          AND (NOT $9 OR (confirmed_by IS NOT NULL AND EXISTS (
+              SELECT FROM agbot WHERE agbot.org = $1 AND agbot.agbot = $2 AND agbot.approved_by IS NOT NULL)))
         ORDER BY entry
         LIMIT $8"#,
         org,
@@ -117,6 +212,7 @@ async fn list_patterns(
         filter.node_org.as_deref(),
         after,
         limit,
+        filter.is_confirmed,
     )
     .fetch_all(conn)
     .await?;
@@ -128,6 +224,7 @@ async fn list_patterns(
             subject: row.pattern,
             node_org: row.node_org,
             updated_at: from_sql(row.updated_at),
+            confirmed_by: row.confirmed_by,
         })
         .collect())
 }
@@ -141,7 +238,7 @@ async fn list_policies(
 ) -> Result<Vec<ServedRow>, StoreError> {
     let rows = sqlx::query!(
         r#"-- served_entry.list_policies
-        SELECT entry, policy_org, policy, node_org, updated_at AS "updated_at: jiff_sqlx::Timestamp"
+        SELECT entry, policy_org, policy, node_org, updated_at AS "updated_at: jiff_sqlx::Timestamp", confirmed_by
         FROM agbot_policy
         WHERE org = $1 AND agbot = $2
           AND ($3::text IS NULL OR entry = $3)
@@ -149,6 +246,8 @@ async fn list_policies(
           AND ($5::text IS NULL OR policy_org LIKE $5)
           AND ($6::text IS NULL OR node_org LIKE $6)
           AND entry > COALESCE($7::text, '')
+          AND (NOT $9 OR (confirmed_by IS NOT NULL AND EXISTS (
+              SELECT FROM agbot WHERE agbot.org = $1 AND agbot.agbot = $2 AND agbot.approved_by IS NOT NULL)))
         ORDER BY entry
         LIMIT $8"#,
         org,
@@ -159,6 +258,7 @@ async fn list_policies(
         filter.node_org.as_deref(),
         after,
         limit,
+        filter.is_confirmed,
     )
     .fetch_all(conn)
     .await?;
@@ -170,6 +270,7 @@ async fn list_policies(
             subject: row.policy,
             node_org: row.node_org,
             updated_at: from_sql(row.updated_at),
+            confirmed_by: row.confirmed_by,
         })
         .collect())
 }
@@ -186,8 +287,8 @@ async fn insert_pattern(
 ) -> Result<(), StoreError> {
     sqlx::query!(
         "-- served_entry.insert_pattern
-        INSERT INTO agbot_pattern (org, agbot, entry, pattern_org, pattern, node_org, updated_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        INSERT INTO agbot_pattern (org, agbot, entry, pattern_org, pattern, node_org, updated_at, confirmed_by, confirmed_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7::timestamptz, $8, CASE WHEN $8::text IS NOT NULL THEN $7::timestamptz END)",
         org,
         agbot,
         row.entry,
@@ -195,6 +296,7 @@ async fn insert_pattern(
         row.subject,
         row.node_org,
         to_sql(row.updated_at) as _,
+        row.confirmed_by,
     )
     .execute(tx)
     .await?;
@@ -213,8 +315,8 @@ async fn insert_policy(
 ) -> Result<(), StoreError> {
     sqlx::query!(
         "-- served_entry.insert_policy
-        INSERT INTO agbot_policy (org, agbot, entry, policy_org, policy, node_org, updated_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        INSERT INTO agbot_policy (org, agbot, entry, policy_org, policy, node_org, updated_at, confirmed_by, confirmed_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7::timestamptz, $8, CASE WHEN $8::text IS NOT NULL THEN $7::timestamptz END)",
         org,
         agbot,
         row.entry,
@@ -222,6 +324,7 @@ async fn insert_policy(
         row.subject,
         row.node_org,
         to_sql(row.updated_at) as _,
+        row.confirmed_by,
     )
     .execute(tx)
     .await?;

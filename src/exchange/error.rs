@@ -8,6 +8,8 @@ use axum::Json;
 use axum::response::{IntoResponse, Response};
 use evenkeel_api::PageError;
 use evenkeel_store::{AsStoreError, StoreError};
+use evenkeel_wire::exchange::agbot_approval::UNKNOWN_FENCING;
+use evenkeel_wire::exchange::agent_run::SUPERSEDED;
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::{HeaderValue, StatusCode, header};
 use serde::ser::SerializeStruct;
@@ -74,6 +76,11 @@ impl ApiError {
         Self::coded(StatusCode::FORBIDDEN, "access-denied", message)
     }
 
+    /// 403 `fencing-unknown`: a task under a fencing number that the agbot was not given.
+    pub fn unknown_fencing(message: impl Into<String>) -> ApiError {
+        Self::coded(StatusCode::FORBIDDEN, UNKNOWN_FENCING, message)
+    }
+
     /// 403 `already-exists`: services, patterns, deployment and management policies.
     pub fn exists_forbidden(message: impl Into<String>) -> ApiError {
         Self::coded(StatusCode::FORBIDDEN, "already-exists", message)
@@ -87,6 +94,11 @@ impl ApiError {
     /// 409 `conflict`: the request is valid, but the present state forbids it.
     pub fn state_conflict(message: impl Into<String>) -> ApiError {
         Self::coded(StatusCode::CONFLICT, "conflict", message)
+    }
+
+    /// 409 `agent-superseded`: another agent has the identity of the node.
+    pub fn superseded(message: impl Into<String>) -> ApiError {
+        Self::coded(StatusCode::CONFLICT, SUPERSEDED, message)
     }
 
     /// 404.

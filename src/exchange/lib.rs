@@ -10,6 +10,7 @@ pub mod operation;
 pub mod routes;
 pub mod state;
 
+mod agent_run;
 mod audit;
 mod auth;
 mod configuration;

@@ -3,6 +3,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use evenkeel_exchange_store::agbot_approval;
 use evenkeel_exchange_store::secret;
 use evenkeel_http_server::limit::{FailedLoginReporter, FailedLogins};
 use evenkeel_metrics::Metrics;
@@ -15,6 +16,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::agent_run::KnownRuns;
 use crate::audit::Auditor;
 use crate::audit::seal::AuditSealer;
 use crate::auth::{BearerLogins, Credentials, SecretHasher};
@@ -42,6 +44,9 @@ pub enum StartError {
     Oidc(#[from] OidcError),
 }
 
+/// Maximum number of unapproved agbots that a start names in the log.
+const MOST_NAMED_AGBOTS: i64 = 20;
+
 struct Inner {
     database: Database,
     /// What runs now; starts as `configured`.
@@ -51,6 +56,7 @@ struct Inner {
     bearer_logins: Option<BearerLogins>,
     feed: Arc<Feed>,
     heartbeats: Heartbeats,
+    agent_runs: KnownRuns,
     conversations: Conversations,
     auditor: Auditor,
     limiter: Limiter,
@@ -103,6 +109,7 @@ impl Exchange {
             bearer_logins: provider.map(BearerLogins::new),
             feed: Arc::new(Feed::load(database.clone()).await?),
             heartbeats: Heartbeats::new(database.clone()),
+            agent_runs: KnownRuns::default(),
             conversations: Conversations::default(),
             auditor: Auditor::default(),
             limiter: Limiter::new(configured.rate_limits),
@@ -120,8 +127,24 @@ impl Exchange {
             let settling = exchange.clone().settle_root(stored);
             exchange.0.tasks.spawn(shutdown.clone().run_until_cancelled_owned(settling));
         }
+        exchange.name_unapproved_agbots().await?;
         exchange.spawn_workers(shutdown);
         Ok(exchange)
+    }
+
+    /// Names the agbots that wait for an administrator: after an upgrade they have fewer rights than before.
+    async fn name_unapproved_agbots(&self) -> Result<(), StoreError> {
+        let agbots = self
+            .database()
+            .read(async |connection| agbot_approval::list_unapproved(connection, MOST_NAMED_AGBOTS).await)
+            .await?;
+        for agbot in agbots {
+            tracing::warn!(
+                agbot.id = %agbot,
+                "agbot `{agbot}` reaches the nodes of its owner only: an administrator approves it with `hzn exchange agbot approve {agbot}`"
+            );
+        }
+        Ok(())
     }
 
     /// Compares the stored password of root with the configured one beside everything else: a start is not to wait for a slow hash.
@@ -275,6 +298,11 @@ impl Exchange {
         &self.0.heartbeats
     }
 
+    /// The runs of agents that were heard.
+    pub(crate) fn agent_runs(&self) -> &KnownRuns {
+        &self.0.agent_runs
+    }
+
     /// Audit records that are not in the database yet.
     pub(crate) fn auditor(&self) -> &Auditor {
         &self.0.auditor
@@ -294,10 +322,12 @@ impl Exchange {
         if org == "*" {
             self.0.credentials.forget_all();
             self.0.bearer_logins.iter().for_each(BearerLogins::forget_all);
+            self.0.agent_runs.forget("*", "*");
         } else {
             self.0.credentials.forget(org, id);
             self.0.bearer_logins.iter().for_each(|logins| logins.forget(org, id));
             self.0.heartbeats.forget(org, id);
+            self.0.agent_runs.forget(org, id);
         }
     }
 

@@ -181,6 +181,7 @@ async fn import(
     if options.is_dry_run {
         tx.rollback().await?;
     } else {
+        merge::approve_agbots(&mut tx).await?;
         merge::move_sequences(&mut tx).await?;
         tx.commit().await?;
     }

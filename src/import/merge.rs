@@ -265,6 +265,30 @@ pub(super) async fn remove_absent(
     Ok(u64::try_from(removed).unwrap_or(0))
 }
 
+/// Approves the imported agbots of administrators, and confirms what they serve: there they had these rights. Those of plain users wait for an
+/// administrator.
+pub(super) async fn approve_agbots(tx: &mut PgConnection) -> Result<(), ImportError> {
+    tx.execute(
+        "UPDATE agbot SET approved_by = account.org || '/' || account.name, approved_at = agbot.updated_at
+         FROM account
+         WHERE account.org = agbot.owner_org AND account.name = agbot.owner AND agbot.approved_by IS NULL
+           AND agbot.org IN (SELECT org FROM import_organization)
+           AND (account.is_hub_admin OR (account.is_admin AND account.org = agbot.org))",
+    )
+    .await?;
+    for table in ["agbot_pattern", "agbot_policy"] {
+        let statement = format!(
+            "UPDATE {table} AS entry SET confirmed_by = agbot.approved_by, confirmed_at = entry.updated_at
+             FROM agbot JOIN account ON account.org || '/' || account.name = agbot.approved_by
+             WHERE agbot.org = entry.org AND agbot.agbot = entry.agbot AND entry.confirmed_by IS NULL
+               AND agbot.org IN (SELECT org FROM import_organization)
+               AND (account.is_hub_admin OR account.org = entry.node_org)"
+        );
+        tx.execute(AssertSqlSafe(statement)).await?;
+    }
+    Ok(())
+}
+
 /// Moves this hub's sequences past the imported numbers. Sequences are not rolled back with a transaction.
 pub(super) async fn move_sequences(tx: &mut PgConnection) -> Result<(), ImportError> {
     for statement in [

@@ -92,7 +92,7 @@ pub(super) const NODE_AGREEMENT: Table = Table {
         ("state", Text),
         ("updated_at", Time),
     ],
-    key: &["agreement"],
+    key: &["org", "node", "agreement"],
     rules: &[NO_NODE],
     feed: Some(Feed::private("node", "nodeagreements", "node")),
     ..Table::USUAL
@@ -115,7 +115,7 @@ pub(super) const AGBOT_AGREEMENT: Table = Table {
         ("state", Text),
         ("updated_at", Time),
     ],
-    key: &["agreement"],
+    key: &["org", "agbot", "agreement"],
     rules: &[NO_AGBOT],
     feed: Some(Feed::private("agbot", "agbotagreements", "agbot")),
     ..Table::USUAL

@@ -22,6 +22,7 @@ pub use crate::{
     failed_clause::{FailedClause, Side},
     frozen_level::FrozenLevel,
     hold_reason::HoldReason,
+    no_lease::NoLease,
 };
 
 /// The reason why something does not happen now.
@@ -115,6 +116,23 @@ pub enum Blocked {
     FenceFailed {
         /// The node.
         node: NodeId,
+        /// Why the instance has no lease.
+        #[serde(default)]
+        cause: NoLease,
+    },
+    /// Most running instances fail at once, so that something else than the instances is the likely cause.
+    CommonCause {
+        /// Those that fail.
+        failing: u32,
+        /// Those that run.
+        running: u32,
+        /// What they fail of.
+        cause: String,
+    },
+    /// As many running instances are being recovered as the health policy allows.
+    RecoveryBudget {
+        /// The number.
+        limit: u32,
     },
     /// The node's operator paused placement and updates.
     NodePaused,

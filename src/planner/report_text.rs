@@ -103,6 +103,8 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         | Blocked::ChildUp { .. }
         | Blocked::FencePending { .. }
         | Blocked::FenceFailed { .. }
+        | Blocked::CommonCause { .. }
+        | Blocked::RecoveryBudget { .. }
         | Blocked::NoTask
         | Blocked::TaskChanged { .. } => write_step_blocked(blocked, out),
     }
@@ -171,11 +173,23 @@ fn write_step_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::R
         Blocked::FencePending { node, until } => {
             write!(out, "the instance on {node}, which is down, may run until its lease ends at {until}")
         }
-        Blocked::FenceFailed { node } => write!(
+        Blocked::FenceFailed { node, cause } => write!(
             out,
-            "{node} is down and its instance cannot be fenced; if you made sure that it does not run, start it elsewhere with \
-             \"hzn exchange deployment orch takeover --force\""
+            "{node} is down and its instance cannot be fenced: {}; if you made sure that it does not run, confirm that with \
+             \"hzn exchange node orch fence-confirm\"",
+            cause.text()
         ),
+        Blocked::CommonCause { failing, running, cause } => write!(
+            out,
+            "{failing} of {running} running instances fail at once, {cause}: a check that is wrong, or something that all of them need, is the \
+             likely cause, so nothing that runs is recovered; correct that, or raise recovery.maxUnhealthyRatio"
+        ),
+        Blocked::RecoveryBudget { limit } => {
+            write!(
+                out,
+                "as many running instances are being recovered as recovery.parallelism allows: {limit}"
+            )
+        }
         Blocked::TaskStopping { task, node, since, agreement } => {
             write!(out, "task {task} was stopped at {since}, and {node} has not confirmed it")?;
             let Some(agreement) = agreement else { return Ok(()) };

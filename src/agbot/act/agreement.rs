@@ -52,7 +52,8 @@ pub(super) async fn propose(
     let offer = terms::offer(context, agreement)?;
     let record = serde_json::to_value(agreement)?;
     let subject = Subject { node: &agreement.node, agreement: &agreement.id };
-    let effects = [Effect::message(&agreement.id, offer), Effect::record(agreement, "Formed Proposal")];
+    let record_of_it = [Effect::record(agreement, "Formed Proposal")];
+    let offer = [Effect::message(&agreement.id, offer)];
     retry("agreement.propose", || async {
         let mut tx = context.database.begin().await?;
         check_lease(context, &mut tx, lease).await?;
@@ -76,10 +77,12 @@ pub(super) async fn propose(
             other => other?,
         };
         if is_new {
-            // The node must know that the agreement is a task's before it sees the proposal.
+            // The exchange takes a task only with an agreement that it knows, and the node must know that the agreement is a task's before it
+            // sees the proposal.
+            enqueue(context, &mut tx, lease, subject, &record_of_it).await?;
             let task = task.and_then(|task| publication(&context.model(), &task));
             publish_later(context, &mut tx, lease.partition, task.as_slice()).await?;
-            enqueue(context, &mut tx, lease, subject, &effects).await?;
+            enqueue(context, &mut tx, lease, subject, &offer).await?;
         }
         tx.commit().await?;
         Ok(())

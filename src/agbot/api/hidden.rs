@@ -68,7 +68,11 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
             Blocked::NoRoom { node: node(peer, seen), detail: text(detail, seen) }
         }
         Blocked::ReturnPending { origin } => Blocked::ReturnPending { origin: node(origin, seen) },
-        Blocked::FenceFailed { node: peer } => Blocked::FenceFailed { node: node(peer, seen) },
+        Blocked::CommonCause { failing, running, cause } => {
+            Blocked::CommonCause { failing, running, cause: text(cause, seen) }
+        }
+        Blocked::RecoveryBudget { limit } => Blocked::RecoveryBudget { limit },
+        Blocked::FenceFailed { node: peer, cause } => Blocked::FenceFailed { node: node(peer, seen), cause },
         // The message names the node that failed, and the error may be one of a node's instance.
         Blocked::UpdatePaused { message } => Blocked::UpdatePaused { message: text(message, seen) },
         Blocked::Unhealthy { domain, error, until } => {

@@ -10,11 +10,12 @@ use evenkeel_domain::policy::internal::Workload;
 use evenkeel_domain::policy::{ExternalPolicy, NodePolicy, Pattern};
 use evenkeel_ids::{AgreementId, GroupId, NodeId, OrgId, PatternId, PolicyId, ServiceId, ServiceKey};
 use evenkeel_planner::facts::{
-    Availability, DeploymentOverrides, DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodeMonitorState,
-    NodePolicyFacts, NodeStatusFacts, NodeType, ObservedFailure, ObservedService, PolicyOrchestration,
-    RegisteredService, ServiceFacts, ServicePolicyFacts, VersionChoice,
+    AgentFacts, AgentName, Availability, DeploymentOverrides, DeploymentPolicyFacts, Guardian, HaGroupFacts,
+    NodeFacts, NodeMonitorState, NodePolicyFacts, NodeStatusFacts, NodeType, ObservedFailure,
+    ObservedService, PolicyOrchestration, RegisteredService, ServiceFacts, ServicePolicyFacts, VersionChoice,
 };
 use evenkeel_planner::statistics::{EngineReport, NodeMachine, NodeStatistics, Space};
+use evenkeel_wire::exchange::agent_run::{AgentRun, GuardianState, NodeAgent};
 use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
 use evenkeel_wire::exchange::ha_group::HaGroupResponse;
 use evenkeel_wire::exchange::node::{AgentState, NodeResponse};
@@ -92,9 +93,24 @@ pub fn node(id: &NodeId, node: NodeResponse) -> Result<NodeFacts, serde_json::Er
         },
         monitor_state_since: reported.monitor_state_since.as_deref().and_then(instant),
         compat_version: reported.compat_version,
+        agent: reported.agent.map(|agent| Arc::new(agent_of(agent))),
         last_heartbeat: node.last_heartbeat.as_deref().and_then(instant),
         statistics: None,
     })
+}
+
+fn agent_of(found: NodeAgent) -> AgentFacts {
+    let name = |run: AgentRun| AgentName { boot: run.boot.into(), journal: run.journal.into() };
+    let refused_at = found.refused_at.as_deref().and_then(instant);
+    AgentFacts {
+        name: name(found.current),
+        guardian: match found.guardian {
+            GuardianState::Running => Guardian::Running,
+            GuardianState::Absent => Guardian::Absent,
+            GuardianState::Silent => Guardian::Silent,
+        },
+        refused: found.refused.map(name).zip(refused_at),
+    }
 }
 
 /// Converts the statistics of a node; `None` without the time at which the exchange received them.

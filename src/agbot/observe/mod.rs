@@ -57,6 +57,7 @@ impl Worker for ExchangeObserver {
 
 /// Reads everything, then follows the feed until the next comparison is due.
 async fn follow(context: &Context) -> Result<(), AgbotError> {
+    require_approval(context).await?;
     publish_key(context).await?;
     let mut next_change = context.client.max_change_id().await? + 1;
     let served_entries = served_entries::read(context).await?;
@@ -107,6 +108,15 @@ async fn follow(context: &Context) -> Result<(), AgbotError> {
     Ok(())
 }
 
+/// Refuses to begin before an administrator approved this agbot: it may read nothing that it needs, and would take all nodes for deleted.
+async fn require_approval(context: &Context) -> Result<(), AgbotError> {
+    let (org, id) = (&context.settings.org, &context.settings.id);
+    match context.client.agbot_approval(org, id).await? {
+        Some(approval) if approval.approved_by.is_none() => Err(AgbotError::Unapproved(context.name())),
+        _ => Ok(()),
+    }
+}
+
 /// Ensures that the exchange has this agbot's messaging key.
 async fn publish_key(context: &Context) -> Result<(), AgbotError> {
     let (org, id) = (&context.settings.org, &context.settings.id);
@@ -140,16 +150,11 @@ async fn apply(
         let is_own = is_own(change);
         match change.resource.as_str() {
             "agbotbusinesspols" | "agbotpatterns" if is_own => is_stale = true,
-            "agbotbusinesspols" | "agbotpatterns" => {
-                context
-                    .send_events(other_agbots::changed(context, served_entries).await?.into_iter().collect())
-                    .await;
+            "agbotapproval" if is_own => is_stale = true,
+            "agbotbusinesspols" | "agbotpatterns" | "agbotapproval" => {
+                note_other_agbots(context, served_entries).await?;
             }
-            "agbot" if change.operation == "deleted" => {
-                context
-                    .send_events(other_agbots::changed(context, served_entries).await?.into_iter().collect())
-                    .await;
-            }
+            "agbot" if change.operation == "deleted" => note_other_agbots(context, served_entries).await?,
             "org" if served_entries.is_affected_by_org(&change.org_id, &change.operation) => is_stale = true,
             _ => {
                 let events = events_of(context, served_entries, change).await?;
@@ -168,6 +173,13 @@ async fn apply(
         }
     }
     Ok(is_stale)
+}
+
+/// Reads again what other agbots serve.
+async fn note_other_agbots(context: &Context, served_entries: &ServedEntries) -> Result<(), ClientError> {
+    let changed = other_agbots::changed(context, served_entries).await?;
+    context.send_events(changed.into_iter().collect()).await;
+    Ok(())
 }
 
 async fn events_of(

@@ -1,8 +1,8 @@
 //! Reads the configuration of other agbots of the exchange, where it overlaps with this agbot's.
 //!
 //! Two agbots that serve the same policy for the same nodes undo each other's agreements. The hub's own agbot, which serves
-//! every organization by default, leaves such a policy to the agbot that was configured for it. Instances of this agbot share
-//! one agbot resource and do not count as other agbots. Source: agbot 1.2.
+//! every organization by default, leaves such a policy to the agbot that was configured for it, once an administrator of the nodes confirmed
+//! that. Instances of this agbot share one agbot resource and do not count as other agbots. Source: agbot 1.2.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,13 +45,13 @@ async fn read(context: &Context, served_entries: &ServedEntries) -> Result<Other
         };
         for agbot in agbots.into_keys().filter(|agbot| agbot.as_str() != own) {
             let (agbot_org, id) = (agbot.org(), agbot.name());
-            let policies = context.client.list_served_policies(agbot_org, id).await?;
+            let policies = context.client.list_served_policies(agbot_org, id, true).await?;
             let entries = policies.into_values();
             let entries = entries.map(|one| (one.business_pol_orgid, one.business_pol, one.node_orgid));
             for (org, name, node_org) in shared(&served_entries.policies, entries) {
                 others.add_policy(&agbot, &org, &name, &node_org);
             }
-            let patterns = context.client.list_served_patterns(agbot_org, id).await?;
+            let patterns = context.client.list_served_patterns(agbot_org, id, true).await?;
             let entries = patterns.into_values();
             let entries = entries.map(|one| (one.pattern_orgid, one.pattern, one.node_orgid));
             for (org, name, node_org) in shared(&served_entries.patterns, entries) {

@@ -101,11 +101,13 @@ fn put(entries: &mut Entries, org: String, name: String, node_org: String) {
 pub async fn read(context: &Context) -> Result<ServedEntries, ClientError> {
     let mut served_entries =
         ServedEntries { own_org: context.settings.org.clone(), ..ServedEntries::default() };
-    let entries = context.client.list_served_policies(&context.settings.org, &context.settings.id).await?;
+    let entries =
+        context.client.list_served_policies(&context.settings.org, &context.settings.id, false).await?;
     for entry in entries.into_values() {
         served_entries.add(entry);
     }
-    let entries = context.client.list_served_patterns(&context.settings.org, &context.settings.id).await?;
+    let entries =
+        context.client.list_served_patterns(&context.settings.org, &context.settings.id, false).await?;
     for entry in entries.into_values() {
         served_entries.add_pattern(entry);
     }

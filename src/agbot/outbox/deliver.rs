@@ -1,7 +1,7 @@
 //! Delivers one effect of the outbox.
 
 use evenkeel_agbot_store::outbox::OutboxRow;
-use evenkeel_ids::NodeId;
+use evenkeel_ids::{AgbotId, NodeId};
 use evenkeel_wire::agreement::{PublicKey, seal};
 use evenkeel_wire::exchange::agbot::PutAgbotAgreement;
 use evenkeel_wire::exchange::message::PostMessage;
@@ -43,7 +43,8 @@ async fn try_to_deliver(context: &Context, row: &OutboxRow) -> Result<(), AgbotE
         Effect::SendMessage { text } => send(context, &row.node, text).await?,
         Effect::PutAgreement { service, state } => {
             let body = PutAgbotAgreement { service, state };
-            context.client.put_agbot_agreement(org, id, &row.subject, &body).await?;
+            let agbot = AgbotId::new(org, id);
+            context.client.put_agbot_agreement(&agbot, &row.subject, &row.node, &body).await?;
         }
         Effect::DeleteAgreement => {
             context.client.delete_agbot_agreement(org, id, &row.subject).await?;

@@ -4,6 +4,8 @@
 //! task is published as it is stored when the effect is delivered, so that effects that are delivered late or twice do no harm.
 //! Source: orchestration 1.8, 2.9; engine 5.
 
+use std::sync::atomic::Ordering;
+
 use evenkeel_agbot_store::{outbox as table, task as tasks};
 use evenkeel_client::ClientError;
 use evenkeel_domain::orchestration::DesiredState as Word;
@@ -11,9 +13,10 @@ use evenkeel_ids::{NodeId, TaskId};
 use evenkeel_planner::model::Model;
 use evenkeel_planner::workload::{DesiredState, Peer, PeerWatch, Probe, Slot, Task};
 use evenkeel_store::PgConnection;
+use evenkeel_wire::exchange::agbot_approval::UNKNOWN_FENCING;
 use evenkeel_wire::exchange::node_task::PutNodeTask;
 use evenkeel_wire::exchange::task_health::{
-    PeerMember, PeerWatch as WirePeerWatch, REBOOT_HOST, TaskCommand, TaskProbe, TaskSupervision,
+    PeerMember, PeerWatch as WirePeerWatch, REBOOT_HOST, TaskCommand, TaskProbe, TaskRestart, TaskSupervision,
 };
 
 use super::Effect;
@@ -88,6 +91,11 @@ pub(super) async fn publish(
         },
     };
     match outcome {
+        Err(error) if is_unknown_fencing(&error) => {
+            // The exchange lost the number, or it was restored: the partitions are taken under new ones, and the task is published again.
+            context.leases_refused.store(true, Ordering::Relaxed);
+            Err(error.into())
+        }
         Err(error) if is_refusal(&error) => {
             tracing::debug!(
                 node.id = node.as_str(),
@@ -99,6 +107,10 @@ pub(super) async fn publish(
         }
         outcome => Ok(outcome?),
     }
+}
+
+fn is_unknown_fencing(error: &ClientError) -> bool {
+    matches!(error, ClientError::Status { status: 403, code, .. } if code == UNKNOWN_FENCING)
 }
 
 /// Returns whether a repetition would be refused as well: a later state is published, the policy is not served any more, or the node
@@ -139,6 +151,13 @@ pub(crate) fn supervision(task: &Task) -> TaskSupervision {
         lease_seconds: wanted.lease_secs,
         command,
         peers: wanted.peers.as_deref().map(peer_watch),
+        restart: wanted.restart.map(|rule| TaskRestart {
+            condition: rule.condition,
+            delay_seconds: rule.delay_secs,
+            max_attempts: rule.max_attempts,
+            window_seconds: rule.window_secs,
+            attempts: rule.attempts,
+        }),
     }
 }
 
@@ -166,6 +185,7 @@ pub(crate) fn task_probe(probe: &Probe) -> TaskProbe {
         retry_limit: probe.retry_limit,
         retry_interval_seconds: probe.retry_interval_secs,
         interval_seconds: probe.interval_secs,
+        timeout_seconds: probe.timeout_secs,
     }
 }
 

@@ -9,7 +9,9 @@ mod agreement;
 mod apply;
 pub mod dependency;
 mod failure;
+mod lease;
 pub mod management;
+mod own_restart;
 mod plan;
 mod proposal;
 mod report;
@@ -18,6 +20,8 @@ mod supervise;
 mod surface;
 mod task;
 
+#[cfg(test)]
+mod hostile_agbot_tests;
 #[cfg(test)]
 mod tests;
 
@@ -36,7 +40,9 @@ use serde::{Deserialize, Serialize};
 pub use agreement::{Agreement, Ending, ExchangeState, Verification, WorkloadName};
 pub use dependency::{Dependency, Instance};
 pub use failure::ServiceFailure;
-pub use proposal::{Decision, DependencyFacts, ProposalFacts};
+pub use lease::{Guard, LeasedTask};
+pub use own_restart::{Contact, OpenEnd, OwnRestarts};
+pub use proposal::{AgbotStanding, Decision, DependencyFacts, ProposalFacts, PublishedDeployment};
 pub use report::{ContainerState, Failures, Observation, RunState};
 pub use reported::Reported;
 pub use supervise::{ProbedTask, WatchedPeers};
@@ -89,6 +95,15 @@ pub struct NodeFacts {
     pub max_heartbeat_secs: u64,
 }
 
+/// A time since the boot of the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BootTime {
+    /// Id of the boot.
+    pub boot: String,
+    /// Milliseconds since then.
+    pub ms: u64,
+}
+
 /// The inputs of the decisions. Skipped members are observed again after a restart.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -109,8 +124,8 @@ pub struct State {
     pub outbox: BTreeMap<u64, Outgoing>,
     /// Next number of an outgoing message.
     pub next_message: u64,
-    /// When the last heartbeat was sent, seconds since 1970; only while a task has a lease.
-    pub heartbeat_at: Option<u64>,
+    /// When the last heartbeat was sent that the hub has recorded; only while a task has a lease.
+    pub heartbeat: Option<BootTime>,
     /// Errors of services that users should see.
     pub errors: Vec<SurfaceError>,
     /// Errors recorded at the exchange.
@@ -128,6 +143,18 @@ pub struct State {
     /// Used services recorded at the exchange; none before its record was read.
     #[serde(skip)]
     pub reported_services: Reported<Option<Vec<RegisteredService>>>,
+    /// What is known of the guardian.
+    #[serde(skip)]
+    pub guard: Guard,
+    /// Seconds since the last heartbeat.
+    #[serde(skip)]
+    pub silent_secs: u64,
+    /// Whether the hub responds, as far as something depends on it.
+    #[serde(skip)]
+    pub contact: Contact,
+    /// When the last event was applied, in seconds since 1970.
+    #[serde(skip)]
+    pub now: u64,
     /// Whether the exchange's record of this node was read since the start.
     #[serde(skip)]
     pub is_joined: bool,
@@ -228,6 +255,8 @@ pub enum Event {
         task: String,
         /// The outcome.
         healthy: bool,
+        /// Whether the check itself is broken.
+        is_broken: bool,
     },
     /// The exchange has recorded a life-cycle event.
     LifecycleReported {
@@ -236,10 +265,41 @@ pub enum Event {
         /// The event.
         event: Box<PostLifecycle>,
     },
-    /// The hub has not responded for so long that leases are over.
-    LeaseExpired {
-        /// Seconds since the last contact.
-        silent_secs: u64,
+    /// The hub has recorded no heartbeat for this time.
+    Silent {
+        /// Seconds since the last one.
+        secs: u64,
+    },
+    /// The guardian confirmed leases, or is not there.
+    Guarded {
+        /// What is known of it.
+        guard: Guard,
+        /// Tasks that it has killed.
+        killed: Vec<String>,
+    },
+    /// The hub was asked whether it responds.
+    ContactChecked {
+        /// Whether it does.
+        is_up: bool,
+    },
+    /// The driver has started a service again.
+    Restarted {
+        /// Agreement.
+        agreement: String,
+    },
+    /// The exchange has recorded restarts of a task.
+    RestartsReported {
+        /// Task.
+        task: String,
+        /// Their number.
+        count: u64,
+    },
+    /// The exchange has recorded a lease.
+    LeaseReported {
+        /// Task.
+        task: String,
+        /// Its length in seconds.
+        lease_secs: u32,
     },
     /// Everything that the service of a task needs is on this machine.
     Prepared {
@@ -387,6 +447,27 @@ pub enum Command {
         /// The outcome.
         health: TaskCheck,
     },
+    /// Ask whether the hub responds.
+    CheckContact,
+    /// Start a service again that has ended, without the hub.
+    Restart {
+        /// Agreement.
+        agreement: String,
+    },
+    /// Report the restarts of a task by this node.
+    ReportRestarts {
+        /// Task.
+        task: String,
+        /// The restarts.
+        restarts: OwnRestarts,
+    },
+    /// Report that the guardian enforces the lease of a task.
+    ReportLease {
+        /// Task.
+        task: String,
+        /// Length of the lease in seconds.
+        lease_secs: u32,
+    },
     /// Report which other members respond.
     ReportPeers {
         /// Task.
@@ -448,6 +529,7 @@ impl Command {
             Self::Prepare { agreement: key }
             | Self::SetRestarts { agreement: key, .. }
             | Self::Start { agreement: key }
+            | Self::Restart { agreement: key }
             | Self::Supervise { agreement: key, .. }
             | Self::Kill { agreement: key }
             | Self::Stop { agreement: key }
@@ -466,6 +548,7 @@ impl Command {
             Self::Prepare { agreement }
             | Self::SetRestarts { agreement, .. }
             | Self::Start { agreement }
+            | Self::Restart { agreement }
             | Self::Supervise { agreement, .. }
             | Self::Stop { agreement } => format!("service {agreement}"),
             // Another stop that waits for the grace period does not hold it up.
@@ -474,6 +557,9 @@ impl Command {
             Self::ReportHealth { task, .. } => format!("health {task}"),
             Self::ReportLifecycle { task, .. } => format!("lifecycle {task}"),
             Self::ReportPeers { task, .. } => format!("peers {task}"),
+            Self::ReportLease { task, .. } => format!("lease {task}"),
+            Self::ReportRestarts { task, .. } => format!("restarts {task}"),
+            Self::CheckContact => "contact".to_owned(),
             Self::ReportTask { task, .. } => format!("task {task}"),
             Self::StartDependency { key } | Self::StopDependency { key } => format!("service {key}"),
             Self::ReportStatus(_) => "status".to_owned(),

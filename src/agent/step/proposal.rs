@@ -1,13 +1,44 @@
 //! The decision on a proposal (agreement protocol 2.6).
 
+use evenkeel_domain::policy::compatibility::deployment::needs_privileges;
 use evenkeel_domain::policy::internal::{InternalPolicy, Workload, common_protocols, producer_name};
+use evenkeel_domain::policy::property::builtin;
 use evenkeel_wire::{agreement::message::PROTOCOL, signature};
 
+use serde_json::Value;
+
 use super::{Agreement, Dependency, MOST_LIVE, State, WorkloadName, merge_builtin};
+
+/// Whether the exchange names an agbot as one that may make agreements with this node.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AgbotStanding {
+    /// It does.
+    Approved,
+    /// It does not.
+    #[default]
+    NotApproved,
+    /// It names none, as third-party exchanges do: agbots of the node's organization and of the shared one count.
+    Unknown,
+}
+
+/// The deployment in the record of the proposed service.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PublishedDeployment {
+    /// Its text.
+    pub text: String,
+    /// Its signature.
+    pub signature: String,
+}
 
 /// The facts to judge a proposal.
 #[derive(Debug, Clone, Default)]
 pub struct ProposalFacts {
+    /// Standing of the agbot that sent it.
+    pub standing: AgbotStanding,
+    /// What the publisher of the service signed; `None` when the exchange has no such service.
+    pub published: Option<PublishedDeployment>,
+    /// Services of the node's pattern, as organization and URL; `None` for nodes without one.
+    pub pattern_services: Option<Vec<(String, String)>>,
     /// Texts of the trusted key files, including those of the service's publisher.
     pub trusted_keys: Vec<String>,
     /// The service's id in the exchange, `org/service`, empty when it was not found.
@@ -30,6 +61,9 @@ pub struct DependencyFacts {
     /// Texts of the trusted key files, including those of its publisher.
     pub trusted_keys: Vec<String>,
 }
+
+/// The organization whose agbots serve all others.
+const SHARED_ORG: &str = "IBM";
 
 /// The decision on a proposal.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,6 +116,7 @@ impl State {
         if proposal.consumer_id != proposal.from {
             return Err(format!("it names {} as its sender", proposal.consumer_id));
         }
+        self.check_agbot(proposal, facts)?;
         let terms =
             InternalPolicy::from_text(proposal.terms).map_err(|error| format!("its terms: {error}"))?;
         let workload = only_workload(&terms)?;
@@ -130,6 +165,9 @@ impl State {
         if let Some(why) = self.task_refusal(proposal.id) {
             return Err(why.to_owned());
         }
+        for workload in &terms.workloads {
+            check_published(workload, facts)?;
+        }
         let mut producer = InternalPolicy::from_text(proposal.producer_policy)
             .map_err(|error| format!("the node's policy in it: {error}"))?;
         merge_builtin(&mut producer.properties, &self.builtin);
@@ -155,7 +193,75 @@ impl State {
         {
             return Err("the service is suspended".to_owned());
         }
-        compatible(&producer, terms)
+        self.check_privileges(facts, terms)?;
+        self.check_pattern(facts, terms)?;
+        compatible(&producer, terms)?;
+        // What the agbot says of the node's policy proves nothing: the node's own counts, apart from the membership.
+        let membership = producer.properties.get(builtin::HA_GROUP).and_then(|group| group.value.as_str());
+        self.fits(terms, membership)
+    }
+
+    /// Only agbots that the exchange names, and for a task only the one that published it: nobody else decides what runs here.
+    fn check_agbot(&self, proposal: &Proposal<'_>, facts: &ProposalFacts) -> Result<(), String> {
+        let org = proposal.from.split('/').next().unwrap_or_default();
+        let is_known = match facts.standing {
+            AgbotStanding::Approved => true,
+            AgbotStanding::NotApproved => false,
+            AgbotStanding::Unknown => org == SHARED_ORG || self.node.split('/').next() == Some(org),
+        };
+        if !is_known {
+            return Err("the agbot is not approved for this node".to_owned());
+        }
+        let publisher = self.task_of(proposal.id).and_then(|task| task.agbot.as_deref());
+        if publisher.is_some_and(|publisher| publisher != proposal.from) {
+            return Err("its task was published by another agbot".to_owned());
+        }
+        Ok(())
+    }
+
+    /// A service may need privileges only where the owner of the node allows that.
+    fn check_privileges(&self, facts: &ProposalFacts, terms: &InternalPolicy) -> Result<(), String> {
+        if self.local_policy().properties.allows_privileged() {
+            return Ok(());
+        }
+        let proposed = terms.workloads.iter().map(|workload| (workload.url.as_str(), &workload.deployment));
+        let needed = facts.dependencies.iter().map(|one| &one.dependency);
+        let needed = needed.map(|one| (one.service_id.as_str(), &one.deployment));
+        for (service, deployment) in proposed.chain(needed) {
+            if needs_privileges(service, &Value::from(deployment.as_str()))
+                .map_err(|error| error.to_string())?
+            {
+                return Err(format!(
+                    "service {service} needs privileges, and the node's property openhorizon.allowPrivileged is not true"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// A node with a pattern runs the services of the pattern.
+    fn check_pattern(&self, facts: &ProposalFacts, terms: &InternalPolicy) -> Result<(), String> {
+        let Some(services) = &facts.pattern_services else { return Ok(()) };
+        let is_named = |workload: &Workload| {
+            services.iter().any(|(org, url)| (org, url) == (&workload.org, &workload.url))
+        };
+        match terms.workloads.iter().find(|workload| !is_named(workload)) {
+            Some(workload) => Err(format!("service {} is not in the node's pattern", workload.url)),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks terms against the node's own policy, as a member of an HA group. Patterns have no properties that constraints of a node could test.
+    fn fits(&self, terms: &InternalPolicy, ha_group: Option<&str>) -> Result<(), String> {
+        if !self.facts.pattern.is_empty() {
+            return Ok(());
+        }
+        let local = self.local_policy();
+        let mut own = InternalPolicy::named(producer_name(&self.node));
+        own.properties = local.properties;
+        own.properties.set_ha_group(ha_group);
+        own.constraints = local.constraints;
+        compatible(&own, terms)
     }
 
     fn agreement(
@@ -197,12 +303,13 @@ impl State {
 
     /// Returns whether the node's current policy still fits the terms of an agreement.
     pub(super) fn still_fits(&self, agreement: &Agreement) -> bool {
-        let Ok(terms) = InternalPolicy::from_text(&agreement.terms) else { return false };
-        let local = self.local_policy();
-        let mut producer = InternalPolicy::named(producer_name(&self.node));
-        producer.properties = local.properties;
-        producer.constraints = local.constraints;
-        compatible(&producer, &terms).is_ok()
+        self.would_fit(&agreement.terms)
+    }
+
+    /// Returns whether the node's current policy fits the text of terms.
+    pub(super) fn would_fit(&self, terms: &str) -> bool {
+        InternalPolicy::from_text(terms)
+            .is_ok_and(|terms| self.fits(&terms, self.facts.ha_group.as_deref()).is_ok())
     }
 
     /// Returns whether the node's record suspends a service.
@@ -213,6 +320,18 @@ impl State {
                 && (service.version.is_empty() || service.version == workload.version)
         })
     }
+}
+
+/// An agbot proposes what the publisher of the service signed, and nothing else.
+fn check_published(workload: &Workload, facts: &ProposalFacts) -> Result<(), String> {
+    let service = format!("service {}/{} {}", workload.org, workload.url, workload.version);
+    let Some(published) = &facts.published else {
+        return Err(format!("{service} is not in the exchange"));
+    };
+    if (&published.text, &published.signature) != (&workload.deployment, &workload.deployment_signature) {
+        return Err(format!("its deployment is not that of {service} in the exchange"));
+    }
+    Ok(())
 }
 
 /// Dependencies must exist and be signed by their publisher.

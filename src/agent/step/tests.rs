@@ -26,7 +26,12 @@ static KEY: LazyLock<(PrivateKey, String)> = LazyLock::new(|| {
     (key, signature)
 });
 
-fn policy(text: Value) -> NodePolicy {
+/// Signs a deployment with the key that the node trusts.
+pub(super) fn signed(text: &str) -> String {
+    signature::sign(text, &KEY.0, &mut rand::rng()).unwrap()
+}
+
+pub(super) fn policy(text: Value) -> NodePolicy {
     serde_json::from_value(text).unwrap()
 }
 
@@ -64,13 +69,18 @@ pub(super) fn proposal(id: &str, terms: &Value, producer: &Value) -> Event {
         producer_policy: producer.to_string(),
         consumer_id: BOT.to_owned(),
     };
-    let facts = ProposalFacts {
+    Event::Proposal { from: BOT.to_owned(), message: Message::new(id, body), facts: facts() }
+}
+
+/// What the exchange says of the proposed service and of the agbot.
+pub(super) fn facts() -> ProposalFacts {
+    ProposalFacts {
+        standing: AgbotStanding::Approved,
+        published: Some(PublishedDeployment { text: DEPLOYMENT.to_owned(), signature: KEY.1.clone() }),
         trusted_keys: vec![KEY.0.public_key().unwrap().to_pem()],
         service_id: "acme/web_1.0.0_amd64".to_owned(),
-        inputs: Vec::new(),
         ..ProposalFacts::default()
-    };
-    Event::Proposal { from: BOT.to_owned(), message: Message::new(id, body), facts }
+    }
 }
 
 pub(super) fn message(id: &str, body: Body) -> Event {

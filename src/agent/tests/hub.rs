@@ -72,6 +72,8 @@ pub struct HubState {
     pub refuses_failures: bool,
     pub pattern: Value,
     pub services: Value,
+    /// Deployment and signature of the last proposal, which the publisher of the service signed.
+    published: (String, String),
     last_key: String,
     next_message: i64,
 }
@@ -176,6 +178,7 @@ impl TestHub {
     pub fn propose_container(&self, id: &str, container: &Value) {
         let deployment = json!({"services": {"web": container}}).to_string();
         let signature = signature::sign(&deployment, publisher_key(), &mut rand::rng()).unwrap();
+        self.state().published = (deployment.clone(), signature.clone());
         let name = format!("Policy for {ORG}/{NODE}");
         let terms = json!({
             "header": {"name": format!("{name} merged with acme/{id}"), "version": "2.0"},
@@ -416,8 +419,11 @@ async fn list_services(State(hub): Hub, Query(query): Query<BTreeMap<String, Str
         let found: BTreeMap<_, _> = found.map(|(id, service)| (id.clone(), service.clone())).collect();
         return Json(json!({"services": found})).into_response();
     }
-    Json(json!({"services": {"acme/web_1.0.0_amd64": {"url": "web", "version": "1.0.0", "arch": "amd64"}}}))
-        .into_response()
+    let (deployment, signature) = &state.published;
+    let service = json!({
+        "url": "web", "version": "1.0.0", "arch": "amd64", "deployment": deployment, "deploymentSignature": signature,
+    });
+    Json(json!({"services": {"acme/web_1.0.0_amd64": service}})).into_response()
 }
 
 async fn get_agbot() -> Json<Value> {

@@ -23,7 +23,10 @@ use crate::{
     hub::Hub,
     keyring, offered,
     order::{Ended, Handle},
-    step::{Dependency, DependencyFacts, Event, ProposalFacts, WorkloadName, dependency},
+    step::{
+        AgbotStanding, Dependency, DependencyFacts, Event, ProposalFacts, PublishedDeployment, WorkloadName,
+        dependency,
+    },
 };
 
 /// Number of envelopes remembered to detect replays.
@@ -187,7 +190,7 @@ impl Mailbox {
         };
         let from = entry.agbot_id.clone();
         Prepared::Event(Box::new(match &message.body {
-            Body::Proposal { terms, .. } => match self.read_facts(terms).await {
+            Body::Proposal { terms, .. } => match self.read_facts(&from, terms).await {
                 Ok(facts) => Event::Proposal { from, message, facts },
                 Err(error) if error.is_retryable() => {
                     tracing::debug!(%error, "proposal waits for its service's keys");
@@ -237,8 +240,13 @@ impl Mailbox {
         }
     }
 
-    /// Reads signing keys, the user input of the service, and its dependencies.
-    async fn read_facts(&self, terms: &str) -> Result<ProposalFacts, ClientError> {
+    /// Reads the standing of the agbot, signing keys, the user input of the service, and its dependencies.
+    async fn read_facts(&self, agbot: &str, terms: &str) -> Result<ProposalFacts, ClientError> {
+        let standing = self.standing(agbot).await?;
+        if standing == AgbotStanding::NotApproved {
+            // Nothing is read for somebody who may not propose.
+            return Ok(ProposalFacts::default());
+        }
         let Ok(terms) = InternalPolicy::from_text(terms) else { return Ok(ProposalFacts::default()) };
         let Some(workload) = terms.workloads.first() else { return Ok(ProposalFacts::default()) };
         let exchange = &self.hub.exchange;
@@ -246,17 +254,16 @@ impl Mailbox {
         let found =
             exchange.find_services(&workload.org, &workload.url, Some(&workload.version), arch).await?;
         let trusted = self.trusted_keys().await;
-        let Some((service_id, service)) = found.into_iter().next() else {
-            return Ok(ProposalFacts { trusted_keys: trusted, ..ProposalFacts::default() });
+        // Without an architecture several match: the one that is proposed counts.
+        let proposed = found.iter().position(|(_, service)| service.deployment == workload.deployment);
+        let Some((service_id, service)) = found.into_iter().nth(proposed.unwrap_or_default()) else {
+            return Ok(ProposalFacts { standing, trusted_keys: trusted, ..ProposalFacts::default() });
         };
         let mut keys = trusted.clone();
         keys.extend(self.publisher_keys(&service_id).await?);
-        if let Some((org, id)) = terms.pattern_id.split_once('/') {
-            for name in exchange.list_pattern_keys(org, id).await?.into_iter().take(MOST_KEYS) {
-                keys.extend(exchange.pattern_key(org, id, &name).await?);
-            }
-        }
+        keys.extend(self.pattern_keys(&terms.pattern_id).await?);
         let node = exchange.node(&self.hub.node).await?.unwrap_or_default();
+        let pattern_services = self.pattern_services(&node.pattern).await?;
         let policy_input: Vec<serde_json::Value> =
             terms.user_input.iter().filter_map(|entry| serde_json::to_value(entry).ok()).collect();
         let node_input = node.user_input()?;
@@ -268,7 +275,14 @@ impl Mailbox {
             arch: service.arch.clone(),
         };
         let inputs = environment::user_inputs(&service.user_input()?, &sources, &name);
+        let published = PublishedDeployment {
+            text: service.deployment.clone(),
+            signature: service.deployment_signature.clone(),
+        };
         let facts = ProposalFacts {
+            standing,
+            published: Some(published),
+            pattern_services,
             trusted_keys: keys,
             service_id: service_id.to_string(),
             inputs,
@@ -280,9 +294,46 @@ impl Mailbox {
         })
     }
 
+    /// Asks the exchange whether an agbot may make agreements with this node.
+    async fn standing(&self, agbot: &str) -> Result<AgbotStanding, ClientError> {
+        let named = match self.hub.exchange.list_node_agbots(&self.hub.node).await {
+            // A third-party exchange names none.
+            Err(error) if matches!(error.status(), Some(400 | 403 | 405)) => None,
+            named => named?,
+        };
+        Ok(match named {
+            None => AgbotStanding::Unknown,
+            Some(named) if named.iter().any(|one| one == agbot) => AgbotStanding::Approved,
+            Some(_) => AgbotStanding::NotApproved,
+        })
+    }
+
+    /// Returns the services of a pattern; `None` for a node without one.
+    async fn pattern_services(&self, pattern: &str) -> Result<Option<Vec<(String, String)>>, ClientError> {
+        let Some((org, name)) = pattern.split_once('/') else { return Ok(None) };
+        let found = self.hub.exchange.pattern(org, name).await?.unwrap_or_default();
+        let services = found.services()?.into_iter();
+        Ok(Some(services.map(|service| (service.service_orgid, service.service_url)).collect()))
+    }
+
+    async fn pattern_keys(&self, pattern: &str) -> Result<Vec<String>, ClientError> {
+        let mut keys = Vec::new();
+        let Some((org, id)) = pattern.split_once('/').filter(|_| !self.settings.trusted_keys_only) else {
+            return Ok(keys);
+        };
+        for name in self.hub.exchange.list_pattern_keys(org, id).await?.into_iter().take(MOST_KEYS) {
+            keys.extend(self.hub.exchange.pattern_key(org, id, &name).await?);
+        }
+        Ok(keys)
+    }
+
+    /// Reads the keys that the publisher stored beside a service; none when only keys on this machine are trusted.
     async fn publisher_keys(&self, service: &ServiceId) -> Result<Vec<String>, ClientError> {
         let exchange = &self.hub.exchange;
         let mut keys = Vec::new();
+        if self.settings.trusted_keys_only {
+            return Ok(keys);
+        }
         let (org, id) = (service.org(), service.name());
         for name in exchange.list_service_keys(org, id).await?.into_iter().take(MOST_KEYS) {
             keys.extend(exchange.service_key(org, id, &name).await?);

@@ -5,6 +5,7 @@ use evenkeel_client::Resource;
 use evenkeel_wire::exchange::agbot::{PostServedPattern, PostServedPolicy};
 use serde_json::Value;
 
+use super::agbot_approval;
 use super::resource::{Kind, Part, members_of};
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
@@ -30,6 +31,35 @@ pub enum AgbotCommand {
         long: bool,
         #[command(flatten)]
         watch: Watch,
+    },
+    /// Shows which agbots an administrator approved, and what any agbot serves to the nodes of the organization
+    Approvals {
+        #[command(flatten)]
+        watch: Watch,
+    },
+    /// Approves an agbot, which gives it the rights of agbots; needs an administrator of its organization
+    Approve {
+        /// Agbot to approve
+        agbot: String,
+    },
+    /// Withdraws the approval of an agbot, which leaves it the rights of its owner
+    Withdraw {
+        /// Agbot whose approval is withdrawn
+        agbot: String,
+    },
+    /// Confirms what an agbot serves to the nodes of the organization, so that the hub's own agbot yields to it
+    Confirm {
+        /// Agbot that serves it
+        agbot: String,
+        /// Id of the entry, as `approvals` shows it with --output json [default: every entry that is not confirmed]
+        entry: Option<String>,
+    },
+    /// Withdraws the confirmation of what an agbot serves
+    Unconfirm {
+        /// Agbot that serves it
+        agbot: String,
+        /// Id of the entry [default: every entry that is confirmed]
+        entry: Option<String>,
     },
     /// Shows the deployment policies that an agbot serves
     #[command(name = "listdeploymentpol", visible_aliases = ["listpolicy", "listbusinesspol"])]
@@ -221,6 +251,17 @@ pub async fn run(command: AgbotCommand, context: &Context, exchange: &Exchange) 
     match command {
         C::List { agbot, long, watch } => {
             context.show_watched(&watch, async || AGBOTS.list(exchange, agbot.as_deref(), long).await).await
+        }
+        C::Approvals { watch } => {
+            context.show_watched(&watch, async || agbot_approval::view(exchange).await).await
+        }
+        C::Approve { agbot } => agbot_approval::approve(exchange, &agbot, true).await,
+        C::Withdraw { agbot } => agbot_approval::approve(exchange, &agbot, false).await,
+        C::Confirm { agbot, entry } => {
+            agbot_approval::confirm(exchange, &agbot, entry.as_deref(), true).await
+        }
+        C::Unconfirm { agbot, entry } => {
+            agbot_approval::confirm(exchange, &agbot, entry.as_deref(), false).await
         }
         C::ListPolicies { agbot } => ServedList::Policies.show(context, exchange, &agbot).await,
         C::ListPatterns { agbot } => ServedList::Patterns.show(context, exchange, &agbot).await,

@@ -1,6 +1,7 @@
 //! `hzn exchange …`: what the exchange records, by its public API (agbot 5.2; exchange API 4 and 6).
 
 pub mod agbot;
+mod agbot_approval;
 pub mod audit;
 pub mod blocklist;
 pub mod deployment;

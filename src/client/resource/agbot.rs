@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_ids::AgbotId;
+use evenkeel_ids::{AgbotId, NodeId};
 use evenkeel_wire::exchange::agbot::{
     AgbotResponse, AgbotsResponse, PatchAgbot, PostServedPattern, PostServedPolicy, PutAgbot,
     PutAgbotAgreement, ServedPattern, ServedPatternsResponse, ServedPoliciesResponse, ServedPolicy,
 };
+use evenkeel_wire::exchange::agbot_approval::{AgbotApproval, FencingResponse, PostFencing};
 use evenkeel_wire::exchange::message::{AgbotMessage, AgbotMessagesResponse, PostMessage};
 use evenkeel_wire::exchange::utility::ApiResponse;
 use serde_json::Value;
@@ -17,6 +18,11 @@ use crate::{Client, ClientError, Path, Records};
 
 fn agbot_path(org: &str, agbot: &str, rest: &[&str]) -> Path {
     rest.iter().fold(Path::org(org, &["agbots", agbot]), |path, segment| path.push(segment))
+}
+
+fn served_path(org: &str, agbot: &str, kind: &str, is_confirmed: bool) -> Path {
+    let path = agbot_path(org, agbot, &[kind]);
+    if is_confirmed { path.query("confirmed", "true") } else { path }
 }
 
 impl Client {
@@ -52,15 +58,39 @@ impl Client {
         self.patch(agbot_path(org, agbot, &[]), change).await
     }
 
-    /// Creates or changes an agbot's agreement.
+    /// Creates or changes an agbot's agreement with a node.
     pub async fn put_agbot_agreement(
+        &self,
+        agbot: &AgbotId,
+        agreement: &str,
+        node: &NodeId,
+        body: &PutAgbotAgreement,
+    ) -> Result<ApiResponse, ClientError> {
+        // Third-party exchanges ignore the parameter, and would refuse an unknown member of the body.
+        let path = agbot_path(agbot.org(), agbot.name(), &["agreements", agreement]);
+        self.put(path.query("node", node.as_str()), body).await
+    }
+
+    /// Returns the approval of an agbot; `None` when the exchange knows none.
+    pub async fn agbot_approval(&self, org: &str, agbot: &str) -> Result<Option<AgbotApproval>, ClientError> {
+        self.get(agbot_path(org, agbot, &["approval"])).await
+    }
+
+    /// Approves an agbot.
+    pub async fn approve_agbot(&self, org: &str, agbot: &str) -> Result<ApiResponse, ClientError> {
+        self.put(agbot_path(org, agbot, &["approval"]), &serde_json::json!({})).await
+    }
+
+    /// Asks for a fencing number above `above` for the leases of an agbot; `None` when the exchange gives none, as third-party ones do.
+    pub async fn fencing_number(
         &self,
         org: &str,
         agbot: &str,
-        agreement: &str,
-        body: &PutAgbotAgreement,
-    ) -> Result<ApiResponse, ClientError> {
-        self.put(agbot_path(org, agbot, &["agreements", agreement]), body).await
+        above: i64,
+    ) -> Result<Option<i64>, ClientError> {
+        let path = agbot_path(org, agbot, &["fencing"]);
+        let given: Option<FencingResponse> = self.search(path, &PostFencing { above }).await?;
+        Ok(given.map(|given| given.fencing))
     }
 
     /// Removes an agbot's agreement.
@@ -100,14 +130,16 @@ impl Client {
         self.delete(agbot_path(org, agbot, &["msgs", &id.to_string()])).await
     }
 
-    /// The deployment policies an agbot serves.
+    /// The deployment policies an agbot serves; of these only what other agbots yield to, if `is_confirmed`. Third-party exchanges confirm
+    /// nothing and return all.
     pub async fn list_served_policies(
         &self,
         org: &str,
         agbot: &str,
+        is_confirmed: bool,
     ) -> Result<BTreeMap<String, ServedPolicy>, ClientError> {
-        let found: Option<ServedPoliciesResponse> =
-            self.get(agbot_path(org, agbot, &["businesspols"])).await?;
+        let path = served_path(org, agbot, "businesspols", is_confirmed);
+        let found: Option<ServedPoliciesResponse> = self.get(path).await?;
         Ok(found.unwrap_or_default().business_pols)
     }
 
@@ -171,13 +203,15 @@ impl Client {
         self.post(agbot_path(org, agbot, &["businesspols"]), policy).await
     }
 
-    /// The patterns an agbot serves.
+    /// The patterns an agbot serves, as [`Client::list_served_policies`].
     pub async fn list_served_patterns(
         &self,
         org: &str,
         agbot: &str,
+        is_confirmed: bool,
     ) -> Result<BTreeMap<String, ServedPattern>, ClientError> {
-        let found: Option<ServedPatternsResponse> = self.get(agbot_path(org, agbot, &["patterns"])).await?;
+        let path = served_path(org, agbot, "patterns", is_confirmed);
+        let found: Option<ServedPatternsResponse> = self.get(path).await?;
         Ok(found.unwrap_or_default().patterns)
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use evenkeel_ids::{AgreementId, NodeId};
 use evenkeel_wire::RawJson;
+use evenkeel_wire::exchange::agbot_approval::NodeAgbotsResponse;
 use evenkeel_wire::exchange::message::{NodeMessage, NodeMessagesResponse, PostMessage};
 use evenkeel_wire::exchange::node::{
     DepartingNode, DeparturesResponse, NodeResponse, NodesResponse, PutNode,
@@ -264,7 +265,13 @@ impl Client {
         self.delete(node_path(node, &["agreements", agreement])).await
     }
 
-    /// A node's tasks; `None` when the exchange does not know tasks.
+    /// The agbots that may make agreements with a node, as `org/agbot`; `None` when the exchange does not say.
+    pub async fn list_node_agbots(&self, node: &NodeId) -> Result<Option<Vec<String>>, ClientError> {
+        let found: Option<NodeAgbotsResponse> = self.get(node_path(node, &["agbots"])).await?;
+        Ok(found.map(|found| found.agbots))
+    }
+
+    /// The tasks of a node; `None` when the exchange has no tasks.
     pub async fn list_node_tasks(&self, node: &NodeId) -> Result<Option<Vec<NodeTask>>, ClientError> {
         let found: Option<NodeTasksResponse> = self.get(node_path(node, &["tasks"])).await?;
         Ok(found.map(|found| found.tasks))

@@ -19,6 +19,7 @@ use evenkeel_store::StoreError;
 use http::{HeaderMap, header};
 use uuid::Uuid;
 
+use super::demotion::withdraw_approvals;
 use super::remembered::Remembered;
 use crate::notice::forget_login;
 use crate::operation::audit::AuditedRequest;
@@ -222,7 +223,10 @@ async fn provide(
         Some(_) => provided_account::update_provided(&mut tx, wanted, exchange.now()).await?,
         None => take_name(&mut tx, exchange, wanted, who, may_link).await?,
     }
-    tx.finish([forget_login(&wanted.org, &wanted.name)])
+    let mut changes = vec![forget_login(&wanted.org, &wanted.name)];
+    let is_administrator = wanted.is_admin || wanted.is_hub_admin;
+    changes.extend(withdraw_approvals(&mut tx, (&wanted.org, &wanted.name), is_administrator).await?);
+    tx.finish(changes)
 }
 
 /// Gives a person who comes for the first time a name: a free one, or that of a local account when the configuration says so.

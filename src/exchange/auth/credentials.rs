@@ -344,7 +344,8 @@ impl Credentials {
 fn caller(org: &str, identity: Identity) -> Caller {
     let role = match identity.kind {
         IdentityKind::Node => Role::Node,
-        IdentityKind::Agbot => Role::Agbot,
+        IdentityKind::Agbot if identity.is_approved => Role::Agbot,
+        IdentityKind::Agbot => Role::UnapprovedAgbot,
         IdentityKind::Account if identity.is_admin && identity.is_hub_admin => Role::Root,
         IdentityKind::Account if identity.is_hub_admin => Role::HubAdmin,
         IdentityKind::Account if identity.is_admin => Role::OrgAdmin,

@@ -20,7 +20,7 @@ pub(crate) struct ClientAddress(pub(crate) Option<IpAddr>);
 /// Who asks, and from which address. `client` is the other end of the connection, unless the request comes from inside the process.
 ///
 /// # Errors
-/// 401 for credentials that are absent, garbled or wrong, 429 when the caller asks too often, 503 when the store does not answer.
+/// 401 for credentials that are absent, garbled or wrong, 409 for an agent whose place another one has taken, 429 when the caller asks too often, 503 when the store does not answer.
 pub(crate) async fn authenticate(
     exchange: &Exchange,
     headers: &HeaderMap,
@@ -36,6 +36,7 @@ pub(crate) async fn authenticate(
     if let Some(client) = client {
         client.note_login();
     }
+    exchange.note_run(&caller, headers).await?;
     Ok((address, caller))
 }
 

@@ -6,6 +6,7 @@ mod argon;
 mod basic;
 mod bearer;
 mod credentials;
+pub(crate) mod demotion;
 mod forwarded;
 mod hash;
 mod hash_queue;

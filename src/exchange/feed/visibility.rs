@@ -18,6 +18,9 @@ pub(crate) const NODE_REPORT: &str = "nodeorchestration";
 /// A deployment policy was deleted by a user who does not wait for its children.
 pub(crate) const POLICY_REMOVAL: &str = "policyorchestration";
 
+/// An agbot was approved or an entry of it confirmed, or that was withdrawn.
+pub(crate) const AGBOT_APPROVAL: &str = "agbotapproval";
+
 /// A caller looking at the feed of an organization.
 pub struct View<'a> {
     /// Who looks.
@@ -42,7 +45,7 @@ impl View<'_> {
             Role::HubAdmin | Role::OrgAdmin | Role::User => self.is_of_org(change),
             Role::Node => self.is_of_org(change) && self.concerns_node(change),
             Role::Agbot if self.caller.is_multi_tenant() => self.is_served(change) && concerns_agbot(change),
-            Role::Agbot => self.is_of_org(change) && concerns_agbot(change),
+            Role::Agbot | Role::UnapprovedAgbot => self.is_of_org(change) && concerns_agbot(change),
         }
     }
 
@@ -70,7 +73,10 @@ impl View<'_> {
 
 /// Source: orchestration 1.1-3.
 fn is_extension(change: &SequencedChange) -> bool {
-    matches!(change.resource.as_str(), TASKS | TASK_STATUS | NODE_REPORT | ORG_SETTINGS | POLICY_REMOVAL)
+    matches!(
+        change.resource.as_str(),
+        TASKS | TASK_STATUS | NODE_REPORT | ORG_SETTINGS | POLICY_REMOVAL | AGBOT_APPROVAL
+    )
 }
 
 fn concerns_agbot(change: &SequencedChange) -> bool {

@@ -195,6 +195,7 @@ fn role_word(caller: &Caller) -> &'static str {
         Role::User => "user",
         Role::Node => "node",
         Role::Agbot => "agbot",
+        Role::UnapprovedAgbot => "unapproved agbot",
     }
 }
 

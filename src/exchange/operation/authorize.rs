@@ -3,8 +3,10 @@
 use std::future::ready;
 use std::marker::PhantomData;
 
-use evenkeel_access::{Access, Caller, Decision, Facts, MULTI_TENANT_ORG, Permission, Right, Target};
+use evenkeel_access::{Access, Caller, Decision, Facts, MULTI_TENANT_ORG, Permission, Right, Role, Target};
+use evenkeel_exchange_store::agreement;
 use evenkeel_exchange_store::facts::{self, FactKind};
+use evenkeel_ids::NodeId;
 
 use super::pipeline::{Op, PathParameters};
 use crate::notice::CREDENTIAL;
@@ -75,9 +77,10 @@ fn target<'t, R: Right>(caller: &'t Caller, org: Option<&'t str>, id: Option<&'t
         (Access::OrgRead | Access::OrgChange | Access::OrgDelete | Access::OrgSetSharedType, Some(org)) => {
             Target { org, id: Some(org) }
         }
-        (Access::NodesRead | Access::NodesSearch | Access::HaGroupWrite, Some(org)) => {
-            Target { org, id: None }
-        }
+        (
+            Access::NodesRead | Access::NodesSearch | Access::NodeReportsRead | Access::HaGroupWrite,
+            Some(org),
+        ) => Target { org, id: None },
         (_, Some(org)) => Target { org, id },
     }
 }
@@ -109,10 +112,13 @@ fn kind(access: Access) -> FactKind {
         | Access::NodeTaskReport
         | Access::NodeReport
         | Access::NodeMessage
-        | Access::NodesSearch => FactKind::Node,
-        Access::AgbotRead | Access::AgbotWrite | Access::AgbotMessage | Access::AgreementConfirm => {
-            FactKind::Agbot
-        }
+        | Access::NodesSearch
+        | Access::NodeReportsRead => FactKind::Node,
+        Access::AgbotApprove
+        | Access::AgbotRead
+        | Access::AgbotWrite
+        | Access::AgbotMessage
+        | Access::AgreementConfirm => FactKind::Agbot,
         Access::ServicesList
         | Access::ServiceRead
         | Access::ServiceSecretsRead
@@ -137,11 +143,11 @@ async fn authorize<R: Right>(
     let granted = match (Permission::decide(caller, target), target.id) {
         (Err(Decision::NeedsFacts), Some(id)) => {
             // Large: the future of every poll would grow with it.
-            let facts = Box::pin(exchange.facts(kind, target.org, id)).await?;
+            let facts = Box::pin(exchange.facts_for(caller, R::ACCESS, (target.org, id))).await?;
             match Permission::decide_with_facts(caller, target, facts.as_ref()) {
                 // What was deleted a moment ago is no secret: the operation responds as in the caller's own organization.
                 Err(Decision::NotFound) if exchange.feed().remembers(target.org, id, resource_word(kind)) => {
-                    let gone = Facts { owner: None, is_public: false };
+                    let gone = Facts { owner: None, is_public: false, is_deployed: false };
                     Permission::decide_with_facts(caller, target, Some(&gone))
                 }
                 granted => granted,
@@ -168,6 +174,27 @@ fn refused(access: Access, decision: Decision, caller: &Caller, target: Target<'
 }
 
 impl Exchange {
+    /// Loads what a decision about a caller needs to know.
+    async fn facts_for(
+        &self,
+        caller: &Caller,
+        access: Access,
+        (org, id): (&str, &str),
+    ) -> Result<Option<Facts>, ApiError> {
+        let facts = self.facts(kind(access), org, id).await?;
+        let asks_for_deployed = access == Access::ServiceSecretsRead && caller.role == Role::Node;
+        let Some(facts) = facts else { return Ok(None) };
+        if facts.is_public || !asks_for_deployed {
+            return Ok(Some(facts));
+        }
+        let node = NodeId::new(&caller.org, &caller.id);
+        let is_deployed = self
+            .database()
+            .read(async |connection| agreement::is_deployed(connection, &node, (org, id)).await)
+            .await?;
+        Ok(Some(Facts { is_deployed, ..facts }))
+    }
+
     /// Loads what a permission decision needs to know of a resource; `None` when it does not exist.
     ///
     /// # Errors

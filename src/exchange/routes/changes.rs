@@ -111,7 +111,9 @@ async fn parked(
 async fn touch(exchange: &Exchange, caller: &Caller) -> Result<(), ApiError> {
     match caller.role {
         Role::Node => exchange.heartbeats().touch_node(&caller.org, &caller.id, exchange.now()).await?,
-        Role::Agbot => exchange.heartbeats().touch_agbot(&caller.org, &caller.id, exchange.now()),
+        Role::Agbot | Role::UnapprovedAgbot => {
+            exchange.heartbeats().touch_agbot(&caller.org, &caller.id, exchange.now())
+        }
         _ => {}
     }
     Ok(())

@@ -41,7 +41,7 @@ pub(super) struct ServiceKeys;
 
 impl Keys for ServiceKeys {
     const HOLDER: KeyHolder = KeyHolder::Service;
-    type Read = right::ServiceSecretsRead;
+    type Read = right::ServiceRead;
     type Write = right::ServiceWrite;
     const SUBJECT: AuditSubject = AuditSubject::ServiceKey;
     const WORD: &'static str = "service";

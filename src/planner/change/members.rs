@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{NodeId, PolicyId, ServiceKey};
 
-use super::GroupState;
+use super::{GroupState, group};
 use crate::{
     agreement::Agreement,
     claims::Claim,
@@ -59,6 +59,22 @@ pub(crate) fn group_state(
 pub(crate) fn is_lost(pass: &Pass<'_>, agreement: &Agreement) -> bool {
     let (model, now) = (pass.model, pass.now);
     model.is_broken(agreement, now) || model.is_unhealthy(&agreement.policy, &agreement.node, now)
+}
+
+/// Returns the instance that a node must not lose now, if all of them are away for a while: fewer than the minimum available would run.
+pub(crate) fn missing_without(pass: &Pass<'_>, node: &NodeId) -> Option<Blocked> {
+    let model = pass.model;
+    let group = model.group_of(node)?;
+    model.live_on(node).find_map(|agreement| {
+        // The only instance of a failover policy is away with its node anyway.
+        let is_single = model.workload_of(&agreement.policy).is_some_and(|one| one.goal.is_exclusive());
+        let (policy, service) = (&agreement.policy, &agreement.service_key);
+        let state = group_state(pass, group, policy, service, service);
+        if is_single || !state.running.contains(node) {
+            return None;
+        }
+        group::may_stop(&state, node, model.update_settings(policy).min_running).err()
+    })
 }
 
 /// Returns the wait for members of the group that are to run the service of a policy, while too few others than `node` do.

@@ -20,8 +20,8 @@ use crate::{
     decide::decide,
     event::{Event, Outcome},
     facts::{
-        DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodeMonitorState, NodePolicyFacts,
-        PolicyOrchestration, VersionChoice,
+        AgentFacts, DeploymentPolicyFacts, Guardian, HaGroupFacts, NodeFacts, NodeMonitorState,
+        NodePolicyFacts, PolicyOrchestration, VersionChoice,
     },
     fixture::{agreement, at, deployment_policy, service},
     health::{Entity, HealthEvent, HealthReport, StoredReport, stored_reports},
@@ -145,6 +145,7 @@ impl Fleet {
             arch: "amd64".into(),
             public_key: "key".into(),
             is_capable: true,
+            agent: Some(AgentFacts { guardian: Guardian::Running, ..AgentFacts::default() }.into()),
             ..NodeFacts::new(node(name))
         });
         facts.last_heartbeat = Some(self.now);
@@ -479,7 +480,8 @@ impl Fleet {
         });
         let events = u64::from(lifecycle.is_some());
         let healthy = is_unhealthy.then_some(false);
-        ReportedHealth { healthy, events, lifecycle, command, peers, ..ReportedHealth::default() }
+        let lease_secs = task.health.supervision.lease_secs;
+        ReportedHealth { healthy, events, lifecycle, command, peers, lease_secs, ..ReportedHealth::default() }
     }
 
     fn is_crashing(&self, node: &NodeId, task: &Task) -> bool {

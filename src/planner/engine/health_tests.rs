@@ -147,7 +147,8 @@ fn what_cannot_be_placed_is_a_warning_and_an_error_after_a_minute() {
     assert_eq!(reported(&fleet, &part(), "BelowTarget"), Some(HealthState::Warning));
     assert_eq!(text(&fleet, &part(), "BelowTarget"), "1 of 2 wanted instances run");
     assert_eq!(reported(&fleet, &part(), "Unplaced"), Some(HealthState::Warning));
-    assert!(text(&fleet, &part(), "Unplaced").contains("placed"), "the elimination is described");
+    let found = text(&fleet, &part(), "Unplaced");
+    assert!(found.contains("placed") && found.contains(": n1 ("), "which nodes, and why: {found}");
     fleet.run(65);
     assert_eq!(reported(&fleet, &part(), "Unplaced"), Some(HealthState::Error));
     assert_eq!(state(&fleet, &workload()), HealthState::Error);

@@ -51,6 +51,10 @@ pub(crate) fn observe(model: &Model, task: &Task, workload: &Workload, now: Time
         // A state that would go back is no news.
         let _ = seen.report(report, now);
     }
+    let reported = model.node(node).and_then(|record| record.health.get(&task.id));
+    if let Some(reported) = reported.filter(|reported| reported.restarts.count > seen.restarts.count) {
+        seen.restarts.clone_from(&reported.restarts);
+    }
     Seen { task: (seen != *task).then_some(seen), wake_at }
 }
 

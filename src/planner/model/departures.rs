@@ -32,9 +32,9 @@ pub type Departures = BTreeMap<NodeId, Departure>;
 impl Departure {
     /// Returns why a task may still run on the node.
     ///
-    /// An agent that learns of the deletion stops everything; one that has no contact kills what has a lease at its end. Otherwise the node
-    /// counts as dead when a silent one would, and what runs there has had the time to stop. Nothing of that is certain where the policy
-    /// asks for fencing: then only the agent's word, or a user's, is.
+    /// An agent that learns of the deletion stops everything. Otherwise the node counts as dead when a silent one would, and what runs there
+    /// has had the time to stop. That is not certain, so where the policy asks for fencing only the agent's word, or a user's, counts: a
+    /// guardian that would end a lease went with the node.
     pub(crate) fn may_still_run(
         &self,
         task: &Task,
@@ -45,11 +45,7 @@ impl Departure {
         let is_fencing = workload.health.as_ref().is_some_and(|policy| policy.recovery.is_fencing());
         let node = task.node.clone()?;
         let silent_secs = settings.node_down_after_secs.saturating_add(settings.old_task_timeout_secs);
-        let until = match crate::health::lease_end(task, self.seen_at) {
-            Some(until) => Some(until),
-            None if is_fencing => None,
-            None => Some(later(self.deleted_at, silent_secs)),
-        };
+        let until = (!is_fencing).then(|| later(self.deleted_at, silent_secs));
         let is_over = task.state.is_ended() || until.is_some_and(|until| now >= until);
         (!is_over).then_some(Blocked::NodeDeparting { node, since: self.deleted_at, until })
     }

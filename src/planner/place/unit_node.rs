@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     blocklist::BlocklistKey,
-    facts::{Availability, NodeMonitorState},
+    facts::{Availability, Guardian, NodeMonitorState},
     report::{Blocked, FrozenLevel},
     statistics::NodeStatistics,
 };
@@ -99,6 +99,10 @@ pub struct UnitNode {
     pub is_pinned: bool,
     /// Whether its agent can hold two instances of one workload, and a prepared one.
     pub is_capable: bool,
+    /// Whether its agent names itself, and so knows what the hub has added since.
+    pub is_named: bool,
+    /// Whether the guardian of its agent enforces leases.
+    pub guardian: Guardian,
     /// Whether the one instance that its agent can hold is that of another workload unit.
     pub is_occupied: bool,
     /// Its HA group.
@@ -166,6 +170,8 @@ impl UnitNode {
             marks: Sparse::default(),
             is_pinned: false,
             is_capable: true,
+            is_named: true,
+            guardian: Guardian::Running,
             is_occupied: false,
             group: None,
             instance_count: 0,

@@ -71,6 +71,18 @@ impl GateFacts for UnitPass<'_> {
         group.missing_successor((node, self.min_running()), is_selected)
     }
 
+    fn common_cause(&self, step: &Step) -> Option<Blocked> {
+        crate::health::common_cause(self, step)
+    }
+
+    fn exhausted_recoveries(&self, step: &Step) -> Option<Blocked> {
+        crate::health::exhausted_recoveries(self, step)
+    }
+
+    fn host_minimum(&self, node: &NodeId) -> Option<Blocked> {
+        self.facts.recovery.host_blocks.get(node).cloned()
+    }
+
     fn group_of(&self, node: &NodeId) -> Option<&GroupState> {
         let group: &GroupId = self.facts.table.find(node)?.group.as_ref()?;
         self.group(group)

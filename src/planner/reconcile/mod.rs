@@ -23,7 +23,7 @@ use jiff::Timestamp;
 use crate::{
     blocklist::BlocklistNews,
     change::{DependencyFacts, GroupState},
-    health::{Entity, RecoveryFacts},
+    health::{Entity, HealthSurvey, RecoveryFacts},
     model::Departures,
     place::NodeTable,
     supervise::UpdateStatus,
@@ -98,7 +98,7 @@ impl UnitSettings {
 }
 
 /// What is known of a workload unit.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct UnitFacts<'a> {
     /// The workload.
     pub workload: &'a Workload,
@@ -136,6 +136,8 @@ pub struct UnitFacts<'a> {
     pub errors: &'a [ReportedError],
     /// What nodes reported about the health of its tasks.
     pub health: &'a BTreeMap<TaskId, ReportedHealth>,
+    /// What is known of the health of all of its tasks.
+    pub survey: &'a dyn HealthSurvey,
     /// What surrounds its tasks as to their recovery.
     pub recovery: &'a RecoveryFacts,
     /// Until when what is known may be out of date after a start of the agbot.

@@ -19,7 +19,8 @@ use crate::{
     supervise::{RestartVerdict, UpdateStatus},
     usage::later,
     workload::{
-        ActionGoal, DesiredState, Ending, Slot, SlotTasks, SpecVersion, Task, TaskHealth, TaskState, Versions,
+        ActionGoal, DesiredState, Ending, NodeRestarts, Slot, SlotTasks, SpecVersion, Task, TaskHealth,
+        TaskState, Versions,
     },
 };
 
@@ -253,6 +254,7 @@ impl<'a> UnitPass<'a> {
             running_at: None,
             ended_at: None,
             health: TaskHealth::default(),
+            restarts: NodeRestarts::default(),
         };
         self.put(slot, task);
         match node {

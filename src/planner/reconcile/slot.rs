@@ -47,6 +47,7 @@ enum Trouble {
 /// Plans what a slot's tasks need, apart from the update.
 pub(super) fn settle(pass: &mut UnitPass<'_>, slot: &Slot) {
     crate::health::follow(pass, slot);
+    pass.set_restart_rules(slot);
     if is_quiet(pass, slot) {
         return;
     }
@@ -541,6 +542,7 @@ pub(super) fn start(pass: &mut UnitPass<'_>, slot: &Slot) {
         pass.keep(permit);
         crate::health::supervise(pass, slot);
         pass.begin_probe(&task);
+        pass.set_restart_rules(slot);
         pass.raise(slot, &task.id, DesiredState::Running);
         lost::end_replaced(pass, slot, &task.id);
     }

@@ -102,6 +102,8 @@ pub fn unit_node(
         }),
         is_pinned: row.pinned == Some(current),
         is_capable: record.facts.is_capable,
+        is_named: record.facts.agent.is_some(),
+        guardian: record.facts.guardian(),
         is_occupied: !record.facts.is_capable && model.runs_in_another_unit(id, unit_id),
         group: record.group().map(|group| GroupId::new(id.org(), group)),
         instance_count: u32::try_from(model.live_on(id).count()).unwrap_or(u32::MAX),

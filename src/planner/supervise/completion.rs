@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::{
-    failed_tasks, rules, set_aside,
+    failed_tasks, monitored, rules, set_aside,
     update::{dirty_slots, target},
     update_status::{UpdateEvent, UpdateState, next_state},
 };
@@ -134,5 +134,5 @@ fn judged_until(pass: &UnitPass<'_>) -> Timestamp {
     let judged = settings.judged_secs() - if was_monitored { settings.monitor_secs } else { 0 };
     let grace_secs = if was_monitored { 0 } else { report_grace_secs(pass) };
     let until = pass.update.last_step_at.map_or(pass.now, |at| later(at, judged + grace_secs));
-    until.max(watched_until(pass).unwrap_or(until))
+    until.max(watched_until(pass).unwrap_or(until)).max(monitored::failing_until(pass).unwrap_or(until))
 }

@@ -4,6 +4,7 @@
 
 use jiff::Timestamp;
 
+use super::monitored;
 use crate::{
     change::Cause,
     reconcile::UnitPass,
@@ -32,7 +33,9 @@ pub(super) fn failed_tasks(pass: &UnitPass<'_>, judged_secs: u64, timeout_secs: 
     let judged = |task: &Task| judged_secs + report_grace_secs(pass, task);
     tasks
         .filter(is_of_update)
-        .filter(|task| has_failed(task, judged(task), timeout_secs, pass.now))
+        .filter(|task| {
+            has_failed(task, judged(task), timeout_secs, pass.now) || monitored::failure(pass, task).is_some()
+        })
         .cloned()
         .collect()
 }
@@ -78,9 +81,12 @@ pub(super) fn report_grace_secs(pass: &UnitPass<'_>, task: &Task) -> u64 {
 }
 
 /// Returns why a task failed an update, in words.
-pub(super) fn failure_message(task: &Task) -> String {
+pub(super) fn failure_message(pass: &UnitPass<'_>, task: &Task) -> String {
     let node = task.node.as_ref().map_or_else(|| "no node".to_owned(), ToString::to_string);
     let why = match &task.state {
+        _ if task.is_running() => {
+            monitored::failure(pass, task).unwrap_or_else(|| "was not healthy".to_owned())
+        }
         TaskState::Ended(Ending::Failed { error, .. } | Ending::Rejected { error }) => error.clone(),
         TaskState::Ended(Ending::Complete) => "exited".to_owned(),
         TaskState::Ended(_) => "stopped".to_owned(),

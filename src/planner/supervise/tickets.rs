@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{
     failed_tasks::{may_run_at, report_grace_secs},
     in_work::{outcome, successor},
-    set_aside,
+    monitored, set_aside,
     update::is_dirty,
     update_status::{Ticket, UpdateState},
 };
@@ -87,7 +87,8 @@ fn is_finished(pass: &mut UnitPass<'_>, slot: &Slot, ticket: &Ticket, timeout_se
     if let Some(task) = task.filter(|_| !is_over && is_running) {
         let until = monitored_until(pass, task);
         until.into_iter().for_each(|until| pass.wake(until));
-        return is_alone(pass, slot, id) && until.is_none_or(|until| pass.now >= until);
+        let is_monitored = until.is_none_or(|until| pass.now >= until);
+        return monitored::is_examined(pass, task, timeout_secs) && is_alone(pass, slot, id) && is_monitored;
     }
     let is_late = deadline.is_some_and(|at| pass.now >= at);
     if let Some(at) = deadline.filter(|_| !is_over && !is_late) {

@@ -228,7 +228,7 @@ fn note_failed_tasks(pass: &mut UnitPass<'_>) -> Option<Failed> {
         .collect();
     let last = new.last().cloned()?;
     pass.update.part_mut(&part).failed.extend(new.into_iter().map(|task| task.id));
-    Some(Failed { message: failure_message(&last), slot: Some(last.slot), node: last.node })
+    Some(Failed { message: failure_message(pass, &last), slot: Some(last.slot), node: last.node })
 }
 
 /// Pauses the update or rolls it back when too many of its tasks failed. Returns whether it did.

@@ -31,6 +31,7 @@ fn task() -> Task {
         running_at: None,
         ended_at: None,
         health: crate::workload::TaskHealth::default(),
+        restarts: Default::default(),
     }
 }
 
@@ -114,6 +115,26 @@ fn desired_state_never_decreases() {
     assert!(task.raise_desired(DesiredState::Remove, at(1)));
     assert!(!task.raise_desired(DesiredState::Shutdown, at(2)));
     assert_eq!((task.desired, task.desired_at), (DesiredState::Remove, Some(at(1))));
+}
+
+/// Whatever the clock of the hub says, and however often the request is raised: what is recorded first was first.
+#[test]
+fn whether_an_end_was_requested_depends_on_the_order_of_the_records_alone() {
+    for (end_at, request_at) in [(5, 5), (5, 9), (9, 5), (9, 1)] {
+        let mut by_itself = task();
+        by_itself.report(report(failed(), 1), at(end_at)).unwrap();
+        by_itself.raise_desired(DesiredState::Shutdown, at(request_at));
+        assert!(by_itself.ended_by_itself(), "{end_at} {request_at}");
+        by_itself.raise_desired(DesiredState::Remove, at(1));
+        assert!(by_itself.ended_by_itself(), "{end_at} {request_at}");
+
+        let mut requested = task();
+        requested.raise_desired(DesiredState::Shutdown, at(request_at));
+        requested.report(report(failed(), 1), at(end_at)).unwrap();
+        assert!(!requested.ended_by_itself(), "{end_at} {request_at}");
+        requested.raise_desired(DesiredState::Remove, at(20));
+        assert!(!requested.ended_by_itself(), "{end_at} {request_at}");
+    }
 }
 
 /// 2-S5.

@@ -101,6 +101,14 @@ pub struct PutAgbotAgreement {
     pub state: String,
 }
 
+/// What else an agbot says of an agreement.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(default)]
+pub struct AgbotAgreementQuery {
+    /// The node that the agreement is with, as `org/node`. The node may then read what the service needs to run.
+    pub node: Option<String>,
+}
+
 response! {
     /// An agreement of an agbot.
     pub struct AgbotAgreement {
@@ -173,6 +181,8 @@ pub struct ServedPatternsQuery {
     pub deployment_pattern_organization: Option<String>,
     /// Pattern of the nodes' organization.
     pub node_organization: Option<String>,
+    /// True: only entries that other agbots yield to, which an administrator of the nodes confirmed.
+    pub confirmed: Option<bool>,
 }
 
 /// Filters of served deployment policies: patterns with `%` and `_`.
@@ -185,6 +195,8 @@ pub struct ServedPoliciesQuery {
     pub deployment_policy_organization: Option<String>,
     /// Pattern of the nodes' organization.
     pub node_organization: Option<String>,
+    /// True: only entries that other agbots yield to, which an administrator of the nodes confirmed.
+    pub confirmed: Option<bool>,
 }
 
 /// Makes an agbot serve a deployment policy; `*` is every one.

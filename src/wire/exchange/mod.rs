@@ -5,6 +5,8 @@ pub mod response;
 
 pub mod administration;
 pub mod agbot;
+pub mod agbot_approval;
+pub mod agent_run;
 pub mod audit;
 pub mod changes;
 pub mod deployment_policy;

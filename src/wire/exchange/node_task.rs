@@ -87,6 +87,9 @@ response! {
         agreement_id: Option<String>,
         /// Fencing number of the agbot's lease.
         fencing: i64,
+        /// The agbot that published the task, as `org/agbot`; none for tasks that were published before this was recorded.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        agbot: Option<String>,
         /// What the agent does to supervise the task.
         #[serde(skip_serializing_if = "TaskSupervision::is_empty")]
         #[schema(required = false)]

@@ -25,7 +25,7 @@ async fn agbot(database: &Database) -> (Arc<ClaimBatches>, Lease) {
     let instance = Uuid::new_v4();
     let mut connection = must(database.acquire().await, "a connection");
     must(partition::insert_partitions(&mut connection, 2).await, "partitions");
-    let rows = must(partition::take_free(&mut connection, instance, 600.0, 1).await, "a lease");
+    let rows = must(partition::take_free(&mut connection, instance, 600.0, 1, None).await, "a lease");
     connection.release();
     let lease =
         Lease { partition: rows[0].partition.unsigned_abs(), fencing: rows[0].fencing.unsigned_abs() };

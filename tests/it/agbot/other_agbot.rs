@@ -63,3 +63,86 @@ async fn hub_agbot_keeps_what_it_serves_when_it_ignores_other_agbots() {
     drop(fleet);
     assert_eq!(hub.stop().await, 0);
 }
+
+/// A plain user of the organization makes an agbot and lets it serve everything: that alone must not take a single instance away.
+#[tokio::test]
+async fn hub_agbot_yields_to_the_agbot_of_a_plain_user_only_after_an_administrator_confirmed_its_entry() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &["--upgrade-monitor-secs", "1", "--upgrade-grace-secs", "1"]).await;
+    let fleet = Fleet::start(&scratch, &hub, 1).await;
+    let user = json!({"password": "secret-eve", "email": "eve@o.example"});
+    assert_eq!(hub.call("POST", "/orgs/o/users/eve", Some(user)).await.0, 201);
+    let eve = ("o/eve", "secret-eve");
+    let agbot = json!({"token": "secret-rival", "name": "rival", "publicKey": ""});
+    assert_eq!(hub.call_as(eve, "PUT", RIVAL, Some(agbot)).await.0, 201);
+    let entry = json!({"businessPolOrgid": "o", "businessPol": "*", "nodeOrgid": "o"});
+    let serves = |login| hub.call_as(login, "POST", "/orgs/o/agbots/rival/businesspols", Some(entry.clone()));
+    assert_eq!(serves(eve).await.0, 201);
+
+    fleet.publish(&hub, "1.0.0").await;
+    fleet.want(&hub, "1.0.0").await;
+    eventually("it runs: nobody yields to the entry", || async { fleet.all_run("1.0.0").then_some(()) })
+        .await;
+    let approval = format!("{RIVAL}/approval");
+    assert_eq!(hub.call_as(eve, "PUT", &approval, None).await.0, 403, "nobody approves its own agbot");
+    assert_eq!(hub.call("PUT", &approval, None).await.0, 201);
+    fleet.publish(&hub, "2.0.0").await;
+    fleet.want(&hub, "2.0.0").await;
+    eventually("it is updated: the entry is not confirmed", || async {
+        fleet.all_run("2.0.0").then_some(())
+    })
+    .await;
+
+    let (_, approvals) = hub.call("GET", "/orgs/o/agbot-approvals", None).await;
+    let entry =
+        approvals["entries"].as_array().into_iter().flatten().find(|entry| entry["agbot"] == "o/rival");
+    assert_eq!(entry.map(|entry| &entry["confirmedBy"]), Some(&json!(null)), "{approvals}");
+    let confirmation = "/orgs/o/agbot-approvals/o/rival/deploymentPolicy/o_*_o";
+    assert_eq!(hub.call_as(eve, "PUT", confirmation, None).await.0, 403);
+    assert_eq!(hub.call("PUT", confirmation, None).await.0, 201);
+    let left =
+        || async { hub.call("GET", "/agbot/status", None).await.1["leftToOtherAgbots"][0]["agbot"].clone() };
+    eventually("the hub's agbot yields", || async { (left().await == "o/rival").then_some(()) }).await;
+    assert_eq!(hub.call("DELETE", confirmation, None).await.0, 204);
+    eventually("it serves again", || async { left().await.is_null().then_some(()) }).await;
+    drop(fleet);
+    assert_eq!(hub.stop().await, 0);
+}
+
+/// An agbot of another organization names the nodes of this one in an entry for patterns.
+#[tokio::test]
+async fn entry_of_another_organization_needs_an_approved_agbot_and_the_confirmation_of_the_nodes_side() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &[]).await;
+    for org in ["o", "p"] {
+        let body = json!({"label": org, "description": org});
+        assert_eq!(hub.call("POST", &format!("/orgs/{org}"), Some(body)).await.0, 201);
+        for (name, is_admin) in [("ada", true), ("eve", false)] {
+            let user = json!({"password": "secret", "email": "x@y", "admin": is_admin});
+            assert_eq!(hub.call("POST", &format!("/orgs/{org}/users/{name}"), Some(user)).await.0, 201);
+        }
+    }
+    let (eve, ada) = (("p/eve", "secret"), ("p/ada", "secret"));
+    let agbot = json!({"token": "secret-evil", "name": "evil", "publicKey": ""});
+    assert_eq!(hub.call_as(eve, "PUT", "/orgs/p/agbots/evil", Some(agbot)).await.0, 201);
+    let entry = json!({"patternOrgid": "o", "pattern": "*", "nodeOrgid": "o"});
+    let serve = || hub.call_as(eve, "POST", "/orgs/p/agbots/evil/patterns", Some(entry.clone()));
+    let (status, body) = serve().await;
+    assert_eq!(status, 403, "{body}");
+    assert!(body["msg"].as_str().unwrap_or_default().contains("nodeOrgid"), "{body}");
+    assert_eq!(hub.call_as(ada, "PUT", "/orgs/p/agbots/evil/approval", None).await.0, 201);
+    assert_eq!(serve().await.0, 201);
+    let confirmation = "/orgs/o/agbot-approvals/p/evil/pattern/o_*_o";
+    assert_eq!(
+        hub.call_as(ada, "PUT", confirmation, None).await.0,
+        403,
+        "its own administrator does not confirm it"
+    );
+    assert_eq!(hub.call_as(("o/ada", "secret"), "PUT", confirmation, None).await.0, 201);
+    let left =
+        || async { hub.call("GET", "/agbot/status", None).await.1["leftToOtherAgbots"][0]["agbot"].clone() };
+    eventually("the hub's agbot yields", || async { (left().await == "p/evil").then_some(()) }).await;
+    assert_eq!(hub.call_as(ada, "DELETE", "/orgs/p/agbots/evil/approval", None).await.0, 204);
+    eventually("not to an agbot without approval", || async { left().await.is_null().then_some(()) }).await;
+    assert_eq!(hub.stop().await, 0);
+}

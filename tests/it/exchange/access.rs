@@ -25,7 +25,8 @@ Organization `acme` holds one of everything; `owner` (an ordinary user) made it.
   user    another ordinary user of `acme`
   node    a node of `acme`, the one that is asked for
   node2   another node of `acme`
-  agbot   an agbot of `acme`, the one that is asked for
+  agbot   an agbot of `acme`, the one that is asked for; an administrator approved it
+  agbot2  an agbot of `acme` that `owner` made and no administrator approved
   multi   an agbot of the shared organization `IBM`, which serves every organization
   abroad  an administrator of another organization
   nobody  no credentials

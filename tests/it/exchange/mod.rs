@@ -1,6 +1,7 @@
 //! Exchanges in this process, over real databases: who may do what, and what must hold between requests and between exchanges.
 
 mod access;
+mod adversary;
 pub mod api;
 mod audit;
 mod bad_body;

@@ -20,6 +20,7 @@ async fn start() -> (TestDatabase, Api) {
     api.make_node(OWNER, "o", "n").await;
     let agbot = json!({"token": "t", "name": "b", "publicKey": "key"});
     api.expect(201, OWNER, "PUT", "/orgs/o/agbots/b", agbot).await;
+    api.expect(201, ROOT, "PUT", "/orgs/o/agbots/b/approval", Value::Null).await;
     (database, api)
 }
 

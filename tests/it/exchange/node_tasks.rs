@@ -19,8 +19,15 @@ async fn start() -> (TestDatabase, Api) {
     api.make_node(OWNER, "o", "n").await;
     let agbot = json!({"token": "t", "name": "b", "publicKey": "key"});
     api.expect(201, OWNER, "PUT", "/orgs/o/agbots/b", agbot).await;
+    api.expect(201, ROOT, "PUT", "/orgs/o/agbots/b/approval", Value::Null).await;
     let entry = json!({"businessPolOrgid": "o", "businessPol": "*", "nodeOrgid": "o"});
     api.expect(201, OWNER, "POST", "/orgs/o/agbots/b/businesspols", entry).await;
+    let agreement =
+        json!({"service": {"orgid": "o", "pattern": "", "url": "web"}, "state": "Formed Proposal"});
+    api.expect(201, AGBOT, "PUT", "/orgs/o/agbots/b/agreements/a1?node=o/n", agreement).await;
+    for _ in 0..9 {
+        api.expect(201, AGBOT, "POST", "/orgs/o/agbots/b/fencing", json!({})).await;
+    }
     (database, api)
 }
 

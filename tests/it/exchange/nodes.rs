@@ -195,6 +195,7 @@ async fn searchable(count: usize) -> (TestDatabase, Api) {
     api.expect(201, "o/u:pu", "POST", "/orgs/o/business/policies/p", policy).await;
     let agbot = json!({"token": "t", "name": "b", "publicKey": "key"});
     api.expect(201, "o/u:pu", "PUT", "/orgs/o/agbots/b", agbot).await;
+    api.expect(201, ROOT, "PUT", "/orgs/o/agbots/b/approval", Value::Null).await;
     for number in 0..count {
         let node = json!({"token": "ek", "name": "n", "pattern": "", "publicKey": "key"});
         api.expect(201, ROOT, "PUT", &format!("/orgs/o/nodes/n{number}"), node).await;

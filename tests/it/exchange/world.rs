@@ -48,7 +48,7 @@ const fn caller(title: &'static str, login: &'static str) -> Caller {
 pub const ROOT: Caller = caller("root", "root/root");
 
 /// Every kind of caller, in the order of the table's columns.
-pub const CALLERS: [Caller; 11] = [
+pub const CALLERS: [Caller; 12] = [
     ROOT,
     caller("hub", "root/hubert"),
     caller("admin", "acme/anna"),
@@ -57,6 +57,7 @@ pub const CALLERS: [Caller; 11] = [
     caller("node", "acme/n1"),
     caller("node2", "acme/n2"),
     caller("agbot", "acme/bot"),
+    caller("agbot2", "acme/bot2"),
     caller("multi", "IBM/multi"),
     caller("abroad", "globex/anna"),
     Caller { title: "nobody", login: None },
@@ -211,7 +212,10 @@ impl World {
             self.must_call(owner, Method::PUT, &format!("/orgs/{org}/nodes/{id}"), body).await;
         }
         let bot = json!({"token": PASSWORD, "name": MARK, "publicKey": "key"});
-        self.must_call(owner, Method::PUT, &format!("/orgs/{org}/agbots/bot"), bot).await;
+        for id in ["bot", "bot2"] {
+            self.must_call(owner, Method::PUT, &format!("/orgs/{org}/agbots/{id}"), bot.clone()).await;
+        }
+        self.must_call(admin, Method::PUT, &format!("/orgs/{org}/agbots/bot/approval"), Value::Null).await;
         // The patterns deploy the public service, so it comes first.
         self.publish(org, owner, "public", true).await;
         self.publish(org, owner, "private", false).await;
@@ -219,6 +223,11 @@ impl World {
             let who = if path.contains("managementpolicies") { admin } else { owner };
             self.must_call(who, method, &path, body).await;
         }
+        // Every approved agbot was given number 0, under which the tasks of the tests are published.
+        let give =
+            "INSERT INTO agbot_fencing SELECT org, agbot, 0, seen_at FROM agbot WHERE approved_by IS NOT NULL
+            ON CONFLICT DO NOTHING";
+        must(self.connection.execute(give).await, "giving fencing numbers");
         let (task, wanted) = (format!("/orgs/{org}/nodes/n1/tasks/task"), super::request::node_task(org));
         self.must_call(agbot, Method::PUT, &task, wanted).await;
         let to_node = format!("/orgs/{org}/nodes/n1/msgs");
@@ -272,6 +281,27 @@ impl World {
             .collect();
         let statement = format!("CREATE SCHEMA copy; {statements}");
         must(self.connection.execute(AssertSqlSafe(statement)).await, "copying the tables");
+    }
+
+    /// Takes the present rows as those to compare with and to restore.
+    pub async fn settle(&mut self) {
+        must(self.connection.execute("DROP SCHEMA copy CASCADE").await, "dropping the copy");
+        self.remember().await;
+    }
+
+    /// Rows that were added, changed or removed since, as text after the name of their table; of changed ones both forms.
+    pub async fn changed_rows(&mut self) -> Vec<String> {
+        let mut rows = Vec::new();
+        for table in self.changed_tables().await {
+            let statement = format!(
+                "(SELECT t::text FROM public.{table} t EXCEPT ALL SELECT t::text FROM copy.{table} t)
+                UNION ALL
+                (SELECT t::text FROM copy.{table} t EXCEPT ALL SELECT t::text FROM public.{table} t)"
+            );
+            let found = must(self.connection.fetch_all(AssertSqlSafe(statement)).await, "comparing a table");
+            rows.extend(found.iter().map(|row| format!("{table} {}", row.get::<String, _>(0))));
+        }
+        rows
     }
 
     /// The tables that differ from what they were, except heartbeats, which are written a moment later.

@@ -192,9 +192,20 @@ impl Hub {
         path: &str,
         body: Option<serde_json::Value>,
     ) -> (u16, serde_json::Value) {
+        self.call_as(("root/root", &self.root_password()), method, path, body).await
+    }
+
+    /// Sends a request below `/v1` as a login, which is a name and a secret; answers status and body.
+    pub async fn call_as(
+        &self,
+        (name, secret): (&str, &str),
+        method: &str,
+        path: &str,
+        body: Option<serde_json::Value>,
+    ) -> (u16, serde_json::Value) {
         let method = must(method.parse(), "a method");
         let request = self.client.request(method, format!("{}/v1{path}", self.url));
-        let mut request = request.basic_auth("root/root", Some(self.root_password()));
+        let mut request = request.basic_auth(name, Some(secret));
         if let Some(body) = body {
             request = request.json(&body);
         }

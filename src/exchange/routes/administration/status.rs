@@ -57,11 +57,11 @@ pub async fn get_organization_status(
     if found_org.is_none() {
         return Err(ApiError::not_found(format!("organization '{org}' not found")));
     }
-    let account = caller.account();
+    let owner = caller.visible_owner();
     let only = [org.clone()];
     let scope = Scope {
         node_org: Some(&org),
-        node_owner: (caller.role == Role::User).then_some(&account),
+        node_owner: owner.as_ref(),
         node: (caller.role == Role::Node).then_some(caller.id.as_str()),
         agbot_orgs: Some(&only),
         orgs: Some(&only),
@@ -126,7 +126,7 @@ fn shown(caller: &Caller, counts: Counts) -> StatusCounts {
         number_of_unregistered_nodes: sees_nodes.then_some(counts.nodes - counts.registered_nodes),
         number_of_users: match caller.role {
             Role::User => 1,
-            Role::Node | Role::Agbot => HIDDEN,
+            Role::Node | Role::Agbot | Role::UnapprovedAgbot => HIDDEN,
             _ => counts.accounts,
         },
     }

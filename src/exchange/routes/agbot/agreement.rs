@@ -4,19 +4,19 @@
 
 use std::sync::Arc;
 
-use evenkeel_access::{Permission, Role, right};
+use evenkeel_access::{Permission, right};
 use evenkeel_api::{List, NoContent};
 use evenkeel_exchange_store::agreement::{self, AgbotAgreementRow};
 use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::node_limit::lock_agbot_parts;
 use evenkeel_wire::exchange::agbot::{
-    AgbotAgreement, AgbotAgreementsResponse, ConfirmAgreement, PutAgbotAgreement,
+    AgbotAgreement, AgbotAgreementQuery, AgbotAgreementsResponse, ConfirmAgreement, PutAgbotAgreement,
 };
 use evenkeel_wire::exchange::time::wire_time;
 
 use super::agbot_change;
 use crate::error::{Created, created};
-use crate::extract::Body;
+use crate::extract::{Body, Query};
 use crate::operation::row::{delete, get, post, put};
 use crate::operation::{Op, Operation, OrgPath, PartPath, ResourcePath};
 use crate::routes::node::json;
@@ -110,17 +110,18 @@ fn keyed_response(row: AgbotAgreementRow) -> (String, AgbotAgreement) {
 }
 
 async fn replace_agreement(
-    op: Op<PartPath>,
+    op: Op<PartPath, Query<AgbotAgreementQuery>>,
     permission: Permission<right::AgbotWrite>,
     Body(request): Body<PutAgbotAgreement>,
 ) -> Result<Created, ApiError> {
-    let Op { exchange, path: PartPath { org, id, part: agreement }, .. } = &op;
+    let Op { exchange, path: PartPath { org, id, part: agreement }, parameters: Query(query), .. } = &op;
     let limit = exchange.settings().limits.agreements;
     let row = AgbotAgreementRow {
         agreement: agreement.clone(),
         service: json(&request.service)?,
         state: request.state,
         updated_at: exchange.now(),
+        node: query.node.clone(),
     };
     op.write(&permission, "agbot_agreement.replace", async |mut tx| {
         if limit > 0
@@ -182,7 +183,7 @@ async fn confirm_agreement(
     Body(request): Body<ConfirmAgreement>,
 ) -> Result<Created, ApiError> {
     let Op { exchange, caller, .. } = op;
-    let agbot = (caller.role == Role::Agbot).then_some((caller.org.as_str(), caller.id.as_str()));
+    let agbot = caller.role.is_agbot().then_some((caller.org.as_str(), caller.id.as_str()));
     let (agreement, owner) = (&request.agreement_id, &caller.account());
     let is_active = exchange
         .database()

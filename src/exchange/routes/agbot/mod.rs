@@ -3,6 +3,8 @@
 //! Source: exchange contract 4.5.
 
 mod agreement;
+mod approval;
+mod fencing;
 mod message;
 mod patch;
 mod put;
@@ -57,6 +59,8 @@ pub fn operations() -> Vec<Operation> {
         .success("taken"),
     ];
     operations.extend(agreement::operations());
+    operations.extend(approval::operations());
+    operations.extend(fencing::operations());
     operations.extend(served_pattern::operations());
     operations.extend(served_policy::operations());
     operations.extend(message::operations());

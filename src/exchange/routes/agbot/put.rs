@@ -1,7 +1,8 @@
 //! Creating an agbot or replacing its attributes.
 
-use evenkeel_access::{LoginKind, Permission, Role, is_reserved_name, right};
+use evenkeel_access::{LoginKind, Permission, is_reserved_name, right};
 use evenkeel_exchange_store::agbot::{self, AgbotRow};
+use evenkeel_exchange_store::agbot_approval;
 use evenkeel_exchange_store::identity::{IdentityKind, find_identity, lock_name};
 use evenkeel_exchange_store::node_limit::{count_agbots, lock_owner};
 use evenkeel_ids::UserId;
@@ -45,7 +46,7 @@ pub(super) async fn replace_agbot(
         }
         match existing {
             Some(existing) => {
-                if caller.role == Role::Agbot {
+                if caller.role.is_agbot() {
                     (row.owner_org, row.owner) = (existing.owner_org, existing.owner);
                 }
                 agbot::update_agbot(&mut tx, &row, Some(&token_hash)).await?;
@@ -57,6 +58,9 @@ pub(super) async fn replace_agbot(
                         .explain("agbot_org_fk", || ApiError::not_found(format!("org '{org}' not found")))
                 })?;
             }
+        }
+        if caller.may_approve_in(org) {
+            agbot_approval::approve(&mut tx, org, id, &**caller, now).await?;
         }
         tx.finish([agbot_change(org, id, "agbot", "created/modified"), forget_login(org, id)])
     })

@@ -118,7 +118,7 @@ pub(super) async fn heartbeat_agbot(
     _: Permission<right::AgbotWrite>,
 ) -> Result<Created, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = op;
-    let is_itself = caller.role == Role::Agbot;
+    let is_itself = caller.role.is_agbot();
     if !is_itself
         && !exchange.database().read(async |connection| agbot::has_agbot(connection, &org, &id).await).await?
     {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use evenkeel_access::{Caller, MULTI_TENANT_ORG, Permission, Role, right};
 use evenkeel_api::{DocumentedBody, List, NoContent};
+use evenkeel_exchange_store::agbot_approval;
 use evenkeel_exchange_store::facts::FactKind;
 use evenkeel_exchange_store::served_entry::{self, ServedFilter, ServedRow, Subject};
 use serde::Serialize;
@@ -82,11 +83,18 @@ pub(super) async fn create<K: Kind>(
     op: &Op<ResourcePath>,
     permission: &Permission<right::AgbotWrite>,
     row: &ServedRow,
+    nodes_of: &str,
 ) -> Result<Created, ApiError> {
     let ResourcePath { org, id } = &op.path;
     let [word, _] = K::WORDS;
     let [is_there, no_agbot] = K::CONSTRAINTS;
     op.write(permission, K::TRANSACTIONS[0], async |mut tx| {
+        let agbot = agbot_approval::find(&mut tx, org, id).await?;
+        if nodes_of != org && agbot.is_some_and(|agbot| agbot.approved.is_none()) {
+            return Err(ApiError::access_denied(format!(
+                "nodeOrgid: agbot '{org}/{id}' serves nodes of other organizations than its own only after an administrator approved it"
+            )));
+        }
         served_entry::insert(&mut tx, K::SUBJECT, org, id, row).await.map_err(|error| {
             ApiError::from(error)
                 .explain(is_there, || {
@@ -141,6 +149,13 @@ async fn remove<K: Kind, P>(
     Ok(NoContent)
 }
 
+/// Returns who confirms an entry by writing it: an administrator of the nodes' organization or of the hub, or an approved agbot that serves
+/// its own organization, or as one of the shared organization every one.
+pub(super) fn confirmed_by(caller: &Caller, node_org: &str) -> Option<String> {
+    let is_own_agbot = caller.role == Role::Agbot && (caller.org == node_org || caller.is_multi_tenant());
+    (caller.may_approve_in(node_org) || is_own_agbot).then(|| caller.to_string())
+}
+
 /// Refuses to let administrators of the hub add to what agbots of ordinary organizations serve.
 ///
 /// They may take away from it, and change the agbot itself.
@@ -159,14 +174,15 @@ fn is_own_or_shared(caller: &Caller, org: &str) -> bool {
     org == caller.org || org == MULTI_TENANT_ORG
 }
 
-/// Whether the caller may see what an agbot serves: people see it of their own agbots, administrators of theirs and the shared ones.
+/// Returns whether the caller may see what an agbot serves: users, their nodes and their unapproved agbots see it of their own agbots,
+/// administrators of theirs and the shared ones.
 async fn sees_served(exchange: &Exchange, caller: &Caller, org: &str, agbot: &str) -> Result<bool, ApiError> {
     match caller.role {
-        Role::User => {
+        Role::User | Role::Node | Role::UnapprovedAgbot => {
             let facts = exchange.facts(FactKind::Agbot, org, agbot).await?;
-            Ok(facts.and_then(|facts| facts.owner).is_some_and(|owner| caller.is_account(&owner)))
+            Ok(facts.and_then(|facts| facts.owner) == Some(caller.account()))
         }
         Role::HubAdmin => Ok(is_own_or_shared(caller, org)),
-        _ => Ok(true),
+        Role::Root | Role::OrgAdmin | Role::Agbot => Ok(true),
     }
 }

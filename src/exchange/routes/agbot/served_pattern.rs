@@ -12,7 +12,7 @@ use evenkeel_wire::exchange::agbot::{
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
 
-use super::served_entry::{self, Kind, require_addable};
+use super::served_entry::{self, Kind, confirmed_by, require_addable};
 use crate::ApiError;
 use crate::error::Created;
 use crate::extract::{Body, Query};
@@ -90,6 +90,7 @@ async fn list_patterns(
         subject: query.deployment_pattern.map(pattern_or_exact),
         subject_org: query.deployment_pattern_organization.map(pattern_or_exact),
         node_org: query.node_organization.map(pattern_or_exact),
+        is_confirmed: query.confirmed == Some(true),
     };
     served_entry::read::<ServedPatterns>(exchange, &caller, path, filter).await
 }
@@ -106,8 +107,9 @@ async fn create_pattern(
         entry: format!("{}_{}_{node_org}", request.pattern_orgid, request.pattern),
         subject_org: request.pattern_orgid,
         subject: request.pattern,
+        confirmed_by: confirmed_by(caller, &node_org),
         node_org,
         updated_at: exchange.now(),
     };
-    served_entry::create::<ServedPatterns>(&op, &permission, &row).await
+    served_entry::create::<ServedPatterns>(&op, &permission, &row, &row.node_org).await
 }

@@ -12,7 +12,7 @@ use evenkeel_wire::exchange::agbot::{
 use evenkeel_wire::exchange::time::wire_time;
 use evenkeel_wire::exchange::utility::ApiResponse;
 
-use super::served_entry::{self, Kind, require_addable};
+use super::served_entry::{self, Kind, confirmed_by, require_addable};
 use crate::ApiError;
 use crate::error::Created;
 use crate::extract::{Body, Query};
@@ -90,6 +90,7 @@ async fn list_policies(
         subject: query.deployment_policy.map(pattern_or_exact),
         subject_org: query.deployment_policy_organization.map(pattern_or_exact),
         node_org: query.node_organization.map(pattern_or_exact),
+        is_confirmed: query.confirmed == Some(true),
     };
     served_entry::read::<ServedPolicies>(exchange, &caller, path, filter).await
 }
@@ -104,8 +105,10 @@ async fn create_policy(
     check_orgs(caller, &request)?;
     let (policy_org, policy) = (request.business_pol_orgid, request.business_pol);
     let key_org = request.node_orgid.as_deref().unwrap_or(&policy_org);
+    let confirmed_by = confirmed_by(caller, key_org);
     let row = ServedRow {
         entry: format!("{policy_org}_{policy}_{key_org}"),
+        confirmed_by,
         // Without an organization of the nodes the reference shows the policy's name in its place, and so do the recorded
         // conversations; clients of the product always send it.
         node_org: request.node_orgid.clone().unwrap_or_else(|| policy.clone()),
@@ -113,7 +116,7 @@ async fn create_policy(
         subject: policy.clone(),
         updated_at: exchange.now(),
     };
-    served_entry::create::<ServedPolicies>(&op, &permission, &row).await
+    served_entry::create::<ServedPolicies>(&op, &permission, &row, key_org).await
 }
 
 /// Only those who look after every organization may name another one than their own.

@@ -89,7 +89,7 @@ async fn page(
 
 pub async fn get_management_status(
     op: Op<PartPath>,
-    _: Permission<right::NodesSearch>,
+    _: Permission<right::NodeReportsRead>,
 ) -> Result<Json<HaGroupStatusResponse>, ApiError> {
     let Op { exchange, path: PartPath { org, id: group, part: policy }, .. } = op;
     let rows = exchange

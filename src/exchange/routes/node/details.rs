@@ -13,7 +13,7 @@ use evenkeel_wire::exchange::search::{NodeDetails, NodeDetailsResponse};
 use evenkeel_wire::exchange::time::wire_time;
 use serde_json::Value;
 
-use super::get::{MASKED, node_type, visible_owner};
+use super::get::{MASKED, node_type};
 use super::orchestration::shown_spec;
 use crate::extract::Query;
 use crate::operation::row::get;
@@ -41,7 +41,7 @@ async fn list_details(
         arch: query.arch,
         owner: query.owner.map(pattern_or_exact),
         node_type: query.node_type.as_deref().map(node_type).transpose()?,
-        owned_by: visible_owner(&caller),
+        owned_by: caller.visible_owner(),
         ..NodeFilter::default()
     };
     let wanted = Arc::new((org, filter));

@@ -8,6 +8,7 @@ use evenkeel_api::{Either, List};
 use evenkeel_exchange_store::node::{self, NodeFilter, NodeRow};
 use evenkeel_exchange_store::organization;
 use evenkeel_ids::UserId;
+use evenkeel_wire::exchange::agent_run::NodeAgent;
 use evenkeel_wire::exchange::node::{AgentState, AttributeQuery, NodeResponse, NodesQuery, NodesResponse};
 use evenkeel_wire::exchange::node_report::{NodeMonitorState, NodeOrchestrationStatus};
 use evenkeel_wire::exchange::time::{millisecond_time, wire_time};
@@ -18,6 +19,7 @@ use serde_json::value::RawValue;
 
 use super::orchestration::shown_spec;
 use super::validate::json;
+use crate::agent_run::shown_agent;
 use crate::conversation::shortened;
 use crate::extract::Query;
 use crate::operation::authorize::AskedLater;
@@ -39,10 +41,10 @@ pub(super) async fn list_nodes(
         name: query.name,
         arch: query.arch,
         cluster_namespace: query.clusternamespace,
-        owner: query.owner.filter(|_| !matches!(caller.role, Role::Root | Role::User)),
+        owner: query.owner.filter(|_| caller.role != Role::Root && caller.visible_owner().is_none()),
         node_type: query.nodetype.as_deref().map(node_type).transpose()?,
         is_namespace_scoped: query.is_namespace_scoped,
-        owned_by: visible_owner(&caller),
+        owned_by: caller.visible_owner(),
         range: None,
     };
     let filter = if exchange.database().orders_by_bytes() { filter.limit_range(&org) } else { filter };
@@ -67,11 +69,6 @@ async fn page(
     let keyed_response =
         |row: NodeRow| (format!("{}/{}", row.org, row.node), response(&exchange, &caller, row));
     Ok(Page::object(rows, PAGE_ROWS, |row| row.node.clone(), keyed_response)?)
-}
-
-/// Plain users see only their own nodes.
-pub(in crate::routes) fn visible_owner(caller: &Caller) -> Option<UserId> {
-    (caller.role == Role::User).then(|| caller.account())
 }
 
 /// The kind of node a filter names, in any case.
@@ -138,8 +135,11 @@ fn may_read(
     id: &str,
     row: Option<&NodeRow>,
 ) -> Result<Permission<right::NodeRead>, Decision> {
-    let facts =
-        row.map(|row| Facts { owner: Some(UserId::new(&row.owner_org, &row.owner)), is_public: false });
+    let facts = row.map(|row| Facts {
+        owner: Some(UserId::new(&row.owner_org, &row.owner)),
+        is_public: false,
+        is_deployed: false,
+    });
     let target = Target { org, id: Some(id) };
     Permission::decide_with_facts(caller, target, facts.as_ref())
 }
@@ -172,22 +172,28 @@ fn response(exchange: &Exchange, caller: &Caller, row: NodeRow) -> NodeResponse 
             .cloned(),
         orchestration: shown_spec(row.spec),
         agent_state: AgentState::of_word(&row.agent_state).unless_running(),
-        orchestration_status: shown_status(&row.monitor_state, row.monitor_state_since, row.compat_version),
+        orchestration_status: shown_status(
+            (&row.monitor_state, row.monitor_state_since),
+            row.compat_version,
+            shown_agent(row.agent_runs),
+        ),
     }
 }
 
 /// What the agent reported of itself, unless that is what holds without a report.
 fn shown_status(
-    monitor_state: &str,
-    since: Option<Timestamp>,
+    (monitor_state, since): (&str, Option<Timestamp>),
     compat_version: Option<i64>,
+    agent: Option<NodeAgent>,
 ) -> Option<NodeOrchestrationStatus> {
     let monitor_state = NodeMonitorState::of_word(monitor_state);
-    let is_unusual = monitor_state != NodeMonitorState::default() || compat_version.is_some();
+    let is_unusual =
+        monitor_state != NodeMonitorState::default() || compat_version.is_some() || agent.is_some();
     is_unusual.then(|| NodeOrchestrationStatus {
         monitor_state,
         monitor_state_since: since.map(millisecond_time),
         compat_version,
+        agent,
     })
 }
 

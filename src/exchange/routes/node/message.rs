@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use evenkeel_access::{Permission, Role, right};
+use evenkeel_access::{Permission, right};
 use evenkeel_api::{List, NoContent};
 use evenkeel_exchange_store::agbot;
 use evenkeel_exchange_store::message::{self, MessageFilter, MessageRow, NewMessage};
@@ -106,7 +106,7 @@ async fn create_message(
     Body(request): Body<PostMessage>,
 ) -> Result<Created, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
-    if caller.role != Role::Agbot {
+    if !caller.role.is_agbot() {
         return Err(ApiError::invalid_input(format!(
             "'{caller}' is not an agbot: only agbots send messages to nodes"
         )));

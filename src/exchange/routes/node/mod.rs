@@ -2,6 +2,7 @@
 //!
 //! Source: exchange contract 4.4 and 4.4.1.
 
+mod agbot;
 mod agreement;
 mod change;
 mod config_state;
@@ -22,11 +23,11 @@ mod task;
 mod task_health;
 mod validate;
 
-pub(super) use change::node_change;
+pub(crate) use change::node_change;
 use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_wire::exchange::node::NodesResponse;
 use evenkeel_wire::exchange::utility::ApiResponse;
-pub(super) use get::{MASKED, visible_owner};
+pub(super) use get::MASKED;
 pub(super) use validate::json;
 
 use crate::ApiError;
@@ -62,6 +63,7 @@ pub fn operations() -> Vec<Operation> {
             .success("removed"),
     ];
     operations.extend(delete::operations());
+    operations.extend(agbot::operations());
     operations.extend(details::operations());
     operations.extend(heartbeat::operations());
     operations.extend(config_state::operations());

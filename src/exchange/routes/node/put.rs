@@ -224,6 +224,7 @@ fn row(wanted: &Wanted<'_>, existing: Option<NodeRow>) -> Result<NodeRow, ApiErr
         monitor_state: NodeMonitorState::default().word().to_owned(),
         monitor_state_since: None,
         compat_version: None,
+        agent_runs: None,
         spec: existing.map_or_else(new_spec, |existing| existing.spec),
     })
 }

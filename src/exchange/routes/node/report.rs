@@ -149,7 +149,7 @@ fn read<T: DeserializeOwned>(text: &serde_json::value::RawValue) -> Option<T> {
 
 async fn list_statistics(
     op: Op<OrgPath, Query<NodeStatisticsQuery>>,
-    _: Permission<right::NodesSearch>,
+    _: Permission<right::NodeReportsRead>,
 ) -> Result<WholeList<NodesStatisticsResponse>, ApiError> {
     let Op { exchange, path: OrgPath { org }, parameters: Query(query), .. } = op;
     let since = match query.since {

@@ -9,7 +9,8 @@ use evenkeel_domain::orchestration::{DesiredState, TaskState};
 use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::node_limit::lock_node_parts;
 use evenkeel_exchange_store::node_task::{self, NodeTaskRow, ReportedTask, WantedTask};
-use evenkeel_ids::PolicyId;
+use evenkeel_exchange_store::{agreement, fencing};
+use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_store::PgConnection;
 use evenkeel_wire::exchange::node_task::{
     FencingQuery, NodeTask, NodeTasksResponse, PutNodeTask, PutNodeTaskStatus, TaskConflict,
@@ -89,7 +90,7 @@ fn open_command(task: &NodeTask) -> Option<NodeCommand> {
 }
 
 fn shown_task(row: NodeTaskRow) -> Result<NodeTask, ApiError> {
-    let NodeTaskRow { task, wanted, reported, health, updated_at } = row;
+    let NodeTaskRow { task, wanted, reported, health, agbot, updated_at } = row;
     let unreadable = |error| ApiError::internal(format!("the supervision of task {task}: {error}"));
     let supervision = wanted.supervision.map(serde_json::from_value).transpose().map_err(unreadable)?;
     let health = health.map(serde_json::from_value).transpose().map_err(unreadable)?;
@@ -102,6 +103,7 @@ fn shown_task(row: NodeTaskRow) -> Result<NodeTask, ApiError> {
         desired_state: DesiredState::of_word(&wanted.desired).unwrap_or_default(),
         agreement_id: wanted.agreement,
         fencing: wanted.fencing,
+        agbot,
         supervision: supervision.unwrap_or_default(),
         health,
         state: TaskState::of_word(&reported.state).unwrap_or_default(),
@@ -127,6 +129,7 @@ async fn replace_task(
         }
         check_server(&mut tx, caller, &wanted.policy, org).await?;
         let stored = node_task::lock(&mut tx, org, id, task).await?;
+        check_publication(&mut tx, caller, (org, id), &wanted, stored.as_ref()).await?;
         match &stored {
             Some(stored) if stored.wanted == wanted => return tx.finish([]),
             Some(stored) => check_replacement(stored, &wanted)?,
@@ -135,7 +138,8 @@ async fn replace_task(
             }
             None => {}
         }
-        node_task::upsert(&mut tx, org, id, task, &wanted, exchange.now()).await?;
+        let agbot = (caller.role == Role::Agbot).then(|| caller.to_string());
+        node_task::upsert(&mut tx, org, id, task, &wanted, agbot.as_deref(), exchange.now()).await?;
         tx.finish([node_change(org, id, TASKS, "created/modified")])
     })
     .await?;
@@ -204,6 +208,43 @@ async fn check_server(
     Ok(())
 }
 
+/// An agbot publishes under a number that its leases were given, and names only agreements that it recorded with the node: the node ends
+/// those that its tasks name.
+async fn check_publication(
+    connection: &mut PgConnection,
+    caller: &Caller,
+    (org, node): (&str, &str),
+    wanted: &WantedTask,
+    stored: Option<&NodeTaskRow>,
+) -> Result<(), ApiError> {
+    if caller.role != Role::Agbot {
+        return Ok(());
+    }
+    let agbot = (caller.org.as_str(), caller.id.as_str());
+    check_fencing(connection, caller, wanted.fencing).await?;
+    let is_stored = stored.is_some_and(|stored| stored.wanted.agreement == wanted.agreement);
+    let Some(agreement) = wanted.agreement.as_deref().filter(|_| !is_stored) else { return Ok(()) };
+    let node = NodeId::new(org, node);
+    if agreement::is_of_agbot(connection, agbot, agreement, &node).await? {
+        return Ok(());
+    }
+    Err(ApiError::access_denied(format!(
+        "agreementId: '{caller}' has recorded no agreement '{agreement}' with node '{node}'"
+    )))
+}
+
+async fn check_fencing(connection: &mut PgConnection, caller: &Caller, number: i64) -> Result<(), ApiError> {
+    let agbot = (caller.org.as_str(), caller.id.as_str());
+    if caller.role != Role::Agbot || fencing::is_given(connection, agbot, number).await? {
+        return Ok(());
+    }
+    Err(ApiError::unknown_fencing(format!(
+        "fencing: number {number} was not given to '{caller}': agbots ask for one with POST \
+         /orgs/{}/agbots/{}/fencing",
+        caller.org, caller.id
+    )))
+}
+
 /// What identifies a task never changes, its wanted state never decreases, and the lease under which it is written is the last one.
 fn check_replacement(stored: &NodeTaskRow, wanted: &WantedTask) -> Result<(), ApiError> {
     let identity =
@@ -231,6 +272,7 @@ async fn delete_task(
             return Err(missing_task(org, id, task));
         };
         check_server(&mut tx, caller, &stored.wanted.policy, org).await?;
+        check_fencing(&mut tx, caller, query.fencing).await?;
         if query.fencing < stored.wanted.fencing {
             return Err(conflict(&stored, "was written under a later lease"));
         }

@@ -70,7 +70,7 @@ fn visible_organizations(caller: &Caller) -> Option<Vec<String>> {
     match caller.role {
         Role::Root | Role::HubAdmin => None,
         Role::OrgAdmin | Role::User => Some(vec![caller.org.clone(), MULTI_TENANT_ORG.to_owned()]),
-        Role::Node | Role::Agbot => Some(vec![caller.org.clone()]),
+        Role::Node | Role::Agbot | Role::UnapprovedAgbot => Some(vec![caller.org.clone()]),
     }
 }
 

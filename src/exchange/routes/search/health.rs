@@ -8,6 +8,7 @@ use evenkeel_access::{Caller, Permission, right};
 use evenkeel_api::SearchResult;
 use evenkeel_exchange_store::node_health::{HealthRow, list_health};
 use evenkeel_exchange_store::resource_key::ResourceKey;
+use evenkeel_ids::UserId;
 use evenkeel_wire::exchange::search::{AgreementHealth, NodeHealth, NodeHealthRequest, NodeHealthResponse};
 use evenkeel_wire::exchange::time::wire_time;
 use jiff::Timestamp;
@@ -70,6 +71,7 @@ async fn response(
     let wanted = Arc::new(Wanted {
         exchange: exchange.clone(),
         orgs: searched_orgs(caller, org, node_orgs),
+        owner: caller.visible_owner(),
         pattern: pattern.to_owned(),
         last_time: last_time.to_owned(),
     });
@@ -80,15 +82,17 @@ async fn response(
 struct Wanted {
     exchange: Exchange,
     orgs: Vec<String>,
+    owner: Option<UserId>,
     pattern: String,
     last_time: String,
 }
 
 async fn page(wanted: Arc<Wanted>, after: Option<ResourceKey>) -> Result<Page<ResourceKey>, ApiError> {
-    let Wanted { exchange, orgs, pattern, .. } = &*wanted;
+    let Wanted { exchange, orgs, owner, pattern, .. } = &*wanted;
+    let nodes = (orgs.as_slice(), owner.as_ref());
     let rows = exchange
         .database()
-        .read(async |connection| list_health(connection, orgs, pattern, after.as_ref(), PAGE_ROWS).await)
+        .read(async |connection| list_health(connection, nodes, pattern, after.as_ref(), PAGE_ROWS).await)
         .await?;
     let last = rows.last().map(|row| ResourceKey { org: row.org.clone(), id: row.node.clone() });
     let (mut page, mut count) = (Page::new(), 0);

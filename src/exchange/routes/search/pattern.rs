@@ -8,6 +8,7 @@ use evenkeel_access::{Permission, right};
 use evenkeel_api::SearchResult;
 use evenkeel_exchange_store::resource_key::ResourceKey;
 use evenkeel_exchange_store::search::{self, FoundNodeRow, PatternSearch};
+use evenkeel_ids::UserId;
 use evenkeel_wire::exchange::search::{PatternSearchRequest, PatternSearchResponse};
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
@@ -75,6 +76,7 @@ async fn search_nodes_by_pattern(
     let wanted = Arc::new(Wanted {
         exchange: exchange.clone(),
         orgs: searched_orgs(&caller, &org, request.node_orgids),
+        owner: caller.visible_owner(),
         pattern: format!("{org}/{pattern}"),
         arch: request.arch.unwrap_or_default(),
         service_url,
@@ -87,6 +89,7 @@ async fn search_nodes_by_pattern(
 struct Wanted {
     exchange: Exchange,
     orgs: Vec<String>,
+    owner: Option<UserId>,
     pattern: String,
     arch: String,
     service_url: String,
@@ -96,6 +99,7 @@ struct Wanted {
 async fn page(wanted: Arc<Wanted>, after: Option<ResourceKey>) -> Result<Page<ResourceKey>, ApiError> {
     let search = PatternSearch {
         orgs: &wanted.orgs,
+        owner: wanted.owner.as_ref(),
         pattern: &wanted.pattern,
         arch: exact_arch(&wanted.arch),
         service_url: &wanted.service_url,

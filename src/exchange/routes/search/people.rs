@@ -17,7 +17,6 @@ use serde::Serialize;
 use crate::extract::Body;
 use crate::operation::row::{get, post};
 use crate::operation::{Op, Operation, OrgPath};
-use crate::routes::node::visible_owner;
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::{ApiError, Exchange};
 
@@ -44,7 +43,7 @@ async fn search_nodes_with_errors(
     _: Permission<right::NodesRead>,
 ) -> Result<SearchResult<NodesWithErrors>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, .. } = op;
-    let wanted = Arc::new((org, visible_owner(&caller)));
+    let wanted = Arc::new((org, caller.visible_owner()));
     pages::list(r#"{"nodes":["#, "]}", move |after: Option<String>| {
         let (exchange, wanted) = (exchange.clone(), wanted.clone());
         async move { errors_page(&exchange, &wanted, after, |row| format!("{}/{}", row.org, row.node)).await }
@@ -57,7 +56,7 @@ async fn list_errors_of_nodes(
     _: Permission<right::NodesRead>,
 ) -> Result<WholeList<AllNodeErrors>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, .. } = op;
-    let wanted = Arc::new((org, visible_owner(&caller)));
+    let wanted = Arc::new((org, caller.visible_owner()));
     pages::list(r#"{"nodeErrors":["#, "]}", move |after: Option<String>| {
         let (exchange, wanted) = (exchange.clone(), wanted.clone());
         async move { errors_page(&exchange, &wanted, after, errors_of_node).await }
@@ -98,7 +97,7 @@ async fn search_nodes_by_service(
         "%|{}/{}_{}_{}|%",
         request.orgid, request.service_url, request.service_version, request.service_arch
     );
-    let wanted = Arc::new(Running { owner: visible_owner(&caller), org, pattern });
+    let wanted = Arc::new(Running { owner: caller.visible_owner(), org, pattern });
     pages::list(r#"{"nodes":["#, "]}", move |after: Option<String>| {
         running_page(exchange.clone(), wanted.clone(), after)
     })

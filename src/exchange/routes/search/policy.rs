@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
-use evenkeel_access::{Permission, Role, right};
+use evenkeel_access::{Permission, right};
 use evenkeel_api::SearchResult;
 use evenkeel_exchange_store::search::{self, FoundNodeRow, PolicySearch, SessionKey, SessionRow};
+use evenkeel_ids::UserId;
 use evenkeel_wire::exchange::search::{PolicySearchRequest, PolicySearchResponse, SessionConflict};
 use evenkeel_wire::exchange::time::wire_time;
 use http::StatusCode;
@@ -66,7 +67,7 @@ async fn search_nodes_by_policy(
             // Only agbots page: a person's search starts anew each time.
             let key = SessionKey { org, policy, agbot_org: &caller.org, agbot: &caller.id };
             let stored = match caller.role {
-                Role::Agbot => search::lock_session(&mut tx, key).await?,
+                role if role.is_agbot() => search::lock_session(&mut tx, key).await?,
                 _ => None,
             };
             let place = place(&request, stored.as_ref()).map_err(|running| conflict(key, running))?;
@@ -74,6 +75,7 @@ async fn search_nodes_by_policy(
                 &mut tx,
                 PolicySearch {
                     orgs: &orgs,
+                    owner: caller.visible_owner().as_ref(),
                     arch: exact_arch(service.arch.as_deref().unwrap_or_default()),
                     service_url: &format!("{}/{}", service.org, service.name),
                     since: place,
@@ -85,7 +87,7 @@ async fn search_nodes_by_policy(
             .await?;
             let step =
                 advance(&request, stored.as_ref(), nodes.len(), nodes.last().map(|node| node.updated_at));
-            if caller.role == Role::Agbot {
+            if caller.role.is_agbot() {
                 match &step.session {
                     Some(row) => search::upsert_session(&mut tx, key, row).await?,
                     None if stored.is_some() => search::delete_session(&mut tx, key).await?,
@@ -112,7 +114,7 @@ async fn search_all(
         .write(permission, "search.all_nodes_by_policy", async |mut tx| {
             let service = policy_service(&mut tx, org, policy).await?;
             let stored = match caller.role {
-                Role::Agbot => search::lock_session(&mut tx, key).await?,
+                role if role.is_agbot() => search::lock_session(&mut tx, key).await?,
                 _ => None,
             };
             let since = place(&request, stored.as_ref()).map_err(|running| conflict(key, running))?;
@@ -124,6 +126,7 @@ async fn search_all(
         .await?;
     let wanted = Arc::new(Wanted {
         orgs,
+        owner: caller.visible_owner(),
         arch: service.arch,
         service_url: format!("{}/{}", service.org, service.name),
         since,
@@ -140,6 +143,7 @@ async fn search_all(
 /// Which nodes a search without pages wants.
 struct Wanted {
     orgs: Vec<String>,
+    owner: Option<UserId>,
     arch: Option<String>,
     service_url: String,
     since: Option<Timestamp>,
@@ -156,6 +160,7 @@ async fn page(
 ) -> Result<Page<Place>, ApiError> {
     let search = PolicySearch {
         orgs: &wanted.orgs,
+        owner: wanted.owner.as_ref(),
         arch: exact_arch(wanted.arch.as_deref().unwrap_or_default()),
         service_url: &wanted.service_url,
         since: wanted.since,

@@ -13,6 +13,7 @@ use evenkeel_wire::exchange::user::{PatchUser, PutUser};
 use uuid::Uuid;
 
 use super::{absent, facts};
+use crate::auth::demotion::withdraw_approvals;
 use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::notice::forget_login;
@@ -52,9 +53,12 @@ pub async fn replace_user(
         .write(&permission, "user.replace", async |mut tx| {
             let stored = account::lock_account(&mut tx, org, name).await?;
             let is_new = stored.is_none();
+            let mut changes = vec![forget_login(org, name)];
             match stored {
                 Some(stored) if sees_account(caller, facts(&stored)) => {
                     account::update_account(&mut tx, &account).await?;
+                    changes
+                        .extend(withdraw_approvals(&mut tx, (org, name), is_administrator(&account)).await?);
                 }
                 Some(_) => return Err(not_added(org, name)),
                 None => {
@@ -62,7 +66,7 @@ pub async fn replace_user(
                     insert(&mut tx, &account).await?;
                 }
             }
-            tx.finish_with([forget_login(org, name)], is_new)
+            tx.finish_with(changes, is_new)
         })
         .await?;
     Ok(created(if is_new { added(&account) } else { "user updated successfully".to_owned() }))
@@ -95,7 +99,9 @@ pub async fn patch_user(
         stored.updated_at = exchange.now();
         stored.updated_by = caller.to_string();
         account::update_account(&mut tx, &stored).await?;
-        tx.finish([forget_login(org, name)])
+        let mut changes = vec![forget_login(org, name)];
+        changes.extend(withdraw_approvals(&mut tx, (org, name), is_administrator(&stored)).await?);
+        tx.finish(changes)
     })
     .await?;
     Ok(created(format!("attribute '{attribute}' of user '{org}/{name}' updated")))
@@ -127,6 +133,10 @@ pub async fn delete_user(
     })
     .await?;
     Ok(NoContent)
+}
+
+fn is_administrator(account: &AccountRow) -> bool {
+    account.is_admin || account.is_hub_admin
 }
 
 fn check_name(name: &str) -> Result<(), ApiError> {

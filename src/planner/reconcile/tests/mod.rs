@@ -8,6 +8,8 @@ mod failover;
 mod groups;
 mod health;
 mod health_actions;
+mod health_gates;
+mod health_updates;
 mod lost;
 mod nodes;
 mod paces;

@@ -106,6 +106,7 @@ fn full_reconcile_and_one_failure_of_ten_thousand_slots_are_quick() {
         dependencies: &crate::change::Independent,
         errors: &[],
         health: &std::collections::BTreeMap::new(),
+        survey: &crate::health::NoSurvey,
         recovery: &crate::health::RecoveryFacts::default(),
         grace_until: None,
         unheard_until: None,
