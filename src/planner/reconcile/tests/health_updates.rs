@@ -37,7 +37,7 @@ fn version_whose_check_fails_pauses_the_update_after_its_first_slot() {
     world.checks.insert(2, Some(false));
     world.write(2);
     world.run_until(100, |world| world.update.state == UpdateState::Paused);
-    assert_eq!((replaced(&world), count(&world, "health.recover")), (1, 0));
+    assert_eq!(replaced(&world), 1);
     assert!(world.update.message.contains("the body does not contain ok"), "{}", world.update.message);
     let versions = world.running_versions();
     assert_eq!(versions.iter().filter(|digest| **digest == 2).count(), 1, "{versions:?}");
