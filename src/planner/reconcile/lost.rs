@@ -10,6 +10,7 @@ use crate::{
     change::Cause,
     facts::Availability,
     goal::StartMode,
+    model::is_alone,
     place::UnitNode,
     report::Blocked,
     usage::{later, secs_since},
@@ -131,4 +132,14 @@ pub(super) fn left_by(pass: &UnitPass<'_>, tasks: &[Task]) -> Vec<u32> {
     let older = tasks.iter().flat_map(|task| pass.tasks(&task.slot).wanted().filter(|one| one.id != task.id));
     let lost = older.filter(|one| one.is_live() && pass.is_node_lost(one));
     lost.filter_map(|one| pass.facts.table.number(one.node.as_ref()?)).collect()
+}
+
+impl UnitPass<'_> {
+    /// Returns why a task that may run once only may still run on a node that was deleted.
+    pub fn departing(&self, task: &Task) -> Option<Blocked> {
+        let departure = self.facts.departures.get(task.node.as_ref()?)?;
+        let workload = self.facts.workload;
+        let found = departure.may_still_run(task, workload, self.facts.settings, self.now);
+        found.filter(|_| is_alone(task, workload))
+    }
 }

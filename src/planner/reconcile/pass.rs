@@ -12,7 +12,6 @@ use crate::{
     claims::{Claim, Phase, Purpose, Scope},
     goal::{self, SlotCondition},
     health::Circle,
-    model::is_alone,
     place::{Buffer, Elimination, UnitNode, loading_tasks},
     report::Blocked,
     stable_hash::stable_hash,
@@ -130,14 +129,6 @@ impl<'a> UnitPass<'a> {
     /// Returns whether a node is drained without regard to the HA groups of what runs there.
     pub fn is_drain_forced(&self, node: &NodeId) -> bool {
         self.facts.table.find(node).is_some_and(|node| node.is_drain_forced)
-    }
-
-    /// Returns why a task that may run once only may still run on a node that was deleted.
-    pub fn departing(&self, task: &Task) -> Option<Blocked> {
-        let departure = self.facts.departures.get(task.node.as_ref()?)?;
-        let workload = self.facts.workload;
-        let found = departure.may_still_run(task, workload, self.facts.settings, self.now);
-        found.filter(|_| is_alone(task, workload))
     }
 
     /// Returns whether the node of a task is deleted or down.
