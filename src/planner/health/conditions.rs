@@ -18,7 +18,7 @@ use crate::{
     report::Blocked,
     status::{UnitView, unit_view, update_of},
     usage::later,
-    workload::{Part, UnitId},
+    workload::{Part, SlotTasks, UnitId},
 };
 
 /// How long too few instances may run before what is missing is an error.
@@ -139,7 +139,7 @@ fn add_failed_recoveries(model: &Model, unit_id: &UnitId, found: &mut Found) {
 /// Adds the instances whose check is broken, so that nobody would find that they have failed.
 fn add_broken_checks(model: &Model, unit_id: &UnitId, found: &mut Found) {
     let Some(unit) = model.workload_unit(unit_id) else { return };
-    for task in unit.slots.values().flat_map(|tasks| tasks.wanted()) {
+    for task in unit.slots.values().flat_map(SlotTasks::wanted) {
         let error = task.health.check_error.as_ref().filter(|_| !task.state.is_ended());
         if let (Some(error), Some(node)) = (error, &task.node) {
             let instance = Entity::Instance(unit_id.policy.clone(), node.clone());

@@ -338,7 +338,7 @@ fn go_on(
         // It waited for its turn: what is healthy by now needs no action, unless a user ordered it.
         return match verdict {
             _ if recovery.order.is_none() && is_healthy && detect::is_seen_healthy(pass, policy, task) => {
-                end(pass, task, &recovery)
+                end(pass, task, &recovery);
             }
             Verdict::NotBefore(until) => pass.wake(until),
             _ => act(pass, policy, task, recovery),
