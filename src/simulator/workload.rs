@@ -44,11 +44,15 @@ pub(crate) fn workload_of<'w>(
     world: &'w World,
     policy: &PolicyId,
 ) -> Option<(&'w DeploymentPolicyFacts, Workload)> {
-    let hub = HubDefaults { update: world.settings.update, ..HubDefaults::default() };
     let facts = world.exchange.policies.get(policy)?;
-    let record = world.database.workloads.get(policy)?;
-    let in_force = record.in_force(facts);
-    Some((facts, record.workload(in_force.as_ref().unwrap_or(facts), &hub)?))
+    let in_force = world.database.workloads.get(policy)?.in_force(facts);
+    Some((facts, written_workload(world, in_force.as_ref().unwrap_or(facts))?))
+}
+
+/// Returns a workload as a policy describes it.
+fn written_workload(world: &World, facts: &DeploymentPolicyFacts) -> Option<Workload> {
+    let hub = HubDefaults { update: world.settings.update, ..HubDefaults::default() };
+    world.database.workloads.get(&facts.id)?.workload(facts, &hub)
 }
 
 fn tasks_of<'w>(world: &'w World, policy: &'w PolicyId) -> impl Iterator<Item = &'w Task> {
@@ -198,23 +202,27 @@ fn unwanted_neighbor(
 
 /// Returns whether a task that replaces one that ended by itself is created to start before the delay is over.
 fn is_restarted_early(world: &World, task: &Task) -> bool {
-    let Some((_, workload)) = workload_of(world, &task.unit_id.policy) else { return false };
+    let Some((facts, workload)) = workload_of(world, &task.unit_id.policy) else { return false };
     let earlier = tasks_of(world, &workload.policy).find(|one| {
         one.slot == task.slot && one.unit_id == task.unit_id && one.generation + 1 == task.generation
     });
     let node = earlier.and_then(|earlier| world.exchange.nodes.get(earlier.node.as_ref()?));
     let is_left = node.is_none_or(|node| node.facts.availability == Availability::Drain);
-    let delay = i64::try_from(workload.restart.delay_seconds).unwrap_or(0);
     // One that had not started when its node was given to another workload keeps its time.
     let keeps_time = earlier.is_some_and(|earlier| {
         earlier.cause == Cause::TaskFailed && !earlier.ended_by_itself() && task.start_at >= earlier.start_at
     });
+    // A rollback that begins with the failure brings other rules into force.
+    let written = written_workload(world, facts);
+    let delay_secs = u64::try_from(task.start_at.as_second() - task.created_at.as_second()).unwrap_or(0);
+    let is_too_early = [Some(&workload), written.as_ref()].into_iter().flatten().all(|workload| {
+        workload.restart.on_exhausted == OnExhausted::None && delay_secs < workload.restart.delay_seconds
+    });
     task.cause == Cause::TaskFailed
-        && workload.restart.on_exhausted == OnExhausted::None
+        && is_too_early
         && !is_left
         && !keeps_time
         && !invariants::was_just_edited(world)
-        && task.start_at.as_second() - task.created_at.as_second() < delay
 }
 
 /// Returns what the rows of a workload break: too many tasks.

@@ -184,7 +184,7 @@ impl UnitPass<'_> {
     /// Returns whether a step leads to an instance that does not take the place of one that ended on the same node.
     fn starts_anew(&self, step: &Step) -> bool {
         match &step.change {
-            Change::Stop { .. } => false,
+            Change::Stop { .. } | Change::Repair { .. } => false,
             Change::Start { node } => {
                 let mut before = self.tasks(&step.slot).iter().filter(|task| task.state.is_ended());
                 step.cause != Cause::TaskFailed || !before.any(|task| task.node.as_ref() == Some(node))
