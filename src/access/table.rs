@@ -142,6 +142,7 @@ table! {
     AdminAction, "ADMIN", "action", b"Y-------", b"Y-------", b"Y-------", "Configure the exchange.";
     MyOrgs, "READ_MY_ORG", "org", b"YYYYYYYY", b"YYYYYYYY", b"YYYYYYYY", "Find the organizations of an account by tag.";
     AuditRead, "READ_AUDIT", "org", b"YYY-----", b"YY------", b"YY------", "Read the audit records of an organization.";
+    ActionRecord, "RECORD_ACTION", "org", b"YYYYYYYY", b"YYYYYYYY", b"YYYYYYYY", "Have an own action recorded by the agbot that carries it out, which proves itself.";
 }
 
 impl Access {

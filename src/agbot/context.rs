@@ -83,6 +83,8 @@ pub struct Context {
     pub reload: Notify,
     /// Refused actions that were recorded lately.
     pub(crate) denials: Denials,
+    /// Whether an action was carried out for which the exchange keeps no audit record.
+    pub(crate) has_unrecorded_actions: AtomicBool,
     inputs: mpsc::Sender<Input>,
     model: RwLock<Model>,
     placements: Mutex<BTreeMap<(NodeId, PolicyId), Placement>>,
@@ -127,6 +129,7 @@ impl Context {
             outbox: Outbox::default(),
             reload: Notify::new(),
             denials: Denials::default(),
+            has_unrecorded_actions: AtomicBool::new(false),
             inputs: sender,
             model: RwLock::new(Model::new(PlannerSettings {
                 lease_secs: settings.lease_time.as_secs().max(1),

@@ -7,7 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use evenkeel_runtime::files::FileLock;
+use evenkeel_domain::causes::chain;
+use evenkeel_runtime::files::{FileLock, close_to_others, holds_nothing_else};
 
 /// An error of a file operation.
 #[derive(Debug, thiserror::Error)]
@@ -91,11 +92,27 @@ pub fn remove(path: &Path) -> Result<(), FileError> {
     }
 }
 
+/// Creates the data directory when it is missing, locks it for this process until dropped, and closes it to other accounts; `None` when
+/// another process holds it.
+///
+/// # Errors
+/// [`FileError`] when it cannot be created, locked or closed.
+pub fn open_data_directory(directory: &Path) -> Result<Option<FileLock>, FileError> {
+    create_private_directory(directory)?;
+    let unusable = |error| at("protect", directory)(io::Error::other(chain(&error)));
+    let is_own = holds_nothing_else(directory).map_err(unusable)?;
+    let lock = lock_directory(directory)?;
+    if lock.is_some() {
+        close_to_others(directory, is_own).map_err(unusable)?;
+    }
+    Ok(lock)
+}
+
 /// Locks a directory for this process until dropped; `None` when another process holds it.
 ///
 /// # Errors
 /// [`FileError`] when the lock file cannot be created.
-pub fn lock_directory(directory: &Path) -> Result<Option<FileLock>, FileError> {
+fn lock_directory(directory: &Path) -> Result<Option<FileLock>, FileError> {
     lock_file(&directory.join("lock"))
 }
 
@@ -132,6 +149,17 @@ mod tests {
         write_atomic(&path, b"two", 0o600).unwrap();
         assert_eq!(read_optional(&path).unwrap().as_deref(), Some("two"));
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn data_directory_is_closed_to_others() {
+        use std::os::unix::fs::PermissionsExt;
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = scratch.path().join("agent");
+        fs::create_dir(&directory).unwrap();
+        fs::set_permissions(&directory, fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(open_data_directory(&directory).unwrap().is_some());
+        assert_eq!(fs::metadata(&directory).unwrap().permissions().mode() & 0o777, 0o700);
     }
 
     #[test]

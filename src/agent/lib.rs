@@ -126,9 +126,11 @@ async fn run_once(
     shutdown: CancellationToken,
 ) -> Result<Option<Replacement>, AgentError> {
     let directory = &settings.data_dir;
-    files::create_private_directory(directory).map_err(|error| AgentError::DataDir(error.to_string()))?;
-    let lock = files::lock_directory(directory).map_err(|error| AgentError::DataDir(error.to_string()))?;
-    let Some(_lock) = lock else { return Err(AgentError::Busy(directory.clone())) };
+    let Some(_lock) =
+        files::open_data_directory(directory).map_err(|error| AgentError::DataDir(error.to_string()))?
+    else {
+        return Err(AgentError::Busy(directory.clone()));
+    };
     let (file, journal) = journal::JournalFile::open(directory)?;
     let machine = Arc::new(machine::Machine::read(&journal.hardware_id));
     let driver = open_driver(&settings, &journal)?;

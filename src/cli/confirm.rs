@@ -2,6 +2,8 @@
 
 use std::io::{BufRead, Write};
 
+use evenkeel_domain::text::printable;
+
 use crate::exit::{CliError, Outcome};
 
 /// Asks on standard error and reads the answer from standard input; true when it is yes. `is_forced` asks nothing.
@@ -30,7 +32,7 @@ fn confirm_with(
     output: &mut impl Write,
 ) -> Outcome<bool> {
     // A closed terminal shows in what is read.
-    let _ = write!(output, "{question} [y/N]: ").and_then(|()| output.flush());
+    let _ = write!(output, "{} [y/N]: ", printable(question)).and_then(|()| output.flush());
     let mut line = String::new();
     match input.read_line(&mut line) {
         Ok(0) | Err(_) => {

@@ -6,6 +6,7 @@ use std::fmt;
 use std::path::Path;
 
 use evenkeel_client::ClientError;
+use evenkeel_domain::text::printable;
 
 use crate::settings::AGENT_URL;
 
@@ -200,12 +201,6 @@ impl fmt::Display for CliError {
 
 impl std::error::Error for CliError {}
 
-/// The text without characters that a terminal would obey; line ends stay.
-pub fn printable(text: &str) -> String {
-    let harmless = |letter: char| if letter.is_control() && letter != '\n' { '\u{fffd}' } else { letter };
-    text.chars().map(harmless).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,14 +210,17 @@ mod tests {
         let error = ClientError::Status {
             status: 409,
             code: "x".into(),
-            msg: "one\ntwo\u{1b}[2J".into(),
+            msg: "one\ntwo\u{1b}[2J\u{202e}\u{9b}2J".into(),
             retry_after: None,
         };
         let text =
             CliError::call("making a group failed", &error, "http://h", "HZN_EXCHANGE_URL").to_string();
         assert_eq!(text.lines().count(), 3);
         assert!(text.starts_with("Error: making a group failed\n"), "{text}");
-        assert!(!text.contains('\u{1b}'), "a terminal must not obey the hub: {text:?}");
+        assert!(
+            !text.contains(['\u{1b}', '\u{202e}', '\u{9b}']),
+            "a terminal must not obey the hub: {text:?}"
+        );
     }
 
     #[test]

@@ -3,9 +3,9 @@
 //! Where the terminal is too narrow, columns are dropped from right to left, then sentences continue on further lines, and where
 //! that does not suffice either, each row becomes a block of lines. Words are always shown whole.
 
+use evenkeel_domain::text::printable;
 use unicode_width::UnicodeWidthStr;
 
-use crate::exit::printable;
 use crate::output::Table;
 
 /// Blanks between two columns.

@@ -40,6 +40,7 @@ pub use crate::layout::shortened;
 use std::ffi::OsString;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use evenkeel_domain::text::neutralized;
 
 use crate::context::Context;
 use crate::exit::{CliError, Exit, Outcome};
@@ -183,7 +184,10 @@ fn command() -> clap::Command {
 
 fn refuse(error: &CliError) -> u8 {
     // Nobody can be told that nobody listens.
-    let _ = std::io::Write::write_fmt(&mut anstream::stderr(), format_args!("{error}\n"));
+    let _ = std::io::Write::write_fmt(
+        &mut anstream::stderr(),
+        format_args!("{}\n", neutralized(&error.to_string())),
+    );
     error.exit.code()
 }
 

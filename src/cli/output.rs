@@ -5,9 +5,10 @@
 use std::io::{IsTerminal, Write};
 
 use clap::ValueEnum;
+use evenkeel_domain::text::{escaped_json, neutralized, printable};
 use serde_json::{Map, Value};
 
-use crate::exit::{CliError, Exit, Outcome, printable};
+use crate::exit::{CliError, Exit, Outcome};
 use crate::layout;
 use crate::yaml::to_yaml;
 
@@ -76,7 +77,9 @@ impl View {
         match (format, &self.plain) {
             (None, Some(text)) => with_line_end(text),
             (Some(Format::Table), Some(text)) if self.table.header.is_empty() => with_line_end(text),
-            (Some(Format::Json), _) | (None, None) => format!("{:#}\n", self.json),
+            (Some(Format::Json), _) | (None, None) => {
+                escaped_json(&format!("{:#}\n", self.json)).into_owned()
+            }
             (Some(Format::Yaml), _) => to_yaml(&self.json),
             (Some(Format::Table), _) => self.table.render(width),
         }
@@ -251,6 +254,27 @@ pub fn note(text: impl AsRef<str>) {
     let _ = writeln!(std::io::stderr(), "{}", printable(text.as_ref()));
 }
 
+/// Writes JSON on a line of its own.
+///
+/// # Errors
+/// As [`Screen::show`].
+pub fn show_json_line(json: &Value) -> Outcome {
+    write_all(&format!("{}\n", escaped_json(&json.to_string())))
+}
+
+/// Writes what a service has written: as it is, but to a terminal without what that obeys.
+///
+/// # Errors
+/// As [`Screen::show`].
+pub fn show_foreign(text: &str) -> Outcome {
+    if !std::io::stdout().is_terminal() {
+        return write_all(text);
+    }
+    let lines =
+        text.split_inclusive('\n').map(|line| line.split('\t').map(printable).collect::<Vec<_>>().join("\t"));
+    write_all(&lines.collect::<String>())
+}
+
 /// Writes a text that has one form only.
 ///
 /// # Errors
@@ -266,7 +290,8 @@ fn terminal_width() -> Option<u16> {
 
 fn write_all(text: &str) -> Outcome {
     let mut out = anstream::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    // The last line of defense: what is written here may come from anybody who may name something.
+    match out.write_all(neutralized(text).as_bytes()).and_then(|()| out.flush()) {
         // Nobody reads any more, and a command that follows something would never end.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
         Err(error) => Err(CliError::new(
@@ -332,6 +357,17 @@ mod tests {
         let mut table = Table::new(&["name"]);
         table.push(["\u{1b}[2Jboo".to_owned()]);
         assert!(!table.render(Some(80)).lines().last().is_some_and(|line| line.contains("\u{1b}[2J")));
+    }
+
+    #[test]
+    fn json_and_yaml_keep_unsafe_characters_as_escapes() {
+        let json = json!({"a\u{202e}": "b\u{9b}2J\u{2066}"});
+        for format in [Format::Json, Format::Yaml] {
+            let text = View::of(json.clone()).render(Some(format), None);
+            assert!(text.contains("\\u202e") && text.contains("\\u009b2J\\u2066"), "{text}");
+        }
+        let table = View::of(json).render(Some(Format::Table), Some(80));
+        assert!(!table.contains(['\u{202e}', '\u{9b}', '\u{2066}']), "{table:?}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Plain scalars are written only where no reader can take them for anything else; all other texts are quoted as in JSON,
 //! which YAML understands.
 
+use evenkeel_domain::text::is_unsafe;
 use serde_json::Value;
 
 /// Longest key that is written before a colon on the same line; readers need not accept longer ones.
@@ -91,11 +92,10 @@ fn is_word_of_old_readers(text: &str) -> bool {
 fn quoted(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 2);
     for letter in Value::String(text.to_owned()).to_string().chars() {
-        let is_unprintable = matches!(
-            letter,
-            '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}'
-        );
-        if is_unprintable {
+        let is_unprintable = is_unsafe(letter) || matches!(letter, '\u{feff}' | '\u{fffe}' | '\u{ffff}');
+        if is_unprintable && u32::from(letter) > 0xffff {
+            quoted.push_str(&format!("\\U{:08x}", u32::from(letter)));
+        } else if is_unprintable {
             quoted.push_str(&format!("\\u{:04x}", u32::from(letter)));
         } else {
             quoted.push(letter);

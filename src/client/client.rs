@@ -29,8 +29,8 @@ pub struct Client {
 /// Whose request it is that an agbot makes with the credentials of a caller.
 #[derive(Debug, Clone)]
 struct Forwarded {
-    /// Address of the caller.
-    address: HeaderValue,
+    /// Address of the caller, when it is known.
+    address: Option<HeaderValue>,
     /// Credentials of the agbot, which prove that the address is true.
     by: HeaderValue,
 }
@@ -117,8 +117,7 @@ impl Client {
     ) -> Self {
         value.set_sensitive(true);
         let (transport, base) = (self.transport.clone(), self.base.clone());
-        let forwarded =
-            address.zip(self.authorization.clone()).map(|(address, by)| Forwarded { address, by });
+        let forwarded = self.authorization.clone().map(|by| Forwarded { address, by });
         Self { transport, base, authorization: Some(value), organization, forwarded, run: None }
     }
 
@@ -308,7 +307,9 @@ impl Client {
             target.insert(ORGANIZATION, organization.clone());
         }
         if let Some(Forwarded { address, by }) = &self.forwarded {
-            target.insert(HeaderName::from_static(CLIENT_ADDRESS), address.clone());
+            if let Some(address) = address {
+                target.insert(HeaderName::from_static(CLIENT_ADDRESS), address.clone());
+            }
             target.insert(HeaderName::from_static(FORWARDED_BY), by.clone());
         }
         if let Some(run) = self.run.as_ref().and_then(|run| run.value()) {

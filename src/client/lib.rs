@@ -22,8 +22,8 @@ pub use probe::{
     pause_after,
 };
 pub use resource::{
-    ConfigStateChange, HealthSubject, ReasonRecords, Records, Resource, RolloutRecords, TaskReported,
-    Unregistered,
+    ConfigStateChange, HealthSubject, MessagePage, ReasonRecords, Records, Resource, RolloutRecords,
+    TaskReported, Unregistered,
 };
 pub use retry::RetryDelay;
 pub use run_header::RunHeader;

@@ -16,6 +16,12 @@ impl RetryDelay {
         Self { next: first, longest }
     }
 
+    /// Returns the limit of the pauses.
+    #[must_use]
+    pub const fn longest(&self) -> Duration {
+        self.longest
+    }
+
     /// Returns the next pause, shortened at random by up to half, so that many that failed together do not come back together.
     pub fn next_pause(&mut self) -> Duration {
         let pause = self.next;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use evenkeel_exchange::{ExchangeSettings, RateLimits};
+use evenkeel_exchange::{ExchangeSettings, MailboxLimits, RateLimits, Volume};
 use evenkeel_http_server::HttpLimits;
 use evenkeel_http_server::limit::{LoginLimits, Rate};
 use evenkeel_http_server::middleware::{Middleware, MiddlewareSettings, TransportSecurity};
@@ -21,6 +21,8 @@ settings! {
         body_secs: u64 = "body-secs", "EVENKEEL_BODY_SECS";
         /// Seconds after which a connection without a request is closed [default: 120].
         idle_secs: u64 = "idle-secs", "EVENKEEL_IDLE_SECS";
+        /// Seconds after which a connection without a request is closed that had no request with good credentials [default: 10].
+        anonymous_idle_secs: u64 = "anonymous-idle-secs", "EVENKEEL_ANONYMOUS_IDLE_SECS";
         /// Seconds a client may refuse to read its answer [default: 60].
         stall_secs: u64 = "stall-secs", "EVENKEEL_STALL_SECS";
         /// Largest line and headers of a request together, in bytes [default: 65536].
@@ -51,6 +53,11 @@ impl HttpOptions {
             header_time: time("header-secs", self.header_secs, usual.header_time)?,
             body_time: time("body-secs", self.body_secs, usual.body_time)?,
             idle_time: time("idle-secs", self.idle_secs, usual.idle_time)?,
+            anonymous_idle_time: time(
+                "anonymous-idle-secs",
+                self.anonymous_idle_secs,
+                usual.anonymous_idle_time,
+            )?,
             stall_time: time("stall-secs", self.stall_secs, usual.stall_time)?,
             connection_count: self.max_connections.unwrap_or(usual.connection_count).max(1),
             connections_per_address: self
@@ -156,6 +163,18 @@ settings! {
         request_burst_per_caller: u32 = "request-burst-per-caller", "EVENKEEL_REQUEST_BURST_PER_CALLER";
         /// Days audit records are kept, 0 for ever [default: 90].
         audit_days: u32 = "audit-days", "EVENKEEL_AUDIT_DAYS";
+        /// Largest message between a node and an agbot in bytes [default: 65536].
+        max_message_bytes: usize = "max-message-bytes", "EVENKEEL_MAX_MESSAGE_BYTES";
+        /// Seconds after which a message is removed, whatever its sender asks for [default: 86400].
+        max_message_secs: u64 = "max-message-secs", "EVENKEEL_MAX_MESSAGE_SECS";
+        /// Most messages in the mailbox of a node; half as many of one agbot [default: 1000].
+        max_node_messages: u32 = "max-node-messages", "EVENKEEL_MAX_NODE_MESSAGES";
+        /// Most bytes of messages in the mailbox of a node; half as many of one agbot [default: 8388608].
+        max_node_message_bytes: u32 = "max-node-message-bytes", "EVENKEEL_MAX_NODE_MESSAGE_BYTES";
+        /// Most messages in the mailbox of an agbot; half as many of one organization [default: 40000].
+        max_agbot_messages: u32 = "max-agbot-messages", "EVENKEEL_MAX_AGBOT_MESSAGES";
+        /// Most bytes of messages in the mailbox of an agbot; half as many of one organization [default: 268435456].
+        max_agbot_message_bytes: u32 = "max-agbot-message-bytes", "EVENKEEL_MAX_AGBOT_MESSAGE_BYTES";
     }
 }
 
@@ -169,9 +188,39 @@ impl LimitOptions {
             failed_address: clients.failed_address_rate(),
             failed_login: clients.failed_login_rate(),
         };
+        settings.mailboxes = self.mailboxes();
         if let Some(days) = self.audit_days {
             settings.audit_age = (days > 0).then(|| Duration::from_secs(u64::from(days) * 86_400));
         }
+    }
+}
+
+impl LimitOptions {
+    fn mailboxes(&self) -> MailboxLimits {
+        let usual = MailboxLimits::default();
+        let node = volume(self.max_node_messages, self.max_node_message_bytes, usual.node);
+        let agbot = volume(self.max_agbot_messages, self.max_agbot_message_bytes, usual.agbot);
+        MailboxLimits {
+            message_bytes: self.max_message_bytes.unwrap_or(usual.message_bytes),
+            lifetime: self.max_message_secs.map_or(usual.lifetime, Duration::from_secs),
+            node,
+            node_sender: half(node),
+            agbot,
+            agbot_org: half(agbot),
+            agbot_sender: usual.agbot_sender,
+        }
+    }
+}
+
+/// Half of a volume: what one sender, or the senders of one organization, may have of it.
+fn half(whole: Volume) -> Volume {
+    Volume { messages: (whole.messages / 2).max(1), bytes: whole.bytes / 2 }
+}
+
+fn volume(messages: Option<u32>, bytes: Option<u32>, usual: Volume) -> Volume {
+    Volume {
+        messages: messages.map_or(usual.messages, i64::from).max(1),
+        bytes: bytes.map_or(usual.bytes, i64::from),
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use evenkeel_agbot::{Agbot, Counts, Snapshot};
+use evenkeel_domain::text::printable;
 use evenkeel_exchange::Exchange;
 use evenkeel_planner::model::DecisionCounts;
 use evenkeel_runtime::metrics::{Labeled, Metrics};
@@ -109,6 +110,12 @@ pub fn observe_agbot(metrics: &Metrics, agbot: &Agbot) {
     );
 }
 
+/// Returns values whose labels, which may be names that users gave, hold nothing that a terminal obeys.
+fn printable_labels(values: Labeled) -> Labeled {
+    let printable = |labels: Vec<String>| labels.iter().map(|label| printable(label)).collect();
+    values.into_iter().map(|(labels, value)| (printable(labels), value)).collect()
+}
+
 /// Adds what the engine of policies with tasks shows.
 ///
 /// # Source
@@ -117,7 +124,7 @@ pub fn observe_agbot(metrics: &Metrics, agbot: &Agbot) {
 fn observe_engine(metrics: &Metrics, snapshots: &Arc<Snapshots>) {
     let gauges = |name, help, labels: &'static [&'static str], read: fn(Snapshot) -> Labeled| {
         let snapshots = snapshots.clone();
-        metrics.gauges(name, help, labels, move || read(snapshots.newest()));
+        metrics.gauges(name, help, labels, move || printable_labels(read(snapshots.newest())));
     };
     gauges("orch_task_state", "Tasks", &["policy", "state"], |one| {
         let states = one.task_states.into_iter();
@@ -147,7 +154,9 @@ fn observe_engine(metrics: &Metrics, snapshots: &Arc<Snapshots>) {
         let snapshots = snapshots.clone();
         metrics.counted_by(name, help, &["policy"], move || {
             let decisions = snapshots.newest().decisions.into_iter();
-            decisions.map(|(policy, counts)| (vec![policy.to_string()], read(&counts) as f64)).collect()
+            printable_labels(
+                decisions.map(|(policy, counts)| (vec![policy.to_string()], read(&counts) as f64)).collect(),
+            )
         });
     };
     let help = "Writes of a policy that its workload followed, each with a look at all slots";
@@ -202,4 +211,16 @@ impl Snapshots {
 #[expect(clippy::cast_precision_loss, reason = "the text format has doubles only")]
 fn number(count: usize) -> f64 {
     count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_hold_nothing_that_a_terminal_obeys() {
+        let values = vec![(vec!["o/p\u{1b}[2J\u{202e}".to_owned(), "running".to_owned()], 2.0)];
+        let expected = vec![(vec!["o/p\u{fffd}[2J\u{fffd}".to_owned(), "running".to_owned()], 2.0)];
+        assert_eq!(printable_labels(values), expected);
+    }
 }

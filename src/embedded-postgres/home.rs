@@ -113,10 +113,15 @@ impl Home {
     }
 }
 
-/// The usual directory, with a way for the server's account through private directories of root above it. Root's home
-/// directory is left as it is.
+/// The usual directory, with a way for the server's account through private directories of root above it: through the data directory for
+/// its group only. Root's home directory is left as it is.
 fn reachable(data_directory: &Path, usual: PathBuf, account: Account) -> Result<PathBuf, FileError> {
     let root_home = User::from_uid(Uid::from_raw(0)).ok().flatten().map(|root| root.dir);
+    if account.first_closed(data_directory) == Some(data_directory)
+        && root_home.as_deref() != Some(data_directory)
+    {
+        let_group_pass(data_directory, account)?;
+    }
     while let Some(closed) = account.first_closed(data_directory) {
         let found = fs::metadata(closed).map_err(FileError::at("read", closed))?;
         let is_open = found.mode() & 0o011 == 0o011;
@@ -128,6 +133,17 @@ fn reachable(data_directory: &Path, usual: PathBuf, account: Account) -> Result<
             .map_err(FileError::at("open a way through", closed))?;
     }
     Ok(usual)
+}
+
+/// Lets the account's group pass through a directory of root, and nobody else.
+fn let_group_pass(directory: &Path, account: Account) -> Result<(), FileError> {
+    let found = fs::metadata(directory).map_err(FileError::at("read", directory))?;
+    if found.uid() != 0 {
+        return Ok(());
+    }
+    chown(directory, None, Some(account.gid)).map_err(FileError::at("change the group of", directory))?;
+    let mode = fs::Permissions::from_mode(found.mode() & 0o7700 | 0o010);
+    fs::set_permissions(directory, mode).map_err(FileError::at("open a way through", directory))
 }
 
 fn refusal(account: Account) -> std::io::Error {
@@ -161,6 +177,9 @@ mod tests {
         }
         assert_eq!(Home::prepare(&data).expect("a way is made").directory(), data.join("postgres"));
         assert!(!data.join("postgres-folder").exists());
+        let found = fs::metadata(&data).expect("its mode");
+        let account = Account::for_directory(&found).expect("an account");
+        assert_eq!((found.mode() & 0o777, found.gid()), (0o710, account.gid), "only the database passes");
         chown(private.path(), Some(54321), Some(54321)).expect("its owner");
         fs::set_permissions(private.path(), fs::Permissions::from_mode(0o700)).expect("its mode");
         let error = Home::prepare(&data).expect_err("it belongs to somebody else");

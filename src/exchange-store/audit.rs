@@ -2,10 +2,15 @@
 //!
 //! Source: `docs/adr/0012-audit-records-are-sealed-afterwards.md`.
 
+use std::borrow::Cow;
+
+use evenkeel_access::right;
+use evenkeel_store::{StoreError, to_sql};
 use jiff::Timestamp;
 use sqlx::PgConnection;
+use uuid::Uuid;
 
-use evenkeel_store::{StoreError, to_sql};
+use super::permitted::Permitted;
 
 /// A record without its sequence number.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,13 +30,44 @@ pub struct NewAuditRecord {
     /// HTTP method.
     pub method: String,
     /// Name of the operation.
-    pub operation: &'static str,
+    pub operation: Cow<'static, str>,
     /// Path of the resource.
     pub resource: String,
     /// HTTP status of the response.
     pub status: i16,
     /// Hash of the state before the write.
     pub state_before: Option<Vec<u8>>,
+}
+
+/// Notes that an action has a record; false when it was noted before.
+pub async fn insert_action(
+    tx: &mut Permitted<right::ActionRecord>,
+    action: Uuid,
+    at: Timestamp,
+) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "-- audit.insert_action
+        INSERT INTO audit_action (action, recorded_at)
+        VALUES ($1, $2)
+        ON CONFLICT (action) DO NOTHING",
+        action,
+        to_sql(at) as _,
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// Forgets actions that were noted before an instant: nobody repeats them any more.
+pub async fn delete_actions(conn: &mut PgConnection, before: Timestamp) -> Result<u64, StoreError> {
+    let done = sqlx::query!(
+        "-- audit.delete_actions
+        DELETE FROM audit_action WHERE recorded_at < $1",
+        to_sql(before) as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected())
 }
 
 /// Inserts records without a transaction: refused requests, and changes of this process only.
@@ -55,7 +91,7 @@ pub async fn insert_records(tx: &mut PgConnection, records: &[NewAuditRecord]) -
         &text(|record| &record.address) as &[&str],
         &text(|record| &record.request) as &[&str],
         &text(|record| &record.method) as &[&str],
-        &text(|record| record.operation) as &[&str],
+        &text(|record| &record.operation) as &[&str],
         &text(|record| &record.resource) as &[&str],
         &statuses,
     )

@@ -77,7 +77,7 @@ macro_rules! insert {
             $record.address,
             $record.request,
             $record.method,
-            $record.operation,
+            &$record.operation,
             $record.resource,
             $record.status,
             $record.state_before.as_deref(),

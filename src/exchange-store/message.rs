@@ -1,5 +1,7 @@
 //! Mailboxes of nodes and agbots.
 
+use std::ops::Add;
+
 use evenkeel_access::right;
 use evenkeel_store::{StoreError, from_sql, to_sql};
 use jiff::Timestamp;
@@ -24,6 +26,32 @@ pub async fn delete_expired(conn: &mut PgConnection, now: Timestamp) -> Result<u
     .execute(conn)
     .await?;
     Ok(of_nodes.rows_affected() + of_agbots.rows_affected())
+}
+
+/// Messages, and the bytes of them and of their senders' keys.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Volume {
+    /// Number of messages.
+    pub messages: i64,
+    /// Their bytes.
+    pub bytes: i64,
+}
+
+impl Add for Volume {
+    type Output = Volume;
+
+    fn add(self, other: Volume) -> Volume {
+        let bytes = self.bytes.saturating_add(other.bytes);
+        Volume { messages: self.messages.saturating_add(other.messages), bytes }
+    }
+}
+
+impl Volume {
+    /// Returns whether this is no more than a limit, neither in number nor in bytes.
+    #[must_use]
+    pub fn fits(self, limit: Volume) -> bool {
+        self.messages <= limit.messages && self.bytes <= limit.bytes
+    }
 }
 
 /// A message in a mailbox.
@@ -255,17 +283,78 @@ pub async fn delete_to_agbot<R: ClearsAgbotMailbox>(
     Ok(done.rows_affected())
 }
 
-/// Counts the messages in the mailbox of a node.
-pub async fn count_to_node(tx: &mut PgConnection, org: &str, node: &str) -> Result<i64, StoreError> {
+/// Returns what the mailbox of a node holds, and how much of it is of one agbot.
+pub async fn usage_of_node(
+    tx: &mut PgConnection,
+    (org, node): (&str, &str),
+    (sender_org, sender): (&str, &str),
+) -> Result<(Volume, Volume), StoreError> {
     let row = sqlx::query!(
-        r#"-- message.count_to_node
-        SELECT count(*) AS "count!" FROM node_message WHERE org = $1 AND node = $2"#,
+        r#"-- message.usage_of_node
+        SELECT count(*) AS "messages!",
+               COALESCE(sum(octet_length(message) + octet_length(public_key)), 0)::bigint AS "bytes!",
+               count(*) FILTER (WHERE agbot_org = $3 AND agbot = $4) AS "own_messages!",
+               COALESCE(sum(octet_length(message) + octet_length(public_key)) FILTER (WHERE agbot_org = $3 AND agbot = $4), 0)::bigint
+                   AS "own_bytes!"
+        FROM node_message
+        WHERE org = $1 AND node = $2"#,
         org,
         node,
+        sender_org,
+        sender,
     )
     .fetch_one(tx)
     .await?;
-    Ok(row.count)
+    let own = Volume { messages: row.own_messages, bytes: row.own_bytes };
+    Ok((Volume { messages: row.messages, bytes: row.bytes }, own))
+}
+
+/// Returns what the mailbox of an agbot holds of one node.
+pub async fn usage_of_agbot_by_sender(
+    tx: &mut PgConnection,
+    (org, agbot): (&str, &str),
+    (sender_org, sender): (&str, &str),
+) -> Result<Volume, StoreError> {
+    let row = sqlx::query!(
+        r#"-- message.usage_of_agbot_by_sender
+        SELECT count(*) AS "messages!",
+               COALESCE(sum(octet_length(message) + octet_length(public_key)), 0)::bigint AS "bytes!"
+        FROM agbot_message
+        WHERE org = $1 AND agbot = $2 AND node_org = $3 AND node = $4"#,
+        org,
+        agbot,
+        sender_org,
+        sender,
+    )
+    .fetch_one(tx)
+    .await?;
+    Ok(Volume { messages: row.messages, bytes: row.bytes })
+}
+
+/// Returns what the mailbox of an agbot holds, by organization of the senders; at most so many messages are counted.
+pub async fn usage_of_agbot(
+    conn: &mut PgConnection,
+    org: &str,
+    agbot: &str,
+    most: i64,
+) -> Result<Vec<(String, Volume)>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- message.usage_of_agbot
+        SELECT counted.node_org AS "org!", count(*) AS "messages!", COALESCE(sum(counted.bytes), 0)::bigint AS "bytes!"
+        FROM (
+            SELECT node_org, octet_length(message) + octet_length(public_key) AS bytes
+            FROM agbot_message
+            WHERE org = $1 AND agbot = $2
+            LIMIT $3
+        ) AS counted
+        GROUP BY counted.node_org"#,
+        org,
+        agbot,
+        most,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows.into_iter().map(|row| (row.org, Volume { messages: row.messages, bytes: row.bytes })).collect())
 }
 
 /// Counts the messages in the mailbox of an agbot.

@@ -66,6 +66,11 @@ impl ApiError {
         Self::coded(StatusCode::BAD_REQUEST, "invalid-input", message)
     }
 
+    /// 413: a part of the request is larger than its limit.
+    pub fn too_large(message: impl Into<String>) -> ApiError {
+        Self::coded(StatusCode::PAYLOAD_TOO_LARGE, "invalid-input", message)
+    }
+
     /// 401: no or bad credentials.
     pub fn invalid_credentials(message: impl Into<String>) -> ApiError {
         Self::coded(StatusCode::UNAUTHORIZED, "invalid-credentials", message)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evenkeel_exchange_store::{change, departure, message};
+use evenkeel_exchange_store::{audit, change, departure, message};
 use evenkeel_runtime::worker::Worker;
 use evenkeel_store::StoreError;
 use jiff::SignedDuration;
@@ -12,6 +12,9 @@ use crate::Exchange;
 const FLUSH_PERIOD: Duration = Duration::from_secs(1);
 /// So many changes leave enough rubbish in the outboxes to be felt.
 const VACUUM_AFTER: i64 = 2_000;
+
+/// How long an agbot may repeat the record of an action.
+const ACTIONS_KEPT: SignedDuration = SignedDuration::from_hours(24);
 
 /// Writes heartbeats, and gives the space of numbered changes back; writes the last heartbeats at the end.
 pub(crate) struct HeartbeatWriter {
@@ -84,6 +87,8 @@ async fn clean(exchange: &Exchange) -> Result<(), StoreError> {
         Ok::<_, StoreError>((changes, message::delete_expired(connection, now).await?))
     });
     let (changes, messages) = delete.await?;
+    let before = now.saturating_sub(ACTIONS_KEPT).unwrap_or(now);
+    exchange.database().read(async |connection| audit::delete_actions(connection, before).await).await?;
     if let Some(age) = exchange.settings().audit_age.and_then(|age| SignedDuration::try_from(age).ok()) {
         let records = crate::audit::seal::prune(exchange.database(), now, age).await?;
         if records > 0 {

@@ -20,6 +20,7 @@ mod extract;
 mod heartbeat;
 mod housekeeping;
 mod limit;
+mod mailbox_usage;
 mod notice;
 mod request_times;
 mod seed;
@@ -27,10 +28,11 @@ mod settings;
 
 pub use auth::SecretHasher;
 pub use error::ApiError;
+pub use evenkeel_exchange_store::message::Volume;
 pub use evenkeel_http_server::limit::Rate;
 pub use evenkeel_oidc::{GroupRole, OidcSettings, Role as OidcRole};
 pub use limit::RateLimits;
-pub use settings::{ExchangeSettings, InvalidConstraints};
+pub use settings::{ExchangeSettings, InvalidConstraints, MailboxLimits};
 pub use state::{Exchange, StartError};
 
 /// Version of the compatible API that clients compare with their minimum.

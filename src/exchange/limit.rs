@@ -20,6 +20,11 @@ const AGBOT_SHARE: u32 = 10;
 /// Reports of one node about its tasks: enough for all tasks of a large node that start at once.
 const TASK_REPORTS: Rate = Rate { per_second: 20.0, burst: 1_000 };
 
+/// Writes of one node that are recorded: more than it has to say in an hour of work, and then one in two seconds.
+const NODE_RECORDS: Rate = Rate { per_second: 0.5, burst: 2_000 };
+/// Refused requests of one caller that are recorded.
+const REFUSALS: Rate = Rate { per_second: 0.2, burst: 100 };
+
 /// The limits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RateLimits {
@@ -53,6 +58,8 @@ pub(crate) struct Limiter {
     forwarded: AddressLimit,
     logins: LoginLimits,
     task_reports: Buckets,
+    node_records: Buckets,
+    refusals: Buckets,
 }
 
 impl Limiter {
@@ -64,6 +71,8 @@ impl Limiter {
             forwarded: AddressLimit::new(limits.address),
             logins: LoginLimits::new(limits.failed_address, limits.failed_login),
             task_reports: Buckets::new(CAPACITY),
+            node_records: Buckets::new(CAPACITY),
+            refusals: Buckets::new(CAPACITY),
         }
     }
 
@@ -105,6 +114,17 @@ impl Limiter {
         self.task_reports
             .take(&(org, node), TASK_REPORTS, self.now())
             .map_err(|wait| too_many("reports about tasks", whole_seconds(wait)))
+    }
+
+    /// Returns whether a write of a caller is recorded: of a node that writes without end only some are, so that it fills no table.
+    pub(crate) fn admits_record(&self, caller: &Caller) -> bool {
+        caller.role != Role::Node
+            || self.node_records.take(&(&caller.org, &caller.id), NODE_RECORDS, self.now()).is_ok()
+    }
+
+    /// Returns whether a refusal of a caller is recorded.
+    pub(crate) fn admits_refusal(&self, caller: &Caller) -> bool {
+        self.refusals.take(&(&caller.org, &caller.id), REFUSALS, self.now()).is_ok()
     }
 
     /// Checks that a login from a client prefix may still be tried.

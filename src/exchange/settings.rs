@@ -3,6 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use evenkeel_exchange_store::message::Volume;
 use evenkeel_oidc::OidcSettings;
 use serde::Deserialize;
 
@@ -44,6 +45,8 @@ pub struct ExchangeSettings {
     pub login_slots: usize,
     /// Limits of contract section 8.
     pub limits: Limits,
+    /// Limits on mailboxes.
+    pub mailboxes: MailboxLimits,
     /// Age at which changes are removed.
     pub change_age: Duration,
     /// How often old changes and messages are removed.
@@ -82,6 +85,41 @@ pub struct Limits {
     pub messages: i64,
 }
 
+/// Limits on mailboxes; a message counts with the key of its sender.
+#[derive(Debug, Clone)]
+pub struct MailboxLimits {
+    /// Bytes of a message.
+    pub message_bytes: usize,
+    /// Longest time that a message is kept, whatever its sender asks for.
+    pub lifetime: Duration,
+    /// The mailbox of a node.
+    pub node: Volume,
+    /// What one agbot may have in the mailbox of a node.
+    pub node_sender: Volume,
+    /// The mailbox of an agbot.
+    pub agbot: Volume,
+    /// What the nodes of one organization may have in the mailbox of an agbot.
+    pub agbot_org: Volume,
+    /// What one node may have in the mailbox of an agbot.
+    pub agbot_sender: Volume,
+}
+
+const MIB: i64 = 1024 * 1024;
+
+impl Default for MailboxLimits {
+    fn default() -> Self {
+        MailboxLimits {
+            message_bytes: 64 * 1024,
+            lifetime: Duration::from_secs(86_400),
+            node: Volume { messages: 1_000, bytes: 8 * MIB },
+            node_sender: Volume { messages: 500, bytes: 4 * MIB },
+            agbot: Volume { messages: 40_000, bytes: 256 * MIB },
+            agbot_org: Volume { messages: 20_000, bytes: 128 * MIB },
+            agbot_sender: Volume { messages: 200, bytes: 2 * MIB },
+        }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Limits {
@@ -106,6 +144,7 @@ impl Default for ExchangeSettings {
             // Half of the processors, so that a flood of logins leaves the other half to everybody else.
             login_slots: std::thread::available_parallelism().map_or(1, |count| count.get().div_ceil(2)),
             limits: Limits::default(),
+            mailboxes: MailboxLimits::default(),
             change_age: Duration::from_secs(14_400),
             cleanup_period: Duration::from_secs(1_800),
             audit_age: Some(Duration::from_secs(90 * 86_400)),

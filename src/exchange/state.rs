@@ -25,6 +25,7 @@ use crate::feed::{Feed, sequencer_tasks};
 use crate::heartbeat::Heartbeats;
 use crate::housekeeping::{Cleanup, HeartbeatWriter};
 use crate::limit::Limiter;
+use crate::mailbox_usage::MailboxUsage;
 use crate::operation::transaction;
 use crate::request_times::RequestTimes;
 use crate::settings::ExchangeSettings;
@@ -60,6 +61,7 @@ struct Inner {
     conversations: Conversations,
     auditor: Auditor,
     limiter: Limiter,
+    mailbox_usage: MailboxUsage,
     failed_logins: FailedLogins,
     /// Permits for simultaneous writes, fewer than connections.
     write_permits: Arc<Semaphore>,
@@ -113,6 +115,7 @@ impl Exchange {
             conversations: Conversations::default(),
             auditor: Auditor::default(),
             limiter: Limiter::new(configured.rate_limits),
+            mailbox_usage: MailboxUsage::default(),
             failed_logins,
             write_permits: Arc::new(Semaphore::new(transaction::permit_count(&database))),
             request_times: RequestTimes::default(),
@@ -271,6 +274,10 @@ impl Exchange {
     pub fn register(&self, metrics: &Metrics) {
         self.0.request_times.register(metrics);
         self.0.failed_logins.register("exchange_failed_logins_total", metrics);
+        let left_out = self.0.auditor.left_out_total().clone();
+        let help = "Requests without an audit record: writes of a node that writes without end, and refused requests that were too many";
+        #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
+        metrics.counted("exchange_unrecorded_requests_total", help, &[], move || left_out.value() as f64);
         let computed = self.0.credentials.hasher().computed().clone();
         let help = "Slow hashes of secrets: of logins that are not in memory, failed ones among them, and of secrets that are stored";
         #[expect(clippy::cast_precision_loss, reason = "counts stay far below 2^53")]
@@ -311,6 +318,11 @@ impl Exchange {
     /// Counts of requests and failed logins.
     pub(crate) fn limiter(&self) -> &Limiter {
         &self.0.limiter
+    }
+
+    /// What the mailboxes of agbots hold.
+    pub(crate) fn mailbox_usage(&self) -> &MailboxUsage {
+        &self.0.mailbox_usage
     }
 
     /// The log and the counts of failed logins.

@@ -56,6 +56,16 @@ impl Activity {
         &self.has_logged_in
     }
 
+    /// Returns whether a request had good credentials.
+    pub fn has_login(&self) -> bool {
+        self.has_logged_in.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether no request is under way.
+    pub fn is_idle(&self) -> bool {
+        self.request_count.load(Ordering::Relaxed) == 0
+    }
+
     fn now(&self) -> u64 {
         u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX - 1) + 1
     }
@@ -117,6 +127,9 @@ impl Ages {
             if since.elapsed() > limits.header_time {
                 return Some("the request's head does not arrive");
             }
+        }
+        if !activity.has_login() && self.quiet_since.elapsed() > limits.anonymous_idle_time {
+            return Some("no login");
         }
         (self.quiet_since.elapsed() > limits.idle_time).then_some("no request for a long time")
     }

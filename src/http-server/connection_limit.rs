@@ -1,8 +1,10 @@
-//! Counts the connections of each address, so that one address cannot take all of them.
+//! Counts the connections of each client prefix, so that one client cannot take all of them.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::limit::client_prefix;
 
 /// Limits how many connections one address may have at the same time.
 #[derive(Debug)]
@@ -26,7 +28,7 @@ impl ConnectionLimit {
 
     /// Takes a permit for a connection; `None` when its address holds all of them.
     pub fn try_acquire(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPermit> {
-        let address = address.to_canonical();
+        let address = client_prefix(address.to_canonical());
         if self.limit == 0 || address.is_loopback() {
             return Some(ConnectionPermit { limit: self.clone(), address: None });
         }
@@ -68,6 +70,14 @@ mod tests {
         drop(held);
         assert!(limit.try_acquire(address).is_some());
         assert!(limit.taken.lock().unwrap().is_empty(), "nothing stays behind");
+    }
+
+    #[test]
+    fn addresses_of_one_network_share_the_limit() {
+        let limit = Arc::new(ConnectionLimit::new(1));
+        let _held = limit.try_acquire("2001:db8::1".parse().unwrap()).expect("the first");
+        assert!(limit.try_acquire("2001:db8::2".parse().unwrap()).is_none());
+        assert!(limit.try_acquire("2001:db8:0:1::1".parse().unwrap()).is_some());
     }
 
     #[test]

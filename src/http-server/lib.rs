@@ -3,6 +3,7 @@
 //! Each request passes the [`middleware`] first, and carries its remote address and an id; every connection ends in bounded time after shutdown.
 
 mod activity;
+mod anonymous;
 mod connection_limit;
 pub mod limit;
 pub mod middleware;
@@ -26,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use activity::{Activity, Ages, Watched};
+use anonymous::Connections;
 use connection_limit::ConnectionLimit;
 use evenkeel_runtime::exit::ExitStatus;
 use request::RequestService;
@@ -45,6 +47,8 @@ pub struct HttpLimits {
     pub body_time: Duration,
     /// Without a request under way.
     pub idle_time: Duration,
+    /// The same before a request of the connection had good credentials.
+    pub anonymous_idle_time: Duration,
     /// For which a client may refuse to read what is written to it.
     pub stall_time: Duration,
     /// Connections at the same time; more of them wait to be accepted.
@@ -63,6 +67,7 @@ impl Default for HttpLimits {
             header_time: Duration::from_secs(10),
             body_time: Duration::from_secs(60),
             idle_time: Duration::from_secs(120),
+            anonymous_idle_time: Duration::from_secs(10),
             stall_time: Duration::from_secs(60),
             connection_count: 20_000,
             connections_per_address: 10_000,
@@ -157,9 +162,16 @@ impl HttpServer {
         let cut = CancellationToken::new();
         let permits = Arc::new(Semaphore::new(limits.connection_count));
         let per_address = Arc::new(ConnectionLimit::new(limits.connections_per_address));
-        let host =
-            Arc::new(Host { handler, limits, tls, metrics, shutdown: shutdown.clone(), cut: cut.clone() });
-        while let Some((stream, peer, permit)) = accept(&listener, &permits, &shutdown).await {
+        let host = Arc::new(Host {
+            handler,
+            limits,
+            tls,
+            metrics,
+            shutdown: shutdown.clone(),
+            cut: cut.clone(),
+            open: Arc::default(),
+        });
+        while let Some((stream, peer, permit)) = accept(&listener, &permits, &host.open, &shutdown).await {
             let Some(address_permit) = per_address.try_acquire(peer.ip()) else {
                 tracing::debug!(client.address = %peer, "closing a connection: too many from its address");
                 continue;
@@ -184,10 +196,11 @@ impl HttpServer {
 async fn accept(
     listener: &TcpListener,
     permits: &Arc<Semaphore>,
+    open: &Connections,
     shutdown: &CancellationToken,
 ) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
     let next = async {
-        let permit = permits.clone().acquire_owned().await.expect("the semaphore is never closed");
+        let permit = permit(permits, open).await;
         loop {
             match listener.accept().await {
                 Ok((stream, peer)) => return (stream, peer, permit),
@@ -202,6 +215,23 @@ async fn accept(
     shutdown.run_until_cancelled(next).await
 }
 
+/// Waits for a permit for another connection. Those without a login make room while there is none.
+async fn permit(permits: &Arc<Semaphore>, open: &Connections) -> OwnedSemaphorePermit {
+    if let Ok(permit) = permits.clone().try_acquire_owned() {
+        return permit;
+    }
+    loop {
+        open.evict();
+        let free = permits.clone().acquire_owned();
+        if let Ok(permit) = tokio::time::timeout(EVICTION_PERIOD, free).await {
+            return permit.expect("the semaphore is never closed");
+        }
+    }
+}
+
+/// Interval at which a full listener looks for a connection without a login.
+const EVICTION_PERIOD: Duration = Duration::from_millis(100);
+
 /// The state shared by all connections of a listener.
 struct Host {
     handler: RequestHandler,
@@ -210,6 +240,7 @@ struct Host {
     metrics: HttpMetrics,
     shutdown: CancellationToken,
     cut: CancellationToken,
+    open: Arc<Connections>,
 }
 
 /// The signals to a connection besides its requests.
@@ -247,7 +278,8 @@ impl Host {
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
         peer: SocketAddr,
     ) {
-        let activity = Arc::new(Activity::new(&self.metrics));
+        let (activity, evicted) = (Arc::new(Activity::new(&self.metrics)), self.cut.child_token());
+        let _registered = self.open.register(activity.clone(), evicted.clone());
         let service = RequestService::new(&self.handler, &self.limits, &activity, peer);
         let builder = self.builder();
         let connection =
@@ -256,7 +288,7 @@ impl Host {
         let mut is_draining = false;
         let mut ages = Ages::new();
         // In a set, the signal is polled when it is woken, and not with every request: its locks are those of all connections.
-        let mut signals = FuturesUnordered::from_iter([self.signal(false)]);
+        let mut signals = FuturesUnordered::from_iter([self.signal(false, &evicted)]);
         loop {
             tokio::select! {
                 biased;
@@ -276,18 +308,20 @@ impl Host {
                         }
                     }
                     is_draining |= matches!(signal, Signal::Shutdown);
-                    signals.push(self.signal(is_draining));
+                    signals.push(self.signal(is_draining, &evicted));
                 }
             }
         }
     }
 
     /// Waits for what a connection must do beside its requests.
-    async fn signal(&self, is_draining: bool) -> Signal {
-        let interval = self.limits.header_time.min(self.limits.idle_time) / 4;
+    async fn signal(&self, is_draining: bool, cut: &CancellationToken) -> Signal {
+        let shortest =
+            self.limits.header_time.min(self.limits.idle_time).min(self.limits.anonymous_idle_time);
+        let interval = shortest / 4;
         tokio::select! {
             biased;
-            () = self.cut.cancelled() => Signal::Cut,
+            () = cut.cancelled() => Signal::Cut,
             () = self.shutdown.cancelled(), if !is_draining => Signal::Shutdown,
             () = tokio::time::sleep(interval) => Signal::Check,
         }

@@ -330,3 +330,41 @@ async fn connections_beyond_the_limit_wait_for_a_place() {
     let response = tokio::time::timeout(Duration::from_secs(20), second).await.expect("its turn").unwrap();
     assert!(response.starts_with("HTTP/1.1 200"), "{response}");
 }
+
+#[tokio::test]
+async fn connection_without_a_login_is_closed_sooner_than_one_with_it() {
+    let router = Router::new().route(
+        "/",
+        get(|axum::Extension(client): axum::Extension<middleware::Client>, headers: http::HeaderMap| async move {
+            if headers.contains_key("authorization") {
+                client.note_login();
+            }
+            "hi"
+        }),
+    );
+    let limits = HttpLimits { anonymous_idle_time: Duration::from_millis(80), ..HttpLimits::default() };
+    let running = start(router, limits).await;
+    assert_eq!(converse(running.address, "").await, "", "silence");
+    let anonymous = converse(running.address, "GET / HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    assert!(anonymous.ends_with("hi"), "{anonymous}");
+    let mut stream = TcpStream::connect(running.address).await.unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: x\r\nauthorization: x\r\n\r\n").await.unwrap();
+    let mut begin = [0; 1024];
+    assert!(stream.read(&mut begin).await.unwrap() > 0);
+    let closed = tokio::time::timeout(Duration::from_millis(400), stream.read(&mut begin)).await;
+    assert!(closed.is_err(), "it stays open");
+}
+
+#[tokio::test]
+async fn full_listener_makes_room_by_closing_connections_without_a_login() {
+    let router = Router::new().route("/", get(|| async { "hi" }));
+    let running = start(router, HttpLimits { connection_count: 3, ..HttpLimits::default() }).await;
+    let mut idle = Vec::new();
+    for _ in 0..3 {
+        idle.push(TcpStream::connect(running.address).await.unwrap());
+    }
+    let response = converse(running.address, "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await;
+    assert!(response.ends_with("hi"), "{response}");
+    let mut byte = [0; 1];
+    assert_eq!(idle[0].read(&mut byte).await.unwrap_or_default(), 0, "the oldest was closed");
+}

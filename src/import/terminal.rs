@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::time::Instant;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use evenkeel_domain::text::printable;
 use evenkeel_store::Database;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -78,12 +79,17 @@ impl Observer for Progress {
     }
 
     fn refuse(&mut self, refusal: &Refusal) {
-        let Refusal { table, key, reason } = refusal;
         // Nothing can be done about a closed pipe.
         self.bar.suspend(|| {
-            let _ = writeln!(std::io::stdout(), "not taken: {table} {key}: {reason}");
+            let _ = writeln!(std::io::stdout(), "{}", line_of(refusal));
         });
     }
+}
+
+/// Returns the line about a refused row, whose key may hold anything.
+fn line_of(refusal: &Refusal) -> String {
+    let Refusal { table, key, reason } = refusal;
+    printable(&format!("not taken: {table} {key}: {reason}")).replace('\n', "\u{fffd}")
 }
 
 fn print_counts(counts: &[TableCount]) {
@@ -107,4 +113,16 @@ fn print_counts(counts: &[TableCount]) {
         column.set_cell_alignment(CellAlignment::Right);
     }
     println!("{table}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_of_a_refused_row_stays_in_its_line() {
+        let key = "o/a\n\u{1b}[2Jnot taken: b\u{202e}".to_owned();
+        let line = line_of(&Refusal { table: "nodes", key, reason: "it has no owner".into() });
+        assert_eq!(line, "not taken: nodes o/a\u{fffd}\u{fffd}[2Jnot taken: b\u{fffd}: it has no owner");
+    }
 }

@@ -6,6 +6,7 @@ use std::error::Error;
 use std::fmt;
 
 use evenkeel_domain::causes::chain;
+use evenkeel_domain::text::printable;
 
 /// Why the process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +91,7 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.message)
+        formatter.write_str(&printable(&self.message))
     }
 }
 

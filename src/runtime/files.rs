@@ -86,9 +86,9 @@ impl DataDirectory {
         create_parents(path)?;
         create_private_directory(path)?;
         let path = fs::canonicalize(path).map_err(FileError::at("find", path))?;
-        fs::read_dir(&path).map_err(FileError::at("read", &path))?;
-        let_others_pass(&path)?;
+        let is_own = holds_nothing_else(&path)?;
         let lock = lock(&path)?;
+        close_to_others(&path, is_own)?;
         Ok(Self { path, _lock: lock })
     }
 
@@ -111,15 +111,35 @@ fn create_parents(path: &Path) -> Result<(), FileError> {
         .map_err(FileError::at("create the directory", parent))
 }
 
-/// Root's directory must let through what root starts as another user. Passing does not allow to list the directory, and its
-/// files keep their own modes.
-fn let_others_pass(directory: &Path) -> Result<(), FileError> {
+/// Returns whether a directory holds nothing but what a role keeps in it: it is empty, or has been locked by one before.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn holds_nothing_else(directory: &Path) -> Result<bool, FileError> {
+    let is_empty = fs::read_dir(directory).map_err(FileError::at("read", directory))?.next().is_none();
+    Ok(is_empty || directory.join("lock").exists())
+}
+
+/// Gives a directory that the caller has locked the mode 0700. One that belongs to another account, or that `is_own` says holds other
+/// files, keeps its mode, with a line in the log.
+///
+/// # Errors
+/// When its mode cannot be read or changed.
+pub fn close_to_others(directory: &Path, is_own: bool) -> Result<(), FileError> {
     let found = fs::metadata(directory).map_err(FileError::at("read", directory))?;
-    if !nix::unistd::geteuid().is_root() || found.uid() != 0 || found.mode() & 0o011 == 0o011 {
+    if found.mode() & 0o077 == 0 {
         return Ok(());
     }
-    let mode = fs::Permissions::from_mode(found.mode() & 0o7777 | 0o011);
-    fs::set_permissions(directory, mode).map_err(FileError::at("open a way through", directory))
+    if !is_own || found.uid() != nix::unistd::geteuid().as_raw() {
+        tracing::warn!(
+            directory = %directory.display(),
+            mode = format!("{:04o}", found.mode() & 0o7777),
+            "other accounts may enter the data directory, and it is left so because it is not this program's alone: run chmod 700"
+        );
+        return Ok(());
+    }
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o700))
+        .map_err(FileError::at("protect", directory))
 }
 
 fn lock(directory: &Path) -> Result<FileLock, DataDirectoryError> {
@@ -287,6 +307,35 @@ mod tests {
         assert!(error.to_string().contains(&format!("(process {})", std::process::id())), "{error}");
         drop(first);
         DataDirectory::open(directory.path()).unwrap();
+    }
+
+    #[test]
+    fn data_directory_is_closed_to_others_unless_it_holds_other_files() {
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let give =
+            |path: &Path, mode: u32| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        let directory = scratch();
+        let made = directory.path().join("made");
+        drop(DataDirectory::open(&made).unwrap());
+        assert_eq!(mode(&made), 0o700);
+        let empty = directory.path().join("empty");
+        fs::create_dir(&empty).unwrap();
+        for widened in [0o755, 0o777, 0o711, 0o750] {
+            give(&empty, widened);
+            drop(DataDirectory::open(&empty).unwrap());
+            assert_eq!(mode(&empty), 0o700, "after {widened:o}");
+        }
+        let held = DataDirectory::open(&empty).unwrap();
+        give(&empty, 0o710);
+        DataDirectory::open(&empty).unwrap_err();
+        assert_eq!(mode(&empty), 0o710, "that of a running process is left alone");
+        drop(held);
+        let shared = directory.path().join("shared");
+        fs::create_dir(&shared).unwrap();
+        fs::write(shared.join("of others"), "").unwrap();
+        give(&shared, 0o755);
+        drop(DataDirectory::open(&shared).unwrap());
+        assert_eq!(mode(&shared), 0o755);
     }
 
     #[test]

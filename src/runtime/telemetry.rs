@@ -6,6 +6,7 @@ use std::fmt;
 use std::io::IsTerminal;
 use std::str::FromStr;
 
+use evenkeel_domain::text::{escaped_json, neutralized};
 use serde::Deserialize;
 use thiserror::Error;
 use tracing::{Event, Subscriber};
@@ -61,18 +62,22 @@ pub fn start(format: LogFormat, filter: &str) -> Result<(), FilterError> {
         LogFormat::Text => {
             let line = Format::default().with_ansi(stderr().is_terminal());
             let lines = layer().with_ansi(stderr().is_terminal()).with_writer(stderr);
-            registry.with(lines.event_format(OfRequest { line, end: "\n" })).try_init()
+            registry.with(lines.event_format(OfRequest { line, end: TEXT_END })).try_init()
         }
         LogFormat::Json => {
             let line = Format::default().json().with_current_span(true).with_span_list(false);
             let lines = layer().json().with_writer(stderr);
-            registry.with(lines.event_format(OfRequest { line, end: "}\n" })).try_init()
+            registry.with(lines.event_format(OfRequest { line, end: JSON_END })).try_init()
         }
     };
     Ok(())
 }
 
-/// Lines that name the request they belong to, if any.
+/// The ends of lines of text and of JSON.
+const TEXT_END: &str = "\n";
+const JSON_END: &str = "}\n";
+
+/// Lines that name the request they belong to, if any, and hold nothing that a terminal obeys.
 struct OfRequest<F> {
     line: F,
     /// The suffix of each line, after the name.
@@ -91,13 +96,21 @@ where
         mut writer: Writer<'_>,
         event: &Event<'_>,
     ) -> fmt::Result {
-        let Some(id) = with_current(str::to_owned) else {
-            return self.line.format_event(context, writer, event);
-        };
         let mut line = String::new();
         self.line.format_event(context, Writer::new(&mut line), event)?;
-        writer.write_str(&named(&line, self.end, &id))
+        let line = if self.end == JSON_END { escaped_json(&line).into_owned() } else { one_line(&line) };
+        match with_current(str::to_owned) {
+            Some(id) => writer.write_str(&named(&line, self.end, &id)),
+            None => writer.write_str(&line),
+        }
     }
+}
+
+/// Returns a line of text without what would make it two, or what a terminal obeys, apart from the colors of the line itself.
+fn one_line(line: &str) -> String {
+    let (text, end) = line.strip_suffix(TEXT_END).map_or((line, ""), |text| (text, TEXT_END));
+    let safe = neutralized(text).replace('\n', "\\n").replace('\r', "\\r");
+    format!("{safe}{end}")
 }
 
 /// A line with the id of its request. Ids are visible ASCII, but may hold quotes.
@@ -120,5 +133,11 @@ mod tests {
         let json = named("{\"level\":\"INFO\"}\n", "}\n", "a\"b");
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(json["request.id"], "a\"b");
+    }
+
+    #[test]
+    fn texts_of_others_stay_within_their_line() {
+        let line = one_line("\u{1b}[32mINFO\u{1b}[0m node `a\nERROR forged\u{202e}\u{9b}2J`\n");
+        assert_eq!(line, "\u{1b}[32mINFO\u{1b}[0m node `a\\nERROR forged\u{fffd}\u{fffd}2J`\n");
     }
 }

@@ -330,7 +330,7 @@ async fn itself(client: &Client, headers: &HeaderMap, org: &str) -> Result<BTree
     }
 }
 
-fn as_caller(context: &Context, headers: &HeaderMap) -> Result<Client, Refusal> {
+pub(super) fn as_caller(context: &Context, headers: &HeaderMap) -> Result<Client, Refusal> {
     let value = headers
         .get(header::AUTHORIZATION)
         .ok_or_else(|| Refusal::new(StatusCode::UNAUTHORIZED, "credentials of the exchange are needed"))?;

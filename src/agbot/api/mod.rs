@@ -6,6 +6,7 @@
 mod action_request;
 mod actions;
 mod administer;
+mod audit;
 pub(crate) mod blocked_upgrades;
 mod blocklist;
 mod caller;

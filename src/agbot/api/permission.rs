@@ -17,6 +17,9 @@ pub(super) trait Right: Send + Sync + 'static {
     /// Its name in the rows of operations.
     const ACCESS: RequiredAccess;
 
+    /// Whether what is done by it leaves audit records.
+    const IS_AUDITED: bool = false;
+
     /// What the check finds out about the caller.
     type Proof: Send + Sync;
 
@@ -112,6 +115,8 @@ pub(super) mod right {
     impl Right for OrgAdminister {
         const ACCESS: RequiredAccess = RequiredAccess::Right("OrgAdminister");
 
+        const IS_AUDITED: bool = true;
+
         type Proof = String;
 
         async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<String, Refusal> {
@@ -164,6 +169,8 @@ pub(super) mod right {
     impl Right for PolicyOperate {
         const ACCESS: RequiredAccess = RequiredAccess::Right("PolicyOperate");
 
+        const IS_AUDITED: bool = true;
+
         /// The caller's name, and the policy.
         type Proof = (String, DeploymentPolicyResponse);
 
@@ -182,6 +189,8 @@ pub(super) mod right {
 
     impl Right for NodesOperate {
         const ACCESS: RequiredAccess = RequiredAccess::Right("NodesOperate");
+
+        const IS_AUDITED: bool = true;
 
         /// The caller's name, and the nodes.
         type Proof = (String, SeenNodes);
@@ -205,6 +214,8 @@ pub(super) mod right {
     impl Right for NodeReport {
         const ACCESS: RequiredAccess = RequiredAccess::Right("NodeReport");
 
+        const IS_AUDITED: bool = true;
+
         /// The caller's name.
         type Proof = String;
 
@@ -219,6 +230,8 @@ pub(super) mod right {
 
     impl Right for InstanceReport {
         const ACCESS: RequiredAccess = RequiredAccess::Right("InstanceReport");
+
+        const IS_AUDITED: bool = true;
 
         /// The caller's name.
         type Proof = String;

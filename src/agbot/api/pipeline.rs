@@ -18,6 +18,8 @@ use utoipa::IntoParams;
 use utoipa::openapi::path::{Parameter, ParameterIn};
 
 use super::AgbotApi;
+use super::audit::Action;
+use super::caller::claimed_name;
 use super::login::insert_address;
 use super::permission::{Permission, Right};
 use crate::context::Context;
@@ -48,6 +50,15 @@ impl Refusal {
     /// A refusal with the API's body.
     pub(super) fn new(status: StatusCode, message: impl Into<String>) -> Refusal {
         Refusal::Message(status, message.into())
+    }
+
+    /// Returns the status of the response.
+    fn status(&self) -> StatusCode {
+        match self {
+            Refusal::Message(status, _) => *status,
+            Refusal::Rejection(response) => response.status(),
+            Refusal::Limited(..) => StatusCode::TOO_MANY_REQUESTS,
+        }
     }
 
     /// The response of a rejecting extractor.
@@ -337,7 +348,7 @@ fn operation<A: 'static, H: Handler<A>>(
 ) -> Operation {
     let filter = MethodFilter::try_from(method.clone()).unwrap_or(MethodFilter::GET);
     let route = on(filter, move |State(api): State<AgbotApi>, request: Request| async move {
-        let outcome = handler.respond(api, request).await;
+        let outcome = handler.respond(api, request, name).await;
         outcome.unwrap_or_else(|refusal| refusal.into_response(H::CODES))
     });
     endpoint(method, path, name, H::ACCESS, route)
@@ -357,11 +368,12 @@ pub(super) trait Handler<A>: Clone + Send + Sync + 'static {
     /// How the codes of refusals are written.
     const CODES: CodeForm;
 
-    /// Carries out a request.
+    /// Carries out a request of the operation of this name.
     fn respond(
         self,
         api: AgbotApi,
         request: Request,
+        name: &'static str,
     ) -> impl Future<Output = Result<Response, Refusal>> + Send;
 }
 
@@ -380,14 +392,16 @@ where
     const ACCESS: RequiredAccess = R::ACCESS;
     const CODES: CodeForm = P::CODES;
 
-    async fn respond(self, api: AgbotApi, request: Request) -> Result<Response, Refusal> {
+    async fn respond(self, api: AgbotApi, request: Request, name: &'static str) -> Result<Response, Refusal> {
         let Begun { op, headers, client, request } = begin(api, request).await?;
+        let action = action::<R, P>(&op, &headers, &request, name);
         let mut input = I::read(request).await;
         if I::IS_CHECKED_FIRST {
             input = Ok(input?);
         }
-        let permission = permitted::<R, P>(&op, &headers, client).await?;
-        Ok(self(op, permission, input?).await?.into_response())
+        let permission = permitted::<R, P>(&op, &headers, client, action.as_ref()).await?;
+        let (input, context) = (input?, op.context.clone());
+        recorded(&context, &headers, action, self(op, permission, input)).await
     }
 }
 
@@ -405,10 +419,12 @@ where
     const ACCESS: RequiredAccess = R::ACCESS;
     const CODES: CodeForm = P::CODES;
 
-    async fn respond(self, api: AgbotApi, request: Request) -> Result<Response, Refusal> {
-        let Begun { op, headers, client, .. } = begin(api, request).await?;
-        let permission = permitted::<R, P>(&op, &headers, client).await?;
-        Ok(self(op, permission).await?.into_response())
+    async fn respond(self, api: AgbotApi, request: Request, name: &'static str) -> Result<Response, Refusal> {
+        let Begun { op, headers, client, request } = begin(api, request).await?;
+        let action = action::<R, P>(&op, &headers, &request, name);
+        let permission = permitted::<R, P>(&op, &headers, client, action.as_ref()).await?;
+        let context = op.context.clone();
+        recorded(&context, &headers, action, self(op, permission)).await
     }
 }
 
@@ -435,11 +451,43 @@ async fn begin<P: Names>(api: AgbotApi, request: Request) -> Result<Begun<P>, Re
     Ok(Begun { op: Op { context, path }, headers, client, request: Request::from_parts(parts, body) })
 }
 
+/// Returns what the audit records of a request say; none of one that changes nothing, and of what a node says of itself.
+fn action<R: Right, P: Names>(
+    op: &Op<P>,
+    headers: &HeaderMap,
+    request: &Request,
+    name: &'static str,
+) -> Option<Action> {
+    let org = op.path.org()?;
+    let is_of_node = op.path.node().is_some_and(|node| claimed_name(headers) == format!("{org}/{node}"));
+    let is_recorded = R::IS_AUDITED && request.method() != Method::GET && !is_of_node;
+    is_recorded.then(|| Action::of(org, name, request.method(), request.uri(), headers))
+}
+
+/// Carries out an action between its audit records.
+async fn recorded<O: IntoResponse>(
+    context: &Context,
+    headers: &HeaderMap,
+    action: Option<Action>,
+    work: impl Future<Output = Result<O, Refusal>>,
+) -> Result<Response, Refusal> {
+    if let Some(action) = &action {
+        action.begin(context, headers).await?;
+    }
+    let outcome = work.await.map(IntoResponse::into_response);
+    let refused = outcome.as_ref().err().map(Refusal::status);
+    if let (Some(action), Some(status)) = (action, refused) {
+        action.end(context, headers, status).await;
+    }
+    outcome
+}
+
 /// Asks for a permission, within the limits on failed logins.
 async fn permitted<R: Right, P: Names>(
     op: &Op<P>,
     headers: &HeaderMap,
     client: Option<Client>,
+    action: Option<&Action>,
 ) -> Result<Permission<R>, Refusal> {
     let guard = op.context.settings.login_guard.as_deref();
     if let Some(guard) = guard {
@@ -452,6 +500,9 @@ async fn permitted<R: Right, P: Names>(
     }
     if let Some(client) = client.filter(|_| is_login && outcome.is_ok()) {
         client.note_login();
+    }
+    if let (Some(action), Err(Refusal::Message(status @ StatusCode::FORBIDDEN, _))) = (action, &outcome) {
+        action.end(&op.context, headers, *status).await;
     }
     outcome
 }

@@ -7,6 +7,7 @@ use evenkeel_planner::command::MessageFate;
 use evenkeel_planner::event::Event;
 use evenkeel_wire::exchange::message::AgbotMessage;
 use jiff::Timestamp;
+use tokio::time::Instant;
 
 use super::message;
 use crate::context::Context;
@@ -18,6 +19,12 @@ pub(super) struct Entry {
     pub delay: RetryDelay,
     /// Its stage; none while it is being handled.
     pub stage: Option<Stage>,
+    /// When it was read first.
+    pub since: Instant,
+    /// Bytes of the message.
+    pub size: usize,
+    /// Whether they are in memory.
+    pub is_held: bool,
 }
 
 /// The stage of a message.
@@ -26,12 +33,23 @@ pub(super) enum Stage {
     Sealed(Box<AgbotMessage>),
     /// Opened, to be handled by the engine.
     Opened(Box<Event>),
+    /// Handled and left; it is read again before it is handled again, if it is still there.
+    Left,
     /// To be deleted.
     Done,
 }
 
 /// Processes a message as far as possible; `None` when it is deleted, else the stage to continue with after a pause.
 pub(super) async fn process(context: Arc<Context>, id: i64, mut stage: Stage) -> Option<Stage> {
+    let (org, agbot) = (&context.settings.org, &context.settings.id);
+    if let Stage::Left = stage {
+        stage = match context.client.agbot_message(org, agbot, id).await {
+            Ok(Some(sealed)) => Stage::Sealed(Box::new(sealed)),
+            // Another instance has handled it, or it has expired.
+            Ok(None) => return None,
+            Err(_) => return Some(Stage::Left),
+        };
+    }
     if let Stage::Sealed(sealed) = stage {
         stage = match message::event(&context, &sealed).await {
             Ok(Some(event)) => Stage::Opened(Box::new(event)),
@@ -48,7 +66,6 @@ pub(super) async fn process(context: Arc<Context>, id: i64, mut stage: Stage) ->
     {
         return Some(Stage::Opened(event));
     }
-    let (org, agbot) = (&context.settings.org, &context.settings.id);
     match context.client.delete_agbot_message(org, agbot, id).await {
         Ok(_) => None,
         Err(error) => {

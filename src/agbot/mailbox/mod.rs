@@ -3,6 +3,7 @@
 //! A message is deleted when the commands it led to have succeeded, or when it is unusable. One that cannot be handled now is
 //! handled again after a pause that starts short and doubles; the others do not wait for it.
 
+mod cursor;
 mod entry;
 mod message;
 
@@ -10,21 +11,31 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_client::RetryDelay;
+use evenkeel_client::{MessagePage, RetryDelay};
 use evenkeel_runtime::worker::Worker;
 use evenkeel_wire::agreement::ReplayGuard;
 use evenkeel_wire::exchange::message::AgbotMessage;
 use tokio::task::{self, JoinSet};
 use tokio::time::Instant;
 
+use cursor::Cursor;
 use entry::{Entry, Stage, process};
 
 use crate::AgbotError;
 use crate::context::Context;
 use crate::observe::facts::instant;
 
-/// New messages read at once.
-const PAGE: usize = 500;
+/// Messages and bytes read at once.
+const PAGE: u32 = 500;
+const PAGE_BYTES: usize = 4 * 1024 * 1024;
+/// Bytes of messages in memory. Whoever may send messages fills the mailbox, so memory must not grow with it.
+const MOST_HELD: usize = 32 * 1024 * 1024;
+/// A page that has room for so much more ends with the newest message.
+const LARGEST: usize = 128 * 1024;
+/// Messages that are known: more than the mailbox of an exchange of ours takes.
+const MOST_ENTRIES: usize = 50_000;
+/// A message that is left for so long is read again when its next turn comes.
+const HELD_FOR: Duration = Duration::from_secs(5);
 /// Interval between reads of the mailbox without a notification.
 const PERIOD: Duration = Duration::from_secs(10);
 /// Maximum number of messages handled concurrently.
@@ -33,12 +44,19 @@ const CONCURRENCY: usize = 16;
 const REMEMBERED: usize = 20_000;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// The longest pause before a message is read again that was left.
+const LONGEST_LEFT: Duration = Duration::from_secs(60);
 
 /// Handles the messages of nodes.
 pub(crate) struct Mailbox {
     context: Arc<Context>,
     guard: ReplayGuard,
     entries: BTreeMap<i64, Entry>,
+    /// Bytes of messages in memory.
+    held: usize,
+    /// Whether the mailbox holds messages for which there was no room.
+    has_more: bool,
+    cursor: Cursor,
     /// Retry times of waiting messages.
     due: BTreeSet<(Instant, i64)>,
     running: JoinSet<Option<Stage>>,
@@ -90,12 +108,20 @@ impl Worker for Mailbox {
     }
 }
 
+/// Returns the bytes that a message takes.
+fn size(message: &AgbotMessage) -> usize {
+    message.message.len() + message.node_pub_key.len()
+}
+
 impl Mailbox {
     pub(crate) fn new(context: Arc<Context>) -> Self {
         Self {
             context,
             guard: ReplayGuard::new(REMEMBERED),
             entries: BTreeMap::new(),
+            held: 0,
+            has_more: false,
+            cursor: Cursor::default(),
             due: BTreeSet::new(),
             running: JoinSet::new(),
             ids: HashMap::new(),
@@ -119,24 +145,39 @@ impl Mailbox {
         Ok(())
     }
 
+    /// Reads what is new, page by page, as far as there is room.
     async fn read(&mut self) -> Result<(), AgbotError> {
-        let (org, id) = (&self.context.settings.org, &self.context.settings.id);
-        // Messages that stay must not hide later ones.
-        let most = self.entries.len() + PAGE;
-        let limit = u32::try_from(most).unwrap_or(u32::MAX);
-        let messages = self.context.client.list_agbot_messages(org, id, limit).await?;
-        if messages.len() < most {
-            let listed: BTreeSet<i64> = messages.iter().map(|message| message.msg_id).collect();
-            // Another instance has handled them, or they have expired.
-            self.entries.retain(|id, entry| entry.stage.is_none() || listed.contains(id));
-            let entries = &self.entries;
-            self.due.retain(|(_, id)| entries.contains_key(id));
-        }
-        for message in messages {
-            if !self.entries.contains_key(&message.msg_id) {
-                self.add(message);
+        let context = self.context.clone();
+        let (org, id) = (&context.settings.org, &context.settings.id);
+        let mut after = self.cursor.begin(Instant::now());
+        self.has_more = false;
+        loop {
+            let room = MOST_HELD.saturating_sub(self.held).min(PAGE_BYTES);
+            if room == 0 || self.entries.len() >= MOST_ENTRIES {
+                self.has_more = true;
+                return Ok(());
+            }
+            // An exchange of the reference lists from the oldest message on: those that stay must not hide later ones.
+            let known = if self.cursor.is_ignored() { self.entries.len() } else { 0 };
+            let messages = PAGE.saturating_add(u32::try_from(known).unwrap_or(u32::MAX));
+            let page = MessagePage { after, messages, bytes: u32::try_from(room).unwrap_or(u32::MAX) };
+            let mut found = context.client.list_agbot_messages(org, id, page).await?;
+            self.cursor.note_page(after, found.iter().map(|message| message.msg_id));
+            let is_last = (found.len() as u64) < u64::from(messages)
+                && found.iter().map(size).sum::<usize>() + LARGEST < room;
+            found.retain(|message| message.msg_id > after);
+            let Some(last) = found.iter().map(|message| message.msg_id).max() else { break };
+            after = last;
+            for message in found {
+                if !self.entries.contains_key(&message.msg_id) {
+                    self.add(message);
+                }
+            }
+            if is_last {
+                break;
             }
         }
+        self.cursor.end(Instant::now(), after);
         Ok(())
     }
 
@@ -147,11 +188,16 @@ impl Mailbox {
             self.context.count_dropped_message();
         }
         let id = message.msg_id;
+        let size = size(&message);
+        self.held += if is_new { size } else { 0 };
         let entry = Entry {
             sender: message.node_id.clone(),
             sent_at: instant(&message.time_sent),
             delay: RetryDelay::new(FIRST_PAUSE, LONGEST_PAUSE),
             stage: Some(if is_new { Stage::Sealed(Box::new(message)) } else { Stage::Done }),
+            since: Instant::now(),
+            size,
+            is_held: is_new,
         };
         self.entries.insert(id, entry);
         self.due.insert((Instant::now(), id));
@@ -190,11 +236,31 @@ impl Mailbox {
         for id in self.behind.remove(&entry.sender).into_iter().flatten() {
             self.due.insert((now, id));
         }
+        self.held -= if std::mem::take(&mut entry.is_held) { entry.size } else { 0 };
         if let Some(stage) = left {
-            self.due.insert((now + entry.delay.next_pause(), id));
-            entry.stage = Some(stage);
-            self.entries.insert(id, entry);
+            self.keep(id, entry, stage);
         }
+        if self.has_more && self.held <= MOST_HELD / 2 {
+            self.read_at = now;
+        }
+    }
+
+    /// Keeps a message for a retry: in memory for a while, as long as there is room.
+    fn keep(&mut self, id: i64, mut entry: Entry, stage: Stage) {
+        let is_held = entry.since.elapsed() < HELD_FOR && self.held + entry.size <= MOST_HELD / 2;
+        let stage = match stage {
+            Stage::Done => Stage::Done,
+            stage if is_held => stage,
+            _ => Stage::Left,
+        };
+        if matches!(stage, Stage::Left) && entry.delay.longest() != LONGEST_LEFT {
+            entry.delay = RetryDelay::new(HELD_FOR, LONGEST_LEFT);
+        }
+        entry.is_held = matches!(stage, Stage::Sealed(_) | Stage::Opened(_));
+        self.held += if entry.is_held { entry.size } else { 0 };
+        self.due.insert((Instant::now() + entry.delay.next_pause(), id));
+        entry.stage = Some(stage);
+        self.entries.insert(id, entry);
     }
 
     /// Handles messages that wait for a retry at once: the reason to leave them may be gone.

@@ -3,7 +3,7 @@
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
-use evenkeel_client::{ClientError, RetryDelay};
+use evenkeel_client::{ClientError, MessagePage, RetryDelay};
 use evenkeel_domain::policy::internal::InternalPolicy;
 use evenkeel_ids::ServiceId;
 use evenkeel_runtime::worker::Worker;
@@ -31,6 +31,10 @@ use crate::{
 
 /// Number of envelopes remembered to detect replays.
 const REMEMBERED: usize = 500;
+/// The part of the mailbox that is read at once. Whoever may send messages fills it, so memory must not grow with it.
+const FIRST_PAGE: MessagePage = MessagePage { after: 0, messages: 64, bytes: 1024 * 1024 };
+/// A page that has room for so much more ends with the newest message.
+const LARGEST: usize = 128 * 1024;
 /// Maximum number of messages prepared concurrently.
 const CONCURRENCY: usize = 8;
 /// Pause before messages that could not be judged are retried; it doubles up to the longest.
@@ -127,32 +131,51 @@ impl Mailbox {
         Ok(())
     }
 
-    /// Handles every message once; false when some have to be retried.
+    /// Handles every message once, page by page; false when some have to be retried.
+    async fn read_all(&mut self) -> Result<bool, Ended> {
+        let (mut is_done, mut page) = (true, FIRST_PAGE);
+        loop {
+            let mut messages = match self.hub.exchange.list_node_messages(&self.hub.node, page).await {
+                Ok(messages) => messages,
+                Err(error) => {
+                    tracing::debug!(%error, "the mailbox cannot be read");
+                    return Ok(false);
+                }
+            };
+            let bytes: usize = messages.iter().map(|one| one.message.len() + one.agbot_pub_key.len()).sum();
+            let is_last =
+                (messages.len() as u64) < u64::from(page.messages) && bytes + LARGEST < page.bytes as usize;
+            // An exchange of the reference lists from the oldest message on, with those that stay.
+            messages.retain(|message| message.msg_id > page.after);
+            let Some(last) = messages.iter().map(|message| message.msg_id).max() else { return Ok(is_done) };
+            let kept_count = self.handle_all(&messages).await?;
+            is_done &= kept_count == 0;
+            if is_last {
+                return Ok(is_done);
+            }
+            page = MessagePage { after: last, messages: page.messages.saturating_add(kept_count), ..page };
+        }
+    }
+
+    /// Handles messages once; returns how many have to be retried.
     ///
     /// Several are prepared concurrently; the core gets them in order.
-    async fn read_all(&mut self) -> Result<bool, Ended> {
-        let messages = match self.hub.exchange.list_node_messages(&self.hub.node).await {
-            Ok(messages) => messages,
-            Err(error) => {
-                tracing::debug!(%error, "the mailbox cannot be read");
-                return Ok(false);
-            }
-        };
-        let mut is_done = true;
+    async fn handle_all(&mut self, messages: &[NodeMessage]) -> Result<u32, Ended> {
+        let mut kept_count = 0;
         for batch in messages.chunks(CONCURRENCY) {
             let mut prepared = join_all(batch.iter().map(|message| self.prepare(message))).await;
             self.read_tasks(&mut prepared).await?;
             let mut finished = Vec::new();
             for (message, prepared) in batch.iter().zip(prepared) {
                 match self.finish(message, prepared).await? {
-                    Fate::Keep => is_done = false,
+                    Fate::Keep => kept_count += 1,
                     Fate::Delete => finished.push(message),
                 }
             }
             let deleted = join_all(finished.into_iter().map(|message| self.delete(message))).await;
-            is_done &= deleted.into_iter().all(|is_deleted| is_deleted);
+            kept_count += deleted.into_iter().map(|is_deleted| u32::from(!is_deleted)).sum::<u32>();
         }
-        Ok(is_done)
+        Ok(kept_count)
     }
 
     /// Reads the tasks before proposals: a task is there before the proposal of its agreement. Without them proposals wait.

@@ -7,7 +7,7 @@ use evenkeel_wire::agent::service_log::{ServiceLog, ServiceLogQuery};
 
 use super::not_registered;
 use crate::exit::{CliError, Exit, Outcome};
-use crate::output::{note, show_text};
+use crate::output::{note, show_foreign, show_text};
 use crate::server::Server;
 
 /// Pause between two reads of an output that is followed.
@@ -39,7 +39,7 @@ pub async fn show(agent: &Server, arguments: LogArguments) -> Outcome {
     let query = ServiceLogQuery { service, container, lines: Some(lines), after: None };
     let mut part = first(agent, &query).await?;
     loop {
-        show_text(&part.text)?;
+        show_foreign(&part.text)?;
         if !follows {
             let is_open_line = !part.text.is_empty() && !part.text.ends_with('\n');
             return show_text(if is_open_line { "\n" } else { "" });

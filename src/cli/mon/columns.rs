@@ -1,5 +1,6 @@
 //! Which columns of the tree fit on a screen, and texts that are cut to fit.
 
+use evenkeel_domain::text::printable;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::lines::{HEADER, Line};
@@ -34,8 +35,9 @@ pub fn fitting(lines: &[&Line], available: usize) -> Vec<(usize, usize)> {
 
 /// Returns the text, or as much of it as fits together with an ellipsis.
 pub fn cut(text: &str, width: usize) -> String {
+    let text = printable(text);
     if text.width() <= width {
-        return text.to_owned();
+        return text;
     }
     let mut kept = String::new();
     let mut room = width.saturating_sub(1);

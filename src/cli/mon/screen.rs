@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use evenkeel_client::HealthSubject;
+use evenkeel_domain::text::printable;
 use evenkeel_wire::agbot::health::HealthQuery;
 use jiff::Timestamp;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -320,8 +321,8 @@ impl App {
             let height =
                 u16::try_from(text.len()).unwrap_or(u16::MAX).saturating_add(4).clamp(5, tree.height.max(5));
             let [_, area] = Layout::vertical([Constraint::Fill(1), Constraint::Length(height)]).areas(tree);
-            let lines: Vec<Text<'_>> = text.iter().map(|line| Text::raw(line.as_str())).collect();
-            let block = Block::bordered().title(format!(" {title} — ↑↓ scroll, Esc closes "));
+            let lines: Vec<Text<'_>> = text.iter().map(|line| Text::raw(printable(line))).collect();
+            let block = Block::bordered().title(printable(&format!(" {title} — ↑↓ scroll, Esc closes ")));
             frame.render_widget(Clear, area);
             let text = Paragraph::new(lines).wrap(Wrap { trim: false }).scroll((self.scrolled, 0));
             frame.render_widget(text.block(block), area);
@@ -331,7 +332,7 @@ impl App {
     /// The line below the tree; `below`: lines of it that do not fit on the screen.
     fn status(&self, below: usize, width: u16) -> Text<'static> {
         if self.is_filtering {
-            return Text::raw(format!("/{}▏  Enter keeps the filter, Esc ends it", self.filter));
+            return Text::raw(printable(&format!("/{}▏  Enter keeps the filter, Esc ends it", self.filter)));
         }
         let width = usize::from(width);
         if let Some(error) = &self.error {

@@ -12,6 +12,7 @@ use evenkeel_wire::exchange::message::{AgbotMessage, AgbotMessagesResponse, Post
 use evenkeel_wire::exchange::utility::ApiResponse;
 use serde_json::Value;
 
+use super::message::MessagePage;
 use super::record::member_records;
 use super::{by_id, only};
 use crate::{Client, ClientError, Path, Records};
@@ -103,16 +104,28 @@ impl Client {
         self.delete(agbot_path(org, agbot, &["agreements", agreement])).await
     }
 
-    /// At most `most` messages of an agbot's mailbox, oldest first.
+    /// Lists a page of an agbot's mailbox, oldest first.
     pub async fn list_agbot_messages(
         &self,
         org: &str,
         agbot: &str,
-        most: u32,
+        page: MessagePage,
     ) -> Result<Vec<AgbotMessage>, ClientError> {
-        let path = agbot_path(org, agbot, &["msgs"]).query("maxmsgs", &most.to_string());
+        let path = page.of(agbot_path(org, agbot, &["msgs"]));
         let found: Option<AgbotMessagesResponse> = self.get(path).await?;
         Ok(found.unwrap_or_default().messages)
+    }
+
+    /// One message of an agbot's mailbox; `None` when it is gone.
+    pub async fn agbot_message(
+        &self,
+        org: &str,
+        agbot: &str,
+        id: i64,
+    ) -> Result<Option<AgbotMessage>, ClientError> {
+        let found: Option<AgbotMessagesResponse> =
+            self.get(agbot_path(org, agbot, &["msgs", &id.to_string()])).await?;
+        Ok(found.and_then(|found| found.messages.into_iter().next()))
     }
 
     /// Puts a sealed envelope into an agbot's mailbox .

@@ -1,7 +1,9 @@
 //! Audit records and the state of the exchange.
 
 use evenkeel_wire::RawJson;
-use evenkeel_wire::exchange::audit::{AuditQuery, AuditResponse, AuditVerifyQuery, AuditVerifyResponse};
+use evenkeel_wire::exchange::audit::{
+    AuditQuery, AuditResponse, AuditVerifyQuery, AuditVerifyResponse, PostActionRecord,
+};
 
 use crate::{Client, ClientError, Path};
 
@@ -9,6 +11,15 @@ impl Client {
     /// One page of the audit records of an organization.
     pub async fn audit_records(&self, org: &str, query: &AuditQuery) -> Result<AuditResponse, ClientError> {
         self.get_existing(Path::org(org, &["audit"]).parameters(query)?).await
+    }
+
+    /// Records an action of the caller whose credentials are passed on; false when the exchange keeps no such records.
+    pub async fn record_action(&self, org: &str, record: &PostActionRecord) -> Result<bool, ClientError> {
+        match self.post(Path::org(org, &["audit", "actions"]), record).await {
+            Ok(_) => Ok(true),
+            Err(error) if matches!(error.status(), Some(404 | 405)) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Lets the exchange check the chain of its audit records.

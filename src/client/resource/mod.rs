@@ -10,6 +10,7 @@ mod change;
 mod fleet;
 mod health;
 mod management;
+mod message;
 mod node;
 mod orchestration;
 mod policy;
@@ -21,6 +22,7 @@ use std::collections::BTreeMap;
 pub use agbot_api::{ReasonRecords, RolloutRecords};
 pub use agent::{ConfigStateChange, Unregistered};
 pub use health::HealthSubject;
+pub use message::MessagePage;
 pub use node::TaskReported;
 pub use record::{Records, Resource};
 

@@ -25,6 +25,7 @@ use http::{Method, StatusCode};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
+use super::message::MessagePage;
 use super::{by_id, only};
 use crate::client::encode;
 use crate::{Client, ClientError, Path};
@@ -350,9 +351,13 @@ impl Client {
         }
     }
 
-    /// The messages in a node's mailbox, oldest first.
-    pub async fn list_node_messages(&self, node: &NodeId) -> Result<Vec<NodeMessage>, ClientError> {
-        let found: Option<NodeMessagesResponse> = self.get(node_path(node, &["msgs"])).await?;
+    /// Lists a page of a node's mailbox, oldest first.
+    pub async fn list_node_messages(
+        &self,
+        node: &NodeId,
+        page: MessagePage,
+    ) -> Result<Vec<NodeMessage>, ClientError> {
+        let found: Option<NodeMessagesResponse> = self.get(page.of(node_path(node, &["msgs"]))).await?;
         Ok(found.unwrap_or_default().messages)
     }
 

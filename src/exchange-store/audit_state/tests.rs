@@ -42,7 +42,7 @@ async fn recorded_after(
         address: String::new(),
         request: String::new(),
         method: "PUT".into(),
-        operation: "test",
+        operation: "test".into(),
         resource: String::new(),
         status: 201,
         state_before: None,

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use evenkeel_exchange_store::audit::{self, NewAuditRecord};
+use evenkeel_metrics::Counter;
 use evenkeel_store::{Database, StoreError, retry};
 
 /// Refused requests that are recorded within a second, at most: a caller who is refused again and again must not fill the database.
@@ -19,6 +20,7 @@ pub(crate) struct Auditor {
     /// Records of refused requests, which have no transaction that could hold them.
     refused: Mutex<Vec<NewAuditRecord>>,
     left_out: AtomicU64,
+    left_out_total: Counter,
     has_written: AtomicBool,
 }
 
@@ -29,8 +31,19 @@ impl Auditor {
         if refused.len() < REFUSED_PER_FLUSH {
             refused.push(record);
         } else {
-            self.left_out.fetch_add(1, Ordering::Relaxed);
+            self.note_left_out();
         }
+    }
+
+    /// Notes a request of a caller who has too many to record all of them.
+    pub(crate) fn note_left_out(&self) {
+        self.left_out.fetch_add(1, Ordering::Relaxed);
+        self.left_out_total.increment();
+    }
+
+    /// Returns the number of requests that were not recorded.
+    pub(crate) fn left_out_total(&self) -> &Counter {
+        &self.left_out_total
     }
 
     /// Notes that there is something to seal.
@@ -50,7 +63,10 @@ impl Auditor {
     pub(crate) async fn flush(&self, database: &Database) -> Result<(), StoreError> {
         let left_out = self.left_out.swap(0, Ordering::Relaxed);
         if left_out > 0 {
-            tracing::warn!(left_out, "refused requests were too many for the audit record");
+            tracing::warn!(
+                left_out,
+                "requests have no audit record: writes of a node that writes without end, or refused requests that were too many"
+            );
         }
         let records = std::mem::take(&mut *self.refused.lock().unwrap_or_else(PoisonError::into_inner));
         if records.is_empty() {

@@ -1,55 +1,76 @@
-//! The address of a client whose request an agbot makes with the client's credentials.
+//! Requests that an agbot makes with the credentials of its caller.
 //!
-//! Such requests come from the agbot's address. Limits and records need that of the client, which nobody else may choose: it is believed
-//! inside the process, and from an agbot of the hub's organization that proves itself by its own credentials.
+//! They come from the agbot's address. Limits and records need that of the caller, which nobody else may choose: it is believed inside the
+//! process, and from an approved agbot that proves itself by its own credentials. An agbot of an organization is believed about that
+//! organization, one of the hub's about all.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use evenkeel_access::{Caller, Role};
+use evenkeel_access::{Caller, MULTI_TENANT_ORG, Role};
 use evenkeel_http_server::middleware::Client;
-use evenkeel_wire::exchange::forwarded::FORWARDED_BY;
+use evenkeel_wire::exchange::forwarded::{CLIENT_ADDRESS, FORWARDED_BY};
 use http::{HeaderMap, HeaderValue};
 
-use super::basic::read_login;
+use super::basic::{parse_login, read_login};
 use crate::{ApiError, Exchange};
 
-/// Returns the address that counts for a request with the header `value`.
+/// An approved agbot that makes a request for its caller.
+#[derive(Debug, Clone)]
+pub(crate) struct ActingAgbot(Arc<Caller>);
+
+impl ActingAgbot {
+    /// Returns whether the agbot is believed about an organization.
+    pub(crate) fn is_of(&self, org: &str) -> bool {
+        self.0.org == org || self.0.org == MULTI_TENANT_ORG
+    }
+}
+
+/// Whether a request names an agbot that makes it, or an address.
+pub(super) fn is_forwarded(headers: &HeaderMap) -> bool {
+    headers.contains_key(CLIENT_ADDRESS) || headers.contains_key(FORWARDED_BY)
+}
+
+/// Returns the address that counts for a request, and the agbot that makes it.
 ///
 /// # Errors
 /// 429 when the client asks too often, 503 when the store does not respond.
-pub(super) async fn address(
+pub(super) async fn examine(
     exchange: &Exchange,
     headers: &HeaderMap,
-    value: &HeaderValue,
     client: Option<&Client>,
-) -> Result<Option<IpAddr>, ApiError> {
-    let named =
-        value.to_str().ok().and_then(|text| text.parse::<IpAddr>().ok()).map(|named| named.to_canonical());
+) -> Result<(Option<IpAddr>, Option<ActingAgbot>), ApiError> {
+    let own = client.map(|client| client.address);
+    let agbot = match headers.get(FORWARDED_BY) {
+        Some(proof) => acting_agbot(exchange, proof, own).await?,
+        None => None,
+    };
+    let named = headers.get(CLIENT_ADDRESS).and_then(address);
     // Inside the process the listener has counted the request.
-    let Some(client) = client else { return Ok(named) };
-    let own = Some(client.address);
-    let (Some(named), Some(proof)) = (named, headers.get(FORWARDED_BY)) else { return Ok(own) };
-    if !is_from_trusted_agbot(exchange, proof, own).await? {
-        return Ok(own);
+    let Some(named) = named.filter(|_| own.is_some()) else { return Ok((named.or(own), agbot)) };
+    let org = parse_login(headers).ok();
+    let org = org.as_ref().map_or(MULTI_TENANT_ORG, |login| login.org());
+    if !agbot.as_ref().is_some_and(|agbot| agbot.is_of(org)) {
+        return Ok((own, agbot));
     }
     exchange.limiter().count_forwarded(named)?;
-    Ok(Some(named))
+    Ok((Some(named), agbot))
+}
+
+fn address(value: &HeaderValue) -> Option<IpAddr> {
+    value.to_str().ok()?.parse::<IpAddr>().ok().map(|address| address.to_canonical())
 }
 
 /// Checks the credentials of an agbot, as a login from its own address.
-async fn is_from_trusted_agbot(
+async fn acting_agbot(
     exchange: &Exchange,
     proof: &HeaderValue,
     address: Option<IpAddr>,
-) -> Result<bool, ApiError> {
-    let Ok(login) = read_login(proof) else { return Ok(false) };
+) -> Result<Option<ActingAgbot>, ApiError> {
+    let Ok(login) = read_login(proof) else { return Ok(None) };
     match exchange.credentials().identify(login, address, exchange.limiter()).await {
-        Ok(caller) => Ok(may_forward(&caller)),
-        Err(error) if error.is_unauthorized() || matches!(error, ApiError::TooMany { .. }) => Ok(false),
+        Ok(caller) => Ok((caller.role == Role::Agbot).then_some(ActingAgbot(caller))),
+        Err(error) if error.is_unauthorized() || matches!(error, ApiError::TooMany { .. }) => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-fn may_forward(caller: &Caller) -> bool {
-    caller.role == Role::Agbot
 }

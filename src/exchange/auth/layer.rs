@@ -6,16 +6,24 @@ use std::sync::Arc;
 use evenkeel_access::Caller;
 use evenkeel_http_server::limit::{LoginFailure, client_prefix};
 use evenkeel_http_server::middleware::Client;
-use evenkeel_wire::exchange::forwarded::CLIENT_ADDRESS;
 use http::{HeaderMap, header};
 
 use super::basic::parse_login;
-use super::{bearer, forwarded};
+use super::bearer;
+use super::forwarded::{self, ActingAgbot};
 use crate::{ApiError, Exchange};
 
 /// The address of the client that an authenticated request comes from, as limits and records have it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClientAddress(pub(crate) Option<IpAddr>);
+
+/// Who asks, from where, and by which agbot.
+pub(crate) struct Authenticated {
+    pub(crate) address: Option<IpAddr>,
+    pub(crate) caller: Arc<Caller>,
+    /// The agbot that makes the request for the caller, if it has proved itself.
+    pub(crate) agbot: Option<ActingAgbot>,
+}
 
 /// Who asks, and from which address. `client` is the other end of the connection, unless the request comes from inside the process.
 ///
@@ -25,11 +33,11 @@ pub(crate) async fn authenticate(
     exchange: &Exchange,
     headers: &HeaderMap,
     client: Option<&Client>,
-) -> Result<(Option<IpAddr>, Arc<Caller>), ApiError> {
-    let address = match headers.get(CLIENT_ADDRESS) {
+) -> Result<Authenticated, ApiError> {
+    let (address, agbot) = match forwarded::is_forwarded(headers) {
         // Rare and large: it must not make the path of every request large, too.
-        Some(value) => Box::pin(forwarded::address(exchange, headers, value, client)).await?,
-        None => client.map(|client| client.address),
+        true => Box::pin(forwarded::examine(exchange, headers, client)).await?,
+        false => (client.map(|client| client.address), None),
     };
     let caller = identify(exchange, headers, address).await?;
     exchange.limiter().count_caller(&caller, address)?;
@@ -37,7 +45,7 @@ pub(crate) async fn authenticate(
         client.note_login();
     }
     exchange.note_run(&caller, headers).await?;
-    Ok((address, caller))
+    Ok(Authenticated { address, caller, agbot })
 }
 
 /// Who confirms that everything has stopped on its own node, which was deleted while its agent was alive.

@@ -15,5 +15,6 @@ mod remembered;
 
 pub(crate) use bearer::BearerLogins;
 pub use credentials::Credentials;
+pub(crate) use forwarded::ActingAgbot;
 pub use hash::SecretHasher;
-pub(crate) use layer::{ClientAddress, authenticate, authenticate_departed};
+pub(crate) use layer::{Authenticated, ClientAddress, authenticate, authenticate_departed};

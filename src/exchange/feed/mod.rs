@@ -16,7 +16,7 @@ use evenkeel_access::Caller;
 use evenkeel_exchange_store::change::{self, SequencedChange};
 use evenkeel_runtime::worker::Workers;
 use evenkeel_store::{Database, StoreError};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
@@ -28,6 +28,13 @@ use waiters::Waiters;
 
 /// Category of rows that only tell other exchanges what to forget.
 pub const INTERNAL: &str = "internal";
+/// Reads of changes that are not in memory, at a time: each holds a page or two of them. Who begins at 0 waits for others who do.
+const STORED_READS: usize = 4;
+/// Changes of one page of such a read.
+const STORED_PAGE: i64 = 5_000;
+/// Changes that such a read looks at for those that its caller sees; the next read goes on where it ended.
+const MOST_SEARCHED: i64 = 50_000;
+
 /// How many changes are kept in memory for polls.
 const KEPT_IN_MEMORY: usize = 20_000;
 /// How long a write waits for its number before it is acknowledged without one (then it flushes its rows itself).
@@ -76,6 +83,8 @@ pub struct Feed {
     done: watch::Sender<Published>,
     peers: Peers,
     draining: CancellationToken,
+    /// Permits for reads of changes that are not in memory.
+    stored_reads: Semaphore,
 }
 
 impl Feed {
@@ -101,6 +110,7 @@ impl Feed {
             done: watch::Sender::default(),
             peers,
             draining: CancellationToken::new(),
+            stored_reads: Semaphore::new(STORED_READS),
         })
     }
 
@@ -168,20 +178,25 @@ impl Feed {
         limit: usize,
         allowed: impl Fn(&SequencedChange) -> bool,
     ) -> Result<Selection, StoreError> {
-        let mut after = from.max(1) - 1;
+        let unavailable = |_| StoreError::Contention { name: "feed.select_stored" };
+        let _permit = self.stored_reads.acquire().await.map_err(unavailable)?;
+        let begin = from.max(1) - 1;
+        let mut after = begin;
         let mut changes = Vec::new();
-        while changes.len() < limit {
+        while changes.len() < limit && after - begin < MOST_SEARCHED {
             let page = self
                 .database
-                .read(async |connection| change::list_after(connection, after, 5_000).await)
+                .read(async |connection| change::list_after(connection, after, STORED_PAGE).await)
                 .await?;
-            let Some(newest) = page.last() else { break };
+            let Some(newest) = page.last() else {
+                return Ok(Selection { changes, last: self.last().max(after) });
+            };
             after = newest.change_id;
             changes.extend(page.into_iter().filter(|change| allowed(change)).map(Arc::new));
         }
         changes.truncate(limit);
-        let last = self.last().max(after);
-        Ok(Selection { changes, last })
+        // The reader goes on from here.
+        Ok(Selection { changes, last: after })
     }
 
     /// Number of the first change at or after an instant; past the end when there is none.

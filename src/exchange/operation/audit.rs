@@ -2,6 +2,7 @@
 //!
 //! Nothing of a body, a credential or a token is in a record. Source: `docs/adr/0012-audit-records-are-sealed-afterwards.md`.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -138,7 +139,7 @@ impl AuditedRequest {
             address: self.address.clone(),
             request: self.id.clone(),
             method: self.method.to_string(),
-            operation: self.operation.name,
+            operation: Cow::Borrowed(self.operation.name),
             resource: self.resource.clone(),
             status: i16::try_from(status).unwrap_or_default(),
             state_before,
@@ -157,8 +158,10 @@ impl AuditedRequest {
         }
         let status = response.status();
         let record = || self.record_of(exchange.now(), status.as_u16(), None);
-        if status == StatusCode::FORBIDDEN {
+        if status == StatusCode::FORBIDDEN && exchange.limiter().admits_refusal(&self.caller) {
             exchange.auditor().note_refused(record());
+        } else if status == StatusCode::FORBIDDEN {
+            exchange.auditor().note_left_out();
         } else if status.is_success() {
             // It wrote nothing to the database (settings, caches), so there was no transaction to put the record into.
             if let Err(error) = exchange.auditor().write(exchange.database(), &[record()]).await {
@@ -187,7 +190,7 @@ fn below_version(path: &str) -> &str {
 }
 
 /// The word of a record for a kind of caller.
-fn role_word(caller: &Caller) -> &'static str {
+pub(crate) fn role_word(caller: &Caller) -> &'static str {
     match caller.role {
         Role::Root => "root",
         Role::HubAdmin => "hub administrator",
@@ -200,7 +203,7 @@ fn role_word(caller: &Caller) -> &'static str {
 }
 
 /// A text that the database can hold, not longer than a record allows.
-fn cut(text: &str) -> String {
+pub(crate) fn cut(text: &str) -> String {
     let mut end = text.len().min(TEXT_LIMIT);
     while !text.is_char_boundary(end) {
         end -= 1;

@@ -102,7 +102,8 @@ fn kind(access: Access) -> FactKind {
         | Access::MaxChangeId
         | Access::AdminAction
         | Access::MyOrgs
-        | Access::AuditRead => FactKind::Org,
+        | Access::AuditRead
+        | Access::ActionRecord => FactKind::Org,
         Access::UserRead | Access::UserCreate | Access::UserWrite => FactKind::User,
         Access::NodesRead
         | Access::NodeRead

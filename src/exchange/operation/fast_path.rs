@@ -17,6 +17,7 @@ use http::Method;
 use super::pipeline::{Call, PathValues, Run};
 use super::router::{finished, unpanicked};
 use super::row::{Kind, Operation};
+use crate::auth::Authenticated;
 use crate::routes::negotiation::Accepted;
 use crate::{ApiError, Exchange, auth, routes};
 
@@ -112,7 +113,8 @@ fn respond(
     let challenge = exchange.challenge();
     let response = async move {
         let accepted = Accepted::of(&request)?;
-        let (_, caller) = auth::authenticate(&exchange, request.headers(), Some(&client)).await?;
+        let Authenticated { caller, .. } =
+            auth::authenticate(&exchange, request.headers(), Some(&client)).await?;
         let path = PathValues::Plain(values);
         let call = Call::receive(handler.body(), exchange, caller, path, request).await;
         let response = handler.run(call).await?;

@@ -335,7 +335,11 @@ pub(super) async fn routed(
     let (mut parts, body) = request.into_parts();
     let path = read_path(&mut parts).await?;
     let request = Request::from_parts(parts, body);
-    let audit = audited.map(|operation| {
+    let is_recorded = audited.is_none() || exchange.limiter().admits_record(&caller);
+    if !is_recorded {
+        exchange.auditor().note_left_out();
+    }
+    let audit = audited.filter(|_| is_recorded).map(|operation| {
         let address = request.extensions().get::<ClientAddress>().and_then(|address| address.0);
         Arc::new(AuditedRequest::new(operation, &request, &path, caller.clone(), address))
     });

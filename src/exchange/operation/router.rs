@@ -22,7 +22,7 @@ use utoipa_swagger_ui::{Config, SwaggerUi};
 use super::audit::AuditedOperation;
 use super::pipeline::{Run, routed};
 use super::row::{Kind, Operation};
-use crate::auth::ClientAddress;
+use crate::auth::{Authenticated, ClientAddress};
 use crate::dot_segments::resolve_dot_segments;
 use crate::openapi::ServedDocument;
 use crate::request_times::Timer;
@@ -151,19 +151,23 @@ impl Guard {
         let accepted = Accepted::of(request)?;
         if !self.is_open(request) {
             let client = request.extensions().get::<Client>().cloned();
-            let (address, caller) =
+            let Authenticated { address, caller, agbot } =
                 match auth::authenticate(&self.exchange, request.headers(), client.as_ref()).await {
                     // Rare and large: it must not make the path of every request large, too.
                     Err(refusal) if is_last_word(request) => {
                         let (headers, path) = (request.headers(), request.uri().path());
                         let address = client.map(|client| client.address);
                         let caller = auth::authenticate_departed(&self.exchange, (headers, path), address);
-                        (address, Box::pin(caller).await.ok_or(refusal)?)
+                        let caller = Box::pin(caller).await.ok_or(refusal)?;
+                        Authenticated { address, caller, agbot: None }
                     }
                     known => known?,
                 };
             request.extensions_mut().insert(ClientAddress(address));
             request.extensions_mut().insert(caller);
+            if let Some(agbot) = agbot {
+                request.extensions_mut().insert(agbot);
+            }
         }
         Ok(accepted)
     }

@@ -1,17 +1,27 @@
 //! The audit record of an organization: reading it, and checking its chain.
 
+use std::borrow::Cow;
+use std::net::IpAddr;
+
 use axum::Json;
 use evenkeel_access::{Permission, Role, right};
+use evenkeel_exchange_store::audit::{self, NewAuditRecord};
 use evenkeel_exchange_store::audit_chain::{self, AuditFilter, Chain};
 use evenkeel_wire::exchange::audit::{
     AuditQuery, AuditResponse, AuditVerifyQuery, AuditVerifyResponse, BrokenRecord, ChainPlace, ChainWalk,
-    NO_HASH, hex,
+    NO_HASH, PostActionRecord, hex,
 };
+use evenkeel_wire::exchange::forwarded::FORWARDED_BY;
+use http::request::Parts;
 use jiff::Timestamp;
+use uuid::Uuid;
 
 use crate::audit::seal::{seal_all, shown};
-use crate::extract::Query;
-use crate::operation::row::get;
+use crate::auth::{ActingAgbot, ClientAddress};
+use crate::error::{Created, created};
+use crate::extract::{Body, Parameters, Query};
+use crate::operation::audit::{cut, role_word};
+use crate::operation::row::{get, post};
 use crate::operation::{Op, Operation, OrgPath};
 use crate::{ApiError, Exchange};
 
@@ -39,7 +49,95 @@ pub fn operations() -> Vec<Operation> {
         get("/orgs/{organization}/audit/verify", "verify_audit_records", verify_records)
             .doc(TAG, "Walks the chain of audit records and names the first one that is wrong or missing")
             .success("whether the chain holds"),
+        post("/orgs/{organization}/audit/actions", "record_action", record_action)
+            .doc(TAG, "Records an action that an approved agbot is about to carry out for the caller, or has refused")
+            .unaudited("it is the record of another request")
+            .success("recorded, now or before")
+            .header(FORWARDED_BY, "Credentials of the agbot, in the form of `Authorization`.", "Basic b3JnL2FnYm90OnRva2Vu"),
     ]
+}
+
+/// Longest name of an operation.
+const LONGEST_NAME: usize = 64;
+const METHODS: [&str; 4] = ["POST", "PUT", "PATCH", "DELETE"];
+
+/// The agbot that makes the request for the caller, and the address of the caller.
+pub(crate) struct Acting {
+    agbot: Option<ActingAgbot>,
+    address: Option<IpAddr>,
+}
+
+impl Parameters for Acting {
+    fn read(request: &Parts) -> Result<Self, ApiError> {
+        let address = request.extensions.get::<ClientAddress>().and_then(|address| address.0);
+        Ok(Acting { agbot: request.extensions.get::<ActingAgbot>().cloned(), address })
+    }
+}
+
+async fn record_action(
+    op: Op<OrgPath, Acting>,
+    permission: Permission<right::ActionRecord>,
+    Body(request): Body<PostActionRecord>,
+) -> Result<Created, ApiError> {
+    let Op { exchange, caller, path: OrgPath { org }, parameters: Acting { agbot, address }, .. } = &op;
+    if !agbot.as_ref().is_some_and(|agbot| agbot.is_of(org)) {
+        return Err(ApiError::access_denied(format!(
+            "actions of organization '{org}' are recorded by approved agbots of it or of the hub"
+        )));
+    }
+    let (action, status) = check_action(&request, org)?;
+    if request.status == 403 && !exchange.limiter().admits_refusal(caller) {
+        exchange.auditor().note_left_out();
+        return Ok(created("too many refusals of this caller to record all of them"));
+    }
+    let record = NewAuditRecord {
+        org: cut(org),
+        recorded_at: exchange.now(),
+        caller: caller.to_string(),
+        caller_role: role_word(caller),
+        address: address.map(|address| address.to_string()).unwrap_or_default(),
+        request: cut(&request.request),
+        method: request.method.clone(),
+        operation: Cow::Owned(request.operation.clone()),
+        resource: cut(&request.resource),
+        status,
+        state_before: None,
+    };
+    op.write(&permission, "audit.record_action", async |mut tx| {
+        if audit::insert_action(&mut tx, action, record.recorded_at).await? {
+            audit::insert_records(&mut tx, std::slice::from_ref(&record)).await?;
+        }
+        tx.finish([])
+    })
+    .await?;
+    exchange.auditor().note_written();
+    Ok(created("recorded"))
+}
+
+/// Checks what an agbot says of an action.
+fn check_action(request: &PostActionRecord, org: &str) -> Result<(Uuid, i16), ApiError> {
+    let wrong = |text: &str| Err(ApiError::invalid_input(text));
+    let is_name = |name: &str| {
+        (1..=LONGEST_NAME).contains(&name.len())
+            && name
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte))
+    };
+    let Ok(action) = request.action.parse() else { return wrong("action: it is not a UUID") };
+    if !is_name(&request.operation) {
+        return wrong("operation: it is not the name of an operation");
+    }
+    if !METHODS.contains(&request.method.as_str()) {
+        return wrong("method: it is none that changes something");
+    }
+    let below_org = request.resource.strip_prefix("/orgs/").and_then(|rest| rest.strip_prefix(org));
+    if !below_org.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
+        return wrong("resource: it is not a path of the organization");
+    }
+    match i16::try_from(request.status) {
+        Ok(status @ 200..=599) => Ok((action, status)),
+        _ => wrong("status: it is not from 200 to 599"),
+    }
 }
 
 async fn list_records(

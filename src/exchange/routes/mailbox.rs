@@ -2,11 +2,14 @@
 //!
 //! Source: exchange contract section 8.
 
-use evenkeel_exchange_store::message::MessageFilter;
+use evenkeel_exchange_store::message::{MessageFilter, MessageRow, Volume};
+use evenkeel_wire::exchange::message::MessagesQuery;
 use jiff::{SignedDuration, Timestamp};
 
 use super::pages::LARGE_PAGE_ROWS;
 use crate::ApiError;
+use crate::mailbox_usage::full;
+use crate::settings::MailboxLimits;
 
 /// Expired messages stay this long in the table, as in the reference; nobody sees them meanwhile.
 const GRACE: SignedDuration = SignedDuration::from_millis(500);
@@ -16,8 +19,8 @@ pub(super) fn parse_id(text: &str) -> Result<i64, ApiError> {
     text.parse().map_err(|_| ApiError::invalid_input(format!("'{text}' is not the number of a message")))
 }
 
-/// How many messages a list shall hold; `None` is all of them.
-pub(super) fn limit(wanted: Option<i32>) -> Option<i64> {
+/// How many messages or bytes a list shall hold; `None` is any number.
+fn limit(wanted: Option<i32>) -> Option<i64> {
     wanted.filter(|count| *count > 0).map(i64::from)
 }
 
@@ -28,12 +31,29 @@ pub(super) struct Place {
     now: Timestamp,
     /// How many messages are still wanted; `None` is all of them.
     left: Option<i64>,
+    /// How many bytes are still wanted; `None` is any number.
+    bytes_left: Option<usize>,
 }
 
 impl Place {
     /// The first page of messages that are alive at `now`.
-    pub(super) fn first(now: Timestamp, wanted: Option<i64>) -> Place {
-        Place { after: None, now, left: wanted }
+    pub(super) fn first(now: Timestamp, query: &MessagesQuery) -> Place {
+        let bytes_left = limit(query.maxbytes).and_then(|bytes| usize::try_from(bytes).ok());
+        Place { after: query.after, now, left: limit(query.maxmsgs), bytes_left }
+    }
+
+    /// Leaves out what the reader wants no bytes of any more. It gets at least one message, or it would never get on.
+    pub(super) fn cut(&mut self, rows: &mut Vec<MessageRow>, is_first: bool) -> bool {
+        let Some(bytes_left) = &mut self.bytes_left else { return false };
+        for position in 0..rows.len() {
+            let size = rows[position].message.len() + rows[position].public_key.len();
+            if size > *bytes_left && !(is_first && position == 0) {
+                rows.truncate(position);
+                return true;
+            }
+            *bytes_left = bytes_left.saturating_sub(size);
+        }
+        false
     }
 
     fn rows(self) -> i64 {
@@ -54,8 +74,61 @@ impl Place {
 }
 
 /// When a message expires.
-pub(super) fn expiry(now: Timestamp, ttl_seconds: i64) -> Timestamp {
-    now.saturating_add(SignedDuration::from_secs(ttl_seconds)).unwrap_or(now)
+pub(super) fn expiry(now: Timestamp, ttl_seconds: i64, limits: &MailboxLimits) -> Timestamp {
+    let longest = i64::try_from(limits.lifetime.as_secs()).unwrap_or(i64::MAX);
+    now.saturating_add(SignedDuration::from_secs(ttl_seconds.min(longest))).unwrap_or(now)
+}
+
+/// Longest key of a sender.
+const KEY_BYTES: usize = 16 * 1024;
+
+/// Returns what a message takes of a mailbox, without the key of its sender.
+///
+/// # Errors
+/// 413 when it is too large.
+pub(super) fn measure(message: &str, limits: &MailboxLimits) -> Result<Volume, ApiError> {
+    if message.len() > limits.message_bytes {
+        return Err(ApiError::too_large(format!(
+            "message: it has {} bytes, and a message may have {}",
+            message.len(),
+            limits.message_bytes
+        )));
+    }
+    Ok(Volume { messages: 1, bytes: i64::try_from(message.len()).unwrap_or(i64::MAX) })
+}
+
+/// Adds the key of the sender to what a message takes.
+///
+/// # Errors
+/// 400 when it is too large.
+pub(super) fn with_key(message: Volume, public_key: &str) -> Result<Volume, ApiError> {
+    if public_key.len() > KEY_BYTES {
+        return Err(ApiError::invalid_input(format!(
+            "the public key of the sender has {} bytes, and that of a sender of messages may have {KEY_BYTES}",
+            public_key.len()
+        )));
+    }
+    let key = Volume { messages: 0, bytes: i64::try_from(public_key.len()).unwrap_or(i64::MAX) };
+    Ok(message + key)
+}
+
+/// Refuses a message that exceeds what one sender may have in a mailbox.
+pub(super) fn check_sender(own: Volume, new: Volume, limit: Volume) -> Result<(), ApiError> {
+    if (own + new).fits(limit) {
+        return Ok(());
+    }
+    Err(full(&format!(
+        "the mailbox holds {} messages of this sender with {} bytes, and takes no more of it",
+        own.messages, own.bytes
+    )))
+}
+
+/// Refuses a message to a full mailbox.
+pub(super) fn check_mailbox(used: Volume, new: Volume, limit: Volume) -> Result<(), ApiError> {
+    if (used + new).fits(limit) {
+        return Ok(());
+    }
+    Err(full(&format!("the mailbox is full: it holds {} messages with {} bytes", used.messages, used.bytes)))
 }
 
 /// What expired before this instant may be removed.
@@ -63,9 +136,9 @@ pub(super) fn long_expired(now: Timestamp) -> Timestamp {
     now.saturating_sub(GRACE).unwrap_or(now)
 }
 
-/// Refuses a message to a full mailbox.
+/// Refuses a message to a mailbox with as many messages as root allows; 0 allows any number.
 pub(super) fn check_space(count: i64, capacity: i64) -> Result<(), ApiError> {
-    if count >= capacity {
+    if capacity > 0 && count >= capacity {
         return Err(ApiError::TooMany {
             retry_after: 30,
             message: format!("the mailbox is full: it holds {capacity} messages"),

@@ -167,6 +167,25 @@ impl ChainWalk {
     }
 }
 
+/// Records an action that an agbot carries out for the caller.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PostActionRecord {
+    /// UUID of the attempt: a repeated request adds no other record.
+    pub action: String,
+    /// Name of the operation.
+    pub operation: String,
+    /// HTTP method of the caller's request.
+    pub method: String,
+    /// Path of the resource, from `/orgs/` and the organization of the chain on.
+    pub resource: String,
+    /// Status: 202 before the action is carried out, else that of the refusal.
+    pub status: u16,
+    /// Id of the caller's request.
+    #[serde(default)]
+    pub request: String,
+}
+
 /// Which records to list.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]

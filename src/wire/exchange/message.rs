@@ -73,11 +73,17 @@ response! {
     }
 }
 
-/// How many messages are wanted.
+/// Which messages are wanted.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct MessagesQuery {
     /// Most messages wanted; all when absent or not positive.
     #[serde(deserialize_with = "query::optional_int")]
     pub maxmsgs: Option<i32>,
+    /// Most bytes of messages and keys wanted, but at least one message; any number when absent or not positive.
+    #[serde(deserialize_with = "query::optional_int")]
+    pub maxbytes: Option<i32>,
+    /// Only messages with a greater number.
+    #[serde(deserialize_with = "query::optional_long")]
+    pub after: Option<i64>,
 }

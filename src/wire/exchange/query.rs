@@ -14,6 +14,14 @@ pub fn optional_flag<'de, D: Deserializer<'de>>(input: D) -> Result<Option<bool>
     }
 }
 
+/// A 64-bit integer or nothing; empty is nothing.
+pub fn optional_long<'de, D: Deserializer<'de>>(input: D) -> Result<Option<i64>, D::Error> {
+    let Some(text) = Option::<String>::deserialize(input)?.filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    text.parse().map(Some).map_err(|_| D::Error::custom(format!("'{text}' is not a whole number of 64 bits")))
+}
+
 /// A 32-bit integer or nothing; empty is nothing.
 pub fn optional_int<'de, D: Deserializer<'de>>(input: D) -> Result<Option<i32>, D::Error> {
     let Some(text) = Option::<String>::deserialize(input)? else { return Ok(None) };

@@ -2,6 +2,7 @@
 
 mod administer;
 mod affinity;
+mod audit_actions;
 mod blocklist;
 mod capable;
 mod claim_batch;

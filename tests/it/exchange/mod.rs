@@ -14,6 +14,7 @@ mod ha_group_races;
 mod ha_groups;
 mod limits;
 mod long_lists;
+mod mailboxes;
 mod node_orchestration;
 mod node_report;
 mod node_tasks;

@@ -196,6 +196,10 @@ fn json_body(operation: &str, aim: Aim) -> Value {
         "create_ha_group_document" => json!({"name": "fresh", "members": ["n2"]}),
         "replace_ha_group_document" => json!({"name": "grp", "members": ["n1"]}),
         "act_on_policy" | "recover_ha_group" => json!({}),
+        "record_action" => json!({
+            "action": "0190a1b2-c3d4-4e5f-8a9b-0c1d2e3f4a5c", "operation": "act_on_policy", "method": "POST",
+            "resource": format!("/orgs/{org}/business/policies/p/actions/freeze"), "status": 202,
+        }),
         "report_org_health"
         | "report_node_health"
         | "report_group_health"

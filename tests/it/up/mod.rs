@@ -3,6 +3,7 @@
 mod browsers;
 mod durability;
 mod logins;
+mod mailboxes;
 mod monitoring;
 mod oidc;
 mod refusal;

@@ -109,6 +109,7 @@ async fn root_keeps_the_database_in_the_data_directory_below_a_private_one() {
     let hub = Hub::start(&scratch, &[]).await;
     assert!(hub.directory().join("postgres/data/PG_VERSION").exists());
     assert!(!hub.directory().join("postgres-folder").exists());
+    assert_eq!(mode(hub.directory()), 0o710, "the group of the database passes, and nobody else");
     let org = serde_json::json!({ "label": "x", "description": "y" });
     assert_eq!(hub.call("POST", "/orgs/kept", Some(org)).await.0, 201);
     assert_eq!(hub.stop().await, 0);

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::Args;
+use evenkeel_domain::text::printable;
 use evenkeel_wire::RawJson;
 use evenkeel_wire::agbot::orchestration::{OrchestrationEvent, OrchestrationEventsQuery};
 use serde_json::Value;
@@ -11,7 +12,7 @@ use serde_json::Value;
 use crate::context::{Context, Exchange};
 use crate::exchange::deployment::POLICIES;
 use crate::exit::Outcome;
-use crate::output::{Table, View, show_text};
+use crate::output::{Table, View, show_json_line, show_text};
 
 /// Between two requests of a command that follows.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -97,8 +98,11 @@ fn print(context: &Context, found: Vec<RawJson>, shown: &mut BTreeSet<i64>) -> O
     for record in found {
         let event: OrchestrationEvent = record.read().unwrap_or_default();
         if event.seq >= oldest && shown.insert(event.seq) {
-            let text = if context.screen.is_json() { record.into_value().to_string() } else { line(&event) };
-            show_text(&format!("{text}\n"))?;
+            if context.screen.is_json() {
+                show_json_line(&record.into_value())?;
+            } else {
+                show_text(&format!("{}\n", printable(&line(&event))))?;
+            }
         }
     }
     while shown.len() > usize::from(MOST) * 2 {

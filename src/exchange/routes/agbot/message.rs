@@ -7,7 +7,7 @@ use axum::Json;
 use evenkeel_access::{Permission, Role, right};
 use evenkeel_api::{List, NoContent};
 use evenkeel_exchange_store::message::{self, MessageFilter, MessageRow, NewMessage};
-use evenkeel_exchange_store::node_limit::lock_agbot_parts;
+use evenkeel_exchange_store::node_limit::{lock_agbot_parts, lock_node_parts};
 use evenkeel_exchange_store::{agbot, node};
 use evenkeel_wire::exchange::message::{AgbotMessage, AgbotMessagesResponse, MessagesQuery, PostMessage};
 use evenkeel_wire::exchange::time::wire_time;
@@ -17,7 +17,9 @@ use crate::error::{Created, created};
 use crate::extract::{Body, Query};
 use crate::operation::row::{delete, get, post};
 use crate::operation::{Op, Operation, PartPath, ResourcePath};
-use crate::routes::mailbox::{Place, check_space, expiry, limit, long_expired, parse_id};
+use crate::routes::mailbox::{
+    Place, check_sender, check_space, expiry, long_expired, measure, parse_id, with_key,
+};
 use crate::routes::pages::{self, Page};
 use crate::{ApiError, Exchange};
 
@@ -48,21 +50,29 @@ async fn list_messages(
     _: Permission<right::AgbotRead>,
 ) -> Result<List<AgbotMessagesResponse>, ApiError> {
     let Op { exchange, path, parameters: Query(query), .. } = op;
-    let (mailbox, now, wanted) = (Arc::new(path), exchange.now(), limit(query.maxmsgs));
+    let (mailbox, first) = (Arc::new(path), Place::first(exchange.now(), &query));
     pages::list(r#"{"messages":["#, r#"],"lastIndex":0}"#, move |place: Option<Place>| {
-        let place = place.unwrap_or_else(|| Place::first(now, wanted));
-        page(exchange.clone(), mailbox.clone(), place)
+        page(exchange.clone(), mailbox.clone(), place, first)
     })
     .await
 }
 
-async fn page(exchange: Exchange, mailbox: Arc<ResourcePath>, place: Place) -> Result<Page<Place>, ApiError> {
+async fn page(
+    exchange: Exchange,
+    mailbox: Arc<ResourcePath>,
+    place: Option<Place>,
+    first: Place,
+) -> Result<Page<Place>, ApiError> {
     let ResourcePath { org, id } = &*mailbox;
-    let rows = exchange
+    let (is_first, mut place) = (place.is_none(), place.unwrap_or(first));
+    let mut rows = exchange
         .database()
         .read(async |connection| message::list_to_agbot(connection, org, id, place.filter()).await)
         .await?;
-    let next = place.next(rows.len(), rows.last().map(|row| row.message_id));
+    let next = match place.cut(&mut rows, is_first) {
+        true => None,
+        false => place.next(rows.len(), rows.last().map(|row| row.message_id)),
+    };
     let mut page = Page::new();
     for row in rows {
         page.push(&shape(row))?;
@@ -112,7 +122,11 @@ async fn create_message(
         )));
     }
     let now = exchange.now();
-    let capacity = exchange.settings().limits.messages;
+    let settings = exchange.settings();
+    let (capacity, limits) = (settings.limits.messages, &settings.mailboxes);
+    let message_volume = measure(&request.message, limits)?;
+    let usage = exchange.mailbox_usage();
+    usage.take(exchange.database(), limits, (org, id), &caller.org, message_volume).await?;
     let number = op
         .write(&permission, "agbot_message.create", async |mut tx| {
             let public_key = node::find_public_key(&mut tx, &caller.org, &caller.id)
@@ -127,9 +141,15 @@ async fn create_message(
             if !agbot::has_agbot(&mut tx, org, id).await? {
                 return Err(ApiError::not_found(format!("agbot '{org}/{id}' not found")));
             }
+            let new_volume = with_key(message_volume, &public_key)?;
             if capacity > 0 && lock_agbot_parts(&mut tx, org, id).await? {
                 check_space(message::count_to_agbot(&mut tx, org, id).await?, capacity)?;
             }
+            // Messages of one sender wait for each other here, so that its limit is exact.
+            lock_node_parts(&mut tx, &caller.org, &caller.id).await?;
+            let sender = (caller.org.as_str(), caller.id.as_str());
+            let own = message::usage_of_agbot_by_sender(&mut tx, (org, id), sender).await?;
+            check_sender(own, new_volume, limits.agbot_sender)?;
             let new = NewMessage {
                 org,
                 receiver: id,
@@ -138,7 +158,7 @@ async fn create_message(
                 public_key: &public_key,
                 message: &request.message,
                 sent_at: now,
-                expires_at: expiry(now, request.ttl),
+                expires_at: expiry(now, request.ttl, limits),
             };
             let number = message::insert_to_agbot(&mut tx, new).await.map_err(|error| {
                 ApiError::from(error).explain("agbot_message_agbot_fk", || {
@@ -147,7 +167,8 @@ async fn create_message(
             })?;
             tx.finish_with([agbot_change(org, id, "agbotmsgs", "created")], number)
         })
-        .await?;
+        .await
+        .inspect_err(|_| usage.give_back((org, id), &caller.org, message_volume))?;
     Ok(created(format!("agbot msg {number} inserted")))
 }
 

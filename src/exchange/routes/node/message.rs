@@ -17,7 +17,9 @@ use crate::error::{Created, created};
 use crate::extract::{Body, Query};
 use crate::operation::row::{delete, get, post};
 use crate::operation::{Op, Operation, PartPath, ResourcePath};
-use crate::routes::mailbox::{Place, check_space, expiry, limit, long_expired, parse_id};
+use crate::routes::mailbox::{
+    Place, check_mailbox, check_sender, check_space, expiry, long_expired, measure, parse_id, with_key,
+};
 use crate::routes::pages::{self, Page};
 use crate::{ApiError, Exchange};
 
@@ -48,21 +50,29 @@ async fn list_messages(
     _: Permission<right::NodeRead>,
 ) -> Result<List<NodeMessagesResponse>, ApiError> {
     let Op { exchange, path, parameters: Query(query), .. } = op;
-    let (mailbox, now, wanted) = (Arc::new(path), exchange.now(), limit(query.maxmsgs));
+    let (mailbox, first) = (Arc::new(path), Place::first(exchange.now(), &query));
     pages::list(r#"{"messages":["#, r#"],"lastIndex":0}"#, move |place: Option<Place>| {
-        let place = place.unwrap_or_else(|| Place::first(now, wanted));
-        page(exchange.clone(), mailbox.clone(), place)
+        page(exchange.clone(), mailbox.clone(), place, first)
     })
     .await
 }
 
-async fn page(exchange: Exchange, mailbox: Arc<ResourcePath>, place: Place) -> Result<Page<Place>, ApiError> {
+async fn page(
+    exchange: Exchange,
+    mailbox: Arc<ResourcePath>,
+    place: Option<Place>,
+    first: Place,
+) -> Result<Page<Place>, ApiError> {
     let ResourcePath { org, id } = &*mailbox;
-    let rows = exchange
+    let (is_first, mut place) = (place.is_none(), place.unwrap_or(first));
+    let mut rows = exchange
         .database()
         .read(async |connection| message::list_to_node(connection, org, id, place.filter()).await)
         .await?;
-    let next = place.next(rows.len(), rows.last().map(|row| row.message_id));
+    let next = match place.cut(&mut rows, is_first) {
+        true => None,
+        false => place.next(rows.len(), rows.last().map(|row| row.message_id)),
+    };
     let mut page = Page::new();
     for row in rows {
         page.push(&shape(row))?;
@@ -112,7 +122,9 @@ async fn create_message(
         )));
     }
     let now = exchange.now();
-    let capacity = exchange.settings().limits.messages;
+    let settings = exchange.settings();
+    let (capacity, limits) = (settings.limits.messages, &settings.mailboxes);
+    let message_volume = measure(&request.message, limits)?;
     let number = op
         .write(&permission, "node_message.create", async |mut tx| {
             let public_key = agbot::find_public_key(&mut tx, &caller.org, &caller.id)
@@ -124,8 +136,13 @@ async fn create_message(
                     ))
                 })?;
             message::delete_to_node(&mut tx, org, id, None, long_expired(now)).await?;
-            if capacity > 0 && lock_node_parts(&mut tx, org, id).await? {
-                check_space(message::count_to_node(&mut tx, org, id).await?, capacity)?;
+            let new_volume = with_key(message_volume, &public_key)?;
+            if lock_node_parts(&mut tx, org, id).await? {
+                let sender = (caller.org.as_str(), caller.id.as_str());
+                let (used, own) = message::usage_of_node(&mut tx, (org, id), sender).await?;
+                check_space(used.messages, capacity)?;
+                check_mailbox(used, new_volume, limits.node)?;
+                check_sender(own, new_volume, limits.node_sender)?;
             }
             let new = NewMessage {
                 org,
@@ -135,7 +152,7 @@ async fn create_message(
                 public_key: &public_key,
                 message: &request.message,
                 sent_at: now,
-                expires_at: expiry(now, request.ttl),
+                expires_at: expiry(now, request.ttl, limits),
             };
             let number = message::insert_to_node(&mut tx, new).await.map_err(|error| {
                 ApiError::from(error).explain("node_message_node_fk", || missing_node(org, id))
