@@ -350,6 +350,7 @@ impl Core {
         self.act(commands);
         if self.is_leaving && self.journal.state.is_stopped() {
             self.is_leaving = false;
+            self.confirm_departure().await;
             self.forget().await?;
         }
         Ok(())

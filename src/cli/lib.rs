@@ -32,6 +32,7 @@ mod shape;
 mod short_forms;
 mod sign;
 mod signer;
+mod stops;
 mod time;
 mod usage;
 mod variables;

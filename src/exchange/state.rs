@@ -210,6 +210,11 @@ impl Exchange {
         Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
     }
 
+    /// Writes the signs of life and reports that are not written yet.
+    pub(crate) async fn flush_heartbeats(&self) -> Result<(), StoreError> {
+        self.heartbeats().flush(self.now()).await
+    }
+
     /// The database.
     #[must_use]
     pub fn database(&self) -> &Database {

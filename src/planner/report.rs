@@ -138,6 +138,20 @@ pub enum Blocked {
     NodePaused,
     /// The node's operator is draining it.
     NodeDraining,
+    /// A node was deleted while its agent was alive, and what runs there may not have stopped.
+    NodeDeparting {
+        /// The node.
+        node: NodeId,
+        /// When it was deleted.
+        since: Timestamp,
+        /// Until when its agent is waited for; none where only its word or a user's counts.
+        until: Option<Timestamp>,
+    },
+    /// The HA group that the scope of the policy names does not exist: what runs there stays.
+    GroupGone {
+        /// The group.
+        group: GroupId,
+    },
     /// No other member of the group can take over the single instance now.
     NoCandidate {
         /// The group.
@@ -462,7 +476,7 @@ impl Blocked {
         match self {
             Self::HaMinimum { .. } => "HAMinimum",
             Self::HaLock { .. } | Self::ClaimRequested => "HALock",
-            Self::Unplaced { .. } | Self::NoCandidate { .. } => "NoCandidate",
+            Self::Unplaced { .. } | Self::NoCandidate { .. } | Self::GroupGone { .. } => "NoCandidate",
             Self::NoRoom { .. } => "Capacity",
             Self::NodePaused | Self::NodeDraining => "NodePaused",
             Self::NodeDown { .. } | Self::NeverHeard => "NodeDown",

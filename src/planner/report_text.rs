@@ -77,6 +77,8 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         Blocked::AgentTurn { node, until } => write_agent_turn(node, until, out),
         Blocked::HaMinimum { .. }
         | Blocked::Frozen { .. }
+        | Blocked::GroupGone { .. }
+        | Blocked::NodeDeparting { .. }
         | Blocked::NoCandidate { .. }
         | Blocked::NoRoom { .. }
         | Blocked::ClaimReleased { .. }
@@ -163,6 +165,20 @@ fn write_step_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::R
             FrozenLevel::Workload => "the workload is frozen",
             FrozenLevel::Node => "the node is frozen",
         }),
+        Blocked::NodeDeparting { node, since, until } => {
+            write!(out, "{node} was removed {since} while its agent was alive; ")?;
+            match until {
+                Some(until) => write!(out, "its agent is to confirm the stop, at most until {until}"),
+                None => write!(
+                    out,
+                    "only its agent can confirm the stop, or a user: hzn exchange node remove {} -f",
+                    node.name()
+                ),
+            }
+        }
+        Blocked::GroupGone { group } => {
+            write!(out, "HA group {group} does not exist: what runs there stays, and nothing new starts")
+        }
         Blocked::NoCandidate { group } => {
             write!(out, "no other member of {group} can take over the instance now")
         }

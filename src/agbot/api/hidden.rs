@@ -58,6 +58,9 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
         Blocked::UnwantedNeighbor { partner, node: peer } => {
             Blocked::UnwantedNeighbor { partner, node: node(peer, seen) }
         }
+        Blocked::NodeDeparting { node: peer, since, until } => {
+            Blocked::NodeDeparting { node: node(peer, seen), since, until }
+        }
         Blocked::FencePending { node: peer, until } => {
             Blocked::FencePending { node: node(peer, seen), until }
         }
@@ -93,6 +96,7 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
         | Blocked::IncompatibleVersions { .. }
         | Blocked::NodePaused
         | Blocked::NodeDraining
+        | Blocked::GroupGone { .. }
         | Blocked::NoCandidate { .. }
         | Blocked::WrongArch { .. }
         | Blocked::NoDeployment { .. }

@@ -174,7 +174,7 @@ fn unread(error: &ClientError) -> Refusal {
 
 /// What would happen to a workload unit, as the caller may see it.
 fn planned(found: &PreviewedUnit, shape: &Shape<'_>) -> PlannedWorkloadUnit {
-    let PreviewedUnit { id, run, sequence } = found;
+    let PreviewedUnit { id, instances, run, sequence } = found;
     let blocked = |(step, blocked): &(Step, Blocked)| PlannedBlock {
         slot: shape.slot(&step.slot),
         reason: hidden::reason(blocked.clone(), shape.seen).to_string(),
@@ -186,6 +186,7 @@ fn planned(found: &PreviewedUnit, shape: &Shape<'_>) -> PlannedWorkloadUnit {
         .collect();
     PlannedWorkloadUnit {
         name: id.name().to_owned(),
+        instances: *instances,
         changes: run.changes.iter().map(|expected| change(expected, &elimination, shape)).collect(),
         sequence: sequence.iter().map(|stage| shape.stage(stage)).collect(),
         blocked: run.blocked.iter().map(blocked).collect(),

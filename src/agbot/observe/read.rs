@@ -9,9 +9,11 @@ use evenkeel_ids::{GroupId, NmpId, NodeId, OrgId, PatternId, PolicyId, ServiceId
 use evenkeel_planner::event::Event;
 use evenkeel_planner::facts::{DeploymentPolicyFacts, NmpStatusFacts, PolicyOrchestration};
 use evenkeel_planner::matching::needed_services;
+use evenkeel_planner::model::Departure;
 use evenkeel_wire::RawJson;
 use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
 use evenkeel_wire::exchange::management_policy::ManagementPolicyResponse;
+use evenkeel_wire::exchange::node::DepartingNode;
 use evenkeel_wire::exchange::pattern::PatternResponse;
 use evenkeel_wire::exchange::service::ServiceResponse;
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -61,6 +63,9 @@ pub async fn everything(
     let statistics = statistics_for(policies, context).await?;
     events.extend(statistics);
     let mut all = vec![Event::OrgsRead { orgs: served_entries.node_orgs() }];
+    for org in served_entries.node_orgs() {
+        all.extend(departures(context, org.as_str()).await?);
+    }
     all.extend(gone(context, &found));
     all.append(&mut events);
     Ok(all)
@@ -363,7 +368,8 @@ pub async fn written_policy(
         Some(Err(error)) => return Ok(WrittenPolicy::Unreadable(error)),
         Some(Ok(facts)) => facts,
     };
-    let mut events = Vec::new();
+    // The write will rank by them, too.
+    let mut events = statistics_for([&facts], context).await?;
     services(context, BTreeSet::from([facts.service.clone()]), &mut Found::default(), &mut events).await?;
     let last_updated = facts.last_updated.or_else(|| Some(context.now()));
     events.push(policy_changed(DeploymentPolicyFacts { last_updated, ..facts }));
@@ -434,8 +440,25 @@ pub async fn node(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientEr
             }
             events
         }
-        None => vec![Event::NodeRemoved { node: id.clone() }],
+        // What may still run there is known before the node is gone.
+        None => {
+            let mut events = departures(context, id.org()).await?;
+            events.push(Event::NodeRemoved { node: id.clone() });
+            events
+        }
     })
+}
+
+/// Reads which deleted nodes of an organization have not confirmed their end.
+async fn departures(context: &Context, org: &str) -> Result<Vec<Event>, ClientError> {
+    let found = context.client.list_departures(org).await?;
+    let departure = |(node, one): (NodeId, DepartingNode)| {
+        let (deleted_at, seen_at) = (facts::instant(&one.deleted)?, facts::instant(&one.last_heartbeat)?);
+        Some((node, Departure { deleted_at, seen_at }))
+    };
+    let nodes = found.into_iter().filter_map(departure).collect();
+    let Ok(org) = org.parse() else { return Ok(Vec::new()) };
+    Ok(vec![Event::DeparturesRead { org, nodes }])
 }
 
 /// Reads the policy of one node.

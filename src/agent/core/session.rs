@@ -6,7 +6,7 @@ use evenkeel_client::{Client, Credentials};
 use evenkeel_ids::NodeId;
 use tokio::time::Instant;
 
-use super::Core;
+use super::{Core, FIRST_PAUSE};
 use crate::{
     AgentError, clock, files,
     hub::Hub,
@@ -19,6 +19,8 @@ use crate::{
 /// Number of consecutive refusals of the credentials, over this time, after which the node counts as deleted.
 const REFUSALS: u32 = 3;
 const REFUSED_FOR: Duration = Duration::from_secs(5);
+/// How often the hub is told that everything has stopped on a node that was deleted there.
+const CONFIRMATIONS: u32 = 5;
 /// Pause before the hub is asked again whether another agent still reports for the node.
 const RETURN_PAUSE: Duration = Duration::from_secs(30);
 
@@ -72,6 +74,20 @@ impl Core {
         self.journal.registration = Some(registration);
         self.file.save(&self.journal)?;
         self.begin_session().await
+    }
+
+    /// Tells the hub that everything has stopped on this node, which was deleted there. Until it knows that, nothing that may run once only
+    /// starts elsewhere; when it cannot be told it waits for longer.
+    pub(super) async fn confirm_departure(&self) {
+        let Some(registration) = &self.journal.registration else { return };
+        let Ok(hub) = self.open_hub(registration).await else { return };
+        tokio::spawn(async move {
+            for attempt in 1..=CONFIRMATIONS {
+                let Err(error) = hub.exchange.confirm_departure(&hub.node).await else { return };
+                tracing::debug!(%error, "the hub does not know yet that everything has stopped");
+                tokio::time::sleep(FIRST_PAUSE * attempt).await;
+            }
+        });
     }
 
     /// Resets the node to unregistered; with an identity in the settings it registers again.

@@ -16,6 +16,7 @@ use crate::output::View;
 use crate::plan::CheckToken;
 use crate::shape::{DeploymentPolicyFile, complete_policy, require_constraints};
 use crate::signer::sign_policy;
+use crate::stops::{ForceOfFile, confirm_stops};
 use crate::wait::{self, Wait};
 
 /// Deployment policies.
@@ -34,7 +35,7 @@ pub const POLICIES: Kind = Kind {
 };
 
 /// What only the exchange sets; a policy that was listed can be added again.
-const EXCHANGE_ONLY: [&str; 3] = ["owner", "created", "lastUpdated"];
+pub const EXCHANGE_ONLY: [&str; 3] = ["owner", "created", "lastUpdated"];
 
 /// Commands for deployment policies.
 #[derive(Debug, Subcommand)]
@@ -66,6 +67,8 @@ pub enum DeploymentCommand {
         #[command(flatten)]
         token: CheckToken,
         #[command(flatten)]
+        force: ForceOfFile,
+        #[command(flatten)]
         wait: Wait,
     },
     /// Changes attributes of a deployment policy
@@ -78,6 +81,8 @@ pub enum DeploymentCommand {
         file: PathBuf,
         #[command(flatten)]
         token: CheckToken,
+        #[command(flatten)]
+        force: ForceOfFile,
         #[command(flatten)]
         wait: Wait,
     },
@@ -110,7 +115,7 @@ pub async fn run(command: DeploymentCommand, context: &Context, exchange: &Excha
                 .await
         }
         DeploymentCommand::New => show_template(context),
-        DeploymentCommand::Add { policy, file, no_constraints, token, wait } => {
+        DeploymentCommand::Add { policy, file, no_constraints, token, force, wait } => {
             POLICIES.check_name(&policy)?;
             let mut shaped = read_shaped::<DeploymentPolicyFile>(&file, context)?;
             complete_policy(&policy, &mut shaped.document)?;
@@ -119,16 +124,22 @@ pub async fn run(command: DeploymentCommand, context: &Context, exchange: &Excha
             POLICIES.check(exchange, &policy, &body)?;
             prepare(&mut body, context)?;
             token.check(context, exchange, &policy, "hzn plan", async || Ok(body.clone())).await?;
+            if !confirm_stops(context, exchange, (&policy, &body), force.answer()).await? {
+                return Ok(());
+            }
             POLICIES.put(exchange, &policy, &body, StatusCode::FORBIDDEN).await?;
             wait::policy::follow(&wait, context, exchange, &policy).await
         }
-        DeploymentCommand::Update { policy, file, token, wait } => {
+        DeploymentCommand::Update { policy, file, token, force, wait } => {
             POLICIES.check_name(&policy)?;
             let mut changes = read_shape::<DeploymentPolicyFile>(&file, context)?;
             POLICIES.check(exchange, &policy, &changes)?;
             prepare(&mut changes, context)?;
             let written = async || merged(exchange, &policy, changes.as_object()).await;
-            token.check(context, exchange, &policy, "hzn plan --update", written).await?;
+            token.check(context, exchange, &policy, "hzn plan --update", &written).await?;
+            if !confirm_stops(context, exchange, (&policy, &written().await?), force.answer()).await? {
+                return Ok(());
+            }
             update(exchange, &policy, changes).await?;
             wait::policy::follow(&wait, context, exchange, &policy).await
         }

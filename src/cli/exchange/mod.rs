@@ -14,6 +14,7 @@ pub mod nmp_match;
 pub mod node;
 pub mod node_orch;
 pub mod node_part;
+mod node_removal;
 pub mod node_state;
 pub mod orch;
 pub mod orch_settings;

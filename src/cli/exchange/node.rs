@@ -8,6 +8,7 @@ use serde_json::{Map, json};
 
 use super::node_orch::{self, NodeOrchCommand};
 use super::node_part::{self, NodePartCommand};
+use super::node_removal;
 use super::node_state::{DownAfter, NodeHealth, with_health};
 use super::resource::Kind;
 use crate::context::{Context, Exchange, Watch};
@@ -72,7 +73,7 @@ pub enum NodeCommand {
     Remove {
         /// Node to remove
         node: String,
-        /// Do not ask
+        /// Do not ask, and count what the node runs as stopped although its agent may be alive
         #[arg(short = 'f', long)]
         force: bool,
     },
@@ -136,7 +137,7 @@ pub async fn run(
             note(format!("the credentials of node {name} are valid"));
             Ok(())
         }
-        NodeCommand::Remove { node, force } => NODES.remove(exchange, &node, force).await,
+        NodeCommand::Remove { node, force } => node_removal::remove(context, exchange, &node, force).await,
         NodeCommand::Orch(command) => node_orch::run(command, context, exchange).await,
         NodeCommand::Part(command) => node_part::run(command, context, exchange).await,
     }

@@ -48,6 +48,20 @@ pub(crate) async fn authenticate(
     Ok(Authenticated { address, caller, agbot })
 }
 
+/// Who confirms that everything has stopped on its own node, which was deleted while its agent was alive.
+pub(crate) async fn authenticate_departed(
+    exchange: &Exchange,
+    (headers, path): (&HeaderMap, &str),
+    address: Option<IpAddr>,
+) -> Option<Arc<Caller>> {
+    let login = parse_login(headers).ok()?;
+    let own = format!("/orgs/{}/orchestration/departures/{}", login.org(), login.id());
+    if !path.ends_with(&own) {
+        return None;
+    }
+    exchange.credentials().identify_departed(&login, address, exchange.limiter()).await.ok().flatten()
+}
+
 async fn identify(
     exchange: &Exchange,
     headers: &HeaderMap,

@@ -25,6 +25,8 @@ pub(crate) struct UnitInputs<'a> {
     unit: &'a UnitRecord,
     observed: Slots,
     groups: BTreeMap<GroupId, GroupState>,
+    departures: &'a crate::model::Departures,
+    gone_group: Option<&'a GroupId>,
     part_count: usize,
     other_units: Vec<(&'a Part, &'a Slots)>,
     gone_parts: Vec<Part>,
@@ -113,6 +115,8 @@ impl<'a> UnitInputs<'a> {
             unit,
             observed,
             groups,
+            departures: &model.departures,
+            gone_group: model.gone_group(unit_id).filter(|_| unit.is_wanted),
             part_count,
             other_units: other_units(model, unit_id),
             gone_parts,
@@ -142,6 +146,8 @@ impl<'a> UnitInputs<'a> {
             observed: &self.observed,
             groups: &self.groups,
             update: &record.update,
+            departures: self.departures,
+            gone_group: self.gone_group,
             part_count: self.part_count,
             other_units: &self.other_units,
             gone_parts: &self.gone_parts,
@@ -161,7 +167,8 @@ impl<'a> UnitInputs<'a> {
     }
 }
 
-/// Returns until when automatic starts wait for nodes of a workload unit that were not heard since the model began to be filled.
+/// Returns until when automatic starts wait for nodes of a workload unit that were not heard since the model began to be filled, although
+/// they were up when the hub was last alive before.
 ///
 /// # Source
 /// Orchestration A10.5.
@@ -172,7 +179,10 @@ fn unheard_until(pass: &Pass<'_>, unit_id: &UnitId, table: &NodeTable) -> Option
     if pass.now >= until {
         return None;
     }
-    let is_member = |node| table.number(node).is_some_and(|number| table.members().contains(number));
+    let is_member = |node: &NodeId| {
+        let is_of_unit = table.number(node).is_some_and(|number| table.members().contains(number));
+        is_of_unit && !model.was_down_before(node)
+    };
     model.unheard.iter().any(is_member).then_some(until)
 }
 

@@ -9,6 +9,7 @@ use crate::{
     agreement::{Agreement, AgreementState},
     model::{Model, Observed},
     pair::STOP_CONFIRMATION_SECS,
+    report::Blocked,
     usage::later,
     workload::{Ending, Task, TaskReport, TaskState, Workload},
 };
@@ -25,6 +26,9 @@ pub(crate) struct Seen {
 /// Returns what is seen of a task that has not ended.
 pub(crate) fn observe(model: &Model, task: &Task, workload: &Workload, now: Timestamp) -> Seen {
     let Some(node) = &task.node else { return Seen::default() };
+    if let Some(Blocked::NodeDeparting { until, .. }) = model.departing_task(task, workload, now) {
+        return Seen { task: None, wake_at: until };
+    }
     let agreement = agreement_of(model, task);
     let mut wake_at = None;
     let reported = if model.is_capable(node) {

@@ -43,7 +43,7 @@ fn six(stopped: Option<u32>) -> Slots {
 
 fn removed(surplus: Surplus, slots: &Slots, count: usize) -> Vec<String> {
     let rank = |node: &NodeId| node.name()[1..].parse().unwrap();
-    let order = removal_order(surplus, slots, rank);
+    let order = removal_order(surplus, slots, rank, |_| false, |_| false);
     order.iter().take(count).map(ToString::to_string).collect()
 }
 

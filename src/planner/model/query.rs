@@ -64,8 +64,8 @@ pub enum Observed {
 impl Model {
     /// Returns the liveness of a node.
     ///
-    /// A heartbeat from the future (a clock that jumped back) counts only within the limit, like one from the past: an
-    /// untrusted time never counts as healthy. Time in which no heartbeats could be read is no silence.
+    /// Silence counts from when a heartbeat was received, by the clock of whoever measures it. Time in which no heartbeats could be read
+    /// is no silence.
     /// # Source
     /// Orchestration A10.2, A10.3.
     pub fn liveness(&self, node: &NodeId, now: Timestamp) -> Liveness {
@@ -83,7 +83,7 @@ impl Model {
                 return down;
             }
         }
-        let silence = self.silence_secs(node, seen, now).max(secs_since(now, seen));
+        let silence = self.silence_secs(node, seen, now);
         // An agent that has started reports that before it takes back that it had stopped.
         let is_stopped = facts.is_stopped && monitor_state != NodeMonitorState::Init;
         let may_rejoin = || self.rejoins_until(node, seen).is_some_and(|until| now < until);
@@ -243,9 +243,14 @@ impl Model {
     /// A status from before a silence does not show what runs now; but an agent without changes does not report again, so after
     /// a grace period the old status counts.
     fn current_status(&self, node: &NodeId, now: Timestamp) -> Option<&NodeStatusFacts> {
-        let record = self.nodes.get(node)?;
-        let is_settled = record.back_at.is_none_or(|back| now >= later(back, self.settling_secs(node.org())));
-        record.status.as_ref().filter(|status| is_settled || status.reported_at >= record.back_at)
+        let status = self.nodes.get(node)?.status.as_ref()?;
+        status.reported_at.is_some_and(|at| self.is_current(node, at, now)).then_some(status)
+    }
+
+    /// Returns whether what a node reported at a time shows what is so now: it was not down since, or has had time to say otherwise.
+    pub(crate) fn is_current(&self, node: &NodeId, reported_at: Timestamp, now: Timestamp) -> bool {
+        let back_at = self.nodes.get(node).and_then(|record| record.back_at);
+        back_at.is_none_or(|back| reported_at >= back || now >= later(back, self.settling_secs(node.org())))
     }
 
     /// Returns whether a live node reports one of the services running under an agreement that this agbot did not make.

@@ -90,7 +90,12 @@ impl EliminationReport {
 
 /// Returns the record of a placement.
 pub fn report(table: &NodeTable, placed: &Placed) -> EliminationReport {
-    let (requested, count) = (placed.nodes.len() as u32, placed.count());
+    report_of(table, placed, placed.nodes.len() as u32)
+}
+
+/// Returns the record of a placement of which only a part was tried, because there is no room for more.
+pub fn report_of(table: &NodeTable, placed: &Placed, requested: u32) -> EliminationReport {
+    let count = placed.count();
     let elimination = &placed.elimination;
     let mut remaining = elimination.candidate_count;
     let explain = |stage: &super::Stage| {

@@ -24,6 +24,7 @@ use crate::{
     blocklist::BlocklistNews,
     change::{DependencyFacts, GroupState},
     health::{Entity, HealthSurvey, RecoveryFacts},
+    model::Departures,
     place::NodeTable,
     supervise::UpdateStatus,
     workload::{Part, ReportedHealth, Slot, Slots, UnitId, Workload},
@@ -113,6 +114,10 @@ pub struct UnitFacts<'a> {
     pub groups: &'a BTreeMap<GroupId, GroupState>,
     /// The status of the workload's update.
     pub update: &'a UpdateStatus,
+    /// Deleted nodes whose agents may still run what they ran.
+    pub departures: &'a Departures,
+    /// Its HA group, if that does not exist: what runs stays, and nothing new starts.
+    pub gone_group: Option<&'a GroupId>,
     /// Number of workload units of the workload.
     pub part_count: usize,
     /// The slots of its other workload units that have nodes.

@@ -16,7 +16,10 @@ impl UnitPass<'_> {
     pub fn judge(&self, slot: &Slot, ended: &Task) -> RestartVerdict {
         let cleared_at = self.node_of(ended).and_then(|node| node.marks.cleared_at);
         let policy = Restart { condition: self.restart_condition(ended), ..self.facts.workload.restart };
-        judge_restart(&policy, self.tasks(slot), ended, cleared_at, self.now)
+        // The next version of the list has attempts of its own.
+        let has_versions = ended.node.as_ref().is_some_and(|node| self.has_versions_left(node));
+        let max_attempts = if has_versions { 0 } else { policy.max_attempts };
+        judge_restart(&Restart { max_attempts, ..policy }, self.tasks(slot), ended, cleared_at, self.now)
     }
 
     /// Returns when a task that ended is restarted: the agent of a node that reads no tasks restarts whatever ends.

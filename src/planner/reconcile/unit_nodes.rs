@@ -71,6 +71,7 @@ pub fn unit_node(
     };
     let choice = choice(model, workload, id, now);
     let blocklisted = choice.as_ref().ok().and_then(|choice| model.blocklisted(id, choice));
+    let probe = choice.as_ref().ok().and_then(|choice| model.awaited_probe(id, choice));
     UnitNode {
         id: id.clone(),
         is_member: true,
@@ -81,6 +82,7 @@ pub fn unit_node(
         fault_domain: record.facts.fault_domain.clone(),
         upgrade_domain: record.facts.upgrade_domain.clone(),
         state: state(model, id, now),
+        back_at: record.back_at,
         availability: model.wanted_availability(record),
         is_drain_forced: model.is_drain_forced(id),
         is_in_upgrade: model.is_upgraded(record),
@@ -89,10 +91,17 @@ pub fn unit_node(
             start_failed: failed(&|one| !one.is_of_stop && one.version == current),
             stop_failed: failed(&|one| one.is_of_stop),
             blocklisted: blocklisted.map(Box::new),
+            probe: probe.map(Box::new),
             cleared_at: row.cleared_at,
             fenced_at: row.fenced_at,
             last_start_at: row.last_start_at,
-            has_versions_left: engine::has_versions_left(model, id, &workload.policy, current),
+            has_versions_left: engine::has_versions_left(
+                model,
+                id,
+                (&workload.policy, current),
+                now,
+                &|key| model.engine.blocklist.get(key).cloned(),
+            ),
         }),
         is_pinned: row.pinned == Some(current),
         is_capable: record.facts.is_capable,

@@ -4,6 +4,7 @@
 //! Sources: orchestration B10 to B13.
 
 pub(crate) mod action;
+mod completion;
 pub(crate) mod contest;
 mod domain_order;
 mod failed_tasks;
@@ -13,8 +14,10 @@ mod reaper;
 pub(crate) mod rebalance;
 mod restart;
 pub(crate) mod rules;
+mod set_aside;
 pub(crate) mod snapshot;
 mod start_order;
+mod tickets;
 mod unhealthy;
 pub(crate) mod update;
 mod update_status;

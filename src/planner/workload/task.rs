@@ -49,9 +49,9 @@ pub struct Task {
     pub desired_at: Option<Timestamp>,
     /// When its state changed last, by the hub's clock.
     pub state_at: Timestamp,
-    /// When it was first seen running, by the node's clock.
+    /// When it was first seen running: as its node says, within what the hub knows.
     pub running_at: Option<Timestamp>,
-    /// When it ended, by the node's clock.
+    /// When it ended: as its node says, within what the hub knows.
     pub ended_at: Option<Timestamp>,
     /// Its restarts by its node.
     #[serde(default, skip_serializing_if = "NodeRestarts::is_none")]
@@ -198,13 +198,16 @@ impl Task {
         if report.seq <= self.seq {
             return Err(RefusedReport::OldReport { task: task(), seq: report.seq, stored: self.seq });
         }
+        // The clock of a node may be wrong by years.
+        let earliest = self.running_at.unwrap_or(self.state_at).min(now);
+        let at = report.at.clamp(earliest, now);
         self.change_state(report.state, now)?;
         self.seq = report.seq;
         if self.is_running() {
-            self.running_at.get_or_insert(report.at);
+            self.running_at.get_or_insert(at);
         }
         if self.state.is_ended() {
-            self.ended_at = Some(report.at);
+            self.ended_at = Some(at);
         }
         Ok(())
     }

@@ -35,6 +35,9 @@ pub struct PlanResponse {
 pub struct PlannedWorkloadUnit {
     /// `all`, or the HA group.
     pub name: String,
+    /// The instances that it has now.
+    #[serde(default)]
+    pub instances: u64,
     /// The changes in their order.
     pub changes: Vec<PlannedChange>,
     /// Which nodes each constraint removes, before the changes.

@@ -14,7 +14,7 @@ use super::orchestration::{
     stored_orchestration,
 };
 use super::write::{require_deployed_service, validate_service};
-use super::{absent, change};
+use super::{absent, change, extent};
 use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
@@ -58,28 +58,33 @@ pub(super) async fn patch_deployment_policy(
     let basis = request.last_updated.clone();
     let (name, attribute) = first_attribute(org, id, request, &mut warnings)?;
     warnings.add(findings(exchange, (org, id), &attribute.document()).await?);
-    op.write(&permission, "deployment_policy.patch", async |mut tx| {
-        let mut row = deployment_policy::lock(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
-        if basis.as_ref().is_some_and(|basis| *basis != wire_time(row.updated_at)) {
-            let text =
-                format!("the deployment policy {org}/{id} was written since lastUpdated: read it again");
-            return Err(ApiError::conflict(text));
-        }
-        require_references(&mut tx, &attribute).await?;
-        if let Attribute::Orchestration(next) = &attribute {
-            require_same_form(&mut tx, (org, id), row.orchestration.as_ref(), next.as_ref()).await?;
-            require_interval(&mut tx, org, next.as_ref(), Target::Workload).await?;
-            require_agents(&mut tx, (org, id), next.as_ref()).await?;
-            require_no_cycle(&mut tx, (org, id), next.as_ref()).await?;
-        }
-        apply(&mut row, &attribute);
-        require_lifecycles(&row)?;
-        row.updated_at = exchange.now();
-        deployment_policy::update(&mut tx, &row).await?;
-        tx.finish([change(org, id, "modified")])
-    })
-    .await?;
-    Ok(warnings.on(created(format!("attribute '{name}' of business policy '{org}/{id}' updated"))))
+    let short = op
+        .write(&permission, "deployment_policy.patch", async |mut tx| {
+            let mut row = deployment_policy::lock(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
+            if basis.as_ref().is_some_and(|basis| *basis != wire_time(row.updated_at)) {
+                let text =
+                    format!("the deployment policy {org}/{id} was written since lastUpdated: read it again");
+                return Err(ApiError::conflict(text));
+            }
+            require_references(&mut tx, &attribute).await?;
+            if let Attribute::Orchestration(next) = &attribute {
+                require_same_form(&mut tx, (org, id), row.orchestration.as_ref(), next.as_ref()).await?;
+                require_interval(&mut tx, org, next.as_ref(), Target::Workload).await?;
+                require_agents(&mut tx, (org, id), next.as_ref()).await?;
+                require_no_cycle(&mut tx, (org, id), next.as_ref()).await?;
+            }
+            apply(&mut row, &attribute);
+            require_lifecycles(&row)?;
+            row.updated_at = exchange.now();
+            deployment_policy::update(&mut tx, &row).await?;
+            let written =
+                row.orchestration.as_ref().filter(|_| matches!(attribute, Attribute::Orchestration(_)));
+            let short = extent::warnings(&mut tx, (org, id), written).await?;
+            tx.finish_with([change(org, id, "modified")], short)
+        })
+        .await?;
+    Ok(warnings
+        .on_with(created(format!("attribute '{name}' of business policy '{org}/{id}' updated")), short))
 }
 
 /// The first attribute present counts, in the order of the contract. The document `orchestration` has to hold in any case, as the

@@ -62,6 +62,7 @@ pub fn operations() -> Vec<Operation> {
             .audit(Subject::Node)
             .success("removed"),
     ];
+    operations.extend(delete::operations());
     operations.extend(agbot::operations());
     operations.extend(details::operations());
     operations.extend(heartbeat::operations());

@@ -103,7 +103,7 @@ async fn write(
     if wanted.is_alive {
         let heartbeat_row =
             Heartbeat { org: wanted.org.to_owned(), id: wanted.id.to_owned(), seen_at: wanted.now };
-        heartbeat::upsert_nodes(&mut tx, &[heartbeat_row]).await?;
+        heartbeat::upsert_nodes(&mut tx, &[heartbeat_row], wanted.now).await?;
     }
     let mut changes = vec![node_change(wanted.org, wanted.id, "node", operation)];
     if wanted.token_hash.is_some() {

@@ -55,11 +55,15 @@ impl WriteWarnings {
         self.texts.extend(findings.into_iter().map(|finding| finding.to_string()));
     }
 
+    /// Adds the warnings to the response of a write, and others after them.
+    pub fn on_with<T>(mut self, response: T, others: Vec<String>) -> Warned<T> {
+        self.texts.extend(others);
+        Warned::new(response, &self.texts)
+    }
+
     /// Adds the warnings to the response of a write.
     pub fn on<T>(self, response: T) -> Warned<T> {
-        let texts = self.texts.iter().take(LARGEST_COUNT);
-        let warnings = texts.filter_map(|text| HeaderValue::from_str(&warning(text)).ok()).collect();
-        Warned { response, warnings }
+        Warned::new(response, &self.texts)
     }
 }
 
@@ -67,6 +71,15 @@ impl WriteWarnings {
 pub struct Warned<T> {
     response: T,
     warnings: Vec<HeaderValue>,
+}
+
+impl<T> Warned<T> {
+    /// Adds warnings to a response.
+    pub fn new(response: T, texts: &[String]) -> Self {
+        let texts = texts.iter().take(LARGEST_COUNT);
+        let warnings = texts.filter_map(|text| HeaderValue::from_str(&warning(text)).ok()).collect();
+        Self { response, warnings }
+    }
 }
 
 impl<T: IntoResponse> IntoResponse for Warned<T> {

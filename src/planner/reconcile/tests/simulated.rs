@@ -273,9 +273,13 @@ impl World {
         by_slot(self.tasks.values().cloned())
     }
 
-    /// Returns the wanted tasks that run, by slot.
+    /// Returns the wanted tasks that run on nodes that are there, by slot.
     pub fn running(&self) -> Vec<&Task> {
-        self.tasks.values().filter(|task| task.is_wanted() && task.is_running()).collect()
+        let is_there = |task: &&Task| {
+            let node = task.node.as_ref().and_then(|node| self.find(node));
+            node.is_some_and(|node| node.down_since().is_none())
+        };
+        self.tasks.values().filter(|task| task.is_wanted() && task.is_running()).filter(is_there).collect()
     }
 
     /// Returns the nodes with a running wanted task, in order.
@@ -358,6 +362,8 @@ impl World {
             observed: &crate::workload::Slots::new(),
             groups: &groups,
             update: &self.update,
+            departures: &std::collections::BTreeMap::new(),
+            gone_group: None,
             part_count: 1,
             other_units: &[],
             gone_parts: &[],

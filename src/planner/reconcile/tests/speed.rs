@@ -95,6 +95,8 @@ fn full_reconcile_and_one_failure_of_ten_thousand_slots_are_quick() {
         observed: &crate::workload::Slots::new(),
         groups: &groups,
         update: &world.update,
+        departures: &std::collections::BTreeMap::new(),
+        gone_group: None,
         part_count: 1,
         other_units: &[],
         gone_parts: &[],
