@@ -35,8 +35,8 @@ pub fn run_guardian(arguments: &GuardianArguments) -> Result<(), Failure> {
         .map_err(failed)?;
     let outcome = runtime.block_on(async {
         let lifecycle = Lifecycle::listen().map_err(failed)?;
-        let served = guardian::serve(&arguments.data_dir, arguments.of_agent, lifecycle.shutdown()).await;
-        served.map_err(|error| Failure::from_error(ExitStatus::DataDirectory, &error))
+        let outcome = guardian::serve(&arguments.data_dir, arguments.of_agent, lifecycle.shutdown()).await;
+        outcome.map_err(|error| Failure::from_error(ExitStatus::DataDirectory, &error))
     });
     runtime.shutdown_background();
     outcome

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn named_address_is_reported_and_a_hub_on_this_machine_tells_none() {
+    async fn named_address_is_reported_and_a_hub_on_this_machine_leads_to_none() {
         let named = "192.0.2.7".parse().ok();
         let addresses = Addresses::new(named, ["http://127.0.0.1:1"].into_iter());
         addresses.refresh().await;

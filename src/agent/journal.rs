@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn identity_survives_the_loss_of_the_journal_and_the_loss_is_told() {
+    fn identity_survives_the_loss_of_the_journal_which_is_reported() {
         for damage in [None, Some("{"), Some("")] {
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join("journal.json");

@@ -242,7 +242,7 @@ async fn restart(
 /// Asks whether the hub responds, and could record a report.
 async fn check_contact(context: Context) -> Result<Option<Event>, String> {
     let asked = async { context.hub.as_ref()?.exchange.max_change_id().await.ok() };
-    let is_up = timeout(CONTACT_TIMEOUT, asked).await.is_ok_and(|answer| answer.is_some());
+    let is_up = timeout(CONTACT_TIMEOUT, asked).await.is_ok_and(|response| response.is_some());
     Ok(Some(Event::ContactChecked { is_up }))
 }
 

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_killed_is_told_until_the_agent_has_ended_its_task() {
+    fn what_was_killed_is_reported_until_the_agent_has_ended_its_task() {
         let mut leases = Leases::of(&request(1_000), "b", None);
         assert!(leases.note_killed("t1"));
         assert!(!leases.note_killed("t1"));

@@ -54,7 +54,7 @@ pub(crate) struct Link {
     connection: Option<BufReader<UnixStream>>,
     number: u64,
     child: Option<Child>,
-    told: Option<(Guard, Vec<String>)>,
+    reported: Option<(Guard, Vec<String>)>,
     silent_since: Option<Instant>,
     outage: Option<Outage>,
     pause: Duration,
@@ -103,7 +103,7 @@ impl Link {
             connection: None,
             number: 0,
             child: None,
-            told: None,
+            reported: None,
             silent_since: None,
             outage: None,
             pause: RENEWAL,
@@ -118,7 +118,7 @@ impl Link {
         // The outcome of a guardian that has ended is not needed; it must not stay in the table.
         self.child = self.child.take().filter_map_running();
         if tasks.is_empty() && self.connection.is_none() {
-            return self.tell(Guard::Absent, Vec::new(), GuardianState::Absent).await;
+            return self.report(Guard::Absent, Vec::new(), GuardianState::Absent).await;
         }
         let leases: Vec<Lease> = tasks.into_iter().map(|task| lease(task, heartbeat_ms)).collect();
         match self.ask(&agent, leases.clone()).await {
@@ -130,12 +130,12 @@ impl Link {
                 let now_ms = clock::uptime_ms();
                 let held = leases.iter().filter(|lease| lease.until_ms > now_ms);
                 let held: BTreeMap<_, _> = held.map(|lease| (lease.task.clone(), lease.lease_secs)).collect();
-                self.tell(Guard::Confirmed(held), confirmation.killed, GuardianState::Running).await
+                self.report(Guard::Confirmed(held), confirmation.killed, GuardianState::Running).await
             }
             Err(Unconfirmed::Silent) => {
                 let since = *self.silent_since.get_or_insert_with(Instant::now);
                 self.warn("it does not respond");
-                self.tell(Guard::Absent, Vec::new(), GuardianState::Silent).await?;
+                self.report(Guard::Absent, Vec::new(), GuardianState::Silent).await?;
                 if since.elapsed() >= REPLACED_AFTER {
                     self.kill_silent();
                 }
@@ -143,7 +143,7 @@ impl Link {
             }
             Err(Unconfirmed::Gone(why)) => {
                 self.connection = None;
-                self.tell(Guard::Absent, Vec::new(), GuardianState::Absent).await?;
+                self.report(Guard::Absent, Vec::new(), GuardianState::Absent).await?;
                 self.warn(&why);
                 self.start();
                 Ok(())
@@ -184,14 +184,14 @@ impl Link {
     }
 
     /// Lets the core and the hub know what holds, if that has changed. The next request to the hub already says so.
-    async fn tell(&mut self, guard: Guard, killed: Vec<String>, state: GuardianState) -> Result<(), Ended> {
+    async fn report(&mut self, guard: Guard, killed: Vec<String>, state: GuardianState) -> Result<(), Ended> {
         let is_changed = self.run.guardian() != state;
         if state != GuardianState::Running {
             self.run.set_guardian(state);
         }
         let now = Some((guard, killed));
-        if self.told != now {
-            self.told.clone_from(&now);
+        if self.reported != now {
+            self.reported.clone_from(&now);
             let Some((guard, killed)) = now else { return Ok(()) };
             self.handle.apply(crate::step::Event::Guarded { guard, killed }).await?;
         }
@@ -233,7 +233,7 @@ impl Link {
 
     /// Lets the guardian end, so that another one takes its place.
     async fn dismiss(&mut self, agent: &str, leases: Vec<Lease>) -> Result<(), Ended> {
-        self.tell(Guard::Absent, Vec::new(), GuardianState::Absent).await?;
+        self.report(Guard::Absent, Vec::new(), GuardianState::Absent).await?;
         dismiss(&self.settings.data_dir, agent, self.means(), leases).await;
         self.connection = None;
         self.pause = START_PAUSE;

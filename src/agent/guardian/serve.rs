@@ -209,11 +209,11 @@ impl Guardian {
             is_of_agent: self.is_of_agent,
             killed,
         };
-        let is_told = match agent {
+        let is_confirmed = match agent {
             Some(one) => one.confirm(&confirmation).await.is_ok(),
             None => false,
         };
-        if !is_told {
+        if !is_confirmed {
             *agent = None;
         }
         request.is_last && self.is_of_agent

@@ -67,7 +67,7 @@ fn c2_s3_single_mode_is_read_as_a_list() {
     }
 }
 
-/// C2-S3: documents of version 1.0 have the interval under the options of the single mode.
+/// Documents of version 1.0 have the interval under the options of the single mode.
 #[test]
 fn options_of_version_1_0_are_read() {
     let options = json!({"interval": 90, "node_update_timeout": 30, "poll_url": "http://{nodename}/h", "poll_url_healthy_response": "ok"});
