@@ -341,12 +341,14 @@ pub async fn list_node_conditions(conn: &mut PgConnection) -> Result<Vec<(NodeId
     let rows = sqlx::query!(
         r#"-- event.list_node_conditions
         SELECT DISTINCT ON (node, kind IN ('node.down', 'node.up'), kind IN ('node.frozen', 'node.thawed'),
-                            kind IN ('node.maintenance', 'node.maintenance-expired', 'node.rejoin'))
+                            kind IN ('node.maintenance', 'node.maintenance-expired', 'node.rejoin'),
+                            kind IN ('node.identity-conflict', 'node.identity-resolved'))
                node AS "node!: NodeId", kind
         FROM agbot_event
         WHERE kind LIKE 'node.%' AND kind NOT IN ('node.availability', 'node.upgrade') AND node IS NOT NULL
         ORDER BY node, kind IN ('node.down', 'node.up'), kind IN ('node.frozen', 'node.thawed'),
-                 kind IN ('node.maintenance', 'node.maintenance-expired', 'node.rejoin'), event_id DESC"#
+                 kind IN ('node.maintenance', 'node.maintenance-expired', 'node.rejoin'),
+                 kind IN ('node.identity-conflict', 'node.identity-resolved'), event_id DESC"#
     )
     .fetch_all(conn)
     .await?;

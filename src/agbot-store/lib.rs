@@ -8,6 +8,7 @@ pub mod change;
 pub mod claim;
 pub mod event;
 pub mod health;
+pub mod hub_life;
 pub mod node_lock;
 pub mod offered;
 pub mod outbox;

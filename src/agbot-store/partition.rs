@@ -1,6 +1,7 @@
 //! Partition leases: the share of the work of each agbot.
 //!
-//! Times are the database's, so that clocks of agbots need not agree. Source: design, "Several agbots".
+//! Times are the database's, so that clocks of agbots need not agree. A time further ahead than anybody writes it is from before that
+//! clock was set back: it holds no partition and counts for no agbot. Source: design, "Several agbots".
 
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -45,7 +46,9 @@ pub async fn refresh_instance(
     .await?;
     sqlx::query!(
         "-- partition.delete_dead_instances
-        DELETE FROM agbot_instance WHERE expires_at < now() - interval '1 hour'"
+        DELETE FROM agbot_instance
+        WHERE expires_at < now() - interval '1 hour' OR expires_at > now() + make_interval(secs => 3 * $1::float8)",
+        seconds,
     )
     .execute(&mut *conn)
     .await?;
@@ -94,17 +97,20 @@ pub async fn list_leased(conn: &mut PgConnection) -> Result<Vec<(i32, f64)>, Sto
     Ok(rows.into_iter().map(|row| (row.partition_number, row.seconds)).collect())
 }
 
-/// Returns the largest fencing number of the partitions without an owner or with an expired lease; `None` when there are none.
-pub async fn last_fencing_of_free(conn: &mut PgConnection) -> Result<Option<i64>, StoreError> {
+/// Returns the largest fencing number of the partitions without an owner or whose lease is over; `None` when there are none.
+pub async fn last_fencing_of_free(conn: &mut PgConnection, seconds: f64) -> Result<Option<i64>, StoreError> {
     Ok(sqlx::query_scalar!(
         "-- partition.last_fencing_of_free
-        SELECT max(fencing) FROM work_partition WHERE owner IS NULL OR expires_at IS NULL OR expires_at <= now()"
+        SELECT max(fencing) FROM work_partition
+        WHERE owner IS NULL OR expires_at IS NULL OR expires_at <= now()
+           OR expires_at > now() + make_interval(secs => 3 * $1::float8)",
+        seconds,
     )
     .fetch_one(conn)
     .await?)
 }
 
-/// Takes at most `most` partitions without an owner or with an expired lease, under a fencing number that the exchange gave, or the next
+/// Takes at most `most` partitions without an owner or whose lease is over, under a fencing number that the exchange gave, or the next
 /// ones when it gives none.
 pub async fn take_free(
     conn: &mut PgConnection,
@@ -119,7 +125,9 @@ pub async fn take_free(
         SET owner = $1, fencing = COALESCE($4::bigint, fencing + 1), expires_at = now() + make_interval(secs => $2)
         WHERE partition_number IN (
             SELECT partition_number FROM work_partition
-            WHERE (owner IS NULL OR expires_at IS NULL OR expires_at <= now()) AND ($4::bigint IS NULL OR fencing < $4)
+            WHERE (owner IS NULL OR expires_at IS NULL OR expires_at <= now()
+                   OR expires_at > now() + make_interval(secs => 3 * $2::float8))
+              AND ($4::bigint IS NULL OR fencing < $4)
             ORDER BY partition_number
             LIMIT $3
             FOR UPDATE SKIP LOCKED

@@ -69,7 +69,7 @@ pub async fn upsert_workload(
     Ok(())
 }
 
-/// Stores what versions of a workload run; what is stored of a version stays as it is.
+/// Stores what versions of a workload run, each with the document that was written last with it.
 pub async fn insert_task_specs(
     tx: &mut PgConnection,
     policy: &PolicyId,
@@ -81,7 +81,7 @@ pub async fn insert_task_specs(
         "-- workload.insert_task_specs
         INSERT INTO task_spec (policy, spec_number, document)
         SELECT $1, spec_number, document FROM UNNEST($2::bigint[], $3::jsonb[]) AS row (spec_number, document)
-        ON CONFLICT DO NOTHING",
+        ON CONFLICT (policy, spec_number) DO UPDATE SET document = excluded.document",
         policy.as_str(),
         &numbers,
         &documents as &[&Value],

@@ -36,6 +36,7 @@ pub struct DueCheck {
     node_name: String,
     address: Option<String>,
     is_healthy: Option<bool>,
+    check_error: Option<String>,
 }
 
 impl DueCheck {
@@ -46,6 +47,7 @@ impl DueCheck {
             node_name: task.node.name().to_owned(),
             address: task.address.map(str::to_owned),
             is_healthy: task.is_healthy,
+            check_error: task.check_error.map(str::to_owned),
         }
     }
 
@@ -55,12 +57,21 @@ impl DueCheck {
     /// Why the check itself is broken, which says nothing about the task.
     pub async fn make(&self, client: &ProbeClient) -> Result<(bool, Option<Event>), String> {
         let found = client.check(&self.probe, &self.node_name, self.address.as_deref()).await?;
-        let is_news = self.is_healthy != Some(found.healthy);
+        let is_news = self.is_healthy != Some(found.healthy) || self.check_error.is_some();
         let event = is_news.then(|| Event::HubReported {
             task: self.task.clone(),
             report: HubReport::Checked { healthy: found.healthy, message: found.message },
         });
         Ok((found.healthy, event))
+    }
+
+    /// Returns the event that the check is broken, if something else was known.
+    fn broken(&self, error: &str) -> Option<Event> {
+        let is_news = self.check_error.as_deref() != Some(error);
+        is_news.then(|| Event::HubReported {
+            task: self.task.clone(),
+            report: HubReport::Broken { error: error.to_owned() },
+        })
     }
 }
 
@@ -162,7 +173,10 @@ async fn make_check(context: Arc<Context>, client: ProbeClient, check: DueCheck,
         }
         Err(error) => {
             context.broken_checks.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(task.id = check.task.as_str(), error, "the check of a task is broken");
+            if let Some(event) = check.broken(&error) {
+                tracing::warn!(task.id = check.task.as_str(), error, "the check of a task is broken");
+                context.apply_events(vec![event]).await;
+            }
         }
     }
     drop(guard);

@@ -204,8 +204,12 @@ impl FencingNumbers {
 
 /// Asks the exchange for a fencing number, if there is a partition to take: it accepts tasks only under numbers that it gave.
 async fn fencing_numbers(context: &Context) -> Result<FencingNumbers, StoreError> {
-    let last = context.database.read(async |connection| partition::last_fencing_of_free(connection).await);
-    let last = match last.await? {
+    let seconds = context.settings.lease_time.as_secs_f64();
+    let last = context
+        .database
+        .read(async |connection| partition::last_fencing_of_free(connection, seconds).await)
+        .await?;
+    let last = match last {
         Some(last) => last,
         // The rows of the partitions are not there yet.
         None if !context.is_loaded() => 0,

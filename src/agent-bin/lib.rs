@@ -2,17 +2,22 @@
 //!
 //! `evenkeel agent` and the smaller program `evenkeel-agent` run it in the same way.
 
+mod guardian;
 mod options;
 
 use std::ffi::OsString;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use evenkeel_agent::guardian::{self as guardian_command, GuardianCommand};
+use evenkeel_agent::installed::{self, Choice};
 use evenkeel_agent::upgrade::{self, End, Restart};
 use evenkeel_agent::{AgentError, AgentSettings, ApiListen, DriverKind, NodeIdentity};
 use evenkeel_runtime::{ExitStatus, Failure, Lifecycle};
 
+pub use guardian::{GuardianArguments, run_guardian};
 pub use options::{ConfigFile, LogSettings, secret_of_setting, state_directory};
 
 /// The keys that the agent knows in its configuration file.
@@ -32,9 +37,10 @@ enum Driver {
 pub struct AgentArguments {
     #[command(flatten)]
     config: ConfigFile,
-    /// Address of the hub, such as https://hub.example:8443
-    #[arg(long, env = "EVENKEEL_HUB", value_name = "URL")]
-    hub: String,
+    /// Address of the hub, such as https://hub.example:8443; several, separated by commas or given one by one, are used in turn while
+    /// one does not respond
+    #[arg(long, env = "EVENKEEL_HUB", value_name = "URL", value_delimiter = ',', required = true)]
+    hub: Vec<String>,
     /// File with the only certificate authorities to trust, PEM
     #[arg(long, env = "EVENKEEL_HUB_CA_FILE", value_name = "FILE")]
     hub_ca_file: Option<PathBuf>,
@@ -114,6 +120,9 @@ pub struct AgentArguments {
     /// Program that reboots the machine when a health policy says so, for instance /sbin/reboot; without it that action fails
     #[arg(long, env = "EVENKEEL_REBOOT_PROGRAM", value_name = "FILE")]
     reboot_program: Option<PathBuf>,
+    /// Address by which other nodes reach this one, for {nodeip} in checks [default: the one from which packets to the hub leave]
+    #[arg(long, env = "EVENKEEL_NODE_ADDRESS", value_name = "IP")]
+    node_address: Option<IpAddr>,
     #[command(flatten)]
     log: LogSettings,
 }
@@ -128,6 +137,7 @@ pub fn run(arguments: AgentArguments, known: &[&[&str]]) -> Result<(), Failure> 
     log.start()?;
     let settings = arguments.settings()?;
     run_installed(&settings);
+    let data_dir = settings.data_dir.clone();
     // One thread is enough for an edge node and keeps the agent small.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -144,19 +154,34 @@ pub fn run(arguments: AgentArguments, known: &[&[&str]]) -> Result<(), Failure> 
     match outcome? {
         End::Shutdown => Ok(()),
         End::Replaced { program, replaces } => {
+            if let Err(error) = installed::note_start(&data_dir) {
+                return Err(Failure::new(ExitStatus::DataDirectory, error));
+            }
             let error = upgrade::exec(&program, &own_arguments(), &replaces);
             Err(Failure::new(ExitStatus::Failure, format!("{}: {error}", program.display())))
         }
     }
 }
 
-/// Runs the agent that an upgrade installed over this program; returns when there is none.
+/// Runs the agent that an upgrade installed over this program; returns when there is none that can be used.
 fn run_installed(settings: &AgentSettings) {
     let is_installed_one = std::env::var_os(upgrade::REPLACES).is_some();
-    let own = &settings.software_version;
-    let Some(program) = upgrade::installed(&settings.data_dir, own).filter(|_| !is_installed_one) else {
+    if is_installed_one {
         return;
+    }
+    let own = &settings.software_version;
+    let program = match installed::choose(&settings.data_dir, own) {
+        Choice::Original => return,
+        Choice::Fallback(why) => {
+            tracing::error!(why, "the upgraded agent is not started; the original version {own} runs");
+            return;
+        }
+        Choice::Installed(program) => program,
     };
+    if let Err(error) = installed::note_start(&settings.data_dir) {
+        tracing::error!(error, "the upgraded agent is not started; the original version {own} runs");
+        return;
+    }
     tracing::info!(program = %program.display(), "the upgraded agent is started");
     let error = upgrade::exec(&program, &own_arguments(), own);
     tracing::error!(program = %program.display(), %error, "the upgraded agent cannot be started; version {own} runs");
@@ -219,7 +244,14 @@ impl AgentArguments {
             reported_output_lines: self.reported_output_lines.min(50),
             checks_ca_file: self.checks_ca_file.clone(),
             reboot_program: self.reboot_program.clone(),
-            ..AgentSettings::new(self.hub.clone(), data_dir)
+            node_address: self.node_address,
+            guardian: Some(GuardianCommand {
+                // Whatever became of its file.
+                program: "/proc/self/exe".into(),
+                arguments: vec![guardian_command::COMMAND.into(), "--of-agent".into()],
+            }),
+            further_hubs: self.hub.iter().skip(1).cloned().collect(),
+            ..AgentSettings::new(self.hub.first().cloned().unwrap_or_default(), data_dir)
         })
     }
 }

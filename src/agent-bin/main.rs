@@ -7,8 +7,9 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Args, Command, FromArgMatches};
-use evenkeel_agent_bin::{AgentArguments, KEYS, print_version, run};
-use evenkeel_runtime::ExitStatus;
+use evenkeel_agent::guardian;
+use evenkeel_agent_bin::{AgentArguments, KEYS, print_version, run, run_guardian};
+use evenkeel_runtime::{ExitStatus, Failure};
 
 const NAME: &str = "evenkeel-agent";
 
@@ -21,29 +22,38 @@ fn main() -> ExitCode {
             print_version();
             return ExitStatus::Success.into();
         }
+        Some(guardian::COMMAND) => {
+            arguments.remove(0);
+            let about = "Kills the tasks whose leases the agent of this machine does not renew.";
+            return ended(parse(about, arguments).map(|arguments| run_guardian(&arguments)));
+        }
         Some("agent") => drop(arguments.remove(0)),
         _ => {}
     }
+    let about = "Runs an edge agent, which keeps services running on this machine.";
+    ended(parse(about, arguments).map(|arguments: AgentArguments| run(arguments, &KEYS)))
+}
+
+fn parse<A: Args + FromArgMatches>(about: &'static str, arguments: Vec<OsString>) -> Result<A, clap::Error> {
     let command = Command::new(NAME)
         .version(env!("CARGO_PKG_VERSION"))
-        .about("Runs an edge agent, which keeps services running on this machine.")
+        .about(about)
         .max_term_width(110)
         .no_binary_name(true);
-    let parsed = AgentArguments::augment_args(command)
-        .try_get_matches_from(arguments)
-        .and_then(|matches| AgentArguments::from_arg_matches(&matches));
-    let arguments = match parsed {
-        Ok(arguments) => arguments,
+    let matches = A::augment_args(command).try_get_matches_from(arguments)?;
+    A::from_arg_matches(&matches)
+}
+
+fn ended(outcome: Result<Result<(), Failure>, clap::Error>) -> ExitCode {
+    match outcome {
+        Ok(Ok(())) => ExitStatus::Success.into(),
         Err(error) => {
             // Nothing can be done about a closed terminal.
             let _ = error.print();
             let status = if error.use_stderr() { ExitStatus::Usage } else { ExitStatus::Success };
-            return status.into();
+            status.into()
         }
-    };
-    match run(arguments, &KEYS) {
-        Ok(()) => ExitStatus::Success.into(),
-        Err(failure) => {
+        Ok(Err(failure)) => {
             eprintln!("{NAME}: {failure}");
             failure.status.into()
         }

@@ -3,15 +3,14 @@
 //! Decisions are made in `step`; here they only meet time, disk and network. No acknowledgement is sent and no command starts
 //! before the journal is on disk.
 
+mod ending;
+mod session;
+
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use evenkeel_client::{Client, Credentials};
-use evenkeel_ids::NodeId;
-use evenkeel_wire::exchange::node::{AgentState, PatchNode};
-use evenkeel_wire::exchange::node_part::PutNodeStatus;
-use evenkeel_wire::exchange::node_report::NodeMonitorState;
+use evenkeel_client::RunHeader;
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{Notify, mpsc, oneshot},
     time::{Instant, MissedTickBehavior, interval, timeout},
 };
 use tokio_util::sync::CancellationToken;
@@ -21,27 +20,22 @@ use crate::{
     contact::Outage,
     drivers::{Driver, ServiceSpec},
     effects::{self, Context},
-    files,
-    hub::Hub,
+    installed,
     journal::{Journal, JournalFile, Registration},
-    keyring,
     machine::Machine,
     order::{Handle, Order},
-    step::{Command, Event, State},
+    step::{Command, Event, LeasedTask},
     upgrade::{self, Replacement},
-    workers::{self, Session},
+    workers::Session,
 };
 
-/// Number of consecutive refusals of the credentials, over this time, after which the node counts as deleted.
-const REFUSALS: u32 = 3;
-const REFUSED_FOR: Duration = Duration::from_secs(5);
+/// Time of work after which an installed program has got going although the hub is away.
+const GOT_GOING: Duration = Duration::from_secs(60);
 /// First pause after a failed command; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 /// Timeout of the driver's adoption of running services.
 const LONGEST_TAKE_OVER: Duration = Duration::from_secs(30);
-/// Timeout of the last report of an agent that ends.
-const LONGEST_REPORT: Duration = Duration::from_secs(5);
 
 /// The backoff of a failed command.
 struct Pause {
@@ -55,6 +49,20 @@ impl Pause {
     fn is_over(&self, now: Instant) -> bool {
         now >= self.until + self.length * 4
     }
+}
+
+/// What the task is made of.
+pub(crate) struct Parts {
+    pub settings: Arc<AgentSettings>,
+    pub machine: Arc<Machine>,
+    pub driver: Arc<dyn Driver>,
+    pub file: JournalFile,
+    pub journal: Journal,
+    pub handle: Handle,
+    /// The run of this agent, which every request to the hub names.
+    pub run: Arc<RunHeader>,
+    /// Signals that other tasks need a lease than before.
+    pub leases_changed: Arc<Notify>,
 }
 
 /// The state of the task.
@@ -71,29 +79,28 @@ pub(crate) struct Core {
     pauses: BTreeMap<String, Pause>,
     refusals: u32,
     refused_since: Option<Instant>,
+    /// When the hub is asked again whether this agent may report for its node, if another one does.
+    return_at: Option<Instant>,
     is_leaving: bool,
     replacement: Option<Replacement>,
+    began: Instant,
+    /// Whether it is not known yet whether this program works.
+    is_new: bool,
     /// Whether the supervising program still has to be notified that this one works.
     owes_confirmation: bool,
     acknowledgements: Vec<oneshot::Sender<()>>,
-    /// When the last heartbeat that the hub recorded was sent.
-    heartbeat_at: Instant,
+    run: Arc<RunHeader>,
+    leases_changed: Arc<Notify>,
+    leases: Vec<LeasedTask>,
 }
 
 impl Core {
-    pub fn new(
-        settings: Arc<AgentSettings>,
-        machine: Arc<Machine>,
-        driver: Arc<dyn Driver>,
-        file: JournalFile,
-        journal: Journal,
-        handle: Handle,
-    ) -> Self {
-        let silent_secs = journal.state.heartbeat_at.map_or(0, |at| clock::now_secs().saturating_sub(at));
-        let now = Instant::now();
-        let heartbeat_at = now.checked_sub(Duration::from_secs(silent_secs)).unwrap_or(now);
+    pub fn new(parts: Parts) -> Self {
+        let Parts { settings, machine, driver, file, journal, handle, run, leases_changed } = parts;
         Self {
-            heartbeat_at,
+            run,
+            leases_changed,
+            leases: Vec::new(),
             settings,
             machine,
             driver,
@@ -105,8 +112,11 @@ impl Core {
             pauses: BTreeMap::new(),
             refusals: 0,
             refused_since: None,
+            return_at: None,
             is_leaving: false,
             replacement: None,
+            began: Instant::now(),
+            is_new: true,
             owes_confirmation: upgrade::is_watched(),
             acknowledgements: Vec::new(),
         }
@@ -127,7 +137,8 @@ impl Core {
                 Some(order) = orders.recv() => self.take(order).await?,
                 _ = tick.tick() => {
                     self.apply(Event::Tick);
-                    self.check_leases();
+                    self.note_silence();
+                    self.try_to_return().await?;
                 }
             }
             self.settle().await?;
@@ -194,18 +205,15 @@ impl Core {
     }
 
     /// Records a heartbeat; over a restart only while a lease depends on it.
-    fn note_heartbeat(&mut self, at: Instant) {
-        self.heartbeat_at = at;
-        let secs = clock::now_secs().saturating_sub(at.elapsed().as_secs());
-        self.journal.state.heartbeat_at = self.journal.state.shortest_lease().map(|_| secs);
+    fn note_heartbeat(&mut self, ms: u64) {
+        self.journal.note_heartbeat(ms);
+        self.note_silence();
     }
 
-    /// Ends the tasks whose lease is over.
-    fn check_leases(&mut self) {
-        let silent_secs = self.heartbeat_at.elapsed().as_secs();
-        if self.journal.state.shortest_lease().is_some_and(|lease| silent_secs >= u64::from(lease)) {
-            self.apply(Event::LeaseExpired { silent_secs });
-        }
+    /// Lets the leases that are over end their tasks.
+    fn note_silence(&mut self) {
+        let secs = clock::uptime_ms().saturating_sub(self.journal.heartbeat_ms()) / 1_000;
+        self.apply(Event::Silent { secs });
     }
 
     async fn take(&mut self, order: Order) -> Result<(), AgentError> {
@@ -222,12 +230,19 @@ impl Core {
             Order::Heard => {
                 self.refusals = 0;
                 self.refused_since = None;
+                self.return_at = None;
                 if let Some(registration) = &mut self.journal.registration {
                     registration.was_known = true;
                 }
             }
-            Order::HeartbeatSent(at) => self.note_heartbeat(at),
+            Order::HeartbeatSent(ms) => self.note_heartbeat(ms),
+            Order::GuardianChanged => {
+                if let Some(session) = &self.session {
+                    session.report_guardian();
+                }
+            }
             Order::Refused => self.refused(),
+            Order::Superseded(why) => self.give_way(&why),
             Order::Register(registration, token, done) => {
                 self.register(registration, &token).await?;
                 self.acknowledgements.push(done);
@@ -304,24 +319,13 @@ impl Core {
         }
     }
 
-    /// Only a node that the hub once knew can have been deleted there.
-    fn refused(&mut self) {
-        self.refusals += 1;
-        let was_known = self.journal.registration.as_ref().is_some_and(|registration| registration.was_known);
-        let since = *self.refused_since.get_or_insert_with(Instant::now);
-        if self.refusals < REFUSALS || self.is_leaving {
-            return;
-        }
-        if was_known && since.elapsed() >= REFUSED_FOR {
-            tracing::warn!("the hub no longer knows this node: it is unregistered");
-            self.is_leaving = true;
-            self.session = None;
-            self.apply(Event::Deleted);
-        }
-    }
-
     /// Writes the journal, replies to the waiting callers, and starts commands.
     async fn settle(&mut self) -> Result<(), AgentError> {
+        let leases = self.journal.state.leases();
+        if leases != self.leases {
+            self.leases = leases;
+            self.leases_changed.notify_one();
+        }
         let has_reported = self.journal.state.has_reported();
         let commands = self.journal.state.plan();
         self.journal.state.begin_reports(&commands);
@@ -335,6 +339,10 @@ impl Core {
             // The caller may have stopped waiting.
             let _unheard = done.send(());
         }
+        let works = has_reported || self.began.elapsed() >= GOT_GOING;
+        if works && std::mem::take(&mut self.is_new) {
+            installed::note_success(&self.settings.data_dir);
+        }
         if self.owes_confirmation && has_reported {
             upgrade::confirm(&self.settings.data_dir, &self.settings.software_version)?;
             self.owes_confirmation = false;
@@ -342,6 +350,7 @@ impl Core {
         self.act(commands);
         if self.is_leaving && self.journal.state.is_stopped() {
             self.is_leaving = false;
+            self.confirm_departure().await;
             self.forget().await?;
         }
         Ok(())
@@ -371,163 +380,5 @@ impl Core {
         }
         let under_way = &self.under_way;
         self.pauses.retain(|key, pause| under_way.contains_key(key) || !pause.is_over(now));
-    }
-
-    async fn register(&mut self, registration: Registration, token: &str) -> Result<(), AgentError> {
-        files::write_atomic(&self.token_path(), token.as_bytes(), 0o600)
-            .map_err(|error| AgentError::DataDir(error.to_string()))?;
-        self.journal.registration = Some(registration);
-        self.file.save(&self.journal)?;
-        self.begin_session().await
-    }
-
-    /// Resets the node to unregistered; with an identity in the settings it registers again.
-    async fn forget(&mut self) -> Result<(), AgentError> {
-        self.session = None;
-        let log = std::mem::take(&mut self.journal.log);
-        let kept = std::mem::take(&mut self.journal);
-        let state = State { leftovers: kept.state.unstopped_keys().collect(), ..State::default() };
-        self.journal = Journal {
-            state,
-            agent: kept.agent,
-            hardware_id: kept.hardware_id,
-            next_entry: kept.next_entry,
-            first_entry: kept.next_entry,
-            log,
-            ..Journal::default()
-        };
-        self.refusals = 0;
-        self.refused_since = None;
-        self.pauses.clear();
-        keyring::remove(&self.settings.data_dir)?;
-        files::remove(&self.token_path()).map_err(|error| AgentError::DataDir(error.to_string()))?;
-        self.prepare().await
-    }
-
-    fn token_path(&self) -> std::path::PathBuf {
-        self.settings.data_dir.join("registration-token")
-    }
-
-    fn token(&self, registration: &Registration) -> Result<Option<String>, AgentError> {
-        if let Some(identity) = &self.settings.identity
-            && (&identity.org, &identity.id) == (&registration.org, &registration.id)
-        {
-            return Ok(Some(identity.token.clone()));
-        }
-        files::read_optional(&self.token_path()).map_err(|error| AgentError::DataDir(error.to_string()))
-    }
-
-    /// Returns the hub of the registered node. Before the registration is complete no worker uses it, but policy and user input
-    /// can already be written.
-    async fn current_hub(&self) -> Option<Arc<Hub>> {
-        if let Some(session) = &self.session {
-            return Some(session.hub.clone());
-        }
-        let registration = self.journal.registration.as_ref().filter(|one| !one.is_configured)?;
-        self.open_hub(registration)
-            .await
-            .inspect_err(|error| tracing::warn!(%error, "the hub cannot be used for the registration"))
-            .ok()
-    }
-
-    /// Starts the workers that use the hub, when the registration is complete.
-    async fn begin_session(&mut self) -> Result<(), AgentError> {
-        self.session = None;
-        let Some(registration) =
-            self.journal.registration.clone().filter(|registration| registration.is_configured)
-        else {
-            return Ok(());
-        };
-        let hub = self.open_hub(&registration).await?;
-        self.journal.state.node = format!("{}/{}", registration.org, registration.id);
-        self.file.save(&self.journal)?;
-        self.session = Some(workers::begin(
-            self.driver.clone(),
-            hub,
-            self.handle.clone(),
-            self.settings.clone(),
-            self.machine.clone(),
-            registration.pattern,
-        ));
-        Ok(())
-    }
-
-    async fn open_hub(&self, registration: &Registration) -> Result<Arc<Hub>, AgentError> {
-        let Some(token) = self.token(registration)? else {
-            return Err(AgentError::Setting(format!(
-                "no token for node {}/{}",
-                registration.org, registration.id
-            )));
-        };
-        let directory = self.settings.data_dir.clone();
-        let key = tokio::task::spawn_blocking(move || keyring::load_or_create(&directory))
-            .await
-            .map_err(|error| AgentError::Setting(error.to_string()))??;
-        let credentials = Credentials::new(&registration.org, &registration.id, token);
-        let setting = |error: evenkeel_client::ClientError| AgentError::Setting(error.to_string());
-        let exchange =
-            Client::new(self.settings.hub_transport()?, "/v1", credentials.clone()).map_err(setting)?;
-        let agbot = Client::new(self.settings.agbot_transport()?, "", credentials).map_err(setting)?;
-        let node = NodeId::new(&registration.org, &registration.id);
-        Ok(Arc::new(Hub::new(node, exchange, agbot, Arc::new(key))))
-    }
-
-    /// Ends; services continue unless the settings stop them.
-    async fn end(&mut self) -> Result<(), AgentError> {
-        let mut hub = None;
-        if let Some(session) = self.session.take() {
-            hub = Some(session.hub.clone());
-            // A worker's last call must not follow the report of the stop.
-            session.end().await;
-        }
-        // Another program continues with the services: the one that takes over, or the supervising one.
-        let is_continued = self.replacement.is_some() || upgrade::is_watched();
-        if let Some(hub) = &hub {
-            let state = if is_continued { NodeMonitorState::Upgrade } else { NodeMonitorState::Maintenance };
-            report_absence(hub, state).await;
-        }
-        if self.settings.stops_services && !is_continued {
-            let keys: Vec<String> = self.journal.state.running_keys().collect();
-            for outcome in futures_util::future::join_all(keys.iter().map(|key| self.driver.stop(key))).await
-            {
-                if let Err(error) = outcome {
-                    tracing::warn!(%error, "a service cannot be stopped");
-                }
-            }
-            if let Some(hub) = hub {
-                report_stop(&hub).await;
-            }
-        }
-        self.file.save(&self.journal)
-    }
-}
-
-/// Reports to the hub that the agent ends on purpose. It ends all the same if the hub does not hear that.
-///
-/// # Source
-/// Orchestration A10.1.
-async fn report_absence(hub: &Hub, state: NodeMonitorState) {
-    match timeout(LONGEST_REPORT, workers::report_monitor_state(hub, state)).await {
-        Ok(Ok(())) => {}
-        // A third-party exchange does not know the state; it detects missing heartbeats.
-        Ok(Err(error)) if matches!(error.status(), Some(400 | 403..=405)) => {}
-        Ok(Err(error)) => tracing::warn!(%error, "the stop of the agent was not announced to the hub"),
-        Err(_) => tracing::warn!("the stop of the agent was not announced to the hub: it does not respond"),
-    }
-}
-
-/// Reports to the hub that the agent ends, and that none of its services runs any more.
-async fn report_stop(hub: &Hub) {
-    let report = async {
-        hub.put_status(&PutNodeStatus::default()).await?;
-        let stopped = PatchNode { agent_state: Some(AgentState::Stopped), ..PatchNode::default() };
-        hub.exchange.patch_node(&hub.node, &stopped).await
-    };
-    match timeout(LONGEST_REPORT, report).await {
-        Ok(Ok(_)) => {}
-        // A third-party exchange does not know the state; it detects missing heartbeats.
-        Ok(Err(error)) if error.status() == Some(400) => {}
-        Ok(Err(error)) => tracing::warn!(%error, "the stop of the agent was not reported to the hub"),
-        Err(_) => tracing::warn!("the stop of the agent was not reported to the hub: it does not respond"),
     }
 }

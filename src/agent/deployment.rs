@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_domain::policy::reference_json;
 use serde::{Deserialize, Deserializer};
 
 /// The error of an invalid deployment text.
@@ -176,9 +177,9 @@ impl Deployment {
 }
 
 fn read(text: &str) -> Result<BTreeMap<String, Container>, DeploymentError> {
-    serde_json::from_str::<Document>(text)
+    reference_json::from_text::<Document>(text)
         .map(|document| document.services)
-        .map_err(|error| DeploymentError::Unreadable(error.to_string()))
+        .map_err(|error| DeploymentError::Unreadable(error.reason()))
 }
 
 /// A variable of the same name replaces the earlier one.
@@ -212,6 +213,16 @@ mod tests {
             r#"{"services":{"a":{"command":["/bin/sleep","1000"],"environment":["A=b"],"image":null}}}"#;
         let deployment = Deployment::parse(text, "").unwrap();
         assert_eq!(deployment.services["a"].command.0, ["/bin/sleep", "1000"]);
+    }
+
+    #[test]
+    fn members_that_are_null_or_in_another_case_are_read_as_the_reference_reads_them() {
+        let text = r#"{"Services":{"a":{"Image":"x","privileged":null,"binds":null,"command":null,
+            "ports":[{"hostip":null,"hostport":"80:80/tcp"}],"max_memory_mb":null,"tmpfs":null}}}"#;
+        let deployment = Deployment::parse(text, "").unwrap();
+        let ports = vec![Port { host_port: "80:80/tcp".to_owned(), ..Port::default() }];
+        let expected = Container { image: "x".to_owned(), ports, ..Container::default() };
+        assert_eq!(deployment.services["a"], expected);
     }
 
     #[test]

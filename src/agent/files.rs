@@ -44,6 +44,22 @@ pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> Result<(), FileEr
     write().map_err(at("write", path))
 }
 
+/// Replaces a file like [`write_atomic`], without waiting for the disk: for what a crash of the machine makes meaningless.
+///
+/// # Errors
+/// [`FileError`] when the content cannot be written.
+pub fn replace(path: &Path, content: &[u8], mode: u32) -> Result<(), FileError> {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".new");
+    let write = || -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        let options = options.create(true).write(true).truncate(true).mode(mode);
+        options.open(&aside)?.write_all(content)?;
+        fs::rename(&aside, path)
+    };
+    write().map_err(at("write", path))
+}
+
 /// Returns the text of a file, `None` when there is none.
 ///
 /// # Errors
@@ -97,18 +113,25 @@ pub fn open_data_directory(directory: &Path) -> Result<Option<FileLock>, FileErr
 /// # Errors
 /// [`FileError`] when the lock file cannot be created.
 fn lock_directory(directory: &Path) -> Result<Option<FileLock>, FileError> {
-    let path = directory.join("lock");
+    lock_file(&directory.join("lock"))
+}
+
+/// Locks a file for this process until dropped; `None` when another process holds it.
+///
+/// # Errors
+/// [`FileError`] when the file cannot be created.
+pub fn lock_file(path: &Path) -> Result<Option<FileLock>, FileError> {
     let file = OpenOptions::new()
         .create(true)
         .truncate(false)
         .write(true)
         .mode(0o600)
-        .open(&path)
-        .map_err(at("open", &path))?;
+        .open(path)
+        .map_err(at("open", path))?;
     match FileLock::acquire(&file) {
         Ok(lock) => Ok(Some(lock)),
         Err(fs::TryLockError::WouldBlock) => Ok(None),
-        Err(fs::TryLockError::Error(error)) => Err(at("lock", &path)(error)),
+        Err(fs::TryLockError::Error(error)) => Err(at("lock", path)(error)),
     }
 }
 

@@ -2,6 +2,7 @@
 //! (agreement protocol 5.1, 5.2). Runs at the start and whenever the record changes.
 
 use evenkeel_client::ClientError;
+use evenkeel_domain::policy::reference_json::from_value;
 use evenkeel_domain::policy::{NodePolicy, PropertyList};
 use evenkeel_wire::RawJson;
 use evenkeel_wire::exchange::node::{AgentState, NodeResponse, PatchNode, RegisteredService};
@@ -123,8 +124,8 @@ async fn join_policy(hub: &Hub, wanted: &Wanted<'_>) -> Result<NodePolicy, Clien
     if is_changed {
         hub.exchange.put_node_policy(&hub.node, &document).await?;
     }
-    serde_json::from_value(document)
-        .map_err(|error| ClientError::Decode(format!("the node's policy: {error}")))
+    from_value(&document)
+        .map_err(|error| ClientError::Decode(format!("the node's policy: {}", error.reason())))
 }
 
 /// Overlays the built-in properties on the stored policy; returns whether that changed anything.
@@ -134,7 +135,7 @@ fn with_builtin(stored: Option<Value>, builtin: &PropertyList) -> (Value, bool) 
         json!({"properties": [], "constraints": [], "deployment": {"properties": [], "constraints": []},
                "management": {"properties": [], "constraints": []}})
     });
-    let before: PropertyList = serde_json::from_value(document["properties"].clone()).unwrap_or_default();
+    let before: PropertyList = from_value(&document["properties"]).unwrap_or_default();
     let mut after = before.clone();
     merge_builtin(&mut after, builtin);
     let is_changed = is_new || !before.is_same(&after);

@@ -13,8 +13,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
-    AgentError, files,
-    step::{State, management::Job},
+    AgentError, clock, files,
+    step::{BootTime, State, management::Job},
 };
 
 /// Maximum number of event log entries.
@@ -73,6 +73,11 @@ pub struct Journal {
     pub first_entry: u64,
     /// The maintenance that the operator of the machine announced.
     pub maintenance: Option<Maintenance>,
+    /// What became of an earlier journal, until the hub knows of it.
+    pub loss: Option<String>,
+    /// When the last heartbeat was sent that the hub has recorded, in milliseconds since the boot.
+    #[serde(skip)]
+    pub heartbeat_ms: Option<u64>,
 }
 
 /// A maintenance that the operator of the machine announced.
@@ -98,6 +103,25 @@ impl Maintenance {
 }
 
 impl Journal {
+    /// Returns when the last heartbeat was sent that the hub has recorded, in milliseconds since the boot: the start of the agent without any, and
+    /// the boot itself if that was before it.
+    pub fn heartbeat_ms(&mut self) -> u64 {
+        let recorded = self.state.heartbeat.as_ref();
+        *self.heartbeat_ms.get_or_insert_with(|| match recorded {
+            Some(time) if time.boot == clock::boot() => time.ms,
+            Some(_) => 0,
+            None => clock::uptime_ms(),
+        })
+    }
+
+    /// Records that the hub has recorded a heartbeat that was sent at this time in milliseconds since the boot.
+    pub fn note_heartbeat(&mut self, ms: u64) {
+        self.heartbeat_ms = Some(ms);
+        // Nothing else depends on it after a restart.
+        let has_lease = !self.state.leases().is_empty();
+        self.state.heartbeat = has_lease.then(|| BootTime { boot: clock::boot(), ms });
+    }
+
     /// Adds an entry to the event log.
     pub fn note(&mut self, message: String, at: u64) {
         self.log.push_back(LogEntry { id: self.next_entry, at, message });
@@ -108,32 +132,83 @@ impl Journal {
     }
 }
 
-/// The file behind a [`Journal`].
+/// What must survive the loss of the journal: who the agent is.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct Identity {
+    agent: String,
+    hardware_id: String,
+    registration: Option<Registration>,
+}
+
+impl Identity {
+    fn of(journal: &Journal) -> Self {
+        let Journal { agent, hardware_id, registration, .. } = journal;
+        let (agent, hardware_id) = (agent.clone(), hardware_id.clone());
+        Self { agent, hardware_id, registration: registration.clone() }
+    }
+}
+
+/// The files behind a [`Journal`].
 #[derive(Debug)]
 pub struct JournalFile {
     path: PathBuf,
     written: String,
+    identity_path: PathBuf,
+    identity: Option<Identity>,
 }
 
 impl JournalFile {
     /// Reads the journal of a data directory, or creates one.
     ///
+    /// A journal that is gone or damaged is reported, because only it knew of agreements; a damaged one is kept aside. Identity and
+    /// registration are in a file of their own and survive.
+    ///
     /// # Errors
-    /// [`AgentError::DataDir`] when it cannot be read, [`AgentError::Journal`] when its content is not a journal: it
-    /// is never discarded silently, because only it may know of running services.
+    /// [`AgentError::DataDir`] when the files cannot be read, [`AgentError::Journal`] when a damaged journal cannot be kept aside.
     pub fn open(directory: &Path) -> Result<(Self, Journal), AgentError> {
+        let broken = |error: files::FileError| AgentError::DataDir(error.to_string());
         let path = directory.join("journal.json");
-        let text = files::read_optional(&path).map_err(|error| AgentError::DataDir(error.to_string()))?;
-        let journal = match &text {
-            None => Journal {
-                agent: Uuid::new_v4().simple().to_string(),
-                hardware_id: Uuid::new_v4().simple().to_string(),
-                ..Journal::default()
-            },
-            Some(text) => serde_json::from_str(text)
-                .map_err(|error| AgentError::Journal { path: path.clone(), reason: error.to_string() })?,
+        let identity_path = directory.join("identity.json");
+        let identity: Option<Identity> = files::read_optional(&identity_path)
+            .map_err(broken)?
+            .and_then(|text| serde_json::from_str(&text).ok());
+        let text = files::read_optional(&path).map_err(broken)?;
+        let read = text.as_deref().map(serde_json::from_str::<Journal>);
+        let loss = match (&read, &identity) {
+            (Some(Ok(_)), _) | (None, None) => None,
+            (None, Some(_)) => Some(format!("the journal {} is gone", path.display())),
+            (Some(Err(error)), _) => {
+                let aside = directory.join("journal.json.damaged");
+                std::fs::rename(&path, &aside)
+                    .map_err(|error| AgentError::Journal { path: path.clone(), reason: error.to_string() })?;
+                Some(format!("the journal was damaged and is kept as {}: {error}", aside.display()))
+            }
         };
-        Ok((Self { path, written: text.unwrap_or_default() }, journal))
+        let journal = match read {
+            Some(Ok(journal)) => journal,
+            _ => Self::begun_anew(identity.clone().unwrap_or_default(), loss),
+        };
+        Ok((Self { path, written: text.unwrap_or_default(), identity_path, identity }, journal))
+    }
+
+    fn begun_anew(identity: Identity, loss: Option<String>) -> Journal {
+        let new = |known: String| if known.is_empty() { Uuid::new_v4().simple().to_string() } else { known };
+        let mut journal = Journal {
+            agent: new(identity.agent),
+            hardware_id: new(identity.hardware_id),
+            registration: identity.registration,
+            ..Journal::default()
+        };
+        if let Some(why) = loss {
+            let text = format!(
+                "{why}; the agent has forgotten its agreements, ends what it ran under them, and gets new ones from the hub"
+            );
+            tracing::error!("{text}");
+            journal.note(text.clone(), clock::now_secs());
+            journal.loss = Some(text);
+        }
+        journal
     }
 
     /// Writes the journal when it differs from what is on disk.
@@ -141,12 +216,19 @@ impl JournalFile {
     /// # Errors
     /// [`AgentError::DataDir`] when it cannot be written.
     pub fn save(&mut self, journal: &Journal) -> Result<(), AgentError> {
+        let broken = |error: files::FileError| AgentError::DataDir(error.to_string());
+        let identity = Identity::of(journal);
+        if self.identity.as_ref() != Some(&identity) {
+            let text = serde_json::to_string_pretty(&identity)
+                .map_err(|error| AgentError::DataDir(error.to_string()))?;
+            files::write_atomic(&self.identity_path, text.as_bytes(), 0o600).map_err(broken)?;
+            self.identity = Some(identity);
+        }
         let text = serde_json::to_string(journal).map_err(|error| AgentError::DataDir(error.to_string()))?;
         if text == self.written {
             return Ok(());
         }
-        files::write_atomic(&self.path, text.as_bytes(), 0o600)
-            .map_err(|error| AgentError::DataDir(error.to_string()))?;
+        files::write_atomic(&self.path, text.as_bytes(), 0o600).map_err(broken)?;
         self.written = text;
         Ok(())
     }
@@ -169,10 +251,26 @@ mod tests {
     }
 
     #[test]
-    fn damaged_journal_is_an_error_and_not_a_new_beginning() {
-        let directory = tempfile::tempdir().unwrap();
-        std::fs::write(directory.path().join("journal.json"), "{").unwrap();
-        assert!(matches!(JournalFile::open(directory.path()), Err(AgentError::Journal { .. })));
+    fn identity_survives_the_loss_of_the_journal_which_is_reported() {
+        for damage in [None, Some("{"), Some("")] {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("journal.json");
+            let (mut file, mut journal) = JournalFile::open(directory.path()).unwrap();
+            assert_eq!(journal.loss, None, "a first start is no loss");
+            journal.registration = Some(Registration { id: "edge-1".to_owned(), ..Registration::default() });
+            file.save(&journal).unwrap();
+            match damage {
+                None => std::fs::remove_file(&path).unwrap(),
+                Some(text) => std::fs::write(&path, text).unwrap(),
+            }
+            let (mut file, again) = JournalFile::open(directory.path()).unwrap();
+            assert_eq!((&again.agent, &again.hardware_id), (&journal.agent, &journal.hardware_id));
+            assert_eq!(again.registration, journal.registration);
+            assert!(again.loss.is_some() && again.log.len() == 1, "{damage:?}");
+            file.save(&again).unwrap();
+            assert!(JournalFile::open(directory.path()).unwrap().1.loss.is_some(), "until the hub knows it");
+            assert_eq!(directory.path().join("journal.json.damaged").exists(), damage.is_some());
+        }
     }
 
     #[test]

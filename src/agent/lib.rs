@@ -4,6 +4,7 @@
 //! `drivers` run services; `api` is the local API that the command line uses. See `docs/reference/agent.md` and agreement
 //! protocol 1 to 6.
 
+mod address;
 mod api;
 mod clock;
 mod contact;
@@ -13,7 +14,9 @@ pub mod drivers;
 mod effects;
 mod environment;
 mod files;
+pub mod guardian;
 mod hub;
+pub mod installed;
 mod join;
 mod journal;
 mod keyring;
@@ -32,8 +35,12 @@ mod tests;
 use std::{path::PathBuf, sync::Arc};
 
 use drivers::{Driver, docker::DockerDriver, process::ProcessDriver, process::ProcessSettings};
+use evenkeel_client::RunHeader;
 use evenkeel_runtime::worker::Workers;
+use evenkeel_wire::exchange::agent_run::AgentRun;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 pub use settings::{AgentSettings, ApiListen, DriverKind, NodeIdentity, USUAL_API};
 use upgrade::{End, Replacement};
@@ -103,7 +110,7 @@ fn warn_of_plain_hub(settings: &AgentSettings) {
     if settings.transport.is_some() {
         return;
     }
-    for url in std::iter::once(&settings.hub).chain(&settings.agbot_url) {
+    for url in std::iter::once(&settings.hub).chain(&settings.further_hubs).chain(&settings.agbot_url) {
         if evenkeel_client::is_plain_off_loopback(url) {
             tracing::warn!(
                 hub.url = url,
@@ -126,12 +133,27 @@ async fn run_once(
     };
     let (file, journal) = journal::JournalFile::open(directory)?;
     let machine = Arc::new(machine::Machine::read(&journal.hardware_id));
-    let driver = open_driver(&settings, &journal.agent)?;
+    let driver = open_driver(&settings, &journal)?;
     let is_registered = settings.identity.is_some() || journal.registration.is_some();
     let settings = Arc::new(settings);
     let (handle, orders) = order::Handle::new();
-    let core =
-        core::Core::new(settings.clone(), machine.clone(), driver.clone(), file, journal, handle.clone());
+    let run = Arc::new(RunHeader::new(AgentRun {
+        run: Uuid::new_v4().simple().to_string(),
+        boot: clock::boot(),
+        journal: journal.agent.clone(),
+    }));
+    let leases_changed = Arc::new(Notify::new());
+    let link = guardian::Link::new(settings.clone(), handle.clone(), run.clone(), leases_changed.clone());
+    let core = core::Core::new(core::Parts {
+        settings: settings.clone(),
+        machine: machine.clone(),
+        driver: driver.clone(),
+        file,
+        journal,
+        handle: handle.clone(),
+        run,
+        leases_changed,
+    });
     let stop = shutdown.child_token();
     let _stop_all = stop.clone().drop_guard();
     let router = api::router(api::Api {
@@ -143,8 +165,11 @@ async fn run_once(
     let api =
         api::listen::start((settings.api_listen, &settings.api_hosts), is_registered, router, stop.clone())
             .await?;
+    let engine = workers::EngineWatch::new(settings.driver, driver.clone(), handle.clone());
+    tokio::spawn(Workers::default().run(engine, stop.clone()));
     let observer = workers::Observer::new(driver.clone(), handle);
     tokio::spawn(Workers::default().run(observer, stop.clone()));
+    tokio::spawn(Workers::default().run(link, stop.clone()));
     let replacement = core.run(orders, shutdown).await?;
     if replacement.is_some() {
         driver.release().await;
@@ -154,7 +179,8 @@ async fn run_once(
     Ok(replacement)
 }
 
-fn open_driver(settings: &AgentSettings, agent: &str) -> Result<Arc<dyn Driver>, AgentError> {
+fn open_driver(settings: &AgentSettings, journal: &journal::Journal) -> Result<Arc<dyn Driver>, AgentError> {
+    let agent = &journal.agent;
     let failed = |error: drivers::DriverError| AgentError::Driver(error.to_string());
     Ok(match settings.driver {
         DriverKind::Process => {
@@ -169,7 +195,16 @@ fn open_driver(settings: &AgentSettings, agent: &str) -> Result<Arc<dyn Driver>,
         DriverKind::Docker => {
             let endpoint = settings.docker_endpoint.clone();
             let lines = settings.reported_output_lines;
-            Arc::new(DockerDriver::new(endpoint, agent.to_owned(), settings.stop_grace, lines))
+            let driver = DockerDriver::new(endpoint, agent.to_owned(), settings.stop_grace, lines);
+            Arc::new(driver.at(place(settings, journal)))
         }
     })
+}
+
+/// Returns the node and the data directory of the agent.
+fn place(settings: &AgentSettings, journal: &journal::Journal) -> Option<String> {
+    let configured = settings.identity.as_ref().map(|one| (&one.org, &one.id));
+    let (org, id) = configured.or(journal.registration.as_ref().map(|one| (&one.org, &one.id)))?;
+    let directory = settings.data_dir.canonicalize().ok()?;
+    Some(format!("{org}/{id} {}", directory.display()))
 }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::Instant;
 
 use crate::{
     hub::Hub,
@@ -22,10 +21,14 @@ pub(crate) enum Order {
     Done(String, Result<Option<Event>, String>),
     /// The hub responded.
     Heard,
-    /// The hub recorded a heartbeat, not before this time.
-    HeartbeatSent(Instant),
+    /// The hub recorded a heartbeat, not before this time in milliseconds since the boot.
+    HeartbeatSent(u64),
+    /// The next request to the hub says something else of the guardian.
+    GuardianChanged,
     /// The hub refused the credentials.
     Refused,
+    /// The hub refuses this agent, because another one has the identity of its node.
+    Superseded(String),
     /// Register as a node.
     Register(Registration, String, oneshot::Sender<()>),
     /// Complete the registration.

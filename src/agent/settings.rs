@@ -11,6 +11,7 @@ use evenkeel_client::{HttpSettings, Transport};
 
 use crate::{
     AgentError,
+    guardian::GuardianCommand,
     upgrade::{Restart, software_version},
 };
 
@@ -73,6 +74,8 @@ impl std::str::FromStr for ApiListen {
 pub struct AgentSettings {
     /// Address of the hub, with or without the final `/v1`.
     pub hub: String,
+    /// Further addresses of the hub, for as long as one does not respond.
+    pub further_hubs: Vec<String>,
     /// Identity; without it the agent waits for a registration through its local API.
     pub identity: Option<NodeIdentity>,
     /// The driver that runs services.
@@ -117,6 +120,10 @@ pub struct AgentSettings {
     pub checks_ca_file: Option<PathBuf>,
     /// The program that reboots the machine; without it the hub cannot have that done.
     pub reboot_program: Option<PathBuf>,
+    /// The address by which other nodes reach this one; otherwise that from which packets to the hub leave.
+    pub node_address: Option<IpAddr>,
+    /// How a guardian is started; without it no task has a lease unless somebody else runs a guardian.
+    pub guardian: Option<GuardianCommand>,
     /// The transport to use instead of HTTP, for an agent inside the hub's process.
     pub transport: Option<Transport>,
 }
@@ -126,6 +133,7 @@ impl AgentSettings {
     pub fn new(hub: impl Into<String>, data_dir: impl Into<PathBuf>) -> Self {
         Self {
             hub: hub.into(),
+            further_hubs: Vec::new(),
             identity: None,
             driver: DriverKind::Process,
             docker_endpoint: String::new(),
@@ -148,6 +156,8 @@ impl AgentSettings {
             reported_output_lines: 5,
             checks_ca_file: None,
             reboot_program: None,
+            node_address: None,
+            guardian: None,
             transport: None,
         }
     }
@@ -159,8 +169,7 @@ impl AgentSettings {
 
     /// Returns the address of the hub without `/v1`.
     pub fn hub_root(&self) -> &str {
-        let trimmed = self.hub.trim_end_matches('/');
-        trimmed.strip_suffix("/v1").unwrap_or(trimmed)
+        root(&self.hub)
     }
 
     /// Creates the transport to the hub.
@@ -170,7 +179,7 @@ impl AgentSettings {
     pub fn hub_transport(&self) -> Result<Transport, AgentError> {
         match &self.transport {
             Some(transport) => Ok(transport.clone()),
-            None => self.http(self.hub_root()),
+            None => self.http(self.hub_root(), self.further_hubs.iter().map(|hub| root(hub).to_owned())),
         }
     }
 
@@ -180,12 +189,12 @@ impl AgentSettings {
     /// [`AgentError::Setting`] for an unusable address or CA file.
     pub fn agbot_transport(&self) -> Result<Transport, AgentError> {
         match &self.agbot_url {
-            Some(url) => self.http(url),
+            Some(url) => self.http(url, std::iter::empty()),
             None => self.hub_transport(),
         }
     }
 
-    fn http(&self, url: &str) -> Result<Transport, AgentError> {
+    fn http(&self, url: &str, further: impl Iterator<Item = String>) -> Result<Transport, AgentError> {
         let ca_pem = match &self.ca_file {
             Some(path) => Some(
                 std::fs::read(path)
@@ -193,7 +202,13 @@ impl AgentSettings {
             ),
             None => None,
         };
-        let settings = HttpSettings { ca_pem, ..HttpSettings::new(url) };
+        let settings = HttpSettings { ca_pem, further_urls: further.collect(), ..HttpSettings::new(url) };
         Transport::http(settings).map_err(|error| AgentError::Setting(error.to_string()))
     }
+}
+
+/// Returns an address of a hub without `/v1`.
+fn root(hub: &str) -> &str {
+    let trimmed = hub.trim_end_matches('/');
+    trimmed.strip_suffix("/v1").unwrap_or(trimmed)
 }

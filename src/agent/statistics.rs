@@ -26,6 +26,7 @@ fn of_files(loadavg: &str, meminfo: &str) -> NodeStatistics {
         swap_total_mb: meminfo_mb(meminfo, "SwapTotal:"),
         swap_avail_mb: meminfo_mb(meminfo, "SwapFree:"),
         address: None,
+        addresses: Vec::new(),
         at: None,
     }
 }
@@ -42,6 +43,7 @@ pub(crate) fn differ(one: &NodeStatistics, other: &NodeStatistics) -> bool {
     };
     loads_differ
         || one.address != other.address
+        || one.addresses != other.addresses
         || one.mem_total_mb != other.mem_total_mb
         || one.swap_total_mb != other.swap_total_mb
         || spaces_differ(one.mem_total_mb, one.mem_avail_mb, other.mem_avail_mb)
@@ -65,6 +67,7 @@ mod tests {
             swap_total_mb: Some(0),
             swap_avail_mb: Some(0),
             address: None,
+            addresses: Vec::new(),
             at: None,
         };
         assert_eq!(found, expected);

@@ -216,7 +216,14 @@ async fn node_that_was_deleted_at_the_hub_stops_everything_and_registers_anew_wh
     let agent = Agent::start(settings(&hub, directory.path()));
     let pid = agree(&hub, "a1", directory.path()).await;
     hub.delete_node();
-    until("the process is gone", || (!is_alive(pid)).then_some(())).await;
+    until("the process is gone", || {
+        let is_confirmed = hub.is_departure_confirmed();
+        let is_gone = !is_alive(pid);
+        assert!(is_gone || !is_confirmed, "it is confirmed before everything has stopped");
+        is_gone.then_some(())
+    })
+    .await;
+    until("the hub knows", || hub.is_departure_confirmed().then_some(())).await;
     hub.create_node();
     until("the node has a key again", || {
         hub.state().node["publicKey"].as_str().filter(|key| !key.is_empty()).map(|_| ())

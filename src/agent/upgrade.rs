@@ -24,7 +24,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use crate::{AgentError, AgentSettings, files};
+use crate::{
+    AgentError, AgentSettings, files,
+    installed::{self, Installed},
+};
 
 /// Version of the agent's software: that of the existing agents with which this one is compatible.
 pub const AGENT_VERSION: &str = "2.31.0";
@@ -86,19 +89,6 @@ pub enum End {
     },
 }
 
-/// The program that replaces the originally started one.
-#[derive(Debug, Serialize, Deserialize)]
-struct Installed {
-    version: String,
-    program: PathBuf,
-    /// Version of the originally started program; if a package manager replaces it, that one counts.
-    replaces: String,
-}
-
-fn installed_path(data_dir: &Path) -> PathBuf {
-    data_dir.join("packages").join("installed.json")
-}
-
 fn confirmed_path(data_dir: &Path) -> PathBuf {
     data_dir.join("upgrade-confirmed")
 }
@@ -107,14 +97,7 @@ fn failed_path(data_dir: &Path) -> PathBuf {
     data_dir.join("upgrade-failed")
 }
 
-/// Returns the program that an upgrade installed over version `own`, if there is one.
-pub fn installed(data_dir: &Path, own: &str) -> Option<PathBuf> {
-    let text = fs::read_to_string(installed_path(data_dir)).ok()?;
-    let installed: Installed = serde_json::from_str(&text).ok()?;
-    (installed.replaces == own && installed.program.is_file()).then_some(installed.program)
-}
-
-/// Replaces this program in the same process. Returns only on failure.
+/// Replaces this program in the same process. Returns only on failure; the caller has made sure that the program is whole.
 pub fn exec(program: &Path, arguments: &[OsString], replaces: &str) -> io::Error {
     std::process::Command::new(program)
         .args(arguments)
@@ -189,10 +172,14 @@ pub(crate) async fn replace(
     files::remove(&confirmed_path(data_dir)).map_err(broken)?;
     let Err(reason) = outcome else {
         let (version, program) = (replacement.version.clone(), replacement.program.clone());
-        let installed = Installed { version, program: program.clone(), replaces: replaces.clone() };
-        let text = serde_json::to_string_pretty(&installed)
-            .map_err(|error| AgentError::DataDir(error.to_string()))?;
-        files::write_atomic(&installed_path(data_dir), text.as_bytes(), 0o600).map_err(broken)?;
+        let record = Installed {
+            version,
+            program: program.clone(),
+            replaces: replaces.clone(),
+            sha256: None,
+            failed_starts: 0,
+        };
+        installed::install(data_dir, &record).map_err(AgentError::DataDir)?;
         tracing::info!(
             version = replacement.version,
             "new agent program has reported to the hub and takes over"

@@ -10,7 +10,7 @@ use evenkeel_planner::command::Action;
 use evenkeel_planner::decide::decide;
 use evenkeel_planner::event::Event;
 use evenkeel_planner::health::RecoveryFacts;
-use evenkeel_planner::model::UnitRecord;
+use evenkeel_planner::model::{Departures, UnitRecord};
 use evenkeel_planner::place::{
     Added, Elimination, NodeTable, Ranking, UnitNode, Want, explain_node, place, report as explain,
 };
@@ -148,6 +148,7 @@ fn count_instances(table: &mut NodeTable, unit: &UnitRecord) {
 
 static NO_SLOTS: Slots = Slots::new();
 static NO_RECOVERY: RecoveryFacts = RecoveryFacts::NONE;
+static NO_DEPARTURES: Departures = Departures::new();
 static NO_GROUPS: BTreeMap<evenkeel_ids::GroupId, evenkeel_planner::change::GroupState> = BTreeMap::new();
 static NO_HEALTH: BTreeMap<evenkeel_ids::TaskId, evenkeel_planner::workload::ReportedHealth> =
     BTreeMap::new();
@@ -167,6 +168,8 @@ pub fn facts<'a>(
         observed: &NO_SLOTS,
         groups: &NO_GROUPS,
         update,
+        departures: &NO_DEPARTURES,
+        gone_group: None,
         part_count: 1,
         other_units: &[],
         gone_parts: &[],
@@ -176,6 +179,7 @@ pub fn facts<'a>(
         dependencies: &evenkeel_planner::change::Independent,
         errors: &[],
         health: &NO_HEALTH,
+        survey: &evenkeel_planner::health::NoSurvey,
         recovery: &NO_RECOVERY,
         grace_until: None,
         unheard_until: None,

@@ -175,7 +175,7 @@ fn node_facts(id: &NodeId) -> NodeFacts {
 fn node_policy(number: u32) -> NodePolicyFacts {
     let properties = properties(number).into_iter().collect();
     let policy = ExternalPolicy { properties, ..ExternalPolicy::default() };
-    NodePolicyFacts { policy, last_updated: Some(at(0)) }
+    NodePolicyFacts { policy, last_updated: Some(at(0)), ..NodePolicyFacts::default() }
 }
 
 fn properties(number: u32) -> [Property; 3] {
@@ -272,6 +272,7 @@ pub fn running_task(workload: u32, slot: u32, node: &NodeId, spec: SpecVersion) 
         running_at: Some(at(2)),
         ended_at: None,
         health: evenkeel_planner::workload::TaskHealth::default(),
+        restarts: Default::default(),
     }
 }
 

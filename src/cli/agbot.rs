@@ -1,6 +1,7 @@
 //! `hzn agbot`: what the hub's agbot agreed to, why it did not, and what it is doing (agbot 4.1).
 
 use clap::{Args, Subcommand};
+use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_wire::RawJson;
 use evenkeel_wire::agbot::agreement::AgreementRecord;
 use evenkeel_wire::agbot::event::EventsQuery;
@@ -211,10 +212,26 @@ pub async fn reason_for(
         Err(error) if error.is_not_found() => return Ok(None),
         found => found.map_err(|error| agbot.failed("asking the agbot for its reasons", &error))?,
     };
-    Ok(found
-        .reasons
-        .into_iter()
-        .find(|reason| reason.node.as_str() == node && reason.policy.as_str() == policy))
+    let is_pair = |reason: &&Reason| reason.node.as_str() == node && reason.policy.as_str() == policy;
+    if let Some(reason) = found.reasons.iter().find(is_pair) {
+        return Ok(Some(reason.clone()));
+    }
+    let of_policy = |inert: &&InertPolicy| inert.kind == "deployment" && inert.id == policy;
+    let of_node = |inert: &&InertPolicy| inert.is_of_node() && inert.id == node;
+    let (policy_org, _) = exchange.split(policy);
+    let elsewhere = if policy_org == org {
+        Vec::new()
+    } else {
+        agbot.client.reasons(&policy_org).await.map(|found| found.inert_policies).unwrap_or_default()
+    };
+    let policies = found.inert_policies.iter().chain(&elsewhere).filter(of_policy);
+    let mut inert = policies.chain(found.inert_policies.iter().filter(of_node));
+    Ok(inert.next().map(|inert| Reason {
+        node: NodeId::from_text(node),
+        policy: PolicyId::from_text(policy),
+        state: json!({"inert": inert.kind}),
+        text: inert.text(),
+    }))
 }
 
 /// Returns a view without entries only when everything that selected them exists.
@@ -253,11 +270,14 @@ pub async fn reasons(
     let doing = "asking the agbot for its reasons";
     let found = agbot.call(doing, agbot.client.reason_records(org)).await?;
     let pairs = typed(&agbot, doing, found.reasons)?;
-    Ok(reasons_view(&found.inert_policies, pairs, node, policy))
+    let inert = found.inert_policies.iter().map(|one| (one, one.text()));
+    let questionable = found.questionable_policies.iter().map(|one| (one, one.questionable_text()));
+    let documents: Vec<(&InertPolicy, String)> = inert.chain(questionable).collect();
+    Ok(reasons_view(documents, pairs, node, policy))
 }
 
 fn reasons_view(
-    inert: &[InertPolicy],
+    documents: Vec<(&InertPolicy, String)>,
     pairs: Vec<(Reason, RawJson)>,
     node: Option<&str>,
     policy: Option<&str>,
@@ -267,24 +287,28 @@ fn reasons_view(
             && policy.is_none_or(|policy| reason.policy.as_str() == policy)
     };
     let chosen = pairs.into_iter().filter(|(reason, _)| is_chosen(reason));
-    let inert = inert.iter().filter_map(|one| inert_reason(one, node, policy));
-    let entries: Vec<Value> = inert.chain(chosen.map(|(_, record)| record.into_value())).collect();
+    let documents = documents.into_iter();
+    let documents = documents.filter_map(|(one, text)| document_reason(one, &text, (node, policy)));
+    let entries: Vec<Value> = documents.chain(chosen.map(|(_, record)| record.into_value())).collect();
     let table =
         Table::of_list(&entries, &[("node", "node"), ("policy", "policy"), ("how it stands", "text")])
             .keeping(&["policy", "how it stands"]);
     View::new(Value::Array(entries), table)
 }
 
-/// A policy that selects nothing, in the form of a reason: what is empty holds for every node or policy.
-fn inert_reason(inert: &InertPolicy, node: Option<&str>, policy: Option<&str>) -> Option<Value> {
-    let InertPolicy { kind, id, errors } = inert;
-    let is_node = kind == "node";
+/// What is wrong with a document, in the form of a reason: what is empty holds for every node or policy.
+fn document_reason(
+    document: &InertPolicy,
+    text: &str,
+    (node, policy): (Option<&str>, Option<&str>),
+) -> Option<Value> {
+    let InertPolicy { kind, id, .. } = document;
+    let is_node = document.is_of_node();
     let is_chosen = match (node, policy) {
         (None, None) => true,
         (node, _) if is_node => node == Some(id),
         (_, policy) => kind == "deployment" && policy == Some(id),
     };
-    let text = format!("this {kind} policy selects nothing: {}", errors.join("; "));
     let (node, policy) = if is_node { (id.as_str(), "") } else { ("", id.as_str()) };
     is_chosen.then(|| json!({"node": node, "policy": policy, "kind": kind, "text": text}))
 }
@@ -370,7 +394,7 @@ mod tests {
                 |policy: &str| json!({"node": "o/n1", "policy": policy, "text": "x", "state": {}, "more": 1});
             let pairs = ["o/p", "o/q"].map(pair).map(RawJson::from);
             let pairs = pairs.map(|one| (one.read().expect("a reason"), one)).into();
-            reasons_view(inert, pairs, node, policy)
+            reasons_view(inert.iter().map(|one| (one, one.text())).collect(), pairs, node, policy)
         };
         let of_pair = view(&[], Some("o/n1"), Some("o/q")).json;
         assert_eq!(of_pair, json!([{"node": "o/n1", "policy": "o/q", "text": "x", "state": {}, "more": 1}]));
@@ -380,7 +404,7 @@ mod tests {
         });
         assert_eq!(view(&inert, None, None).table.rows.len(), 5);
         let of_node = view(&inert, Some("o/n1"), None).json;
-        assert_eq!(of_node[0]["text"], "this node policy selects nothing: x");
+        assert_eq!(of_node[0]["text"], "the policy of node o/n1 selects nothing: x");
         assert_eq!(view(&inert, None, Some("o/q")).json[0]["policy"], "o/q");
     }
 }

@@ -23,7 +23,7 @@ static PLAIN_WARNED: AtomicBool = AtomicBool::new(false);
 const TIMES: [&str; 2] = ["evaluatedAt", "heartbeatAgeSeconds"];
 
 /// The surroundings of one command.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Context {
     /// Environment and configuration files.
     pub settings: Settings,
@@ -33,13 +33,15 @@ pub struct Context {
     pub is_verbose: bool,
     /// Whether writes are left out.
     pub is_dry_run: bool,
+    /// Whether files with unknown members or unset variables are refused.
+    pub is_strict: bool,
 }
 
 /// Who calls the exchange, and in which organization.
 #[derive(Debug, Clone, Default, Args)]
 pub struct UserOptions {
     /// Organization [default: HZN_ORG_ID]
-    #[arg(short = 'o', long, global = true, value_name = "ORG")]
+    #[arg(short = 'o', long, alias = "nodeorg", global = true, value_name = "ORG")]
     pub org: Option<String>,
     /// User and password, or apikey and key, as [ORG/]USER:PASSWORD [default: HZN_EXCHANGE_USER_AUTH, which other
     /// users of the machine cannot see]
@@ -314,7 +316,7 @@ mod tests {
         let environment: BTreeMap<String, String> =
             pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let settings = Settings::read(environment, FilePath::new("/nonexistent"), None);
-        Context { settings, screen: Screen { format: None }, is_verbose: false, is_dry_run: false }
+        Context { settings, ..Context::default() }
     }
 
     #[test]

@@ -3,12 +3,13 @@
 //! The numbers are those of the existing tool (agbot 5.1), because scripts test them.
 
 use std::fmt;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use evenkeel_client::ClientError;
 use evenkeel_domain::text::printable;
 
-use crate::settings::AGENT_URL;
+use crate::settings::{AGENT_URL, CA_FILE};
 
 /// Exit status of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,7 +120,11 @@ impl CliError {
             Exit::File,
             format!("{doing} {} failed", path.display()),
             error.to_string(),
-            "check the path and its permissions",
+            match error.kind() {
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free space on the disk, then try again",
+                ErrorKind::ReadOnlyFilesystem => "choose a path on a disk that can be written",
+                _ => "check the path and its permissions",
+            },
         )
     }
 
@@ -135,15 +140,7 @@ impl CliError {
             other => other.to_string(),
         };
         let advice = match error.status() {
-            None => match other_scheme(server, error) {
-                Some(url) => format!("the port speaks the other protocol: set {source} to {url}"),
-                None if is_agent => {
-                    format!(
-                        "start the agent on this machine, or set {source} to its address; the hub is not concerned"
-                    )
-                }
-                None => format!("check that the hub runs, and {source}, which names its address"),
-            },
+            None => of_transport(server, source, error),
             Some(401) => {
                 "check id and secret in -u, -n, HZN_EXCHANGE_USER_AUTH or HZN_EXCHANGE_NODE_AUTH".to_owned()
             }
@@ -153,11 +150,18 @@ impl CliError {
             Some(404) => {
                 format!("check the names, and that {server} ({source}) is the right address").to_owned()
             }
+            Some(409) if is_change_of_mode(error) => {
+                "scale the policy to 0 (hzn exchange deployment orch scale) and wait until nothing of it runs, or remove it; then write it again"
+                    .to_owned()
+            }
             Some(409) => "change or remove what the reason names, or leave it as it is".to_owned(),
             Some(400) => match other_scheme(server, error) {
                 Some(url) => format!("the port speaks the other protocol: set {source} to {url}"),
                 None => "correct the input as the reason says".to_owned(),
             },
+            Some(503) if is_full_disk(error) => {
+                "free space on the disk of the hub's database, then try again".to_owned()
+            }
             Some(429 | 502 | 503 | 504) => "try again later".to_owned(),
             Some(_) => format!("look into the log of {server}"),
         };
@@ -190,6 +194,56 @@ fn other_scheme(server: &str, error: &ClientError) -> Option<String> {
     }
 }
 
+/// What to do when no response was received.
+fn of_transport(server: &str, source: &str, error: &ClientError) -> String {
+    if let Some(url) = other_scheme(server, error) {
+        return format!("the port speaks the other protocol: set {source} to {url}");
+    }
+    if let Some(advice) = of_certificate(server, source, error) {
+        return advice;
+    }
+    if source == AGENT_URL {
+        return format!(
+            "start the agent on this machine, or set {source} to its address; the hub is not concerned"
+        );
+    }
+    format!("check that the hub runs, and {source}, which names its address")
+}
+
+/// What to do about a certificate that is not accepted.
+fn of_certificate(server: &str, source: &str, error: &ClientError) -> Option<String> {
+    let text = error.to_string();
+    let shows = |signs: &[&str]| signs.iter().any(|sign| text.contains(sign));
+    if shows(&[
+        "UnknownIssuer",
+        "CaUsedAsEndEntity",
+        "self-signed",
+        "self signed",
+        "unable to get local issuer",
+    ]) {
+        return Some(format!(
+            "set {CA_FILE} to a file with the authority that signed the hub's certificate (a hub that makes its own keeps it in tls/ca.pem of its data directory)"
+        ));
+    }
+    if shows(&["NotValidForName"]) {
+        return Some(format!(
+            "set {source} to a name that the certificate of {server} is for, or give the hub one for this name"
+        ));
+    }
+    let is_about_time = shows(&["certificate expired", "Expired", "NotValidYet"]);
+    is_about_time.then(|| "renew the certificate of the hub, or set the clock of this machine".to_owned())
+}
+
+/// Returns whether a write was refused because mode or kind of scope would change while instances run.
+fn is_change_of_mode(error: &ClientError) -> bool {
+    matches!(error, ClientError::Status { msg, .. } if msg.contains("mode change needs"))
+}
+
+/// Returns whether the hub says that it cannot store anything more.
+fn is_full_disk(error: &ClientError) -> bool {
+    matches!(error, ClientError::Status { code, .. } if code == "disk-full")
+}
+
 impl fmt::Display for CliError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let line = |text: &str| printable(text).replace('\n', " ");
@@ -203,6 +257,9 @@ impl std::error::Error for CliError {}
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_domain::orchestration::form::FormConflict;
+    use evenkeel_ids::PolicyId;
+
     use super::*;
 
     #[test]
@@ -244,6 +301,26 @@ mod tests {
         let tls = advice("http://h:8443/v1", "error sending request: invalid HTTP version parsed");
         assert!(tls.ends_with("set HZN_EXCHANGE_URL to https://h:8443/v1"), "{tls}");
         assert!(!advice("http://h/v1", "connection refused").contains("protocol"));
+    }
+
+    #[test]
+    fn advice_names_the_cure_of_certificates_modes_and_full_disks() {
+        let advice =
+            |error: &ClientError| CliError::call("asking", error, "https://h/v1", "HZN_EXCHANGE_URL").advice;
+        let of_tls =
+            |reason: &str| advice(&ClientError::Transport { retryable: true, reason: reason.into() });
+        assert!(of_tls("invalid peer certificate: UnknownIssuer").contains("set HZN_MGMT_HUB_CERT_PATH"));
+        assert!(of_tls("invalid peer certificate: NotValidForName").contains("set HZN_EXCHANGE_URL"));
+        assert!(of_tls("invalid peer certificate: Expired").contains("clock"));
+        let status = |status, code: &str, msg: String| {
+            advice(&ClientError::Status { status, code: code.into(), msg, retry_after: None })
+        };
+        let conflict = FormConflict { policy: PolicyId::new("o", "p") };
+        assert!(status(409, "conflict", conflict.to_string()).starts_with("scale the policy to 0"));
+        assert!(status(503, "disk-full", "full".into()).starts_with("free space"));
+        assert_eq!(status(503, "database-connection-error", "busy".into()), "try again later");
+        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        assert!(CliError::file("writing", Path::new("f"), &full).advice.starts_with("free space"));
     }
 
     #[test]

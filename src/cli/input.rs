@@ -1,81 +1,173 @@
 //! Reads what a user gives: JSON and YAML files, secrets, keys.
 //!
-//! Files may hold comments (`/* … */` and lines that begin with `//`), as the templates do, and name variables of the
-//! environment as `$NAME` or `${NAME}`, where a name begins with a capital letter. A variable that is not set is an error;
-//! `$$NAME` stands for the text `$NAME`.
+//! Every option that names a file reads it here, by the rules of the existing tool: comments (`/* … */`, and lines that begin with `//`),
+//! variables ([`crate::variables`]), names of members without regard to case, null as absent, and unknown members left out with a warning.
+//! Source: agbot 5.1.
 
 use std::io::Read;
 use std::path::Path;
 
-use evenkeel_domain::orchestration::object::Members;
-use serde::Deserialize;
+use evenkeel_domain::policy::reference_json::{Unknown, from_value, read_naming};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::context::Context;
 use crate::exit::{CliError, Exit, Outcome};
 use crate::members;
-use crate::settings::Settings;
+use crate::output::warn;
+use crate::variables::Variables;
 
 /// Most bytes that are read of a file or of standard input.
 const LARGEST: u64 = 64 * 1024 * 1024;
+/// The settings of a deployment policy that are an addition.
+const SETTINGS: &str = "orchestration";
+/// Most warnings about one document.
+const MOST_WARNINGS: usize = 20;
 
-/// Reads a text file, or standard input for `-`.
+/// Reads a text file, or standard input for `-`, as it is.
 ///
 /// # Errors
 /// With status 4.
 pub fn read_text(path: &Path) -> Outcome<String> {
     let read = |reader: &mut dyn Read| {
-        let mut text = String::new();
-        reader.take(LARGEST).read_to_string(&mut text).map(|_| text)
+        let mut bytes = Vec::new();
+        reader.take(LARGEST + 1).read_to_end(&mut bytes).map(|_| bytes)
     };
-    let text = if path == Path::new("-") {
+    let bytes = if path == Path::new("-") {
         read(&mut std::io::stdin().lock())
     } else {
         std::fs::File::open(path).and_then(|mut file| read(&mut file))
     };
-    text.map_err(|error| CliError::file("reading", path, &error))
+    let bytes = bytes.map_err(|error| CliError::file("reading", path, &error))?;
+    let refuse = |why: String, advice: &str| {
+        Err(CliError::new(Exit::File, format!("reading {} failed", shown(path)), why, advice))
+    };
+    if bytes.len() as u64 > LARGEST {
+        let why = format!("it is larger than {} MiB", LARGEST / (1024 * 1024));
+        return refuse(why, "check that it is the file that was meant");
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(text),
+        Err(_) => refuse("it is no text in UTF-8".to_owned(), "save it as UTF-8"),
+    }
 }
 
-/// Reads one JSON or YAML document with variables; JSON may hold comments.
-///
-/// # Errors
-/// With status 4 when the file cannot be read, 3 when it holds something else, 1 for a variable that is not set.
-pub fn read_json(path: &Path, settings: &Settings) -> Outcome<Value> {
-    only(path, read_documents(path, settings)?)
+/// The name of a file in messages.
+pub fn shown(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
 }
 
-/// Reads one document with variables that is an object with known members.
+/// Where a document comes from, for messages.
+#[derive(Debug)]
+struct Source<'a> {
+    /// The name of the file, or of the part of one.
+    name: String,
+    /// The text without comments; empty when the document is a part of it.
+    text: &'a str,
+}
+
+/// Reads one document that has a shape, and returns it with its members in the spelling of the exchange.
 ///
 /// # Errors
-/// As [`read_json`], and with status 3 for anything but an object and for a member that is not `known`.
-pub fn read_object(path: &Path, settings: &Settings, known: &Members) -> Outcome<Value> {
-    let text = read_text(path)?;
-    let mut document = only(path, parsed(path, &text)?)?;
-    let bare = if is_json(path, &text) { without_comments(&text) } else { text };
-    members::check(&document, &bare, known).map_err(|why| not_json(path, &why))?;
-    fill_in(&mut document, settings).map_err(|name| unset_variable(path, &name))?;
-    Ok(document)
+/// With status 4 when the file cannot be read, 3 when it holds something else. With `--strict` also 3 for unknown members, and 1 for
+/// variables that are not set.
+pub fn read_shape<T: DeserializeOwned + Serialize>(path: &Path, context: &Context) -> Outcome<Value> {
+    read_shaped::<T>(path, context).map(|shaped| shaped.document)
+}
+
+/// A document in its shape.
+#[derive(Debug)]
+pub struct Shaped {
+    /// The document.
+    pub document: Value,
+    /// The members that were left out.
+    pub unknown: Vec<Unknown>,
+}
+
+/// The same with what was left out.
+///
+/// # Errors
+/// As [`read_shape`].
+pub fn read_shaped<T: DeserializeOwned + Serialize>(path: &Path, context: &Context) -> Outcome<Shaped> {
+    let (documents, text) = read_file(path, context)?;
+    let document = only(path, documents)?;
+    normalized::<T>(&document, &Source { name: shown(path), text: &text }, context)
+}
+
+/// The same as a typed value.
+///
+/// # Errors
+/// As [`read_shape`].
+pub fn read_typed<T: DeserializeOwned + Serialize, V: DeserializeOwned>(
+    path: &Path,
+    context: &Context,
+) -> Outcome<V> {
+    let document = read_shape::<T>(path, context)?;
+    from_value(&document).map_err(|error| not_json(&shown(path), &error.reason()))
+}
+
+/// Gives a part of a document its shape; `name` says in messages what it is.
+///
+/// # Errors
+/// As [`read_shape`].
+pub fn shaped<T: DeserializeOwned + Serialize>(
+    name: &str,
+    part: &Value,
+    context: &Context,
+) -> Outcome<Shaped> {
+    normalized::<T>(part, &Source { name: name.to_owned(), text: "" }, context)
+}
+
+/// Reads one document of any shape.
+///
+/// # Errors
+/// As [`read_shape`].
+pub fn read_json(path: &Path, context: &Context) -> Outcome<Value> {
+    only(path, read_documents(path, context)?)
+}
+
+/// Reads a JSON document, or any number of YAML documents, of any shape.
+///
+/// # Errors
+/// As [`read_shape`].
+pub fn read_documents(path: &Path, context: &Context) -> Outcome<Vec<Value>> {
+    read_file(path, context).map(|(documents, _)| documents)
 }
 
 fn only(path: &Path, mut documents: Vec<Value>) -> Outcome<Value> {
     match (documents.pop(), documents.len()) {
         (Some(only), 0) => Ok(only),
-        (None, _) => Err(not_json(path, "it is empty")),
-        (Some(_), _) => Err(not_json(path, "it holds several documents, and one is expected")),
+        (None, _) => Err(not_json(&shown(path), "it is empty")),
+        (Some(_), _) => Err(not_json(&shown(path), "it holds several documents, and one is expected")),
     }
 }
 
-/// Reads a JSON document, or any number of YAML documents, with variables.
-///
-/// # Errors
-/// As [`read_json`].
-pub fn read_documents(path: &Path, settings: &Settings) -> Outcome<Vec<Value>> {
+/// The documents of a file with variables filled in, and its text without comments.
+fn read_file(path: &Path, context: &Context) -> Outcome<(Vec<Value>, String)> {
     let text = read_text(path)?;
-    let mut documents = parsed(path, &text)?;
-    for document in &mut documents {
-        fill_in(document, settings).map_err(|name| unset_variable(path, &name))?;
+    // Editors of some systems mark a text with this character.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let mut variables = Variables::beside(path, &context.settings)?;
+    let failed = |error: &dyn std::fmt::Display| not_json(&shown(path), &error.to_string());
+    if is_json(path, text) {
+        let filled = variables.fill_in_json(&without_comments(text));
+        variables.report(path, context.is_strict)?;
+        let document = serde_json::from_str(&filled).map_err(|error| failed(&error))?;
+        return Ok((vec![document], filled));
     }
-    Ok(documents)
+    let documents = serde_yaml_ng::Deserializer::from_str(text).map(Value::deserialize);
+    let documents: Vec<Value> =
+        documents.collect::<Result<_, serde_yaml_ng::Error>>().map_err(|error| failed(&error))?;
+    // A separator at the end begins an empty document.
+    let mut documents: Vec<Value> = documents.into_iter().filter(|document| !document.is_null()).collect();
+    for document in &mut documents {
+        variables.fill_in(document).map_err(|name| {
+            failed(&format!("with its variables filled in, two members of one object have the name {name}"))
+        })?;
+    }
+    variables.report(path, context.is_strict)?;
+    Ok((documents, text.to_owned()))
 }
 
 /// Returns whether a file holds JSON with comments: it begins like JSON and is not named as YAML. Everything else is YAML.
@@ -84,34 +176,35 @@ fn is_json(path: &Path, text: &str) -> bool {
     !is_named_yaml && without_comments(text).trim_start().starts_with(['{', '[', '"'])
 }
 
-fn parsed(path: &Path, text: &str) -> Outcome<Vec<Value>> {
-    if is_json(path, text) {
-        let value = serde_json::from_str(&without_comments(text))
-            .map_err(|error| not_json(path, &error.to_string()))?;
-        return Ok(vec![value]);
+fn normalized<T: DeserializeOwned + Serialize>(
+    document: &Value,
+    source: &Source<'_>,
+    context: &Context,
+) -> Outcome<Shaped> {
+    let Source { name, text } = source;
+    let read = read_naming::<T>(document).map_err(|error| {
+        let is_whole = error.path.is_empty() && !text.is_empty();
+        let place = if is_whole { format!("{}: ", members::start(text)) } else { String::new() };
+        not_json(name, &format!("{place}{error}"))
+    })?;
+    let texts: Vec<String> = read.unknown.iter().map(|one| members::unknown(one, text)).collect();
+    // Without its settings a policy would run on every node that it selects.
+    let misspelt = read.unknown.iter().position(|one| one.meant == Some(SETTINGS));
+    if let Some(position) = if context.is_strict && !texts.is_empty() { Some(0) } else { misspelt } {
+        return Err(not_json(name, &texts[position]));
     }
-    let documents = serde_yaml_ng::Deserializer::from_str(text).map(Value::deserialize);
-    let documents: Vec<Value> = documents
-        .collect::<Result<_, serde_yaml_ng::Error>>()
-        .map_err(|error| not_json(path, &error.to_string()))?;
-    // A separator at the end begins an empty document.
-    Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
-}
-
-fn unset_variable(path: &Path, name: &str) -> CliError {
-    CliError::input(
-        format!("{} cannot be used", path.display()),
-        format!("it names the variable {name}, which is not set"),
-        format!("set {name} in the environment, or write $${name} where the text ${name} is meant"),
-    )
-}
-
-/// Reads JSON of a certain shape.
-///
-/// # Errors
-/// As [`read_json`].
-pub fn read_shape<T: DeserializeOwned>(path: &Path, settings: &Settings) -> Outcome<T> {
-    serde_json::from_value(read_json(path, settings)?).map_err(|error| not_json(path, &error.to_string()))
+    for text in texts.iter().take(MOST_WARNINGS) {
+        warn(format!("{name}: {text}; it is left out"));
+    }
+    if let Some(more) = texts.len().checked_sub(MOST_WARNINGS).filter(|more| *more > 0) {
+        warn(format!("{name}: {more} more unknown members are left out"));
+    }
+    let mut shaped = serde_json::to_value(&read.value).map_err(|error| not_json(name, &error.to_string()))?;
+    // Unlike elsewhere, null is not as absent here: it removes the settings.
+    if document.get(SETTINGS).is_some_and(Value::is_null) {
+        shaped[SETTINGS] = Value::Null;
+    }
+    Ok(Shaped { document: shaped, unknown: read.unknown })
 }
 
 /// The value of a template of ours, without its comments.
@@ -119,10 +212,10 @@ pub fn template(text: &str) -> Value {
     serde_json::from_str(&without_comments(text)).expect("templates are JSON with comments")
 }
 
-fn not_json(path: &Path, why: &str) -> CliError {
+fn not_json(name: &str, why: &str) -> CliError {
     CliError::new(
         Exit::Json,
-        format!("the content of {} cannot be used", path.display()),
+        format!("the content of {name} cannot be used"),
         why,
         "correct the file; the commands named `new` print templates",
     )
@@ -153,7 +246,7 @@ pub fn secret(argument: &str, meaning: &str) -> Outcome<String> {
 }
 
 /// Blanks comments outside of texts out; everything else stays in its line and column, so that positions in error messages are right.
-fn without_comments(text: &str) -> String {
+pub fn without_comments(text: &str) -> String {
     let mut bare = String::with_capacity(text.len());
     let mut rest = text;
     let mut is_in_text = false;
@@ -182,62 +275,12 @@ fn without_comments(text: &str) -> String {
     bare
 }
 
-/// Replaces variables in every text; the error is the name of a variable that is not set.
-fn fill_in(value: &mut Value, settings: &Settings) -> Result<(), String> {
-    match value {
-        Value::String(text) => *text = with_variables(text, settings)?,
-        Value::Array(elements) => elements.iter_mut().try_for_each(|element| fill_in(element, settings))?,
-        Value::Object(members) => members.values_mut().try_for_each(|member| fill_in(member, settings))?,
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-    Ok(())
-}
-
-fn with_variables(text: &str, settings: &Settings) -> Result<String, String> {
-    let mut filled = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(start) = rest.find('$') {
-        filled.push_str(&rest[..start]);
-        rest = &rest[start..];
-        if let Some((_, length)) = rest.strip_prefix('$').and_then(|escaped| variable(escaped)) {
-            filled.push_str(&rest[1..=length]);
-            rest = &rest[1 + length..];
-        } else if let Some((name, length)) = variable(rest) {
-            let value = settings.variable(name).or_else(|| settings.find(name)).ok_or(name)?;
-            filled.push_str(value);
-            rest = &rest[length..];
-        } else {
-            filled.push('$');
-            rest = &rest[1..];
-        }
-    }
-    filled.push_str(rest);
-    Ok(filled)
-}
-
-/// The variable that a text begins with: its name, and the length of what names it.
-fn variable(text: &str) -> Option<(&str, usize)> {
-    let after = text.strip_prefix('$')?;
-    let (name, length) = match after.strip_prefix('{') {
-        Some(inner) => inner.split_once('}').map(|(name, _)| (name, name.len() + 3))?,
-        None => {
-            let end = after.find(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
-            let name = &after[..end.unwrap_or(after.len())];
-            (name, name.len() + 1)
-        }
-    };
-    let is_name = name.starts_with(|letter: char| letter.is_ascii_uppercase())
-        && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
-    is_name.then_some((name, length))
-}
-
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use serde_json::json;
 
     use super::*;
+    use crate::shape::DeploymentPolicyFile;
 
     #[test]
     fn comments_go_and_texts_stay() {
@@ -250,26 +293,12 @@ mod tests {
     }
 
     #[test]
-    fn variables_are_filled_in_and_an_unset_one_is_an_error() {
-        let variables =
-            BTreeMap::from([("ARCH".to_owned(), "amd64".to_owned()), ("arch".to_owned(), "x".to_owned())]);
-        let settings = Settings::read(variables, Path::new("/nonexistent"), None);
-        let fill = |text: &str| with_variables(text, &settings);
-        assert_eq!(fill("a_$ARCH/${ARCH}b").as_deref(), Ok("a_amd64/amd64b"));
-        assert_eq!(fill("v$UNSET").as_deref(), Err(&"UNSET".to_owned()));
-        assert_eq!(fill("${UNSET}!").as_deref(), Err(&"UNSET".to_owned()));
-        let literal = "$ $$ ${ $arch 5$ ${a b} ${";
-        assert_eq!(fill(literal).as_deref(), Ok(literal));
-        assert_eq!(fill("$$ARCH $${UNSET}").as_deref(), Ok("$ARCH ${UNSET}"));
-    }
-
-    #[test]
     fn yaml_is_taken_wherever_json_is() {
         let directory = tempfile::tempdir().expect("a directory");
         let read = |name: &str, text: &str| {
             let path = directory.path().join(name);
             std::fs::write(&path, text).expect("a file");
-            read_json(&path, &Settings::default()).map_err(|error| error.exit)
+            read_json(&path, &Context::default()).map_err(|error| error.exit)
         };
         let expected = json!({"label": "no", "service": {"versions": [{"version": "1.10"}]}, "count": 3});
         let yaml = "# a comment\nlabel: no\nservice:\n  versions:\n    - version: '1.10'\ncount: 3\n";
@@ -283,13 +312,36 @@ mod tests {
     }
 
     #[test]
-    fn error_names_file_and_variable() {
+    fn variable_that_is_not_set_stays_and_is_an_error_when_that_is_asked_for() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("x.json");
-        std::fs::write(&path, r#"{"version": "$VERSION"}"#).expect("a file");
-        let error = read_json(&path, &Settings::default()).expect_err("an unset variable");
+        std::fs::write(&path, r#"{"command": "echo $f $HZN_DEVICE_ID", "$ORG": "$ORG"}"#).expect("a file");
+        std::fs::write(directory.path().join("hzn.json"), r#"{"MetadataVars": {"ORG": "acme"}}"#)
+            .expect("a file");
+        let found = read_json(&path, &Context::default()).expect("a document");
+        assert_eq!(found, json!({"command": "echo $f $HZN_DEVICE_ID", "acme": "acme"}));
+        let strict = Context { is_strict: true, ..Context::default() };
+        let error = read_json(&path, &strict).expect_err("unset variables");
         assert_eq!(error.exit, Exit::Input);
-        assert!(error.to_string().contains("x.json") && error.why.contains("VERSION"), "{error}");
+        assert!(error.to_string().contains("x.json") && error.why.contains("HZN_DEVICE_ID, f"), "{error}");
+    }
+
+    #[test]
+    fn marks_of_editors_are_skipped_and_other_bytes_are_refused() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("x.json");
+        let read = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).expect("a file");
+            read_json(&path, &Context::default()).map_err(|error| error.exit)
+        };
+        assert_eq!(read("\u{feff}{\"a\": 1}".as_bytes()), Ok(json!({"a": 1})));
+        assert_eq!(read("\u{feff}a: 1\n".as_bytes()), Ok(json!({"a": 1})));
+        assert_eq!(read(b"{\"a\": \"\xff\"}"), Err(Exit::File));
+        assert_eq!(read(b""), Err(Exit::Json));
+        assert_eq!(
+            read_json(directory.path(), &Context::default()).map_err(|error| error.exit),
+            Err(Exit::File)
+        );
     }
 
     #[test]
@@ -298,14 +350,18 @@ mod tests {
         let error = |name: &str, text: &str| {
             let path = directory.path().join(name);
             std::fs::write(&path, text).expect("a file");
-            let error = read_object(&path, &Settings::default(), &members::POLICY).expect_err(text);
+            let strict = Context { is_strict: true, ..Context::default() };
+            let error = read_shape::<DeploymentPolicyFile>(&path, &strict).expect_err(text);
             assert_eq!(error.exit, Exit::Json, "{error}");
             assert!(error.what.contains(name), "{error}");
             error.why
         };
         assert!(error("p.json", "{\n /* name */ label: 1}").ends_with("at line 2 column 13"));
         assert!(error("p.json", "{\n /* name */ \"lable\": \"\"}").starts_with("line 2 column 13 has"));
-        assert!(error("p.json", "label").starts_with("line 1 column 1 holds a text"));
+        assert_eq!(
+            error("p.json", "label"),
+            "line 1 column 1: invalid type: string \"label\", expected an object"
+        );
         assert!(error("p.yaml", "label: [\n").contains("line 2"));
         assert!(error("p.yaml", "# a policy\nlable: l\n").starts_with("line 2 column 1 has"));
     }
@@ -314,9 +370,9 @@ mod tests {
     fn files_that_are_missing_or_no_json_have_their_own_status() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("x.json");
-        let settings = Settings::default();
-        assert_eq!(read_json(&path, &settings).map_err(|error| error.exit), Err(Exit::File));
+        let context = Context::default();
+        assert_eq!(read_json(&path, &context).map_err(|error| error.exit), Err(Exit::File));
         std::fs::write(&path, "{").expect("a file");
-        assert_eq!(read_json(&path, &settings).map_err(|error| error.exit), Err(Exit::Json));
+        assert_eq!(read_json(&path, &context).map_err(|error| error.exit), Err(Exit::Json));
     }
 }

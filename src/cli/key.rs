@@ -36,11 +36,17 @@ pub enum KeyCommand {
         #[arg(short = 'k', long = "private-key-file", value_name = "FILE")]
         private_key: Option<PathBuf>,
         /// Public key to write [default: service.public.pem in the directory]
-        #[arg(short = 'K', long = "pub-key-file", value_name = "FILE")]
+        #[arg(short = 'K', long = "pub-key-file", alias = "pubic-key-file", value_name = "FILE")]
         public_key: Option<PathBuf>,
         /// Replace existing keys
-        #[arg(short = 'f', long)]
+        #[arg(short = 'f', long, visible_alias = "overwrite")]
         force: bool,
+        /// Make the agent on this machine trust the key too
+        #[arg(short = 'i', long)]
+        import: bool,
+        /// Accepted for scripts that create certificates; a bare key has no end
+        #[arg(long, value_name = "DAYS")]
+        days_valid: Option<u32>,
     },
     /// Shows the keys that the agent on this machine trusts
     List {
@@ -198,11 +204,22 @@ pub fn now_secs() -> u64 {
 /// Those of the command.
 pub async fn run(command: KeyCommand, context: &Context) -> Outcome {
     match command {
-        KeyCommand::Create { length, output_dir, private_key, public_key, force, .. } => {
+        KeyCommand::Create {
+            length,
+            output_dir,
+            private_key,
+            public_key,
+            force,
+            import: is_imported,
+            x509_org: _,
+            x509_cn: _,
+            days_valid: _,
+        } => {
             let directory = output_dir.unwrap_or_else(|| context.settings.key_directory());
             let private = private_key.unwrap_or_else(|| directory.join(PRIVATE));
             let public = public_key.unwrap_or_else(|| directory.join(PUBLIC));
-            create(context, length, &private, &public, force)
+            create(context, length, &private, &public, force)?;
+            if is_imported { import(context, &public).await } else { Ok(()) }
         }
         KeyCommand::List { name, all } => list(context, name.as_deref(), all).await,
         KeyCommand::Import { key } => import(context, &key).await,
@@ -291,12 +308,7 @@ mod tests {
     #[test]
     fn private_key_is_readable_by_its_owner_only_and_never_replaced_by_accident() {
         let directory = tempfile::tempdir().expect("a directory");
-        let context = Context {
-            settings: Settings::default(),
-            screen: crate::output::Screen { format: None },
-            is_verbose: false,
-            is_dry_run: false,
-        };
+        let context = Context::default();
         let (private, public) = (directory.path().join("new/a.key"), directory.path().join("new/a.pem"));
         create(&context, 2048, &private, &public, false).expect("keys");
         assert_eq!(std::fs::metadata(&private).expect("a file").permissions().mode() & 0o777, 0o600);

@@ -23,14 +23,19 @@ mod mon;
 mod orchestration;
 mod output;
 mod plan;
+mod project;
 mod reference;
 mod rollout;
 mod server;
 mod settings;
+mod shape;
+mod short_forms;
 mod sign;
 mod signer;
+mod stops;
 mod time;
 mod usage;
+mod variables;
 mod wait;
 mod yaml;
 
@@ -62,6 +67,9 @@ struct Hzn {
     /// Change nothing; print what would be written
     #[arg(long, global = true)]
     dry_run: bool,
+    /// Refuse files with unknown members or with variables that are not set, instead of a warning
+    #[arg(long, global = true)]
+    strict: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -112,7 +120,7 @@ enum Command {
     /// Signing keys
     #[command(subcommand)]
     Key(key::KeyCommand),
-    /// Signs and verifies texts
+    /// Signs and verifies texts, and converts configurations
     #[command(subcommand)]
     Util(sign::UtilCommand),
     /// Shows the workers of the agent on this machine
@@ -160,6 +168,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
         screen: Screen { format: if hzn.json { Some(Format::Json) } else { hzn.output } },
         is_verbose: hzn.verbose,
         is_dry_run: hzn.dry_run,
+        is_strict: hzn.strict,
     };
     let outcome = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime.block_on(dispatch(hzn.command, &context)),
@@ -176,9 +185,9 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
     }
 }
 
-/// Every command with its examples.
+/// Every command with its examples and short forms.
 fn command() -> clap::Command {
-    examples::add(Hzn::command())
+    short_forms::add(examples::add(Hzn::command()))
 }
 
 fn refuse(error: &CliError) -> u8 {

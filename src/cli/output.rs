@@ -2,7 +2,9 @@
 //!
 //! Data goes to standard output and nothing else does; notes go to standard error.
 
+use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
 
 use clap::ValueEnum;
 use evenkeel_domain::text::{escaped_json, neutralized, printable};
@@ -209,7 +211,7 @@ pub fn counted(count: usize, noun: &str) -> String {
 }
 
 /// Where answers go.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Screen {
     /// The form that was asked for.
     pub format: Option<Format>,
@@ -252,6 +254,15 @@ impl Screen {
 pub fn note(text: impl AsRef<str>) {
     // Nobody can be told that nobody listens.
     let _ = writeln!(std::io::stderr(), "{}", printable(text.as_ref()));
+}
+
+/// Writes a warning to standard error, each text once: a hub may find what was found here before.
+pub fn warn(text: impl AsRef<str>) {
+    static GIVEN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let is_new = GIVEN.lock().unwrap_or_else(PoisonError::into_inner).insert(text.as_ref().to_owned());
+    if is_new {
+        note(format!("warning: {}", text.as_ref()));
+    }
 }
 
 /// Writes JSON on a line of its own.

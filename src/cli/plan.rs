@@ -1,18 +1,18 @@
 //! `hzn plan`: what a write of a deployment policy would do, and the token that a write can be bound to (orchestration D3).
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use evenkeel_wire::agbot::plan::{PlanResponse, PlannedAction, PlannedChange};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::context::{Context, Exchange, UserOptions};
 use crate::exchange::deployment::{self, POLICIES};
 use crate::exit::{CliError, Outcome};
-use crate::input::read_object;
-use crate::members;
+use crate::input::{read_json, shaped, shown};
 use crate::output::View;
+use crate::shape::{DeploymentPolicyFile, complete_policy};
 
 /// Options of `plan`.
 #[derive(Debug, Args)]
@@ -47,8 +47,7 @@ pub async fn run(arguments: &PlanArguments, context: &Context) -> Outcome {
     let (name, body) = match &arguments.file {
         None => (arguments.policy.clone().unwrap_or_default(), None),
         Some(file) => {
-            let document = read_object(file, &context.settings, &members::PLANNED)?;
-            let (named, mut body) = named_policy(document);
+            let (named, mut body) = read_planned(file, context)?;
             let name = arguments.policy.clone().or(named).ok_or_else(|| {
                 CliError::input(
                     "nothing was planned",
@@ -56,6 +55,10 @@ pub async fn run(arguments: &PlanArguments, context: &Context) -> Outcome {
                     "name the policy before -f",
                 )
             })?;
+            if !arguments.update {
+                complete_policy(&name, &mut body)?;
+            }
+            POLICIES.check(&exchange, &name, &body)?;
             deployment::prepare(&mut body, context)?;
             if arguments.update {
                 body = deployment::merged(&exchange, &name, body.as_object()).await?;
@@ -102,14 +105,31 @@ impl CheckToken {
     }
 }
 
-/// Returns the name and the policy of a document of `hzn apply`; a plain policy has no name, and its label is taken for it.
+/// Reads a document of `hzn apply`, or a policy, with its name; a plain policy has none, and its label is taken for it.
+fn read_planned(file: &Path, context: &Context) -> Outcome<(Option<String>, Value)> {
+    let (name, policy) = named_policy(read_json(file, context)?);
+    let policy = shaped::<DeploymentPolicyFile>(&shown(file), &policy, context)?.document;
+    let label = policy["label"].as_str().filter(|label| !label.is_empty()).map(str::to_owned);
+    Ok((name.or(label), policy))
+}
+
+/// Returns the name and the policy of a document of `hzn apply`; a plain policy has no name.
 fn named_policy(document: Value) -> (Option<String>, Value) {
     match document {
-        Value::Object(mut members) if members.get("kind").is_some_and(|kind| kind == "policy") => {
-            let name = members.get("name").and_then(Value::as_str).map(str::to_owned);
-            (name, members.shift_remove("spec").unwrap_or_default())
+        Value::Object(members) => {
+            let lower = |name: &str| name.to_ascii_lowercase();
+            let is_kind = |(name, value): (&String, &Value)| {
+                lower(name) == "kind" && value.as_str().is_some_and(|kind| lower(kind) == "policy")
+            };
+            if !members.iter().any(is_kind) {
+                return (None, Value::Object(members));
+            }
+            let mut of_apply: Map<String, Value> =
+                members.into_iter().map(|(name, value)| (lower(&name), value)).collect();
+            let name = of_apply.get("name").and_then(Value::as_str).map(str::to_owned);
+            (name, of_apply.shift_remove("spec").unwrap_or_default())
         }
-        policy => (policy["label"].as_str().map(str::to_owned), policy),
+        policy => (None, policy),
     }
 }
 
@@ -155,6 +175,9 @@ fn text(plan: &PlanResponse) -> String {
             add(format_args!("  ! {unplaced}"));
         }
     }
+    for warning in &plan.warnings {
+        add(format_args!("  ! {warning}"));
+    }
     if plan.complete && is_empty(plan) {
         add(format_args!("  there is nothing to do"));
     }
@@ -178,9 +201,11 @@ fn text(plan: &PlanResponse) -> String {
 }
 
 fn is_empty(plan: &PlanResponse) -> bool {
-    plan.workload_units
-        .iter()
-        .all(|part| part.changes.is_empty() && part.blocked.is_empty() && part.unplaced.is_none())
+    plan.warnings.is_empty()
+        && plan
+            .workload_units
+            .iter()
+            .all(|part| part.changes.is_empty() && part.blocked.is_empty() && part.unplaced.is_none())
 }
 
 fn line(change: &PlannedChange) -> String {
@@ -214,7 +239,7 @@ mod tests {
     fn document_of_apply_names_its_policy() {
         let document = json!({"kind": "policy", "name": "watch", "spec": {"label": "w"}});
         assert_eq!(named_policy(document), (Some("watch".to_owned()), json!({"label": "w"})));
-        assert_eq!(named_policy(json!({"label": "w"})), (Some("w".to_owned()), json!({"label": "w"})));
+        assert_eq!(named_policy(json!({"label": "w"})), (None, json!({"label": "w"})));
         assert_eq!(named_policy(json!({})), (None, json!({})));
     }
 

@@ -36,8 +36,15 @@ written to standard output, everything else to standard error. Output is a table
 selects a format. A failure prints three lines: what failed, why, and what to do.
 
 Names of other organizations are written `ORG/NAME`. Where a file is expected, `-` means standard input. JSON and YAML are both accepted, and JSON may
-contain comments (`/* … */`, `// …`). `$NAME` and `${NAME}` in a file are replaced from the environment; an unset variable is an error, and `$$NAME`
-stands for the text `$NAME`. Where a secret is an argument, `-` reads it from standard input, where no other user of the machine sees it.
+contain comments (`/* … */`, `// …`). Names of members are found without regard to case, null is as absent, and members that do not exist are left out
+with a warning.
+
+`$NAME` and `${NAME}` in a file are replaced in texts, in names of members, and in JSON also in place of a value. The value is taken from the
+environment, else from the configuration files of the user and the machine, else from `hzn.json` or `horizon/hzn.json` beside the file, else from
+that of the project in the current directory; `ARCH` is the architecture of this machine unless it is set. A variable that is not set stays as it
+is, with a warning; `$$NAME` stands for the text `$NAME`. With `--strict`, unknown members and variables that are not set are errors.
+
+Where a secret is an argument, `-` reads it from standard input, where no other user of the machine sees it.
 
 Commands that remove something ask for confirmation unless `-f` is given; without a terminal they end with status 1.
 
@@ -49,7 +56,8 @@ Shell completions for `hzn` and `evenkeel hzn`, with names from the hub: `source
 
 const SETTINGS: &str = "
 Each is taken from the environment, else from `/etc/default/horizon`, else from `/etc/horizon/anax.json`, else from
-`~/.hzn/hzn.json`, else from `/etc/horizon/hzn.json`. Credentials may be kept in a file: `HZN_EXCHANGE_USER_AUTH_FILE` and
+`~/.hzn/hzn.json`, else from `/etc/horizon/hzn.json`. The organization and the key files are also taken from the `hzn.json` of the project in the
+current directory (that beside `service.definition.json`, in it or in `horizon`); addresses and credentials are not. Credentials may be kept in a file: `HZN_EXCHANGE_USER_AUTH_FILE` and
 `HZN_EXCHANGE_NODE_AUTH_FILE` name it.
 ";
 
@@ -64,7 +72,7 @@ fn describe(command: &Command, parent: &str, text: &mut String) {
     if let Some(about) = command.get_about() {
         text.push_str(&format!("{about}.\n"));
     }
-    let aliases: Vec<String> = command.get_visible_aliases().map(|alias| format!("`{alias}`")).collect();
+    let aliases: Vec<String> = command.get_all_aliases().map(|alias| format!("`{alias}`")).collect();
     if !aliases.is_empty() {
         text.push_str(&format!("Also: {}.\n", aliases.join(", ")));
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::constraints;
 use crate::exit::{CliError, Outcome};
-use crate::output::note;
+use crate::output::{note, warn};
 
 /// One server: an exchange, an agbot or an agent.
 #[derive(Debug, Clone)]
@@ -116,7 +116,7 @@ impl Observer for Trace {
             note(format!("[verbose] {method} {}{path}: {result}", self.url));
         }
         for text in outcome.ok().into_iter().flat_map(|response| constraints::warnings(response.headers())) {
-            note(format!("warning: {text}"));
+            warn(text);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Settings from the environment and the files of the existing tool (agbot 5.1).
 //!
 //! Order: environment, `/etc/default/horizon`, `/etc/horizon/anax.json`, the user's `~/.hzn/hzn.json`,
-//! `/etc/horizon/hzn.json`. Options of a command come before all of them and are looked at elsewhere. A secret may be
+//! `/etc/horizon/hzn.json`; organization and key files also of the project in the current directory. Options of a command come before all of them and are looked at elsewhere. A secret may be
 //! kept in a file that `<NAME>_FILE` names.
 
 use std::collections::BTreeMap;
@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::exit::{CliError, Outcome};
+use crate::output::warn;
+use crate::project;
 
 /// Organization of the user.
 pub const ORG: &str = "HZN_ORG_ID";
@@ -59,7 +61,11 @@ const AGENT_DEFAULT: &str = "http://localhost:8510";
 pub struct Settings {
     environment: BTreeMap<String, String>,
     files: Vec<BTreeMap<String, String>>,
+    project: BTreeMap<String, String>,
 }
+
+/// The settings that the configuration of a project may hold.
+const OF_PROJECT: [&str; 3] = [ORG, PRIVATE_KEY_FILE, PUBLIC_KEY_FILE];
 
 impl Settings {
     /// The settings of this process and this machine.
@@ -68,7 +74,9 @@ impl Settings {
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();
         let home = environment.get("HOME").map(|home| Path::new(home).join(".hzn/hzn.json"));
-        Self::read(environment, Path::new("/etc"), home.as_deref())
+        let project = std::env::current_dir().ok().and_then(|directory| project::file_of_project(&directory));
+        let project = project.map(|file| configuration(&file)).unwrap_or_default();
+        Self { project, ..Self::read(environment, Path::new("/etc"), home.as_deref()) }
     }
 
     /// Settings of an environment and of the files below `etc` and in the user's folder.
@@ -77,16 +85,28 @@ impl Settings {
         let files = vec![
             shell_assignments(&text(etc.join("default/horizon"))),
             agent_configuration(&text(etc.join("horizon/anax.json"))),
-            user_file.map(|path| json_members(&text(path.to_owned()))).unwrap_or_default(),
-            json_members(&text(etc.join("horizon/hzn.json"))),
+            user_file.map(configuration).unwrap_or_default(),
+            configuration(&etc.join("horizon/hzn.json")),
         ];
-        Self { environment, files }
+        Self { environment, files, project: BTreeMap::new() }
     }
 
     /// A setting that is not empty.
     pub fn find(&self, name: &str) -> Option<&str> {
-        let sources = std::iter::once(&self.environment).chain(&self.files);
+        let project = OF_PROJECT.contains(&name).then_some(&self.project);
+        let sources = std::iter::once(&self.environment).chain(&self.files).chain(project);
         sources.filter_map(|source| source.get(name)).map(String::as_str).find(|value| !value.is_empty())
+    }
+
+    /// What stands for a variable in a file, as far as the environment and the configuration files of user and machine say.
+    pub fn variable_in_file(&self, name: &str) -> Option<&str> {
+        let of_files = || self.files.iter().find_map(|file| file.get(name).filter(|value| !value.is_empty()));
+        self.environment.get(name).or_else(of_files).map(String::as_str)
+    }
+
+    /// A variable of the project in the current directory.
+    pub fn of_project(&self, name: &str) -> Option<&str> {
+        self.project.get(name).map(String::as_str)
     }
 
     /// A variable of the environment.
@@ -158,11 +178,16 @@ fn agent_configuration(text: &str) -> BTreeMap<String, String> {
     members.into_iter().filter_map(read).collect()
 }
 
-/// The texts of a JSON object; anything else means nothing.
-fn json_members(text: &str) -> BTreeMap<String, String> {
-    let document: Value = serde_json::from_str(text).unwrap_or_default();
-    let members = document.as_object().into_iter().flatten();
-    members.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
+/// The settings and variables of a configuration file; one that cannot be used means nothing, with a warning.
+fn configuration(file: &Path) -> BTreeMap<String, String> {
+    let Ok(text) = std::fs::read_to_string(file) else { return BTreeMap::new() };
+    match project::parsed(&text) {
+        Ok(pairs) => pairs.into_iter().collect(),
+        Err(why) => {
+            warn(format!("the configuration {} means nothing: {why}", file.display()));
+            BTreeMap::new()
+        }
+    }
 }
 
 #[cfg(test)]

@@ -11,10 +11,17 @@ use crate::exit::{CliError, Exit, Outcome};
 use crate::input::read_text;
 use crate::key::{KeyPaths, now_secs, sign_text};
 use crate::output::View;
+use crate::project;
 
-/// Commands for signatures. The text is read from standard input.
+/// Commands for signatures, whose text is read from standard input, and for configurations.
 #[derive(Debug, Subcommand)]
 pub enum UtilCommand {
+    /// Prints the configuration of a project as commands of a shell
+    Configconv {
+        /// Configuration, hzn.json of a project
+        #[arg(short = 'f', long = "config-file", value_name = "FILE")]
+        file: PathBuf,
+    },
     /// Signs the text on standard input
     Sign {
         /// Private key [default: HZN_PRIVATE_KEY_FILE, else ~/.hzn/keys/service.private.key]
@@ -37,14 +44,17 @@ pub enum UtilCommand {
 /// # Errors
 /// Those of the command.
 pub fn run(command: UtilCommand, context: &Context) -> Outcome {
-    let text = read_text(Path::new("-"))?;
+    let read = || read_text(Path::new("-"));
     match command {
+        UtilCommand::Configconv { file } => project::convert(&file),
         UtilCommand::Sign { key } => {
+            let text = read()?;
             let keys = KeyPaths::choose(key.as_deref(), None, &context.settings);
             let signature = sign_text(&text, &keys.read_private()?)?;
             context.screen.show(&View::plain(signature.clone(), Value::from(signature)))
         }
         UtilCommand::Verify { key, signature } => {
+            let text = read()?;
             let keys = KeyPaths::choose(None, key.as_deref(), &context.settings);
             verify(&text, &signature, &read_text(&keys.public)?)?;
             context.screen.show(&View::plain("signature verified", json!({"verified": true})))

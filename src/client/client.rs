@@ -1,15 +1,17 @@
 //! The calls every resource is built on: one method per HTTP method, with the statuses the API defines.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use evenkeel_wire::agent::refusal::RefusalResponse;
+use evenkeel_wire::exchange::agent_run::AGENT_RUN_HEADER;
 use evenkeel_wire::exchange::forwarded::{CLIENT_ADDRESS, FORWARDED_BY};
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{ClientError, Credentials, Path, Transport};
+use crate::{ClientError, Credentials, Path, RunHeader, Transport};
 
 /// A client of one API with one caller's credentials. Cloning shares connections.
 #[derive(Debug, Clone)]
@@ -19,6 +21,8 @@ pub struct Client {
     authorization: Option<HeaderValue>,
     /// Organization of a person with a token who has roles in several.
     organization: Option<HeaderValue>,
+    /// The run of the agent that calls.
+    run: Option<Arc<RunHeader>>,
     forwarded: Option<Forwarded>,
 }
 
@@ -62,6 +66,8 @@ pub struct Refusal {
 
 /// Names the organization that a person with a token works in.
 const ORGANIZATION: HeaderName = HeaderName::from_static("x-organization");
+/// Names the run of an agent.
+const AGENT_RUN: HeaderName = HeaderName::from_static(AGENT_RUN_HEADER);
 
 impl Client {
     /// Creates a client that calls below `base` (`/v1` for exchanges, empty for an agbot's own API).
@@ -71,12 +77,25 @@ impl Client {
     pub fn new(transport: Transport, base: &str, credentials: Credentials) -> Result<Self, ClientError> {
         let authorization = Some(credentials.header()?);
         let organization = credentials.organization_header()?;
-        Ok(Self { transport, base: clean(base), authorization, organization, forwarded: None })
+        Ok(Self { transport, base: clean(base), authorization, organization, forwarded: None, run: None })
     }
 
     /// A client without credentials, for the few public calls.
     pub fn anonymous(transport: Transport, base: &str) -> Self {
-        Self { transport, base: clean(base), authorization: None, organization: None, forwarded: None }
+        Self {
+            transport,
+            base: clean(base),
+            authorization: None,
+            organization: None,
+            forwarded: None,
+            run: None,
+        }
+    }
+
+    /// Names the run of the agent in each request from now on.
+    #[must_use]
+    pub fn of_run(self, run: Arc<RunHeader>) -> Self {
+        Self { run: Some(run), ..self }
     }
 
     /// The same connections and base with other credentials.
@@ -99,7 +118,7 @@ impl Client {
         value.set_sensitive(true);
         let (transport, base) = (self.transport.clone(), self.base.clone());
         let forwarded = self.authorization.clone().map(|by| Forwarded { address, by });
-        Self { transport, base, authorization: Some(value), organization, forwarded }
+        Self { transport, base, authorization: Some(value), organization, forwarded, run: None }
     }
 
     /// Reads JSON; `None` for status 404.
@@ -292,6 +311,9 @@ impl Client {
                 target.insert(HeaderName::from_static(CLIENT_ADDRESS), address.clone());
             }
             target.insert(HeaderName::from_static(FORWARDED_BY), by.clone());
+        }
+        if let Some(run) = self.run.as_ref().and_then(|run| run.value()) {
+            target.insert(AGENT_RUN, run);
         }
         Ok(request)
     }

@@ -1,5 +1,6 @@
 //! Errors of a call.
 
+use evenkeel_wire::exchange::agent_run::SUPERSEDED;
 use http::StatusCode;
 
 /// The reason why a call did not give the expected response.
@@ -77,6 +78,11 @@ impl ClientError {
     /// Returns whether the state of an object forbids the call, for instance because its name is taken.
     pub fn is_conflict(&self) -> bool {
         self.status() == Some(StatusCode::CONFLICT.as_u16())
+    }
+
+    /// Returns whether another agent with the identity of the node has taken the caller's place.
+    pub fn is_superseded(&self) -> bool {
+        matches!(self, Self::Status { code, .. } if code == SUPERSEDED)
     }
 
     /// Returns whether the requested object does not exist or is not visible.

@@ -10,6 +10,7 @@ mod path;
 mod probe;
 mod resource;
 mod retry;
+mod run_header;
 mod transport;
 
 pub use client::{Client, RawResponse, Refusal, Written};
@@ -17,13 +18,15 @@ pub use credentials::Credentials;
 pub use error::ClientError;
 pub use path::Path;
 pub use probe::{
-    AddressRule, AllowedAddresses, Networks, ProbeClient, ProbeGuard, ProbeSchedule, pause_after,
+    AddressRule, AllowedAddresses, Networks, ProbeClient, ProbeGuard, ProbeSchedule, RequestError,
+    pause_after,
 };
 pub use resource::{
     ConfigStateChange, HealthSubject, MessagePage, ReasonRecords, Records, Resource, RolloutRecords,
     TaskReported, Unregistered,
 };
 pub use retry::RetryDelay;
+pub use run_header::RunHeader;
 pub use transport::{HttpSettings, Observer, Transport, is_plain_off_loopback};
 
 #[cfg(test)]

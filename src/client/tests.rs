@@ -169,3 +169,24 @@ fn plain_addresses_of_other_machines_are_recognized() {
         assert!(!crate::is_plain_off_loopback(url), "{url}");
     }
 }
+
+#[tokio::test]
+async fn next_address_is_used_while_one_does_not_respond() {
+    let router = axum::Router::new().route("/v1/admin/version", axum::routing::get(|| async { "2.0" }));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let good = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    // Nothing listens on a port that was just given back.
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let settings = HttpSettings {
+        further_urls: vec![format!("{good}/")],
+        ..HttpSettings::new(format!("http://{closed}"))
+    };
+    let client = Client::anonymous(Transport::http(settings).unwrap(), "/v1");
+    assert!(client.exchange_version().await.unwrap_err().is_retryable());
+    for _ in 0..3 {
+        assert_eq!(client.exchange_version().await.unwrap(), "2.0");
+    }
+    let settings = HttpSettings { further_urls: vec!["ftp://x".to_owned()], ..HttpSettings::new(good) };
+    assert!(Transport::http(settings).is_err());
+}

@@ -1,6 +1,14 @@
 //! The transport of requests to the hub: over HTTP, or by a direct call into a router of the same process.
 
-use std::{fmt, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use bytes::Bytes;
 use evenkeel_domain::causes::chain;
@@ -19,6 +27,8 @@ const MAX_RESPONSE_BYTES: usize = 256 * 1024 * 1024;
 pub struct HttpSettings {
     /// Address of the server, such as `https://hub.example:8443`, without the base path of the API.
     pub url: String,
+    /// Further addresses of the same server or of others on the same database: the next one is used while one does not respond.
+    pub further_urls: Vec<String>,
     /// PEM text of the only certificate authorities to trust; `None` trusts those of the system.
     pub ca_pem: Option<Vec<u8>>,
     /// Longest wait for a connection.
@@ -32,6 +42,7 @@ impl HttpSettings {
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
+            further_urls: Vec::new(),
             ca_pem: None,
             connect_timeout: Duration::from_secs(10),
             timeout: Duration::from_secs(45),
@@ -70,14 +81,52 @@ pub struct Transport {
 
 #[derive(Clone)]
 enum Way {
-    Http { client: reqwest::Client, url: String, timeout: Duration },
+    Http { client: reqwest::Client, urls: Arc<Urls>, timeout: Duration },
     Router(axum::Router),
+}
+
+/// The addresses of a server. One is used until it does not respond.
+struct Urls {
+    all: Vec<String>,
+    current: AtomicUsize,
+}
+
+impl Urls {
+    /// Checks the addresses.
+    fn new(all: impl Iterator<Item = String>) -> Result<Self, ClientError> {
+        let all: Vec<String> = all.map(|url| url.trim_end_matches('/').to_owned()).collect();
+        let is_http = |url: &&String| url.starts_with("http://") || url.starts_with("https://");
+        match all.iter().find(|url| !is_http(url)) {
+            Some(url) => Err(ClientError::Request(format!("\"{url}\" is no http:// or https:// address"))),
+            None => Ok(Self { all, current: AtomicUsize::new(0) }),
+        }
+    }
+
+    /// Returns the address to use, with its number.
+    fn current(&self) -> (usize, &str) {
+        let number = self.current.load(Ordering::Relaxed) % self.all.len();
+        (number, &self.all[number])
+    }
+
+    /// Lets the next calls use another address than this one.
+    fn leave(&self, number: usize) {
+        let next = (number + 1) % self.all.len();
+        let is_left =
+            self.current.compare_exchange(number, next, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        if is_left && next != number {
+            tracing::warn!(
+                url = self.all[number],
+                next = self.all[next],
+                "the hub does not respond; its next address is used"
+            );
+        }
+    }
 }
 
 impl fmt::Debug for Transport {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.way {
-            Way::Http { url, .. } => write!(formatter, "Transport({url})"),
+            Way::Http { urls, .. } => write!(formatter, "Transport({})", urls.current().1),
             Way::Router(_) => formatter.write_str("Transport(in process)"),
         }
     }
@@ -89,11 +138,8 @@ impl Transport {
     /// # Errors
     /// [`ClientError::Request`] for an address that is no HTTP URL or certificates that cannot be read.
     pub fn http(settings: HttpSettings) -> Result<Self, ClientError> {
-        let url = settings.url.trim_end_matches('/').to_owned();
-        let plain = url.starts_with("http://");
-        if !plain && !url.starts_with("https://") {
-            return Err(ClientError::Request(format!("\"{url}\" is no http:// or https:// address")));
-        }
+        let urls = Urls::new(std::iter::once(settings.url).chain(settings.further_urls))?;
+        let plain = urls.all.iter().all(|url| url.starts_with("http://"));
         let mut builder = reqwest::Client::builder()
             .connect_timeout(settings.connect_timeout)
             .pool_idle_timeout(Duration::from_secs(90))
@@ -109,7 +155,10 @@ impl Transport {
             builder = builder.tls_certs_only([]);
         }
         let client = builder.build().map_err(|error| ClientError::Request(chain(&error)))?;
-        Ok(Self { way: Way::Http { client, url, timeout: settings.timeout }, observer: None })
+        Ok(Self {
+            way: Way::Http { client, urls: Arc::new(urls), timeout: settings.timeout },
+            observer: None,
+        })
     }
 
     /// The same connections, whose calls somebody sees.
@@ -145,11 +194,24 @@ impl Transport {
         timeout: Option<Duration>,
     ) -> Result<Response<Bytes>, ClientError> {
         match &self.way {
-            Way::Http { client, url, timeout: usual } => {
-                send_http(client, url, request, timeout.unwrap_or(*usual)).await
+            Way::Http { client, urls, timeout: usual } => {
+                let (number, url) = urls.current();
+                let outcome = send_http(client, url, request, timeout.unwrap_or(*usual)).await;
+                if does_not_respond(&outcome) {
+                    urls.leave(number);
+                }
+                outcome
             }
             Way::Router(router) => send_in_process(router.clone(), request).await,
         }
+    }
+}
+
+/// Returns whether another address may do better.
+fn does_not_respond(outcome: &Result<Response<Bytes>, ClientError>) -> bool {
+    match outcome {
+        Ok(response) => matches!(response.status().as_u16(), 502..=504),
+        Err(error) => matches!(error, ClientError::Transport { retryable: true, .. }),
     }
 }
 

@@ -176,6 +176,7 @@ pub async fn start_exchange(
         rejoin_grace_secs: rejoin_grace_secs.unwrap_or(defaults.rejoin_grace_secs),
         max_body_bytes: options.max_body_bytes.unwrap_or(defaults.max_body_bytes),
         invalid_constraints: options.invalid_constraints.unwrap_or_default(),
+        weak_identities: options.weak_identities.unwrap_or_default(),
         oidc,
         ..defaults
     };

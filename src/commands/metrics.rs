@@ -86,7 +86,7 @@ pub fn observe_agbot(metrics: &Metrics, agbot: &Agbot) {
     by_state("agbot_nodes", "Nodes that are served", &["state"], |one| one.nodes);
     by_state(
         "agbot_inert_policies",
-        "Policies that select nothing because a constraint cannot be read",
+        "Policies, patterns, services and inputs without effect because something in them cannot be read",
         &["kind"],
         |one| one.inert_policies,
     );

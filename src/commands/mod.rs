@@ -45,6 +45,9 @@ enum Command {
     /// Prints the version of the agent; an agent asks a program so before it lets it take over.
     #[command(hide = true)]
     AgentVersion,
+    /// The guardian of an agent, which kills tasks whose leases the agent does not renew.
+    #[command(hide = true)]
+    AgentGuardian(evenkeel_agent_bin::GuardianArguments),
     /// Shows what a hub does on real processes: a rollout in an HA group, a lost node, a failover, a rollback.
     Demo(evenkeel_demo::DemoArguments),
     /// The service of the demo.
@@ -89,6 +92,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
             evenkeel_agent_bin::print_version();
             Ok(())
         }
+        Command::AgentGuardian(arguments) => evenkeel_agent_bin::run_guardian(&arguments),
         Command::Demo(arguments) => evenkeel_demo::run(arguments),
         Command::DemoService(arguments) => evenkeel_demo::service::run(&arguments),
         Command::Hzn(arguments) => match arguments.candidates(Arguments::command) {
@@ -123,6 +127,7 @@ fn parse_alone(arguments: &[OsString]) -> Option<Command> {
         "exchange" => alone(arguments).map(Command::Exchange),
         "agbot" => alone(arguments).map(Command::Agbot),
         "agent" => alone(arguments).map(Command::Agent),
+        "agent-guardian" => alone(arguments).map(Command::AgentGuardian),
         _ => None,
     }
 }

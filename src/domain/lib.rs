@@ -6,6 +6,7 @@
 pub mod causes;
 pub mod orchestration;
 pub mod policy;
+pub mod review;
 pub mod text;
 #[cfg(any(test, feature = "vectors"))]
 pub mod vectors_reader;

@@ -170,7 +170,7 @@ pub async fn update_agbot(
         "-- agbot.update_agbot
         UPDATE agbot
         SET name = $3, owner_org = $4, owner = $5, token_hash = COALESCE($6, token_hash), msg_end_point = $7,
-            public_key = $8, seen_at = GREATEST(seen_at, $9), updated_at = $9
+            public_key = $8, seen_at = $9, updated_at = $9
         WHERE org = $1 AND agbot = $2",
         row.org,
         row.agbot,

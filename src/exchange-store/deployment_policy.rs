@@ -218,6 +218,26 @@ pub async fn lock_relations(tx: &mut PgConnection, org: &str) -> Result<(), Stor
     Ok(())
 }
 
+/// Lists those of some names that no policy of an organization has.
+pub async fn list_missing(
+    conn: &mut PgConnection,
+    org: &str,
+    names: &[String],
+) -> Result<Vec<String>, StoreError> {
+    let rows = sqlx::query_scalar!(
+        r#"-- deployment_policy.list_missing
+        SELECT DISTINCT named.policy AS "policy!"
+        FROM UNNEST($2::text[]) AS named (policy)
+        WHERE NOT EXISTS (SELECT 1 FROM deployment_policy AS known WHERE known.org = $1 AND known.policy = named.policy)
+        ORDER BY 1"#,
+        org,
+        names,
+    )
+    .fetch_all(conn)
+    .await?;
+    Ok(rows)
+}
+
 /// Lists the policies of an organization that name parents or children, each with these two members of its `orchestration`.
 pub async fn list_relations(conn: &mut PgConnection, org: &str) -> Result<Vec<(String, Value)>, StoreError> {
     let rows = sqlx::query!(

@@ -1,6 +1,6 @@
 //! Batched heartbeats of nodes and agbots.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use sqlx::PgConnection;
 
 use evenkeel_store::{StoreError, to_sql};
@@ -16,6 +16,14 @@ pub struct Heartbeat {
     pub seen_at: Timestamp,
 }
 
+/// How much the clocks of exchanges may differ. What is stored with a later time was written by a clock that was ahead, and has been set since.
+const SKEW: SignedDuration = SignedDuration::from_secs(5);
+
+/// Returns the latest time that a stored row may have been written at; `now`: the clock of the writer.
+pub(crate) fn latest_plausible(now: Timestamp) -> Timestamp {
+    now.checked_add(SKEW).unwrap_or(Timestamp::MAX)
+}
+
 fn columns(batch: &[Heartbeat]) -> (Vec<&str>, Vec<&str>, Vec<jiff_sqlx::Timestamp>) {
     (
         batch.iter().map(|heartbeat| heartbeat.org.as_str()).collect(),
@@ -24,8 +32,12 @@ fn columns(batch: &[Heartbeat]) -> (Vec<&str>, Vec<&str>, Vec<jiff_sqlx::Timesta
     )
 }
 
-/// Stores heartbeats of nodes; deleted nodes are skipped, older instants never overwrite newer ones.
-pub async fn upsert_nodes(conn: &mut PgConnection, batch: &[Heartbeat]) -> Result<(), StoreError> {
+/// Stores heartbeats of nodes; deleted nodes are skipped, older instants never overwrite newer ones, unless those lie in the future.
+pub async fn upsert_nodes(
+    conn: &mut PgConnection,
+    batch: &[Heartbeat],
+    now: Timestamp,
+) -> Result<(), StoreError> {
     let (orgs, ids, times) = columns(batch);
     sqlx::query!(
         "-- heartbeat.upsert_nodes
@@ -34,27 +46,37 @@ pub async fn upsert_nodes(conn: &mut PgConnection, batch: &[Heartbeat]) -> Resul
         FROM UNNEST($1::text[], $2::text[], $3::timestamptz[]) AS heartbeat (org, id, seen_at)
         JOIN node ON node.org = heartbeat.org AND node.node = heartbeat.id
         ORDER BY 1, 2
-        ON CONFLICT (org, node) DO UPDATE SET seen_at = GREATEST(node_heartbeat.seen_at, excluded.seen_at)",
+        ON CONFLICT (org, node) DO UPDATE
+        SET seen_at = CASE WHEN node_heartbeat.seen_at > $4 THEN excluded.seen_at
+                           ELSE GREATEST(node_heartbeat.seen_at, excluded.seen_at) END",
         &orgs as &[&str],
         &ids as &[&str],
         &times as &[jiff_sqlx::Timestamp],
+        to_sql(latest_plausible(now)) as _,
     )
     .execute(conn)
     .await?;
     Ok(())
 }
 
-/// Stores heartbeats of agbots.
-pub async fn update_agbots(conn: &mut PgConnection, batch: &[Heartbeat]) -> Result<(), StoreError> {
+/// Stores heartbeats of agbots, as [`upsert_nodes`] those of nodes.
+pub async fn update_agbots(
+    conn: &mut PgConnection,
+    batch: &[Heartbeat],
+    now: Timestamp,
+) -> Result<(), StoreError> {
     let (orgs, ids, times) = columns(batch);
     sqlx::query!(
         "-- heartbeat.update_agbots
-        UPDATE agbot SET seen_at = GREATEST(agbot.seen_at, heartbeat.seen_at)
+        UPDATE agbot
+        SET seen_at = CASE WHEN agbot.seen_at > $4 THEN heartbeat.seen_at
+                           ELSE GREATEST(agbot.seen_at, heartbeat.seen_at) END
         FROM UNNEST($1::text[], $2::text[], $3::timestamptz[]) AS heartbeat (org, id, seen_at)
         WHERE agbot.org = heartbeat.org AND agbot.agbot = heartbeat.id",
         &orgs as &[&str],
         &ids as &[&str],
         &times as &[jiff_sqlx::Timestamp],
+        to_sql(latest_plausible(now)) as _,
     )
     .execute(conn)
     .await?;

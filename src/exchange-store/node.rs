@@ -65,6 +65,8 @@ pub struct NodeRow {
     pub monitor_state_since: Option<Timestamp>,
     /// Version of what must be the same on all nodes of a workload.
     pub compat_version: Option<i64>,
+    /// The runs of its agent; none of agents that do not name themselves.
+    pub agent_runs: Option<serde_json::Value>,
 }
 
 struct Raw {
@@ -99,6 +101,7 @@ struct Raw {
     monitor_state: String,
     monitor_state_since: Option<jiff_sqlx::Timestamp>,
     compat_version: Option<i64>,
+    agent_runs: Option<serde_json::Value>,
 }
 
 impl From<Raw> for NodeRow {
@@ -137,6 +140,7 @@ impl From<Raw> for NodeRow {
             monitor_state: raw.monitor_state,
             monitor_state_since: raw.monitor_state_since.map(from_sql),
             compat_version: raw.compat_version,
+            agent_runs: raw.agent_runs,
         }
     }
 }
@@ -156,7 +160,7 @@ macro_rules! select_nodes {
                    node.is_namespace_scoped, node.updated_at AS "updated_at: jiff_sqlx::Timestamp", node.availability,
                    node.is_frozen, node.is_drain_forced, node.is_in_upgrade, node.capacities, node.fault_domain, node.upgrade_domain, node.spec_updated_by, node.agent_state,
                    node.monitor_state,
-                   node.monitor_state_since AS "monitor_state_since: jiff_sqlx::Timestamp", node.compat_version,
+                   node.monitor_state_since AS "monitor_state_since: jiff_sqlx::Timestamp", node.compat_version, node.agent_runs,
                    (SELECT heartbeat.seen_at FROM node_heartbeat AS heartbeat
                     WHERE heartbeat.org = node.org AND heartbeat.node = node.node) AS "seen_at?: jiff_sqlx::Timestamp",
                    (SELECT member.ha_group FROM ha_group_member AS member
@@ -260,7 +264,7 @@ pub async fn list_nodes(
                    AND CASE WHEN $6::text IS NULL THEN true ELSE node.arch LIKE $6 END
                    AND CASE WHEN $7::text IS NULL THEN true ELSE node.cluster_namespace LIKE $7 END
                    AND CASE WHEN $8::text IS NULL THEN true ELSE node.owner_org || '/' || node.owner LIKE $8 END
-                   AND CASE WHEN $9::text IS NULL THEN true ELSE node.node_type = $9 END
+                   AND CASE WHEN $9::text IS NULL THEN true ELSE lower(node.node_type) = lower($9) END
                    AND CASE WHEN $10::boolean IS NULL THEN true ELSE node.is_namespace_scoped = $10 END
                    AND node.node > $11 "
                     + $range

@@ -96,7 +96,7 @@ pub async fn list_node_details(
           AND CASE WHEN $5::text IS NULL THEN true ELSE node.name LIKE $5 END
           AND CASE WHEN $6::text IS NULL THEN true ELSE node.arch LIKE $6 END
           AND CASE WHEN $7::text IS NULL THEN true ELSE node.owner_org || '/' || node.owner LIKE $7 END
-          AND CASE WHEN $8::text IS NULL THEN true ELSE node.node_type = $8 END
+          AND CASE WHEN $8::text IS NULL THEN true ELSE lower(node.node_type) = lower($8) END
           AND node.node > $9
         ORDER BY node.node
         LIMIT $10"#,

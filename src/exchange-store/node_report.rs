@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
+use super::heartbeat::latest_plausible;
 use super::node::JsonText;
 use super::node_spec::NodeSpecRow;
 use super::permitted::Permitted;
@@ -123,10 +124,11 @@ pub async fn set_monitor_state(
 }
 
 /// Stores statistics and container engines, at most one report of each node; deleted nodes are skipped, older parts never overwrite newer
-/// ones.
+/// ones, unless those lie in the future.
 pub async fn upsert_reports(
     conn: &mut PgConnection,
     batch: &[(String, String, FastReport)],
+    now: Timestamp,
 ) -> Result<(), StoreError> {
     let orgs: Vec<&str> = batch.iter().map(|(org, ..)| org.as_str()).collect();
     let nodes: Vec<&str> = batch.iter().map(|(_, node, _)| node.as_str()).collect();
@@ -145,18 +147,25 @@ pub async fn upsert_reports(
         JOIN node ON node.org = report.org AND node.node = report.node
         ORDER BY 1, 2
         ON CONFLICT (org, node) DO UPDATE
-        SET statistics = CASE WHEN node_report.statistics_at > excluded.statistics_at OR excluded.statistics_at IS NULL
-                              THEN node_report.statistics ELSE excluded.statistics END,
-            statistics_at = GREATEST(node_report.statistics_at, excluded.statistics_at),
-            engine = CASE WHEN node_report.engine_at > excluded.engine_at OR excluded.engine_at IS NULL
-                          THEN node_report.engine ELSE excluded.engine END,
-            engine_at = GREATEST(node_report.engine_at, excluded.engine_at)",
+        SET (statistics, statistics_at) = (
+                SELECT CASE WHEN is_kept THEN node_report.statistics ELSE excluded.statistics END,
+                       CASE WHEN is_kept THEN node_report.statistics_at ELSE excluded.statistics_at END
+                FROM (SELECT excluded.statistics_at IS NULL
+                             OR node_report.statistics_at > excluded.statistics_at AND node_report.statistics_at <= $7
+                             AS is_kept) AS compared),
+            (engine, engine_at) = (
+                SELECT CASE WHEN is_kept THEN node_report.engine ELSE excluded.engine END,
+                       CASE WHEN is_kept THEN node_report.engine_at ELSE excluded.engine_at END
+                FROM (SELECT excluded.engine_at IS NULL
+                             OR node_report.engine_at > excluded.engine_at AND node_report.engine_at <= $7
+                             AS is_kept) AS compared)",
         &orgs as &[&str],
         &nodes as &[&str],
         &statistics as &[Option<&str>],
         &statistics_at as &[Option<jiff_sqlx::Timestamp>],
         &engines as &[Option<&str>],
         &engines_at as &[Option<jiff_sqlx::Timestamp>],
+        to_sql(latest_plausible(now)) as _,
     )
     .execute(conn)
     .await?;

@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use evenkeel_api::PageError;
 use evenkeel_store::{AsStoreError, StoreError};
 use evenkeel_wire::exchange::agbot_approval::UNKNOWN_FENCING;
+use evenkeel_wire::exchange::agent_run::SUPERSEDED;
 use evenkeel_wire::exchange::utility::ApiResponse;
 use http::{HeaderValue, StatusCode, header};
 use serde::ser::SerializeStruct;
@@ -100,6 +101,11 @@ impl ApiError {
         Self::coded(StatusCode::CONFLICT, "conflict", message)
     }
 
+    /// 409 `agent-superseded`: another agent has the identity of the node.
+    pub fn superseded(message: impl Into<String>) -> ApiError {
+        Self::coded(StatusCode::CONFLICT, SUPERSEDED, message)
+    }
+
     /// 404.
     pub fn not_found(message: impl Into<String>) -> ApiError {
         Self::coded(StatusCode::NOT_FOUND, "not-found", message)
@@ -172,6 +178,11 @@ fn store_response(error: &StoreError) -> (StatusCode, &'static str, &'static str
             StatusCode::SERVICE_UNAVAILABLE,
             "database-connection-error",
             "the exchange is busy, try again later",
+        ),
+        StoreError::DiskFull(_) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "disk-full",
+            "the disk of the exchange's database is full: free space on it, then try again",
         ),
         StoreError::NewerSchema { .. }
         | StoreError::Migration(_)

@@ -95,10 +95,11 @@ impl Heartbeats {
             .map(|heartbeat| ((heartbeat.org.as_str(), heartbeat.id.as_str()), heartbeat))
             .collect();
         let heartbeats: Vec<Heartbeat> = heartbeats.into_values().cloned().collect();
+        let now = heartbeats.iter().map(|heartbeat| heartbeat.seen_at).max().unwrap_or_default();
         retry("heartbeat.first", || async {
             let mut tx = self.database.begin().await?;
             heartbeat::relax_durability(&mut tx).await?;
-            heartbeat::upsert_nodes(&mut tx, &heartbeats).await?;
+            heartbeat::upsert_nodes(&mut tx, &heartbeats, now).await?;
             tx.commit().await
         })
         .await?;
@@ -161,13 +162,14 @@ impl Heartbeats {
         self.reports().retain(|(of, node), _| of != org || (id != "*" && node != id));
     }
 
-    /// Writes what is pending; called once a second and before searches that use heartbeats.
+    /// Writes what is pending; called once a second and before searches that use heartbeats. A sign that was noted before the clock was
+    /// set back counts as one of `now`.
     ///
     /// # Errors
     /// When the store does not answer; the signs stay pending.
-    pub async fn flush(&self) -> Result<(), StoreError> {
-        let nodes = take(&self.nodes);
-        let agbots = take(&self.agbots);
+    pub(crate) async fn flush(&self, now: Timestamp) -> Result<(), StoreError> {
+        let nodes = take(&self.nodes, now);
+        let agbots = take(&self.agbots, now);
         let reports = std::mem::take(&mut *self.reports());
         if nodes.is_empty() && agbots.is_empty() && reports.is_empty() {
             return Ok(());
@@ -177,13 +179,13 @@ impl Heartbeats {
             let mut tx = self.database.begin().await?;
             heartbeat::relax_durability(&mut tx).await?;
             if !nodes.is_empty() {
-                heartbeat::upsert_nodes(&mut tx, &nodes).await?;
+                heartbeat::upsert_nodes(&mut tx, &nodes, now).await?;
             }
             if !agbots.is_empty() {
-                heartbeat::update_agbots(&mut tx, &agbots).await?;
+                heartbeat::update_agbots(&mut tx, &agbots, now).await?;
             }
             if !reports.is_empty() {
-                node_report::upsert_reports(&mut tx, &reports).await?;
+                node_report::upsert_reports(&mut tx, &reports, now).await?;
             }
             tx.commit().await
         })
@@ -212,7 +214,7 @@ fn latest(side: &Mutex<Seen>, org: &str, id: &str, stored: Option<Timestamp>) ->
     in_memory.max(stored)
 }
 
-fn take(side: &Mutex<Seen>) -> Vec<Heartbeat> {
+fn take(side: &Mutex<Seen>, now: Timestamp) -> Vec<Heartbeat> {
     let mut seen = lock(side);
     let pending = std::mem::take(&mut seen.pending);
     let mut batch: Vec<Heartbeat> = pending
@@ -220,7 +222,8 @@ fn take(side: &Mutex<Seen>) -> Vec<Heartbeat> {
         .filter_map(|row| {
             let sign = seen.find(&row.org, &row.id)?;
             // Somebody forgotten and seen again since stands here twice.
-            std::mem::replace(&mut sign.is_pending, false).then_some(Heartbeat { seen_at: sign.at, ..row })
+            std::mem::replace(&mut sign.is_pending, false)
+                .then_some(Heartbeat { seen_at: sign.at.min(now), ..row })
         })
         .collect();
     batch.sort_by(|a, b| (&a.org, &a.id).cmp(&(&b.org, &b.id)));
@@ -257,17 +260,31 @@ mod tests {
         for id in ["b", "a"] {
             lock(&side).insert("o", id, Sign { at: at(1), is_pending: false });
         }
-        assert!(take(&side).is_empty());
+        assert!(take(&side, at(9)).is_empty());
         for second in [2, 3] {
             assert!(lock(&side).note("o", "b", at(second)) && lock(&side).note("o", "a", at(second)));
         }
-        let batch = take(&side);
+        let batch = take(&side, at(9));
         assert_eq!(ids(&batch), [("a", 3), ("b", 3)]);
-        assert!(take(&side).is_empty());
+        assert!(take(&side, at(9)).is_empty());
         lock(&side).note("o", "a", at(4));
         put_back(&side, batch);
-        assert_eq!(ids(&take(&side)), [("a", 4), ("b", 3)]);
+        assert_eq!(ids(&take(&side, at(9))), [("a", 4), ("b", 3)]);
         assert_eq!(latest(&side, "o", "a", Some(at(9))), Some(at(9)));
+    }
+
+    #[test]
+    fn a_sign_from_before_the_clock_was_set_back_counts_as_one_of_now() {
+        let side = Mutex::new(Seen::default());
+        lock(&side).insert("o", "a", Sign { at: at(100), is_pending: false });
+        lock(&side).note("o", "a", at(101));
+        assert_eq!(ids(&take(&side, at(9))), [("a", 9)]);
+        lock(&side).note("o", "a", at(10));
+        assert_eq!(
+            latest(&side, "o", "a", None),
+            Some(at(10)),
+            "the newest sign replaces one that lies in the future"
+        );
     }
 
     #[test]
@@ -280,7 +297,7 @@ mod tests {
         lock(&side).forget("o", "b");
         lock(&side).forget("p", "*");
         lock(&side).insert("o", "b", Sign { at: at(3), is_pending: false });
-        assert_eq!(ids(&take(&side)), [("a", 2)]);
+        assert_eq!(ids(&take(&side, at(9))), [("a", 2)]);
         assert_eq!(latest(&side, "p", "a", None), None);
     }
 }

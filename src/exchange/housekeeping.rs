@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use evenkeel_exchange_store::{audit, change, message};
+use evenkeel_exchange_store::{audit, change, departure, message};
 use evenkeel_runtime::worker::Worker;
 use evenkeel_store::StoreError;
 use jiff::SignedDuration;
@@ -34,7 +34,7 @@ impl Worker for HeartbeatWriter {
     const NAME: &'static str = "heartbeat_writer";
 
     async fn pass(&mut self) -> Result<(), StoreError> {
-        let flushed = self.exchange.heartbeats().flush().await;
+        let flushed = self.exchange.flush_heartbeats().await;
         vacuum(&self.exchange, &mut self.vacuumed_at).await.and(flushed)
     }
 
@@ -43,11 +43,14 @@ impl Worker for HeartbeatWriter {
     }
 
     async fn finish(&mut self) {
-        if let Err(error) = self.exchange.heartbeats().flush().await {
+        if let Err(error) = self.exchange.flush_heartbeats().await {
             tracing::warn!(error = &error as &dyn std::error::Error, "the last heartbeats were not written");
         }
     }
 }
+
+/// How long it is known that the agent of a deleted node has not confirmed its end.
+const DEPARTURE_AGE: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// Removes old changes, expired messages and old audit records.
 pub(crate) struct Cleanup(pub Exchange);
@@ -80,6 +83,7 @@ async fn clean(exchange: &Exchange) -> Result<(), StoreError> {
         SignedDuration::try_from(exchange.settings().change_age).unwrap_or(SignedDuration::from_hours(4));
     let delete = exchange.database().read(async |connection| {
         let changes = change::delete_before(connection, now.saturating_sub(age).unwrap_or(now)).await?;
+        departure::delete_before(connection, now.saturating_sub(DEPARTURE_AGE).unwrap_or(now)).await?;
         Ok::<_, StoreError>((changes, message::delete_expired(connection, now).await?))
     });
     let (changes, messages) = delete.await?;

@@ -10,6 +10,7 @@ pub mod operation;
 pub mod routes;
 pub mod state;
 
+mod agent_run;
 mod audit;
 mod auth;
 mod configuration;
@@ -31,7 +32,7 @@ pub use evenkeel_exchange_store::message::Volume;
 pub use evenkeel_http_server::limit::Rate;
 pub use evenkeel_oidc::{GroupRole, OidcSettings, Role as OidcRole};
 pub use limit::RateLimits;
-pub use settings::{ExchangeSettings, InvalidConstraints, MailboxLimits};
+pub use settings::{ExchangeSettings, InvalidConstraints, MailboxLimits, WeakIdentities};
 pub use state::{Exchange, StartError};
 
 /// Version of the compatible API that clients compare with their minimum.

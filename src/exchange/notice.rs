@@ -11,6 +11,8 @@ use crate::feed::{INTERNAL, Observer};
 pub(crate) const CREDENTIAL: &str = "credential";
 /// A setting that holds on every running exchange, its id `path=value`; without a value the configured settings hold again.
 const CONFIGURATION: &str = "configuration";
+/// The run of an agent, which may not be the current one any more.
+const AGENT_RUN: &str = "agentrun";
 /// Changes that were removed by hand.
 const REMOVED_CHANGES: &str = "removedchanges";
 
@@ -26,6 +28,7 @@ impl Observer for Exchange {
             (CONFIGURATION, Some((path, value))) => self.change_setting(path, value),
             (CONFIGURATION, None) => self.reload_settings(),
             (REMOVED_CHANGES, _) => self.feed().forget_rows(),
+            (AGENT_RUN, _) => self.agent_runs().forget(&row.org, &row.id),
             _ => self.forget(&row.org, &row.id),
         }
     }
@@ -38,6 +41,11 @@ impl Observer for Exchange {
 /// The internal row that makes every exchange forget a credential: one login, `id` `*` for a whole organization.
 pub(crate) fn forget_login(org: &str, id: &str) -> Change {
     internal(org, id, CREDENTIAL, "deleted")
+}
+
+/// The internal row that makes every exchange read again which run reports for a node.
+pub(crate) fn forget_run(org: &str, node: &str) -> Change {
+    internal(org, node, AGENT_RUN, "modified")
 }
 
 /// The internal row that sets `path` to `value` on every running exchange.

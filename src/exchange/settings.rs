@@ -32,6 +32,29 @@ impl FromStr for InvalidConstraints {
     }
 }
 
+/// What becomes of new names with blanks, control or invisible characters, and of new secrets of less than four characters.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WeakIdentities {
+    /// They are stored, as the reference stores them.
+    #[default]
+    Accept,
+    /// They are refused with 400.
+    Refuse,
+}
+
+impl FromStr for WeakIdentities {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        match word {
+            "accept" => Ok(Self::Accept),
+            "refuse" => Ok(Self::Refuse),
+            _ => Err("must be accept or refuse".to_owned()),
+        }
+    }
+}
+
 /// Settings of an exchange.
 #[derive(Debug, Clone)]
 pub struct ExchangeSettings {
@@ -41,6 +64,8 @@ pub struct ExchangeSettings {
     pub max_body_bytes: usize,
     /// What becomes of policies with constraints that cannot be read.
     pub invalid_constraints: InvalidConstraints,
+    /// What becomes of new names and secrets that nobody should have.
+    pub weak_identities: WeakIdentities,
     /// Simultaneous slow password checks.
     pub login_slots: usize,
     /// Limits of contract section 8.
@@ -141,6 +166,7 @@ impl Default for ExchangeSettings {
             root_password: None,
             max_body_bytes: 1024 * 1024,
             invalid_constraints: InvalidConstraints::default(),
+            weak_identities: WeakIdentities::default(),
             // Half of the processors, so that a flood of logins leaves the other half to everybody else.
             login_slots: std::thread::available_parallelism().map_or(1, |count| count.get().div_ceil(2)),
             limits: Limits::default(),

@@ -16,6 +16,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::agent_run::KnownRuns;
 use crate::audit::Auditor;
 use crate::audit::seal::AuditSealer;
 use crate::auth::{BearerLogins, Credentials, SecretHasher};
@@ -56,6 +57,7 @@ struct Inner {
     bearer_logins: Option<BearerLogins>,
     feed: Arc<Feed>,
     heartbeats: Heartbeats,
+    agent_runs: KnownRuns,
     conversations: Conversations,
     auditor: Auditor,
     limiter: Limiter,
@@ -109,6 +111,7 @@ impl Exchange {
             bearer_logins: provider.map(BearerLogins::new),
             feed: Arc::new(Feed::load(database.clone()).await?),
             heartbeats: Heartbeats::new(database.clone()),
+            agent_runs: KnownRuns::default(),
             conversations: Conversations::default(),
             auditor: Auditor::default(),
             limiter: Limiter::new(configured.rate_limits),
@@ -207,6 +210,11 @@ impl Exchange {
         Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
     }
 
+    /// Writes the signs of life and reports that are not written yet.
+    pub(crate) async fn flush_heartbeats(&self) -> Result<(), StoreError> {
+        self.heartbeats().flush(self.now()).await
+    }
+
     /// The database.
     #[must_use]
     pub fn database(&self) -> &Database {
@@ -297,6 +305,11 @@ impl Exchange {
         &self.0.heartbeats
     }
 
+    /// The runs of agents that were heard.
+    pub(crate) fn agent_runs(&self) -> &KnownRuns {
+        &self.0.agent_runs
+    }
+
     /// Audit records that are not in the database yet.
     pub(crate) fn auditor(&self) -> &Auditor {
         &self.0.auditor
@@ -321,10 +334,12 @@ impl Exchange {
         if org == "*" {
             self.0.credentials.forget_all();
             self.0.bearer_logins.iter().for_each(BearerLogins::forget_all);
+            self.0.agent_runs.forget("*", "*");
         } else {
             self.0.credentials.forget(org, id);
             self.0.bearer_logins.iter().for_each(|logins| logins.forget(org, id));
             self.0.heartbeats.forget(org, id);
+            self.0.agent_runs.forget(org, id);
         }
     }
 

@@ -20,6 +20,7 @@ use crate::{
         ServiceFacts, ServicePolicyFacts,
     },
     health::{Entity, HealthEvent, Registration},
+    model::Departures,
     other_agbots::OtherAgbots,
     rolling::Rollout,
     statistics::{NodeMachine, NodeStatistics},
@@ -119,6 +120,13 @@ pub enum Event {
         /// The node.
         node: NodeId,
     },
+    /// The deleted nodes of an organization were read whose agents have not confirmed that they stopped everything.
+    DeparturesRead {
+        /// The organization.
+        org: OrgId,
+        /// The nodes.
+        nodes: Departures,
+    },
     /// A node's policy changed; none when it was deleted.
     NodePolicyChanged {
         /// The node.
@@ -204,6 +212,11 @@ pub enum Event {
     RemovalForced {
         /// The policy.
         policy: PolicyId,
+    },
+    /// Heartbeats were last read at this time before the process started.
+    HubWasAlive {
+        /// When.
+        at: Timestamp,
     },
     /// The organizations whose nodes and groups are read from now on; those of others are not known.
     OrgsRead {

@@ -149,6 +149,9 @@ pub struct NodeFacts {
     /// Version of what must be the same on all nodes of a workload unit; none of agents that announce none.
     #[serde(default)]
     pub compat_version: Option<i64>,
+    /// What its agent says of itself; none of agents that do not name themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<Arc<AgentFacts>>,
     /// Last heartbeat the exchange has recorded; none before the first.
     pub last_heartbeat: Option<Timestamp>,
     /// Its last statistics, in facts that are read of it alone: none, and the model keeps those that it has.
@@ -156,7 +159,46 @@ pub struct NodeFacts {
     pub statistics: Option<NodeStatistics>,
 }
 
+/// Whether the guardian of an agent enforces its leases.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Guardian {
+    /// It does.
+    Running,
+    /// It does not run.
+    #[default]
+    Absent,
+    /// It does not respond.
+    Silent,
+}
+
+/// What distinguishes one agent of a node from another one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentName {
+    /// Id of the boot of its machine.
+    pub boot: Arc<str>,
+    /// Id of its journal.
+    pub journal: Arc<str>,
+}
+
+/// What an agent says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentFacts {
+    /// The agent whose reports count.
+    pub name: AgentName,
+    /// Whether its guardian enforces leases.
+    pub guardian: Guardian,
+    /// Another agent with the identity of the node, and when the exchange refused it last.
+    pub refused: Option<(AgentName, Timestamp)>,
+}
+
 impl NodeFacts {
+    /// Returns whether the guardian of the agent enforces leases.
+    #[must_use]
+    pub fn guardian(&self) -> Guardian {
+        self.agent.as_ref().map_or(Guardian::Absent, |agent| agent.guardian)
+    }
+
     /// A device that nothing else is known of.
     #[must_use]
     pub fn new(id: NodeId) -> Self {
@@ -184,6 +226,7 @@ impl NodeFacts {
             monitor_state: NodeMonitorState::Idle,
             monitor_state_since: None,
             compat_version: None,
+            agent: None,
             last_heartbeat: None,
             statistics: None,
         }
@@ -197,6 +240,9 @@ impl NodeFacts {
 pub struct NodePolicyFacts {
     /// Properties (first of a name wins) and constraints.
     pub policy: ExternalPolicy,
+    /// Why it cannot be read; properties and constraints are empty then, and nothing new is placed on the node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<String>,
     /// When the exchange stored it.
     pub last_updated: Option<Timestamp>,
 }
@@ -290,6 +336,9 @@ impl ServiceFacts {
 pub struct ServicePolicyFacts {
     /// Properties and constraints.
     pub policy: ExternalPolicy,
+    /// Why it cannot be read; the service is not deployed then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<String>,
     /// When the exchange stored it.
     pub last_updated: Option<Timestamp>,
 }

@@ -53,6 +53,14 @@ pub(crate) fn running_group(members: &[&str]) -> (Model, Timestamp) {
     let nodes = members.iter().map(|name| NodeId::new("o", name));
     let group = HaGroupFacts::new(GroupId::from_text("o/g"), nodes);
     model.apply(&Event::HaGroupChanged { group: Box::new(group) }, at(0));
+    let hear = |model: &mut Model, now: Timestamp| {
+        for name in members {
+            let node = node(&NodeId::new("o", name), now);
+            model.apply(&Event::NodeChanged { node: Box::new(node) }, now);
+        }
+    };
+    hear(&mut model, at(0));
+    hear(&mut model, at(50));
     for name in members {
         let agreement = agreement(name).finalize(at(1)).expect("a proposed agreement becomes final");
         let status = NodeStatusFacts {
@@ -66,10 +74,10 @@ pub(crate) fn running_group(members: &[&str]) -> (Model, Timestamp) {
             ..NodeStatusFacts::default()
         };
         let node = agreement.node.clone();
-        model.apply(&Event::NodeChanged { node: Box::new(self::node(&node, now)) }, at(0));
-        model.apply(&Event::AgreementRecorded { agreement: Box::new(agreement) }, at(1));
+        model.apply(&Event::AgreementRecorded { agreement: Box::new(agreement) }, at(50));
         model.apply(&Event::NodeStatusChanged { node, status: Some(Box::new(status)) }, at(50));
     }
+    hear(&mut model, now);
     (model, now)
 }
 

@@ -154,7 +154,12 @@ impl Focus {
                     self.add_slot(model, task);
                 }
             }
-            Event::HeartbeatsSeen { .. } | Event::NmpRemoved { .. } | Event::OrgsRead { .. } => {}
+            // Nodes whose departure is over are touched.
+            Event::DeparturesRead { .. }
+            | Event::HeartbeatsSeen { .. }
+            | Event::HubWasAlive { .. }
+            | Event::NmpRemoved { .. }
+            | Event::OrgsRead { .. } => {}
         }
     }
 

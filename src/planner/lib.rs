@@ -25,6 +25,7 @@ mod hold_reason;
 pub mod matching;
 mod messages;
 pub mod model;
+mod no_lease;
 pub mod other_agbots;
 mod pair;
 mod pass;

@@ -26,6 +26,9 @@ use crate::{
     usage::{Backoff, later, usage_after_cancel},
 };
 
+/// Time after which an agreement with a node that was deleted is looked at again, in seconds.
+const DEPARTURE_SECS: u64 = 10;
+
 /// Time a node has to stop the instance of an ended agreement before the next one may start; the cancel is repeated after half of it.
 pub(crate) const STOP_CONFIRMATION_SECS: u64 = 60;
 
@@ -234,6 +237,10 @@ fn plan_present(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
     let (model, now) = (pass.model, pass.now);
     if pass.is_stopping(agreement) {
         return pass.act(&agreement.node, &agreement.policy, "ending the agreement".to_owned());
+    }
+    if let Some(departing) = model.departing(agreement, now) {
+        pass.watch((&agreement.node, &agreement.policy), later(now, DEPARTURE_SECS));
+        return pass.wait(agreement, departing);
     }
     if model.node(&agreement.node).is_none() {
         return cancel(pass, lease, agreement, CancelReason::NODE_SHUT_DOWN, None, false);

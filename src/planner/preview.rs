@@ -19,7 +19,7 @@ use crate::{
     place::{NodeState, UnitNode},
     reconcile::{DryRun, ExpectedChange, ExpectedKind, dry_removal, dry_run},
     status::{ExplainedConstraint, Question, explain_placement},
-    workload::{SpecVersion, Task, TaskSpec, UnitId, Workload, WorkloadRecord},
+    workload::{SlotTasks, SpecVersion, Task, TaskSpec, UnitId, Workload, WorkloadRecord},
 };
 
 /// Bytes of the digest that make a token.
@@ -30,6 +30,8 @@ const TOKEN_BYTES: usize = 16;
 pub struct Preview {
     /// The workload units, by name.
     pub workload_units: Vec<PreviewedUnit>,
+    /// Why versions cannot be deployed on any node, and which policies are named that do not exist, in words.
+    pub warnings: Vec<String>,
     /// Digest of what the preview was made from and of its outcome: 32 hexadecimal digits.
     pub token: String,
 }
@@ -39,6 +41,8 @@ pub struct Preview {
 pub struct PreviewedUnit {
     /// The workload unit.
     pub id: UnitId,
+    /// The instances that it has now.
+    pub instances: u64,
     /// The changes.
     pub run: DryRun,
     /// Which nodes each constraint removes before them.
@@ -57,14 +61,14 @@ pub fn preview(
     document: &Orchestration,
     now: Timestamp,
 ) -> Preview {
-    let before = model.policy(policy).cloned();
+    let before = model.written_policy(policy).cloned();
     let mut basis = Basis::default();
     basis.add_present(&model, policy, before.as_ref());
     for event in written {
         model.apply(event, now);
     }
-    let Some(mut facts) = model.policy(policy).cloned() else {
-        return Preview { workload_units: Vec::new(), token: basis.token() };
+    let Some(mut facts) = model.written_policy(policy).cloned() else {
+        return Preview { workload_units: Vec::new(), warnings: Vec::new(), token: basis.token() };
     };
     basis.add_written(&facts);
     let has_tasks = facts.orchestration.document.is_some();
@@ -87,9 +91,14 @@ pub fn preview(
         basis.add_unit(unit_id, unit, &run);
         let question = Question { part: unit_id, node: None, is_complete: false, now };
         let sequence = explain_placement(&model, question).map(|found| found.sequence).unwrap_or_default();
-        workload_units.push(PreviewedUnit { id: unit_id.clone(), run, sequence });
+        let has_instance =
+            |tasks: &&SlotTasks| tasks.iter().any(|task| task.is_live() && task.node.is_some());
+        let instances = unit.slots.values().filter(has_instance).count() as u64;
+        workload_units.push(PreviewedUnit { id: unit_id.clone(), instances, run, sequence });
     }
-    Preview { workload_units, token: basis.token() }
+    let mut warnings = model.unusable_versions(policy);
+    warnings.extend(model.missing_policies(&facts).iter().map(ToString::to_string));
+    Preview { workload_units, warnings, token: basis.token() }
 }
 
 /// Brings the rows of a workload in line with its policy; without fitting rows its agreements are adopted.
@@ -101,7 +110,8 @@ fn prepare(
 ) -> WorkloadRecord {
     let policy = &facts.id;
     model.apply(&Event::DeploymentPolicyChanged { policy: Box::new(facts.clone()) }, now);
-    let known = model.workload(policy).cloned().filter(|known| !has_other_form(model, known, facts));
+    let in_force = model.policy(policy).unwrap_or(facts);
+    let known = model.workload(policy).cloned().filter(|known| !has_other_form(model, known, in_force));
     let is_known = known.is_some();
     let record = match known {
         Some(known) => known.written(facts, now).unwrap_or(known),
@@ -210,7 +220,7 @@ mod tests {
     use crate::{
         facts::{NodePolicyFacts, PolicyOrchestration, VersionChoice},
         fixture::{deployment_policy, running_group, service},
-        reconcile::ExpectedKind::{Create, Replace, Stop},
+        reconcile::ExpectedKind::{Replace, Stop},
         report::HoldReason,
         rolling::{Rollback, Rollout, RolloutState, group_rollout::target_digest},
         supervise::UpdateState,
@@ -223,7 +233,7 @@ mod tests {
             model.apply(&Event::ServiceChanged { service: Box::new(service("s", version)) }, now);
         }
         for name in ["a", "b"] {
-            let facts = NodePolicyFacts { policy: ExternalPolicy::default(), last_updated: None };
+            let facts = NodePolicyFacts { policy: ExternalPolicy::default(), ..NodePolicyFacts::default() };
             let (node, policy) = (NodeId::new("o", name), Some(Box::new(facts)));
             model.apply(&Event::NodePolicyChanged { node, policy }, now);
         }
@@ -265,7 +275,7 @@ mod tests {
         let silent_at = now + jiff::SignedDuration::from_mins(10);
         let id = deployment_policy().id;
         assert_eq!(kinds(&preview(model.clone(), &id, &[], &Orchestration::default(), silent_at)), []);
-        assert_eq!(kinds(&planned(&model, "1.0.0", json!({}), silent_at)).len(), 2, "tasks are stopped");
+        assert_eq!(kinds(&planned(&model, "1.0.0", json!({}), silent_at)), [], "nothing takes their places");
     }
 
     #[test]
@@ -275,7 +285,8 @@ mod tests {
         assert_eq!(kinds(&found), [(Stop, "2".into())]);
         let found =
             planned(&model, "1.0.0", json!({"mode": "replicated", "replicas": 3, "maxPerNode": 2}), now);
-        assert_eq!(kinds(&found).first(), Some(&(Create, "3".into())), "{found:?}");
+        assert_eq!(kinds(&found), [], "no node takes a third one: {found:?}");
+        assert!(found.workload_units[0].run.unplaced.is_some());
     }
 
     /// The policy wants 2.0.0, and its group went back to 1.0.0.
@@ -314,7 +325,8 @@ mod tests {
 
     #[test]
     fn version_that_was_rolled_back_is_not_planned_again() {
-        let (model, now) = rolled_back();
+        let (mut model, now) = rolled_back();
+        model.apply(&Event::ServiceChanged { service: Box::new(service("s", "3.0.0")) }, now);
         let as_it_is = preview(model.clone(), &deployment_policy().id, &[], &Orchestration::default(), now);
         assert_eq!(kinds(&as_it_is), []);
         assert_eq!(kinds(&planned(&model, "2.0.0", json!({}), now)), [], "tasks alone are no other version");

@@ -22,6 +22,7 @@ pub use crate::{
     failed_clause::{FailedClause, Side},
     frozen_level::FrozenLevel,
     hold_reason::HoldReason,
+    no_lease::NoLease,
 };
 
 /// The reason why something does not happen now.
@@ -115,11 +116,42 @@ pub enum Blocked {
     FenceFailed {
         /// The node.
         node: NodeId,
+        /// Why the instance has no lease.
+        #[serde(default)]
+        cause: NoLease,
+    },
+    /// Most running instances fail at once, so that something else than the instances is the likely cause.
+    CommonCause {
+        /// Those that fail.
+        failing: u32,
+        /// Those that run.
+        running: u32,
+        /// What they fail of.
+        cause: String,
+    },
+    /// As many running instances are being recovered as the health policy allows.
+    RecoveryBudget {
+        /// The number.
+        limit: u32,
     },
     /// The node's operator paused placement and updates.
     NodePaused,
     /// The node's operator is draining it.
     NodeDraining,
+    /// A node was deleted while its agent was alive, and what runs there may not have stopped.
+    NodeDeparting {
+        /// The node.
+        node: NodeId,
+        /// When it was deleted.
+        since: Timestamp,
+        /// Until when its agent is waited for; none where only its word or a user's counts.
+        until: Option<Timestamp>,
+    },
+    /// The HA group that the scope of the policy names does not exist: what runs there stays.
+    GroupGone {
+        /// The group.
+        group: GroupId,
+    },
     /// No other member of the group can take over the single instance now.
     NoCandidate {
         /// The group.
@@ -444,7 +476,7 @@ impl Blocked {
         match self {
             Self::HaMinimum { .. } => "HAMinimum",
             Self::HaLock { .. } | Self::ClaimRequested => "HALock",
-            Self::Unplaced { .. } | Self::NoCandidate { .. } => "NoCandidate",
+            Self::Unplaced { .. } | Self::NoCandidate { .. } | Self::GroupGone { .. } => "NoCandidate",
             Self::NoRoom { .. } => "Capacity",
             Self::NodePaused | Self::NodeDraining => "NodePaused",
             Self::NodeDown { .. } | Self::NeverHeard => "NodeDown",

@@ -61,10 +61,6 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         Blocked::WaitingForReply { until, .. } => write!(out, "waiting for the node's reply until {until}"),
         Blocked::NotSeenRunning { since, why, .. } => write_not_seen_running(since, why.as_deref(), out),
         Blocked::BeingWatched { until } => write!(out, "the service runs and is watched until {until}"),
-        Blocked::HaMinimum { group, service, wanted, running, missing } => {
-            write!(out, "HA minimum of {group}: {wanted} other running {service} needed; ")?;
-            write_members(running, missing, out)
-        }
         Blocked::HaLock { group, holder, scope, is_drain, since, deadline } => {
             let task = claims::task(scope, *is_drain);
             write!(out, "{group} is busy with the {task} on {holder} since {since}, at most until {deadline}")
@@ -79,7 +75,10 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         Blocked::NotAMember { group } => write!(out, "the node is not a member of {group}"),
         Blocked::AgentPeer { node, state } => write!(out, "the agent of {node} is {state}"),
         Blocked::AgentTurn { node, until } => write_agent_turn(node, until, out),
-        Blocked::Frozen { .. }
+        Blocked::HaMinimum { .. }
+        | Blocked::Frozen { .. }
+        | Blocked::GroupGone { .. }
+        | Blocked::NodeDeparting { .. }
         | Blocked::NoCandidate { .. }
         | Blocked::NoRoom { .. }
         | Blocked::ClaimReleased { .. }
@@ -101,6 +100,8 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         | Blocked::ChildUp { .. }
         | Blocked::FencePending { .. }
         | Blocked::FenceFailed { .. }
+        | Blocked::CommonCause { .. }
+        | Blocked::RecoveryBudget { .. }
         | Blocked::NoTask
         | Blocked::TaskChanged { .. } => write_step_blocked(blocked, out),
     }
@@ -129,6 +130,33 @@ fn write_no_room(node: &NodeId, detail: &str, out: &mut fmt::Formatter<'_>) -> f
     write!(out, "{node} has too little left for the new version: {detail}")
 }
 
+/// Writes the sentence for a reason that blocks a recovery, or a start that waits for one.
+fn write_recovery_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    match blocked {
+        Blocked::FencePending { node, until } => {
+            write!(out, "the instance on {node}, which is down, may run until its lease ends at {until}")
+        }
+        Blocked::FenceFailed { node, cause } => write!(
+            out,
+            "{node} is down and its instance cannot be fenced: {}; if you made sure that it does not run, confirm that with \
+             \"hzn exchange node orch fence-confirm\"",
+            cause.text()
+        ),
+        Blocked::CommonCause { failing, running, cause } => write!(
+            out,
+            "{failing} of {running} running instances fail at once, {cause}: a check that is wrong, or something that all of them need, is the \
+             likely cause, so nothing that runs is recovered; correct that, or raise recovery.maxUnhealthyRatio"
+        ),
+        Blocked::RecoveryBudget { limit } => {
+            write!(
+                out,
+                "as many running instances are being recovered as recovery.parallelism allows: {limit}"
+            )
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Writes the sentence for a reason that blocks a step of the engine.
 fn write_step_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     match blocked {
@@ -137,6 +165,20 @@ fn write_step_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::R
             FrozenLevel::Workload => "the workload is frozen",
             FrozenLevel::Node => "the node is frozen",
         }),
+        Blocked::NodeDeparting { node, since, until } => {
+            write!(out, "{node} was removed {since} while its agent was alive; ")?;
+            match until {
+                Some(until) => write!(out, "its agent is to confirm the stop, at most until {until}"),
+                None => write!(
+                    out,
+                    "only its agent can confirm the stop, or a user: hzn exchange node remove {} -f",
+                    node.name()
+                ),
+            }
+        }
+        Blocked::GroupGone { group } => {
+            write!(out, "HA group {group} does not exist: what runs there stays, and nothing new starts")
+        }
         Blocked::NoCandidate { group } => {
             write!(out, "no other member of {group} can take over the instance now")
         }
@@ -152,14 +194,14 @@ fn write_step_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::R
                 "{service} {version} keeps failing on the node and is blocked until {until}: {failure}"
             )
         }
-        Blocked::FencePending { node, until } => {
-            write!(out, "the instance on {node}, which is down, may run until its lease ends at {until}")
+        Blocked::FencePending { .. }
+        | Blocked::FenceFailed { .. }
+        | Blocked::CommonCause { .. }
+        | Blocked::RecoveryBudget { .. } => write_recovery_blocked(blocked, out),
+        Blocked::HaMinimum { group, service, wanted, running, missing } => {
+            write!(out, "HA minimum of {group}: {wanted} other running {service} needed; ")?;
+            write_members(running, missing, out)
         }
-        Blocked::FenceFailed { node } => write!(
-            out,
-            "{node} is down and its instance cannot be fenced; if you made sure that it does not run, start it elsewhere with \
-             \"hzn exchange deployment orch takeover --force\""
-        ),
         Blocked::TaskStopping { task, node, since, agreement } => {
             write!(out, "task {task} was stopped at {since}, and {node} has not confirmed it")?;
             let Some(agreement) = agreement else { return Ok(()) };

@@ -2,7 +2,7 @@
 //!
 //! Modes of the update supervisor are values here, so that there is one engine for all of them (orchestration B11).
 
-pub use evenkeel_domain::orchestration::{FailureAction, OfflinePeerPolicy, Order as UpdateOrder};
+pub use evenkeel_domain::orchestration::{FailureAction, OfflinePeerPolicy, Order as UpdateOrder, Pace};
 use evenkeel_domain::orchestration::{Ha, Update};
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +24,9 @@ pub struct UpdateSettings {
     /// Stop or start first. The agreement protocol lets a node hold one agreement of a policy only, so on one node starting first
     /// is degraded to stopping first, with an event (orchestration 1.9).
     pub order: UpdateOrder,
+    /// When the next slot follows. Members of HA groups whose policies have no tasks are always monitored.
+    #[serde(default)]
+    pub pace: Pace,
     /// Time the new instance must be seen running before its step counts.
     #[serde(rename = "monitorSeconds")]
     pub monitor_secs: u64,
@@ -51,6 +54,7 @@ impl Default for UpdateSettings {
             parallelism: 0,
             delay_secs: 0,
             order: UpdateOrder::StopFirst,
+            pace: Pace::Monitored,
             monitor_secs: 5,
             max_failure_ratio: 0.0,
             failure_action: FailureAction::Pause,
@@ -76,6 +80,9 @@ pub struct UpdateOverrides {
     pub delay_secs: Option<u64>,
     /// See [`UpdateSettings::order`].
     pub order: Option<UpdateOrder>,
+    /// See [`UpdateSettings::pace`].
+    #[serde(default)]
+    pub pace: Option<Pace>,
     /// See [`UpdateSettings::monitor_secs`].
     pub monitor_secs: Option<u64>,
     /// See [`UpdateSettings::max_failure_ratio`].
@@ -97,6 +104,7 @@ impl UpdateOverrides {
             parallelism: update.parallelism,
             delay_secs: update.delay_seconds,
             order: update.order,
+            pace: update.pace,
             monitor_secs: update.monitor_seconds,
             max_failure_ratio: update.max_failure_ratio,
             failure_action: update.failure_action,
@@ -112,6 +120,7 @@ impl UpdateOverrides {
             parallelism: self.parallelism.unwrap_or(hub.parallelism),
             delay_secs: self.delay_secs.unwrap_or(hub.delay_secs),
             order: self.order.unwrap_or(hub.order),
+            pace: self.pace.unwrap_or(hub.pace),
             monitor_secs: self.monitor_secs.unwrap_or(hub.monitor_secs),
             max_failure_ratio: self.max_failure_ratio.unwrap_or(hub.max_failure_ratio),
             failure_action: self.failure_action.unwrap_or(hub.failure_action),

@@ -6,18 +6,14 @@ use evenkeel_domain::policy::{
     ConstraintList, ExternalPolicy, InternalPolicy,
     internal::{AgreementProtocol, BASIC_PROTOCOL, NodeHealth, Workload, WorkloadPriority, producer_name},
     property::builtin,
-    secret_binding::SecretBinding,
     terms::terms_and_conditions,
-    user_input::UserInput,
 };
 use evenkeel_ids::{NodeId, PatternId, ServiceId};
-use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use crate::{
     agreement::Agreement,
     facts::{DeploymentOverrides, DeploymentPolicyFacts, ServiceFacts},
-    matching::Consumer,
+    matching::{self, Consumer},
     model::{Model, NodeRecord},
     report::Blocked,
 };
@@ -50,7 +46,7 @@ pub fn proposal_terms(model: &Model, agreement: &Agreement) -> Result<ProposalTe
     let spec = model.spec_of(agreement);
     let facts = spec.map_or(policy_facts, |spec| &spec.policy);
     let definition = model.service(service).ok_or_else(|| missing(facts, service))?;
-    let arch = crate::matching::canonical_arch(&definition.arch);
+    let arch = matching::canonical_arch(&definition.arch);
     let consumer = match spec {
         Some(spec) => spec.consumers.get(&(definition.version.clone(), arch.to_owned())),
         None => model.consumer(policy, &definition.version, arch),
@@ -113,8 +109,8 @@ fn consumer_policy(
         missing_heartbeat_secs: clamp(facts.missing_heartbeat_secs),
         check_agreement_secs: clamp(facts.agreement_check_secs),
     };
-    policy.user_input = read::<UserInput>(&facts.user_input)?;
-    policy.secret_binding = read::<SecretBinding>(&facts.secret_binding)?;
+    policy.user_input = matching::read("userInput", &facts.user_input)?;
+    policy.secret_binding = matching::read("secretBinding", &facts.secret_binding)?;
     policy.cluster_namespace = facts.cluster_namespace.clone();
     Ok(policy)
 }
@@ -156,8 +152,4 @@ fn workload(
 
 fn clamp(secs: u64) -> i64 {
     i64::try_from(secs).unwrap_or(i64::MAX)
-}
-
-fn read<T: DeserializeOwned>(values: &[Value]) -> Result<Vec<T>, Blocked> {
-    values.iter().map(|value| T::deserialize(value).map_err(unreadable)).collect()
 }

@@ -124,7 +124,7 @@ pub fn has_attempts_left(versions: &[VersionChoice], usage: &WorkloadUsage) -> b
         entry.priority > usage.priority
             || entry.priority == usage.priority && entry.retries > usage.retry_count + 1
     };
-    versions.len() > 1 && versions.iter().any(has_more)
+    versions.iter().any(has_more)
 }
 
 /// Returns the best entry of a version list.

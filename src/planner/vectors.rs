@@ -113,7 +113,7 @@ fn model_of(vector: &Value) -> Result<Model, String> {
     let own: NodePolicy = read(&vector["node_policy"])?;
     let mut effective = own.deployment_policy();
     effective.validate_and_normalize().map_err(|error| error.to_string())?;
-    let effective = NodePolicyFacts { policy: effective, last_updated: None };
+    let effective = NodePolicyFacts { policy: effective, ..NodePolicyFacts::default() };
     apply(Event::NodePolicyChanged { node: node(), policy: Some(Box::new(effective)) });
     let by_id: BTreeMap<String, ExternalPolicy> = read(&vector["service_policies"])?;
     let for_all: Option<ExternalPolicy> = read(&vector["service_policy"])?;
@@ -124,7 +124,8 @@ fn model_of(vector: &Value) -> Result<Model, String> {
         let definition = ServiceDefinition { org, ..service };
         let facts = service_facts(&definition);
         let policy = by_id.get(facts.id.as_str()).or(for_all.as_ref()).cloned();
-        let policy = policy.map(|policy| Box::new(ServicePolicyFacts { policy, last_updated: None }));
+        let policy =
+            policy.map(|policy| Box::new(ServicePolicyFacts { policy, ..ServicePolicyFacts::default() }));
         let id = facts.id.clone();
         apply(Event::ServiceChanged { service: Box::new(facts) });
         apply(Event::ServicePolicyChanged { service: id, policy });

@@ -56,7 +56,8 @@ pub(crate) fn start(world: &mut World, index: usize) {
     let now = world.now();
     let (deliberate, fresh) = (world.deliberate, Agbot::new(world));
     let read = world.exchange.read_all().into_iter();
-    let seen = read.filter_map(|event| deliberate.seen(event, &fresh.model));
+    let alive = world.database.alive_at.map(|at| Event::HubWasAlive { at });
+    let seen = alive.into_iter().chain(read.filter_map(|event| deliberate.seen(event, &fresh.model)));
     let events: Vec<Event> = seen.chain(world.database.read_all(now)).collect();
     let (feed, tail) = (world.exchange.feed.len(), Tail::at(world.database.log.len()));
     let Some(agbot) = world.agbots.get_mut(index) else { return };
@@ -164,7 +165,10 @@ fn new_events(world: &mut World, index: usize) -> Vec<Event> {
     let has_group = resources.iter().any(|resource| matches!(resource, Resource::Group(_)));
     let read = resources.into_iter().map(|resource| world.exchange.read(resource));
     let model = &world.agbots[index].model;
-    let mut events: Vec<Event> = read.filter_map(|event| world.deliberate.seen(event, model)).collect();
+    // What may still run on a deleted node is known before the node is gone.
+    let departures = std::iter::once(world.exchange.departures());
+    let read = read.filter_map(|event| world.deliberate.seen(event, model));
+    let mut events: Vec<Event> = departures.chain(read).collect();
     let feed = world.exchange.feed.len();
     // A node that joins a group moves to the group's partition: records that other agbots wrote about it must be known first.
     if has_group && !catch_up(world, index) {
@@ -173,6 +177,7 @@ fn new_events(world: &mut World, index: usize) -> Vec<Event> {
         world.agbots[index].feed_position = feed;
     }
     events.push(world.exchange.heartbeats());
+    world.database.alive_at = Some(world.now());
     events
 }
 

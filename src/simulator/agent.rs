@@ -122,6 +122,7 @@ impl ToAgent {
 #[derive(Debug, Clone)]
 pub(crate) enum AgentTimer {
     Heartbeat,
+    Refused,
     Report,
     ReadTasks,
     Verify,
@@ -219,7 +220,7 @@ pub(crate) fn start(world: &mut World, node: &NodeId) {
     // A restarted agent verifies its agreements; a new one does not.
     agent.held.values_mut().for_each(|held| held.unanswered = held.unanswered.max(1));
     agent.tasks.values_mut().for_each(|task| task.condition.forget_command());
-    world.checker.note_disturbance(world.millis, Some(node));
+    world.checker.note_start(world.millis, node);
     agent_tasks::read(world, node);
     agent_tasks::fail_gone(world, node);
     let Some(agent) = world.agents.get_mut(node) else { return };
@@ -228,6 +229,9 @@ pub(crate) fn start(world: &mut World, node: &NodeId) {
         agent.held.iter().filter(|(_, held)| !held.is_acknowledged).map(|(id, _)| id.clone()).collect();
     let starting: Vec<AgreementId> =
         agent.held.iter().filter(|(_, held)| held.is_acknowledged).map(|(id, _)| id.clone()).collect();
+    if !world.exchange.nodes.contains_key(node) {
+        return refuse(world, node);
+    }
     schedule(world, node, 10, AgentTimer::Heartbeat);
     schedule(world, node, 50, AgentTimer::Verify);
     for agreement in unacknowledged {
@@ -240,6 +244,12 @@ pub(crate) fn start(world: &mut World, node: &NodeId) {
         start_container(world, node, &agreement);
     }
     report_soon(world, node);
+}
+
+/// The hub refuses an agent whose node was deleted, which notices that after a while.
+pub(crate) fn refuse(world: &mut World, node: &NodeId) {
+    let delay = world.between(2_000, 9_000);
+    schedule(world, node, delay, AgentTimer::Refused);
 }
 
 /// Crashes the machine: nothing runs, no heartbeats, the disk is kept.
@@ -415,9 +425,11 @@ pub(crate) fn timer(world: &mut World, node: &NodeId, incarnation: u32, timer: A
     match timer {
         AgentTimer::Heartbeat => {
             world.exchange.put_heartbeat(node, now);
+            world.checker.note_heard(node, world.millis);
             let jitter = world.between(0, 500);
             schedule(world, node, HEARTBEAT_MILLIS + jitter, AgentTimer::Heartbeat);
         }
+        AgentTimer::Refused => super::chaos::leave(world, node),
         AgentTimer::Report => report(world, node),
         AgentTimer::ReadTasks => agent_tasks::read(world, node),
         AgentTimer::Verify => verify(world, node),

@@ -88,7 +88,7 @@ pub(crate) fn add_node(world: &mut World, name: &str, site: &str, start_millis: 
 fn node_policy(world: &World, site: &str) -> NodePolicyFacts {
     let properties = [Property::new("site", site)].into_iter().collect();
     let policy = ExternalPolicy { properties, ..ExternalPolicy::default() };
-    NodePolicyFacts { policy, last_updated: Some(world.now()) }
+    NodePolicyFacts { policy, last_updated: Some(world.now()), ..NodePolicyFacts::default() }
 }
 
 /// Publishes a service definition.
@@ -300,10 +300,11 @@ fn pause_agbot(world: &mut World) {
 }
 
 fn jump_clock(world: &mut World) {
-    let (size, forward) = (world.between(1_000, 15_000), world.chance(0.5));
+    // A clock without a battery is wrong by hours until it is set.
+    let (least, most) = if world.chance(0.4) { (600_000, 7_200_000) } else { (1_000, 15_000) };
+    let (size, forward) = (world.between(least, most), world.chance(0.5));
     let size = i64::try_from(size).unwrap_or(0);
     world.clock_offset_millis += if forward { size } else { -size };
-    world.checker.note_disturbance(world.millis, None);
     world.note(format!("the clock jumps {} by {size} ms", if forward { "ahead" } else { "back" }));
 }
 
@@ -381,14 +382,38 @@ fn forget_policy(world: &mut World) {
     }
 }
 
-/// The node is deleted and registers again, with an empty disk.
+/// The node is deleted and registers again, with an empty disk. Its agent may be alive when it is deleted.
 fn reinstall_node(world: &mut World) {
     world.edited_at_millis = world.millis;
     let Some(node) = some_node(world) else { return };
+    if world.agents.get(&node).is_some_and(|agent| agent.is_up) && world.chance(0.6) {
+        world.note(format!("{node} is deleted while its agent is alive"));
+        let now = world.now();
+        world.exchange.remove_live_node(&node, now);
+        return agent::refuse(world, &node);
+    }
     agent::kill_machine(world, &node);
     world.note(format!("{node} is deleted and registers anew"));
-    let start_millis = world.agents.remove(&node).map_or(1_000, |agent| agent.start_millis);
-    world.exchange.remove_node(&node);
+    register_anew(world, &node);
+}
+
+/// An agent whose node was deleted stops everything, says so, and registers again.
+pub(crate) fn leave(world: &mut World, node: &NodeId) {
+    if world.exchange.nodes.contains_key(node) {
+        return;
+    }
+    let held = world.agents.get(node).map(|agent| agent.held.keys().cloned().collect::<Vec<_>>());
+    for agreement in held.unwrap_or_default() {
+        agent::end(world, node, &agreement, None, "its node was deleted");
+    }
+    world.exchange.confirm_departure(node);
+    world.note(format!("{node} has stopped everything and registers anew"));
+    register_anew(world, node);
+}
+
+fn register_anew(world: &mut World, node: &NodeId) {
+    let start_millis = world.agents.remove(node).map_or(1_000, |agent| agent.start_millis);
+    world.exchange.remove_node(node);
     let site = if world.chance(0.5) { "north" } else { "south" };
     add_node(world, node.name(), site, start_millis);
 }

@@ -10,6 +10,7 @@ use evenkeel_ids::{GroupId, NodeId, OrgId, PolicyId, ServiceId, TaskId};
 use evenkeel_planner::{
     event::Event,
     facts::{DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, NodeStatusFacts, ServiceFacts},
+    model::{Departure, Departures},
     workload::ReportedHealth,
 };
 
@@ -46,6 +47,8 @@ pub(crate) struct Exchange {
     pub services: BTreeMap<ServiceId, ServiceFacts>,
     pub policies: BTreeMap<PolicyId, DeploymentPolicyFacts>,
     pub groups: BTreeMap<GroupId, HaGroupFacts>,
+    /// Deleted nodes whose agents have not confirmed that they stopped everything.
+    pub departures: Departures,
     /// The settings of the organization.
     pub org_settings: OrgSettings,
     /// The tasks of nodes that read them.
@@ -69,6 +72,26 @@ impl Exchange {
             group.members.remove(id);
             self.feed.push(Resource::Group(group.id.clone()));
         }
+    }
+
+    /// Deletes a node whose agent is alive.
+    pub fn remove_live_node(&mut self, id: &NodeId, now: Timestamp) {
+        let seen = self.nodes.get(id).and_then(|node| node.facts.last_heartbeat);
+        let departure = Departure { deleted_at: now, seen_at: seen.map_or(now, |at| at.min(now)) };
+        self.departures.insert(id.clone(), departure);
+        self.remove_node(id);
+    }
+
+    /// The agent of a deleted node confirms that it stopped everything.
+    pub fn confirm_departure(&mut self, id: &NodeId) {
+        if self.departures.remove(id).is_some() {
+            self.feed.push(Resource::Node(id.clone()));
+        }
+    }
+
+    /// Reads which deleted nodes have not confirmed their end.
+    pub fn departures(&self) -> Event {
+        Event::DeparturesRead { org: served_org(), nodes: self.departures.clone() }
     }
 
     pub fn put_status(&mut self, id: &NodeId, status: NodeStatusFacts) {
@@ -189,7 +212,10 @@ impl Exchange {
         let all: Vec<Resource> =
             settings.chain(services).chain(policies).chain(groups).chain(nodes).collect();
         let orgs_read = Event::OrgsRead { orgs: [served_org()].into() };
-        std::iter::once(orgs_read).chain(all.iter().map(|resource| self.read(resource))).collect()
+        [orgs_read, self.departures()]
+            .into_iter()
+            .chain(all.iter().map(|resource| self.read(resource)))
+            .collect()
     }
 
     pub fn heartbeats(&self) -> Event {

@@ -14,7 +14,6 @@ use evenkeel_planner::{
     command::Action,
     event::Outcome,
     facts::DeploymentPolicyFacts,
-    usage::secs_since,
 };
 
 /// The true state when the transaction that takes a member down committed.
@@ -41,8 +40,8 @@ pub(crate) struct InvariantChecker {
     started: BTreeMap<NodeId, u64>,
     /// When each node joined or left a group last.
     moved: BTreeMap<NodeId, u64>,
-    /// When the clock jumped last.
-    jumped_at_millis: Option<u64>,
+    /// When each node sent its last heartbeat, whatever the hub's clock said.
+    heard: BTreeMap<NodeId, u64>,
     tasks: workload::TaskWatch,
 }
 
@@ -56,14 +55,14 @@ impl InvariantChecker {
         self.moved.insert(node.clone(), millis);
     }
 
-    /// Records the start of an agent, or without one a jump of the clock: both change which nodes count as silent.
-    pub fn note_disturbance(&mut self, millis: u64, started: Option<&NodeId>) {
-        match started {
-            Some(node) => {
-                self.started.insert(node.clone(), millis);
-            }
-            None => self.jumped_at_millis = Some(millis),
-        }
+    /// Records the start of an agent, which changes which nodes count as silent. A jump of the clock does not.
+    pub fn note_start(&mut self, millis: u64, node: &NodeId) {
+        self.started.insert(node.clone(), millis);
+    }
+
+    /// Records a heartbeat.
+    pub fn note_heard(&mut self, node: &NodeId, millis: u64) {
+        self.heard.insert(node.clone(), millis);
     }
 
     pub fn broke(&mut self, what: String) {
@@ -109,10 +108,9 @@ const COMMAND_LAG_MILLIS: u64 = 10_000;
 /// Returns whether an agbot may have counted a node as down a moment ago.
 pub(crate) fn counts_as_lost(world: &World, node: &NodeId) -> bool {
     let is_recent = |at: Option<u64>| at.is_some_and(|at| world.millis < at + COMMAND_LAG_MILLIS);
-    let heard = world.exchange.nodes.get(node).and_then(|stored| stored.facts.last_heartbeat);
-    heard.is_none_or(|at| secs_since(at, world.now()) > world.settings.node_down_after_secs)
+    let heard = world.checker.heard.get(node);
+    heard.is_none_or(|at| world.millis > at + world.settings.node_down_after_secs * 1000)
         || is_recent(world.checker.started.get(node).copied())
-        || is_recent(world.checker.jumped_at_millis)
 }
 
 /// Checks a stopped instance.

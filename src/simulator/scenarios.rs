@@ -240,15 +240,17 @@ fn service_for_group_members_only_follows_the_group() {
     assert_eq!(agreements(&world, "n1"), before);
 }
 
-/// E3-S3: loss of compatibility by the node's own policy is no upgrade, and nothing blocks it.
+/// E3-S3, engine 9: a node that no longer matches keeps the service until another member runs it.
 #[test]
-fn node_that_no_longer_matches_loses_its_agreement_at_once() {
+fn node_that_no_longer_matches_keeps_the_service_until_another_member_runs_it() {
     let mut world = lab(&["n1", "n2"]);
     agent::kill_machine(&mut world, &node("n1"));
     world.run_for(25);
     move_site(&mut world, "n2", "south");
-    world.run_for(5);
-    assert_eq!(runs(&world, "n2", "w"), None);
+    assert_eq!(lowest(&mut world, 60, &["n2"], "w"), 1);
+    agent::start(&mut world, &node("n1"));
+    assert!(world.run_until(60, |world| runs(world, "n2", "w").is_none()));
+    assert_eq!(runs(&world, "n1", "w").as_deref(), Some("1.0.0"));
 }
 
 /// E3-S5, X.24: two policies that deploy one service protect each other.

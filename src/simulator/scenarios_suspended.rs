@@ -33,7 +33,7 @@ fn update_goes_on_when_the_group_in_work_leaves_the_scope() {
             world.database.workloads[&policy("r")].update.tickets().any(|(part, ..)| is_in_work(part))
         }));
         put_workload(&mut world, "1.0.0", &in_groups(&["g"]));
-        world.run_for(120);
+        world.run_for(300);
         assert_eq!(world.checker.violation, None);
         assert_eq!((locations(&world), versions(&world)), (["n1", "n2"].into(), vec!["1.0.0".to_owned(); 2]));
         assert_eq!(update_state(&world), UpdateState::Completed);

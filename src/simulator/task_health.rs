@@ -20,6 +20,8 @@ use super::{
 const MOST_FAULTS: u64 = 3;
 /// Share of the checks whose results never arrive.
 const LOST_SHARE: f64 = 0.2;
+/// Share of the faults that are those of a check and not of an instance.
+const BROKEN_SHARE: f64 = 0.2;
 /// Share of the commands that fail.
 const FAILED_SHARE: f64 = 0.2;
 
@@ -54,6 +56,8 @@ pub(crate) struct Condition {
     pub is_hung: bool,
     /// Whether it ended or was paused, and the hub was told so.
     pub is_down: bool,
+    /// Whether its first check is planned.
+    is_planned: bool,
     /// The last command that the node began.
     command: Option<String>,
     /// What the node reports.
@@ -131,6 +135,9 @@ fn fail_one(world: &mut World) {
         let event = choose(world, &["POWER_OFF", "SHUTDOWN", "PAUSE"]);
         return go_down(world, &node, &task, event);
     }
+    if world.chance(BROKEN_SHARE) {
+        return break_check(world, &node, &task);
+    }
     let is_alarm = world.chance(0.4);
     let is_lost = world.chance(LOST_SHARE);
     let Some(condition) = condition(world, &node, &task) else { return };
@@ -148,6 +155,17 @@ fn fail_one(world: &mut World) {
         let delay = world.between(1_000, 15_000);
         agent::schedule(world, &node, delay, AgentTimer::Check { task });
     }
+}
+
+/// The check of an instance is broken for a while: nothing is known of the instance meanwhile.
+fn break_check(world: &mut World, node: &NodeId, task: &TaskId) {
+    let Some(condition) = condition(world, node, task) else { return };
+    condition.report.healthy = None;
+    condition.report.check_error = Some("the name is not known".to_owned());
+    world.note(format!("the check of {} on {node} is broken", task.as_str()));
+    report(world, node);
+    let delay = world.between(1_000, 30_000);
+    agent::schedule(world, node, delay, AgentTimer::Check { task: task.clone() });
 }
 
 /// Returns the tasks of an agent that run and are supervised.
@@ -190,6 +208,7 @@ fn set_container(world: &mut World, node: &NodeId, task: &TaskId, container: Con
 pub(crate) fn check(world: &mut World, node: &NodeId, task: &TaskId) {
     let Some(condition) = condition(world, node, task) else { return };
     condition.report.healthy = Some(!condition.is_hung);
+    condition.report.check_error = None;
     report(world, node);
 }
 
@@ -197,8 +216,12 @@ pub(crate) fn check(world: &mut World, node: &NodeId, task: &TaskId) {
 pub(crate) fn follow(world: &mut World, node: &NodeId) {
     let Some(agent) = world.agents.get_mut(node) else { return };
     let (mut begun, mut left): (Vec<(TaskId, String)>, Vec<AgreementId>) = (Vec::new(), Vec::new());
+    let mut new = Vec::new();
     for (id, task) in &mut agent.tasks {
         let condition = &mut task.condition;
+        if condition.watch.polls && !std::mem::replace(&mut condition.is_planned, true) {
+            new.push(id.clone());
+        }
         if let Some(command) = condition.watch.command.clone()
             && condition.command.as_ref() != Some(&command)
         {
@@ -207,6 +230,10 @@ pub(crate) fn follow(world: &mut World, node: &NodeId) {
         } else if condition.is_down && !condition.watch.lifecycle && task.end.is_none() {
             left.push(task.agreement.clone());
         }
+    }
+    for task in new {
+        let delay = world.between(500, 5_000);
+        agent::schedule(world, node, delay, AgentTimer::Check { task });
     }
     for (task, command) in begun {
         let delay = world.between(200, 4_000);
@@ -233,7 +260,7 @@ pub(crate) fn carry_out(world: &mut World, node: &NodeId, task: &TaskId, id: &st
     condition.report.command = Some(EndedCommand { id: id.to_owned(), is_ok, message });
     if is_ok {
         condition.is_hung = false;
-        if condition.watch.polls {
+        if condition.watch.polls && condition.report.check_error.is_none() {
             condition.report.healthy = Some(true);
         }
         if std::mem::take(&mut condition.is_down) {
@@ -269,6 +296,7 @@ pub(crate) fn repair(world: &mut World) {
     for node in nodes {
         for task in world.agents.get_mut(&node).into_iter().flat_map(|agent| agent.tasks.values_mut()) {
             task.condition.is_hung = false;
+            task.condition.report.check_error = None;
             if task.condition.watch.polls {
                 task.condition.report.healthy = Some(true);
             }

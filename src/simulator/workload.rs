@@ -23,6 +23,8 @@ use super::{
 
 /// Tasks of one slot that may be wanted at once: the one that starts, and the one that stops after it.
 const MOST_WANTED: usize = 2;
+/// Tasks of a workload without a node: more than were ever on the nodes of a schedule, and far fewer than some policies ask for.
+const MOST_WITHOUT_NODE: usize = 100;
 
 /// Replaces an agent by one that reads tasks, or by one that does not.
 pub(crate) fn replace_agent(world: &mut World, node: &NodeId, is_capable: bool) {
@@ -42,9 +44,15 @@ pub(crate) fn workload_of<'w>(
     world: &'w World,
     policy: &PolicyId,
 ) -> Option<(&'w DeploymentPolicyFacts, Workload)> {
-    let hub = HubDefaults { update: world.settings.update, ..HubDefaults::default() };
     let facts = world.exchange.policies.get(policy)?;
-    Some((facts, world.database.workloads.get(policy)?.workload(facts, &hub)?))
+    let in_force = world.database.workloads.get(policy)?.in_force(facts);
+    Some((facts, written_workload(world, in_force.as_ref().unwrap_or(facts))?))
+}
+
+/// Returns a workload as a policy describes it.
+fn written_workload(world: &World, facts: &DeploymentPolicyFacts) -> Option<Workload> {
+    let hub = HubDefaults { update: world.settings.update, ..HubDefaults::default() };
+    world.database.workloads.get(&facts.id)?.workload(facts, &hub)
 }
 
 fn tasks_of<'w>(world: &'w World, policy: &'w PolicyId) -> impl Iterator<Item = &'w Task> {
@@ -127,7 +135,7 @@ fn broken_task(world: &World, before: Option<&Task>, stored: Option<&Task>) -> O
     }
     match (before, stored) {
         (None, Some(task)) => {
-            is_restarted_early(world, task).then(|| "is restarted without its delay".to_owned())
+            is_restarted_early(world, task).then(|| format!("is restarted without its delay: {task:?}"))
         }
         (Some(before), Some(task)) => {
             let is_back = task.desired < before.desired
@@ -145,6 +153,8 @@ fn broken_task(world: &World, before: Option<&Task>, stored: Option<&Task>) -> O
             let held = world.agents.get(node)?.held.get(before.agreement.as_ref()?)?;
             let is_kept = world.database.workloads.contains_key(&before.unit_id.policy);
             let runs = held.container == Container::Running && !invariants::counts_as_lost(world, node);
+            // What runs on a deleted node goes on until its agent has learned of that.
+            let runs = runs && world.exchange.nodes.contains_key(node);
             (is_kept && runs).then(|| format!("was deleted and runs on {node}"))
         }
         (None, None) => None,
@@ -192,27 +202,35 @@ fn unwanted_neighbor(
 
 /// Returns whether a task that replaces one that ended by itself is created to start before the delay is over.
 fn is_restarted_early(world: &World, task: &Task) -> bool {
-    let Some((_, workload)) = workload_of(world, &task.unit_id.policy) else { return false };
+    let Some((facts, workload)) = workload_of(world, &task.unit_id.policy) else { return false };
     let earlier = tasks_of(world, &workload.policy).find(|one| {
         one.slot == task.slot && one.unit_id == task.unit_id && one.generation + 1 == task.generation
     });
     let node = earlier.and_then(|earlier| world.exchange.nodes.get(earlier.node.as_ref()?));
     let is_left = node.is_none_or(|node| node.facts.availability == Availability::Drain);
-    let delay = i64::try_from(workload.restart.delay_seconds).unwrap_or(0);
     // One that had not started when its node was given to another workload keeps its time.
     let keeps_time = earlier.is_some_and(|earlier| {
         earlier.cause == Cause::TaskFailed && !earlier.ended_by_itself() && task.start_at >= earlier.start_at
     });
+    // A rollback that begins with the failure brings other rules into force.
+    let written = written_workload(world, facts);
+    let delay_secs = u64::try_from(task.start_at.as_second() - task.created_at.as_second()).unwrap_or(0);
+    let is_too_early = [Some(&workload), written.as_ref()].into_iter().flatten().all(|workload| {
+        workload.restart.on_exhausted == OnExhausted::None && delay_secs < workload.restart.delay_seconds
+    });
     task.cause == Cause::TaskFailed
-        && workload.restart.on_exhausted == OnExhausted::None
+        && is_too_early
         && !is_left
         && !keeps_time
         && !invariants::was_just_edited(world)
-        && task.start_at.as_second() - task.created_at.as_second() < delay
 }
 
 /// Returns what the rows of a workload break: too many tasks.
 fn broken_workload(world: &World, policy: &PolicyId) -> Option<String> {
+    let without_node = tasks_of(world, policy).filter(|task| task.is_live() && task.node.is_none()).count();
+    if without_node > MOST_WITHOUT_NODE {
+        return Some(format!("{without_node} tasks of {policy} have no node, which are to be a number"));
+    }
     let mut slots: BTreeMap<(&UnitId, &Slot), Vec<&Task>> = BTreeMap::new();
     for task in tasks_of(world, policy).filter(|task| task.is_live()) {
         slots.entry((&task.unit_id, &task.slot)).or_default().push(task);
@@ -330,7 +348,10 @@ fn waiting_in(world: &World, facts: &DeploymentPolicyFacts, workload: &Workload)
         world.exchange.nodes.keys().filter(|node| is_selected(world, node, facts)).cloned().collect();
     let mut found: BTreeMap<Option<&UnitId>, Vec<&NodeId>> = BTreeMap::new();
     for (node, agreement, version) in instances(world, policy) {
-        if Some(version) != best || !selected.contains(node) {
+        // What runs where the new version would not be placed stays as it is.
+        let may_have = may_start_on(world, workload, node) && !has_left(world, policy, node);
+        let is_outdated = Some(version) != best && may_have;
+        if is_outdated || !selected.contains(node) {
             waiting.push(format!("{node} runs {policy} {version} and should not; wanted is {best:?}"));
         }
         found.entry(task_of(world, policy, agreement).map(|task| &task.unit_id)).or_default().push(node);
@@ -434,6 +455,23 @@ fn bounds(world: &World, workload: &Workload, nodes: &[&NodeId]) -> (usize, usiz
         .collect();
     let highest = if wanted == 0 { 0 } else { wanted.max(groups.len()) };
     (lowest, if goal.removes_surplus() { highest } else { usize::MAX })
+}
+
+/// Returns whether an instance is of an HA group that its node has left.
+fn has_left(world: &World, policy: &PolicyId, node: &NodeId) -> bool {
+    let mut tasks = world.database.tasks.values().filter(|task| task.unit_id.policy == *policy);
+    tasks.any(|task| {
+        let Part::Group(group) = &task.unit_id.part else { return false };
+        let members = world.exchange.groups.get(group).map(|group| &group.members);
+        let is_there = task.node.as_ref() == Some(node) && task.is_live();
+        is_there && members.is_none_or(|members| !members.contains(node))
+    })
+}
+
+/// Returns whether an instance of a workload may be placed on a node, as to what lasts.
+fn may_start_on(world: &World, workload: &Workload, node: &NodeId) -> bool {
+    let is_true = workload.placement.expression.is_empty() || is_northern(world, node);
+    is_true && satisfies_affinity(world, workload, node)
 }
 
 /// Returns whether the hard lists allow an instance on a node.

@@ -97,7 +97,9 @@ fn draw(world: &mut World, policy: &PolicyId, mode: &str) -> Value {
     });
     match mode {
         "replicated" => {
-            document["replicas"] = json!(world.between(0, 4));
+            // Some ask for more than all nodes can hold.
+            let (least, most) = if world.chance(0.15) { (20, 5_000) } else { (0, 4) };
+            document["replicas"] = json!(world.between(least, most));
             document["maxPerNode"] = json!(world.between(1, 2));
         }
         "flex" => {

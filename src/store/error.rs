@@ -29,6 +29,9 @@ pub enum StoreError {
     /// The database is absent or did not respond in time: try again later.
     #[error("the database does not respond")]
     Unavailable(#[source] sqlx::Error),
+    /// The disk of the database has no room for the write: it succeeds when there is some again.
+    #[error("the disk of the database is full: free space on it")]
+    DiskFull(#[source] sqlx::Error),
     /// The database was migrated by a newer version of this program.
     #[error("the database has schema version {found}, this program knows versions up to {known}")]
     NewerSchema {
@@ -82,6 +85,7 @@ impl From<sqlx::Error> for StoreError {
             Some("22021" | "22P05" | "22P02" | "22003" | "54000" | "22001" | "22025") => {
                 StoreError::Unstorable(error)
             }
+            Some("53100") => StoreError::DiskFull(error),
             Some(code) if code.starts_with("57P") || code.starts_with("08") || code == "53300" => {
                 StoreError::Unavailable(error)
             }

@@ -172,7 +172,16 @@ impl Log<'_> {
             ("instance.stopped", is_down(task) && !had(is_down)),
         ];
         let kinds = kinds.into_iter().filter(|(_, is_new)| *is_new && task.node.is_some());
-        kinds.map(|(kind, _)| self.of_task(kind, task, "", json!({}))).collect()
+        let kinds = kinds.map(|(kind, _)| self.of_task(kind, task, "", json!({})));
+        let before = known.map_or(0, |known| known.restarts.count);
+        let more = task.restarts.count.saturating_sub(before);
+        let restarted = (more > 0).then(|| {
+            let why = task.restarts.error.as_deref().unwrap_or("it completed");
+            let text = format!("its node started it {more} times while it had no contact to the hub: {why}");
+            let more = json!({"restarts": task.restarts.count, "latest": task.restarts.latest});
+            self.of_task("instance.restart", task, &text, more)
+        });
+        restarted.into_iter().chain(kinds).collect()
     }
 
     /// Returns why an instance is to stop: the cause of the step that stops it, else that of what replaces it.

@@ -14,7 +14,7 @@ use http::StatusCode;
 use jiff::Timestamp;
 
 use super::freshness::follow_recent_write;
-use super::orchestration::{node_of, unknown_part};
+use super::orchestration::{node_of, unknown_part, unreadable};
 use super::parameters::{Named, NamedQuery, Parameters, known};
 use super::permission::{Permission, ReadPolicy, right};
 use super::pipeline::{Op, PolicyPath, Refusal};
@@ -61,13 +61,21 @@ pub(super) async fn explain_policy(
     let is_complete = query.all.unwrap_or(false);
     let question = Question { part: &part, node: node.as_ref(), is_complete, now };
     match (explain_part(&model, question), &node) {
-        (Some(found), _) => Ok(Json(shape.explanation(part.name(), &found, node.as_ref()))),
+        (Some(found), _) => {
+            let mut shown = shape.explanation(part.name(), &found, node.as_ref());
+            if let Some(warning) = unreadable(&context, &policy) {
+                shown.summary = format!("{}; {warning}", shown.summary);
+            }
+            Ok(Json(shown))
+        }
         (None, Some(node)) => Err(missing(node)),
         (None, None) if model.policy(&policy).is_some() => Err(unknown_part(&policy, part.name())),
         (None, None) => {
             let summary = match removal_of(&model, &policy).filter(|_| stored.is_none()) {
                 Some(removal) => shape.removal_text(removal),
-                None => "the agbot does not serve the policy, or has not read it yet".to_owned(),
+                None => unreadable(&context, &policy).unwrap_or_else(|| {
+                    "the agbot does not serve the policy, or has not read it yet".to_owned()
+                }),
             };
             Ok(Json(PlacementExplanation {
                 workload_unit: part.name().to_owned(),

@@ -42,7 +42,7 @@ pub(super) async fn follow_recent_write(
 
 fn is_followed(context: &Context, policy: &PolicyId, written_at: Option<Timestamp>) -> bool {
     let model = context.model();
-    let Some(facts) = model.policy(policy).filter(|facts| facts.last_updated >= written_at) else {
+    let Some(facts) = model.written_policy(policy).filter(|facts| facts.last_updated >= written_at) else {
         return false;
     };
     let record = model.workload(policy);

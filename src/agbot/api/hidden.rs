@@ -58,6 +58,9 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
         Blocked::UnwantedNeighbor { partner, node: peer } => {
             Blocked::UnwantedNeighbor { partner, node: node(peer, seen) }
         }
+        Blocked::NodeDeparting { node: peer, since, until } => {
+            Blocked::NodeDeparting { node: node(peer, seen), since, until }
+        }
         Blocked::FencePending { node: peer, until } => {
             Blocked::FencePending { node: node(peer, seen), until }
         }
@@ -65,7 +68,11 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
             Blocked::NoRoom { node: node(peer, seen), detail: text(detail, seen) }
         }
         Blocked::ReturnPending { origin } => Blocked::ReturnPending { origin: node(origin, seen) },
-        Blocked::FenceFailed { node: peer } => Blocked::FenceFailed { node: node(peer, seen) },
+        Blocked::CommonCause { failing, running, cause } => {
+            Blocked::CommonCause { failing, running, cause: text(cause, seen) }
+        }
+        Blocked::RecoveryBudget { limit } => Blocked::RecoveryBudget { limit },
+        Blocked::FenceFailed { node: peer, cause } => Blocked::FenceFailed { node: node(peer, seen), cause },
         // The message names the node that failed, and the error may be one of a node's instance.
         Blocked::UpdatePaused { message } => Blocked::UpdatePaused { message: text(message, seen) },
         Blocked::Unhealthy { domain, error, until } => {
@@ -89,6 +96,7 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
         | Blocked::IncompatibleVersions { .. }
         | Blocked::NodePaused
         | Blocked::NodeDraining
+        | Blocked::GroupGone { .. }
         | Blocked::NoCandidate { .. }
         | Blocked::WrongArch { .. }
         | Blocked::NoDeployment { .. }

@@ -26,6 +26,7 @@ mod pipeline;
 mod plan;
 mod planned_write;
 mod registration;
+mod secrets;
 mod shape;
 mod status;
 mod stop;
@@ -87,7 +88,8 @@ fn router(api: AgbotApi) -> Router {
             .iter()
             .fold(router, |router, endpoint| endpoint.mount(base, router, |_, methods| methods.clone()))
     };
-    below("", below(evenkeel_api::PREFIX, Router::new())).with_state(api)
+    let secrets = secrets::routes("").merge(secrets::routes(evenkeel_api::PREFIX));
+    below("", below(evenkeel_api::PREFIX, secrets)).with_state(api)
 }
 
 fn endpoints() -> Vec<Operation> {
@@ -107,6 +109,7 @@ fn upgrade_endpoints() -> Vec<Operation> {
         post("/org/{organization}/node/{node}/upgrade", "ask_for_upgrade", upgrade::upgrade_node)
             .doc(TAG, "Asks, as a node, whether it may upgrade its agent now")
             .success("it may, and holds the claim of its group")
+            .response::<ApiResponse>(404, "the management policy does not exist")
             .response::<ApiResponse>(409, "not now: another member holds the claim, or too few others run"),
         post(
             "/org/{organization}/hagroup/{hagroup}/nodemanagement/{node}/{nmp}",
@@ -115,6 +118,7 @@ fn upgrade_endpoints() -> Vec<Operation> {
         )
         .doc(TAG, "Asks, as a member of a group, whether it may carry out a management policy now")
         .success("it may, and holds the claim of its group")
+        .response::<ApiResponse>(404, "the management policy does not exist")
         .response::<ApiResponse>(409, "not now: another member holds the claim, or too few others run"),
     ]
 }

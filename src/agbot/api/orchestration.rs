@@ -8,11 +8,13 @@ use std::sync::Arc;
 use axum::Json;
 use evenkeel_api::{Page, PageError, WholeList};
 use evenkeel_domain::orchestration::{MembersError, Orchestration};
+use evenkeel_domain::review;
 use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_planner::status::{Window, removal_of, status_of};
 use evenkeel_planner::workload::{Slot, SlotTasks, Task, TaskState, UnitId};
 use evenkeel_wire::agbot::orchestration::{StatusQuery, TasksQuery, TasksResponse, WorkloadStatus};
 use http::StatusCode;
+use serde_json::json;
 
 use super::freshness::follow_recent_write;
 use super::parameters::{Named, NamedQuery, Parameters, known};
@@ -20,6 +22,7 @@ use super::permission::{Permission, right};
 use super::pipeline::{Op, PolicyPath, Refusal};
 use super::workload_shape::Shape;
 use crate::context::Context;
+use crate::observe::inert::PolicyKind;
 
 /// Instances of a workload unit that are listed if the caller names no number.
 const INSTANCES: u16 = 500;
@@ -104,12 +107,30 @@ pub(super) async fn get_orchestration(
     let Some(status) = status else {
         let document = read.policy.and_then(|policy| policy.orchestration).unwrap_or_default();
         let document = Orchestration::of_policy(&policy, document).unwrap_or_default();
-        return Ok(Json(shape.unserved(&document)));
+        let unserved = shape.unserved(&document);
+        return Ok(Json(match unreadable(&context, &policy) {
+            Some(warning) => WorkloadStatus { warnings: vec![warning], ..unserved },
+            None => unserved,
+        }));
     };
     match query.workload_unit {
         Some(name) if status.parts.is_empty() => Err(unknown_part(&policy, &name)),
-        _ => Ok(Json(shape.status(&status))),
+        _ => {
+            let mut shown = shape.status(&status);
+            if let Some(stored) = &read.policy {
+                shown.warnings.extend(unreadable(&context, &policy));
+                let findings = review::deployment_policy(&policy, &json!(stored));
+                shown.warnings.extend(findings.iter().map(ToString::to_string));
+            }
+            Ok(Json(shown))
+        }
     }
+}
+
+/// Returns why the newest document of a policy has no effect, in words.
+pub(super) fn unreadable(context: &Context, policy: &PolicyId) -> Option<String> {
+    let errors = context.inert.errors_of(PolicyKind::Deployment, policy.as_str());
+    (!errors.is_empty()).then(|| format!("the policy cannot be read: {}", errors.join("; ")))
 }
 
 /// Returns the refusal for a workload unit that the policy does not have.

@@ -12,6 +12,7 @@ use evenkeel_api::Content;
 use evenkeel_client::ClientError;
 use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_domain::orchestration::supported::supported_orchestration;
+use evenkeel_domain::review;
 use evenkeel_ids::PolicyId;
 use evenkeel_planner::change::{Cause, Step};
 use evenkeel_planner::event::Event;
@@ -23,7 +24,7 @@ use evenkeel_wire::agbot::plan::{
 };
 use evenkeel_wire::exchange::deployment_policy::{DeploymentPolicyResponse, PostDeploymentPolicy};
 use http::StatusCode;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use super::hidden;
@@ -32,7 +33,8 @@ use super::pipeline::{Input, Op, PolicyPath, Refusal, read_body};
 use super::planned_write::{self, PlannedWrite};
 use super::workload_shape::Shape;
 use crate::context::Context;
-use crate::observe::{read, served_entries};
+use crate::observe::read::{self, WrittenPolicy};
+use crate::observe::served_entries;
 
 /// One copy of the model exists at a time.
 static PREVIEWS: Semaphore = Semaphore::const_new(1);
@@ -72,10 +74,21 @@ pub(super) async fn plan_deployment_policy(
     let before = stored.as_ref().and_then(|stored| stored.orchestration.clone());
     let document = document_of(&policy, body, stored)?;
     let orchestration = orchestration_of(&policy, &document)?;
+    let findings = review::deployment_policy(&policy, &json!(document));
+    if let Some(error) = findings.iter().find(|finding| is_write && finding.is_error()) {
+        return Err(Refusal::new(StatusCode::BAD_REQUEST, error.to_string()));
+    }
     let written = read::written_policy(&context, &policy, &document).await.map_err(|error| unread(&error))?;
-    let Some(written) = written else {
-        let text = format!("this agbot does not serve deployment policy {policy}");
-        return Err(Refusal::new(StatusCode::NOT_FOUND, text));
+    let written = match written {
+        WrittenPolicy::Readable(events) => events,
+        WrittenPolicy::NotServed => {
+            let text = format!("this agbot does not serve deployment policy {policy}");
+            return Err(Refusal::new(StatusCode::NOT_FOUND, text));
+        }
+        WrittenPolicy::Unreadable(error) => {
+            let text = format!("deployment policy {policy} cannot be read: {error}");
+            return Err(Refusal::new(StatusCode::BAD_REQUEST, text));
+        }
     };
     if is_write {
         let write = PlannedWrite { policy: &policy, before: before.as_ref(), document: &document };
@@ -88,6 +101,7 @@ pub(super) async fn plan_deployment_policy(
     Ok(Json(PlanResponse {
         complete: found.workload_units.iter().all(|found| found.run.is_complete),
         workload_units,
+        warnings: findings.iter().map(ToString::to_string).chain(found.warnings).collect(),
         token: found.token,
         policy,
     }))
@@ -160,7 +174,7 @@ fn unread(error: &ClientError) -> Refusal {
 
 /// What would happen to a workload unit, as the caller may see it.
 fn planned(found: &PreviewedUnit, shape: &Shape<'_>) -> PlannedWorkloadUnit {
-    let PreviewedUnit { id, run, sequence } = found;
+    let PreviewedUnit { id, instances, run, sequence } = found;
     let blocked = |(step, blocked): &(Step, Blocked)| PlannedBlock {
         slot: shape.slot(&step.slot),
         reason: hidden::reason(blocked.clone(), shape.seen).to_string(),
@@ -172,6 +186,7 @@ fn planned(found: &PreviewedUnit, shape: &Shape<'_>) -> PlannedWorkloadUnit {
         .collect();
     PlannedWorkloadUnit {
         name: id.name().to_owned(),
+        instances: *instances,
         changes: run.changes.iter().map(|expected| change(expected, &elimination, shape)).collect(),
         sequence: sequence.iter().map(|stage| shape.stage(stage)).collect(),
         blocked: run.blocked.iter().map(blocked).collect(),

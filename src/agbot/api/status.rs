@@ -31,7 +31,7 @@ use super::pipeline::{GroupPath, KnownQuery, Op, OrgPath, Query, Refusal, unread
 use super::workload_shape::Shape;
 use super::{health, hidden, shape};
 use crate::context::Context;
-use crate::observe::inert::PolicyKind;
+use crate::observe::inert::{InertPolicy, PolicyKind};
 
 const NEWEST: i64 = 500;
 
@@ -167,13 +167,37 @@ pub(super) async fn list_reasons(
     let seen = Arc::new(permission.into_proof());
     let policies: BTreeMap<PolicyId, Timestamp> = context.model().policy_times(&org).collect();
     let mut inert = context.inert.of_org(&org);
-    inert.retain(|one| one.kind != PolicyKind::Node || seen.shows(&NodeId::from_text(&one.id)));
-    let open = format!("{{\"policies\":{},\"inertPolicies\":{},\"reasons\":[", json!(policies), json!(inert));
+    inert.retain(|one| !one.kind.is_of_node() || seen.shows(&NodeId::from_text(&one.id)));
+    let questionable = questionable(&context, &org);
+    let open = format!(
+        "{{\"policies\":{},\"inertPolicies\":{},\"questionablePolicies\":{},\"reasons\":[",
+        json!(policies),
+        json!(inert),
+        json!(questionable)
+    );
     let load = move |after: Option<(NodeId, PolicyId)>| {
         let pairs = context.placements(&org, after.as_ref(), PAGE);
         std::future::ready(reasons_page(&context, pairs, &seen))
     };
     WholeList::paged(open, "]}", load).await.map_err(|error: ListError| unreadable(&error))
+}
+
+/// Returns the policies in which something can never work; what they name may be gone since they were written.
+fn questionable(context: &Context, org: &str) -> Vec<InertPolicy> {
+    let mut found = context.inert.findings_of_org(org);
+    let missing = context.model().missing_policies_of_org(org);
+    for (policy, findings) in missing {
+        let texts = findings.iter().map(ToString::to_string);
+        match found.iter_mut().find(|one| one.kind == PolicyKind::Deployment && one.id == policy.as_str()) {
+            Some(known) => known.errors.extend(texts),
+            None => found.push(InertPolicy {
+                kind: PolicyKind::Deployment,
+                id: policy.to_string(),
+                errors: texts.collect(),
+            }),
+        }
+    }
+    found
 }
 
 fn reasons_page(

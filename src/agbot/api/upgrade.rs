@@ -15,6 +15,7 @@ use evenkeel_planner::facts::HaGroupFacts;
 use evenkeel_planner::model::Liveness;
 use evenkeel_wire::agbot::upgrade::UpgradeRequest;
 use evenkeel_wire::exchange::ha_group::HaGroupMemberStatus;
+use evenkeel_wire::exchange::management_policy::ManagementPolicyResponse;
 use evenkeel_wire::exchange::node::NodeResponse;
 use evenkeel_wire::exchange::node_orchestration::Availability;
 use evenkeel_wire::exchange::utility::ApiResponse;
@@ -41,10 +42,11 @@ pub(super) async fn upgrade_node(
         None if !request.nmp.is_empty() => NmpId::new(&org, &request.nmp),
         _ => return Err(Refusal::new(StatusCode::BAD_REQUEST, "nmp must name a management policy")),
     };
+    let policy = policy_of(&context, &org, &nmp).await?;
     let message = match found.ha_group.clone().filter(|group| !group.is_empty()) {
         Some(group) => {
-            let asked = Asked { group: GroupId::new(&org, &group), node: NodeId::new(&org, &node), nmp };
-            decide(&context, &asked, found).await?
+            let (group, node) = (GroupId::new(&org, &group), NodeId::new(&org, &node));
+            decide(&context, &Asked { group, node, nmp, policy }, found).await?
         }
         None => format!("node {org}/{node} is in no HA group and may upgrade"),
     };
@@ -63,7 +65,8 @@ pub(super) async fn manage_node(
         return Err(Refusal::new(StatusCode::BAD_REQUEST, message));
     }
     let nmp = NmpId::new(&org, nmp.strip_prefix(&format!("{org}/")).unwrap_or(&nmp));
-    let asked = Asked { group: GroupId::new(&org, &group), node: NodeId::new(&org, &node), nmp };
+    let policy = policy_of(&context, &org, &nmp).await?;
+    let asked = Asked { group: GroupId::new(&org, &group), node: NodeId::new(&org, &node), nmp, policy };
     Ok(Created(said(StatusCode::CREATED, decide(&context, &asked, found).await?)))
 }
 
@@ -72,6 +75,7 @@ struct Asked {
     group: GroupId,
     node: NodeId,
     nmp: NmpId,
+    policy: ManagementPolicyResponse,
 }
 
 /// Takes the claim for a node; answers that it may go ahead.
@@ -79,15 +83,15 @@ struct Asked {
 /// # Errors
 /// 409 when it may not, 400, 500 and 503 when that cannot be decided.
 async fn decide(context: &Arc<Context>, asked: &Asked, found: NodeResponse) -> Result<String, Refusal> {
-    let Asked { group, node, nmp } = asked;
-    let facts = facts::node(node, found).map_err(|error| unavailable(ClientError::from(error)))?;
+    let Asked { group, node, nmp, policy } = asked;
+    let facts = facts::node(node, found);
     let (ha_group, members) = members(context, group, nmp).await?;
     let question = AgentUpgradeRequest {
         group: ha_group.clone(),
         members,
         node: node.clone(),
         nmp: nmp.clone(),
-        drains: drains(context, nmp).await?,
+        drains: drains(policy)?,
         at: context.now(),
     };
     match context.claims.grant(question).await {
@@ -124,14 +128,27 @@ async fn decide(context: &Arc<Context>, asked: &Asked, found: NodeResponse) -> R
     }
 }
 
+/// Returns the management policy that a node names. Those of other organizations manage none of its nodes.
+///
+/// # Errors
+/// 404 when there is none: no claim would be held for it, and every member would be told to go ahead.
+async fn policy_of(context: &Context, org: &str, nmp: &NmpId) -> Result<ManagementPolicyResponse, Refusal> {
+    let found = if nmp.org() == org {
+        context.client.management_policy(org, nmp.name()).await.map_err(unavailable)?
+    } else {
+        None
+    };
+    found.ok_or_else(|| {
+        Refusal::new(StatusCode::NOT_FOUND, format!("there is no management policy {nmp} for nodes of {org}"))
+    })
+}
+
 /// Returns whether a management policy has members of HA groups drained before their agents are upgraded.
 ///
 /// # Source
 /// Orchestration E6.4.
-async fn drains(context: &Context, nmp: &NmpId) -> Result<bool, Refusal> {
-    let policy = context.client.management_policy(nmp.org(), nmp.name()).await.map_err(unavailable)?;
-    let upgrade = policy.map(|policy| policy.agent_upgrade_policy()).transpose();
-    let upgrade = upgrade.map_err(|error| unavailable(ClientError::from(error)))?.flatten();
+fn drains(policy: &ManagementPolicyResponse) -> Result<bool, Refusal> {
+    let upgrade = policy.agent_upgrade_policy().map_err(|error| unavailable(ClientError::from(error)))?;
     Ok(upgrade.is_some_and(|upgrade| upgrade.drain))
 }
 

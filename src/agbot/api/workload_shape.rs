@@ -69,6 +69,7 @@ impl Shape<'_> {
             rolled_back_from: record
                 .and_then(|record| record.versions.rolled_back_from)
                 .map(|version| version.number),
+            effective: status.restored.as_ref().map(|document| json!(document)),
             avail: status.avail.word().to_owned(),
             overall: status.overall().word().to_owned(),
             placement: status.placement.word().to_owned(),
@@ -172,6 +173,7 @@ impl Shape<'_> {
             total: update.total(),
             done: update.done(),
             failed: update.failed(),
+            set_aside: update.set_aside(),
             blocked: blocked.map(|blocked| self.blocked(blocked)),
         }
     }
@@ -180,6 +182,9 @@ impl Shape<'_> {
     pub(super) fn workload_update(&self, record: &WorkloadRecord) -> WorkloadUpdate {
         let update = self.update(&record.update);
         let mut text = format!("{}, {} of {} done", update.state, update.done, update.total);
+        if update.set_aside > 0 {
+            text.push_str(&format!(", {} without a node", update.set_aside));
+        }
         if !update.message.is_empty() {
             text.push_str(&format!(": {}", update.message));
         }

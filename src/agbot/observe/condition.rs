@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use evenkeel_agbot_store::event::{self, NodeEvent};
 use evenkeel_ids::{NodeId, OrgId};
+use evenkeel_planner::facts::AgentName;
 use evenkeel_planner::health::Entity;
-use evenkeel_planner::model::{Absence, CapacitySums, NodeCondition};
+use evenkeel_planner::model::{Absence, CapacitySums, IdentityConflict, NodeCondition};
 use evenkeel_runtime::worker::Worker;
 use evenkeel_store::StoreError;
 use serde_json::json;
@@ -32,6 +33,8 @@ const FROZEN: (&str, &str) = ("node.frozen", "node.thawed");
 const AWAY: (&str, &str) = ("node.maintenance", "node.rejoin");
 /// It ends with the absence.
 const EXPIRED: (&str, &str) = ("node.maintenance-expired", "node.rejoin");
+/// Two agents have the identity of a node.
+const CONFLICT: (&str, &str) = ("node.identity-conflict", "node.identity-resolved");
 
 /// The recorded condition of a node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -41,6 +44,7 @@ struct Known {
     is_frozen: bool,
     is_away: bool,
     is_expired: bool,
+    has_conflict: bool,
 }
 
 impl Known {
@@ -51,6 +55,7 @@ impl Known {
             is_frozen: condition.is_frozen,
             is_away: condition.absence.is_some(),
             is_expired: condition.absence.is_some_and(|absence| absence.is_expired),
+            has_conflict: condition.conflict.is_some(),
         }
     }
 }
@@ -110,6 +115,7 @@ async fn read(context: &Context) -> Result<Recorded, StoreError> {
         entry.is_frozen |= kind == FROZEN.0;
         entry.is_away |= kind == AWAY.0 || kind == EXPIRED.0;
         entry.is_expired |= kind == EXPIRED.0;
+        entry.has_conflict |= kind == CONFLICT.0;
     }
     recorded.retain(|_, known| *known != Known::default());
     Ok(recorded)
@@ -237,6 +243,18 @@ fn changes(condition: &NodeCondition, recorded: &Recorded, agbot: &str) -> Vec<N
         let detail = json!({"actor": user, "text": format!("{word} by {user}")});
         events.push(event(FROZEN, is.is_frozen, detail));
     }
+    if is.has_conflict != was.has_conflict {
+        let detail = condition.conflict.as_ref().map_or(
+            json!({"actor": agbot, "text": "one agent reports for the node"}),
+            |conflict| {
+                let IdentityConflict { current, refused } = conflict;
+                let shown = |name: &AgentName| json!({"boot": name.boot, "journal": name.journal});
+                let text = conflict.to_string();
+                json!({"actor": agbot, "current": shown(current), "refused": shown(refused), "text": text})
+            },
+        );
+        events.push(event(CONFLICT, is.has_conflict, detail));
+    }
     events
 }
 
@@ -258,6 +276,7 @@ mod tests {
             is_drained,
             is_frozen: false,
             spec_updated_by: None,
+            conflict: None,
         }
     }
 
@@ -277,6 +296,20 @@ mod tests {
         assert_eq!(kinds(&condition(true, false), both), ["node.active"]);
         let frozen = Known { is_frozen: true, ..normal };
         assert_eq!(kinds(&condition(false, false), frozen), ["node.thawed"]);
+    }
+
+    #[test]
+    fn two_agents_of_a_node_are_one_event_until_one_is_left() {
+        let name = |id: &str| AgentName { boot: format!("b-{id}").into(), journal: format!("j-{id}").into() };
+        let conflict = IdentityConflict { current: name("new"), refused: name("old") };
+        let found = NodeCondition { conflict: Some(conflict), ..condition(false, false) };
+        let events = changes(&found, &Recorded::new(), "IBM/agbot");
+        assert_eq!(events.len(), 1);
+        let text = events[0].detail["text"].as_str().unwrap_or_default();
+        assert!(text.contains("b-new") && text.contains("j-old"), "{text}");
+        let known = Known { has_conflict: true, ..Known::default() };
+        assert!(kinds(&found, known).is_empty());
+        assert_eq!(kinds(&condition(false, false), known), ["node.identity-resolved"]);
     }
 
     #[test]

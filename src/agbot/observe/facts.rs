@@ -4,17 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use evenkeel_domain::orchestration::lifecycle::UpgradeLifecycle;
-use evenkeel_domain::orchestration::object::without_nulls;
 use evenkeel_domain::policy::external::PolicyError;
 use evenkeel_domain::policy::internal::Workload;
+use evenkeel_domain::policy::reference_json::{DecodeError, from_value};
 use evenkeel_domain::policy::{ExternalPolicy, NodePolicy, Pattern};
 use evenkeel_ids::{AgreementId, GroupId, NodeId, OrgId, PatternId, PolicyId, ServiceId, ServiceKey};
 use evenkeel_planner::facts::{
-    Availability, DeploymentOverrides, DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodeMonitorState,
-    NodePolicyFacts, NodeStatusFacts, NodeType, ObservedFailure, ObservedService, PolicyOrchestration,
-    RegisteredService, ServiceFacts, ServicePolicyFacts, VersionChoice,
+    AgentFacts, AgentName, Availability, DeploymentOverrides, DeploymentPolicyFacts, Guardian, HaGroupFacts,
+    NodeFacts, NodeMonitorState, NodePolicyFacts, NodeStatusFacts, NodeType, ObservedFailure,
+    ObservedService, PolicyOrchestration, RegisteredService, ServiceFacts, ServicePolicyFacts, VersionChoice,
 };
 use evenkeel_planner::statistics::{EngineReport, NodeMachine, NodeStatistics, Space};
+use evenkeel_wire::exchange::agent_run::{AgentRun, GuardianState, NodeAgent};
 use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
 use evenkeel_wire::exchange::ha_group::HaGroupResponse;
 use evenkeel_wire::exchange::node::{AgentState, NodeResponse};
@@ -27,9 +28,10 @@ use evenkeel_wire::exchange::node_report::{
 };
 use evenkeel_wire::exchange::node_task::TASKS_SOFTWARE;
 use evenkeel_wire::exchange::pattern::PatternResponse;
-use evenkeel_wire::exchange::service::{RequiredService, ServiceResponse};
+use evenkeel_wire::exchange::service::ServiceResponse;
 use jiff::Timestamp;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::orchestration::orchestration;
 
@@ -38,28 +40,41 @@ pub fn instant(text: &str) -> Option<Timestamp> {
     text.strip_suffix("[UTC]").unwrap_or(text).parse().ok()
 }
 
-/// Converts a node.
-///
-/// # Errors
-/// When a part of it does not have the API's shape.
-pub fn node(id: &NodeId, node: NodeResponse) -> Result<NodeFacts, serde_json::Error> {
-    let mut software = node.software_versions()?;
+/// Returns the entries of a stored list; anything but a list is one entry, which has no shape that is wanted.
+fn entries(stored: &Value) -> Vec<Value> {
+    match stored {
+        Value::Null => Vec::new(),
+        Value::Array(entries) => entries.clone(),
+        other => vec![Value::String(other.to_string())],
+    }
+}
+
+fn stored(raw: &RawValue) -> Value {
+    serde_json::from_str(raw.get()).unwrap_or_default()
+}
+
+fn text(members: &Value, name: &str) -> String {
+    members.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// Converts a node. Members of another shape than the API's count as absent, except those that the planner reads itself.
+pub fn node(id: &NodeId, node: NodeResponse) -> NodeFacts {
+    let software = stored(&node.software_versions);
     let orchestration = node.orchestration.clone().unwrap_or_default();
     let reported = node.orchestration_status.clone().unwrap_or_default();
-    Ok(NodeFacts {
+    NodeFacts {
         id: id.clone(),
-        registered_services: node
-            .registered_services()?
-            .into_iter()
+        registered_services: entries(&stored(&node.registered_services))
+            .iter()
             .map(|entry| RegisteredService {
-                service: ServiceKey::from_text(&entry.url),
-                version: entry.version,
-                is_suspended: entry.config_state == "suspended",
+                service: ServiceKey::from_text(&text(entry, "url")),
+                version: text(entry, "version"),
+                is_suspended: text(entry, "configState") == "suspended",
             })
             .collect(),
-        user_input: node.user_input()?,
-        agent_version: software.remove("horizon").unwrap_or_default(),
-        is_capable: software.get(TASKS_SOFTWARE.0).is_some_and(|version| version == TASKS_SOFTWARE.1),
+        user_input: entries(&stored(&node.user_input)),
+        agent_version: text(&software, "horizon"),
+        is_capable: text(&software, TASKS_SOFTWARE.0) == TASKS_SOFTWARE.1,
         arch: node.arch,
         node_type: if node.node_type.eq_ignore_ascii_case("cluster") {
             NodeType::Cluster
@@ -92,9 +107,24 @@ pub fn node(id: &NodeId, node: NodeResponse) -> Result<NodeFacts, serde_json::Er
         },
         monitor_state_since: reported.monitor_state_since.as_deref().and_then(instant),
         compat_version: reported.compat_version,
+        agent: reported.agent.map(|agent| Arc::new(agent_of(agent))),
         last_heartbeat: node.last_heartbeat.as_deref().and_then(instant),
         statistics: None,
-    })
+    }
+}
+
+fn agent_of(found: NodeAgent) -> AgentFacts {
+    let name = |run: AgentRun| AgentName { boot: run.boot.into(), journal: run.journal.into() };
+    let refused_at = found.refused_at.as_deref().and_then(instant);
+    AgentFacts {
+        name: name(found.current),
+        guardian: match found.guardian {
+            GuardianState::Running => Guardian::Running,
+            GuardianState::Absent => Guardian::Absent,
+            GuardianState::Silent => Guardian::Silent,
+        },
+        refused: found.refused.map(name).zip(refused_at),
+    }
 }
 
 /// Converts the statistics of a node; `None` without the time at which the exchange received them.
@@ -115,29 +145,38 @@ pub fn machine(found: &ReportedMachine) -> NodeMachine {
     NodeMachine { engine, address: found.statistics.address.as_deref().map(Into::into) }
 }
 
-/// Converts a node's policy; `None` when it is not a valid one.
+/// Converts a node's policy.
 ///
-/// Invalid constraints are kept: no new policy fits the node, with that reason, and running services continue.
-pub fn node_policy(document: &Value) -> Option<NodePolicyFacts> {
-    let mut policy: NodePolicy = serde_json::from_value(document.clone()).ok()?;
-    let policy = match policy.validate_and_normalize() {
-        Ok(()) => policy.deployment_policy(),
+/// An invalid one is kept with its error: no new policy fits the node, with that reason, and running services continue.
+pub fn node_policy(document: &Value) -> NodePolicyFacts {
+    let last_updated = document.get("lastUpdated").and_then(Value::as_str).and_then(instant);
+    match effective_node_policy(document) {
+        Ok(policy) => NodePolicyFacts { policy, unreadable: None, last_updated },
+        Err(error) => NodePolicyFacts { unreadable: Some(error), last_updated, ..NodePolicyFacts::default() },
+    }
+}
+
+/// Returns the policy for the deployment of services; its constraints may be invalid.
+fn effective_node_policy(document: &Value) -> Result<ExternalPolicy, String> {
+    let mut policy: NodePolicy = from_value(document).map_err(|error| error.reason())?;
+    match policy.validate_and_normalize() {
+        Ok(()) => Ok(policy.deployment_policy()),
         Err(PolicyError::Constraint(_)) => {
             let ExternalPolicy { properties, constraints } = policy.deployment_policy();
             let mut bare = ExternalPolicy { properties, ..ExternalPolicy::default() };
-            bare.validate_and_normalize().ok()?;
-            ExternalPolicy { constraints, ..bare }
+            bare.validate_and_normalize().map_err(|error| error.to_string())?;
+            Ok(ExternalPolicy { constraints, ..bare })
         }
-        Err(PolicyError::Property(_) | PolicyError::UnknownVersion { .. }) => return None,
-    };
-    let last_updated = document.get("lastUpdated").and_then(Value::as_str).and_then(instant);
-    Some(NodePolicyFacts { policy, last_updated })
+        Err(error @ (PolicyError::Property(_) | PolicyError::UnknownVersion { .. })) => {
+            Err(error.to_string())
+        }
+    }
 }
 
 /// Converts a node's status report.
 ///
 /// # Errors
-/// As those of [`node`].
+/// When a part of it does not have the API's shape.
 pub fn status(status: &NodeStatusResponse) -> Result<NodeStatusFacts, serde_json::Error> {
     Ok(NodeStatusFacts {
         services: status.services()?.into_iter().flat_map(observed).collect(),
@@ -191,18 +230,11 @@ fn failure(failure: ServiceFailure) -> ObservedFailure {
 }
 
 /// Converts a service definition.
-///
-/// # Errors
-/// As those of [`node`].
-pub fn service(id: &ServiceId, service: ServiceResponse) -> Result<ServiceFacts, serde_json::Error> {
-    Ok(ServiceFacts {
+pub fn service(id: &ServiceId, service: ServiceResponse) -> ServiceFacts {
+    ServiceFacts {
         id: id.clone(),
-        required_services: service
-            .required_services()?
-            .into_iter()
-            .map(required)
-            .collect::<Result<_, serde_json::Error>>()?,
-        user_input: service.user_input()?,
+        required_services: entries(&service.required_services),
+        user_input: entries(&service.user_input),
         key: ServiceKey::new(id.org(), &service.url),
         version: service.version,
         arch: service.arch,
@@ -210,41 +242,40 @@ pub fn service(id: &ServiceId, service: ServiceResponse) -> Result<ServiceFacts,
         deployment_signature: service.deployment_signature,
         cluster_deployment: service.cluster_deployment,
         cluster_deployment_signature: service.cluster_deployment_signature,
-    })
+    }
 }
 
-/// Converts a required service with all of its members: absent ones are empty.
-fn required(mut service: RequiredService) -> Result<Value, serde_json::Error> {
-    service.version.get_or_insert_default();
-    service.version_range.get_or_insert_default();
-    serde_json::to_value(service)
-}
-
-/// Converts a service's policy; `None` when it is not a valid one.
-pub fn service_policy(document: &Value) -> Option<ServicePolicyFacts> {
-    let policy: ExternalPolicy = serde_json::from_value(document.clone()).ok()?;
+/// Converts a service's policy; an invalid one is kept with its error.
+pub fn service_policy(document: &Value) -> ServicePolicyFacts {
     let last_updated = document.get("lastUpdated").and_then(Value::as_str).and_then(instant);
-    Some(ServicePolicyFacts { policy, last_updated })
+    match from_value(document) {
+        Ok(policy) => ServicePolicyFacts { policy, unreadable: None, last_updated },
+        Err(error) => ServicePolicyFacts {
+            unreadable: Some(error.reason()),
+            last_updated,
+            ..ServicePolicyFacts::default()
+        },
+    }
 }
 
 /// Converts a deployment policy served for nodes of the given organizations.
+///
+/// # Errors
+/// What cannot be read of it, in words.
 pub fn deployment_policy(
     id: &PolicyId,
     policy: &DeploymentPolicyResponse,
     node_orgs: BTreeSet<OrgId>,
-) -> Option<DeploymentPolicyFacts> {
+) -> Result<DeploymentPolicyFacts, String> {
     let service = &policy.service;
-    let text = |name: &str| service.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let text = |name: &str| text(service, name);
     let health =
         |name: &str| service.pointer(&format!("/nodeHealth/{name}")).and_then(Value::as_u64).unwrap_or(0);
     if id.pattern().is_some() {
-        tracing::warn!(policy = id.as_str(), "policy ignored: its name is reserved for services of patterns");
-        return None;
+        return Err("its name is reserved for services of patterns".to_owned());
     }
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let (properties, constraints) = (list(&policy.properties), list(&policy.constraints));
-    let external = serde_json::json!({"properties": properties, "constraints": constraints});
-    Some(DeploymentPolicyFacts {
+    let unreadable = |member: &'static str| move |error: DecodeError| format!("{member}: {}", error.reason());
+    Ok(DeploymentPolicyFacts {
         id: id.clone(),
         pattern: None,
         label: policy.label.clone(),
@@ -260,34 +291,32 @@ pub fn deployment_policy(
             .collect(),
         missing_heartbeat_secs: health("missing_heartbeat_interval"),
         agreement_check_secs: health("check_agreement_status"),
-        policy: serde_json::from_value(external).ok()?,
-        orchestration: policy.orchestration.as_ref().map(|one| orchestration(id, one)).unwrap_or_default(),
-        user_input: list(&policy.user_input),
-        secret_binding: list(&policy.secret_binding),
+        policy: ExternalPolicy {
+            properties: from_value(&policy.properties).map_err(unreadable("properties"))?,
+            constraints: from_value(&policy.constraints).map_err(unreadable("constraints"))?,
+        },
+        orchestration: orchestration(id, policy.orchestration.as_ref())?,
+        user_input: entries(&policy.user_input),
+        secret_binding: entries(&policy.secret_binding),
         node_orgs,
         last_updated: instant(&policy.last_updated),
     })
 }
 
-/// Converts the services of a pattern served for nodes of the given organizations; none when it cannot be used.
+/// Converts the services of a pattern served for nodes of the given organizations.
+///
+/// # Errors
+/// What cannot be read of it, in words.
 pub fn pattern(
     org: &str,
     name: &str,
     pattern: &PatternResponse,
     node_orgs: &BTreeSet<OrgId>,
-) -> Vec<DeploymentPolicyFacts> {
+) -> Result<Vec<DeploymentPolicyFacts>, String> {
     let id = PatternId::new(org, name);
-    let read = serde_json::to_value(pattern)
-        // The exchange returns omitted fields as null.
-        .and_then(|document| serde_json::from_value::<Pattern>(without_nulls(&document)))
-        .map_err(|error| error.to_string());
-    let internal =
-        read.and_then(|pattern| pattern.to_internal(id.as_str()).map_err(|error| error.to_string()));
-    let policies = internal.unwrap_or_else(|error| {
-        tracing::warn!(pattern = id.as_str(), error, "the pattern cannot be used");
-        Vec::new()
-    });
-    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let document = serde_json::to_value(pattern).map_err(|error| error.to_string())?;
+    let read: Pattern = from_value(&document).map_err(|error| error.reason())?;
+    let policies = read.to_internal(id.as_str()).map_err(|error| error.to_string())?;
     let facts = policies.into_iter().filter_map(|policy| {
         let first = policy.workloads.first()?;
         Some(DeploymentPolicyFacts {
@@ -302,13 +331,13 @@ pub fn pattern(
             agreement_check_secs: policy.node_health.check_agreement_secs.try_into().unwrap_or(0),
             policy: ExternalPolicy::default(),
             orchestration: PolicyOrchestration::default(),
-            user_input: list(&pattern.user_input),
-            secret_binding: list(&pattern.secret_binding),
+            user_input: entries(&pattern.user_input),
+            secret_binding: entries(&pattern.secret_binding),
             node_orgs: node_orgs.clone(),
             last_updated: instant(&pattern.last_updated),
         })
     });
-    facts.collect()
+    Ok(facts.collect())
 }
 
 fn choice(workload: &Workload) -> VersionChoice {
@@ -331,7 +360,7 @@ fn choice(workload: &Workload) -> VersionChoice {
 fn version(entry: &Value) -> VersionChoice {
     let number =
         |name: &str| entry.pointer(&format!("/priority/{name}")).and_then(Value::as_u64).unwrap_or(0);
-    let text = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let text = |name: &str| text(entry, name);
     VersionChoice {
         version: text("version"),
         priority: u32::try_from(number("priority_value")).unwrap_or(u32::MAX),
@@ -396,10 +425,11 @@ mod tests {
         let wrong = json!({
             "properties": [{"name": "openhorizon.allowPrivileged", "value": "true"}], "constraints": ["camera = = true"],
         });
-        let facts = node_policy(&wrong).unwrap();
+        let facts = node_policy(&wrong);
         assert_eq!(facts.policy.constraints.len(), 1);
         assert!(facts.policy.properties.allows_privileged(), "properties are normalized all the same");
-        assert!(node_policy(&json!({"properties": [{"name": "a"}]})).is_none());
+        let unreadable = node_policy(&json!({"properties": [{"name": "a"}]})).unreadable.unwrap();
+        assert!(unreadable.contains("\"a\""), "{unreadable}");
     }
 
     #[test]
@@ -413,7 +443,7 @@ mod tests {
             "serviceUrl": "s", "serviceOrgid": "o", "serviceArch": "amd64", "serviceVersions": [entry],
         }]});
         let document = serde_json::from_value(document).unwrap();
-        let found = pattern("o", "p", &document, &BTreeSet::from(["o".parse().unwrap()]));
+        let found = pattern("o", "p", &document, &BTreeSet::from(["o".parse().unwrap()])).unwrap();
         assert_eq!(found[0].versions[0].overrides, choice.overrides);
     }
 
@@ -434,7 +464,7 @@ mod tests {
             "lastUpdated": "2026-03-01T08:15:30.123456Z", "clusterNamespace": "",
         });
         let document = serde_json::from_value(document).unwrap();
-        let found = pattern("o", "p", &document, &BTreeSet::from(["o".parse().unwrap()]));
+        let found = pattern("o", "p", &document, &BTreeSet::from(["o".parse().unwrap()])).unwrap();
         assert_eq!(found.len(), 1, "what nodes run by themselves needs no agreement");
         let one = &found[0];
         assert_eq!(
@@ -448,6 +478,6 @@ mod tests {
         );
         assert!(one.last_updated.is_some());
         let unusable = serde_json::from_value(json!({"services": [{"serviceUrl": "s"}]})).unwrap();
-        assert!(pattern("o", "p", &unusable, &BTreeSet::new()).is_empty());
+        assert!(pattern("o", "p", &unusable, &BTreeSet::new()).is_err());
     }
 }

@@ -61,6 +61,9 @@ async fn follow(context: &Context) -> Result<(), AgbotError> {
     publish_key(context).await?;
     let mut next_change = context.client.max_change_id().await? + 1;
     let served_entries = served_entries::read(context).await?;
+    if !context.is_loaded() {
+        context.send_events(status::last_alive(context).await?.into_iter().collect()).await;
+    }
     let mut events = read::everything(context, &served_entries).await?;
     // Before the first decision: a policy that is left to another agbot must not be proposed.
     events.extend(other_agbots::changed(context, &served_entries).await?);

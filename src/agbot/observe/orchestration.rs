@@ -7,19 +7,17 @@ use evenkeel_ids::PolicyId;
 use evenkeel_planner::facts::PolicyOrchestration;
 use serde_json::Value;
 
-/// Converts the object `orchestration`; an invalid one (an exchange of another version) is ignored, and the hub's settings apply.
-pub fn orchestration(policy: &PolicyId, document: &Value) -> PolicyOrchestration {
-    match supported_orchestration(policy, document.clone()) {
-        Ok(read) => PolicyOrchestration::of(policy, &read),
-        Err(error) => {
-            tracing::warn!(
-                policy = policy.as_str(),
-                error = &error as &dyn std::error::Error,
-                "the hub's settings are used"
-            );
-            PolicyOrchestration::default()
-        }
-    }
+/// Converts the object `orchestration` of a policy that may have none.
+///
+/// # Errors
+/// What cannot be read of it (an exchange of another version wrote it), in words. Without it the policy would run on every node
+/// that it selects.
+pub fn orchestration(policy: &PolicyId, document: Option<&Value>) -> Result<PolicyOrchestration, String> {
+    let Some(document) = document.filter(|document| !document.is_null()) else {
+        return Ok(PolicyOrchestration::default());
+    };
+    let read = supported_orchestration(policy, document.clone()).map_err(|error| error.to_string())?;
+    Ok(PolicyOrchestration::of(policy, &read))
 }
 
 #[cfg(test)]
@@ -35,7 +33,8 @@ mod tests {
     fn groups_belong_to_the_policys_organization_unless_they_name_one() {
         let policy = PolicyId::new("o", "p");
         let of = |groups: Value| {
-            orchestration(&policy, &json!({"scope": {"type": "hagroups", "haGroups": groups}})).scope
+            let document = json!({"scope": {"type": "hagroups", "haGroups": groups}});
+            orchestration(&policy, Some(&document)).unwrap().scope
         };
         let named = [GroupId::new("o", "g"), GroupId::new("other", "h")];
         assert_eq!(of(json!(["g", "other/h"])), PolicyScope::HaGroups(named.into()));
@@ -45,23 +44,27 @@ mod tests {
     #[test]
     fn what_is_left_out_stays_the_hubs() {
         let policy = PolicyId::new("o", "p");
-        let read = orchestration(&policy, &json!({"update": {"monitorSeconds": 7}, "ha": {"minRunning": 3}}));
+        let document = json!({"update": {"monitorSeconds": 7}, "ha": {"minRunning": 3}});
+        let read = orchestration(&policy, Some(&document)).unwrap();
         let expected =
             UpdateOverrides { monitor_secs: Some(7), min_running: Some(3), ..UpdateOverrides::default() };
         assert_eq!((read.update, read.scope), (expected, PolicyScope::Eligible));
     }
 
     #[test]
-    fn document_that_cannot_be_carried_out_changes_nothing() {
+    fn document_that_cannot_be_carried_out_is_refused_and_none_is_the_usual_one() {
         let policy = PolicyId::new("o", "p");
         for document in [
             json!({"mode": "later"}),
             json!({"mode": "replicated", "placement": {"rebalance": 1}}),
             json!([]),
         ] {
-            assert_eq!(orchestration(&policy, &document), PolicyOrchestration::default(), "{document}");
+            assert!(orchestration(&policy, Some(&document)).is_err(), "{document}");
+        }
+        for none in [None, Some(&Value::Null)] {
+            assert_eq!(orchestration(&policy, none), Ok(PolicyOrchestration::default()));
         }
         let failover = json!({"mode": "failover", "orchestrate": "ha", "scope": {"type": "hagroups", "haGroups": ["g"]}});
-        assert_eq!(orchestration(&policy, &failover).mode(), Mode::Failover);
+        assert_eq!(orchestration(&policy, Some(&failover)).unwrap().mode(), Mode::Failover);
     }
 }

@@ -4,11 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_client::ClientError;
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
+use evenkeel_domain::review;
 use evenkeel_ids::{GroupId, NmpId, NodeId, OrgId, PatternId, PolicyId, ServiceId, ServiceKey};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::facts::{DeploymentPolicyFacts, NmpStatusFacts, PolicyOrchestration};
+use evenkeel_planner::matching::needed_services;
+use evenkeel_planner::model::Departure;
 use evenkeel_wire::RawJson;
 use evenkeel_wire::exchange::deployment_policy::DeploymentPolicyResponse;
+use evenkeel_wire::exchange::management_policy::ManagementPolicyResponse;
+use evenkeel_wire::exchange::node::DepartingNode;
 use evenkeel_wire::exchange::pattern::PatternResponse;
 use evenkeel_wire::exchange::service::ServiceResponse;
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -58,6 +63,9 @@ pub async fn everything(
     let statistics = statistics_for(policies, context).await?;
     events.extend(statistics);
     let mut all = vec![Event::OrgsRead { orgs: served_entries.node_orgs() }];
+    for org in served_entries.node_orgs() {
+        all.extend(departures(context, org.as_str()).await?);
+    }
     all.extend(gone(context, &found));
     all.append(&mut events);
     Ok(all)
@@ -128,10 +136,20 @@ fn gone(context: &Context, found: &Found) -> Vec<Event> {
 async fn management_policies(context: &Context, org: &str) -> Result<(), ClientError> {
     let policies = context.client.list_management_policies(org).await?;
     for (id, policy) in &policies {
-        context.inert.set(PolicyKind::Management, id.as_str(), &policy.constraints()?.into());
+        note_management_policy(context, id, policy);
     }
-    context.inert.retain_management(org, &policies.into_keys().collect());
+    let ids = policies.into_keys().map(|id| id.to_string()).collect();
+    context.inert.retain(PolicyKind::Management, org, &ids);
     Ok(())
+}
+
+fn note_management_policy(context: &Context, id: &NmpId, policy: &ManagementPolicyResponse) {
+    match policy.constraints() {
+        Ok(constraints) => context.inert.set(PolicyKind::Management, id.as_str(), &constraints.into()),
+        Err(error) => {
+            context.inert.set_errors(PolicyKind::Management, id.as_str(), vec![error.to_string()]);
+        }
+    }
 }
 
 /// Reads one management policy: whether it is inert, or was deleted.
@@ -142,7 +160,7 @@ pub async fn management_policy(context: &Context, id: &NmpId) -> Result<Vec<Even
     let Some(policy) = context.client.management_policy(id.org(), id.name()).await? else {
         return Ok(vec![Event::NmpRemoved { nmp: id.clone() }]);
     };
-    context.inert.set(PolicyKind::Management, id.as_str(), &policy.constraints()?.into());
+    note_management_policy(context, id, &policy);
     Ok(Vec::new())
 }
 
@@ -169,7 +187,7 @@ async fn nodes(
     let nodes = context.client.list_nodes(org).await?;
     let ids: Vec<NodeId> = nodes.keys().cloned().collect();
     for (id, node) in nodes {
-        events.push(Event::NodeChanged { node: Box::new(facts::node(&id, node)?) });
+        events.push(Event::NodeChanged { node: Box::new(facts::node(&id, node)) });
         found.nodes.insert(id);
     }
     let details: Vec<Vec<Event>> = stream::iter(ids)
@@ -193,12 +211,39 @@ async fn policies(
     events: &mut Vec<Event>,
     keys: &mut BTreeSet<ServiceKey>,
 ) -> Result<(), ClientError> {
+    let mut listed = BTreeSet::new();
     for (id, policy) in context.client.list_deployment_policies(org).await? {
-        if let Some(facts) = policy_facts(served_entries, &id, &policy) {
-            note_policy(facts, found, events, keys);
+        review_policy(context, &id, &policy);
+        match policy_facts(served_entries, &id, &policy) {
+            None => continue,
+            Some(Ok(facts)) => note_policy(facts, found, events, keys),
+            Some(Err(error)) => {
+                note_unreadable(context, PolicyKind::Deployment, id.as_str(), error);
+                found.policies.insert(id.clone());
+            }
         }
+        listed.insert(id.to_string());
     }
+    context.inert.retain(PolicyKind::Deployment, org, &listed);
     Ok(())
+}
+
+/// Names what can never work in a deployment policy.
+fn review_policy(context: &Context, id: &PolicyId, policy: &DeploymentPolicyResponse) {
+    let document = serde_json::to_value(policy).unwrap_or_default();
+    let findings = review::deployment_policy(id, &document);
+    context.inert.set_findings(PolicyKind::Deployment, id.as_str(), &findings);
+}
+
+/// Names what can never work in a pattern.
+fn review_pattern(context: &Context, id: &PatternId, pattern: &PatternResponse) {
+    let document = serde_json::to_value(pattern).unwrap_or_default();
+    context.inert.set_findings(PolicyKind::Pattern, id.as_str(), &review::pattern(&document));
+}
+
+/// Names a document that cannot be read. What is known of it goes on to hold, so that nothing is stopped for that.
+fn note_unreadable(context: &Context, kind: PolicyKind, id: &str, error: String) {
+    context.inert.set_errors(kind, id, vec![error]);
 }
 
 async fn patterns(
@@ -209,11 +254,26 @@ async fn patterns(
     events: &mut Vec<Event>,
     keys: &mut BTreeSet<ServiceKey>,
 ) -> Result<(), ClientError> {
+    let mut listed = BTreeSet::new();
     for (id, document) in context.client.list_patterns(org).await? {
-        for facts in pattern_facts(served_entries, org, id.name(), &document) {
-            note_policy(facts, found, events, keys);
+        review_pattern(context, &id, &document);
+        match pattern_facts(served_entries, org, id.name(), &document) {
+            Ok(services) => {
+                if services.is_empty() {
+                    continue;
+                }
+                for facts in services {
+                    note_policy(facts, found, events, keys);
+                }
+            }
+            Err(error) => {
+                note_unreadable(context, PolicyKind::Pattern, id.as_str(), error);
+                found.policies.extend(context.model().policies_of_pattern(&id));
+            }
         }
+        listed.insert(id.to_string());
     }
+    context.inert.retain(PolicyKind::Pattern, org, &listed);
     Ok(())
 }
 
@@ -237,9 +297,9 @@ fn pattern_facts(
     org: &str,
     name: &str,
     document: &PatternResponse,
-) -> Vec<DeploymentPolicyFacts> {
+) -> Result<Vec<DeploymentPolicyFacts>, String> {
     let node_orgs = served_entries.node_orgs_of_pattern(org, name);
-    if node_orgs.is_empty() { Vec::new() } else { facts::pattern(org, name, document, &node_orgs) }
+    if node_orgs.is_empty() { Ok(Vec::new()) } else { facts::pattern(org, name, document, &node_orgs) }
 }
 
 /// Reads one pattern, and its services when they are new.
@@ -252,10 +312,24 @@ pub async fn pattern(
     org: &str,
     name: &str,
 ) -> Result<Vec<Event>, ClientError> {
-    let document = context.client.pattern(org, name).await?;
-    let facts =
-        document.map(|document| pattern_facts(served_entries, org, name, &document)).unwrap_or_default();
-    let known = context.model().policies_of_pattern(&PatternId::new(org, name));
+    let id = PatternId::new(org, name);
+    let facts = match context.client.pattern(org, name).await? {
+        None => Vec::new(),
+        Some(document) => match pattern_facts(served_entries, org, name, &document) {
+            Ok(facts) => {
+                review_pattern(context, &id, &document);
+                facts
+            }
+            Err(error) => {
+                note_unreadable(context, PolicyKind::Pattern, id.as_str(), error);
+                return Ok(Vec::new());
+            }
+        },
+    };
+    if facts.is_empty() {
+        context.inert.remove(PolicyKind::Pattern, id.as_str());
+    }
+    let known = context.model().policies_of_pattern(&id);
     let is_gone = |id: &&PolicyId| facts.iter().all(|one| one.id != **id);
     let mut events: Vec<Event> = known
         .iter()
@@ -268,7 +342,18 @@ pub async fn pattern(
     Ok(events)
 }
 
-/// Returns a deployment policy as if the exchange had it, with its services; none when it is not served.
+/// A deployment policy as if the exchange had it.
+#[derive(Debug)]
+pub enum WrittenPolicy {
+    /// With its services.
+    Readable(Vec<Event>),
+    /// The agbot does not serve it.
+    NotServed,
+    /// It cannot be read, with the reason in words.
+    Unreadable(String),
+}
+
+/// Returns a deployment policy as if the exchange had it.
 ///
 /// # Errors
 /// When the exchange does not respond.
@@ -276,23 +361,28 @@ pub async fn written_policy(
     context: &Context,
     id: &PolicyId,
     document: &DeploymentPolicyResponse,
-) -> Result<Option<Vec<Event>>, ClientError> {
+) -> Result<WrittenPolicy, ClientError> {
     let served_entries = served_entries::read(context).await?;
-    let Some(facts) = policy_facts(&served_entries, id, document) else { return Ok(None) };
-    let mut events = Vec::new();
+    let facts = match policy_facts(&served_entries, id, document) {
+        None => return Ok(WrittenPolicy::NotServed),
+        Some(Err(error)) => return Ok(WrittenPolicy::Unreadable(error)),
+        Some(Ok(facts)) => facts,
+    };
+    // The write will rank by them, too.
+    let mut events = statistics_for([&facts], context).await?;
     services(context, BTreeSet::from([facts.service.clone()]), &mut Found::default(), &mut events).await?;
     let last_updated = facts.last_updated.or_else(|| Some(context.now()));
     events.push(policy_changed(DeploymentPolicyFacts { last_updated, ..facts }));
-    Ok(Some(events))
+    Ok(WrittenPolicy::Readable(events))
 }
 
 fn policy_facts(
     served_entries: &ServedEntries,
     id: &PolicyId,
     policy: &DeploymentPolicyResponse,
-) -> Option<DeploymentPolicyFacts> {
+) -> Option<Result<DeploymentPolicyFacts, String>> {
     let node_orgs = served_entries.node_orgs_of(id.org(), id.name());
-    if node_orgs.is_empty() { None } else { facts::deployment_policy(id, policy, node_orgs) }
+    (!node_orgs.is_empty()).then(|| facts::deployment_policy(id, policy, node_orgs))
 }
 
 /// Reads services and their requirements, until no new ones are required.
@@ -310,9 +400,12 @@ async fn services(
         }
         let of_key = context.client.find_services(key.org(), key.name(), None, None).await?;
         for (id, service) in of_key {
-            let needed = service.required_services()?;
-            waiting.extend(needed.iter().map(|required| ServiceKey::new(&required.org, &required.url)));
-            events.extend(service_events(context, &id, service).await?);
+            let of_service = service_events(context, &id, service).await?;
+            waiting.extend(of_service.iter().flat_map(|event| match event {
+                Event::ServiceChanged { service } => needed_services(service),
+                _ => Vec::new(),
+            }));
+            events.extend(of_service);
             found.services.insert(id);
         }
     }
@@ -325,9 +418,9 @@ async fn service_events(
     service: ServiceResponse,
 ) -> Result<Vec<Event>, ClientError> {
     let policy = context.client.service_policy(id.org(), id.name()).await?;
-    let policy = policy.as_ref().map(RawJson::as_value).and_then(facts::service_policy).map(Box::new);
+    let policy = policy.as_ref().map(RawJson::as_value).map(facts::service_policy).map(Box::new);
     Ok(vec![
-        Event::ServiceChanged { service: Box::new(facts::service(id, service)?) },
+        Event::ServiceChanged { service: Box::new(facts::service(id, service)) },
         Event::ServicePolicyChanged { service: id.clone(), policy },
     ])
 }
@@ -340,15 +433,32 @@ pub async fn node(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientEr
     Ok(match context.client.node(id).await? {
         Some(node) => {
             let is_new = context.model().node(id).is_none();
-            let mut events = vec![Event::NodeChanged { node: Box::new(facts::node(id, node)?) }];
+            let mut events = vec![Event::NodeChanged { node: Box::new(facts::node(id, node)) }];
             if is_new {
                 events.extend(node_policy(context, id).await?);
                 events.extend(status(context, id).await?);
             }
             events
         }
-        None => vec![Event::NodeRemoved { node: id.clone() }],
+        // What may still run there is known before the node is gone.
+        None => {
+            let mut events = departures(context, id.org()).await?;
+            events.push(Event::NodeRemoved { node: id.clone() });
+            events
+        }
     })
+}
+
+/// Reads which deleted nodes of an organization have not confirmed their end.
+async fn departures(context: &Context, org: &str) -> Result<Vec<Event>, ClientError> {
+    let found = context.client.list_departures(org).await?;
+    let departure = |(node, one): (NodeId, DepartingNode)| {
+        let (deleted_at, seen_at) = (facts::instant(&one.deleted)?, facts::instant(&one.last_heartbeat)?);
+        Some((node, Departure { deleted_at, seen_at }))
+    };
+    let nodes = found.into_iter().filter_map(departure).collect();
+    let Ok(org) = org.parse() else { return Ok(Vec::new()) };
+    Ok(vec![Event::DeparturesRead { org, nodes }])
 }
 
 /// Reads the policy of one node.
@@ -356,11 +466,11 @@ pub async fn node(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientEr
 /// # Errors
 /// When the exchange does not respond.
 pub async fn node_policy(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientError> {
-    let policy = context.client.node_policy(id).await?;
-    if let Some(document) = &policy {
-        context.inert.set_node_policy(id.as_str(), document.as_value());
-    }
-    let policy = policy.as_ref().map(RawJson::as_value).and_then(facts::node_policy).map(Box::new);
+    let policy = context.client.node_policy(id).await?.map(|document| {
+        let read = facts::node_policy(document.as_value());
+        context.inert.set_node_policy(id.as_str(), document.as_value(), &read);
+        Box::new(read)
+    });
     Ok(vec![Event::NodePolicyChanged { node: id.clone(), policy }])
 }
 
@@ -370,7 +480,11 @@ pub async fn node_policy(context: &Context, id: &NodeId) -> Result<Vec<Event>, C
 /// When the exchange does not respond.
 pub async fn status(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientError> {
     let found = context.client.node_status(id).await?;
-    let status = found.and_then(|found| facts::status(&found).ok()).map(Box::new);
+    let (status, errors) = match found.map(|found| facts::status(&found)).transpose() {
+        Ok(status) => (status.map(Box::new), Vec::new()),
+        Err(error) => (None, vec![error.to_string()]),
+    };
+    context.inert.set_errors(PolicyKind::NodeStatus, id.as_str(), errors);
     Ok(vec![Event::NodeStatusChanged { node: id.clone(), status }])
 }
 
@@ -427,8 +541,16 @@ pub async fn deployment_policy(
     id: &PolicyId,
 ) -> Result<Vec<Event>, ClientError> {
     let policy = context.client.deployment_policy(id.org(), id.name()).await?;
-    let Some(facts) = policy.and_then(|policy| policy_facts(served_entries, id, &policy)) else {
-        return Ok(vec![Event::DeploymentPolicyRemoved { policy: id.clone() }]);
+    if let Some(policy) = &policy {
+        review_policy(context, id, policy);
+    }
+    let facts = match policy.and_then(|policy| policy_facts(served_entries, id, &policy)) {
+        None => return Ok(vec![Event::DeploymentPolicyRemoved { policy: id.clone() }]),
+        Some(Err(error)) => {
+            note_unreadable(context, PolicyKind::Deployment, id.as_str(), error);
+            return Ok(Vec::new());
+        }
+        Some(Ok(facts)) => facts,
     };
     let mut events = statistics_for([&facts], context).await?;
     let keys = BTreeSet::from([facts.service.clone()]);

@@ -9,11 +9,13 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_agbot_store::hub_life;
 use evenkeel_client::ClientError;
 use evenkeel_ids::NodeId;
 use evenkeel_planner::event::Event;
 use evenkeel_planner::model::Liveness;
 use evenkeel_runtime::worker::Worker;
+use evenkeel_store::StoreError;
 use evenkeel_wire::exchange::search::NodeHealth;
 use futures_util::{StreamExt, stream};
 use tokio::task::JoinSet;
@@ -221,7 +223,26 @@ pub(crate) async fn heartbeats(context: &Context) -> Result<(), ClientError> {
     }
     outcome?;
     context.note_heartbeats(began);
+    if let Err(error) = note_alive(context).await {
+        tracing::debug!(error = &error as &dyn std::error::Error, "the time of the read was not written");
+    }
     Ok(())
+}
+
+async fn note_alive(context: &Context) -> Result<(), StoreError> {
+    let mut tx = context.database.begin().await?;
+    hub_life::note_heartbeats_read(&mut tx, context.now()).await?;
+    tx.commit().await
+}
+
+/// Returns when heartbeats were last read before this process started.
+///
+/// # Errors
+/// When the store does not respond.
+pub(super) async fn last_alive(context: &Context) -> Result<Option<Event>, StoreError> {
+    let found =
+        context.database.read(async |connection| hub_life::find_heartbeats_read_at(connection).await).await?;
+    Ok(found.map(|at| Event::HubWasAlive { at }))
 }
 
 async fn see(

@@ -10,10 +10,11 @@ use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, TaskId};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::model::Model;
 use evenkeel_planner::workload::{
-    EndedCommand, Ending, LifecycleEvent, Part, ReportedHealth, Task, TaskReport, TaskState, UnitId,
+    EndedCommand, Ending, LifecycleEvent, NodeRestarts, Part, ReportedHealth, Task, TaskReport, TaskState,
+    UnitId,
 };
 use evenkeel_wire::exchange::node_task::NodeTask;
-use evenkeel_wire::exchange::task_health::{CommandResult, TaskHealth};
+use evenkeel_wire::exchange::task_health::{CommandResult, NodeRestarts as WireRestarts, TaskHealth};
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::facts::instant;
@@ -121,7 +122,17 @@ fn reports(node: &NodeId, found: Vec<NodeTask>) -> Event {
 }
 
 fn reported_health(found: TaskHealth) -> ReportedHealth {
-    let TaskHealth { healthy, message, peers, events, lifecycle, command } = found;
+    let TaskHealth {
+        healthy,
+        message,
+        check_error,
+        peers,
+        lease_seconds: lease_secs,
+        restarts,
+        events,
+        lifecycle,
+        command,
+    } = found;
     let lifecycle = lifecycle.map(|event| LifecycleEvent {
         event: event.event,
         state: event.state,
@@ -135,7 +146,23 @@ fn reported_health(found: TaskHealth) -> ReportedHealth {
         message: command.message,
     });
     let peers = peers.into_iter().map(|(task, is_online)| (TaskId::from_text(&task), is_online)).collect();
-    ReportedHealth { healthy, message, events, lifecycle, command, peers, ..ReportedHealth::default() }
+    ReportedHealth {
+        healthy,
+        message,
+        check_error,
+        events,
+        lifecycle,
+        command,
+        peers,
+        lease_secs,
+        restarts: restarts.map(node_restarts).unwrap_or_default(),
+        ..ReportedHealth::default()
+    }
+}
+
+fn node_restarts(found: WireRestarts) -> NodeRestarts {
+    let latest = found.latest.iter().filter_map(|at| instant(at)).collect();
+    NodeRestarts { count: found.count, latest, error: found.err }
 }
 
 /// Returns the reported state; none before the first report.

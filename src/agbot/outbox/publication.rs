@@ -16,7 +16,7 @@ use evenkeel_store::PgConnection;
 use evenkeel_wire::exchange::agbot_approval::UNKNOWN_FENCING;
 use evenkeel_wire::exchange::node_task::PutNodeTask;
 use evenkeel_wire::exchange::task_health::{
-    PeerMember, PeerWatch as WirePeerWatch, REBOOT_HOST, TaskCommand, TaskProbe, TaskSupervision,
+    PeerMember, PeerWatch as WirePeerWatch, REBOOT_HOST, TaskCommand, TaskProbe, TaskRestart, TaskSupervision,
 };
 
 use super::Effect;
@@ -151,6 +151,13 @@ pub(crate) fn supervision(task: &Task) -> TaskSupervision {
         lease_seconds: wanted.lease_secs,
         command,
         peers: wanted.peers.as_deref().map(peer_watch),
+        restart: wanted.restart.map(|rule| TaskRestart {
+            condition: rule.condition,
+            delay_seconds: rule.delay_secs,
+            max_attempts: rule.max_attempts,
+            window_seconds: rule.window_secs,
+            attempts: rule.attempts,
+        }),
     }
 }
 
@@ -178,6 +185,7 @@ pub(crate) fn task_probe(probe: &Probe) -> TaskProbe {
         retry_limit: probe.retry_limit,
         retry_interval_seconds: probe.retry_interval_secs,
         interval_seconds: probe.interval_secs,
+        timeout_seconds: probe.timeout_secs,
     }
 }
 

@@ -109,7 +109,11 @@ async fn register(
     let pattern = wanted.pattern.unwrap_or_default();
     check_name(&pattern, "device.pattern")?;
     let pattern = qualified(&org, pattern);
-    if wanted.node_type.as_deref().is_some_and(|kind| !matches!(kind, "" | "device")) {
+    if wanted
+        .node_type
+        .as_deref()
+        .is_some_and(|kind| !kind.is_empty() && !kind.eq_ignore_ascii_case("device"))
+    {
         return Err(Refusal::Input("this agent runs on devices only".to_owned(), "device.nodeType"));
     }
     check_at_hub(&api, &org, &id, &token, &pattern).await?;

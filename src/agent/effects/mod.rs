@@ -3,11 +3,13 @@
 mod reboot;
 mod report;
 
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use evenkeel_domain::policy::internal::InternalPolicy;
 use evenkeel_wire::exchange::node_part::{AgreedService, AgreementWorkload, PutNodeAgreement};
 use evenkeel_wire::exchange::task_health::{CommandResult, EndedCommand, REBOOT_HOST, TaskCommand};
+
+use tokio::time::timeout;
 
 use crate::{
     AgentSettings,
@@ -20,6 +22,9 @@ use crate::{
     settings::DriverKind,
     step::{Agreement, Command, Dependency, Event, ExchangeState},
 };
+
+/// Longest wait for the hub before it counts as away.
+const CONTACT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The objects that effects act on.
 pub(crate) struct Context {
@@ -50,6 +55,15 @@ pub(crate) fn prepare(command: &Command, journal: &Journal, machine: &Machine, c
             let spec = service_spec(&agreement, journal, &context.settings, machine);
             Box::pin(start(context, agreement, spec, step))
         }
+        Command::Restart { agreement } => {
+            let Some(agreement) = agreement_of(agreement) else { return nothing() };
+            let spec = service_spec(&agreement, journal, &context.settings, machine);
+            Box::pin(restart(context, agreement.id, spec))
+        }
+        Command::CheckContact => Box::pin(check_contact(context)),
+        Command::ReportRestarts { task, restarts } => {
+            Box::pin(report::restarts(context, task.clone(), restarts.report()))
+        }
         Command::SetRestarts { agreement, restarts } => {
             let (agreement, restarts) = (agreement.clone(), *restarts);
             Box::pin(async move {
@@ -76,6 +90,9 @@ pub(crate) fn prepare(command: &Command, journal: &Journal, machine: &Machine, c
             Box::pin(report::health(context, task.clone(), health.clone()))
         }
         Command::ReportPeers { task, peers } => Box::pin(report::peers(context, task.clone(), peers.clone())),
+        Command::ReportLease { task, lease_secs } => {
+            Box::pin(report::lease(context, task.clone(), *lease_secs))
+        }
         Command::ReportLifecycle { task, event } => {
             Box::pin(report::lifecycle(context, task.clone(), event.clone()))
         }
@@ -200,6 +217,33 @@ async fn start(
             None => Err(error.to_string()),
         },
     }
+}
+
+/// Starts a service again that has ended. There is no hub to ask for registry logins: the image is here.
+async fn restart(
+    context: Context,
+    agreement: String,
+    spec: Result<ServiceSpec, DriverError>,
+) -> Result<Option<Event>, String> {
+    let outcome = async {
+        let spec = spec?;
+        context.driver.stop(&agreement).await?;
+        context.driver.start(&spec).await
+    };
+    match outcome.await {
+        Ok(()) => Ok(Some(Event::Restarted { agreement })),
+        Err(error) => match error.cancel_reason() {
+            Some(reason) => Ok(Some(Event::StartFailed { agreement, reason, error: error.to_string() })),
+            None => Err(error.to_string()),
+        },
+    }
+}
+
+/// Asks whether the hub responds, and could record a report.
+async fn check_contact(context: Context) -> Result<Option<Event>, String> {
+    let asked = async { context.hub.as_ref()?.exchange.max_change_id().await.ok() };
+    let is_up = timeout(CONTACT_TIMEOUT, asked).await.is_ok_and(|response| response.is_some());
+    Ok(Some(Event::ContactChecked { is_up }))
 }
 
 /// Carries a command of the engine out. Its containers end and start again; the outcome is reported, and not the end.

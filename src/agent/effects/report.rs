@@ -6,7 +6,7 @@ use evenkeel_client::TaskReported;
 use evenkeel_wire::exchange::node::{PatchNode, RegisteredService};
 use evenkeel_wire::exchange::node_part::{PutNodeErrors, PutNodeStatus};
 use evenkeel_wire::exchange::task_health::{
-    EndedCommand, PostLifecycle, PutNodeCommand, PutTaskHealth, TaskCheck,
+    EndedCommand, NodeRestarts, PostLifecycle, PutNodeCommand, PutTaskHealth, TaskCheck,
 };
 
 use super::{Context, hub, text};
@@ -35,9 +35,9 @@ pub(super) async fn command(context: Context, task: String, ended: EndedCommand)
 }
 
 pub(super) async fn health(context: Context, task: String, health: TaskCheck) -> Reported {
-    let (hub, healthy) = (hub(&context)?, health.healthy);
+    let (hub, TaskCheck { healthy, is_broken, .. }) = (hub(&context)?, health.clone());
     hub.exchange.put_node_task_health(&hub.node, &task, &health.into()).await.map_err(text)?;
-    Ok(Some(Event::HealthReported { task, healthy }))
+    Ok(Some(Event::HealthReported { task, healthy, is_broken }))
 }
 
 pub(super) async fn peers(context: Context, task: String, peers: BTreeMap<String, bool>) -> Reported {
@@ -45,6 +45,28 @@ pub(super) async fn peers(context: Context, task: String, peers: BTreeMap<String
     let report = PutTaskHealth { peers: Some(peers.clone()), ..PutTaskHealth::default() };
     hub.exchange.put_node_task_health(&hub.node, &task, &report).await.map_err(text)?;
     Ok(Some(Event::PeersReported { task, peers }))
+}
+
+pub(super) async fn lease(context: Context, task: String, lease_secs: u32) -> Reported {
+    let report = PutTaskHealth { lease_seconds: Some(lease_secs), ..PutTaskHealth::default() };
+    extension(&context, &task, &report).await?;
+    Ok(Some(Event::LeaseReported { task, lease_secs }))
+}
+
+pub(super) async fn restarts(context: Context, task: String, restarts: NodeRestarts) -> Reported {
+    let count = restarts.count;
+    let report = PutTaskHealth { restarts: Some(restarts), ..PutTaskHealth::default() };
+    extension(&context, &task, &report).await?;
+    Ok(Some(Event::RestartsReported { task, count }))
+}
+
+/// Reports what older hubs do not know, and refuse.
+async fn extension(context: &Context, task: &str, report: &PutTaskHealth) -> Result<(), String> {
+    let hub = hub(context)?;
+    match hub.exchange.put_node_task_health(&hub.node, task, report).await {
+        Err(error) if error.status() == Some(400) => Ok(()),
+        outcome => outcome.map(drop).map_err(text),
+    }
 }
 
 pub(super) async fn lifecycle(context: Context, task: String, event: Box<PostLifecycle>) -> Reported {

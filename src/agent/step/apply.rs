@@ -16,6 +16,7 @@ use crate::step::DOWN_LIMIT_SECS;
 impl State {
     /// Applies one event. `now` is in seconds since 1970.
     pub fn apply(&mut self, event: Event, now: u64) -> Outcome {
+        self.now = now;
         let outcome = self.take(event, now);
         self.note_dependencies();
         self.note_tasks(now);
@@ -39,9 +40,23 @@ impl State {
             Event::Probed { task, health } => self.probed(&task, health),
             Event::PeersSeen { task, peers } => self.peers_seen(&task, peers),
             Event::PeersReported { task, peers } => self.peers_reported(&task, peers),
-            Event::HealthReported { task, healthy } => self.health_reported(&task, healthy),
+            Event::HealthReported { task, healthy, is_broken } => {
+                self.health_reported(&task, healthy, is_broken)
+            }
             Event::LifecycleReported { task, event } => self.lifecycle_reported(&task, &event, now),
-            Event::LeaseExpired { silent_secs } => self.end_leases(silent_secs, now),
+            Event::EngineSeen { lack } => {
+                self.surface_engine(lack, now);
+                Outcome::default()
+            }
+            Event::Silent { secs } => self.note_silence(secs, now),
+            Event::Guarded { guard, killed } => self.guarded(guard, &killed, now),
+            Event::ContactChecked { is_up } => self.contact_checked(is_up, now),
+            Event::Restarted { agreement } => {
+                self.forget_error(&agreement);
+                self.restarted(&agreement, now)
+            }
+            Event::RestartsReported { task, count } => self.restarts_reported(&task, count),
+            Event::LeaseReported { task, lease_secs } => self.lease_reported(&task, lease_secs),
             Event::Prepared { agreement } => {
                 self.forget_error(&agreement);
                 self.change(&agreement, |agreement| agreement.is_prepared = true);
@@ -259,6 +274,9 @@ impl State {
             };
         });
         self.note_failures(&key, &observation, now);
+        if is_running {
+            self.forget_end(&key);
+        }
         let ended = self.end_exited(&key, &observation, now);
         self.observed.insert(key.clone(), observation);
         self.note_running(&key, now);
@@ -282,8 +300,8 @@ impl State {
     fn tick(&mut self, now: u64) -> Outcome {
         self.outbox.retain(|_, message| now.saturating_sub(message.since) < SEND_LIMIT_SECS);
         let reason_of = |one: &Agreement| overdue(one, self.startable_since(one), now);
-        let mut doomed: Vec<_> =
-            self.live().filter_map(|one| Some((one.id.clone(), reason_of(one)?))).collect();
+        let decided = self.live().filter(|one| !self.has_open_end(&one.id));
+        let mut doomed: Vec<_> = decided.filter_map(|one| Some((one.id.clone(), reason_of(one)?))).collect();
         for agreement in self.agreements.values_mut().filter(|agreement| agreement.is_live()) {
             let verification = &mut agreement.verification;
             let is_stale = now.saturating_sub(verification.sent_at) >= VERIFY_AGAIN_SECS;

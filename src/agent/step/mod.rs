@@ -7,9 +7,12 @@
 
 mod agreement;
 mod apply;
+mod command;
 pub mod dependency;
 mod failure;
+mod lease;
 pub mod management;
+mod own_restart;
 mod plan;
 mod proposal;
 mod report;
@@ -31,13 +34,16 @@ use evenkeel_wire::exchange::{
     node::RegisteredService,
     node_part::PutNodeStatus,
     node_task::{NodeTask, TaskConflict},
-    task_health::{EndedCommand, PostLifecycle, TaskCheck, TaskCommand},
+    task_health::{EndedCommand, PostLifecycle, TaskCheck},
 };
 use serde::{Deserialize, Serialize};
 
 pub use agreement::{Agreement, Ending, ExchangeState, Verification, WorkloadName};
+pub use command::Command;
 pub use dependency::{Dependency, Instance};
 pub use failure::ServiceFailure;
+pub use lease::{Guard, LeasedTask};
+pub use own_restart::{Contact, OpenEnd, OwnRestarts};
 pub use proposal::{AgbotStanding, Decision, DependencyFacts, ProposalFacts, PublishedDeployment};
 pub use report::{ContainerState, Failures, Observation, RunState};
 pub use reported::Reported;
@@ -91,6 +97,15 @@ pub struct NodeFacts {
     pub max_heartbeat_secs: u64,
 }
 
+/// A time since the boot of the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BootTime {
+    /// Id of the boot.
+    pub boot: String,
+    /// Milliseconds since then.
+    pub ms: u64,
+}
+
 /// The inputs of the decisions. Skipped members are observed again after a restart.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -111,8 +126,8 @@ pub struct State {
     pub outbox: BTreeMap<u64, Outgoing>,
     /// Next number of an outgoing message.
     pub next_message: u64,
-    /// When the last heartbeat was sent, seconds since 1970; only while a task has a lease.
-    pub heartbeat_at: Option<u64>,
+    /// When the last heartbeat was sent that the hub has recorded; only while a task has a lease.
+    pub heartbeat: Option<BootTime>,
     /// Errors of services that users should see.
     pub errors: Vec<SurfaceError>,
     /// Errors recorded at the exchange.
@@ -130,6 +145,18 @@ pub struct State {
     /// Used services recorded at the exchange; none before its record was read.
     #[serde(skip)]
     pub reported_services: Reported<Option<Vec<RegisteredService>>>,
+    /// What is known of the guardian.
+    #[serde(skip)]
+    pub guard: Guard,
+    /// Seconds since the last heartbeat.
+    #[serde(skip)]
+    pub silent_secs: u64,
+    /// Whether the hub responds, as far as something depends on it.
+    #[serde(skip)]
+    pub contact: Contact,
+    /// When the last event was applied, in seconds since 1970.
+    #[serde(skip)]
+    pub now: u64,
     /// Whether the exchange's record of this node was read since the start.
     #[serde(skip)]
     pub is_joined: bool,
@@ -230,6 +257,8 @@ pub enum Event {
         task: String,
         /// The outcome.
         healthy: bool,
+        /// Whether the check itself is broken.
+        is_broken: bool,
     },
     /// The exchange has recorded a life-cycle event.
     LifecycleReported {
@@ -238,10 +267,46 @@ pub enum Event {
         /// The event.
         event: Box<PostLifecycle>,
     },
-    /// The hub has not responded for so long that leases are over.
-    LeaseExpired {
-        /// Seconds since the last contact.
-        silent_secs: u64,
+    /// The hub has recorded no heartbeat for this time.
+    Silent {
+        /// Seconds since the last one.
+        secs: u64,
+    },
+    /// The guardian confirmed leases, or is not there.
+    Guarded {
+        /// What is known of it.
+        guard: Guard,
+        /// Tasks that it has killed.
+        killed: Vec<String>,
+    },
+    /// The hub was asked whether it responds.
+    ContactChecked {
+        /// Whether it does.
+        is_up: bool,
+    },
+    /// The driver has started a service again.
+    Restarted {
+        /// Agreement.
+        agreement: String,
+    },
+    /// The exchange has recorded restarts of a task.
+    RestartsReported {
+        /// Task.
+        task: String,
+        /// Their number.
+        count: u64,
+    },
+    /// The exchange has recorded a lease.
+    LeaseReported {
+        /// Task.
+        task: String,
+        /// Its length in seconds.
+        lease_secs: u32,
+    },
+    /// The container engine began or ceased to respond.
+    EngineSeen {
+        /// What is wrong when it does not.
+        lack: Option<&'static str>,
     },
     /// Everything that the service of a task needs is on this machine.
     Prepared {
@@ -340,149 +405,6 @@ pub enum Event {
 pub struct Outcome {
     /// Log messages.
     pub note: Option<String>,
-}
-
-/// A command.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Command {
-    /// Send an outgoing message.
-    Send(u64),
-    /// Write an agreement's state to the exchange, or remove it there.
-    Record {
-        /// Agreement.
-        agreement: String,
-        /// State to write.
-        state: ExchangeState,
-    },
-    /// Fetch what the service of a task needs.
-    Prepare {
-        /// Agreement.
-        agreement: String,
-    },
-    /// Order the driver to restart the containers of a service that end, or not to.
-    SetRestarts {
-        /// Agreement.
-        agreement: String,
-        /// Whether it restarts them.
-        restarts: bool,
-    },
-    /// Carry a command on the containers of a task out.
-    Supervise {
-        /// Agreement.
-        agreement: String,
-        /// Task.
-        task: String,
-        /// The command.
-        command: TaskCommand,
-    },
-    /// Report the outcome of a command.
-    ReportCommand {
-        /// Task.
-        task: String,
-        /// The outcome.
-        ended: EndedCommand,
-    },
-    /// Report the outcome of a check.
-    ReportHealth {
-        /// Task.
-        task: String,
-        /// The outcome.
-        health: TaskCheck,
-    },
-    /// Report which other members respond.
-    ReportPeers {
-        /// Task.
-        task: String,
-        /// Whether each of them responds, by task.
-        peers: BTreeMap<String, bool>,
-    },
-    /// Report a life-cycle event.
-    ReportLifecycle {
-        /// Task.
-        task: String,
-        /// The event.
-        event: Box<PostLifecycle>,
-    },
-    /// Report the state of a task.
-    ReportTask {
-        /// Task.
-        task: String,
-        /// The report.
-        report: TaskReport,
-    },
-    /// Start a service.
-    Start {
-        /// Agreement.
-        agreement: String,
-    },
-    /// Stop a service and remove its remains.
-    Stop {
-        /// Agreement.
-        agreement: String,
-    },
-    /// Kill a service and remove its remains.
-    Kill {
-        /// Agreement.
-        agreement: String,
-    },
-    /// Start a dependency.
-    StartDependency {
-        /// Its key.
-        key: String,
-    },
-    /// Stop a dependency that is no longer needed.
-    StopDependency {
-        /// Its key.
-        key: String,
-    },
-    /// Write the status document.
-    ReportStatus(Box<PutNodeStatus>),
-    /// Write the list of used services.
-    ReportServices(Vec<RegisteredService>),
-    /// Write the errors of services.
-    ReportErrors(Vec<SurfaceError>),
-}
-
-impl Command {
-    /// Returns the key of the service that the command starts or stops.
-    pub fn service(&self) -> Option<&str> {
-        match self {
-            Self::Prepare { agreement: key }
-            | Self::SetRestarts { agreement: key, .. }
-            | Self::Start { agreement: key }
-            | Self::Supervise { agreement: key, .. }
-            | Self::Kill { agreement: key }
-            | Self::Stop { agreement: key }
-            | Self::StartDependency { key }
-            | Self::StopDependency { key } => Some(key),
-            _ => None,
-        }
-    }
-
-    /// Returns the identity of the command, so that it does not run twice concurrently; starting and stopping one service exclude
-    /// each other.
-    pub fn key(&self) -> String {
-        match self {
-            Self::Send(number) => format!("send {number}"),
-            Self::Record { agreement, .. } => format!("record {agreement}"),
-            Self::Prepare { agreement }
-            | Self::SetRestarts { agreement, .. }
-            | Self::Start { agreement }
-            | Self::Supervise { agreement, .. }
-            | Self::Stop { agreement } => format!("service {agreement}"),
-            // Another stop that waits for the grace period does not hold it up.
-            Self::Kill { agreement } => format!("kill {agreement}"),
-            Self::ReportCommand { task, .. } => format!("command {task}"),
-            Self::ReportHealth { task, .. } => format!("health {task}"),
-            Self::ReportLifecycle { task, .. } => format!("lifecycle {task}"),
-            Self::ReportPeers { task, .. } => format!("peers {task}"),
-            Self::ReportTask { task, .. } => format!("task {task}"),
-            Self::StartDependency { key } | Self::StopDependency { key } => format!("service {key}"),
-            Self::ReportStatus(_) => "status".to_owned(),
-            Self::ReportServices(_) => "services".to_owned(),
-            Self::ReportErrors(_) => "errors".to_owned(),
-        }
-    }
 }
 
 impl State {

@@ -8,6 +8,7 @@ impl State {
         let mut commands: Vec<_> =
             self.agreements.values().filter_map(|agreement| self.service(agreement)).collect();
         commands.extend(self.dependency_commands());
+        commands.extend(self.contact_check());
         commands.extend(self.leftovers.iter().map(|key| Command::Stop { agreement: key.clone() }));
         if self.node.is_empty() || !self.is_joined {
             // Services are started and stopped without the hub; everything else waits for it.
@@ -17,6 +18,8 @@ impl State {
         commands.extend(self.agreements.values().filter_map(record));
         commands.extend(self.task_reports());
         commands.extend(self.health_reports());
+        commands.extend(self.lease_reports());
+        commands.extend(self.restart_reports());
         let status = Some(self.status());
         if self.has_seen_all_services() && !self.reported_status.is(&status) {
             commands.extend(status.map(Box::new).map(Command::ReportStatus));
@@ -42,10 +45,19 @@ impl State {
                 Command::ReportServices(_) => self.reported_services.begin(),
                 Command::ReportErrors(_) => self.reported_errors.begin(),
                 Command::ReportHealth { task, .. } => {
-                    self.tasks.entry(task.clone()).and_modify(|task| task.reported_health.begin());
+                    self.tasks.entry(task.clone()).and_modify(|task| {
+                        task.reported_health.begin();
+                        task.reported_broken.begin();
+                    });
                 }
                 Command::ReportPeers { task, .. } => {
                     self.tasks.entry(task.clone()).and_modify(|task| task.reported_peers.begin());
+                }
+                Command::ReportRestarts { task, .. } => {
+                    self.tasks.entry(task.clone()).and_modify(|task| task.reported_restarts.begin());
+                }
+                Command::ReportLease { task, .. } => {
+                    self.tasks.entry(task.clone()).and_modify(|task| task.reported_lease.begin());
                 }
                 // These are repeated until they succeed, whatever changes in the meantime.
                 Command::Send(_)
@@ -55,6 +67,8 @@ impl State {
                 | Command::Prepare { .. }
                 | Command::SetRestarts { .. }
                 | Command::Start { .. }
+                | Command::Restart { .. }
+                | Command::CheckContact
                 | Command::Supervise { .. }
                 | Command::Kill { .. }
                 | Command::Stop { .. }
@@ -97,7 +111,8 @@ impl State {
         }
         let is_task = self.task_of(&agreement.id).is_some();
         if agreement.is_start_ordered {
-            if let Some(command) = self.supervising_command(agreement) {
+            if let Some(command) = self.own_restart(agreement).or_else(|| self.supervising_command(agreement))
+            {
                 return Some(command);
             }
             let restarts = !is_task;
@@ -107,7 +122,8 @@ impl State {
         if is_task && agreement.accepted_at.is_some() && !agreement.is_prepared {
             return Some(Command::Prepare { agreement: id() });
         }
-        let is_wanted = agreement.accepted_at.is_some() && self.may_run(agreement);
+        let may_run = self.may_run(agreement) && self.is_lease_settled(agreement);
+        let is_wanted = agreement.accepted_at.is_some() && may_run;
         (is_wanted && !self.predecessor_runs(agreement) && self.has_dependencies(agreement))
             .then(|| Command::Start { agreement: id() })
     }

@@ -74,6 +74,12 @@ impl Failures {
         *self = Self { code, signal, output, error: None, ..std::mem::take(self) };
     }
 
+    /// Returns whether the last exit followed a signal that ends a program, and that somebody sent.
+    pub fn is_stopped_from_outside(&self) -> bool {
+        // Programs get the others from the system for what they have done themselves.
+        matches!(self.signal, Some(signal) if ![4, 5, 6, 7, 8, 11, 13, 14, 31].contains(&signal))
+    }
+
     /// Returns the last exit in words.
     pub fn last_exit(&self) -> String {
         match (self.code, self.signal) {

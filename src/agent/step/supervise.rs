@@ -1,11 +1,10 @@
-//! Supervision of tasks for the hub's engine: commands on their containers, life-cycle events, checks and the lease.
+//! Supervision of tasks for the hub's engine: commands on their containers, life-cycle events and checks.
 //!
 //! What the engine's own commands cause is no life-cycle event: while a command is open, nothing is reported.
-//! Source: orchestration C3 to C6, C8.3.
+//! Source: orchestration C3 to C6.
 
 use std::collections::BTreeMap;
 
-use evenkeel_wire::agreement::reason;
 use evenkeel_wire::exchange::task_health::{
     CommandResult, EndedCommand, PeerWatch, PostLifecycle, TaskCheck, TaskCommand, TaskProbe,
 };
@@ -13,8 +12,7 @@ use jiff::Timestamp;
 
 use crate::deployment::Deployment;
 
-use super::{Agreement, Command, Observation, Outcome, RunState, State, Task, task::TaskEnd};
-use evenkeel_domain::orchestration::TaskState;
+use super::{Agreement, Command, Observation, Outcome, RunState, State, Task};
 
 /// Command, and the event that says that it failed.
 const REBUILD: &str = "REBUILD";
@@ -28,6 +26,8 @@ pub struct ProbedTask {
     pub probe: TaskProbe,
     /// Whether the last check succeeded; none before the first one.
     pub is_healthy: Option<bool>,
+    /// Why the last check was broken itself.
+    pub check_error: Option<String>,
 }
 
 /// A task that examines other members of its workload unit.
@@ -64,7 +64,9 @@ impl State {
     /// Returns the reports about the health of tasks that the hub has not recorded.
     pub(super) fn health_reports(&self) -> impl Iterator<Item = Command> {
         self.tasks.iter().flat_map(|(id, task)| {
-            let health = task.health.clone().filter(|health| !task.reported_health.is(&Some(health.healthy)));
+            let health = task.health.clone().filter(|health| {
+                !task.reported_health.is(&Some(health.healthy)) || !task.reported_broken.is(&health.is_broken)
+            });
             let health = health.map(|health| Command::ReportHealth { task: id.clone(), health });
             let event = task.lifecycle.clone();
             let event =
@@ -149,9 +151,10 @@ impl State {
     }
 
     /// Records that the hub has a report, or does not want it.
-    pub(super) fn health_reported(&mut self, task: &str, healthy: bool) -> Outcome {
+    pub(super) fn health_reported(&mut self, task: &str, healthy: bool, is_broken: bool) -> Outcome {
         if let Some(task) = self.tasks.get_mut(task) {
             task.reported_health.succeed(Some(healthy));
+            task.reported_broken.succeed(is_broken);
         }
         Outcome::default()
     }
@@ -217,43 +220,6 @@ impl State {
         }
     }
 
-    /// Returns the shortest lease of the tasks that run, in seconds.
-    pub fn shortest_lease(&self) -> Option<u32> {
-        let of = |task: &Task| task.supervision.lease_seconds.filter(|_| task.end.is_none());
-        let runs = |task: &&Task| {
-            let agreement = task.agreement.as_ref().and_then(|id| self.agreements.get(id));
-            agreement.is_some_and(|agreement| agreement.is_live() && agreement.is_start_ordered)
-        };
-        self.tasks.values().filter(runs).filter_map(of).min()
-    }
-
-    /// Ends the tasks whose lease is over, because another node may have taken their place.
-    pub(super) fn end_leases(&mut self, silent_secs: u64, now: u64) -> Outcome {
-        let over: Vec<(String, u32)> = self
-            .tasks
-            .values()
-            .filter_map(|task| Some((task.agreement.clone()?, task.supervision.lease_seconds?)))
-            .filter(|(_, lease)| silent_secs >= u64::from(*lease))
-            .collect();
-        let mut notes = Vec::new();
-        for (key, lease) in over {
-            let error = format!("fenced: no contact to the hub for {lease} s");
-            let is_running =
-                self.agreements.get(&key).is_some_and(|one| one.is_live() && one.is_start_ordered);
-            let Some(task) = self.tasks.values_mut().find(|task| task.agreement.as_deref() == Some(&key))
-            else {
-                continue;
-            };
-            if !is_running {
-                continue;
-            }
-            task.is_fenced = true;
-            task.end.get_or_insert(TaskEnd::with_error(TaskState::Failed, &error));
-            notes.extend(self.end(&key, reason::SERVICE_TERMINATED, true, now).note);
-        }
-        Outcome { note: (!notes.is_empty()).then(|| notes.join("; ")) }
-    }
-
     /// Returns whether the containers of an agreement are killed instead of stopped with grace.
     pub(super) fn is_fenced(&self, agreement: &str) -> bool {
         self.task_of(agreement).is_some_and(|task| task.is_fenced)
@@ -268,8 +234,10 @@ impl State {
         let running = self.tasks.iter().filter(|(_, task)| task.open_command().is_none() && runs(task));
         let probed = running.filter_map(|(id, task)| {
             let probe = task.supervision.probe.clone()?;
-            let is_healthy = task.health.as_ref().map(|health| health.healthy);
-            Some(ProbedTask { task: id.clone(), probe, is_healthy })
+            let is_healthy = task.health.as_ref().and_then(TaskCheck::found);
+            let broken = task.health.as_ref().filter(|health| health.is_broken);
+            let check_error = broken.and_then(|health| health.message.clone());
+            Some(ProbedTask { task: id.clone(), probe, is_healthy, check_error })
         });
         probed.collect()
     }
@@ -317,11 +285,10 @@ fn lifecycle_of(observation: &Observation) -> (&'static str, &'static str, &str)
         };
     };
     // The convention of shells and container engines for signals.
-    let is_signal = |number: i64| {
-        container.failures.signal.map(i64::from) == Some(number)
-            || container.failures.code == Some(128 + number)
-    };
-    if is_signal(15) || is_signal(9) {
+    let has_code_of = |number: i64| container.failures.code == Some(128 + number);
+    // Whatever code a program has ended with after a signal to end: somebody stopped it.
+    let is_stopped = container.failures.is_stopped_from_outside();
+    if is_stopped || has_code_of(15) || has_code_of(9) {
         ("POWER_OFF", "stopped", &container.name)
     } else {
         ("SHUTDOWN", "shutdown", &container.name)

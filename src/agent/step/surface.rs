@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{State, WorkloadName};
 
+/// Event code of the error that the container engine does not respond.
+const ENGINE_DOWN: &str = "error_container_engine";
+
 /// One error; at most one per service.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -61,13 +64,37 @@ impl State {
     /// `detail`: why the service failed.
     pub(super) fn surface(&mut self, workload: WorkloadName, reason: u64, detail: Option<String>, now: u64) {
         let Some(code) = event_code(reason) else { return };
-        let is_other = |error: &SurfaceError| error.workload.qualified_url() != workload.qualified_url();
-        let id = self.errors.iter().map(|error| error.id + 1).max().unwrap_or(1);
-        self.errors.retain(is_other);
         let detail = detail.map(|detail| format!(" ({detail})")).unwrap_or_default();
         let (service, version) = (workload.qualified_url(), &workload.version);
         let message = format!("{service} {version}: {}{detail}", reason::describe(reason));
-        self.errors.push(SurfaceError { id, code: code.to_owned(), message, workload, at: now });
+        self.replace_error(SurfaceError { id: 0, code: code.to_owned(), message, workload, at: now });
+    }
+
+    /// Shows, as an error of no service, why none can be started; removes that when the container engine responds.
+    pub(super) fn surface_engine(&mut self, lack: Option<&'static str>, now: u64) {
+        let is_shown = self.errors.iter().any(|error| error.code == ENGINE_DOWN);
+        let Some(lack) = lack else {
+            self.errors.retain(|error| error.code != ENGINE_DOWN);
+            return;
+        };
+        if !is_shown {
+            let message = format!("no service can be started: {lack}");
+            let workload = WorkloadName::default();
+            self.replace_error(SurfaceError {
+                id: 0,
+                code: ENGINE_DOWN.to_owned(),
+                message,
+                workload,
+                at: now,
+            });
+        }
+    }
+
+    /// Adds an error in the place of the one of the same service, with the next number.
+    fn replace_error(&mut self, error: SurfaceError) {
+        let id = self.errors.iter().map(|error| error.id + 1).max().unwrap_or(1);
+        self.errors.retain(|other| other.workload.qualified_url() != error.workload.qualified_url());
+        self.errors.push(SurfaceError { id, ..error });
     }
 
     /// Removes the errors of services that have run without failure for a while.

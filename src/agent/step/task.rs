@@ -13,7 +13,9 @@ use evenkeel_wire::exchange::task_health::{EndedCommand, PostLifecycle, TaskChec
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Agreement, Command, Failures, Observation, Outcome, Reported, RunState, State};
+use super::{
+    Agreement, Command, Failures, Observation, OpenEnd, Outcome, OwnRestarts, Reported, RunState, State,
+};
 
 /// Longest error of a report, in characters.
 const LONGEST_ERROR: usize = 1000;
@@ -48,16 +50,26 @@ pub struct Task {
     pub health: Option<TaskCheck>,
     /// The outcome that the hub has recorded.
     pub reported_health: Reported<Option<bool>>,
+    /// Whether the hub has recorded that the check itself is broken.
+    pub reported_broken: Reported<bool>,
     /// Whether each of the members that it examines responds, by task.
     pub peers: BTreeMap<String, bool>,
     /// What the hub has recorded of that.
     pub reported_peers: Reported<BTreeMap<String, bool>>,
+    /// The length of its lease in seconds, as the hub has recorded it.
+    pub reported_lease: Reported<Option<u32>>,
     /// A life-cycle event that the hub has not recorded.
     pub lifecycle: Option<PostLifecycle>,
     /// Whether a life-cycle event was queued since the service ran last.
     pub is_down_reported: bool,
     /// Whether the lease is over, so that the containers are killed.
     pub is_fenced: bool,
+    /// The end of its instance about which nothing is decided.
+    pub open_end: Option<OpenEnd>,
+    /// Its restarts by this node.
+    pub restarts: OwnRestarts,
+    /// The number of them that the hub has recorded.
+    pub reported_restarts: Reported<u64>,
 }
 
 /// A state of a task, to be reported.
@@ -178,9 +190,14 @@ impl State {
             task.agreement = agreement_id.or(task.agreement.take());
             task.desired = task.desired.max(desired_state);
             task.supervision = supervision;
-            // After the loss of the journal the hub knows which command was carried out.
+            // After the loss of the journal the hub knows which command was carried out, and what was restarted.
+            let health = health.unwrap_or_default();
+            if let Some(known) = health.restarts.filter(|known| known.count > task.restarts.count) {
+                task.restarts.count = known.count;
+                task.reported_restarts.succeed(known.count);
+            }
             if task.ended_command.is_none() {
-                task.ended_command = health.and_then(|health| health.command);
+                task.ended_command = health.command;
                 task.is_command_reported = true;
             }
             if task.desired >= DesiredState::Running {
@@ -250,23 +267,24 @@ impl State {
     pub(super) fn end_exited(&mut self, key: &str, observation: &Observation, now: u64) -> Outcome {
         let end = exit_of(observation);
         let is_paused = observation.containers.iter().any(|one| one.state == RunState::Paused);
-        if (end.is_some() || is_paused) && self.note_lifecycle(key, observation, now) {
-            return Outcome::default();
+        match end {
+            Some(end) if self.hold_end(key, end.clone(), now) => Outcome::default(),
+            None if !is_paused => Outcome::default(),
+            end => self.report_end(key, observation, end, now),
         }
-        let Some(end) = end else { return Outcome::default() };
-        self.end_task(key, end, now)
     }
 
     /// Ends the agreement of a task of which nothing is left, because it ended while nobody watched.
     pub(super) fn end_gone(&mut self, key: &str, now: u64) -> Outcome {
-        if self.note_lifecycle(key, &Observation::default(), now) {
+        let error = "it ended while the agent did not run; its exit code is not known";
+        let end = TaskEnd::with_error(TaskState::Failed, error);
+        if self.hold_end(key, end.clone(), now) {
             return Outcome::default();
         }
-        let error = "it ended while the agent did not run; its exit code is not known";
-        self.end_task(key, TaskEnd::with_error(TaskState::Failed, error), now)
+        self.report_end(key, &Observation::default(), Some(end), now)
     }
 
-    fn end_task(&mut self, key: &str, end: TaskEnd, now: u64) -> Outcome {
+    pub(super) fn end_task(&mut self, key: &str, end: TaskEnd, now: u64) -> Outcome {
         let is_running = self.agreements.get(key).is_some_and(|one| one.is_live() && one.is_start_ordered);
         let Some(task) = self.task_of_mut(key).filter(|_| is_running) else { return Outcome::default() };
         task.end.get_or_insert(end);
@@ -333,10 +351,12 @@ impl State {
         Outcome::default()
     }
 
-    /// Returns the reports to send, the oldest of each task.
+    /// Returns the reports to send, the oldest of each task. The hub counts the restarts by this node before it decides about an end.
     pub(super) fn task_reports(&self) -> impl Iterator<Item = Command> {
         self.tasks.iter().filter_map(|(id, task)| {
-            let report = task.reports.iter().next()?.clone();
+            let is_counted = task.reported_restarts.is(&task.restarts.count);
+            let report =
+                task.reports.iter().next().filter(|one| is_counted || !one.end.state.is_ended())?.clone();
             Some(Command::ReportTask { task: id.clone(), report })
         })
     }

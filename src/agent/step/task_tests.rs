@@ -313,6 +313,24 @@ fn task_that_was_reported_down_and_runs_again_says_so_although_it_is_supervised_
     assert_eq!(lifecycle(&state), Some(("POWER_ON".to_owned(), "running".to_owned())));
 }
 
+/// A broken check says nothing about the task, and is reported as what it is, once.
+#[test]
+fn check_that_is_broken_is_reported_until_it_works() {
+    let mut state = running();
+    let report = |health| Command::ReportHealth { task: "t1".to_owned(), health };
+    let broken = TaskCheck::broken("the name x is not known".to_owned());
+    state.apply(Event::Probed { task: "t1".to_owned(), health: broken.clone() }, NOW);
+    assert!(state.plan().contains(&report(broken.clone())));
+    let reported = |is_broken| Event::HealthReported { task: "t1".to_owned(), healthy: true, is_broken };
+    state.apply(reported(true), NOW);
+    assert!(!state.plan().contains(&report(broken)));
+    let healthy = TaskCheck { healthy: true, ..TaskCheck::default() };
+    state.apply(Event::Probed { task: "t1".to_owned(), health: healthy.clone() }, NOW + 1);
+    assert!(state.plan().contains(&report(healthy.clone())));
+    state.apply(reported(false), NOW + 1);
+    assert!(!state.plan().contains(&report(healthy)));
+}
+
 #[test]
 fn outcome_of_a_check_is_reported_again_after_a_lost_report_although_it_has_changed_back() {
     let mut state = running();
@@ -320,13 +338,13 @@ fn outcome_of_a_check_is_reported_again_after_a_lost_report_although_it_has_chan
     let probed = |healthy| Event::Probed { task: "t1".to_owned(), health: check(healthy) };
     let report = |healthy| Command::ReportHealth { task: "t1".to_owned(), health: check(healthy) };
     state.apply(probed(true), NOW);
-    state.apply(Event::HealthReported { task: "t1".to_owned(), healthy: true }, NOW);
+    state.apply(Event::HealthReported { task: "t1".to_owned(), healthy: true, is_broken: false }, NOW);
     state.apply(probed(false), NOW + 1);
     let commands = state.plan();
     assert!(commands.contains(&report(false)));
     state.begin_reports(&commands);
     state.apply(probed(true), NOW + 2);
     assert!(state.plan().contains(&report(true)), "the hub may have the failure");
-    state.apply(Event::HealthReported { task: "t1".to_owned(), healthy: true }, NOW + 3);
+    state.apply(Event::HealthReported { task: "t1".to_owned(), healthy: true, is_broken: false }, NOW + 3);
     assert!(!state.plan().contains(&report(true)));
 }

@@ -466,6 +466,21 @@ fn old_agreements_are_forgotten_but_never_live_ones() {
 }
 
 #[test]
+fn engine_that_does_not_respond_is_an_error_of_the_node_until_it_does() {
+    let mut state = running();
+    state.apply(Event::EngineSeen { lack: Some("no engine") }, NOW);
+    state.apply(Event::EngineSeen { lack: Some("no engine") }, NOW + 1);
+    let errors = state.errors.clone();
+    assert_eq!((errors.len(), errors[0].code.as_str(), errors[0].at), (1, "error_container_engine", NOW));
+    assert!(state.plan().contains(&Command::ReportErrors(errors.clone())));
+    state.apply(Event::ErrorsReported(errors), NOW);
+    state.apply(Event::Tick, NOW + 3600);
+    assert_eq!(state.errors.len(), 1);
+    state.apply(Event::EngineSeen { lack: None }, NOW + 3601);
+    assert!(state.plan().contains(&Command::ReportErrors(Vec::new())));
+}
+
+#[test]
 fn error_is_shown_until_the_service_runs_well_for_a_while() {
     let mut state = running();
     state.apply(

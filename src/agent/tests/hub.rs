@@ -84,6 +84,7 @@ pub struct TestHub {
     changed: Notify,
     replied: Notify,
     is_away: AtomicBool,
+    is_departure_confirmed: AtomicBool,
 }
 
 type Hub = State<Arc<TestHub>>;
@@ -95,6 +96,7 @@ impl TestHub {
             changed: Notify::new(),
             replied: Notify::new(),
             is_away: AtomicBool::new(false),
+            is_departure_confirmed: AtomicBool::new(false),
         });
         hub.create_node();
         hub
@@ -115,6 +117,11 @@ impl TestHub {
     pub fn delete_node(&self) {
         *self.state() = HubState::default();
         self.changed.notify_waiters();
+    }
+
+    /// Returns whether the agent has said that everything has stopped on the deleted node.
+    pub fn is_departure_confirmed(&self) -> bool {
+        self.is_departure_confirmed.load(Ordering::SeqCst)
     }
 
     pub fn set_away(&self, is_away: bool) {
@@ -287,6 +294,12 @@ async fn guard(State(hub): Hub, headers: HeaderMap, request: Request, next: Next
     }
     let right = base64::engine::general_purpose::STANDARD.encode("acme/edge-1:t0ken");
     let given = headers.get("authorization").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if given == format!("Basic {right}")
+        && request.uri().path() == "/v1/orgs/acme/orchestration/departures/edge-1"
+    {
+        hub.is_departure_confirmed.store(true, Ordering::SeqCst);
+        return StatusCode::NO_CONTENT.into_response();
+    }
     if given != format!("Basic {right}") || !hub.state().exists {
         return (StatusCode::UNAUTHORIZED, Json(json!({"code": "invalid-credentials"}))).into_response();
     }

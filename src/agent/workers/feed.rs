@@ -11,7 +11,7 @@ use super::{
     FIRST_PAUSE, LONGEST_PAUSE, PassError, Signals, canceled_if_ended, failed, jittered, tasks::TaskReader,
 };
 use crate::{
-    AgentSettings,
+    AgentSettings, clock,
     contact::Contact,
     hub::Hub,
     order::{Ended, Handle, Order},
@@ -35,6 +35,16 @@ pub(super) struct Parts {
     pub settings: Arc<AgentSettings>,
     pub signals: Arc<Signals>,
     pub reader: Arc<TaskReader>,
+}
+
+/// The outcome of a poll.
+struct Polled {
+    /// The position after it.
+    following: i64,
+    response: ChangesResponse,
+    took: Duration,
+    /// When it was sent, in milliseconds since the boot.
+    sent_ms: u64,
 }
 
 /// Follows the change feed.
@@ -85,12 +95,12 @@ impl ChangeFeed {
             }
         }
         match self.poll_after(self.silent_since.is_some(), self.next).await {
-            Ok((following, response, took)) => {
+            Ok(Polled { following, response, took, sent_ms }) => {
                 self.parts.contact.restored();
                 self.parts.handle.order(Order::Heard).await?;
                 // A poll counts as a heartbeat when the hub receives it, not when it responds.
-                if let (Some(_), Some(sent_at)) = (self.next, Instant::now().checked_sub(took)) {
-                    self.parts.handle.order(Order::HeartbeatSent(sent_at)).await?;
+                if self.next.is_some() {
+                    self.parts.handle.order(Order::HeartbeatSent(sent_ms)).await?;
                 }
                 let was_silent =
                     self.silent_since.take().is_some_and(|since| since.elapsed() >= LONG_SILENCE);
@@ -119,11 +129,7 @@ impl ChangeFeed {
     }
 
     /// Polls. A poll may be parked for long, so after a failure a short call checks first whether the hub responds.
-    async fn poll_after(
-        &self,
-        has_failed: bool,
-        next: Option<i64>,
-    ) -> Result<(i64, ChangesResponse, Duration), ClientError> {
+    async fn poll_after(&self, has_failed: bool, next: Option<i64>) -> Result<Polled, ClientError> {
         if has_failed && next.is_some() {
             self.parts.contact.watch(self.parts.hub.exchange.max_change_id(), false).await?;
             self.parts.contact.restored();
@@ -132,10 +138,12 @@ impl ChangeFeed {
     }
 
     /// The first call only finds the position in the feed: everything before it is read directly.
-    async fn poll(&self, next: Option<i64>) -> Result<(i64, ChangesResponse, Duration), ClientError> {
+    async fn poll(&self, next: Option<i64>) -> Result<Polled, ClientError> {
+        let sent_ms = clock::uptime_ms();
         let Some(change_id) = next else {
             let latest = self.parts.hub.exchange.max_change_id().await?;
-            return Ok((latest + 1, ChangesResponse::default(), Duration::ZERO));
+            let response = ChangesResponse::default();
+            return Ok(Polled { following: latest + 1, response, took: Duration::ZERO, sent_ms });
         };
         let request = ChangesRequest {
             change_id,
@@ -153,7 +161,7 @@ impl ChangeFeed {
         // An exchange restored from an older state counts from there again.
         let following =
             if response.most_recent_change_id > 0 { response.most_recent_change_id + 1 } else { change_id };
-        Ok((following, response, took))
+        Ok(Polled { following, response, took, sent_ms })
     }
 
     fn signal(&self, response: &ChangesResponse) {

@@ -1,5 +1,6 @@
 //! The workers that communicate with the hub while the node is registered, and the one that observes services.
 
+mod engine;
 mod feed;
 mod mailbox;
 mod management;
@@ -22,11 +23,13 @@ use evenkeel_runtime::worker::Workers;
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+pub(crate) use engine::EngineWatch;
 pub(crate) use observer::Observer;
 pub(crate) use presence::report as report_monitor_state;
 
 use crate::{
     AgentSettings,
+    address::Addresses,
     contact::Contact,
     drivers::Driver,
     hub::Hub,
@@ -65,6 +68,9 @@ async fn failed(contact: &Contact, handle: &Handle, error: &ClientError) -> Resu
     contact.failed(error);
     if error.is_unauthorized() {
         handle.order(Order::Refused).await?;
+    }
+    if error.is_superseded() {
+        handle.order(Order::Superseded(error.to_string())).await?;
     }
     Ok(())
 }
@@ -108,6 +114,11 @@ impl Session {
         self.signals.presence.notify_one();
     }
 
+    /// Lets a heartbeat say at once what the guardian does.
+    pub fn report_guardian(&self) {
+        self.signals.statistics.notify_one();
+    }
+
     /// Ends the workers. What the returned future waits for is their last call.
     pub fn end(self) -> impl Future<Output = ()> + Send + use<> {
         let tasks = self.tasks.clone();
@@ -133,6 +144,8 @@ pub(crate) fn begin(
     let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
     let signals = Arc::new(Signals::default());
     let arch = machine.arch;
+    let hubs = std::iter::once(&settings.hub).chain(&settings.further_hubs).map(String::as_str);
+    let addresses = Arc::new(Addresses::new(settings.node_address, hubs));
     let contact = |call| Contact::new(call, settings.hub_root(), hub.node.to_string());
     let reader = Arc::new(tasks::TaskReader::new(hub.clone(), handle.clone()));
     let feed = feed::ChangeFeed::new(feed::Parts {
@@ -160,7 +173,7 @@ pub(crate) fn begin(
         signals: signals.clone(),
         reader: reader.clone(),
         driver,
-        address: machine.addresses.first().cloned(),
+        addresses: addresses.clone(),
     });
     let presence = presence::Presence::new(
         contact("monitor state"),
@@ -175,7 +188,7 @@ pub(crate) fn begin(
     tasks.spawn(workers.run(feed, stop.clone()));
     tasks.spawn(workers.run(record, stop.clone()));
     tasks.spawn(workers.run(mailbox, stop.clone()));
-    let probes = probe::Probes::new(hub.clone(), handle.clone(), settings.clone(), machine);
+    let probes = probe::Probes::new(hub.clone(), handle.clone(), settings.clone(), addresses);
     tasks.spawn(workers.run(peers::Peers::new(handle.clone(), settings.clone()), stop.clone()));
     tasks.spawn(workers.run(tasks_of_node, stop.clone()));
     tasks.spawn(workers.run(probes, stop.clone()));

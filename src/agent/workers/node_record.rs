@@ -7,7 +7,9 @@ use std::{
     time::Duration,
 };
 
+use evenkeel_client::HealthSubject;
 use evenkeel_runtime::worker::Worker;
+use evenkeel_wire::agbot::health::HealthReport;
 
 use super::{
     FIRST_PAUSE, LONGEST_PAUSE, PassError, SIGNAL_ONLY, Signals, canceled_if_ended, failed, jittered,
@@ -21,6 +23,9 @@ use crate::{
     order::{Ended, Handle},
     step::{Event, ExchangeState},
 };
+
+/// Time for which the hub shows that a journal was lost, in seconds.
+const LOSS_SHOWN_SECS: u64 = 24 * 3600;
 
 /// What the worker needs.
 pub(super) struct Parts {
@@ -113,9 +118,36 @@ impl NodeRecord {
         let facts = join::join(hub, &wanted).await?;
         handle.apply(Event::Joined(Box::new(facts))).await?;
         if self.is_first {
+            self.report_loss().await?;
             tracing::info!(node.id = %hub.node, "node is registered");
             handle.apply(Event::Reconnected).await?;
         }
+        Ok(())
+    }
+
+    /// Reports that an earlier journal was lost. Hubs that know no health reports hear nothing of it.
+    async fn report_loss(&self) -> Result<(), PassError> {
+        let Parts { hub, handle, .. } = &self.parts;
+        let Some(text) = handle.with(|journal| journal.loss.clone()).await? else { return Ok(()) };
+        let subject =
+            HealthSubject::Node { org: hub.node.org().to_owned(), node: hub.node.name().to_owned() };
+        let report = HealthReport {
+            source_id: "Agent".to_owned(),
+            property: "Journal".to_owned(),
+            health_state: "Warning".to_owned(),
+            ttl_seconds: Some(LOSS_SHOWN_SECS),
+            remove_when_expired: Some(true),
+            description: Some(text),
+            ..HealthReport::default()
+        };
+        match hub.agbot.report_health(&subject, &report).await {
+            Err(error) if error.is_retryable() => return Err(error.into()),
+            Err(error) => {
+                tracing::warn!(%error, "the hub does not take the report that the journal was lost")
+            }
+            Ok(_) => {}
+        }
+        handle.with(|journal| journal.loss = None).await?;
         Ok(())
     }
 

@@ -129,10 +129,22 @@ pub(super) fn fetch(
         return Err(PackageError::NoProgram { version: version.to_owned(), program: name });
     }
     fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).map_err(at(&program))?;
+    // A machine that loses power must find either all of the package or nothing.
+    sync_all(&partial).map_err(at(&partial))?;
     if target.exists() {
         fs::remove_dir_all(&target).map_err(at(&target))?;
     }
-    fs::rename(&partial, &target).map_err(at(&target))
+    fs::rename(&partial, &target).map_err(at(&target))?;
+    let packages = data_dir.join("packages");
+    fs::File::open(&packages).and_then(|directory| directory.sync_all()).map_err(at(&packages))
+}
+
+/// Writes the files of a directory, and the directory, to the disk.
+fn sync_all(directory: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        fs::File::open(entry?.path())?.sync_all()?;
+    }
+    fs::File::open(directory)?.sync_all()
 }
 
 /// The program of a fetched version.

@@ -8,12 +8,13 @@ use std::{
 
 use evenkeel_client::{AddressRule, ProbeClient, ProbeGuard, ProbeSchedule, pause_after};
 use evenkeel_runtime::worker::Worker;
+use evenkeel_wire::exchange::task_health::TaskCheck;
 
 use super::canceled_if_ended;
 use crate::{
     AgentSettings,
+    address::Addresses,
     hub::Hub,
-    machine::Machine,
     order::{Ended, Handle},
     step::{Event, ProbedTask},
 };
@@ -25,7 +26,7 @@ const ROUND: Duration = Duration::from_secs(1);
 pub(super) struct Probes {
     hub: Arc<Hub>,
     handle: Handle,
-    machine: Arc<Machine>,
+    addresses: Arc<Addresses>,
     settings: Arc<AgentSettings>,
     client: Option<ProbeClient>,
     schedule: ProbeSchedule<String>,
@@ -48,8 +49,13 @@ impl Worker for Probes {
 }
 
 impl Probes {
-    pub fn new(hub: Arc<Hub>, handle: Handle, settings: Arc<AgentSettings>, machine: Arc<Machine>) -> Self {
-        Self { hub, handle, settings, machine, client: None, schedule: ProbeSchedule::default() }
+    pub fn new(
+        hub: Arc<Hub>,
+        handle: Handle,
+        settings: Arc<AgentSettings>,
+        addresses: Arc<Addresses>,
+    ) -> Self {
+        Self { hub, handle, settings, addresses, client: None, schedule: ProbeSchedule::default() }
     }
 
     async fn probe_due(&mut self) -> Result<(), Ended> {
@@ -74,17 +80,22 @@ impl Probes {
             }
         };
         self.client = Some(client.clone());
-        let address = self.machine.addresses.first().cloned();
+        let address = self.addresses.main();
         let name = self.hub.node.name().to_owned();
         let handle = self.handle.clone();
         tokio::spawn(async move {
-            match client.check(&task.probe, &name, address.as_deref()).await {
-                Ok(health) if task.is_healthy != Some(health.healthy) => {
-                    // A core that has ended does not need the outcome.
-                    let _ended = handle.apply(Event::Probed { task: task.task.clone(), health }).await;
-                }
-                Ok(_) => {}
-                Err(error) => tracing::warn!(task.id = task.task, error, "the check of a task is broken"),
+            let found = client.check(&task.probe, &name, address.as_deref()).await;
+            let is_news = match &found {
+                Ok(health) => task.is_healthy != Some(health.healthy),
+                Err(error) => task.check_error.as_ref() != Some(error),
+            };
+            if is_news {
+                let broken = |error: &String| {
+                    tracing::warn!(task.id = task.task, error, "the check of a task is broken");
+                };
+                let health = found.inspect_err(broken).unwrap_or_else(TaskCheck::broken);
+                // A core that has ended does not need the outcome.
+                let _ended = handle.apply(Event::Probed { task: task.task.clone(), health }).await;
             }
             drop(guard);
         });

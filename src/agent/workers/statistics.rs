@@ -15,6 +15,7 @@ use super::{
     FIRST_PAUSE, LONGEST_PAUSE, SIGNAL_ONLY, Signals, canceled_if_ended, failed, jittered, tasks::TaskReader,
 };
 use crate::{
+    address::Addresses,
     contact::Contact,
     drivers::Driver,
     hub::Hub,
@@ -38,8 +39,8 @@ pub(super) struct Parts {
     pub signals: Arc<Signals>,
     pub reader: Arc<TaskReader>,
     pub driver: Arc<dyn Driver>,
-    /// The address by which other nodes reach this one.
-    pub address: Option<String>,
+    /// The addresses of this machine.
+    pub addresses: Arc<Addresses>,
 }
 
 /// Reports statistics.
@@ -48,6 +49,8 @@ pub(super) struct Statistics {
     reported: Option<(NodeStatistics, Instant)>,
     reported_engine: Option<(EngineState, Instant)>,
     read_at: Option<Instant>,
+    /// Whether the exchange refuses statistics with all addresses: older ones do not know them.
+    omits_addresses: bool,
     pause: Duration,
     backoff: Duration,
 }
@@ -90,6 +93,7 @@ impl Statistics {
             reported: None,
             reported_engine: None,
             read_at: None,
+            omits_addresses: false,
             pause: SIGNAL_ONLY,
             backoff: FIRST_PAUSE,
         }
@@ -106,7 +110,10 @@ impl Statistics {
         let mut report = PutNodeReport { engine, ..PutNodeReport::default() };
         if self.read_at.is_none_or(|at| now - at >= READ_INTERVAL) {
             self.read_at = Some(now);
-            let found = NodeStatistics { address: self.parts.address.clone(), ..statistics::current() };
+            let all = self.parts.addresses.refresh().await;
+            let addresses = if self.omits_addresses { Vec::new() } else { all };
+            let address = self.parts.addresses.main();
+            let found = NodeStatistics { address, addresses, ..statistics::current() };
             let is_known = |(known, at): &(NodeStatistics, Instant)| {
                 !statistics::differ(&found, known) && at.elapsed() < LONGEST_AGE
             };
@@ -140,6 +147,7 @@ impl Statistics {
                 Ok(())
             }
             Err(error) => {
+                self.omits_addresses |= error.status() == Some(400);
                 // A report whose outcome is lost may have been recorded.
                 (self.read_at, self.reported, self.reported_engine) = (None, None, None);
                 self.pause = jittered(self.backoff);

@@ -191,12 +191,7 @@ mod tests {
 
     #[test]
     fn single_agreement_is_shown_as_it_is_and_an_unknown_one_is_wrong_input() {
-        let context = Context {
-            settings: crate::settings::Settings::default(),
-            screen: crate::output::Screen { format: None },
-            is_verbose: false,
-            is_dry_run: false,
-        };
+        let context = Context::default();
         let agent = context.agent().expect("the usual address");
         let record = json!({"current_agreement_id": "a1", "proposal": "x", "dependent_services": null});
         let found = ByAge { active: vec![record.clone().into()], archived: Vec::new() };

@@ -9,8 +9,9 @@ use crate::confirm::confirm;
 use crate::constraints;
 use crate::context::{Context, Watch};
 use crate::exit::{CliError, Exit, Outcome};
-use crate::input::{read_json, template};
+use crate::input::{read_shape, shaped, template};
 use crate::output::{View, note};
+use crate::shape::{NodePolicyFile, check_properties};
 
 /// Commands for the node's policy.
 #[derive(Debug, Subcommand)]
@@ -58,8 +59,9 @@ pub async fn run(command: PolicyCommand, context: &Context) -> Outcome {
         }
         PolicyCommand::New => show_template(context),
         PolicyCommand::Update { file } => {
-            let policy = read_json(&file, &context.settings)?;
+            let policy = read_shape::<NodePolicyFile>(&file, context)?;
             constraints::check(&policy)?;
+            check_properties("the node", &policy)?;
             let policy = policy.into();
             let written = agent.client.post_local_policy(&policy);
             agent.call("setting the node's policy", written).await?;
@@ -70,7 +72,9 @@ pub async fn run(command: PolicyCommand, context: &Context) -> Outcome {
             let patch: Value = serde_json::from_str(&patch).map_err(|error| {
                 CliError::new(Exit::Json, "the policy was not changed", error.to_string(), "give JSON")
             })?;
+            let patch = shaped::<NodePolicyFile>("the argument", &patch, context)?.document;
             constraints::check(&patch)?;
+            check_properties("the node", &patch)?;
             let patch = patch.into();
             let changed = agent.client.patch_local_policy(&patch);
             agent.call("changing the node's policy", changed).await?;

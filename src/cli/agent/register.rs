@@ -9,15 +9,16 @@ use evenkeel_wire::agent::node::{CONFIGURED, PostNode, PutConfigState};
 use evenkeel_wire::agent::status::Configuration;
 use serde_json::{Value, json};
 
-use super::register_steps::{AtExchange, user_input_of, wait_for_service};
+use super::register_steps::{AtExchange, wait_for_service};
 use super::unregister::leave;
 use super::{is_registered, local_node};
 use crate::context::{Context, UserOptions};
 use crate::exit::{CliError, Exit, Outcome};
-use crate::input::read_json;
+use crate::input::read_shape;
 use crate::output::note;
 use crate::server::Server;
 use crate::settings::{self, with_api_path};
+use crate::shape::{NodePolicyFile, read_user_input};
 
 /// Longest wait for the agent to take a step of the registration.
 const STEP_LIMIT: Duration = Duration::from_secs(60);
@@ -29,13 +30,16 @@ pub struct RegisterArguments {
     node_org: Option<String>,
     /// Pattern of the node; without one it uses policies
     pattern: Option<String>,
+    /// Pattern of the node, as the second argument names it
+    #[arg(short = 'p', long = "pattern", value_name = "PATTERN", conflicts_with = "pattern")]
+    pattern_option: Option<String>,
     #[command(flatten)]
     pub user: UserOptions,
     /// Node and token as NODE:TOKEN [default: HZN_EXCHANGE_NODE_AUTH, else the agent's id and a new token]
     #[arg(short = 'n', long = "node-id-tok", value_name = "CREDENTIALS")]
     node_id_tok: Option<String>,
     /// Human-readable name [default: the id]
-    #[arg(short = 'm', long = "node-name", value_name = "NAME")]
+    #[arg(short = 'm', long = "node-name", visible_alias = "name", value_name = "NAME")]
     name: Option<String>,
     /// JSON or YAML file with values for the variables of services
     #[arg(short = 'f', long = "input-file", value_name = "FILE")]
@@ -71,9 +75,10 @@ struct Identity {
 /// unregistered again.
 pub async fn run(arguments: &RegisterArguments, context: &Context) -> Outcome {
     let agent = context.agent()?;
-    let policy = arguments.policy.as_deref().map(|file| read_json(file, &context.settings)).transpose()?;
+    let policy = arguments.policy.as_deref().map(|file| read_shape::<NodePolicyFile>(file, context));
+    let policy = policy.transpose()?;
     let input = match &arguments.input_file {
-        Some(file) => user_input_of(&read_json(file, &context.settings)?)?,
+        Some(file) => read_user_input(file, context)?,
         None => json!([]),
     };
     let status = agent.call("asking the agent for its status", agent.client.local_status()).await?;
@@ -98,7 +103,8 @@ pub async fn run(arguments: &RegisterArguments, context: &Context) -> Outcome {
     let exchange = AtExchange::new(context, &url, &user, &node)?;
     let name = arguments.name.clone().unwrap_or_else(|| node.id.clone());
     exchange.ensure_node(&name, &status.configuration.architecture).await?;
-    let pattern = exchange.choose_pattern(arguments.pattern.as_deref()).await?;
+    let pattern = arguments.pattern.as_ref().or(arguments.pattern_option.as_ref());
+    let pattern = exchange.choose_pattern(pattern.map(String::as_str)).await?;
     if let Some(group) = &arguments.ha_group {
         exchange.join_group(group).await?;
     }
@@ -210,9 +216,7 @@ mod tests {
             url.map(|url| (settings::EXCHANGE_URL.to_owned(), url.to_owned())).into_iter().collect();
         Context {
             settings: Settings::read(variables, std::path::Path::new("/nonexistent"), None),
-            screen: crate::output::Screen { format: None },
-            is_verbose: false,
-            is_dry_run: false,
+            ..Context::default()
         }
     }
 

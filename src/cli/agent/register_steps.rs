@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 
 use super::{agreement, service};
 use crate::context::{Context, Exchange, UserOptions};
-use crate::exchange::node::{NODES, NewNode, put_new_node, read_node};
+use crate::exchange::node::{NODES, NewNode, check_token, put_new_node, read_node};
 use crate::exchange::node_part;
-use crate::exit::{CliError, Exit, Outcome};
+use crate::exit::{CliError, Outcome};
 use crate::output::note;
 use crate::server::Server;
 use crate::settings::EXCHANGE_URL;
@@ -74,6 +74,7 @@ impl AtExchange {
         if let Some(found) = exchange.server.call(&doing, found).await? {
             self.check_type(&found)?;
             let name = self.node.name();
+            check_token(&name, self.node.secret())?;
             return NODES.patch(exchange, &name, &json!({"token": self.node.secret()})).await;
         }
         put_new_node(exchange, &self.node, &NewNode { name, node_type: "device", arch }).await
@@ -175,41 +176,6 @@ impl AtExchange {
     }
 }
 
-/// The values for variables in a registration's input file: the present list, or the old form with `services`.
-///
-/// # Errors
-/// With status 3 for anything else.
-pub fn user_input_of(file: &Value) -> Outcome<Value> {
-    if file.is_array() {
-        return Ok(file.clone());
-    }
-    if let Some(list) = file.get("userInput").filter(|list| list.is_array()) {
-        return Ok(list.clone());
-    }
-    let Some(services) = file.get("services").and_then(Value::as_array) else {
-        return Err(CliError::new(
-            Exit::Json,
-            "the input file cannot be used",
-            "it is neither a list of user input nor an object with services",
-            "`hzn userinput new` prints a template",
-        ));
-    };
-    let converted = services.iter().map(|service| {
-        let text = |member: &str| service.get(member).and_then(Value::as_str).unwrap_or_default();
-        let variables = service.get("variables").and_then(Value::as_object).cloned().unwrap_or_default();
-        let inputs: Vec<Value> =
-            variables.into_iter().map(|(name, value)| json!({"name": name, "value": value})).collect();
-        json!({
-            "serviceOrgid": text("org"),
-            "serviceUrl": text("url"),
-            "serviceArch": text("arch"),
-            "serviceVersionRange": text("versionRange"),
-            "inputs": inputs,
-        })
-    });
-    Ok(converted.collect())
-}
-
 /// Waits until the agent runs a service; a service that does not start is reported, with the reason, and is no failure.
 ///
 /// # Errors
@@ -261,17 +227,6 @@ async fn explain_absence(agent: &Server, name: &str) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn both_forms_of_input_files_are_understood() {
-        let list = json!([{"serviceUrl": "cam", "inputs": []}]);
-        assert_eq!(user_input_of(&list), Ok(list.clone()));
-        let old = json!({"services": [{"org": "acme", "url": "cam", "versionRange": "[1,2)", "variables": {"RATE": 5}}]});
-        let expected = json!([{"serviceOrgid": "acme", "serviceUrl": "cam", "serviceArch": "",
-                               "serviceVersionRange": "[1,2)", "inputs": [{"name": "RATE", "value": 5}]}]);
-        assert_eq!(user_input_of(&old), Ok(expected));
-        assert_eq!(user_input_of(&json!({})).map_err(|error| error.exit), Err(Exit::Json));
-    }
 
     #[test]
     fn service_counts_as_started_from_its_start_time_on() {

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use crate::confirm::confirm;
 use crate::context::Context;
 use crate::exit::Outcome;
-use crate::input::{read_json, template};
+use crate::input::template;
 use crate::output::{Table, View, note};
+use crate::shape::read_user_input;
 use clap::Subcommand;
 
 /// Commands for user input.
@@ -67,14 +68,14 @@ pub async fn run(command: UserInputCommand, context: &Context) -> Outcome {
             context.screen.show(&View::plain(text, template(text)))
         }
         UserInputCommand::Add { file } => {
-            let values = read_json(&file, &context.settings)?.into();
+            let values = read_user_input(&file, context)?.into();
             let written = agent.client.post_local_user_input(&values);
             agent.call("setting the node's user input", written).await?;
             agent.report_done("the node's user input is set");
             Ok(())
         }
         UserInputCommand::Update { file } => {
-            let values = read_json(&file, &context.settings)?.into();
+            let values = read_user_input(&file, context)?.into();
             let changed = agent.client.patch_local_user_input(&values);
             agent.call("changing the node's user input", changed).await?;
             agent.report_done("the node's user input is changed");

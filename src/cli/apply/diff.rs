@@ -1,6 +1,6 @@
 //! What a document changes in a stored resource.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// One member that a document changes.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,56 +25,83 @@ impl Change {
     }
 }
 
-/// Returns where a wanted document differs from what is stored. Members that it does not name are left out: the exchange
-/// fills them in. Lists are compared element by element, and a list of another length as a whole.
+/// Members that only the exchange sets, or that name the resource.
+const EXCHANGE_ONLY: [&str; 6] = ["owner", "created", "lastUpdated", "organization", "name", "admin"];
+/// The member with the settings that are an addition.
+pub const SETTINGS: &str = "orchestration";
+/// Members that are made anew each time.
+const SIGNATURES: [&str; 3] =
+    ["deploymentSignature", "clusterDeploymentSignature", "deployment_overrides_signature"];
+
+/// Returns where a wanted document differs from what is stored: a member that it does not name is removed. Lists are compared element by
+/// element, and a list of another length as a whole.
 pub fn changes(stored: &Value, wanted: &Value) -> Vec<Change> {
     let mut found = Vec::new();
-    compare(stored, wanted, String::new(), &mut found);
+    compare(stored, wanted, "", &mut found);
     found
 }
 
-fn compare(stored: &Value, wanted: &Value, path: String, found: &mut Vec<Change>) {
+fn compare(stored: &Value, wanted: &Value, path: &str, found: &mut Vec<Change>) {
     match (stored, wanted) {
         (Value::Object(old), Value::Object(new)) => {
-            for (name, value) in new {
+            let removed = old.keys().filter(|name| !new.contains_key(*name));
+            for name in new.keys().chain(removed) {
+                let is_of_exchange = path.is_empty() && EXCHANGE_ONLY.contains(&name.as_str());
+                if is_of_exchange || SIGNATURES.contains(&name.as_str()) {
+                    continue;
+                }
                 let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
-                compare(old.get(name).unwrap_or(&Value::Null), value, path, found);
+                let value = |members: &Map<String, Value>| members.get(name).cloned().unwrap_or(Value::Null);
+                compare(&value(old), &value(new), &path, found);
             }
         }
         (Value::Array(old), Value::Array(new)) if old.len() == new.len() => {
             for (position, (old, new)) in old.iter().zip(new).enumerate() {
-                compare(old, new, format!("{path}[{position}]"), found);
+                compare(old, new, &format!("{path}[{position}]"), found);
             }
         }
-        (old, new) if is_same(old, new) => {}
-        (old, new) => found.push(Change { path, from: old.clone(), to: new.clone() }),
+        (old, new) if old == new || (is_usual(old, path) && is_usual(new, path)) => {}
+        (old, new) => found.push(Change { path: path.to_owned(), from: old.clone(), to: new.clone() }),
     }
 }
 
-/// An absent value and an empty one are the same to the exchange.
-fn is_same(old: &Value, new: &Value) -> bool {
-    let is_empty = |value: &Value| match value {
+/// Returns whether a member of the exchange's documents means the same as an absent one: empty, false and 0 do. Settings have other
+/// defaults.
+fn is_usual(value: &Value, path: &str) -> bool {
+    match value {
         Value::Null => true,
         Value::String(text) => text.is_empty(),
         Value::Array(elements) => elements.is_empty(),
-        Value::Object(members) => members.is_empty(),
-        _ => false,
-    };
-    old == new || (is_empty(old) && is_empty(new))
+        Value::Object(members) => members.values().all(|member| is_usual(member, path)),
+        Value::Bool(flag) => !flag && !path.starts_with(SETTINGS),
+        Value::Number(number) => number.as_i64() == Some(0) && !path.starts_with(SETTINGS),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn texts(stored: &Value, wanted: &Value) -> Vec<String> {
+        changes(stored, wanted).iter().map(Change::text).collect()
+    }
+
     #[test]
-    fn only_members_that_the_document_names_and_changes_are_reported() {
+    fn members_that_the_document_changes_or_lacks_are_reported() {
         let stored =
             json!({"label": "a", "owner": "o/u", "service": {"versions": [{"v": "1"}]}, "list": [1]});
         let wanted =
             json!({"label": "a", "description": "", "service": {"versions": [{"v": "2"}]}, "list": [1, 2]});
-        let texts: Vec<String> = changes(&stored, &wanted).iter().map(Change::text).collect();
-        assert_eq!(texts, ["service.versions[0].v: \"1\" -> \"2\"", "list: [1] -> [1,2]"]);
+        let expected = ["service.versions[0].v: \"1\" -> \"2\"", "list: [1] -> [1,2]"];
+        assert_eq!(texts(&stored, &wanted), expected);
         assert_eq!(changes(&wanted, &wanted), []);
+        let stored = json!({"label": "a", "description": "d", "orchestration": {"scale": 2},
+                            "userInput": [], "enabled": false, "service": {"nodeHealth": {}, "deploymentSignature": "s"}});
+        let wanted = json!({"label": "a", "service": {}});
+        let expected = ["description: \"d\" -> null", "orchestration: {\"scale\":2} -> null"];
+        assert_eq!(texts(&stored, &wanted), expected);
+        let settings = |rollback: Value| json!({"orchestration": {"scale": 2, "rollback": rollback}});
+        let expected = ["orchestration.rollback: false -> null"];
+        assert_eq!(texts(&settings(json!(false)), &settings(Value::Null)), expected);
     }
 }

@@ -2,17 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::context::Context;
 use crate::exit::{CliError, Exit, Outcome};
-use crate::input::read_documents;
-use crate::members;
-use crate::settings::Settings;
+use crate::input::{Shaped, read_documents, shaped, shown};
+use crate::shape::{DeploymentPolicyFile, HaGroupFile, NmpFile, ServiceFile};
 
 /// What a document is about, in the order in which they are applied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DocumentKind {
     /// A service.
     Service,
@@ -40,29 +39,38 @@ impl DocumentKind {
 }
 
 /// One document.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug)]
 pub struct Document {
     /// What it is about.
     pub kind: DocumentKind,
     /// Name of the resource; a service is named by its url, version and arch.
-    #[serde(default)]
     pub name: String,
     /// What it shall be.
-    pub spec: Value,
+    pub spec: Shaped,
+    /// The directory of the file that holds it.
+    pub directory: PathBuf,
+}
+
+/// A document as it is written.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, expecting = "an object")]
+struct DocumentFile {
+    kind: String,
+    name: String,
+    spec: Value,
 }
 
 /// Reads the documents of a file, of standard input for `-`, or of the files of a directory in the order of their names.
 ///
 /// # Errors
 /// With status 3 or 4 for files that cannot be used, 1 for a document without a name.
-pub fn read(path: &Path, settings: &Settings) -> Outcome<Vec<Document>> {
+pub fn read(path: &Path, context: &Context) -> Outcome<Vec<Document>> {
     let mut documents = Vec::new();
     for file in files(path)? {
-        for value in read_documents(&file, settings)? {
+        for value in read_documents(&file, context)? {
             let values = if let Value::Array(values) = value { values } else { vec![value] };
             for value in values {
-                documents.push(understood(&file, value)?);
+                documents.push(understood(&file, &value, context)?);
             }
         }
     }
@@ -87,33 +95,42 @@ fn files(path: &Path) -> Outcome<Vec<PathBuf>> {
     Ok(found)
 }
 
-fn understood(file: &Path, value: Value) -> Outcome<Document> {
+fn understood(file: &Path, value: &Value, context: &Context) -> Outcome<Document> {
     let refuse = |exit: Exit, why: String| {
         CliError::new(
             exit,
-            format!("{} cannot be applied", file.display()),
+            format!("{} cannot be applied", shown(file)),
             why,
             "a document has kind (service, hagroup, policy or nmp), name and spec",
         )
     };
-    let document: Document =
-        serde_json::from_value(value).map_err(|error| refuse(Exit::Json, error.to_string()))?;
-    if document.name.is_empty() && document.kind != DocumentKind::Service {
-        return Err(refuse(Exit::Input, format!("a document of kind {} has no name", document.kind.word())));
-    }
-    if !document.spec.is_object() {
-        return Err(refuse(Exit::Json, format!("the spec of {} is not an object", document.name)));
-    }
-    let known = match document.kind {
-        DocumentKind::Policy => Some(&members::POLICY),
-        DocumentKind::Nmp => Some(&members::MANAGEMENT_POLICY),
-        DocumentKind::Service | DocumentKind::HaGroup => None,
+    let written = shaped::<DocumentFile>(&shown(file), value, context)?.document;
+    let DocumentFile { kind: word, name, spec } =
+        serde_json::from_value(written).map_err(|error| refuse(Exit::Json, error.to_string()))?;
+    let kind = DocumentKind::ALL.into_iter().find(|kind| kind.word().eq_ignore_ascii_case(&word));
+    let Some(kind) = kind else {
+        return Err(refuse(Exit::Json, format!("{word:?} is no kind of document")));
     };
-    if let Some(known) = known {
-        members::check(&document.spec, "", known)
-            .map_err(|why| refuse(Exit::Json, format!("the spec of {} has {why}", document.name)))?;
+    if name.is_empty() && kind != DocumentKind::Service {
+        return Err(refuse(Exit::Input, format!("a document of kind {} has no name", kind.word())));
     }
-    Ok(document)
+    let part = if name.is_empty() {
+        format!("the spec of a {}", kind.word())
+    } else {
+        format!("the spec of {name}")
+    };
+    if !spec.is_object() {
+        return Err(refuse(Exit::Json, format!("{part} is not an object")));
+    }
+    let part = format!("{}, {part}", shown(file));
+    let spec = match kind {
+        DocumentKind::Service => shaped::<ServiceFile>(&part, &spec, context)?,
+        DocumentKind::HaGroup => shaped::<HaGroupFile>(&part, &spec, context)?,
+        DocumentKind::Policy => shaped::<DeploymentPolicyFile>(&part, &spec, context)?,
+        DocumentKind::Nmp => shaped::<NmpFile>(&part, &spec, context)?,
+    };
+    let directory = file.parent().unwrap_or_else(|| Path::new("")).to_owned();
+    Ok(Document { kind, name, spec, directory })
 }
 
 #[cfg(test)]
@@ -131,23 +148,24 @@ mod tests {
         );
         write("b.json", r#"[{"kind": "service", "spec": {"url": "s"}}]"#);
         write("README.md", "no document");
-        let documents = read(directory.path(), &Settings::default()).expect("documents");
+        let documents = read(directory.path(), &Context::default()).expect("documents");
         let kinds: Vec<&str> = documents.iter().map(|document| document.kind.word()).collect();
         assert_eq!(kinds, ["service", "hagroup", "policy"]);
     }
 
     #[test]
-    fn documents_without_name_or_with_unknown_members_are_refused() {
+    fn documents_without_name_kind_or_spec_are_refused() {
         let directory = tempfile::tempdir().expect("a directory");
         let exit = |text: &str| {
             let file = directory.path().join("d.yaml");
             std::fs::write(&file, text).expect("a file");
-            read(&file, &Settings::default()).map_err(|error| error.exit).map(|documents| documents.len())
+            read(&file, &Context::default()).map_err(|error| error.exit).map(|documents| documents.len())
         };
         assert_eq!(exit("kind: policy\nspec: {}\n"), Err(Exit::Input));
         assert_eq!(exit("kind: node\nname: n\nspec: {}\n"), Err(Exit::Json));
         assert_eq!(exit("kind: nmp\nname: n\nspecs: {}\n"), Err(Exit::Json));
-        assert_eq!(exit("kind: nmp\nname: n\nspec: {}\n"), Ok(1));
-        assert_eq!(exit("kind: policy\nname: p\nspec: {lable: x}\n"), Err(Exit::Json));
+        assert_eq!(exit("Kind: NMP\nname: n\nspec: {}\n"), Ok(1));
+        assert_eq!(exit("kind: policy\nname: p\nspec: {lable: x}\n"), Ok(1));
+        assert_eq!(exit("kind: policy\nname: p\nspec: {label: []}\n"), Err(Exit::Json));
     }
 }

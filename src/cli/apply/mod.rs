@@ -7,10 +7,12 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::Args;
+use evenkeel_domain::orchestration::{HaGroupOrchestration, Orchestration};
+use evenkeel_wire::exchange::shared::default_node_health;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use self::diff::{Change, changes};
+use self::diff::{Change, SETTINGS, changes};
 use self::document::{Document, DocumentKind};
 use crate::context::{Context, Exchange, UserOptions};
 use crate::exchange::deployment::{POLICIES, without};
@@ -20,14 +22,13 @@ use crate::exchange::publish;
 use crate::exchange::resource::Kind;
 use crate::exchange::service::SERVICES;
 use crate::exit::{CliError, Outcome};
-use crate::output::{Table, View};
+use crate::input::shown;
+use crate::output::{Table, View, warn};
 use crate::plan::CheckToken;
+use crate::shape::{check_service, complete_policy, require_constraints};
 use crate::signer::{normalize_overrides, sign_policy};
 use crate::wait::update::RollbackReasons;
 use crate::wait::{self, Wait};
-
-/// What only the exchange sets.
-const EXCHANGE_ONLY: [&str; 3] = ["owner", "created", "lastUpdated"];
 
 /// Options of `apply`.
 #[derive(Debug, Args)]
@@ -41,6 +42,12 @@ pub struct ApplyArguments {
     /// Remove resources of these kinds that have this label (an HA group: this description) and that no document names
     #[arg(long, value_name = "LABEL")]
     prune: Option<String>,
+    /// Let --prune remove everything with the label when there are no documents
+    #[arg(long, requires = "prune")]
+    allow_empty: bool,
+    /// Confirm that policies without constraints are meant for every node
+    #[arg(long)]
+    no_constraints: bool,
     #[command(flatten)]
     token: CheckToken,
     #[command(flatten)]
@@ -84,10 +91,11 @@ struct Step {
 /// With status 1, 3 or 4 for documents that cannot be used, 5 when the exchange refuses one, 11 to 13 with `--wait`.
 pub async fn run(arguments: &ApplyArguments, context: &Context) -> Outcome {
     let exchange = context.exchange(&arguments.user, None)?;
-    let documents = document::read(&arguments.file, &context.settings)?;
+    let documents = document::read(&arguments.file, context)?;
+    check_pruning(arguments, documents.len())?;
     let mut steps = Vec::new();
     for document in documents {
-        steps.push(plan(document, &exchange).await?);
+        steps.push(plan(document, arguments, &exchange).await?);
     }
     if let Some(label) = &arguments.prune {
         let removed = surplus(label, &steps, &exchange).await?;
@@ -108,6 +116,31 @@ pub async fn run(arguments: &ApplyArguments, context: &Context) -> Outcome {
         arguments.wait.follow(context, &format!("deployment policy {}", step.name), wanted).await?;
     }
     Ok(())
+}
+
+/// Refuses to remove what nobody probably means to remove.
+fn check_pruning(arguments: &ApplyArguments, documents: usize) -> Outcome {
+    let ApplyArguments { prune, allow_empty, .. } = arguments;
+    let refuse = |why: String, advice: &str| Err(CliError::input("nothing was applied", why, advice));
+    if prune.as_deref().is_some_and(str::is_empty) {
+        let why = "--prune has an empty label, and resources of others have none either".to_owned();
+        return refuse(why, "give your documents a label of their own");
+    }
+    if documents > 0 {
+        return Ok(());
+    }
+    let source = shown(&arguments.file);
+    match prune {
+        Some(label) if !allow_empty => refuse(
+            format!("{source} holds no document, and --prune would remove everything with the label {label}"),
+            "check the path, or give --allow-empty when that is meant",
+        ),
+        Some(_) => Ok(()),
+        None => {
+            warn(format!("{source} holds no document"));
+            Ok(())
+        }
+    }
 }
 
 /// A token is that of one plan, and a plan that of one policy.
@@ -140,28 +173,91 @@ fn kind_of(kind: DocumentKind) -> Kind {
 }
 
 /// Compares a document with what is stored.
-async fn plan(document: Document, exchange: &Exchange) -> Outcome<Step> {
-    let Document { kind, name, mut spec } = document;
-    let (name, wanted) = if kind == DocumentKind::Service {
-        let service = publish::body_of(spec, &exchange.org)?;
-        (publish::id_of(&service, &exchange.org), Value::Object(service))
-    } else {
-        without(&mut spec, &EXCHANGE_ONLY);
-        if kind == DocumentKind::Policy {
-            // Signed when it is sent: every signature is another one, and none is a change.
-            normalize_overrides(&mut spec);
-        }
-        let (org, id) = exchange.split(&name);
-        (format!("{org}/{id}"), spec)
-    };
+async fn plan(document: Document, arguments: &ApplyArguments, exchange: &Exchange) -> Outcome<Step> {
+    let kind = document.kind;
+    let (name, mut wanted) = wanted(document, arguments, exchange)?;
     let stored = kind_of(kind).find(exchange, &name).await?;
-    let changes = stored.as_ref().map(|(_, stored)| changes(stored.as_value(), &wanted)).unwrap_or_default();
+    // A client that does not know of these settings does not remove them; a document without them does.
+    if let Some((_, stored)) = &stored
+        && stored.as_value().get(SETTINGS).is_some_and(|settings| !settings.is_null())
+        && wanted.get(SETTINGS).is_none()
+    {
+        wanted[SETTINGS] = Value::Null;
+    }
+    if kind == DocumentKind::HaGroup && wanted.get("description").is_none() {
+        // A group keeps the description that a write leaves out.
+        wanted["description"] = Value::from("");
+    }
+    let changes = stored.as_ref().map(|(_, stored)| changes(stored.as_value(), &shown_as(kind, &wanted)));
+    let changes = changes.unwrap_or_default();
     let action = match &stored {
         None => Action::Create,
         Some(_) if changes.is_empty() => Action::Keep,
         Some(_) => Action::Update,
     };
     Ok(Step { kind, name, action, changes, wanted })
+}
+
+/// Returns the name of what a document is about, and what it shall be; refuses what can never work.
+fn wanted(document: Document, arguments: &ApplyArguments, exchange: &Exchange) -> Outcome<(String, Value)> {
+    let Document { kind, name, mut spec, directory } = document;
+    let (org, id) = exchange.split(&name);
+    let full = format!("{org}/{id}");
+    match kind {
+        DocumentKind::Service => {
+            let service = publish::body_of(spec.document, &exchange.org, &directory)?;
+            let id = publish::id_of(&service, &exchange.org);
+            let service = Value::Object(service);
+            check_service(&id, &service)?;
+            return Ok((id, service));
+        }
+        DocumentKind::HaGroup => without(&mut spec.document, &["name"]),
+        DocumentKind::Policy => {
+            complete_policy(&name, &mut spec.document)?;
+            require_constraints(&format!("deployment policy {full}"), &spec, arguments.no_constraints)?;
+            // Signed when it is sent: every signature is another one, and none is a change.
+            normalize_overrides(&mut spec.document);
+        }
+        DocumentKind::Nmp => {
+            require_constraints(&format!("management policy {full}"), &spec, arguments.no_constraints)?;
+        }
+    }
+    kind_of(kind).check(exchange, &name, &spec.document)?;
+    Ok((full, spec.document))
+}
+
+/// Returns a document as the exchange shows it: with the defaults that it fills in.
+fn shown_as(kind: DocumentKind, wanted: &Value) -> Value {
+    let mut shown = wanted.clone();
+    let label = shown.get("label").cloned().unwrap_or_default();
+    let fill_in = |at: &mut Value, name: &str, default: Value| {
+        if at.is_object() && at.get(name).is_none_or(Value::is_null) {
+            at[name] = default;
+        }
+    };
+    match kind {
+        DocumentKind::Policy => {
+            fill_in(&mut shown, "description", label);
+            if let Some(service) = shown.get_mut("service") {
+                fill_in(service, "nodeHealth", Value::Object(default_node_health()));
+            }
+        }
+        DocumentKind::Nmp => {
+            fill_in(&mut shown, "description", label);
+            fill_in(&mut shown, "start", Value::from("now"));
+        }
+        DocumentKind::Service | DocumentKind::HaGroup => {}
+    }
+    let settings = shown.get(SETTINGS).filter(|settings| !settings.is_null()).cloned();
+    let Some(settings) = settings else { return shown };
+    if kind == DocumentKind::HaGroup {
+        if let Ok(read) = serde_json::from_value::<HaGroupOrchestration>(settings) {
+            shown[SETTINGS] = json!(read);
+        }
+    } else if let Ok(Orchestration { health_policy: Some(policy), .. }) = serde_json::from_value(settings) {
+        shown[SETTINGS]["healthPolicy"] = json!(policy);
+    }
+    shown
 }
 
 /// The resources with a label that no document names; last what others may refer to.

@@ -23,7 +23,7 @@ pub struct CheckArguments {
     #[arg(short = 'a', long, global = true, value_name = "ARCH")]
     pub arch: Option<String>,
     /// device or cluster, for a node from files
-    #[arg(short = 't', long = "node-type", global = true, value_parser = ["device", "cluster"], value_name = "TYPE")]
+    #[arg(short = 't', long = "node-type", global = true, value_parser = ["device", "cluster"], ignore_case = true, value_name = "TYPE")]
     pub node_type: Option<String>,
     /// Namespace of a cluster agent, for a node from files
     #[arg(short = 's', long = "cluster-namespace", global = true, value_name = "NAMESPACE")]

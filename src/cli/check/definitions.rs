@@ -15,7 +15,8 @@ use super::node_input::{not_understood, understood};
 use crate::context::{Context, Exchange};
 use crate::exchange::deployment::POLICIES;
 use crate::exit::{CliError, Exit, Outcome};
-use crate::input::read_json;
+use crate::input::read_shape;
+use crate::shape::{DeploymentPolicyFile, ServiceFile, ServicePolicyFile};
 use crate::signer::normalize_overrides;
 
 /// The deployment policy.
@@ -38,7 +39,7 @@ impl PolicyInput {
         match (&arguments.policy_id, &arguments.policy_file) {
             (Some(name), _) => Self::from_exchange(exchange, name).await,
             (None, Some(file)) => {
-                let mut document = read_json(file, &context.settings)?;
+                let mut document = read_shape::<DeploymentPolicyFile>(file, context)?;
                 normalize_overrides(&mut document);
                 Self::of(format!("{}/file", exchange.org), &document.into())
             }
@@ -101,7 +102,7 @@ impl Definitions {
     ) -> Outcome<Self> {
         let mut definitions = Self::of_exchange(exchange, policy).await?;
         for file in &arguments.services {
-            let document = read_json(file, &context.settings)?;
+            let document = read_shape::<ServiceFile>(file, context)?;
             let mut service: ServiceDefinition =
                 understood(Some(&document.into()), &format!("the service in {}", file.display()))?;
             if service.org.is_empty() {
@@ -112,7 +113,7 @@ impl Definitions {
             definitions.given.push(service);
         }
         if let Some(file) = &arguments.service_policy {
-            let document = read_json(file, &context.settings)?;
+            let document = read_shape::<ServicePolicyFile>(file, context)?;
             definitions.service_policy =
                 Some(understood(Some(&document.into()), &format!("the policy in {}", file.display()))?);
         }

@@ -14,8 +14,9 @@ use super::CheckArguments;
 use crate::context::{Context, Exchange};
 use crate::exchange::node::read_node;
 use crate::exit::{CliError, Exit, Outcome};
-use crate::input::read_json;
+use crate::input::read_shape;
 use crate::server::Server;
+use crate::shape::{NodePolicyFile, read_user_input};
 
 /// A node.
 #[derive(Debug, Clone, Default)]
@@ -100,9 +101,10 @@ impl NodeInput {
     /// # Errors
     /// With status 4 or 3 for files that cannot be used.
     pub fn from_files(arguments: &CheckArguments, context: &Context) -> Outcome<Self> {
-        let read = |file: &std::path::PathBuf| read_json(file, &context.settings).map(RawJson::from);
-        let policy = arguments.node_policy.as_ref().map(read).transpose()?;
-        let input = arguments.node_input.as_ref().map(read).transpose()?;
+        let policy = arguments.node_policy.as_ref().map(|file| read_shape::<NodePolicyFile>(file, context));
+        let policy = policy.transpose()?.map(RawJson::from);
+        let input = arguments.node_input.as_ref().map(|file| read_user_input(file, context));
+        let input = input.transpose()?.map(RawJson::from);
         Ok(Self {
             id: "files/node".to_owned(),
             arch: arguments.arch.clone().unwrap_or_default(),

@@ -1,10 +1,14 @@
 //! One node against one deployment policy, by the rules of the domain.
 
+use std::collections::BTreeSet;
+
 use evenkeel_domain::policy::compatibility::inputs::input_obstacles;
 use evenkeel_domain::policy::compatibility::resolve::resolve_service;
+use evenkeel_domain::policy::compatibility::service::ServiceSource;
 use evenkeel_domain::policy::compatibility::{
     CompatibilityReport, Incompatibility, NodeFacts, PolicyCheck, ServiceVerdict,
 };
+use evenkeel_domain::policy::internal::Workload;
 use evenkeel_ids::ServiceKey;
 use evenkeel_planner::report::Blocked;
 
@@ -102,31 +106,44 @@ fn compare_inputs(
     let mut reasons = Reasons::new();
     let mut is_compatible = false;
     for workload in &consumer.workloads {
-        let wants_any = matches!(workload.arch.as_str(), "" | "*");
-        let arch = if wants_any { node.arch.as_str() } else { workload.arch.as_str() };
-        if !node.arch.is_empty() && arch != node.arch {
-            continue;
+        let service = ServiceKey::new(&workload.org, &workload.url);
+        for arch in arches(node, workload, definitions, &service) {
+            let resolved = resolve_service(&definitions.catalog, &service, &workload.version, &arch)
+                .map_err(|error| cannot_check(node, &error.to_string()))?;
+            let is_cluster = node.node_type.eq_ignore_ascii_case("cluster");
+            let obstacles =
+                if is_cluster { Vec::new() } else { input_obstacles(&resolved, &consumer, &node.user_input) };
+            let obstacles = obstacles.into_iter().filter(&counts).collect();
+            let verdict = ServiceVerdict { service_id: resolved.id, obstacles };
+            is_compatible |= verdict.is_compatible();
+            reasons.insert(verdict.service_id.to_string(), verdict.to_string());
         }
-        let resolved = resolve_service(
-            &definitions.catalog,
-            &ServiceKey::new(&workload.org, &workload.url),
-            &workload.version,
-            arch,
-        )
-        .map_err(|error| cannot_check(node, &error.to_string()))?;
-        let is_cluster = node.node_type == "cluster";
-        let obstacles =
-            if is_cluster { Vec::new() } else { input_obstacles(&resolved, &consumer, &node.user_input) };
-        let obstacles = obstacles.into_iter().filter(&counts).collect();
-        let verdict = ServiceVerdict { service_id: resolved.id, obstacles };
-        is_compatible |= verdict.is_compatible();
-        reasons.insert(verdict.service_id.to_string(), verdict.to_string());
     }
     if reasons.is_empty() {
         let general = Incompatibility::NoServiceForArchitecture { arch: node.arch.clone() };
         reasons.insert(GENERAL.to_owned(), format!("Policy Incompatible: {general}"));
     }
     Ok(Verdict { is_compatible, reasons, report: None, unplaced: None })
+}
+
+/// Returns the architectures to check: where neither policy nor node names one, every one of the service in this version.
+fn arches(
+    node: &NodeInput,
+    workload: &Workload,
+    definitions: &Definitions,
+    service: &ServiceKey,
+) -> BTreeSet<String> {
+    let wants_any = matches!(workload.arch.as_str(), "" | "*");
+    if wants_any && node.arch.is_empty() {
+        let known = definitions.catalog.definitions(service).into_iter();
+        let of_version = known.filter(|definition| definition.version == workload.version);
+        let found: BTreeSet<String> = of_version.map(|definition| definition.arch.clone()).collect();
+        // A service that does not exist is named by the failure to find it.
+        return if found.is_empty() { BTreeSet::from([String::new()]) } else { found };
+    }
+    let arch = if wants_any { &node.arch } else { &workload.arch };
+    let is_of_node = node.arch.is_empty() || *arch == node.arch;
+    is_of_node.then(|| arch.clone()).into_iter().collect()
 }
 
 fn cannot_check(node: &NodeInput, why: &str) -> CliError {
@@ -215,6 +232,12 @@ pub mod tests {
         node.user_input = from_value(&input).expect("user input");
         let verdict = evaluate(Scope::UserInput, true, &node, &policy(), &definitions()).expect("a check");
         assert!(verdict.is_compatible, "{verdict:?}");
+        node.arch.clear();
+        let verdict = evaluate(Scope::UserInput, true, &node, &policy(), &definitions()).expect("a check");
+        assert!(verdict.is_compatible, "every architecture is checked: {verdict:?}");
+        let missing = evaluate(Scope::UserInput, true, &node, &policy(), &Definitions::default());
+        assert_eq!(missing.map_err(|error| error.exit), Err(Exit::General));
+        node.arch = "amd64".to_owned();
         let verdict =
             evaluate(Scope::SecretBinding, true, &node, &policy(), &definitions()).expect("a check");
         assert!(verdict.is_compatible, "{verdict:?}");

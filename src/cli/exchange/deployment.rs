@@ -11,11 +11,12 @@ use super::orch::{self, OrchCommand};
 use super::resource::Kind;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::Outcome;
-use crate::input::{read_object, template};
-use crate::members;
+use crate::input::{read_shape, read_shaped, template};
 use crate::output::View;
 use crate::plan::CheckToken;
+use crate::shape::{DeploymentPolicyFile, complete_policy, require_constraints};
 use crate::signer::sign_policy;
+use crate::stops::{ForceOfFile, confirm_stops};
 use crate::wait::{self, Wait};
 
 /// Deployment policies.
@@ -34,7 +35,7 @@ pub const POLICIES: Kind = Kind {
 };
 
 /// What only the exchange sets; a policy that was listed can be added again.
-const EXCHANGE_ONLY: [&str; 3] = ["owner", "created", "lastUpdated"];
+pub const EXCHANGE_ONLY: [&str; 3] = ["owner", "created", "lastUpdated"];
 
 /// Commands for deployment policies.
 #[derive(Debug, Subcommand)]
@@ -60,8 +61,13 @@ pub enum DeploymentCommand {
         /// JSON or YAML file with the policy, - for standard input
         #[arg(short = 'f', long = "json-file", value_name = "FILE")]
         file: PathBuf,
+        /// Confirm that a policy without constraints is meant for every node
+        #[arg(long)]
+        no_constraints: bool,
         #[command(flatten)]
         token: CheckToken,
+        #[command(flatten)]
+        force: ForceOfFile,
         #[command(flatten)]
         wait: Wait,
     },
@@ -75,6 +81,8 @@ pub enum DeploymentCommand {
         file: PathBuf,
         #[command(flatten)]
         token: CheckToken,
+        #[command(flatten)]
+        force: ForceOfFile,
         #[command(flatten)]
         wait: Wait,
     },
@@ -107,20 +115,31 @@ pub async fn run(command: DeploymentCommand, context: &Context, exchange: &Excha
                 .await
         }
         DeploymentCommand::New => show_template(context),
-        DeploymentCommand::Add { policy, file, token, wait } => {
+        DeploymentCommand::Add { policy, file, no_constraints, token, force, wait } => {
             POLICIES.check_name(&policy)?;
-            let mut body = read_object(&file, &context.settings, &members::POLICY)?;
+            let mut shaped = read_shaped::<DeploymentPolicyFile>(&file, context)?;
+            complete_policy(&policy, &mut shaped.document)?;
+            require_constraints(&format!("deployment policy {policy}"), &shaped, no_constraints)?;
+            let mut body = shaped.document;
+            POLICIES.check(exchange, &policy, &body)?;
             prepare(&mut body, context)?;
             token.check(context, exchange, &policy, "hzn plan", async || Ok(body.clone())).await?;
+            if !confirm_stops(context, exchange, (&policy, &body), force.answer()).await? {
+                return Ok(());
+            }
             POLICIES.put(exchange, &policy, &body, StatusCode::FORBIDDEN).await?;
             wait::policy::follow(&wait, context, exchange, &policy).await
         }
-        DeploymentCommand::Update { policy, file, token, wait } => {
+        DeploymentCommand::Update { policy, file, token, force, wait } => {
             POLICIES.check_name(&policy)?;
-            let mut changes = read_object(&file, &context.settings, &members::POLICY)?;
+            let mut changes = read_shape::<DeploymentPolicyFile>(&file, context)?;
+            POLICIES.check(exchange, &policy, &changes)?;
             prepare(&mut changes, context)?;
             let written = async || merged(exchange, &policy, changes.as_object()).await;
-            token.check(context, exchange, &policy, "hzn plan --update", written).await?;
+            token.check(context, exchange, &policy, "hzn plan --update", &written).await?;
+            if !confirm_stops(context, exchange, (&policy, &written().await?), force.answer()).await? {
+                return Ok(());
+            }
             update(exchange, &policy, changes).await?;
             wait::policy::follow(&wait, context, exchange, &policy).await
         }

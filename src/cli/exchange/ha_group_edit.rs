@@ -14,8 +14,9 @@ use super::orch::edit::apply_all;
 use crate::confirm::confirm;
 use crate::context::{Context, Exchange};
 use crate::exit::{CliError, Outcome};
-use crate::input::read_shape;
+use crate::input::read_typed;
 use crate::output::note;
+use crate::shape::HaGroupFile;
 
 /// A group as the user gives it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -37,7 +38,7 @@ impl Group {
     pub fn read(arguments: &GroupArguments, context: &Context) -> Outcome<Self> {
         let refuse = |why: &str, advice: &str| CliError::input("the HA group was not changed", why, advice);
         let mut group = match &arguments.file {
-            Some(file) => Self { is_from_file: true, ..read_shape(file, &context.settings)? },
+            Some(file) => Self { is_from_file: true, ..read_typed::<HaGroupFile, _>(file, context)? },
             None => Self {
                 description: arguments.description.clone(),
                 members: (!arguments.nodes.is_empty()).then(|| arguments.nodes.clone()),
@@ -254,11 +255,10 @@ mod tests {
     use super::*;
     use crate::exit::Exit;
     use crate::output::Screen;
-    use crate::settings::Settings;
 
     fn context() -> Context {
         let screen = Screen { format: None };
-        Context { settings: Settings::default(), screen, is_verbose: false, is_dry_run: false }
+        Context { screen, ..Context::default() }
     }
 
     fn arguments(name: Option<&str>, nodes: &[&str], file: Option<&std::path::Path>) -> GroupArguments {

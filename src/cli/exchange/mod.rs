@@ -14,6 +14,7 @@ pub mod nmp_match;
 pub mod node;
 pub mod node_orch;
 pub mod node_part;
+mod node_removal;
 pub mod node_state;
 pub mod orch;
 pub mod orch_settings;
@@ -37,7 +38,13 @@ pub struct ExchangeArguments {
     #[command(flatten)]
     user: UserOptions,
     /// Node and token, as [ORG/]NODE:TOKEN, instead of a user [default: HZN_EXCHANGE_NODE_AUTH]
-    #[arg(short = 'n', long = "node-id-tok", global = true, value_name = "CREDENTIALS")]
+    #[arg(
+        short = 'n',
+        long = "node-id-tok",
+        aliases = ["id-token", "service-id-tok"],
+        global = true,
+        value_name = "CREDENTIALS"
+    )]
     node_id_tok: Option<String>,
     #[command(subcommand)]
     command: ExchangeCommand,

@@ -16,9 +16,9 @@ use super::node_part::node_management;
 use super::resource::{Kind, require_selectors};
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Exit, Outcome};
-use crate::input::{read_object, template};
-use crate::members;
+use crate::input::{read_shaped, template};
 use crate::output::{Table, View, note};
+use crate::shape::{NmpFile, require_constraints};
 
 /// Management policies.
 pub const NMPS: Kind = Kind {
@@ -65,6 +65,9 @@ pub enum NmpCommand {
         /// Show the nodes that it is for
         #[arg(long = "appliesTo", visible_alias = "applies-to")]
         applies_to: bool,
+        /// Confirm that a policy without constraints is meant for every node
+        #[arg(long)]
+        no_constraints: bool,
     },
     /// Removes a management policy
     #[command(visible_alias = "delete")]
@@ -80,7 +83,7 @@ pub enum NmpCommand {
         /// Name of the policy
         nmp: String,
         /// Only this node
-        #[arg(long = "node", value_name = "NODE")]
+        #[arg(short = 'N', long = "node", value_name = "NODE")]
         node: Option<String>,
         /// Show everything, not only the state
         #[arg(short = 'l', long)]
@@ -92,6 +95,12 @@ pub enum NmpCommand {
     Enable {
         /// Name of the policy
         nmp: String,
+        /// When the management begins, as 2030-01-31T12:00:00Z or `now` [default: as it is]
+        #[arg(short = 's', long, value_name = "TIME", value_parser = start_time)]
+        start_time: Option<String>,
+        /// Within how many seconds after that each node begins [default: as it is]
+        #[arg(short = 'w', long, value_name = "SECONDS")]
+        start_window: Option<u32>,
     },
     /// Disables a management policy
     Disable {
@@ -113,30 +122,47 @@ pub async fn run(command: NmpCommand, context: &Context, exchange: &Exchange) ->
             context.show_watched(&watch, async || NMPS.list(exchange, nmp.as_deref(), long).await).await
         }
         NmpCommand::New => show_template(context),
-        NmpCommand::Add { nmp, file, applies_to } => {
-            let mut body = read_object(&file, &context.settings, &members::MANAGEMENT_POLICY)?;
-            without(&mut body, &EXCHANGE_ONLY);
-            NMPS.put(exchange, &nmp, &body, StatusCode::FORBIDDEN).await?;
+        NmpCommand::Add { nmp, file, applies_to, no_constraints } => {
+            let shaped = read_shaped::<NmpFile>(&file, context)?;
+            require_constraints(&format!("management policy {nmp}"), &shaped, no_constraints)?;
+            NMPS.put(exchange, &nmp, &shaped.document, StatusCode::FORBIDDEN).await?;
             if applies_to { context.screen.show(&list_nodes(exchange, Some(&nmp)).await?) } else { Ok(()) }
         }
         NmpCommand::Remove { nmp, force } => NMPS.remove(exchange, &nmp, force).await,
         NmpCommand::Status { nmp, node, long, watch } => {
             context.show_watched(&watch, async || status(exchange, &nmp, node.as_deref(), long).await).await
         }
-        NmpCommand::Enable { nmp } => set_enabled(exchange, &nmp, true).await,
-        NmpCommand::Disable { nmp } => set_enabled(exchange, &nmp, false).await,
+        NmpCommand::Enable { nmp, start_time, start_window } => {
+            let start = start_time.map(|time| ("start", Value::from(time)));
+            let window = start_window.map(|seconds| ("startWindow", Value::from(seconds)));
+            set_enabled(exchange, &nmp, true, start.into_iter().chain(window).collect()).await
+        }
+        NmpCommand::Disable { nmp } => set_enabled(exchange, &nmp, false, Vec::new()).await,
     }
 }
 
+fn start_time(text: &str) -> Result<String, &'static str> {
+    let is_time = text == "now" || text.parse::<jiff::Timestamp>().is_ok();
+    is_time.then(|| text.to_owned()).ok_or("it is neither a time such as 2030-01-31T12:00:00Z nor `now`")
+}
+
 /// The exchange has no change of single attributes here: the whole policy is read and written back.
-async fn set_enabled(exchange: &Exchange, nmp: &str, is_enabled: bool) -> Outcome {
+async fn set_enabled(
+    exchange: &Exchange,
+    nmp: &str,
+    is_enabled: bool,
+    attributes: Vec<(&str, Value)>,
+) -> Outcome {
     let mut policy = NMPS.read_one(exchange, nmp).await?.into_value();
     let word = if is_enabled { "in force" } else { "out of force" };
-    if policy.get("enabled") == Some(&Value::Bool(is_enabled)) {
+    if attributes.is_empty() && policy.get("enabled") == Some(&Value::Bool(is_enabled)) {
         note(format!("management policy {nmp} is {word} already"));
         return Ok(());
     }
     prepare(&mut policy, is_enabled);
+    for (member, value) in attributes {
+        policy[member] = value;
+    }
     let (org, id) = exchange.split(nmp);
     let doing = format!("putting management policy {org}/{id} {word}");
     NMPS.replace(exchange, nmp, &policy, &doing).await?;

@@ -8,12 +8,14 @@ use serde_json::{Map, json};
 
 use super::node_orch::{self, NodeOrchCommand};
 use super::node_part::{self, NodePartCommand};
+use super::node_removal;
 use super::node_state::{DownAfter, NodeHealth, with_health};
 use super::resource::Kind;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
-use crate::input::{read_json, secret};
+use crate::input::{read_shape, secret};
 use crate::output::{View, note};
+use crate::shape::{self, NodeFile};
 
 /// Nodes.
 pub const NODES: Kind = Kind {
@@ -71,7 +73,7 @@ pub enum NodeCommand {
     Remove {
         /// Node to remove
         node: String,
-        /// Do not ask
+        /// Do not ask, and count what the node runs as stopped although its agent may be alive
         #[arg(short = 'f', long)]
         force: bool,
     },
@@ -93,10 +95,10 @@ pub struct NodeCreate {
     #[arg(short = 'a', long)]
     arch: Option<String>,
     /// Human-readable name [default: the id]
-    #[arg(short = 'm', long = "node-name")]
+    #[arg(short = 'm', long = "node-name", visible_alias = "name")]
     name: Option<String>,
     /// device or cluster
-    #[arg(short = 'T', long = "node-type", default_value = "device", value_parser = ["device", "cluster"])]
+    #[arg(short = 'T', long = "node-type", default_value = "device", value_parser = ["device", "cluster"], ignore_case = true)]
     node_type: String,
 }
 
@@ -116,10 +118,12 @@ pub async fn run(
         }
         NodeCommand::Create(node) => create(&node, context, exchange, node_auth).await,
         NodeCommand::Update { node, file } => {
-            NODES.patch(exchange, &node, &read_json(&file, &context.settings)?).await
+            NODES.patch(exchange, &node, &read_shape::<NodeFile>(&file, context)?).await
         }
         NodeCommand::Settoken { node, token } => {
-            NODES.patch(exchange, &node, &json!({"token": secret(&token, "token")?})).await
+            let token = secret(&token, "token")?;
+            check_token(&node, &token)?;
+            NODES.patch(exchange, &node, &json!({"token": token})).await
         }
         NodeCommand::Confirm { credentials } => {
             let given = credentials.as_deref().or(node_auth);
@@ -133,7 +137,7 @@ pub async fn run(
             note(format!("the credentials of node {name} are valid"));
             Ok(())
         }
-        NodeCommand::Remove { node, force } => NODES.remove(exchange, &node, force).await,
+        NodeCommand::Remove { node, force } => node_removal::remove(context, exchange, &node, force).await,
         NodeCommand::Orch(command) => node_orch::run(command, context, exchange).await,
         NodeCommand::Part(command) => node_part::run(command, context, exchange).await,
     }
@@ -155,6 +159,8 @@ pub async fn read_node(exchange: &Exchange, name: &str) -> Outcome<NodeResponse>
 /// # Errors
 /// With status 5 when the exchange refuses it.
 pub async fn put_new_node(exchange: &Exchange, node: &Credentials, body: &NewNode<'_>) -> Outcome {
+    shape::check_name("node", &node.id)?;
+    check_token(&node.name(), node.secret())?;
     let doing = format!("creating node {}", node.name());
     let body = PutNode {
         token: Some(node.secret().to_owned()),
@@ -218,14 +224,23 @@ async fn create(
     let name = login.name();
     let doing = format!("creating node {name}");
     if exchange.server.call(&doing, exchange.server.client.node(&login.node())).await?.is_some() {
+        check_token(&name, login.secret())?;
         return NODES.patch(exchange, &name, &json!({"token": login.secret()})).await;
     }
     let body = NewNode {
         name: node.name.as_deref().unwrap_or(&login.id),
-        node_type: &node.node_type,
+        node_type: &node.node_type.to_ascii_lowercase(),
         arch: node.arch.as_deref().unwrap_or(crate::machine::ARCH),
     };
     put_new_node(exchange, &login, &body).await
+}
+
+/// Refuses a new token that protects nothing.
+///
+/// # Errors
+/// With status 1.
+pub fn check_token(node: &str, token: &str) -> Outcome {
+    shape::check_secret(&format!("node {node}"), "token", token)
 }
 
 fn no_node() -> CliError {

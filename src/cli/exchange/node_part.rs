@@ -13,8 +13,9 @@ use super::resource::{Part, members_of, require_selectors};
 use crate::constraints;
 use crate::context::{Context, Exchange, Watch, split_name};
 use crate::exit::{CliError, Exit, Outcome};
-use crate::input::read_json;
+use crate::input::read_shape;
 use crate::output::{Table, View};
+use crate::shape::{self, NodePolicyFile};
 
 /// Commands for parts of a node.
 #[derive(Debug, Subcommand)]
@@ -96,11 +97,11 @@ pub async fn run(command: NodePartCommand, context: &Context, exchange: &Exchang
             part(&node, "policy").show(context, exchange, client.node_policy(&id)).await
         }
         NodePartCommand::Addpolicy { node, file } => {
-            let policy = read_json(&file, &context.settings)?;
+            let policy = read_shape::<NodePolicyFile>(&file, context)?;
             put_policy(exchange, &node, policy).await
         }
         NodePartCommand::Updatepolicy { node, file } => {
-            let change = read_json(&file, &context.settings)?;
+            let change = read_shape::<NodePolicyFile>(&file, context)?;
             let id = exchange.node_id(&node);
             let stored = part(&node, "policy").find(exchange, client.node_policy(&id)).await?;
             let stored = stored.map_or_else(|| json!({}), RawJson::into_value);
@@ -140,6 +141,7 @@ pub async fn put_policy(exchange: &Exchange, node: &str, mut policy: Value) -> O
     members.remove("lastUpdated");
     members.insert("nodePolicyVersion".to_owned(), Value::from("v2"));
     constraints::check(&policy)?;
+    shape::check_properties(&format!("node {id}"), &policy)?;
     let written = exchange.server.client.put_node_policy(&id, &policy);
     exchange.server.call(&format!("setting the policy of node {id}"), written).await?;
     exchange.server.report_done(&format!("the policy of node {id} is set"));

@@ -10,6 +10,7 @@ use super::resource::{Kind, require_org};
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
 use crate::output::View;
+use crate::shape;
 
 const ORGS: Kind = Kind {
     noun: "organization",
@@ -65,7 +66,7 @@ pub enum OrgCommand {
 #[derive(Debug, clap::Args)]
 pub struct OrgFields {
     /// Human-readable name
-    #[arg(long)]
+    #[arg(short = 'l', long)]
     label: Option<String>,
     /// Description of the organization
     #[arg(short = 'd', long)]
@@ -156,6 +157,7 @@ pub async fn run(command: OrgCommand, context: &Context, exchange: &Exchange) ->
             context.show_watched(&watch, async || list(exchange, org.as_deref(), long).await).await
         }
         OrgCommand::Create { org, fields } => {
+            shape::check_name("organization", &org)?;
             let body = fields.body(&org)?;
             let doing = format!("creating organization {org}");
             let advice = format!("change it with: hzn exchange org update {org}");

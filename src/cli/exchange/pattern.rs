@@ -9,8 +9,9 @@ use http::StatusCode;
 use super::resource::Kind;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
-use crate::input::read_json;
+use crate::input::read_shape;
 use crate::key::SigningKeys;
+use crate::shape::PatternFile;
 use crate::signer::{PublicKey, sign_overrides};
 
 /// Patterns.
@@ -68,10 +69,10 @@ pub async fn run(command: PatternCommand, context: &Context, exchange: &Exchange
                 .await
         }
         PatternCommand::Publish { file, name, keys } => {
-            let mut body = read_json(&file, &context.settings)?;
+            let mut body = read_shape::<PatternFile>(&file, context)?;
             let in_file = body.as_object_mut().and_then(|members| {
-                members.remove("org");
-                members.remove("name")?.as_str().map(str::to_owned)
+                members.shift_remove("org");
+                members.shift_remove("name")?.as_str().map(str::to_owned)
             });
             let name = name.or(in_file).ok_or_else(|| {
                 CliError::input("the pattern has no name", "neither -p nor the file names it", "give -p NAME")

@@ -4,6 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use clap::Args;
 use evenkeel_domain::policy::compatibility::service::service_id;
 use evenkeel_wire::signature;
@@ -13,30 +15,11 @@ use super::service::{SERVICES, add_auth, put_policy};
 use crate::confirm::confirm_by;
 use crate::context::{Context, Exchange};
 use crate::exit::{CliError, Exit, Outcome};
-use crate::input::{read_json, read_text};
+use crate::input::{read_shape, read_text};
 use crate::key::{KeyPaths, SigningKeys, now_secs};
 use crate::output::{View, note};
+use crate::shape::{self, ServiceFile, ServicePolicyFile, complete_service};
 use crate::signer::{DEPLOYMENTS, PublicKey, Signer};
-
-/// What the exchange takes of a service.
-const MEMBERS: [&str; 16] = [
-    "label",
-    "description",
-    "public",
-    "documentation",
-    "url",
-    "version",
-    "arch",
-    "sharable",
-    "matchHardware",
-    "requiredServices",
-    "userInput",
-    "deployment",
-    "deploymentSignature",
-    "clusterDeployment",
-    "clusterDeploymentSignature",
-    "imageStore",
-];
 
 /// Options of `publish`.
 #[derive(Debug, Args)]
@@ -49,9 +32,12 @@ pub struct PublishArguments {
     /// Replace an existing service without asking
     #[arg(short = 'O', long)]
     overwrite: bool,
-    /// Make the service public, whatever the file says
-    #[arg(short = 'P', long)]
+    /// Make the service public or not, whatever the file says
+    #[arg(long, value_name = "true|false")]
     public: Option<bool>,
+    /// Pull images to find their digests (images are published as they are named; kept for scripts)
+    #[arg(short = 'P', long, conflicts_with = "keep_tags")]
+    pull_image: bool,
     /// Login for the image registry as REGISTRY:USER:TOKEN or REGISTRY:TOKEN; repeat for more
     #[arg(short = 'r', long = "registry-token", value_name = "LOGIN")]
     logins: Vec<String>,
@@ -68,12 +54,16 @@ pub struct PublishArguments {
 /// # Errors
 /// With status 1 or 3 for a service that cannot be published, 4 for unusable files, 5 when the exchange refuses it.
 pub async fn publish(arguments: &PublishArguments, context: &Context, exchange: &Exchange) -> Outcome {
-    let mut body = body_of(read_json(&arguments.file, &context.settings)?, &exchange.org)?;
+    let file = read_shape::<ServiceFile>(&arguments.file, context)?;
+    let directory = arguments.file.parent().unwrap_or_else(|| Path::new(""));
+    let mut body = body_of(file, &exchange.org, directory)?;
     if let Some(public) = arguments.public {
         body.insert("public".to_owned(), Value::Bool(public));
     }
+    shape::check_service(&id_of(&body, &exchange.org), &Value::Object(body.clone()))?;
     let logins = arguments.logins.iter().map(|login| parse_login(login)).collect::<Outcome<Vec<_>>>()?;
-    let policy = arguments.policy.as_deref().map(|file| read_json(file, &context.settings)).transpose()?;
+    let policy = arguments.policy.as_deref().map(|file| read_shape::<ServicePolicyFile>(file, context));
+    let policy = policy.transpose()?;
     let keys = arguments.keys.paths(&context.settings);
     let key = sign(&mut body, &keys)?;
     let id = id_of(&body, &exchange.org);
@@ -93,49 +83,29 @@ pub async fn publish(arguments: &PublishArguments, context: &Context, exchange: 
     Ok(())
 }
 
-/// The members that the exchange takes, the deployments as text.
+/// The members that the exchange takes, the deployments as text; `directory` is that of the file.
 ///
 /// # Errors
-/// With status 1 or 3 for a service that cannot be published.
-pub fn body_of(file: Value, org: &str) -> Outcome<Map<String, Value>> {
-    let refuse = |exit, why: String| {
-        CliError::new(
-            exit,
-            "the service cannot be published",
-            why,
-            "correct the file; `hzn exchange service new` prints a template",
-        )
-    };
-    let Value::Object(mut members) = file else {
-        return Err(refuse(Exit::Json, "the file holds no JSON object".to_owned()));
-    };
-    if let Some(named) =
-        members.remove("org").as_ref().and_then(Value::as_str).filter(|named| !named.is_empty())
-        && named != org
-    {
-        return Err(refuse(
-            Exit::Input,
-            format!("the file is for organization {named}, the command for {org}"),
-        ));
-    }
-    for member in ["url", "version", "arch"] {
-        if members.get(member).and_then(Value::as_str).is_none_or(str::is_empty) {
-            return Err(refuse(Exit::Input, format!("{member} is missing")));
-        }
-    }
-    let unknown: Vec<String> =
-        members.keys().filter(|name| !MEMBERS.contains(&name.as_str())).cloned().collect();
-    for name in unknown {
-        note(format!("the member {name} of the file is left out: services have none of that name"));
-        members.remove(&name);
-    }
-    members.entry("sharable").or_insert_with(|| Value::from("multiple"));
-    if !members.contains_key("label") {
-        let name = members.get("url").cloned().unwrap_or_default();
-        members.insert("label".to_owned(), name);
-    }
+/// With status 1 for a service that cannot be published, 4 for an archive that cannot be read.
+pub fn body_of(mut file: Value, org: &str, directory: &Path) -> Outcome<Map<String, Value>> {
+    complete_service(&mut file, org)?;
+    embed_archive(&mut file, directory)?;
+    let Value::Object(mut members) = file else { return Ok(Map::new()) };
     DEPLOYMENTS.iter().for_each(|member| member.normalize(&mut members));
     Ok(members)
+}
+
+/// Replaces the path of an operator's archive in a cluster deployment by what the archive holds, as the existing tool does.
+fn embed_archive(file: &mut Value, directory: &Path) -> Outcome {
+    const ARCHIVE: &str = "operatorYamlArchive";
+    let Some(path) = file.pointer(&format!("/clusterDeployment/{ARCHIVE}")).and_then(Value::as_str) else {
+        return Ok(());
+    };
+    let path = directory.join(path);
+    let content =
+        std::fs::read(&path).map_err(|error| CliError::file("reading the operator", &path, &error))?;
+    file["clusterDeployment"][ARCHIVE] = Value::from(STANDARD.encode(content));
+    Ok(())
 }
 
 /// Signs the deployments; returns the public key to store.
@@ -286,27 +256,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn object_becomes_text_once_and_foreign_members_are_left_out() {
+    fn object_becomes_text_once_and_the_organization_is_left_out() {
         let file = json!({
-            "org": "acme", "url": "https://acme.com/cam", "version": "1.0.0", "arch": "amd64", "extra": 1,
+            "org": "acme", "label": "", "url": "https://acme.com/cam", "version": "1.0.0", "arch": "amd64",
             "deployment": {"services": {"z": {"image": "i"}, "a": {}}},
         });
-        let body = body_of(file, "acme").expect("complete");
+        let body = body_of(file, "acme", Path::new("")).expect("complete");
         assert_eq!(body["deployment"], json!(r#"{"services":{"z":{"image":"i"},"a":{}}}"#));
-        assert_eq!((body.get("org"), body.get("extra")), (None, None));
-        assert_eq!((&body["sharable"], &body["label"]), (&json!("multiple"), &json!("https://acme.com/cam")));
+        assert_eq!(
+            (body.get("org"), &body["sharable"], &body["label"]),
+            (None, &json!("multiple"), &json!(""))
+        );
         assert_eq!(id_of(&body, "acme"), "acme/acme.com-cam_1.0.0_amd64");
     }
 
     #[test]
     fn service_of_another_organization_or_without_name_is_refused() {
         let file = json!({"org": "other", "url": "u", "version": "1", "arch": "a"});
-        assert_eq!(body_of(file, "acme").map_err(|error| error.exit), Err(Exit::Input));
+        assert_eq!(body_of(file, "acme", Path::new("")).map_err(|error| error.exit), Err(Exit::Input));
         assert_eq!(
-            body_of(json!({"url": "u", "arch": "a"}), "acme").map_err(|error| error.exit),
+            body_of(json!({"url": "u", "arch": "a"}), "acme", Path::new("")).map_err(|error| error.exit),
             Err(Exit::Input)
         );
-        assert_eq!(body_of(json!([]), "acme").map_err(|error| error.exit), Err(Exit::Json));
+    }
+
+    #[test]
+    fn archive_of_an_operator_is_embedded() {
+        let directory = tempfile::tempdir().expect("a directory");
+        std::fs::write(directory.path().join("operator.tar.gz"), b"archive").expect("a file");
+        let file = |name: &str| json!({"url": "u", "version": "1", "arch": "a", "clusterDeployment": {"operatorYamlArchive": name}});
+        let body = body_of(file("operator.tar.gz"), "acme", directory.path()).expect("complete");
+        assert_eq!(body["clusterDeployment"], json!(r#"{"operatorYamlArchive":"YXJjaGl2ZQ=="}"#));
+        let missing = body_of(file("other.tar.gz"), "acme", directory.path());
+        assert_eq!(missing.map_err(|error| error.exit), Err(Exit::File));
     }
 
     #[test]
@@ -317,7 +299,7 @@ mod tests {
         std::fs::write(&path, key.to_pkcs1_pem().expect("PEM")).expect("a file");
         let keys = KeyPaths::choose(Some(&path), None, &crate::settings::Settings::default());
         let file = json!({"url": "u", "version": "1.0.0", "arch": "a", "deployment": {"services": {}}});
-        let mut body = body_of(file, "o").expect("complete");
+        let mut body = body_of(file, "o", Path::new("")).expect("complete");
         let PublicKey { name, pem } = sign(&mut body, &keys).expect("signed").expect("a key");
         assert_eq!(name, "private.public.pem");
         let text = body["deployment"].as_str().expect("text");

@@ -12,6 +12,7 @@ use crate::context::{Context, Exchange};
 use crate::exit::{CliError, Outcome};
 use crate::orchestration;
 use crate::output::{Column, Table, View, note};
+use crate::shape;
 
 /// A kind of resource of the exchange, in the words of the command line.
 #[derive(Debug, Clone, Copy)]
@@ -114,7 +115,8 @@ impl Kind {
         let (org, id) = self.split(exchange, name);
         let server = &exchange.server;
         let doing = format!("creating {} {org}/{id}", self.noun);
-        if server.is_dry_run {
+        // What has a name already that is not created is replaced.
+        if server.is_dry_run || shape::check_name(self.noun, &id).is_err() {
             let found = server.client.record(self.resource, &org, &id);
             return match server.call(&doing, found).await? {
                 Some(_) => self.replace(exchange, name, body, &doing).await,
@@ -144,6 +146,7 @@ impl Kind {
     pub async fn create(&self, exchange: &Exchange, name: &str, body: &Value, doing: &str) -> Outcome {
         self.check(exchange, name, body)?;
         let (org, id) = self.split(exchange, name);
+        shape::check_name(self.noun, &id)?;
         let created = exchange.server.client.create_record(self.resource, &org, &id, body);
         exchange.server.call(doing, created).await.map(drop)
     }
@@ -169,8 +172,11 @@ impl Kind {
             Resource::DeploymentPolicy => {
                 constraints::check(body)?;
                 let (org, id) = self.split(exchange, name);
-                orchestration::check(&PolicyId::new(&org, &id), body)
+                let policy = PolicyId::new(&org, &id);
+                orchestration::check(&policy, body)?;
+                shape::check_policy(&policy, body)
             }
+            Resource::Pattern => shape::check_pattern(name, body),
             Resource::ManagementPolicy => constraints::check(body),
             _ => Ok(()),
         }

@@ -13,8 +13,9 @@ use super::resource::{Kind, Part};
 use crate::constraints;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
-use crate::input::{read_json, secret, template};
+use crate::input::{read_shape, secret, template};
 use crate::output::{Table, View, note};
+use crate::shape::{self, ServicePolicyFile};
 
 /// Services.
 pub const SERVICES: Kind = Kind {
@@ -176,7 +177,7 @@ pub async fn run(command: ServiceCommand, context: &Context, exchange: &Exchange
             part(&service, "policy").show(context, exchange, client.service_policy(&org, &id)).await
         }
         C::Addpolicy { service, file } => {
-            put_policy(exchange, &service, read_json(&file, &context.settings)?).await
+            put_policy(exchange, &service, read_shape::<ServicePolicyFile>(&file, context)?).await
         }
         C::Removepolicy { service, force } => {
             let (org, id) = exchange.split(&service);
@@ -193,11 +194,9 @@ fn part<'a>(service: &'a str, noun: &'a str) -> Part<'a> {
 ///
 /// # Errors
 /// With status 5 when the exchange refuses it.
-pub async fn put_policy(exchange: &Exchange, service: &str, mut policy: Value) -> Outcome {
-    if let Some(members) = policy.as_object_mut() {
-        members.remove("lastUpdated");
-    }
+pub async fn put_policy(exchange: &Exchange, service: &str, policy: Value) -> Outcome {
     constraints::check(&policy)?;
+    shape::check_properties(&format!("service {service}"), &policy)?;
     let (org, id) = exchange.split(service);
     let written = exchange.server.client.put_service_policy(&org, &id, &policy);
     exchange.server.call(&format!("setting the policy of service {service}"), written).await?;

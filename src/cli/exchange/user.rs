@@ -10,6 +10,7 @@ use crate::context::{Context, Exchange, Watch};
 use crate::exit::Outcome;
 use crate::input::secret;
 use crate::output::View;
+use crate::shape;
 
 /// Users.
 pub const USERS: Kind = Kind {
@@ -89,9 +90,10 @@ pub async fn run(command: UserCommand, context: &Context, exchange: &Exchange) -
         }
         UserCommand::Create { user, password, email, admin, hub_admin } => {
             let (org, id) = exchange.split(&user);
+            shape::check_name("user", &id)?;
             let or_id = || if id.contains('@') { id.clone() } else { String::new() };
             let body = PutUser {
-                password: Some(secret(&password, "password")?),
+                password: Some(new_password(&user, &password)?),
                 email: Some(email.unwrap_or_else(or_id)),
                 admin,
                 hub_admin,
@@ -104,11 +106,18 @@ pub async fn run(command: UserCommand, context: &Context, exchange: &Exchange) -
             Ok(())
         }
         UserCommand::Setpassword { user, password } => {
-            USERS.patch(exchange, &user, &json!({"password": secret(&password, "password")?})).await
+            USERS.patch(exchange, &user, &json!({"password": new_password(&user, &password)?})).await
         }
         UserCommand::Setadmin { user, is_admin } => {
             USERS.patch(exchange, &user, &json!({"admin": is_admin})).await
         }
         UserCommand::Remove { user, force } => USERS.remove(exchange, &user, force).await,
     }
+}
+
+/// Reads a new password, which is to protect the user.
+fn new_password(user: &str, argument: &str) -> Outcome<String> {
+    let password = secret(argument, "password")?;
+    shape::check_secret(&format!("user {user}"), "password", &password)?;
+    Ok(password)
 }

@@ -207,11 +207,10 @@ mod tests {
 
     use super::*;
     use crate::output::Screen;
-    use crate::settings::Settings;
 
     fn context() -> Context {
         let screen = Screen { format: None };
-        Context { settings: Settings::default(), screen, is_verbose: false, is_dry_run: false }
+        Context { screen, ..Context::default() }
     }
 
     async fn follow(limit: Duration, states: Vec<Progress>) -> Result<(), Exit> {

@@ -4,7 +4,6 @@
 //! firewall, or to the metadata service of a cloud. Names are resolved here, so that a name cannot stand for another address when the
 //! connection is made.
 
-use std::io::{Error, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -66,7 +65,7 @@ impl AddressRule {
     /// Lets a client keep the rule.
     pub(super) fn applied_to(&self, builder: ClientBuilder) -> ClientBuilder {
         match self {
-            Self::Any => builder,
+            Self::Any => builder.dns_resolver(AnyNames),
             // A proxy would resolve names by itself.
             Self::Public(allowed) => builder.no_proxy().dns_resolver(CheckedNames(allowed.clone())),
         }
@@ -194,13 +193,33 @@ fn is_own(address: IpAddr) -> bool {
     UdpSocket::bind(SocketAddr::new(address, 0)).is_ok()
 }
 
+/// Why a name leads to no address that may be asked.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Unresolved(String);
+
+async fn look_up(name: &Name) -> Result<Vec<SocketAddr>, Unresolved> {
+    match tokio::net::lookup_host((name.as_str(), 0)).await {
+        Ok(found) => Ok(found.collect()),
+        Err(error) => Err(Unresolved(format!("the name {} is not known: {error}", name.as_str()))),
+    }
+}
+
+struct AnyNames;
+
+impl Resolve for AnyNames {
+    fn resolve(&self, name: Name) -> Resolving {
+        Box::pin(async move { Ok(Box::new(look_up(&name).await?.into_iter()) as Addrs) })
+    }
+}
+
 struct CheckedNames(Arc<AllowedAddresses>);
 
 impl Resolve for CheckedNames {
     fn resolve(&self, name: Name) -> Resolving {
         let rule = self.0.clone();
         Box::pin(async move {
-            let found = tokio::net::lookup_host((name.as_str(), 0)).await?;
+            let found = look_up(&name).await?;
             let (mut allowed, mut refused) = (Vec::new(), None);
             for address in found {
                 match rule.refusal(address.ip()) {
@@ -210,10 +229,7 @@ impl Resolve for CheckedNames {
             }
             match refused.filter(|_| allowed.is_empty()) {
                 None => Ok(Box::new(allowed.into_iter()) as Addrs),
-                Some(why) => {
-                    let why = format!("{}: {why}", name.as_str());
-                    Err(Error::new(ErrorKind::PermissionDenied, why).into())
-                }
+                Some(why) => Err(Unresolved(format!("{}: {why}", name.as_str())).into()),
             }
         })
     }

@@ -13,6 +13,8 @@ use super::ProbeClient;
 /// Longest message of a result, in characters.
 const LONGEST_MESSAGE: usize = 300;
 
+const HEALTHY: TaskCheck = TaskCheck { healthy: true, message: None, is_broken: false };
+
 /// Returns the time until the next check of a task. After a failed one the next is soon, so that a recovery is seen.
 #[must_use]
 pub fn pause_after(probe: &TaskProbe, is_healthy: Option<bool>) -> Duration {
@@ -41,25 +43,31 @@ impl ProbeClient {
         let url = url.expand(node_name, address.unwrap_or_default());
         self.allowed(&url)?;
         let pause = Duration::from_secs(u64::from(probe.retry_interval_seconds));
-        let timeout = pause.mul_f64(0.1).max(Duration::from_secs(1));
-        let mut message = String::new();
+        let timeout = Duration::from_secs(u64::from(probe.timeout_seconds.max(1)));
+        let (mut message, mut broken) = (String::new(), None);
         for attempt in 0..=probe.retry_limit {
             if attempt > 0 {
                 sleep(pause).await;
             }
-            match self.get(&url, probe.ssl_verify, timeout).await {
+            let response = self.get(&url, probe.ssl_verify, timeout).await;
+            broken = None;
+            match response {
                 Ok((_, body)) if expected.is_in(&body) => {
-                    return Ok(TaskCheck { healthy: true, message: None });
+                    return Ok(HEALTHY);
                 }
                 // The body is not for everybody who may read the health of a service, nor for whoever has written the URL.
                 Ok((status, _)) => {
                     message = format!("{url} answers with status {status}, without {}", expected.as_str());
                 }
+                Err(error) if error.is_of_request() => broken = Some(format!("{url}: {error}")),
                 Err(error) if probe.connection_error_is_unhealthy => message = format!("{url}: {error}"),
-                Err(_) => return Ok(TaskCheck { healthy: true, message: None }),
+                Err(_) => return Ok(HEALTHY),
             }
         }
-        let message = message.chars().take(LONGEST_MESSAGE).collect();
-        Ok(TaskCheck { healthy: false, message: Some(message) })
+        let short = |text: String| text.chars().take(LONGEST_MESSAGE).collect();
+        match broken {
+            Some(error) => Err(short(error)),
+            None => Ok(TaskCheck { healthy: false, message: Some(short(message)), is_broken: false }),
+        }
     }
 }

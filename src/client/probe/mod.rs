@@ -17,6 +17,7 @@ use reqwest::{Certificate, Client, ClientBuilder, Url};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
+use address::Unresolved;
 pub use address::{AddressRule, AllowedAddresses, Networks};
 pub use check::pause_after;
 pub use schedule::{ProbeGuard, ProbeSchedule};
@@ -74,16 +75,22 @@ impl ProbeClient {
     ///
     /// # Errors
     /// The reason, when there is no response in time.
-    pub async fn get(&self, url: &str, verifies: bool, timeout: Duration) -> Result<(u16, String), String> {
-        let url = self.allowed(url)?;
+    pub async fn get(
+        &self,
+        url: &str,
+        verifies: bool,
+        timeout: Duration,
+    ) -> Result<(u16, String), RequestError> {
+        let url = self.allowed(url).map_err(RequestError::OfRequest)?;
         let client = if verifies { &self.verifying } else { &self.trusting };
         let _slot = self.slots.acquire().await;
-        let response = client.get(url).timeout(timeout).send().await.map_err(|error| reason(&error))?;
+        let response =
+            client.get(url).timeout(timeout).send().await.map_err(|error| RequestError::of(&error))?;
         let status = response.status().as_u16();
         let mut parts = response.bytes_stream();
         let mut body = Vec::new();
         while let Some(part) = parts.next().await {
-            body.extend_from_slice(&part.map_err(|error| reason(&error))?);
+            body.extend_from_slice(&part.map_err(|error| RequestError::of(&error))?);
             if body.len() >= LARGEST_BODY {
                 body.truncate(LARGEST_BODY);
                 break;
@@ -110,6 +117,39 @@ impl ProbeClient {
         let url = Url::parse(url).map_err(|error| format!("{url} is no URL: {error}"))?;
         self.rule.check(&url)?;
         Ok(url)
+    }
+}
+
+/// Why there is no response.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// The request itself cannot be made: nobody was asked.
+    #[error("{0}")]
+    OfRequest(String),
+    /// Whoever was asked did not respond.
+    #[error("{0}")]
+    OfServer(String),
+}
+
+impl RequestError {
+    fn of(error: &reqwest::Error) -> Self {
+        let mut source = error.source();
+        while let Some(inner) = source {
+            if let Some(unresolved) = inner.downcast_ref::<Unresolved>() {
+                return Self::OfRequest(unresolved.to_string());
+            }
+            source = inner.source();
+        }
+        match error.is_builder() {
+            true => Self::OfRequest(reason(error)),
+            false => Self::OfServer(reason(error)),
+        }
+    }
+
+    /// Returns whether the request itself cannot be made.
+    #[must_use]
+    pub fn is_of_request(&self) -> bool {
+        matches!(self, Self::OfRequest(_))
     }
 }
 

@@ -95,7 +95,48 @@ async fn hub_reaches_neither_its_machine_by_address_nor_by_name() {
             .get(&url, true, LIMIT)
             .await
             .unwrap_err();
-        assert!(refused.contains("loopback"), "{host}: {refused}");
+        assert!(refused.to_string().contains("loopback"), "{host}: {refused}");
+        let probe = TaskProbe { url, connection_error_is_unhealthy: true, ..TaskProbe::default() };
+        let broken = client(AddressRule::public(AllowedAddresses::default())).check(&probe, "n", None).await;
+        assert!(broken.is_err_and(|why| why.contains("loopback")), "{host}: a check of it is broken");
+    }
+}
+
+#[tokio::test]
+async fn check_is_broken_when_nobody_can_be_asked_and_failed_when_nobody_responds() {
+    let closed = TcpListener::bind("127.0.0.1:0").await.expect("a port").local_addr().expect("an address");
+    let probe = |url: &str| TaskProbe {
+        url: url.to_owned(),
+        healthy_response: "ok".to_owned(),
+        connection_error_is_unhealthy: true,
+        ..TaskProbe::default()
+    };
+    for url in ["http://no-such-name.invalid/h", "http://{nodename}:99999/h", "http://{nodeip}/h"] {
+        let broken = client(AddressRule::Any).check(&probe(url), "no such node", None).await;
+        assert!(broken.is_err(), "{url}: {broken:?}");
+    }
+    let failed = client(AddressRule::Any).check(&probe(&format!("http://{closed}/h")), "n", None).await;
+    assert_eq!(failed.map(|check| check.found()), Ok(Some(false)));
+}
+
+#[tokio::test]
+async fn attempt_takes_as_long_as_its_timeout_allows() {
+    let url = server(async |mut connection: TcpStream| {
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        begin(&mut connection, "200 OK\r\nContent-Length: 2\r\nConnection: close").await?;
+        connection.write_all(b"ok").await
+    })
+    .await;
+    for (timeout_seconds, is_healthy) in [(5, true), (1, false)] {
+        let probe = TaskProbe {
+            url: url.clone(),
+            healthy_response: "ok".to_owned(),
+            connection_error_is_unhealthy: true,
+            timeout_seconds,
+            ..TaskProbe::default()
+        };
+        let found = client(AddressRule::Any).check(&probe, "n", None).await;
+        assert_eq!(found.map(|check| check.healthy), Ok(is_healthy), "{timeout_seconds}");
     }
 }
 

@@ -20,8 +20,10 @@ use crate::{Client, ClientError, Path};
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ReasonRecords {
-    /// Policies that select nothing.
+    /// Documents without effect.
     pub inert_policies: Vec<InertPolicy>,
+    /// Documents in which something can never work.
+    pub questionable_policies: Vec<InertPolicy>,
     /// The pairs of node and policy.
     pub reasons: Vec<RawJson>,
 }

@@ -7,7 +7,9 @@ use evenkeel_ids::{AgreementId, NodeId};
 use evenkeel_wire::RawJson;
 use evenkeel_wire::exchange::agbot_approval::NodeAgbotsResponse;
 use evenkeel_wire::exchange::message::{NodeMessage, NodeMessagesResponse, PostMessage};
-use evenkeel_wire::exchange::node::{NodeResponse, NodesResponse, PutNode};
+use evenkeel_wire::exchange::node::{
+    DepartingNode, DeparturesResponse, NodeResponse, NodesResponse, PutNode,
+};
 use evenkeel_wire::exchange::node_orchestration::PatchNodeOrchestration;
 use evenkeel_wire::exchange::node_part::{
     NodeAgreement, NodeAgreementsResponse, NodeErrorsResponse, NodeStatusResponse, PutNodeAgreement,
@@ -115,6 +117,23 @@ impl Client {
     /// Removes a node.
     pub async fn delete_node(&self, node: &NodeId) -> Result<bool, ClientError> {
         self.delete(node_path(node, &[])).await
+    }
+
+    /// Removes a node; what it ran counts as stopped, although its agent may be alive.
+    pub async fn delete_node_by_force(&self, node: &NodeId) -> Result<bool, ClientError> {
+        self.delete(node_path(node, &[]).query("force", "true")).await
+    }
+
+    /// Confirms that everything has stopped on a node that was deleted while its agent was alive; `false` when nobody waits for that.
+    pub async fn confirm_departure(&self, node: &NodeId) -> Result<bool, ClientError> {
+        self.delete(Path::org(node.org(), &["orchestration", "departures", node.name()])).await
+    }
+
+    /// The deleted nodes of an organization whose agents have not confirmed that they stopped everything; none when the exchange knows none.
+    pub async fn list_departures(&self, org: &str) -> Result<BTreeMap<NodeId, DepartingNode>, ClientError> {
+        let path = Path::org(org, &["orchestration", "departures"]);
+        let found: Option<DeparturesResponse> = self.get(path).await?;
+        Ok(found.map(|found| by_id(found.nodes, NodeId::from_text)).unwrap_or_default())
     }
 
     /// What the operator of a node asks of the engine, as the exchange sent it.

@@ -41,7 +41,7 @@ pub struct BlocklistRules {
     pub failure_threshold: u32,
     /// The window.
     pub window_secs: u64,
-    /// Duration of the first block.
+    /// Longest duration of the first block; that is as long as the delay with which the service is restarted.
     pub base_secs: u64,
     /// Each block is so many times as long as the one before.
     pub factor: u64,
@@ -58,11 +58,12 @@ impl Default for BlocklistRules {
 }
 
 impl BlocklistRules {
-    /// Returns the duration of a block; `count`: consecutive blocks, this one included.
+    /// Returns the duration of a block; `first_secs`: the delay with which the service is restarted, `count`: consecutive blocks, this one
+    /// included.
     #[must_use]
-    pub fn duration_secs(&self, count: u32) -> u64 {
+    pub fn pause_secs(&self, first_secs: u64, count: u32) -> u64 {
         let factor = self.factor.saturating_pow(count.saturating_sub(1));
-        self.base_secs.saturating_mul(factor).min(self.max_secs)
+        first_secs.clamp(1, self.base_secs.max(1)).saturating_mul(factor).min(self.max_secs)
     }
 }
 
@@ -161,8 +162,8 @@ mod tests {
     #[test]
     fn blocks_get_longer_up_to_the_greatest_duration() {
         let rules = BlocklistRules::default();
-        let durations: Vec<u64> = (1..=6).map(|count| rules.duration_secs(count)).collect();
+        let durations: Vec<u64> = (1..=6).map(|count| rules.pause_secs(300, count)).collect();
         assert_eq!(durations, [300, 600, 1200, 2400, 3600, 3600]);
-        assert_eq!(rules.duration_secs(u32::MAX), 3600);
+        assert_eq!(rules.pause_secs(300, u32::MAX), 3600);
     }
 }

@@ -39,5 +39,5 @@ pub use placement::{Affinity, Constraint, Domains, OnViolation, Placement, Place
 pub use policy::{CompatGate, Flex, Ha, Mode, OfflinePeerPolicy, Orchestrate, Orchestration, Scope, Timers};
 pub use priorities::ConstraintPriorities;
 pub use reference::{InstanceReference, WorkloadReference};
-pub use supervisor::{FailureAction, OnExhausted, Order, Restart, RestartCondition, Update};
+pub use supervisor::{FailureAction, OnExhausted, Order, Pace, Restart, RestartCondition, Update};
 pub use task::{DesiredState, TaskState};

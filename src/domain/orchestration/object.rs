@@ -28,7 +28,7 @@ impl Members {
 }
 
 /// Returns which of some names a misspelt one was probably meant to be.
-fn nearest(names: impl Iterator<Item = &'static str>, name: &str) -> Option<&'static str> {
+pub fn nearest(names: impl Iterator<Item = &'static str>, name: &str) -> Option<&'static str> {
     // The distance costs the product of the lengths, and is at least their difference.
     let near = names
         .filter(|one| one.len().abs_diff(name.len()) <= MISSPELT_BY)

@@ -15,7 +15,7 @@ use super::policy::{
     qualified,
 };
 use super::priorities::take_priorities;
-use super::supervisor::{FailureAction, OnExhausted, Order, Restart, RestartCondition, Update};
+use super::supervisor::{FailureAction, OnExhausted, Order, Pace, Restart, RestartCondition, Update};
 use super::{HealthPolicy, InstanceReference, WorkloadReference, health_policy::Target};
 use crate::policy::expression::{Expression, limits};
 
@@ -71,6 +71,7 @@ const UPDATE: Members = members(&[
     "parallelism",
     "delaySeconds",
     "order",
+    "pace",
     "monitorSeconds",
     "maxFailureRatio",
     "failureAction",
@@ -399,6 +400,8 @@ fn update(root: &mut Object, name: &str, mode: Mode) -> Read<Update> {
             "order",
             &[("stop-first", Some(Order::StopFirst)), ("start-first", Some(Order::StartFirst))],
         )?,
+        pace: update
+            .word("pace", &[("monitored", Some(Pace::Monitored)), ("running", Some(Pace::Running))])?,
         monitor_seconds: update.number("monitorSeconds", 0..=MAX_SECONDS)?,
         max_failure_ratio: update.ratio("maxFailureRatio")?,
         failure_action: update.word(

@@ -75,7 +75,10 @@ pub struct Update {
     /// What comes first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
-    /// Time in which a new instance that fails counts as a failure of the update, in seconds.
+    /// When the next slot follows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pace: Option<Pace>,
+    /// Time that a new instance must have run before its slot is finished, and in which its failure is one of the update, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub monitor_seconds: Option<u64>,
     /// Share of failures that is tolerated, from 0 to 1.
@@ -97,6 +100,17 @@ pub enum Order {
     StopFirst,
     /// The new instance is seen running before the old one stops.
     StartFirst,
+}
+
+/// When the slot after a replaced one follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pace {
+    /// When the new instance has run for as long as it is monitored.
+    #[default]
+    Monitored,
+    /// As soon as the new instance is seen running.
+    Running,
 }
 
 /// What failures beyond the tolerated share do to an update.

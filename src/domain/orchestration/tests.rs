@@ -52,7 +52,7 @@ fn whole_document_is_read() {
         "parents": ["db@n1", "o/other"], "children": [],
         "loads": {"memoryMb": 256},
         "restart": {"condition": "on-failure", "delaySeconds": 6, "maxAttempts": 2, "windowSeconds": 60, "onExhausted": "none"},
-        "update": {"parallelism": 0, "order": "start-first", "maxFailureRatio": 0.25, "failureAction": "rollback"},
+        "update": {"parallelism": 0, "order": "start-first", "pace": "running", "maxFailureRatio": 0.25, "failureAction": "rollback"},
         "rollback": {"parallelism": 2, "failureAction": "continue"},
         "ha": {"minRunning": 2, "offlinePeerPolicy": "proceed"},
         "compatGate": "off",
@@ -383,6 +383,7 @@ fn loads_restart_updates_and_timers_keep_their_rules() {
             ".update.startTimeoutSeconds must be an integer from 1 to 604800",
         ),
         (json!({"update": {"order": "both"}}), ".update.order must be stop-first or start-first"),
+        (json!({"update": {"pace": "fast"}}), ".update.pace must be monitored or running"),
         (
             json!({"update": {"failureAction": "stop"}}),
             ".update.failureAction must be pause, continue or rollback",

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use evenkeel_access::{API_KEY_LOGIN, Caller, ROOT_NAME, ROOT_ORG, Role};
+use evenkeel_exchange_store::departure;
 use evenkeel_exchange_store::identity::{self, Identity, IdentityKind};
 use evenkeel_http_server::limit::{FailedLogins, LoginFailure, client_prefix};
 use evenkeel_store::{Database, StoreError};
@@ -190,6 +191,35 @@ impl Credentials {
                 Err(bad_credentials())
             }
         }
+    }
+
+    /// Identifies a node that was deleted while its agent was alive; none when the login is not its.
+    ///
+    /// # Errors
+    /// 429 after too many wrong logins; 503 when the store does not respond.
+    pub(crate) async fn identify_departed(
+        &self,
+        login: &Login,
+        address: Option<IpAddr>,
+        limiter: &Limiter,
+    ) -> Result<Option<Arc<Caller>>, ApiError> {
+        let (org, id) = (login.org(), login.id());
+        let found = self
+            .database
+            .read(async |connection| departure::find_token_hash(connection, org, id).await)
+            .await?;
+        let Some(stored) = found else { return Ok(None) };
+        let attempt = Attempt {
+            login,
+            prefix: address.map(client_prefix),
+            limiter,
+            is_proven: false,
+            has_failed: false,
+        };
+        let is_its =
+            self.hasher.verify_in(attempt.class(), login.secret(), &stored, || attempt.check()).await?;
+        let caller = Caller { role: Role::Node, org: org.to_owned(), id: id.to_owned(), owner: None };
+        Ok(is_its.then(|| Arc::new(caller)))
     }
 
     /// Remembers root, whose password was checked or set a moment ago.

@@ -28,7 +28,7 @@ pub(crate) struct Authenticated {
 /// Who asks, and from which address. `client` is the other end of the connection, unless the request comes from inside the process.
 ///
 /// # Errors
-/// 401 for credentials that are absent, garbled or wrong, 429 when the caller asks too often, 503 when the store does not answer.
+/// 401 for credentials that are absent, garbled or wrong, 409 for an agent whose place another one has taken, 429 when the caller asks too often, 503 when the store does not answer.
 pub(crate) async fn authenticate(
     exchange: &Exchange,
     headers: &HeaderMap,
@@ -44,7 +44,22 @@ pub(crate) async fn authenticate(
     if let Some(client) = client {
         client.note_login();
     }
+    exchange.note_run(&caller, headers).await?;
     Ok(Authenticated { address, caller, agbot })
+}
+
+/// Who confirms that everything has stopped on its own node, which was deleted while its agent was alive.
+pub(crate) async fn authenticate_departed(
+    exchange: &Exchange,
+    (headers, path): (&HeaderMap, &str),
+    address: Option<IpAddr>,
+) -> Option<Arc<Caller>> {
+    let login = parse_login(headers).ok()?;
+    let own = format!("/orgs/{}/orchestration/departures/{}", login.org(), login.id());
+    if !path.ends_with(&own) {
+        return None;
+    }
+    exchange.credentials().identify_departed(&login, address, exchange.limiter()).await.ok().flatten()
 }
 
 async fn identify(

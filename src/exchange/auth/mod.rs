@@ -17,4 +17,4 @@ pub(crate) use bearer::BearerLogins;
 pub use credentials::Credentials;
 pub(crate) use forwarded::ActingAgbot;
 pub use hash::SecretHasher;
-pub(crate) use layer::{Authenticated, ClientAddress, authenticate};
+pub(crate) use layer::{Authenticated, ClientAddress, authenticate, authenticate_departed};

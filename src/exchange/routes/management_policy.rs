@@ -23,7 +23,7 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::pages::{self, LARGE_PAGE_ROWS, Page};
-use super::reference::ConstraintWarnings;
+use super::reference::WriteWarnings;
 use super::shape::{attribute_of, pattern_or_exact, require_below_limit, show_absent_lists};
 use crate::error::{Created, created};
 use crate::extract::{Body, Query};
@@ -139,7 +139,7 @@ async fn create_management_policy(
     Body(request): Body<PostManagementPolicy>,
 ) -> Result<Warned<Created>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
-    let mut warnings = ConstraintWarnings::new(exchange);
+    let mut warnings = WriteWarnings::new(exchange);
     warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
     let row = row(org, id, &caller.account(), request, exchange.now())?;
     op.write(&permission, "management_policy.create", async |mut tx| {
@@ -165,7 +165,7 @@ async fn replace_management_policy(
     Body(request): Body<PostManagementPolicy>,
 ) -> Result<Warned<Created>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
-    let mut warnings = ConstraintWarnings::new(exchange);
+    let mut warnings = WriteWarnings::new(exchange);
     warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
     let row = row(org, id, &caller.account(), request, exchange.now())?;
     op.write(&permission, "management_policy.replace", async |mut tx| {

@@ -26,6 +26,10 @@ pub enum Gate {
     Blocklist,
     /// The node of the instance that stops is up, so that it obeys now and not unsupervised later (P3).
     Reachable,
+    /// What fails is not what most members fail of at once (C6).
+    CommonCause,
+    /// Not too many running members are being recovered (C6).
+    Recoveries,
     /// No other member of the HA group is being disrupted (P3).
     Exclusive,
     /// Enough other members of the HA group run the service (P3).
@@ -91,6 +95,19 @@ const OF_UPDATE: &[Gate] = &[
     Gate::Budget,
 ];
 
+/// The gates of a recovery, whatever its action.
+const OF_RECOVERY: &[Gate] = &[
+    Gate::Frozen,
+    Gate::Confirmed,
+    Gate::Fenced,
+    Gate::CommonCause,
+    Gate::Recoveries,
+    Gate::Exclusive,
+    Gate::Minimum,
+    Gate::Parents,
+    Gate::Delay,
+];
+
 /// The gates of each cause.
 ///
 /// # Shape
@@ -143,24 +160,9 @@ pub const GATES: &[(CauseKind, &[Gate])] = &[
     (CauseKind::Cure, AUTOMATIC),
     (CauseKind::Return, PLANNED),
     (CauseKind::Rebalance, AUTOMATIC),
-    // A member that failed does not count for the minimum of its group; one is recovered at a time.
-    (
-        CauseKind::Health,
-        &[Gate::Frozen, Gate::Confirmed, Gate::Fenced, Gate::Exclusive, Gate::Parents, Gate::Delay],
-    ),
-    // What runs on a node that has failed counts for the minimum like anything that runs.
-    (
-        CauseKind::NodeHealth,
-        &[
-            Gate::Frozen,
-            Gate::Confirmed,
-            Gate::Fenced,
-            Gate::Exclusive,
-            Gate::Minimum,
-            Gate::Parents,
-            Gate::Delay,
-        ],
-    ),
+    // A member that failed and runs is counted as what it is; one that has ended is no loss.
+    (CauseKind::Health, OF_RECOVERY),
+    (CauseKind::NodeHealth, OF_RECOVERY),
     (CauseKind::Scale, AUTOMATIC),
     // That nothing is wanted any more is above the minimum of a group (P-S16).
     (CauseKind::Withdrawn, &[Gate::Children]),
@@ -206,6 +208,18 @@ pub trait GateFacts {
     }
     /// Returns why a node cannot obey now. There is no reason where the tasks of a node that is down have been given up before.
     fn unreachable(&self, _step: &Step) -> Option<Blocked> {
+        None
+    }
+    /// Returns why most running members fail at once, so that recovering them would make it worse.
+    fn common_cause(&self, _step: &Step) -> Option<Blocked> {
+        None
+    }
+    /// Returns how many running members may be recovered at once, if that is used up.
+    fn exhausted_recoveries(&self, _step: &Step) -> Option<Blocked> {
+        None
+    }
+    /// Returns what else on a node must not be away now.
+    fn host_minimum(&self, _node: &NodeId) -> Option<Blocked> {
         None
     }
     /// Returns the HA group of a node, as to the service of the workload.
@@ -295,6 +309,8 @@ fn test(facts: &dyn GateFacts, gate: Gate, step: &Step, permit: &mut Permit) -> 
         Gate::Fenced => facts.unfenced_instance(step),
         Gate::Blocklist => facts.blocklisted(step),
         Gate::Reachable => facts.unreachable(step),
+        Gate::CommonCause => facts.common_cause(step),
+        Gate::Recoveries => facts.exhausted_recoveries(step),
         Gate::Exclusive => {
             if let Some((node, group)) = group() {
                 group::may_claim(&group.facts, &group.claims, node, &step.unit_id.policy)?;
@@ -307,7 +323,10 @@ fn test(facts: &dyn GateFacts, gate: Gate, step: &Step, permit: &mut Permit) -> 
                 let minimum = if facts.loses_nothing(group, node) { 0 } else { facts.min_running() };
                 permit.counted_on = group::may_stop(group, node, minimum)?;
             }
-            None
+            match &step.change {
+                Change::Repair { node, is_of_host: true } => facts.host_minimum(node),
+                _ => None,
+            }
         }
         Gate::Successor => facts.missing_successor(step),
         Gate::Parents if step.starts_instance() => facts.unready_parent(step),

@@ -69,15 +69,22 @@ impl GroupState {
         }
     }
 
-    /// Returns the wait for a member that is about to run the service, while no other one than `node` runs it.
+    /// Returns the wait for members that are to run the service, while too few others than `node` run it that will go on.
+    ///
+    /// # Shape
+    /// `is_selected`: whether a member keeps the service, or is to get it.
+    /// # Source
+    /// Engine 9.
     pub(crate) fn missing_successor(
         &self,
-        node: &NodeId,
-        can_run: impl Fn(&NodeId) -> bool,
+        (node, min_running): (&NodeId, u32),
+        is_selected: impl Fn(&NodeId) -> bool,
     ) -> Option<Blocked> {
         let others = self.others(node);
-        let is_expected = others.running.is_empty() && others.missing.keys().any(can_run);
-        is_expected.then(|| self.below_minimum(1, others))
+        let running = others.running.iter().filter(|member| is_selected(member)).count();
+        let expected = others.missing.keys().filter(|member| is_selected(member)).count();
+        let minimum = (min_running as usize).min(running + expected);
+        (running < minimum).then(|| self.below_minimum(minimum, others))
     }
 }
 

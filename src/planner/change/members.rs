@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::{NodeId, PolicyId, ServiceKey};
 
-use super::GroupState;
+use super::{GroupState, group};
 use crate::{
     agreement::Agreement,
     claims::Claim,
@@ -18,7 +18,6 @@ use crate::{
     pass::Pass,
     report::Blocked,
     settings::OfflinePeerPolicy,
-    workload::Task,
 };
 
 /// Returns a group as to the service of a policy: which of the intended members run it.
@@ -62,17 +61,32 @@ pub(crate) fn is_lost(pass: &Pass<'_>, agreement: &Agreement) -> bool {
     model.is_broken(agreement, now) || model.is_unhealthy(&agreement.policy, &agreement.node, now)
 }
 
-/// Returns the wait for a member of the group that is about to run the service of a policy, while no other one than `node` does.
+/// Returns the instance that a node must not lose now, if all of them are away for a while: fewer than the minimum available would run.
+pub(crate) fn missing_without(pass: &Pass<'_>, node: &NodeId) -> Option<Blocked> {
+    let model = pass.model;
+    let group = model.group_of(node)?;
+    model.live_on(node).find_map(|agreement| {
+        // The only instance of a failover policy is away with its node anyway.
+        let is_single = model.workload_of(&agreement.policy).is_some_and(|one| one.goal.is_exclusive());
+        let (policy, service) = (&agreement.policy, &agreement.service_key);
+        let state = group_state(pass, group, policy, service, service);
+        if is_single || !state.running.contains(node) {
+            return None;
+        }
+        group::may_stop(&state, node, model.update_settings(policy).min_running).err()
+    })
+}
+
+/// Returns the wait for members of the group that are to run the service of a policy, while too few others than `node` do.
 pub(crate) fn missing_successor(
     pass: &Pass<'_>,
     group: &HaGroupFacts,
     policy: &PolicyId,
     (node, service): (&NodeId, &ServiceKey),
 ) -> Option<Blocked> {
-    let can_run = |node: &NodeId| {
-        pass.model.may_start_on(node, pass.now) && is_selected(pass, node, &BTreeSet::from([service]))
-    };
-    group_state(pass, group, policy, service, service).missing_successor(node, can_run)
+    let is_selected = |node: &NodeId| is_selected(pass, node, &BTreeSet::from([service]));
+    let minimum = pass.model.update_settings(policy).min_running;
+    group_state(pass, group, policy, service, service).missing_successor((node, minimum), is_selected)
 }
 
 /// A member is intended when a policy selects it for the service, or while it still has the service from one.
@@ -134,7 +148,8 @@ fn runs(pass: &Pass<'_>, member: &NodeId, keys: &BTreeSet<&ServiceKey>) -> Resul
         let task = model.task_of(agreement);
         let is_ending = pass.is_stopping(agreement) || task.is_some_and(|task| !task.is_wanted());
         // A node that reports tasks speaks of them before it speaks of its services.
-        let is_reported = model.is_capable(member) && task.is_some_and(Task::is_running);
+        let is_reported = model.is_capable(member)
+            && task.is_some_and(|task| task.is_running() && model.is_current(member, task.state_at, now));
         let observed = if is_reported { Observed::Running } else { model.observed(agreement, now) };
         why = match observed {
             _ if is_ending => "its agreement is being ended".to_owned(),

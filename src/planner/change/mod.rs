@@ -13,7 +13,7 @@ pub use dependency::{DependencyFacts, Independent};
 pub use gates::{FORCED, GATES, Gate, GateFacts, check_gates, gates_of, permit};
 pub use group::GroupState;
 pub(crate) use group::may_disrupt;
-pub(crate) use members::{group_state, is_lost, missing_successor};
+pub(crate) use members::{group_state, is_lost, missing_successor, missing_without};
 pub use permit::{CommittedRows, GroupClaim, Permit};
 pub use step::{Cause, CauseKind, Change, Step};
 

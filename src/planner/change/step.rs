@@ -132,6 +132,13 @@ pub enum Change {
         /// Where.
         node: NodeId,
     },
+    /// Recovers an instance where it is; it may be away meanwhile.
+    Repair {
+        /// Where.
+        node: NodeId,
+        /// Whether everything else on the node is away, too.
+        is_of_host: bool,
+    },
     /// Replaces an instance by one of another version.
     Replace {
         /// Where the old one is; none when no node has it.
@@ -167,7 +174,10 @@ impl Step {
     /// Returns the node that it concerns.
     pub fn node(&self) -> Option<&NodeId> {
         match &self.change {
-            Change::Start { node } | Change::Stop { node } | Change::Relocate { node, .. } => Some(node),
+            Change::Start { node }
+            | Change::Stop { node }
+            | Change::Repair { node, .. }
+            | Change::Relocate { node, .. } => Some(node),
             Change::Replace { node, .. } => node.as_ref(),
         }
     }
@@ -183,14 +193,14 @@ impl Step {
 
     /// Returns whether an instance starts.
     pub fn starts_instance(&self) -> bool {
-        !matches!(self.change, Change::Stop { .. })
+        !matches!(self.change, Change::Stop { .. } | Change::Repair { .. })
     }
 
     /// Returns the node on which an instance stops before another one is seen running.
     pub fn disrupted_node(&self) -> Option<&NodeId> {
         match &self.change {
             Change::Start { .. } => None,
-            Change::Stop { node } => Some(node),
+            Change::Stop { node } | Change::Repair { node, .. } => Some(node),
             Change::Replace { may_run: false, .. }
             | Change::Replace { order: UpdateOrder::StartFirst, .. }
             | Change::Relocate { order: UpdateOrder::StartFirst, .. } => None,

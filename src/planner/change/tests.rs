@@ -56,7 +56,10 @@ impl GateFacts for Facts {
         )
     }
     fn unfenced_instance(&self, _: &Step) -> Option<Blocked> {
-        self.blocked(Gate::Fenced, Blocked::FenceFailed { node: node("n9") })
+        self.blocked(
+            Gate::Fenced,
+            Blocked::FenceFailed { node: node("n9"), cause: crate::report::NoLease::default() },
+        )
     }
     fn group_of(&self, _: &NodeId) -> Option<&GroupState> {
         self.group.as_ref()

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 
-use super::task_fit::choose;
+use super::task_fit::{choose, has_versions_left};
 use crate::{
     blocklist::{BlocklistChange, BlocklistEntry, BlocklistKey, BlocklistNews},
     change::Cause,
@@ -16,7 +16,7 @@ use crate::{
     pass::Pass,
     place::NodeState,
     supervise::ending_text,
-    usage::later,
+    usage::{later, secs_since},
     workload::{Task, Workload},
 };
 
@@ -48,9 +48,13 @@ impl Collector {
         if is_failure(seen, rules.reset_after_secs) && counts(workload, unit, &key.node) {
             let text = ending_text(seen);
             let (task, policy) = (seen.id.clone(), seen.unit_id.policy.clone());
-            let change = BlocklistChange::Failed { task, policy, at: now, text, rules };
+            let ran = seen.running_at.zip(seen.ended_at);
+            let ran_secs = ran.map_or(0, |(from, to)| secs_since(from, to));
+            let probe_secs = Some(workload.restart.delay_seconds);
+            let change = BlocklistChange::Failed { task, policy, at: now, text, rules, probe_secs, ran_secs };
             let is_current = seen.spec == workload.versions.current;
-            return self.change(model, key, change, is_current);
+            self.change(model, key, change, is_current);
+            return self.note_versions(model, seen, now);
         }
         let Some(entry) = self.row(model, &key) else { return };
         if !seen.is_live() || !seen.is_running() {
@@ -58,12 +62,26 @@ impl Collector {
         }
         let is_started_by_user = matches!(seen.cause, Cause::User { .. }) && !known.is_running();
         let last = entry.failures.iter().map(|failure| failure.at).max();
-        let until = later(last.map_or(seen.state_at, |at| at.max(seen.state_at)), rules.reset_after_secs);
+        // After a block a run shows soon that its cause is over.
+        let proof_secs = match entry.probing {
+            Some(_) => entry.proof_secs().min(rules.reset_after_secs),
+            None => rules.reset_after_secs,
+        };
+        let until = later(last.map_or(seen.state_at, |at| at.max(seen.state_at)), proof_secs);
         if is_started_by_user || now >= until {
             self.change(model, key, BlocklistChange::Ran, false);
         } else {
             self.wake_at = Some(self.wake_at.map_or(until, |at| at.min(until)));
         }
+    }
+
+    /// Notes whether the version list of a task that failed has versions left for its node now.
+    fn note_versions(&mut self, model: &Model, task: &Task, now: Timestamp) {
+        let Some(node) = &task.node else { return };
+        let row = |key: &BlocklistKey| self.row(model, key);
+        let policy = &task.unit_id.policy;
+        let has_left = has_versions_left(model, node, (policy, task.spec.number), now, &row);
+        self.news.has_versions_left.insert(node.clone(), has_left);
     }
 
     fn row(&self, model: &Model, key: &BlocklistKey) -> Option<BlocklistEntry> {

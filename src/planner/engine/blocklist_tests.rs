@@ -43,59 +43,111 @@ fn d4_s1_p_s9_five_failures_block_the_node_and_the_instance_runs_elsewhere() {
     assert_eq!(last_generation(&fleet, "p"), 6, "five failed, and the next one waits");
     let (_, entry) = fleet.model.blocklist().next().expect("there is a row");
     let (since, until) = (entry.since.expect("it is blocked"), entry.until.expect("it is blocked"));
-    assert_eq!(until.duration_since(since).as_secs(), 300);
+    assert_eq!(until.duration_since(since).as_secs(), 5, "as long as a restart waits");
     assert!(entry.last_failure.contains("broken on o/n1"), "{}", entry.last_failure);
-    fleet.run_until(20, |fleet| fleet.running("p") == "n2");
     let part = Fleet::unit_id("p");
     let question = Question { part: &part, node: Some(&node("n1")), is_complete: false, now: fleet.now };
     let found = explain_part(&fleet.model, question).expect("the node belongs to it");
     assert_eq!(found.sequence[0].constraint, Constraint::Blocklist);
     assert!(found.summary.contains("Blocklist o/p 1.0.0 keeps failing"), "{}", found.summary);
+    fleet.run_until(20, |fleet| fleet.running("p") == "n2");
 }
 
-/// D4-S2.
+/// D4-S2, engine 9: while all nodes are blocked nothing starts, then one task probes each of them.
 #[test]
-fn d4_s2_service_that_fails_everywhere_rests_and_is_tried_on_one_node_after_the_block() {
+fn d4_s2_service_that_fails_everywhere_is_probed_less_and_less_often() {
     let mut fleet = Fleet::new(&["n1", "n2", "n3"]);
     for name in ["n1", "n2", "n3"] {
         fleet.crash("p", name, true);
     }
     fleet.put_policy("p", replicated(1));
-    fleet.run_until(400, |fleet| fleet.blocked("p") == "n1 n2 n3");
-    let blocked_at = fleet.now;
-    let tried = last_generation(&fleet, "p");
-    assert!(tried <= 16, "{tried} tasks: fifteen failures, and one that waits");
-    let first_end = fleet.model.blocklist().filter_map(|(_, entry)| entry.until).min().expect("blocked");
-    while fleet.now < first_end {
-        assert!(fleet.live("p").is_empty(), "nothing is placed while all nodes are blocked");
-        fleet.run(1);
+    fleet.run(1_800);
+    let starts = last_generation(&fleet, "p");
+    assert!((30..90).contains(&starts), "{starts} starts in half an hour, and not one every 5 s");
+    let blocks = fleet.model.blocklist().map(|(_, entry)| entry.blocks);
+    assert!(blocks.min() >= Some(4), "{:?}", fleet.model.blocklist().collect::<Vec<_>>());
+    for name in ["n1", "n2", "n3"] {
+        fleet.crash("p", name, false);
     }
-    assert!(fleet.now.duration_since(blocked_at).as_secs() >= 150);
-    fleet.run_until(30, |fleet| last_generation(fleet, "p") > tried || !fleet.live("p").is_empty());
-    assert!(fleet.model.blocklist().filter(|(_, entry)| entry.until.is_none()).count() >= 1);
-    assert!(fleet.live("p").split(' ').count() <= 1, "one node is tried");
+    // The next probe is the last.
+    let next = fleet.model.blocklist().filter_map(|(_, entry)| entry.until).min().expect("blocked");
+    let passed = fleet.run_until(1_800, |fleet| !fleet.running("p").is_empty());
+    assert!(passed <= next.duration_since(fleet.now).as_secs().unsigned_abs() + 1_800);
+    fleet.run(20);
+    let running = fleet.running("p");
+    assert!(!fleet.blocked("p").contains(&running), "its node is free again");
 }
 
-/// D4-S3.
+fn blocks(fleet: &Fleet) -> u32 {
+    fleet.model.blocklist().next().map_or(0, |(_, entry)| entry.blocks)
+}
+
+/// D4-S3, engine 9.
 #[test]
-fn d4_s3_second_block_is_twice_as_long() {
+fn d4_s3_failed_probes_double_the_block_and_one_that_runs_ends_it() {
     let mut fleet = Fleet::new(&["n1"]);
     fleet.crash("p", "n1", true);
     fleet.put_policy("p", replicated(1));
-    let length = |fleet: &Fleet| {
+    for (number, expected) in [(1, 5), (2, 10), (3, 20), (4, 40)] {
+        fleet.run_until(120, |fleet| blocks(fleet) == number);
         let (_, entry) = fleet.model.blocklist().next().expect("there is a row");
-        entry.until.zip(entry.since).map(|(until, since)| until.duration_since(since).as_secs())
-    };
-    fleet.run_until(120, |fleet| fleet.blocked("p") == "n1");
-    assert_eq!(length(&fleet), Some(300));
-    fleet.run_until(400, |fleet| fleet.blocked("p").is_empty());
-    fleet.run_until(120, |fleet| fleet.blocked("p") == "n1");
-    assert_eq!(length(&fleet), Some(600));
-    // It is mended: after it has run for long enough the number of blocks is reset.
+        let (since, until) = entry.since.zip(entry.until).expect("it is blocked");
+        assert_eq!(until.duration_since(since).as_secs(), expected);
+        let starts = last_generation(&fleet, "p");
+        assert!(starts <= u64::from(5 + number), "{starts}: one probe for each block");
+    }
     fleet.crash("p", "n1", false);
-    let passed = fleet.run_until(700, |fleet| fleet.running("p") == "n1");
-    assert!(passed >= 590, "{passed} s");
-    fleet.run_until(310, |fleet| fleet.model.blocklist().count() == 0);
+    fleet.run_until(60, |fleet| fleet.running("p") == "n1");
+    fleet.run_until(15, |fleet| fleet.model.blocklist().count() == 0);
+}
+
+/// Engine 9: what a missing dependency has blocked runs soon after it is back.
+#[test]
+fn block_ends_with_its_cause() {
+    for mode in [replicated(2), json!({"mode": "global", "restart": {"delaySeconds": 5}})] {
+        let mut fleet = Fleet::new(&["n1", "n2"]);
+        fleet.put_policy("p", mode);
+        fleet.run_until(30, |fleet| fleet.running("p") == "n1 n2");
+        fleet.run(400);
+        for is_away in [true, false] {
+            for name in ["n1", "n2"] {
+                fleet.crash("p", name, is_away);
+            }
+            let passed = fleet.run_until(60, |fleet| {
+                !is_away && fleet.running("p") == "n1 n2" || is_away && fleet.now.as_second() % 61 == 60
+            });
+            assert!(is_away || passed <= 45, "{passed} s");
+        }
+    }
+}
+
+/// Engine 9: one probe at a time.
+#[test]
+fn node_whose_block_is_over_is_tried_by_one_instance_before_the_others_follow() {
+    let mut fleet = Fleet::new(&["n1"]);
+    fleet.crash("p", "n1", true);
+    fleet.start_secs.insert(policy("p"), 3);
+    let mut document = replicated(3);
+    document["maxPerNode"] = json!(3);
+    fleet.put_policy("p", document);
+    fleet.run_until(120, |fleet| blocks(fleet) == 1);
+    let started = |fleet: &Fleet| {
+        let tasks = fleet.tasks();
+        tasks.iter().filter(|task| task.is_live() && task.desired == DesiredState::Running).count()
+    };
+    let is_tried_by_one = |fleet: &Fleet, until: u32| {
+        assert!(started(fleet) <= 1, "{:#?}", fleet.tasks());
+        blocks(fleet) == until
+    };
+    fleet.run_until(60, |fleet| is_tried_by_one(fleet, 2));
+    fleet.run_until(60, |fleet| is_tried_by_one(fleet, 3));
+    fleet.crash("p", "n1", false);
+    fleet.run_until(60, |fleet| is_tried_by_one(fleet, 3) && fleet.running("p") == "n1");
+    for _ in 0..8 {
+        assert_eq!(started(&fleet), 1);
+        fleet.run(1);
+    }
+    fleet.run_until(15, |fleet| started(fleet) == 3);
 }
 
 /// D4-S4.
@@ -114,7 +166,7 @@ fn d4_s5_new_version_is_started_on_the_node_at_once() {
     fleet.crash("p", "n1", false);
     fleet.put_version("p", "2.0.0", replicated(2));
     fleet.run_until(60, |fleet| fleet.running("p") == "n1 n2");
-    assert_eq!(fleet.blocked("p"), "n1", "the old version is still blocked");
+    assert_eq!(blocks(&fleet), 1, "the row of the old version stays");
 }
 
 /// D4-S6: the node is used as soon as the row is removed.
@@ -178,18 +230,18 @@ fn d2_nodes_that_get_no_start_are_reported_and_a_workload_without_any_is_in_erro
     let workload = Entity::Workload(policy("p"));
     let property = "Blocklist_o/p";
     let mut fleet = blocked_on_n1(replicated(1));
-    fleet.run(5);
+    fleet.run(2);
     assert_eq!(fleet.reported(&workload, property).map(|report| report.state), Some(HealthState::Warning));
     assert_eq!(node_reports(&fleet, "n1"), ["Blocklist_o/p"]);
     assert!(node_reports(&fleet, "n2").is_empty());
     fleet.crash("p", "n2", true);
-    fleet.run_until(200, |fleet| fleet.blocked("p") == "n1 n2");
-    fleet.run(5);
+    let state = |fleet: &Fleet| fleet.reported(&workload, property).map(|report| report.state);
+    fleet.run_until(600, |fleet| state(fleet) == Some(HealthState::Error));
     let report = fleet.reported(&workload, property).expect("it is reported");
-    assert_eq!(report.state, HealthState::Error);
     assert!(report.description.contains("broken on o/n1"), "{}", report.description);
     fleet.crash("p", "n1", false);
-    fleet.run_until(400, |fleet| fleet.running("p") == "n1");
+    fleet.crash("p", "n2", false);
+    fleet.run_until(400, |fleet| !fleet.running("p").is_empty());
     fleet.run_until(700, |fleet| fleet.blocked("p").is_empty());
     fleet.run(10);
     assert_ne!(fleet.reported(&workload, property).map(|report| report.state), Some(HealthState::Error));

@@ -109,7 +109,7 @@ fn d7_s5_instance_moves_off_a_node_with_too_little_left() {
     });
     let facts = crate::facts::NodePolicyFacts {
         policy: evenkeel_domain::policy::ExternalPolicy::default(),
-        last_updated: None,
+        ..crate::facts::NodePolicyFacts::default()
     };
     let joined = crate::event::Event::NodePolicyChanged { node: node("n2"), policy: Some(Box::new(facts)) };
     fleet.handle(&joined);
@@ -314,7 +314,10 @@ fn d3_s1_sequence_shows_which_constraint_removed_which_node_and_why() {
     let mut fleet = fleet(&names, 512.0);
     for (name, env) in [("n1", "LAB"), ("n2", "LAB"), ("n3", "PRD"), ("n4", "LAB")] {
         let policy = serde_json::from_value(json!({"properties": [{"name": "env", "value": env}]}));
-        let facts = crate::facts::NodePolicyFacts { policy: policy.expect("a policy"), last_updated: None };
+        let facts = crate::facts::NodePolicyFacts {
+            policy: policy.expect("a policy"),
+            ..crate::facts::NodePolicyFacts::default()
+        };
         let changed =
             crate::event::Event::NodePolicyChanged { node: node(name), policy: Some(Box::new(facts)) };
         fleet.handle(&changed);

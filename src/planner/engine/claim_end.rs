@@ -30,6 +30,10 @@ pub(crate) fn reason_to_release(model: &Model, claim: &Claim, now: Timestamp) ->
     if open().next().is_none() {
         return Some(ReleaseReason::NotWanted);
     }
+    // What is recovered where it is runs on as the same task.
+    if open().any(|task| task.health.is_recovering()) {
+        return None;
+    }
     // Whether the member runs or not, its part in the update is over; the minimum available counts it as what it is.
     let has_failed =
         |task: &Task| task.ended_by_itself() && task.ended_at.is_some_and(|at| at >= claim.since);

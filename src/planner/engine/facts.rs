@@ -9,7 +9,7 @@ use super::{blocklist::Collector, dependencies::Dependencies, observe};
 use crate::{
     blocklist::BlocklistNews,
     change::{self, DependencyFacts, GroupState, Independent},
-    health::RecoveryFacts,
+    health::{ModelSurvey, RecoveryFacts},
     model::{Model, UnitRecord},
     pass::Pass,
     place::NodeTable,
@@ -25,6 +25,8 @@ pub(crate) struct UnitInputs<'a> {
     unit: &'a UnitRecord,
     observed: Slots,
     groups: BTreeMap<GroupId, GroupState>,
+    departures: &'a crate::model::Departures,
+    gone_group: Option<&'a GroupId>,
     part_count: usize,
     other_units: Vec<(&'a Part, &'a Slots)>,
     gone_parts: Vec<Part>,
@@ -34,6 +36,7 @@ pub(crate) struct UnitInputs<'a> {
     dependencies: Box<dyn DependencyFacts + 'a>,
     errors: Vec<ReportedError>,
     health: BTreeMap<TaskId, ReportedHealth>,
+    survey: ModelSurvey<'a>,
     recovery: RecoveryFacts,
     grace_until: Option<Timestamp>,
     unheard_until: Option<Timestamp>,
@@ -75,14 +78,21 @@ impl<'a> UnitInputs<'a> {
         let has_policy = workload.health.is_some();
         // A recovery goes on when its task has ended, and events are recorded without a policy.
         let is_meant = |task: &&Task| {
-            has_policy && task.is_wanted() || task.health.recovery.is_some() || model.has_new_events(task)
+            let may_be_fenced = task.health.supervision.lease_secs.is_some() && !task.state.is_ended();
+            let is_followed = task.health.recovery.is_some() || model.has_new_events(task);
+            has_policy && task.is_wanted() || is_followed || may_be_fenced
         };
         let all = found.iter().flat_map(|(_, tasks)| tasks.iter()).filter(is_meant);
         let health = all.filter_map(|task| Some((task.id.clone(), model.found_health(task, pass.now)?)));
         let health = health.collect();
         let tasks = || found.iter().flat_map(|(_, tasks)| tasks.iter());
         let own = workload.health.as_ref();
-        let recovery = RecoveryFacts::of(model, &unit_id.policy, own, (unit, tasks()), pass.now);
+        let mut recovery = RecoveryFacts::of(model, &unit_id.policy, own, (unit, tasks()), pass.now);
+        for node in recovery.hosts_to_reboot() {
+            if let Some(blocked) = change::missing_without(pass, &node) {
+                recovery.host_blocks.insert(node, blocked);
+            }
+        }
         let nodes =
             tasks().filter(|task| !task.state.is_ended()).filter_map(|task: &Task| task.node.as_ref());
         let groups = groups_of(pass, &unit_id.policy, nodes);
@@ -105,6 +115,8 @@ impl<'a> UnitInputs<'a> {
             unit,
             observed,
             groups,
+            departures: &model.departures,
+            gone_group: model.gone_group(unit_id).filter(|_| unit.is_wanted),
             part_count,
             other_units: other_units(model, unit_id),
             gone_parts,
@@ -114,6 +126,7 @@ impl<'a> UnitInputs<'a> {
             dependencies,
             errors: reported_errors(model, &unit_id.policy, pass.now),
             health,
+            survey: ModelSurvey { model, now: pass.now },
             recovery,
             grace_until,
             unheard_until,
@@ -133,6 +146,8 @@ impl<'a> UnitInputs<'a> {
             observed: &self.observed,
             groups: &self.groups,
             update: &record.update,
+            departures: self.departures,
+            gone_group: self.gone_group,
             part_count: self.part_count,
             other_units: &self.other_units,
             gone_parts: &self.gone_parts,
@@ -142,6 +157,7 @@ impl<'a> UnitInputs<'a> {
             dependencies: &*self.dependencies,
             errors: &self.errors,
             health: &self.health,
+            survey: &self.survey,
             recovery: &self.recovery,
             grace_until: self.grace_until,
             unheard_until: self.unheard_until,
@@ -151,7 +167,8 @@ impl<'a> UnitInputs<'a> {
     }
 }
 
-/// Returns until when automatic starts wait for nodes of a workload unit that were not heard since the model began to be filled.
+/// Returns until when automatic starts wait for nodes of a workload unit that were not heard since the model began to be filled, although
+/// they were up when the hub was last alive before.
 ///
 /// # Source
 /// Orchestration A10.5.
@@ -162,7 +179,10 @@ fn unheard_until(pass: &Pass<'_>, unit_id: &UnitId, table: &NodeTable) -> Option
     if pass.now >= until {
         return None;
     }
-    let is_member = |node| table.number(node).is_some_and(|number| table.members().contains(number));
+    let is_member = |node: &NodeId| {
+        let is_of_unit = table.number(node).is_some_and(|number| table.members().contains(number));
+        is_of_unit && !model.was_down_before(node)
+    };
     model.unheard.iter().any(is_member).then_some(until)
 }
 

@@ -20,12 +20,12 @@ use crate::{
     decide::decide,
     event::{Event, Outcome},
     facts::{
-        DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodeMonitorState, NodePolicyFacts,
-        PolicyOrchestration, VersionChoice,
+        AgentFacts, DeploymentPolicyFacts, Guardian, HaGroupFacts, NodeFacts, NodeMonitorState,
+        NodePolicyFacts, PolicyOrchestration, VersionChoice,
     },
     fixture::{agreement, at, deployment_policy, service},
     health::{Entity, HealthEvent, HealthReport, StoredReport, stored_reports},
-    model::Model,
+    model::{Liveness, Model},
     reconcile::UnitEvent,
     rolling::action::Asker,
     settings::PlannerSettings,
@@ -52,6 +52,10 @@ pub(crate) struct Fleet {
     rows: BTreeMap<PolicyId, WorkloadRecord>,
     /// Pairs of node and policy whose tasks exit at once.
     pub crashing: BTreeSet<(NodeId, PolicyId)>,
+    /// Pairs of node and policy whose tasks the node rejects.
+    pub rejecting: BTreeSet<(NodeId, PolicyId)>,
+    /// Service versions that exit at once, wherever they start.
+    pub broken_versions: BTreeSet<(PolicyId, String)>,
     /// Pairs of node and policy whose instances fail their checks.
     pub unhealthy: BTreeSet<(NodeId, PolicyId)>,
     /// Tasks whose instances ended and that their nodes keep for the recovery.
@@ -94,6 +98,8 @@ impl Fleet {
             start_secs: BTreeMap::new(),
             silent: silent.iter().map(|name| node(name)).collect(),
             crashing: BTreeSet::new(),
+            rejecting: BTreeSet::new(),
+            broken_versions: BTreeSet::new(),
             unhealthy: BTreeSet::new(),
             powered_off: BTreeSet::new(),
             unreached: BTreeSet::new(),
@@ -108,15 +114,20 @@ impl Fleet {
         fleet.handle(&Event::PartitionsChanged { leases });
         for name in names {
             let is_silent = silent.contains(name);
-            fleet.put_node(name, |facts| {
+            fleet.register(name, |facts| {
                 if is_silent {
                     facts.last_heartbeat = Some(at(995));
                 }
             });
-            let facts = NodePolicyFacts { policy: ExternalPolicy::default(), last_updated: None };
-            fleet.handle(&Event::NodePolicyChanged { node: node(name), policy: Some(Box::new(facts)) });
         }
         fleet
+    }
+
+    /// Registers a node with an empty node policy.
+    pub fn register(&mut self, name: &str, change: impl FnOnce(&mut NodeFacts)) {
+        self.put_node(name, change);
+        let facts = NodePolicyFacts { policy: ExternalPolicy::default(), ..NodePolicyFacts::default() };
+        self.handle(&Event::NodePolicyChanged { node: node(name), policy: Some(Box::new(facts)) });
     }
 
     /// The agent of a node reports what it is doing.
@@ -134,6 +145,7 @@ impl Fleet {
             arch: "amd64".into(),
             public_key: "key".into(),
             is_capable: true,
+            agent: Some(AgentFacts { guardian: Guardian::Running, ..AgentFacts::default() }.into()),
             ..NodeFacts::new(node(name))
         });
         facts.last_heartbeat = Some(self.now);
@@ -424,7 +436,11 @@ impl Fleet {
         let tasks = self.model.tasks_of(node).filter_map(|task| {
             let since = self.now.duration_since(task.desired_at.unwrap_or(task.created_at)).as_secs();
             let start_secs = self.start_secs.get(&task.unit_id.policy).copied().unwrap_or(1);
+            let is_rejected = self.rejecting.contains(&(node.clone(), task.unit_id.policy.clone()));
             let state = match task.desired {
+                DesiredState::Ready | DesiredState::Running if is_rejected => {
+                    TaskState::Ended(Ending::Rejected { error: "no such image".into() })
+                }
                 DesiredState::Ready => return None,
                 DesiredState::Running if self.is_crashing(node, task) => TaskState::Ended(Ending::Failed {
                     exit_code: Some(1),
@@ -464,11 +480,16 @@ impl Fleet {
         });
         let events = u64::from(lifecycle.is_some());
         let healthy = is_unhealthy.then_some(false);
-        ReportedHealth { healthy, events, lifecycle, command, peers, ..ReportedHealth::default() }
+        let lease_secs = task.health.supervision.lease_secs;
+        ReportedHealth { healthy, events, lifecycle, command, peers, lease_secs, ..ReportedHealth::default() }
     }
 
     fn is_crashing(&self, node: &NodeId, task: &Task) -> bool {
-        self.crashing.contains(&(node.clone(), task.unit_id.policy.clone()))
+        let policy = &task.unit_id.policy;
+        let version = || super::choose(&self.model, node, policy, task.spec.number, self.now).ok();
+        let is_broken = |version: String| self.broken_versions.contains(&(policy.clone(), version));
+        self.crashing.contains(&(node.clone(), policy.clone()))
+            || !self.broken_versions.is_empty() && version().is_some_and(|choice| is_broken(choice.version))
     }
 
     /// Lets the tasks of a policy exit at once on a node, or no longer.
@@ -503,6 +524,9 @@ impl Fleet {
     fn nodes_with(&self, name: &str, is_meant: impl Fn(&Task) -> bool) -> BTreeSet<String> {
         let of_policy = self.tasks().into_iter().filter(|task| task.unit_id.policy == policy(name));
         let nodes = of_policy.filter(|task| is_meant(task)).filter_map(|task| task.node.as_ref());
+        // What is on a lost node is not seen.
+        let nodes =
+            nodes.filter(|node| !matches!(self.model.liveness(node, self.now), Liveness::Down { .. }));
         nodes.map(|node| node.name().to_owned()).collect()
     }
 

@@ -147,14 +147,15 @@ fn what_cannot_be_placed_is_a_warning_and_an_error_after_a_minute() {
     assert_eq!(reported(&fleet, &part(), "BelowTarget"), Some(HealthState::Warning));
     assert_eq!(text(&fleet, &part(), "BelowTarget"), "1 of 2 wanted instances run");
     assert_eq!(reported(&fleet, &part(), "Unplaced"), Some(HealthState::Warning));
-    assert!(text(&fleet, &part(), "Unplaced").contains("placed"), "the elimination is described");
+    let found = text(&fleet, &part(), "Unplaced");
+    assert!(found.contains("placed") && found.contains(": n1 ("), "which nodes, and why: {found}");
     fleet.run(65);
     assert_eq!(reported(&fleet, &part(), "Unplaced"), Some(HealthState::Error));
     assert_eq!(state(&fleet, &workload()), HealthState::Error);
     fleet.put_node("n2", |_| {});
     let facts = crate::facts::NodePolicyFacts {
         policy: evenkeel_domain::policy::ExternalPolicy::default(),
-        last_updated: None,
+        ..crate::facts::NodePolicyFacts::default()
     };
     let changed = crate::event::Event::NodePolicyChanged { node: node("n2"), policy: Some(Box::new(facts)) };
     fleet.handle(&changed);

@@ -73,7 +73,8 @@ pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
 fn follow_policy(pass: &mut Pass<'_>, policy: &PolicyId) {
     let model = pass.model;
     let Some(lease) = pass.lease_for_workload(policy) else { return };
-    let facts = model.policy(policy);
+    // The row follows what was written; after a rollback something else is in force.
+    let (facts, in_force) = (model.written_policy(policy), model.policy(policy));
     let action = match (model.workload(policy), facts.filter(|facts| facts.orchestration.document.is_some()))
     {
         (None, None) => return,
@@ -83,7 +84,7 @@ fn follow_policy(pass: &mut Pass<'_>, policy: &PolicyId) {
             Action::RecordWorkload { workload, adopted, ended: None }
         }
         // The instances are adopted again by the next row, in slots of the other form.
-        (Some(known), Some(facts)) if has_other_form(model, known, facts) => {
+        (Some(known), Some(_)) if in_force.is_some_and(|facts| has_other_form(model, known, facts)) => {
             Action::RemoveWorkload { policy: policy.clone(), is_detached: false }
         }
         (Some(known), Some(facts)) => match known.written(facts, pass.now) {
@@ -339,9 +340,13 @@ mod group_health_tests;
 #[cfg(test)]
 mod health_tests;
 #[cfg(test)]
+mod kept_tests;
+#[cfg(test)]
 mod preferred_domain_tests;
 #[cfg(test)]
 mod registry_tests;
+#[cfg(test)]
+mod rollback_tests;
 #[cfg(test)]
 mod snapshot_tests;
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::{
     agreement::{Agreement, AgreementState},
     model::{Model, Observed},
     pair::STOP_CONFIRMATION_SECS,
+    report::Blocked,
     usage::later,
     workload::{Ending, Task, TaskReport, TaskState, Workload},
 };
@@ -25,6 +26,9 @@ pub(crate) struct Seen {
 /// Returns what is seen of a task that has not ended.
 pub(crate) fn observe(model: &Model, task: &Task, workload: &Workload, now: Timestamp) -> Seen {
     let Some(node) = &task.node else { return Seen::default() };
+    if let Some(Blocked::NodeDeparting { until, .. }) = model.departing_task(task, workload, now) {
+        return Seen { task: None, wake_at: until };
+    }
     let agreement = agreement_of(model, task);
     let mut wake_at = None;
     let reported = if model.is_capable(node) {
@@ -46,6 +50,10 @@ pub(crate) fn observe(model: &Model, task: &Task, workload: &Workload, now: Time
         let report = TaskReport { node: node.clone(), state, seq: task.seq + 1, at: at.unwrap_or(now) };
         // A state that would go back is no news.
         let _ = seen.report(report, now);
+    }
+    let reported = model.node(node).and_then(|record| record.health.get(&task.id));
+    if let Some(reported) = reported.filter(|reported| reported.restarts.count > seen.restarts.count) {
+        seen.restarts.clone_from(&reported.restarts);
     }
     Seen { task: (seen != *task).then_some(seen), wake_at }
 }

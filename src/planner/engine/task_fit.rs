@@ -8,13 +8,14 @@ use jiff::Timestamp;
 use super::observe;
 use crate::{
     agreement::{Agreement, CancelReason},
-    facts::DeploymentPolicyFacts,
+    blocklist::{BlocklistEntry, BlocklistKey},
+    facts::{DeploymentPolicyFacts, VersionChoice},
     goal::StartMode,
     matching::{self, Choice, Fit},
     model::{Consumers, Liveness, Model},
     report::Blocked,
     settings::FailureAction,
-    usage::{WorkloadUsage, has_attempts_left},
+    usage::{WorkloadUsage, has_attempts_left, secs_since},
     workload::{DesiredState, Ending, NodeOrder, Slot, SlotTasks, Task, TaskState},
 };
 
@@ -60,13 +61,16 @@ pub(crate) fn startable<'a>(
     })
 }
 
+/// A row of the node blocklist.
+pub(super) type Row<'r> = &'r dyn Fn(&BlocklistKey) -> Option<BlocklistEntry>;
+
 /// Returns what a version of a workload's task spec runs on a node: the best entry of its version list, or a lower one after the retries of
-/// the better ones failed there.
+/// the better ones failed there, or while the node is blocked for them.
 ///
 /// # Errors
 /// Why the node does not fit.
 /// # Source
-/// Orchestration B11.10.
+/// Orchestration B11.10; engine 9.
 pub(crate) fn choose(
     model: &Model,
     node: &NodeId,
@@ -76,14 +80,68 @@ pub(crate) fn choose(
 ) -> Result<Choice, Blocked> {
     let (facts, consumers) = spec(model, policy, number)?;
     let usage = usage_of(model, node, facts, number);
-    matching::select_spec(model, node, facts, consumers, usage, now)
+    let row = |key: &BlocklistKey| model.engine.blocklist.get(key).cloned();
+    let is_skipped = |entry: &VersionChoice| {
+        let is_list = facts.versions.len() > 1 && may_fall_back(model, policy);
+        let tried = || Tried::of(facts, node, entry, &row);
+        is_list
+            && tried().is_some_and(|tried| tried.is_blocked() || tried.is_spent(model, policy, entry, now))
+    };
+    matching::select_spec(model, node, facts, consumers, (usage, &is_skipped), now)
 }
 
 /// Returns whether a version of a workload's task spec has versions for a node that it has not tried often enough there.
-pub(crate) fn has_versions_left(model: &Model, node: &NodeId, policy: &PolicyId, number: u64) -> bool {
-    spec(model, policy, number).is_ok_and(|(facts, _)| {
-        usage_of(model, node, facts, number).is_some_and(|usage| has_attempts_left(&facts.versions, usage))
-    })
+pub(crate) fn has_versions_left(
+    model: &Model,
+    node: &NodeId,
+    (policy, number): (&PolicyId, u64),
+    now: Timestamp,
+    row: Row<'_>,
+) -> bool {
+    let Ok((facts, consumers)) = spec(model, policy, number) else { return false };
+    if facts.versions.len() < 2 || !may_fall_back(model, policy) {
+        return false;
+    }
+    let usage = tried(model, node, policy, number);
+    let is_left = |entry: &&VersionChoice| {
+        let is_open = usage.is_none_or(|usage| has_attempts_left(std::slice::from_ref(*entry), usage));
+        let tried = Tried::of(facts, node, entry, row);
+        is_open && tried.is_none_or(|tried| !tried.is_spent(model, policy, entry, now))
+    };
+    // One that the node cannot run is none.
+    let fits = |entry: &VersionChoice| {
+        let is_other = |one: &VersionChoice| one.version != entry.version;
+        matching::select_spec(model, node, facts, consumers, (None, &is_other), now)
+            .is_ok_and(|choice| choice.version == entry.version)
+    };
+    facts.versions.iter().filter(is_left).any(fits)
+}
+
+/// How often a version of the list has failed on a node.
+struct Tried(BlocklistEntry);
+
+impl Tried {
+    fn of(facts: &DeploymentPolicyFacts, node: &NodeId, entry: &VersionChoice, row: Row<'_>) -> Option<Self> {
+        let (service, version) = (facts.service.clone(), entry.version.clone());
+        row(&BlocklistKey { node: node.clone(), service, version }).map(Self)
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.0.until.is_some()
+    }
+
+    /// Returns whether the next version of the list follows: the retries of this one have failed within their time, or the attempts of the
+    /// restart policy.
+    fn is_spent(&self, model: &Model, policy: &PolicyId, entry: &VersionChoice, now: Timestamp) -> bool {
+        let restart = model.workload_of(policy).map(|workload| workload.restart);
+        let attempts = restart.map(|restart| restart.max_attempts).filter(|attempts| *attempts > 0);
+        let is_recent = |at: Timestamp| secs_since(at, now) <= entry.retry_secs;
+        let has_retries = entry.retry_secs > 0 && self.0.failed_at.is_some_and(is_recent);
+        let retries = has_retries.then_some(entry.retries.max(1));
+        let limit =
+            [retries, attempts.map(|attempts| attempts.saturating_add(1))].into_iter().flatten().min();
+        limit.is_some_and(|limit| self.0.failure_count >= limit)
+    }
 }
 
 /// Returns what a node has tried of the versions of a task spec, if that counts now.
@@ -206,7 +264,9 @@ fn is_selected_by_workload(model: &Model, node: &NodeId, policy: &PolicyId, now:
             return !is_done(unit.tasks(&Slot::Node(node.clone())));
         }
         let mut tasks = unit.slots.values().flat_map(SlotTasks::iter);
-        let waits = tasks.any(|task| task.is_live() && task.node.is_none());
+        let live = unit.slots.values().filter(|tasks| tasks.iter().any(Task::is_live)).count();
+        let waits = tasks.any(|task| task.is_live() && task.node.is_none())
+            || (live as u32) < workload.goal.wanted(0);
         let is_chosen_by_user = workload.placement.order == NodeOrder::Unranked;
         waits && (is_away || !is_chosen_by_user && unit.table.is_candidate(node))
     })

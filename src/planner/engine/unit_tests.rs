@@ -83,7 +83,7 @@ fn status_of_a_unit_of_another_agbot_follows_the_nodes() {
     fleet.handle(&Event::PartitionsChanged { leases: BTreeMap::new() });
     assert_eq!(fleet.status("w").warnings, ["all: 2 of 3 placed: ReplicaExclusionDynamic removed 2"]);
     fleet.put_node("n3", |_| {});
-    let facts = NodePolicyFacts { policy: ExternalPolicy::default(), last_updated: None };
+    let facts = NodePolicyFacts { policy: ExternalPolicy::default(), ..NodePolicyFacts::default() };
     fleet.handle(&Event::NodePolicyChanged { node: node("n3"), policy: Some(Box::new(facts)) });
     fleet.handle(&Event::Tick);
     assert_eq!(fleet.status("w").warnings, Vec::<String>::new());

@@ -121,3 +121,82 @@ fn version_that_fails_after_the_loss_of_its_first_node_is_rolled_back() {
     fleet.run_until(400, is_over);
     assert!(fleet.has_event("update.rollback-started") && !fleet.has_event("update.completed"));
 }
+
+fn listed(document: Value, retries: u32) -> Fleet {
+    let mut fleet = Fleet::new(&["n1"]);
+    fleet.broken_versions.insert((policy("w"), "2.0.0".to_owned()));
+    let better = VersionChoice { retries, ..entry("2.0.0", 1) };
+    let lower = VersionChoice { retries: 100, ..entry("1.0.0", 2) };
+    fleet.put_versions("w", vec![better, lower], document);
+    fleet
+}
+
+/// Engine 9: what is blocked on a node for one version gives the next one of the list its turn.
+#[test]
+fn next_version_of_the_list_follows_when_the_node_is_blocked_for_the_best_one() {
+    for mode in ["global", "replicated"] {
+        let document = json!({"mode": mode, "restart": {"delaySeconds": 1}});
+        let mut fleet = listed(document, 100);
+        let passed = fleet.run_until(60, |fleet| fleet.running("w") == "n1");
+        assert!(passed < 30, "{passed} s");
+        assert_eq!(chosen(&fleet), "1.0.0");
+        fleet.run(600);
+        assert_eq!((fleet.running("w").as_str(), fleet.live("w").as_str()), ("n1", "n1"), "it goes on");
+    }
+}
+
+/// Engine 9: failures count for `retries`, whatever they lead to.
+#[test]
+fn next_version_of_the_list_follows_after_the_retries_of_the_one_that_fails() {
+    let document = json!({"mode": "replicated", "restart": {"delaySeconds": 2}});
+    let mut fleet = listed(document, 2);
+    fleet.run_until(20, |fleet| fleet.running("w") == "n1");
+    let tasks = fleet.tasks().len();
+    assert_eq!(tasks, 3, "two tries, and the one that runs");
+    let (_, entry) = fleet.model.blocklist().next().expect("the failures are counted");
+    assert_eq!((entry.failure_count, entry.until), (2, None));
+}
+
+/// Engine 9: a node is given up for a start that failed when no version of the list is left.
+#[test]
+fn first_start_that_fails_tries_the_next_version_of_the_list_before_another_node() {
+    let document = json!({"mode": "failover", "orchestrate": "ha", "restart": {"delaySeconds": 1},
+        "timers": {"readyPeriodSeconds": 0}});
+    let mut fleet = listed(document, 1);
+    fleet.run_until(20, |fleet| fleet.running("w") == "n1");
+    assert!(!fleet.has_event("instance.start-failed"));
+    fleet.broken_versions.insert((policy("w"), "3.0.0".to_owned()));
+    fleet.broken_versions.insert((policy("w"), "2.5.0".to_owned()));
+    let document = json!({"mode": "failover", "orchestrate": "ha", "restart": {"delaySeconds": 1},
+        "timers": {"readyPeriodSeconds": 0}, "update": {"failureAction": "continue"}});
+    fleet.put_versions("w", vec![entry("3.0.0", 1), entry("2.5.0", 2)], document);
+    fleet.run(60);
+    assert_eq!(fleet.running("w"), "");
+}
+
+/// Engine 9: the attempts of the restart policy are those of one version.
+#[test]
+fn each_version_of_the_list_has_the_attempts_of_the_restart_policy() {
+    let document = json!({"mode": "replicated", "restart": {"delaySeconds": 1, "maxAttempts": 1}});
+    let mut fleet = listed(document.clone(), 100);
+    fleet.run_until(20, |fleet| fleet.running("w") == "n1");
+    assert!(!fleet.has_event("restart.exhausted"));
+    assert_eq!(fleet.tasks().len(), 3, "one start and one restart of the version that fails");
+    let mut fleet = listed(document, 100);
+    fleet.broken_versions.insert((policy("w"), "1.0.0".to_owned()));
+    fleet.run_until(30, |fleet| fleet.has_event("restart.exhausted"));
+    fleet.run(60);
+    let starts = fleet.tasks().iter().map(|task| task.generation).max();
+    assert_eq!(starts, Some(4), "two tries of each version");
+}
+
+/// D4, engine 9: what a node rejects has failed there.
+#[test]
+fn rejected_tasks_block_the_node() {
+    let mut fleet = Fleet::new(&["n1", "n2"]);
+    fleet.rejecting.insert((node("n1"), policy("w")));
+    fleet.put_policy("w", json!({"mode": "replicated", "restart": {"delaySeconds": 1}}));
+    fleet.run_until(60, |fleet| fleet.running("w") == "n2");
+    let (key, entry) = fleet.model.blocklist().next().expect("there is a row");
+    assert_eq!((&key.node, entry.blocks, entry.failure_count), (&node("n1"), 1, 5));
+}

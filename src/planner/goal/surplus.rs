@@ -7,22 +7,26 @@ use std::{cmp::Reverse, collections::BTreeMap};
 use evenkeel_ids::NodeId;
 
 use super::Surplus;
-use crate::workload::{Slot, SlotTasks};
+use crate::workload::{Slot, SlotTasks, Task};
 
-/// A slot without a node, or with several tasks, comes before all others.
+/// A slot without a node that is there, or with several tasks, comes before all others.
 const UNSETTLED: usize = usize::MAX;
 
 /// Returns the slots in the order in which they are removed, the first one first.
 ///
 /// # Shape
 /// `rank`: the position of a node among all nodes of the workload unit, the best one first; used only for
-/// [`Surplus::LowestRank`]. Empty for [`Surplus::Keep`].
+/// [`Surplus::LowestRank`]. `is_lost`: whether the node of a task is down. `is_first`: slots that go before all others. Empty for
+/// [`Surplus::Keep`].
 pub fn removal_order<'a>(
     surplus: Surplus,
     slots: impl IntoIterator<Item = (&'a Slot, &'a SlotTasks)>,
     rank: impl Fn(&NodeId) -> usize,
+    is_lost: impl Fn(&Task) -> bool,
+    is_first: impl Fn(&Slot) -> bool,
 ) -> Vec<Slot> {
-    let mut slots: Vec<Candidate<'_>> = slots.into_iter().map(Candidate::new).collect();
+    let candidates = slots.into_iter().map(|(slot, tasks)| Candidate::new(slot, tasks, &is_lost));
+    let mut slots: Vec<Candidate<'_>> = candidates.collect();
     match surplus {
         Surplus::Keep => return Vec::new(),
         Surplus::Balance => {
@@ -48,6 +52,7 @@ pub fn removal_order<'a>(
             });
         }
     }
+    slots.sort_by_key(|one| !is_first(one.slot));
     slots.into_iter().map(|one| one.slot.clone()).collect()
 }
 
@@ -60,19 +65,20 @@ fn option_or<'a>(
 
 struct Candidate<'a> {
     slot: &'a Slot,
-    /// The node of its only wanted task.
+    /// The node of its only wanted task, if that is there.
     node: Option<&'a NodeId>,
     is_running: bool,
     position: usize,
 }
 
 impl<'a> Candidate<'a> {
-    fn new((slot, tasks): (&'a Slot, &'a SlotTasks)) -> Self {
+    fn new(slot: &'a Slot, tasks: &'a SlotTasks, is_lost: impl Fn(&Task) -> bool) -> Self {
         let mut wanted = tasks.wanted();
         let node = match (wanted.next(), wanted.next()) {
-            (Some(only), None) => only.node.as_ref(),
+            (Some(only), None) if !is_lost(only) => only.node.as_ref(),
             _ => None,
         };
-        Self { slot, node, is_running: tasks.is_running(), position: 0 }
+        let is_running = tasks.wanted().any(|task| task.is_running() && !is_lost(task));
+        Self { slot, node, is_running, position: 0 }
     }
 }

@@ -30,6 +30,7 @@ fn task(slot: u32, node: Option<&str>, is_running: bool) -> Task {
         running_at: None,
         ended_at: None,
         health: crate::workload::TaskHealth::default(),
+        restarts: Default::default(),
     }
 }
 
@@ -42,7 +43,7 @@ fn six(stopped: Option<u32>) -> Slots {
 
 fn removed(surplus: Surplus, slots: &Slots, count: usize) -> Vec<String> {
     let rank = |node: &NodeId| node.name()[1..].parse().unwrap();
-    let order = removal_order(surplus, slots, rank);
+    let order = removal_order(surplus, slots, rank, |_| false, |_| false);
     order.iter().take(count).map(ToString::to_string).collect()
 }
 

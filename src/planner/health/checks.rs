@@ -184,6 +184,13 @@ impl Checks {
         self.at.iter().take_while(move |(at, _)| *at <= now).map(|(_, entity)| entity)
     }
 
+    /// Makes every check due.
+    pub fn set_back(&mut self, now: Timestamp) {
+        self.at =
+            std::mem::take(&mut self.at).into_iter().map(|(at, entity)| (now.min(at), entity)).collect();
+        self.of.values_mut().for_each(|at| *at = now.min(*at));
+    }
+
     /// Returns when the next check is due.
     pub fn next_at(&self) -> Option<Timestamp> {
         self.at.first().map(|(at, _)| *at)

@@ -14,11 +14,11 @@ use super::{
 };
 use crate::{
     model::Model,
-    place::{Constraint, Elimination},
+    place::{Constraint, Elimination, EliminationReport},
     report::Blocked,
     status::{UnitView, unit_view, update_of},
     usage::later,
-    workload::{Part, UnitId},
+    workload::{Part, SlotTasks, UnitId},
 };
 
 /// How long too few instances may run before what is missing is an error.
@@ -33,6 +33,7 @@ const BELOW_TARGET: &str = "BelowTarget";
 const EMPTY_UNIT: &str = "EmptyUnit";
 const START: &str = "Start";
 const FENCING: &str = "Fencing";
+const CHECK: &str = "Check";
 pub(super) const UPGRADE_BLOCKED: &str = "UpgradeBlocked";
 const COMPAT_VERSION: &str = "CompatVersion";
 /// Property of a member that no action recovered.
@@ -54,7 +55,7 @@ impl Found {
 
     /// Returns what recoveries of nodes came to: those that failed, with the reasons.
     pub(super) fn of_recoveries<'n>(
-        model: &Model,
+        (model, target): (&Model, &Entity),
         nodes: impl Iterator<Item = &'n NodeId>,
         failed: Vec<(Entity, String)>,
     ) -> Self {
@@ -62,8 +63,10 @@ impl Found {
         let reported = nodes.map(|node| Entity::Node(node.clone()));
         let reported = reported.filter(|node| model.health.find(node, HEALTH, RECOVERY).is_some());
         found.reports.extend(reported.map(|node| (node, Vec::new())));
+        let is_reported = model.health.find(target, HEALTH, RECOVERY).is_some();
+        found.reports.extend(is_reported.then(|| (target.clone(), Vec::new())));
         for (entity, why) in failed {
-            found.add(&entity, recovery_failed(&why));
+            found.add(&entity, SystemReport::new(HEALTH, RECOVERY, HealthState::Error, why));
         }
         found
     }
@@ -99,7 +102,9 @@ pub(super) fn of_unit(model: &Model, unit_id: &UnitId, now: Timestamp) -> Option
             found.add(&instance, SystemReport::new(HOSTING, START, state, text));
         }
         add_failed_recoveries(model, unit_id, &mut found);
+        add_broken_checks(model, unit_id, &mut found);
         add_unfenced(model, unit_id, &mut found);
+        add_common_cause(model, unit_id, &mut found);
         for node in view.nodes {
             found.reports.entry(Entity::Instance(unit_id.policy.clone(), node)).or_default();
         }
@@ -131,6 +136,19 @@ fn add_failed_recoveries(model: &Model, unit_id: &UnitId, found: &mut Found) {
     }
 }
 
+/// Adds the instances whose check is broken, so that nobody would find that they have failed.
+fn add_broken_checks(model: &Model, unit_id: &UnitId, found: &mut Found) {
+    let Some(unit) = model.workload_unit(unit_id) else { return };
+    for task in unit.slots.values().flat_map(SlotTasks::wanted) {
+        let error = task.health.check_error.as_ref().filter(|_| !task.state.is_ended());
+        if let (Some(error), Some(node)) = (error, &task.node) {
+            let instance = Entity::Instance(unit_id.policy.clone(), node.clone());
+            let text = format!("check broken: {error}");
+            found.add(&instance, SystemReport::new(HEALTH, CHECK, HealthState::Warning, text));
+        }
+    }
+}
+
 /// Adds the instances that may still run on a node that is down, and that nothing stops by itself.
 ///
 /// # Source
@@ -138,12 +156,25 @@ fn add_failed_recoveries(model: &Model, unit_id: &UnitId, found: &mut Found) {
 fn add_unfenced(model: &Model, unit_id: &UnitId, found: &mut Found) {
     let Some(unit) = model.workload_unit(unit_id) else { return };
     let failed = unit.blocked.iter().filter_map(|(_, blocked)| match blocked {
-        Blocked::FenceFailed { node } => Some((node, blocked.to_string())),
+        Blocked::FenceFailed { node, .. } => Some((node, blocked.to_string())),
         _ => None,
     });
     for (node, why) in failed.collect::<BTreeMap<_, _>>() {
         let instance = Entity::Instance(unit_id.policy.clone(), node.clone());
         found.add(&instance, SystemReport::new(HEALTH, FENCING, HealthState::Error, why));
+    }
+}
+
+/// Adds a workload unit of which most running members fail at once.
+///
+/// # Source
+/// Orchestration C6.
+fn add_common_cause(model: &Model, unit_id: &UnitId, found: &mut Found) {
+    let Some(unit) = model.workload_unit(unit_id) else { return };
+    let mut causes = unit.blocked.iter().filter(|(_, one)| matches!(one, Blocked::CommonCause { .. }));
+    if let Some((_, blocked)) = causes.next() {
+        let entity = Entity::WorkloadUnit(unit_id.clone());
+        found.add(&entity, SystemReport::new(HEALTH, RECOVERY, HealthState::Error, blocked.to_string()));
     }
 }
 
@@ -189,7 +220,13 @@ fn add_counts(model: &Model, entity: &Entity, view: &UnitView, now: Timestamp, f
             found.wake(until);
         }
     }
-    found.add(entity, SystemReport::new(PLACEMENT, UNPLACED, state, summary.clone()));
+    let unit = match entity {
+        Entity::WorkloadUnit(unit_id) => model.workload_unit(unit_id),
+        _ => None,
+    };
+    let report = unit.and_then(|unit| unit.unplaced.as_ref()).filter(|report| report.summary == *summary);
+    let text = report.map_or_else(|| summary.clone(), EliminationReport::with_nodes);
+    found.add(entity, SystemReport::new(PLACEMENT, UNPLACED, state, text));
 }
 
 fn add_violations(model: &Model, unit_id: &UnitId, view: &UnitView, found: &mut Found) {

@@ -88,6 +88,40 @@ pub(crate) fn examine(pass: &UnitPass<'_>, policy: &HealthPolicy, task: &Task) -
     member.examine(policy, pass.now)
 }
 
+/// What the health policy of a workload says of an instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum InstanceHealth {
+    /// It is healthy, or nothing examines it.
+    Healthy,
+    /// It fails its checks, but has changed too lately to have failed.
+    Failing {
+        /// When it counts as failed.
+        until: Timestamp,
+    },
+    /// It has failed, for this reason.
+    Failed(String),
+    /// No check has come to a result yet.
+    Unknown,
+}
+
+/// Examines an instance that runs, also while no recovery would begin.
+pub(crate) fn instance_health(pass: &UnitPass<'_>, task: &Task) -> InstanceHealth {
+    let policy = pass.facts.workload.health.as_ref().filter(|policy| policy.enabled);
+    let Some(policy) = policy.filter(|_| task.is_running() && is_examined(pass, task)) else {
+        return InstanceHealth::Healthy;
+    };
+    let reported = pass.facts.health.get(&task.id);
+    let awaits_check = policy.has_mode(DetectionType::NodeStatusPollUrl)
+        && pass.node_of(task).is_some_and(|node| node.is_capable)
+        && reported.is_none_or(|reported| reported.healthy.is_none() && reported.check_error.is_none());
+    match examine(pass, policy, task) {
+        Verdict::Failed(failure) => InstanceHealth::Failed(failure.text()),
+        Verdict::NotBefore(until) => InstanceHealth::Failing { until },
+        Verdict::Healthy if awaits_check => InstanceHealth::Unknown,
+        Verdict::Healthy => InstanceHealth::Healthy,
+    }
+}
+
 /// Returns whether a member of which the model knows this is unhealthy by its policy.
 pub(crate) fn is_unhealthy_member(
     policy: &HealthPolicy,
@@ -97,6 +131,25 @@ pub(crate) fn is_unhealthy_member(
 ) -> bool {
     let member = Member { task, reported };
     matches!(member.examine(policy, now), Verdict::Failed(_))
+}
+
+/// Returns the check that a member fails, whether or not it has changed lately.
+pub(crate) fn failed_check(
+    policy: &HealthPolicy,
+    task: &Task,
+    reported: Option<&ReportedHealth>,
+    now: Timestamp,
+) -> Option<(DetectionType, String)> {
+    match (Member { task, reported }).failed_check(policy, now)? {
+        Failure::Check { mode, message } => Some((mode, message)),
+        Failure::Event(_) | Failure::Node(_) => None,
+    }
+}
+
+/// Returns whether the node of a member reported last that it has ended or was paused.
+pub(crate) fn is_known_down(task: &Task, reported: Option<&ReportedHealth>) -> bool {
+    let event = reported.and_then(|reported| reported.lifecycle.as_ref());
+    task.health.supervision.lifecycle && event.is_some_and(LifecycleEvent::is_failure)
 }
 
 /// What is known of a member.
@@ -219,5 +272,7 @@ pub(crate) fn is_seen_healthy(pass: &UnitPass<'_>, policy: &HealthPolicy, task: 
     let is_checked = policy.has_mode(DetectionType::NodeStatusPollUrl);
     task.is_running()
         && !is_reported_down(pass, policy, task)
-        && (!is_checked || reported.is_some_and(|reported| reported.healthy == Some(true)))
+        && (!is_checked
+            // A check that is broken is no reason to go on with a recovery.
+            || reported.is_some_and(|one| one.healthy == Some(true) || one.check_error.is_some()))
 }

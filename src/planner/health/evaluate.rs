@@ -10,6 +10,7 @@ use jiff::Timestamp;
 use super::{
     Entity, EntityKind, HealthEvent, HealthState, ORCHESTRATOR, PLACEMENT, SYSTEM,
     conditions::{UPGRADE_BLOCKED, is_of_recovery},
+    node::is_of_identity,
 };
 use crate::{model::Model, workload::UnitId};
 
@@ -171,11 +172,13 @@ impl Model {
         evaluator.state_of(&Entity::Workload(policy.clone()))
     }
 
-    /// Returns an event that makes an entity an error, other than that its recovery failed: that would never end.
-    pub(crate) fn error_apart_from_recovery(&self, entity: &Entity, now: Timestamp) -> Option<&HealthEvent> {
+    /// Returns an event that makes an entity an error, other than that its recovery failed or that two agents report for it: recovering
+    /// instances would end neither.
+    pub(crate) fn error_to_recover(&self, entity: &Entity, now: Timestamp) -> Option<&HealthEvent> {
         let rules = self.evaluation_rules(entity.org());
         let evaluator = Evaluator { model: self, rules, counted: Counted::All, now };
-        let mut events = self.health.of(entity).iter().filter(|event| !is_of_recovery(event));
+        let mut events =
+            self.health.of(entity).iter().filter(|event| !is_of_recovery(event) && !is_of_identity(event));
         events.find(|event| {
             let state = evaluator.state_by(entity, event).map(|state| evaluator.considered(state));
             state == Some(HealthState::Error)

@@ -1,13 +1,21 @@
 //! Fencing: what makes sure that an instance on a lost node does not run any more.
 //!
-//! The agent of a capable node kills the containers by itself when it has had no contact to the hub for the length of the lease. It measures
-//! from its last contact, so that no clock has to be right. Source: orchestration C8.
+//! The agent of a capable node kills the containers by itself when it has had no contact to the hub for the length of the lease, and its
+//! guardian does so when the agent is frozen or dead. They measure from the last contact, so that no clock has to be right. There is a lease only
+//! where a guardian runs and has confirmed it. Source: orchestration C8.
 
 use jiff::Timestamp;
 
-use crate::{place::UnitNode, reconcile::UnitPass, report::Blocked, usage::later, workload::Task};
+use crate::{
+    facts::Guardian,
+    place::UnitNode,
+    reconcile::UnitPass,
+    report::{Blocked, NoLease},
+    usage::later,
+    workload::Task,
+};
 
-/// Time that an agent may need to kill containers after the end of the lease, in seconds.
+/// Time that agent and guardian may need to kill containers after the end of the lease, in seconds.
 const MARGIN_SECS: u64 = 10;
 
 /// Returns why an instance on a lost node may still run; none when its lease is over.
@@ -22,11 +30,27 @@ pub(crate) fn unfenced(pass: &UnitPass<'_>, task: &Task) -> Option<Blocked> {
     if is_confirmed(row, last_heartbeat) {
         return None;
     }
-    match fenced_at(task, last_heartbeat).filter(|_| row.is_capable) {
-        Some(until) if pass.now >= until => None,
-        Some(until) => Some(Blocked::FencePending { node, until }),
-        None => Some(Blocked::FenceFailed { node }),
+    match lease_secs(pass, task, row) {
+        Ok(lease_secs) => {
+            let until = fenced_at(lease_secs, last_heartbeat);
+            (pass.now < until).then_some(Blocked::FencePending { node, until })
+        }
+        Err(cause) => Some(Blocked::FenceFailed { node, cause }),
     }
+}
+
+/// Returns the length of the lease of an instance, as its guardian enforces it.
+fn lease_secs(pass: &UnitPass<'_>, task: &Task, row: &UnitNode) -> Result<u32, NoLease> {
+    if !row.is_capable {
+        return Err(NoLease::Unsupported);
+    }
+    match row.guardian {
+        Guardian::Running => {}
+        Guardian::Absent => return Err(NoLease::NoGuardian),
+        Guardian::Silent => return Err(NoLease::SilentGuardian),
+    }
+    let reported = pass.facts.health.get(&task.id).and_then(|reported| reported.lease_secs);
+    reported.ok_or(NoLease::Unconfirmed)
 }
 
 /// Reports that the instances for which a start had to wait are fenced, or that they cannot be: by the end of a lease on a lost node, by a
@@ -39,7 +63,8 @@ pub(crate) fn note(pass: &mut UnitPass<'_>, task: &Task, is_permitted: bool) {
     }
     if is_permitted {
         let is_lost = |one: &&Task| {
-            one.id != task.id && !one.state.is_ended() && one.running_at.is_some() && pass.is_node_lost(one)
+            let may_run = one.running_at.is_some() || one.agreement.is_some();
+            one.id != task.id && !one.state.is_ended() && may_run && pass.is_node_lost(one)
         };
         let others = pass.others(&task.slot, pass.facts.workload.goal.is_exclusive());
         let fenced: Vec<Task> = others.into_iter().filter(is_lost).cloned().collect();
@@ -48,7 +73,7 @@ pub(crate) fn note(pass: &mut UnitPass<'_>, task: &Task, is_permitted: bool) {
             let text = match row.and_then(|row| is_confirmed(row, row.down_since()?).then_some(&row.id)) {
                 Some(node) => format!("a user confirmed that {node} is dead"),
                 None => {
-                    let lease = one.health.supervision.lease_secs.unwrap_or_default();
+                    let lease = row.and_then(|row| lease_secs(pass, &one, row).ok()).unwrap_or_default();
                     format!("the lease of {lease} s of task {} is over", one.id)
                 }
             };
@@ -64,7 +89,7 @@ pub(crate) fn note(pass: &mut UnitPass<'_>, task: &Task, is_permitted: bool) {
     let of_slot = pass.plan.blocked.iter().rev().filter(|(step, _)| step.slot == task.slot);
     let found = of_slot.map(|(_, blocked)| blocked).find_map(|blocked| match blocked {
         Blocked::FencePending { node, .. } => Some((false, node.clone(), blocked.to_string())),
-        Blocked::FenceFailed { node } => Some((true, node.clone(), blocked.to_string())),
+        Blocked::FenceFailed { node, .. } => Some((true, node.clone(), blocked.to_string())),
         Blocked::TaskStopping { node, .. } if task.is_recreated() && task.node.as_ref() != Some(node) => {
             Some((false, node.clone(), blocked.to_string()))
         }
@@ -94,8 +119,7 @@ fn is_confirmed(row: &UnitNode, last_heartbeat: Timestamp) -> bool {
     row.marks.fenced_at.is_some_and(|at| at >= last_heartbeat)
 }
 
-/// Returns when the agent of a task has killed its containers; none without a lease.
-fn fenced_at(task: &Task, last_heartbeat: Timestamp) -> Option<Timestamp> {
-    let lease = task.health.supervision.lease_secs?;
-    Some(later(last_heartbeat, u64::from(lease) + MARGIN_SECS))
+/// Returns when what a lease is about does not run any more.
+fn fenced_at(lease_secs: u32, last_heartbeat: Timestamp) -> Timestamp {
+    later(last_heartbeat, u64::from(lease_secs) + MARGIN_SECS)
 }

@@ -3,11 +3,14 @@
 //! The recovery of a node is an order to the tasks that are wanted on it. Each task carries it out like a recovery of its own
 //! ([`super::recover`]); the row of the group follows until all are done. Source: orchestration C1, C3, C6, C7.
 
+use std::collections::BTreeMap;
+
 use evenkeel_ids::NodeId;
 use serde_json::json;
 
 use super::{Entity, MemberRecovery, recover::built_in, registry::Draft};
 use crate::{
+    model::Liveness,
     usage::later,
     workload::{PreparedAction, Task},
 };
@@ -102,20 +105,59 @@ fn end_action(draft: &mut Draft<'_>) {
 }
 
 /// Checks the members of an HA group, and begins the recovery of those that have failed. Returns how many are healthy, and how many not.
+///
+/// What runs on a member that is up is taken away by its recovery. So no more of them are recovered at once than the policy allows, and none
+/// while most of them fail at once.
 pub(super) fn check_members(draft: &mut Draft<'_>) -> (u64, u64) {
-    let mut counts = (0, 0);
+    let (model, policy, now) = (draft.model, draft.policy, draft.now);
     let members: Vec<NodeId> = draft.row.members.keys().cloned().collect();
-    for node in &members {
-        let Some(reason) = draft.model.examine_node(draft.policy, node, draft.now).failure() else {
-            counts.0 += 1;
-            continue;
-        };
-        counts.1 += 1;
-        if may_begin(draft, node) {
-            begin(draft, node, reason);
+    let is_up = |node: &NodeId| model.liveness(node, now) == Liveness::Alive;
+    let failed = members.iter().filter_map(|node| {
+        let reason = model.examine_node(policy, node, now).failure()?;
+        Some((node.clone(), reason))
+    });
+    let failed: Vec<(NodeId, String)> = failed.collect();
+    withhold(draft, &members, &failed, is_up);
+    let unhealthy = failed.len() as u64;
+    for (node, reason) in failed {
+        if may_begin(draft, &node) && (!is_up(&node) || may_take_away(draft, is_up)) {
+            begin(draft, &node, reason);
         }
     }
-    counts
+    (members.len() as u64 - unhealthy, unhealthy)
+}
+
+/// Records whether most members that are up fail at once, and reports that it has begun.
+fn withhold(
+    draft: &mut Draft<'_>,
+    members: &[NodeId],
+    failed: &[(NodeId, String)],
+    is_up: impl Fn(&NodeId) -> bool,
+) {
+    let up = members.iter().filter(|node| is_up(node)).count();
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for (_, reason) in failed.iter().filter(|(node, _)| is_up(node)) {
+        *reasons.entry(reason).or_default() += 1;
+    }
+    let failing = reasons.values().sum();
+    let likely = reasons.iter().max_by_key(|(_, count)| **count).map(|(reason, _)| *reason);
+    let common = likely.filter(|_| draft.policy.recovery.is_common_cause(failing, up));
+    let withheld = common.map(|reason| {
+        format!(
+            "{failing} of {up} members that are up fail at once, most of them so: {reason}; a check that is wrong, or something that all of \
+             them need, is the likely cause, so none of them is recovered"
+        )
+    });
+    if let Some(text) = withheld.clone().filter(|_| draft.row.withheld.is_none()) {
+        draft.emit("health.common-cause", None, text);
+    }
+    draft.row.withheld = withheld;
+}
+
+/// Returns whether the recovery of one more member that is up may begin.
+fn may_take_away(draft: &Draft<'_>, is_up: impl Fn(&NodeId) -> bool) -> bool {
+    let open = draft.row.recoveries.iter().filter(|(node, one)| one.is_open() && is_up(node)).count();
+    draft.row.withheld.is_none() && open < draft.policy.recovery.limit(1) as usize
 }
 
 /// Returns whether the recovery of a node that has failed may begin: it was not changed lately, and no instance of it is recovered.

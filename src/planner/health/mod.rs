@@ -4,7 +4,9 @@
 //! as a state: what has expired is seen from the time. Health policies add which
 //! instances have failed, what recovers them, and what makes sure that they do not run any more. Source: orchestration C, D1, D2; engine 3, 5 and 6.
 
+mod actions;
 pub(crate) mod checks;
+mod common_cause;
 mod conditions;
 mod detect;
 mod entity;
@@ -29,11 +31,13 @@ mod system;
 mod tree;
 mod workflow;
 
-pub(crate) use detect::is_unhealthy_member;
+pub(crate) use common_cause::{ModelSurvey, common_cause, exhausted_recoveries};
+pub(crate) use detect::{InstanceHealth, instance_health, is_unhealthy_member};
 pub(crate) use fence::{note, unfenced};
 pub(crate) use peers::Circle;
 pub(crate) use recover::{follow, supervise};
 
+pub use common_cause::{HealthSurvey, NoSurvey};
 pub use entity::{Entity, EntityKind};
 pub use evaluate::{Evaluation, EvaluationRules, Reason};
 pub use event::HealthEvent;

@@ -13,6 +13,8 @@ use crate::{
 };
 
 const HEARTBEAT: &str = "Heartbeat";
+/// Property about two agents with the identity of a node.
+const IDENTITY: &str = "Identity";
 /// Beginning of the property about a capacity.
 pub(super) const CAPACITY: &str = "NodeCapacity_";
 /// Beginning of the property about a service.
@@ -23,8 +25,13 @@ impl Model {
     pub fn node_reports(&self, condition: &NodeCondition) -> Option<(Lease, Vec<SystemReport>)> {
         let lease = self.lease_for(&condition.node)?;
         let entity = Entity::Node(condition.node.clone());
+        let conflict = condition.conflict.as_ref().map(|conflict| {
+            let text = format!("node {}: {conflict}", condition.node);
+            SystemReport::new(NODE_MONITOR, IDENTITY, HealthState::Error, text)
+        });
         let found: Vec<SystemReport> = heartbeat(condition)
             .into_iter()
+            .chain(conflict)
             .chain(self.overloads(condition))
             .chain(self.failing_services(condition))
             .collect();
@@ -83,4 +90,9 @@ fn heartbeat(condition: &NodeCondition) -> Option<SystemReport> {
 fn is_of_nodes(event: &HealthEvent) -> bool {
     let is_of_placement = event.property.starts_with(CAPACITY) || event.property.starts_with(BLOCKLIST);
     *event.source == *NODE_MONITOR || *event.source == *PLACEMENT && is_of_placement
+}
+
+/// Returns whether an event is about two agents with the identity of a node.
+pub(super) fn is_of_identity(event: &HealthEvent) -> bool {
+    *event.source == *NODE_MONITOR && *event.property == *IDENTITY
 }

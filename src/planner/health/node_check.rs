@@ -107,7 +107,7 @@ impl Model {
         if record.facts.public_key.is_empty() {
             return Some("the node is not registered".to_owned());
         }
-        let event = self.error_apart_from_recovery(&Entity::Node(node.clone()), now)?;
+        let event = self.error_to_recover(&Entity::Node(node.clone()), now)?;
         Some(format!("the health of the node is Error: {} about {}", event.source, event.property))
     }
 }

@@ -101,6 +101,16 @@ impl HealthRecords {
         self.checks.next_at()
     }
 
+    /// Follows a clock that was set back: every check is due.
+    pub(crate) fn set_back(&mut self, now: Timestamp) {
+        self.checks.set_back(now);
+    }
+
+    /// Changes every event.
+    pub(crate) fn change_events(&mut self, change: impl FnMut(&mut HealthEvent)) {
+        self.events.values_mut().flatten().for_each(change);
+    }
+
     /// Schedules a check of an entity, unless there is an earlier one.
     pub(crate) fn check_at(&mut self, entity: &Entity, at: Timestamp) {
         self.checks.add(entity, at);

@@ -4,28 +4,27 @@
 //! Source: orchestration C5, C6, C10.
 
 use evenkeel_domain::orchestration::health_policy::{ActionKind, DetectionType, HealthPolicy};
-use evenkeel_ids::{NodeId, TaskId};
+use evenkeel_ids::TaskId;
 use serde_json::json;
 
 use super::{
+    actions::{call, command, replace},
     detect::{self, Failure, Verdict},
     order::Order,
     peers, workflow,
 };
 use crate::{
-    change::{Cause, Change},
-    facts::Availability,
-    place::{Constraint, NodeState, UnitNode},
+    change::Cause,
     reconcile::UnitPass,
     usage::later,
     workload::{
-        DesiredState, EndedOrder, LifecycleEvent, PreparedAction, Recovery, RecoveryCommand, Slot,
-        Supervision, Task, TaskHealth, WorkflowCall,
+        DesiredState, EndedOrder, LifecycleEvent, PreparedAction, Recovery, Slot, Supervision, Task,
+        TaskHealth,
     },
 };
 
 /// Time after which a member looks again whether it is the next to be recovered on its node.
-const NEXT_ON_NODE_SECS: u64 = 5;
+pub(super) const NEXT_ON_NODE_SECS: u64 = 5;
 
 /// Follows the health of the members of a slot.
 pub(crate) fn follow(pass: &mut UnitPass<'_>, slot: &Slot) {
@@ -50,6 +49,7 @@ fn recover(pass: &mut UnitPass<'_>, slot: &Slot) {
         return order.begin(pass, slot);
     }
     let Some(task) = member(pass, slot) else { return };
+    let task = note_check(pass, slot, task);
     let recovery = task.health.recovery.as_deref();
     let of_group = recovery.and_then(|recovery| recovery.of_group.as_ref());
     let is_ordered = recovery.is_some_and(|recovery| recovery.order.is_some() || of_group.is_some());
@@ -60,6 +60,7 @@ fn recover(pass: &mut UnitPass<'_>, slot: &Slot) {
     };
     let policy = policy.or(is_ordered.then_some(&without_checks));
     let Some(policy) = policy.filter(|policy| policy.enabled || is_ordered) else {
+        let task = forget(pass, slot, task);
         see_events(pass, slot, task, false);
         return;
     };
@@ -89,6 +90,35 @@ fn recover(pass: &mut UnitPass<'_>, slot: &Slot) {
     }
 }
 
+/// Ends the recovery of a member that no policy covers any more. One that is attached later begins anew.
+fn forget(pass: &mut UnitPass<'_>, slot: &Slot, task: Task) -> Task {
+    let Some(recovery) = &task.health.recovery else { return task };
+    let text =
+        format!("no health policy covers the instance any more; its recovery is over: {}", recovery.reason);
+    pass.emit("health.canceled", Some(slot), task.node.as_ref(), text);
+    let health = TaskHealth { recovery: None, is_missed: false, is_withheld: false, ..task.health.clone() };
+    pass.set_health(slot, &task.id, health.clone());
+    Task { health, ..task }
+}
+
+/// Records that the check of a member is broken, or works again. It says nothing about the member.
+fn note_check(pass: &mut UnitPass<'_>, slot: &Slot, task: Task) -> Task {
+    let is_checked =
+        task.is_live() && pass.facts.workload.health.as_ref().is_some_and(|policy| policy.enabled);
+    let reported = pass.facts.health.get(&task.id).filter(|_| is_checked);
+    let error = reported.and_then(|reported| reported.check_error.clone());
+    if task.health.check_error == error {
+        return task;
+    }
+    if let Some(error) = error.as_ref().filter(|_| task.health.check_error.is_none()) {
+        let text = format!("the check is broken and says nothing about the instance: {error}");
+        pass.emit("health.check-broken", Some(slot), task.node.as_ref(), text);
+    }
+    let health = TaskHealth { check_error: error, ..task.health.clone() };
+    pass.set_health(slot, &task.id, health.clone());
+    Task { health, ..task }
+}
+
 /// Examines a member again when its node will have been silent about its container engine for too long.
 fn wait_for_engine(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task) {
     if policy.has_mode(DetectionType::HypervisorStatusPolling) {
@@ -102,7 +132,7 @@ fn wait_for_engine(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task) 
 fn is_unsupervised(pass: &UnitPass<'_>, slot: &Slot) -> bool {
     pass.facts.workload.health.is_none()
         && pass.facts.recovery.policies.is_empty()
-        && pass.tasks(slot).iter().all(|task| task.health.is_empty())
+        && pass.tasks(slot).iter().all(|task| task.health.is_unsupervised())
 }
 
 /// Lets the nodes of a slot do what the policies want them to. What is to start is supervised from the first moment.
@@ -119,7 +149,8 @@ pub(crate) fn supervise(pass: &mut UnitPass<'_>, slot: &Slot) {
     for task in wanted {
         let peers = peers::watch(pass, &task).map(Box::new);
         let lifecycle = of_workload.lifecycle && !is_left_to_restart(pass, &task);
-        let mut supervision = Supervision { peers, lifecycle, ..of_workload.clone() };
+        let restart = task.health.supervision.restart;
+        let mut supervision = Supervision { peers, lifecycle, restart, ..of_workload.clone() };
         let of_group = task.node.as_ref().and_then(|node| pass.facts.recovery.policy_of(node));
         let of_group = of_group.map(|policy| Supervision::of(policy, down_after, longest));
         if let Some(of_group) = of_group {
@@ -303,7 +334,16 @@ fn go_on(
         let health = TaskHealth { recovery: None, ..task.health.clone() };
         return pass.set_health(&task.slot, &task.id, with_order_ended(health, &recovery, None));
     }
-    let Some(since) = recovery.action_since else { return act(pass, policy, task, recovery) };
+    let Some(since) = recovery.action_since else {
+        // It waited for its turn: what is healthy by now needs no action, unless a user ordered it.
+        return match verdict {
+            _ if recovery.order.is_none() && is_healthy && detect::is_seen_healthy(pass, policy, task) => {
+                end(pass, task, &recovery);
+            }
+            Verdict::NotBefore(until) => pass.wake(until),
+            _ => act(pass, policy, task, recovery),
+        };
+    };
     let ended = pass.facts.health.get(&task.id).and_then(|reported| reported.command.as_ref());
     let command = recovery.command.as_ref();
     let ended = ended.filter(|ended| command.is_some_and(|command| command.id == ended.id));
@@ -368,10 +408,14 @@ fn end(pass: &mut UnitPass<'_>, task: &Task, recovery: &Recovery) {
         let action = recovery.action().or(recovery.actions.last());
         action.map_or("", PreparedAction::name).to_owned()
     };
-    let text = format!("{name} recovered the instance: {}", recovery.reason);
+    let has_waited = recovery.failed_until.is_none() && recovery.action_since.is_none();
+    let text = match has_waited {
+        true => format!("the instance is healthy again before {name} was begun: {}", recovery.reason),
+        false => format!("{name} recovered the instance: {}", recovery.reason),
+    };
     let data = json!({"recreated": recovery.is_recreated, "operation": name});
     pass.emit_with("health.recovered", Some(&task.slot), task.node.as_ref(), text, Some(data));
-    let health = TaskHealth { recovery: None, ..task.health.clone() };
+    let health = TaskHealth { recovery: None, is_withheld: false, ..task.health.clone() };
     pass.set_health(&task.slot, &task.id, with_order_ended(health, recovery, None));
 }
 
@@ -414,160 +458,4 @@ fn act(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, mut recovery
     let is_kept = pass.facts.workload.health.is_some() && recovery.of_group.is_none();
     let health = TaskHealth { recovery: is_kept.then(|| Box::new(recovery)), ..health };
     pass.set_health(&task.slot, &task.id, health);
-}
-
-fn announce(pass: &mut UnitPass<'_>, task: &Task, name: &str) {
-    let text = format!("{name} of task {}", task.id);
-    let data = json!({"operation": name});
-    pass.emit_with("health.recover-action", Some(&task.slot), task.node.as_ref(), text, Some(data));
-}
-
-/// Sends a command to the node.
-fn command(
-    pass: &mut UnitPass<'_>,
-    task: &Task,
-    recovery: &mut Recovery,
-    action: &PreparedAction,
-) -> Result<(), String> {
-    if !pass.node_of(task).is_some_and(|node| node.is_capable) {
-        return Err("the agent of the node takes no commands".to_owned());
-    }
-    if task.state.is_ended() {
-        return Err("the task has ended".to_owned());
-    }
-    if pass.is_node_lost(task) {
-        return Err("the node is down".to_owned());
-    }
-    order_command(pass, task, recovery, action, None);
-    Ok(())
-}
-
-/// Lets the hub call a workflow.
-fn call(
-    pass: &mut UnitPass<'_>,
-    policy: &HealthPolicy,
-    task: &Task,
-    recovery: &mut Recovery,
-    action: &PreparedAction,
-) -> Result<(), String> {
-    let Some(workflow) = &action.workflow else { return Err("it names no workflow".to_owned()) };
-    let call = workflow::call(workflow, task, recovery.hint.as_ref(), policy.recovery.action_timeout)?;
-    order_command(pass, task, recovery, action, Some(call));
-    Ok(())
-}
-
-/// Stores the command of an action; the node or the hub carries it out.
-fn order_command(
-    pass: &mut UnitPass<'_>,
-    task: &Task,
-    recovery: &mut Recovery,
-    action: &PreparedAction,
-    call: Option<WorkflowCall>,
-) {
-    note_action(pass, task);
-    announce(pass, task, action.name());
-    let commands = task.health.commands + 1;
-    let id = format!("{}-{commands}", task.id);
-    let call = call.map(Box::new);
-    let PreparedAction { kind, hard, is_of_host, .. } = *action;
-    recovery.command = Some(RecoveryCommand { id, kind, hard, is_of_host, call });
-    recovery.action_since = Some(pass.now);
-    let health = TaskHealth { commands, recovery: Some(Box::new(recovery.clone())), ..task.health.clone() };
-    pass.set_health(&task.slot, &task.id, health);
-}
-
-/// Returns whether the instance may be created again on its node (P2).
-fn may_stay(pass: &UnitPass<'_>, task: &Task) -> bool {
-    let is_startable = |row: &UnitNode| {
-        row.is_member && row.state == NodeState::Ready && row.availability == Availability::Active
-    };
-    let is_free = pass.node_of(task).is_some_and(is_startable) && pass.block_of(task).is_none();
-    let is_free = is_free && !detect::is_engine_failed(pass, task);
-    (is_free || pass.facts.workload.goal.is_per_node()) && !has_bad_neighbors(pass, task)
-}
-
-/// Returns whether something runs on the node of an instance that must not be beside it: it could stay, and cannot start again.
-fn has_bad_neighbors(pass: &UnitPass<'_>, task: &Task) -> bool {
-    let is_hard = pass.facts.table.priorities().is_hard(Constraint::Affinity);
-    is_hard && pass.node_of(task).is_some_and(|row| row.affinity.hard.is_some())
-}
-
-/// Returns where an instance of a node that has failed is created again: elsewhere if that is allowed, otherwise there again.
-///
-/// # Source
-/// Orchestration C6.
-fn node_of_recreation(pass: &mut UnitPass<'_>, task: &Task, node: &NodeId) -> Result<Option<NodeId>, String> {
-    let is_bound = pass.facts.workload.goal.is_per_node();
-    let mut avoided = pass.facts.recovery.failing.clone();
-    avoided.insert(node.clone());
-    let elsewhere = if is_bound { None } else { pass.candidate_apart_from(&avoided) };
-    match elsewhere {
-        Some(found) => Ok(Some(found)),
-        None if pass.is_node_lost(task) && is_bound => Err("the node is down".to_owned()),
-        None if may_stay(pass, task) => Ok(Some(node.clone())),
-        None => Ok(None),
-    }
-}
-
-/// Notes that an action begins on a node, so that no other instance there is recovered meanwhile.
-fn note_action(pass: &mut UnitPass<'_>, task: &Task) {
-    if let Some(node) = &task.node {
-        pass.recovering.insert(node.clone(), task.slot.clone());
-    }
-}
-
-/// Ends the task and creates another one, which goes on with the recovery; waits while a gate blocks that.
-fn replace(
-    pass: &mut UnitPass<'_>,
-    task: &Task,
-    recovery: &mut Recovery,
-    kind: ActionKind,
-) -> Result<(), String> {
-    let Some(node) = task.node.clone() else { return Err("the task has no node".to_owned()) };
-    if pass.facts.workload.goal.is_per_node() && has_bad_neighbors(pass, task) {
-        return Err("another workload on the node must not be beside it".to_owned());
-    }
-    let target: Option<NodeId> = match kind {
-        ActionKind::Migrate => {
-            let found = pass.candidate(task, Cause::Health).filter(|found| *found != node);
-            Some(found.ok_or_else(|| "no other node can take it".to_owned())?)
-        }
-        ActionKind::Recreate if recovery.of_group.is_some() => node_of_recreation(pass, task, &node)?,
-        ActionKind::Recreate if may_stay(pass, task) => Some(node.clone()),
-        ActionKind::Recreate if detect::is_engine_failed(pass, task) => {
-            pass.candidate(task, Cause::Health).filter(|found| *found != node)
-        }
-        ActionKind::Recreate => None,
-        _ => return Err("the hub does not know the action".to_owned()),
-    };
-    let change = Change::Stop { node: node.clone() };
-    // What runs on a node that has failed is not failed itself.
-    let is_running = recovery.of_group.is_some() && task.is_running() && !pass.is_node_lost(task);
-    let cause = if is_running { Cause::NodeHealth } else { Cause::Health };
-    let step = pass.step(&task.slot, change, cause);
-    let Some(permit) = pass.permit(&step) else {
-        let health = TaskHealth { recovery: Some(Box::new(recovery.clone())), ..task.health.clone() };
-        pass.set_health(&task.slot, &task.id, health);
-        return Ok(());
-    };
-    pass.keep(permit);
-    note_action(pass, task);
-    announce(pass, task, kind.word());
-    pass.set_health(&task.slot, &task.id, TaskHealth { recovery: None, ..task.health.clone() });
-    pass.raise(&task.slot, &task.id, DesiredState::Shutdown);
-    let spec = pass.spec_of_replacement(task);
-    let id = pass.create(&task.slot, spec, cause, target.as_ref());
-    if let Some(target) = &target {
-        pass.stay_apart(&task.slot, target, cause);
-    }
-    recovery.is_recreated = true;
-    recovery.action_since = Some(pass.now);
-    recovery.command = None;
-    let health = TaskHealth {
-        supervision: task.health.supervision.clone(),
-        recovery: Some(Box::new(recovery.clone())),
-        ..TaskHealth::default()
-    };
-    pass.set_health(&task.slot, &id, health);
-    Ok(())
 }

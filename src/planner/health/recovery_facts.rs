@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use super::{Entity, MemberRecovery};
 use crate::{
     model::{Model, UnitRecord},
+    report::Blocked,
     workload::{Slot, SlotTasks, Task, UnitId},
 };
 
@@ -44,6 +45,8 @@ pub struct RecoveryFacts {
     pub recovering: BTreeMap<NodeId, BTreeSet<(UnitId, Slot)>>,
     /// The addresses of the nodes of the workload unit, if its members examine each other.
     pub addresses: BTreeMap<NodeId, Arc<str>>,
+    /// What must not be away, on nodes whose machine a recovery is to reboot.
+    pub host_blocks: BTreeMap<NodeId, Blocked>,
     /// Whether an operation of a user suspends the checks of the workload.
     pub is_suspended: bool,
 }
@@ -56,6 +59,7 @@ impl RecoveryFacts {
         failing: BTreeSet::new(),
         recovering: BTreeMap::new(),
         addresses: BTreeMap::new(),
+        host_blocks: BTreeMap::new(),
         is_suspended: false,
     };
 
@@ -119,6 +123,15 @@ impl RecoveryFacts {
         self.add_policy(model, &group.id);
         self.nodes.insert(node.clone(), covered);
         true
+    }
+
+    /// Returns the nodes whose machine a recovery is to reboot.
+    pub(crate) fn hosts_to_reboot(&self) -> Vec<NodeId> {
+        let is_of_host = |covered: &&CoveredNode| {
+            covered.recovery.as_ref().is_some_and(|one| one.actions.iter().any(|action| action.is_of_host))
+        };
+        let found = self.nodes.iter().filter(|(_, covered)| is_of_host(covered));
+        found.map(|(node, _)| node.clone()).collect()
     }
 
     /// Returns the policy of the group of a node.

@@ -44,6 +44,9 @@ pub struct Registration {
     /// The recoveries of members: those in progress, and those that ended while the member had failed or lately.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub recoveries: BTreeMap<NodeId, MemberRecovery>,
+    /// Why no recovery of a member that is up begins, although some have failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub withheld: Option<String>,
     /// The recovery that a user ordered and that is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<GroupAction>,
@@ -122,6 +125,7 @@ impl Registration {
             members: BTreeMap::new(),
             leaving: Vec::new(),
             recoveries: BTreeMap::new(),
+            withheld: None,
             action: None,
             revision: 0,
         };

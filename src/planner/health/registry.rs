@@ -66,8 +66,9 @@ pub(super) fn follow(pass: &mut Pass<'_>, target: &Entity) {
         pass.note_round(HealthRound { target: target.clone(), lease, number, at: now, found });
     }
     let failed = row.recoveries.iter().filter_map(|(node, one)| Some((node, one.failure.as_ref()?)));
-    let failed = failed.map(|(node, why)| (Entity::Node(node.clone()), why.clone()));
-    let found = Found::of_recoveries(model, row.members.keys(), failed.collect());
+    let failed = failed.map(|(node, why)| (Entity::Node(node.clone()), format!("recovery failed: {why}")));
+    let withheld = row.withheld.iter().map(|why| (target.clone(), why.clone()));
+    let found = Found::of_recoveries((model, target), row.members.keys(), failed.chain(withheld).collect());
     let next = [Some(row.next_round_at(now)), wake_at].into_iter().flatten().min();
     next.into_iter().for_each(|at| pass.check_health(target.clone(), at));
     if is_changed {

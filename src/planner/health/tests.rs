@@ -390,8 +390,8 @@ fn d2_failed_recovery_is_reported_by_system_health() {
     fleet.run_until(300, |fleet| fleet.reported(&member, "Recovery").is_some());
     let report = fleet.reported(&member, "Recovery").expect("it is reported");
     assert_eq!((report.source.as_str(), report.state), ("System.Health", HealthState::Error));
-    let found = fleet.model.error_apart_from_recovery(&member, fleet.now).map(|event| &*event.source);
+    let found = fleet.model.error_to_recover(&member, fleet.now).map(|event| &*event.source);
     assert_eq!(found, Some("watchdog"));
     fleet.report_health(&member, "watchdog", "Ok");
-    assert!(fleet.model.error_apart_from_recovery(&member, fleet.now).is_none());
+    assert!(fleet.model.error_to_recover(&member, fleet.now).is_none());
 }

@@ -8,16 +8,16 @@ use std::collections::BTreeSet;
 use evenkeel_domain::{
     policy::{
         ConstraintList, ExternalPolicy, PropertyList, ServiceIdentity,
-        compatibility::deployment,
+        compatibility::{ServiceDependency, deployment},
         constraint::Expression,
         service_policy::{merge_service_policy, set_privileged, with_builtin_properties},
     },
     version::{Version, VersionRange},
 };
-use evenkeel_ids::{ServiceId, ServiceKey};
+use evenkeel_ids::ServiceId;
 use serde_json::Value;
 
-use super::inputs::Inputs;
+use super::{inputs::Inputs, readable};
 use crate::{
     facts::{DeploymentPolicyFacts, ServiceFacts},
     model::Model,
@@ -83,8 +83,11 @@ pub fn prepare(
         version: service.version.clone(),
         arch: service.arch.clone(),
     };
-    let own = model.service_policy(&service.id).map(|facts| &facts.policy);
-    let mut with_builtins = with_builtin_properties(own, &identity);
+    let own = model.service_policy(&service.id);
+    if let Some(error) = own.and_then(|facts| facts.unreadable.as_ref()) {
+        return Err(Blocked::Unreadable { detail: format!("{}: {error}", Side::ServicePolicy) });
+    }
+    let mut with_builtins = with_builtin_properties(own.map(|facts| &facts.policy), &identity);
     let services = with_dependencies(model, service)?;
     let needs_privileges = needs_privileges(&services)?;
     set_privileged(&mut with_builtins, needs_privileges).map_err(unreadable)?;
@@ -149,8 +152,8 @@ fn with_dependencies<'a>(
     while let Some(service) = open.pop() {
         if seen.insert(service.id.clone()) {
             all.push(service);
-            for need in &service.required_services {
-                open.push(resolve(model, need, &service.arch)?);
+            for need in readable::dependencies(service)? {
+                open.push(resolve(model, &need, &service.arch)?);
             }
         }
     }
@@ -169,11 +172,8 @@ fn needs_privileges(services: &[&ServiceFacts]) -> Result<bool, Blocked> {
 }
 
 /// Finds the highest version of a required service within its range.
-fn resolve<'a>(model: &'a Model, need: &Value, arch: &str) -> Result<&'a ServiceFacts, Blocked> {
-    let text = |name: &str| need.get(name).and_then(Value::as_str).unwrap_or_default();
-    let key = ServiceKey::new(text("org"), text("url"));
-    let wanted = if text("versionRange").is_empty() { text("version") } else { text("versionRange") };
-    let range = if wanted.is_empty() { "0.0.0" } else { wanted };
+fn resolve<'a>(model: &'a Model, need: &ServiceDependency, arch: &str) -> Result<&'a ServiceFacts, Blocked> {
+    let (key, range) = (need.key(), need.range());
     let missing = || Blocked::DependencyMissing { service: format!("{key} {range} for {arch}") };
     let range = VersionRange::parse(range).map_err(|_| missing())?;
     model

@@ -8,9 +8,9 @@ use evenkeel_domain::policy::{
     secret_binding::{SecretBinding, needed_secrets},
     user_input::{self, UserInput, Variable, check_variables},
 };
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::readable::{self, read};
 use crate::{
     facts::{DeploymentPolicyFacts, ServiceFacts},
     model::NodeRecord,
@@ -47,23 +47,19 @@ fn missing(problem: impl std::fmt::Display) -> Blocked {
     Blocked::UserInput { detail: problem.to_string() }
 }
 
-fn read<T: DeserializeOwned>(values: &[Value]) -> Result<Vec<T>, Blocked> {
-    values.iter().map(|value| T::deserialize(value).map_err(missing)).collect()
-}
-
 impl Inputs {
     /// Collects the required inputs of the services, and tests their secrets.
     ///
     /// # Errors
-    /// [`Blocked::UserInput`] when a secret is not bound, or something cannot be read.
+    /// [`Blocked::UserInput`] when a secret is not bound, [`Blocked::Unreadable`] when something cannot be read.
     pub fn prepare(policy: &DeploymentPolicyFacts, services: &[&ServiceFacts]) -> Result<Self, Blocked> {
-        let bindings = read::<SecretBinding>(&policy.secret_binding)?;
+        let bindings = read::<SecretBinding>("secretBinding", &policy.secret_binding)?;
         let mut needed = Vec::new();
         for service in services {
             let deployment = Value::String(service.deployment.clone());
             let secrets = declared_secrets(service.id.as_str(), &deployment).map_err(missing)?;
             needed_secrets(key(service), &secrets, &bindings).map_err(missing)?;
-            let variables = read::<Variable>(&service.user_input)?;
+            let variables = readable::variables(service)?;
             if variables.iter().any(Variable::is_required) {
                 needed.push(Needed {
                     org: service.key.org().to_owned(),
@@ -74,18 +70,18 @@ impl Inputs {
                 });
             }
         }
-        Ok(Self { given: read::<UserInput>(&policy.user_input)?, needed })
+        Ok(Self { given: read::<UserInput>("userInput", &policy.user_input)?, needed })
     }
 
     /// Tests the variables against the input of policy and node.
     ///
     /// # Errors
-    /// [`Blocked::UserInput`] for the first without a value.
+    /// [`Blocked::UserInput`] for the first without a value, [`Blocked::Unreadable`] when the input of the node cannot be read.
     pub fn test(&self, record: &NodeRecord) -> Result<(), Blocked> {
         if self.needed.is_empty() {
             return Ok(());
         }
-        let from_node = read::<UserInput>(&record.facts.user_input)?;
+        let from_node = read::<UserInput>(readable::NODE_INPUT, &record.facts.user_input)?;
         for one in &self.needed {
             let key = user_input::ServiceVersion {
                 org: &one.org,

@@ -7,8 +7,13 @@ mod built_ins;
 pub mod consumer;
 pub mod evaluate;
 mod inputs;
+mod readable;
 mod select;
 
 pub use consumer::Consumer;
+pub(crate) use readable::read;
+pub use readable::{
+    needed_services, node_input_errors, policy_errors, service_errors, service_policy_errors,
+};
 pub use select::{Choice, Fit, fit, is_intended, select};
 pub(crate) use select::{canonical_arch, fit_spec, select_spec};

@@ -45,13 +45,13 @@ pub fn select(model: &Model, node: &NodeId, policy: &PolicyId, now: Timestamp) -
     let (record, policy) = both(model, node, policy)?;
     let usage = model.usage.get(&(node.clone(), policy.id.clone()));
     let versions = wanted_versions(model, policy, model.group_of.get(node));
-    choose(record, Wanted::new(model, policy, &versions), usage, now)
+    choose(record, Wanted::new(model, policy, &versions), (usage, &|_| false), now)
 }
 
 /// Chooses the version of one task spec for a node, as [`select`] does.
 ///
 /// # Shape
-/// `policy`: as if it said what the task spec runs; `consumers`: prepared for that.
+/// `policy`: as if it said what the task spec runs; `consumers`: prepared for that. `is_skipped`: entries that give way to lower ones.
 /// # Errors
 /// The reason why the best candidate does not fit.
 pub(crate) fn select_spec(
@@ -59,12 +59,15 @@ pub(crate) fn select_spec(
     node: &NodeId,
     policy: &DeploymentPolicyFacts,
     consumers: &Consumers,
-    usage: Option<&WorkloadUsage>,
+    tried: TriedVersions<'_>,
     now: Timestamp,
 ) -> Result<Choice, Blocked> {
     let (record, _) = both(model, node, &policy.id)?;
-    choose(record, Wanted { policy, versions: &policy.versions, consumers }, usage, now)
+    choose(record, Wanted { policy, versions: &policy.versions, consumers }, tried, now)
 }
+
+/// What was tried of a version list on a node, and which of its entries give way to lower ones.
+pub(crate) type TriedVersions<'t> = (Option<&'t WorkloadUsage>, &'t dyn Fn(&VersionChoice) -> bool);
 
 /// Returns the relation of an agreement to the task spec that it carries out, as [`fit`] does for a policy.
 pub(crate) fn fit_spec(
@@ -100,19 +103,23 @@ impl<'a> Wanted<'a> {
 fn choose(
     record: &NodeRecord,
     wanted: Wanted<'_>,
-    usage: Option<&WorkloadUsage>,
+    (usage, is_skipped): TriedVersions<'_>,
     now: Timestamp,
 ) -> Result<Choice, Blocked> {
     let first = choose_version(wanted.versions, usage, now)
         .ok_or_else(|| Blocked::Unreadable { detail: "the version list is empty".to_owned() })?;
-    let blocked = match test_version(record, wanted, first) {
-        Ok(choice) => return Ok(choice),
-        Err(blocked) => blocked,
-    };
+    let tested = test_version(record, wanted, first);
+    if tested.is_ok() && !is_skipped(first) {
+        return tested;
+    }
     let mut lower: Vec<&VersionChoice> =
         wanted.versions.iter().filter(|entry| entry.priority > first.priority).collect();
     lower.sort_by_key(|entry| entry.priority);
-    lower.into_iter().find_map(|entry| test_version(record, wanted, entry).ok()).ok_or(blocked)
+    let fitting =
+        || lower.iter().filter_map(|entry| Some((entry, test_version(record, wanted, entry).ok()?)));
+    let next = fitting().find(|(entry, _)| !is_skipped(entry)).map(|(_, choice)| choice);
+    // Where all give way, the first one is as good as any.
+    next.map_or_else(|| tested.or_else(|blocked| fitting().next().map(|(_, one)| one).ok_or(blocked)), Ok)
 }
 
 /// The relation of an existing agreement to its policy.
@@ -181,7 +188,7 @@ fn fit_wanted(record: &NodeRecord, agreement: &Agreement, wanted: Wanted<'_>, no
         Some(Err(blocked)) => Some(blocked),
         None => None,
     };
-    match choose(record, wanted, None, now) {
+    match choose(record, wanted, (None, &|_| false), now) {
         Ok(choice)
             if choice.version != agreement.version
                 || choice.key != agreement.service_key

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId};
 use jiff::Timestamp;
 
-use super::{ListedAgreements, Liveness, Model, NodeRecord, Observed};
+use super::{ListedAgreements, Liveness, Model, NodeRecord, Observed, clock::not_ahead};
 use crate::{
     agreement::{Agreement, AgreementState},
     event::{AgreementMessage, Event, MessageBody},
@@ -23,6 +23,7 @@ impl Model {
     ///
     /// Applying an event twice changes nothing.
     pub fn apply(&mut self, event: &Event, now: Timestamp) {
+        self.follow_clock(now);
         self.began_at.get_or_insert(now);
         match event {
             Event::NodeChanged { node } => {
@@ -34,11 +35,12 @@ impl Model {
                 self.remove_node(node);
                 self.note_deleted_node(node, true);
             }
+            Event::DeparturesRead { org, nodes } => self.put_departures(org.as_str(), nodes),
             Event::NodePolicyChanged { node, policy } => {
                 self.change_indexed_node(node, |record| record.set_policy(policy.as_deref()));
             }
             Event::NodeStatusChanged { node, status } => {
-                self.change_node(node, |record| record.set_status(status.as_deref()));
+                self.change_node(node, |record| record.set_status(status.as_deref(), now));
                 self.note_not_running(node, now);
             }
             Event::NodeAgreementsRead { node, agreements, read_at } => {
@@ -52,10 +54,11 @@ impl Model {
                 });
             }
             Event::HeartbeatsSeen { at } => {
-                let before: Vec<Liveness> = at.keys().map(|node| self.liveness(node, now)).collect();
+                let state = |(node, &stored)| (self.liveness(node, now), self.heard_at(node, stored, now));
+                let states: Vec<(Liveness, Timestamp)> = at.iter().map(state).collect();
                 self.hear(at.keys(), now);
-                for ((node, &seen), before) in at.iter().zip(before) {
-                    self.put_heartbeat(node, seen, before, now);
+                for ((node, &stored), (before, heard_at)) in at.iter().zip(states) {
+                    self.put_heartbeat(node, stored, heard_at, before, now);
                 }
             }
             Event::StatisticsSeen { of } => {
@@ -80,9 +83,10 @@ impl Model {
                     self.prepare_consumers_of(service, &key);
                 }
             }
-            Event::DeploymentPolicyChanged { policy } => self.put_policy(policy),
+            Event::DeploymentPolicyChanged { policy } => self.put_written_policy(policy),
             Event::DeploymentPolicyRemoved { policy } => self.remove_policy(policy),
             Event::RemovalForced { policy } => self.engine.force_removal(policy),
+            Event::HubWasAlive { at } => self.hub_alive_at = Some(*at),
             Event::OrgsRead { orgs } => self.read_orgs.clone_from(orgs),
             Event::OrgSettingsChanged { org, settings } => {
                 self.org_settings.insert(org.clone(), (**settings).clone());
@@ -112,28 +116,38 @@ impl Model {
     fn apply_record(&mut self, event: &Event, now: Timestamp) {
         match event {
             Event::CommandOutcome { command, outcome } => self.apply_outcome(command, outcome, now),
-            Event::AgreementRecorded { agreement } => self.record_agreement(agreement),
+            Event::AgreementRecorded { agreement } => self.record_agreement(&not_ahead(&**agreement, now)),
             Event::AgreementRemoved { agreement } => self.remove_agreement(agreement),
             Event::UsageRecorded { node, policy, usage, backoff } => {
-                self.put_usage(node, policy, usage.as_ref(), backoff.as_ref());
+                let backoff = backoff.as_ref().map(|backoff| not_ahead(backoff, now));
+                self.put_usage(node, policy, usage.as_ref(), backoff.as_deref());
             }
-            Event::ClaimRecorded { claim } => self.record_claim(claim),
+            Event::ClaimRecorded { claim } => self.record_claim(&not_ahead(&**claim, now)),
             Event::ClaimRemoved { key } => self.remove_claim(key),
-            Event::RolloutRecorded { rollout } => self.put_rollout(rollout),
+            Event::RolloutRecorded { rollout } => self.put_rollout(&not_ahead(&**rollout, now)),
             Event::RolloutRemoved { group, policy } => self.remove_rollout(group, policy),
-            Event::WorkloadRecorded { workload } => self.put_workload(workload),
-            Event::WorkloadRemoved { policy } => self.engine.remove_workload(policy),
-            Event::TaskRecorded { task } => self.put_task(task),
+            Event::WorkloadRecorded { workload } => self.put_workload(&not_ahead(&**workload, now)),
+            Event::WorkloadRemoved { policy } => {
+                self.engine.remove_workload(policy);
+                self.follow_rollback(policy);
+            }
+            Event::TaskRecorded { task } => self.put_task(&not_ahead(&**task, now)),
             Event::TaskRemoved { task } => self.engine.remove_task(task),
             Event::InstanceRecorded { policy, node, instance } => {
                 self.engine.put_instance(policy, node, instance.as_deref());
             }
-            Event::HealthRecorded { entity, events } => self.health.put(entity, events.clone()),
+            Event::HealthRecorded { entity, events } => {
+                let events = events.iter().map(|event| not_ahead(event, now).into_owned());
+                self.health.put(entity, events.collect());
+            }
             Event::RegistrationRecorded { target, registration } => {
                 self.registry.put(target, registration.as_deref());
             }
             Event::PartitionsConfirmed { at } => self.health.confirm(at.clone()),
-            Event::BlocklistRecorded { key, entry } => self.engine.blocklist.put(key, entry.as_deref()),
+            Event::BlocklistRecorded { key, entry } => {
+                let entry = entry.as_deref().map(|entry| not_ahead(entry, now));
+                self.engine.blocklist.put(key, entry.as_deref());
+            }
             Event::PartitionsChanged { leases } => {
                 let is_same = *leases == self.leases;
                 if leases.iter().any(|(partition, fencing)| self.leases.get(partition) != Some(fencing)) {
@@ -194,9 +208,12 @@ impl Model {
                 record.facts.clone_from(node);
                 record.facts.last_heartbeat = known;
                 record.facts.statistics = node.statistics.or(statistics);
-                if let Some(seen) = node.last_heartbeat.filter(|_| node.last_heartbeat > known) {
-                    let before = self.liveness(&node.id, now);
-                    self.put_heartbeat(&node.id, seen, before, now);
+                record.facts.monitor_state_since = node.monitor_state_since.map(|since| since.min(now));
+                let stored_before = record.stored_heartbeat;
+                if let Some(stored) = node.last_heartbeat.filter(|_| node.last_heartbeat > stored_before) {
+                    let (before, heard_at) =
+                        (self.liveness(&node.id, now), self.heard_at(&node.id, stored, now));
+                    self.put_heartbeat(&node.id, stored, heard_at, before, now);
                 }
             }
             None => {
@@ -204,7 +221,13 @@ impl Model {
                     self.unheard.insert(node.id.clone());
                 }
                 let group = self.group_of.get(&node.id).map(GroupId::name);
-                self.nodes.insert(node.id.clone(), NodeRecord::new(node.clone(), group));
+                let mut record = NodeRecord::new(node.clone(), group);
+                let facts = &mut record.facts;
+                [&mut facts.last_heartbeat, &mut facts.monitor_state_since]
+                    .into_iter()
+                    .flatten()
+                    .for_each(|at| *at = now.min(*at));
+                self.nodes.insert(node.id.clone(), record);
             }
         }
     }
@@ -222,15 +245,28 @@ impl Model {
         self.change_node(node, |record| record.set_machine(machine));
     }
 
-    fn put_heartbeat(&mut self, node: &NodeId, seen: Timestamp, before: Liveness, now: Timestamp) {
-        let known = self.nodes.get(node).and_then(|record| record.facts.last_heartbeat);
+    /// Takes over a heartbeat as the exchange has it. Only one that has changed is a sign of life.
+    fn put_heartbeat(
+        &mut self,
+        node: &NodeId,
+        stored: Timestamp,
+        seen: Timestamp,
+        before: Liveness,
+        now: Timestamp,
+    ) {
+        let Some(record) = self.nodes.get(node).filter(|record| record.stored_heartbeat != Some(stored))
+        else {
+            return;
+        };
+        let known = record.facts.last_heartbeat;
         let silence = known.map_or(0, |known| self.silence_secs(node, known, seen));
         let was_down = silence > self.node_down_after_secs(node.org());
         if Some(seen) >= self.began_at {
             self.unheard.remove(node);
         }
         self.change_node(node, |record| {
-            record.facts.last_heartbeat = Some(seen);
+            record.facts.last_heartbeat = known.max(Some(seen));
+            record.stored_heartbeat = Some(stored);
             if was_down {
                 record.back_at = Some(seen);
             }
@@ -289,7 +325,7 @@ impl Model {
         self.prepare_consumers_of(service, &old.key);
     }
 
-    fn put_policy(&mut self, policy: &DeploymentPolicyFacts) {
+    pub(super) fn put_policy(&mut self, policy: &DeploymentPolicyFacts) {
         self.remove_policy(&policy.id);
         self.policies_by_service.entry(policy.service.clone()).or_default().insert(policy.id.clone());
         if let Some(pattern) = &policy.pattern {
@@ -300,6 +336,7 @@ impl Model {
     }
 
     fn remove_policy(&mut self, policy: &PolicyId) {
+        self.written.remove(policy);
         let Some(old) = self.policies.remove(policy) else { return };
         if let Some(pattern) = &old.pattern
             && let Some(ids) = self.policies_by_pattern.get_mut(pattern)

@@ -14,7 +14,7 @@ use crate::{
     matching::Choice,
     place::UnitNode,
     report::Blocked,
-    workload::UnitId,
+    workload::{Task, UnitId},
 };
 
 /// The rows of the blocklist.
@@ -66,10 +66,19 @@ impl Blocklist {
         self.due.iter().take_while(move |(at, _)| *at <= now).map(|(_, key)| key)
     }
 
+    /// Has the rows of a node looked at again.
+    pub fn touch(&mut self, node: &NodeId) {
+        self.changed.insert(node.clone());
+    }
+
     /// Returns the nodes with rows that changed, once.
     pub fn take_changed(&mut self) -> BTreeSet<NodeId> {
         std::mem::take(&mut self.changed)
     }
+}
+
+fn key_of(node: &NodeId, choice: &Choice) -> BlocklistKey {
+    BlocklistKey { node: node.clone(), service: choice.key.clone(), version: choice.version.clone() }
 }
 
 impl Model {
@@ -98,9 +107,31 @@ impl Model {
         if self.engine.blocklist.is_empty() {
             return None;
         }
-        let (service, version) = (choice.key.clone(), choice.version.clone());
-        let key = BlocklistKey { node: node.clone(), service, version };
-        self.engine.blocklist.get(&key)?.blocked(&key)
+        let key = key_of(node, choice);
+        let entry = self.engine.blocklist.get(&key)?;
+        let probed = || {
+            let (task, blocked) = entry.probed_by(&key)?;
+            self.task(task).is_some_and(|task| !task.state.is_ended()).then_some(blocked)
+        };
+        entry.blocked(&key).or_else(probed)
+    }
+
+    /// Returns the row of what was chosen for a node, if its block is over and its next start there is a probe.
+    pub(crate) fn awaited_probe(&self, node: &NodeId, choice: &Choice) -> Option<BlocklistKey> {
+        let key = key_of(node, choice);
+        let entry = self.engine.blocklist.get(&key)?;
+        (entry.probing.is_some() && self.blocklisted(node, choice).is_none()).then_some(key)
+    }
+
+    /// Has the rows of a node brought up to date when its probe has ended.
+    pub(super) fn note_end_of_probe(&mut self, task: &Task) {
+        if self.engine.blocklist.is_empty() || !task.state.is_ended() {
+            return;
+        }
+        let Some(node) = &task.node else { return };
+        if self.blocklist_of(node).any(|(_, entry)| entry.probe() == Some(&task.id)) {
+            self.engine.blocklist.touch(node);
+        }
     }
 
     /// Brings the rows of the nodes in the tables up to date after the blocklist changed.

@@ -6,6 +6,7 @@ use evenkeel_domain::policy::constraint::Expression;
 use evenkeel_ids::{NodeId, PolicyId};
 
 use super::{Model, NodeRecord, index::NodeIndex, policy_index::PolicyIndex};
+use crate::matching::Consumer;
 
 /// The indexes with their dense numbers.
 #[derive(Debug, Clone, Default)]
@@ -93,16 +94,31 @@ impl Model {
             // Nodes are found by the pattern's name.
             return;
         }
-        let consumers = self.consumers.get(policy).into_iter().flat_map(BTreeMap::values).flatten();
+        let trees = self.selecting_trees(policy);
+        self.indexes.put_policy(policy, trees.into_iter());
+    }
+
+    /// Returns the constraints of which a node must satisfy one to be a candidate.
+    ///
+    /// A version without a usable definition has no constraints of a service. The policy's own ones then select the nodes whose reasons
+    /// name what is missing.
+    fn selecting_trees(&self, policy: &PolicyId) -> Vec<Expression> {
+        let Some(facts) = self.policies.get(policy) else { return Vec::new() };
+        let none = BTreeMap::new();
+        let consumers = self.consumers.get(policy).unwrap_or(&none);
         // Architectures of one version mostly have the same constraints.
         let mut trees: Vec<Expression> = Vec::new();
-        for consumer in consumers {
-            let tree = consumer.tree();
+        for tree in consumers.values().flatten().map(Consumer::tree) {
             if !trees.contains(&tree) {
                 trees.push(tree);
             }
         }
-        self.indexes.put_policy(policy, trees.into_iter());
+        let is_usable =
+            |version: &str| consumers.iter().any(|((one, _), consumer)| one == version && consumer.is_ok());
+        if facts.versions.is_empty() || !facts.versions.iter().all(|entry| is_usable(&entry.version)) {
+            trees.extend(facts.policy.constraints.parse().ok().filter(|tree| !trees.contains(tree)));
+        }
+        trees
     }
 
     /// Returns the policies whose constraints a node satisfies: a superset of those that select it.
@@ -130,10 +146,9 @@ impl Model {
             };
             return self.nodes.values().filter(is_of_it).map(|node| node.facts.id.clone()).collect();
         }
-        let consumers = self.consumers.get(policy).into_iter().flat_map(BTreeMap::values).flatten();
         let mut found = roaring::RoaringBitmap::new();
-        for consumer in consumers {
-            found |= self.indexes.nodes.evaluate(&consumer.tree());
+        for tree in self.selecting_trees(policy) {
+            found |= self.indexes.nodes.evaluate(&tree);
         }
         let ids = found.into_iter().filter_map(|number| self.indexes.node_ids[number as usize].as_ref());
         ids.filter(|node| facts.node_orgs.contains(node.org())).cloned().collect()

@@ -1,5 +1,6 @@
 //! The reported condition of nodes: whether they are alive or away, whether their drain is complete, and whether they are frozen.
 
+use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -7,7 +8,8 @@ use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 
 use super::{Liveness, Model};
-use crate::facts::{Availability, NodeMonitorState};
+use crate::facts::{AgentFacts, AgentName, Availability, NodeMonitorState};
+use crate::usage::later;
 
 /// The announced absence of an agent.
 ///
@@ -21,6 +23,30 @@ pub struct Absence {
     pub since: Timestamp,
     /// Whether its grace period passed without a heartbeat.
     pub is_expired: bool,
+}
+
+/// Time after the last refusal of another agent in which there are two.
+const CONFLICT_SECS: u64 = 90;
+
+/// Two agents with the identity of one node: a copied disk, or a token that was used twice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IdentityConflict {
+    /// The one that reports for the node.
+    pub current: AgentName,
+    /// The one that the exchange refuses.
+    pub refused: AgentName,
+}
+
+impl fmt::Display for IdentityConflict {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { current, refused } = self;
+        write!(
+            out,
+            "two agents have the identity of the node: boot {}, journal {} reports, and boot {}, journal {} is refused; give one of them an \
+             identity of its own",
+            current.boot, current.journal, refused.boot, refused.journal
+        )
+    }
 }
 
 /// Condition of one node.
@@ -42,6 +68,8 @@ pub struct NodeCondition {
     pub is_frozen: bool,
     /// Who said last what its operator allows and whether it is frozen; none when nobody did.
     pub spec_updated_by: Option<Arc<str>>,
+    /// The other agent that has its identity.
+    pub conflict: Option<IdentityConflict>,
 }
 
 impl Model {
@@ -89,8 +117,14 @@ impl Model {
                 is_drained,
                 is_frozen,
                 spec_updated_by: facts.spec_updated_by.clone(),
+                conflict: facts.agent.as_ref().and_then(|agent| conflict(agent, now)),
             })
         });
         (conditions.collect(), last)
     }
+}
+
+fn conflict(agent: &AgentFacts, now: Timestamp) -> Option<IdentityConflict> {
+    let (refused, at) = agent.refused.clone()?;
+    (now < later(at, CONFLICT_SECS)).then(|| IdentityConflict { current: agent.name.clone(), refused })
 }

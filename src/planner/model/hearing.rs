@@ -39,6 +39,16 @@ impl Hearing {
         Self { read_at: self.read_at.max(at), gap }
     }
 
+    /// Returns when heartbeats were read last.
+    pub fn read_at(self) -> Timestamp {
+        self.read_at
+    }
+
+    /// Follows a clock that was set back.
+    pub fn set_back(&mut self, now: Timestamp) {
+        *self = Self::begun(self.read_at.min(now));
+    }
+
     /// Returns the seconds of silence of a node that was last heard at `seen`.
     fn silence(self, seen: Timestamp, now: Timestamp, timeout_secs: u64) -> u64 {
         let heard = now.min(later(self.read_at, timeout_secs));
@@ -67,6 +77,29 @@ impl Model {
         period_secs(self.node_down_after_secs(org)) * 2
     }
 
+    /// Returns when the heartbeats of an organization's nodes were read: before the model began to be filled, others may have read them.
+    fn hearing_of(&self, org: &str) -> Option<Hearing> {
+        let before = || {
+            let (began_at, alive_at) = (self.began_at?, self.hub_alive_at?);
+            Some(Hearing::begun(alive_at.min(began_at)).continued(began_at, self.timeout_secs(org)))
+        };
+        self.hearings.get(org).copied().or_else(before)
+    }
+
+    /// Returns when a heartbeat arrived that was read now. Neither the clock of the exchange nor the age of what was read makes a node
+    /// silent whose heartbeat has changed since the last read.
+    pub(super) fn heard_at(&self, node: &NodeId, stored: Timestamp, now: Timestamp) -> Timestamp {
+        let since = self.hearings.get(node.org()).map_or(stored, |hearing| hearing.read_at());
+        stored.max(since).min(now)
+    }
+
+    /// Returns whether a node was down already when the hub was last alive before the model began to be filled.
+    pub(crate) fn was_down_before(&self, node: &NodeId) -> bool {
+        let seen = self.nodes.get(node).and_then(|record| record.facts.last_heartbeat);
+        seen.zip(self.hub_alive_at)
+            .is_some_and(|(seen, alive)| secs_since(seen, alive) >= self.node_down_after_secs(node.org()))
+    }
+
     /// Records that the heartbeats of the organizations of these nodes were read.
     pub(super) fn hear<'n>(&mut self, nodes: impl Iterator<Item = &'n NodeId>, now: Timestamp) {
         let mut last = "";
@@ -74,7 +107,8 @@ impl Model {
             // They are sorted by organization.
             if org != std::mem::replace(&mut last, org) {
                 let timeout_secs = self.timeout_secs(org);
-                let known = self.hearings.get(org).map(|known| known.continued(now, timeout_secs));
+                let known = self.hearings.get(org).copied().or(self.hub_alive_at.map(Hearing::begun));
+                let known = known.map(|known| known.continued(now, timeout_secs));
                 self.hearings.insert(org.to_owned(), known.unwrap_or_else(|| Hearing::begun(now)));
             }
         }
@@ -83,13 +117,13 @@ impl Model {
     /// Returns until when a node may still be on its way back after nobody could be heard.
     pub(super) fn rejoins_until(&self, node: &NodeId, seen: Timestamp) -> Option<Timestamp> {
         let limit_secs = self.node_down_after_secs(node.org());
-        let gap_end = self.hearings.get(node.org())?.gap_end(seen, limit_secs)?;
+        let gap_end = self.hearing_of(node.org())?.gap_end(seen, limit_secs)?;
         Some(later(gap_end, self.rejoin_grace_secs(node.org())))
     }
 
     /// Returns the seconds between two heartbeats of a node, or since its last one, in which it could have been heard.
     pub(super) fn silence_secs(&self, node: &NodeId, seen: Timestamp, now: Timestamp) -> u64 {
-        match self.hearings.get(node.org()) {
+        match self.hearing_of(node.org()) {
             Some(hearing) => hearing.silence(seen, now, self.timeout_secs(node.org())),
             None => secs_since(seen, now),
         }

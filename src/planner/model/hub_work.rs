@@ -25,6 +25,8 @@ pub struct HubTask<'m> {
     pub probe: Option<&'m Probe>,
     /// Whether the last check of the hub succeeded; none before the first one.
     pub is_healthy: Option<bool>,
+    /// Why the last check was broken itself.
+    pub check_error: Option<&'m str>,
     /// The call that has not ended, with the id of its command.
     pub call: Option<(&'m str, &'m WorkflowCall)>,
 }
@@ -56,6 +58,7 @@ impl Model {
             address,
             probe,
             is_healthy,
+            check_error: found.and_then(|found| found.check_error.as_deref()),
             call,
         })
     }
@@ -85,6 +88,7 @@ impl Model {
         if let Some(by_hub) = by_hub {
             if task.health.supervision.hub_probe.is_some() {
                 (found.healthy, found.message) = (by_hub.healthy, by_hub.message.clone());
+                found.check_error.clone_from(&by_hub.check_error);
             }
             if task.health.command().is_some_and(|command| is_ended(command, by_hub.command.as_ref())) {
                 found.command.clone_from(&by_hub.command);
@@ -132,7 +136,10 @@ impl ReportedHealth {
     pub(super) fn add(&mut self, report: &HubReport) {
         match report {
             HubReport::Checked { healthy, message } => {
-                (self.healthy, self.message) = (Some(*healthy), message.clone());
+                (self.healthy, self.message, self.check_error) = (Some(*healthy), message.clone(), None);
+            }
+            HubReport::Broken { error } => {
+                (self.healthy, self.message, self.check_error) = (None, None, Some(error.clone()));
             }
             HubReport::Ended(ended) => self.command = Some(ended.clone()),
         }

@@ -6,11 +6,14 @@
 mod apply;
 mod blocklist;
 mod candidates;
+mod clock;
 mod condition;
+mod departures;
 mod failure;
 mod health_registry;
 mod hearing;
 mod hub_work;
+mod in_force;
 pub mod index;
 mod node;
 mod org_settings;
@@ -22,6 +25,7 @@ mod record;
 mod relations;
 mod reported;
 mod room;
+mod scope;
 mod statistics;
 mod stop;
 mod view;
@@ -30,7 +34,9 @@ mod workloads;
 
 pub use apply::ENDED_MEMORY_SECS;
 use candidates::Indexes;
-pub use condition::{Absence, NodeCondition};
+pub use condition::{Absence, IdentityConflict, NodeCondition};
+pub(crate) use departures::is_alone;
+pub use departures::{Departure, Departures};
 use health_registry::HealthRegistry;
 pub(crate) use health_registry::HealthTasks;
 pub use health_registry::{HealthCounts, HealthRound};
@@ -83,13 +89,22 @@ pub struct Model {
     hearings: BTreeMap<String, Hearing>,
     /// When the model began to be filled.
     pub(crate) began_at: Option<Timestamp>,
+    /// The time of the last event.
+    last_at: Option<Timestamp>,
+    /// When heartbeats were last read before the model began to be filled.
+    hub_alive_at: Option<Timestamp>,
     /// Nodes whose last heartbeat is from before that.
     pub(crate) unheard: BTreeSet<NodeId>,
     pub(crate) nodes: BTreeMap<NodeId, NodeRecord>,
+    /// Deleted nodes whose agents may still run what they ran.
+    pub(crate) departures: Departures,
     pub(crate) services: BTreeMap<ServiceId, ServiceFacts>,
     pub(crate) services_by_key: BTreeMap<ServiceKey, BTreeSet<ServiceId>>,
     pub(crate) service_policies: BTreeMap<ServiceId, ServicePolicyFacts>,
+    /// Policies as they are in force.
     pub(crate) policies: BTreeMap<PolicyId, DeploymentPolicyFacts>,
+    /// What was written of policies of which something else is in force.
+    pub(crate) written: BTreeMap<PolicyId, DeploymentPolicyFacts>,
     pub(crate) policies_by_service: BTreeMap<ServiceKey, BTreeSet<PolicyId>>,
     /// Services of patterns, by pattern.
     pub(crate) policies_by_pattern: BTreeMap<PatternId, BTreeSet<PolicyId>>,
@@ -163,7 +178,7 @@ impl Model {
         self.nodes.values()
     }
 
-    /// Returns a served deployment policy.
+    /// Returns a served deployment policy as it is in force: see [`Model::written_policy`] for what a client wrote.
     pub fn policy(&self, id: &PolicyId) -> Option<&DeploymentPolicyFacts> {
         self.policies.get(id)
     }

@@ -9,6 +9,7 @@ use evenkeel_domain::policy::{ConstraintList, PropertyList, constraint::Expressi
 use evenkeel_ids::{AgreementId, TaskId};
 use jiff::Timestamp;
 
+use super::clock::is_ahead;
 use crate::{
     facts::{NodeFacts, NodePolicyFacts, NodeStatusFacts},
     statistics::{EngineReport, NodeMachine},
@@ -54,6 +55,10 @@ pub struct NodeRecord {
     /// The address by which other nodes reach it; none when it never reported one.
     pub address: Option<Arc<str>>,
     pub(crate) policy: Option<NodePolicy>,
+    /// Its last heartbeat as the exchange has it, by the exchange's clock.
+    pub(crate) stored_heartbeat: Option<Timestamp>,
+    /// When it reported its status, by the same clock.
+    pub(crate) stored_status_at: Option<Timestamp>,
     /// When it was alive again after it had been down: earlier reports are no longer believed.
     pub(crate) back_at: Option<Timestamp>,
     /// Whether its status was read while another agbot looked after the node: until it is read again it does not tell what has stopped.
@@ -65,6 +70,8 @@ impl NodeRecord {
     /// Creates the record of a node of which only the facts are known.
     pub(crate) fn new(facts: NodeFacts, group: Option<&str>) -> Self {
         Self {
+            stored_heartbeat: facts.last_heartbeat,
+            stored_status_at: None,
             facts,
             status: None,
             agreements: None,
@@ -79,9 +86,16 @@ impl NodeRecord {
         }
     }
 
-    /// Takes over a status that was read.
-    pub(crate) fn set_status(&mut self, status: Option<&NodeStatusFacts>) {
+    /// Takes over a status that was read. One from before the clock was set back is as old as it was found to be then.
+    pub(crate) fn set_status(&mut self, status: Option<&NodeStatusFacts>, now: Timestamp) {
+        let stored = status.and_then(|status| status.reported_at);
+        let known = self.status.as_ref().and_then(|known| known.reported_at);
+        let known = known.filter(|_| self.stored_status_at == stored).or(Some(Timestamp::UNIX_EPOCH));
         self.status = status.cloned();
+        if let Some(status) = self.status.as_mut().filter(|_| stored.is_some_and(|at| is_ahead(at, now))) {
+            status.reported_at = known;
+        }
+        self.stored_status_at = stored;
         self.awaits_status = false;
     }
 
@@ -120,7 +134,10 @@ impl NodeRecord {
             NodePolicy {
                 properties,
                 constraints: facts.policy.constraints.clone(),
-                tree: facts.policy.constraints.parse().map_err(|error| error.to_string()),
+                tree: match &facts.unreadable {
+                    Some(error) => Err(error.clone()),
+                    None => facts.policy.constraints.parse().map_err(|error| error.to_string()),
+                },
                 last_updated: facts.last_updated,
             }
         });

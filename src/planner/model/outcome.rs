@@ -149,7 +149,10 @@ impl Model {
                 self.put_workload(workload);
                 adopted.iter().for_each(|task| self.put_task(task));
             }
-            Action::RemoveWorkload { policy, .. } => self.engine.remove_workload(policy),
+            Action::RemoveWorkload { policy, .. } => {
+                self.engine.remove_workload(policy);
+                self.follow_rollback(policy);
+            }
             Action::ChangeBlocklist { key, change } => self.engine.blocklist.change(key, change),
             _ => {}
         }

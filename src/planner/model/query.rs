@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use evenkeel_domain::review::{self, Finding};
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceId, ServiceKey};
 use jiff::Timestamp;
 
@@ -63,8 +64,8 @@ pub enum Observed {
 impl Model {
     /// Returns the liveness of a node.
     ///
-    /// A heartbeat from the future (a clock that jumped back) counts only within the limit, like one from the past: an
-    /// untrusted time never counts as healthy. Time in which no heartbeats could be read is no silence.
+    /// Silence counts from when a heartbeat was received, by the clock of whoever measures it. Time in which no heartbeats could be read
+    /// is no silence.
     /// # Source
     /// Orchestration A10.2, A10.3.
     pub fn liveness(&self, node: &NodeId, now: Timestamp) -> Liveness {
@@ -82,7 +83,7 @@ impl Model {
                 return down;
             }
         }
-        let silence = self.silence_secs(node, seen, now).max(secs_since(now, seen));
+        let silence = self.silence_secs(node, seen, now);
         // An agent that has started reports that before it takes back that it had stopped.
         let is_stopped = facts.is_stopped && monitor_state != NodeMonitorState::Init;
         let may_rejoin = || self.rejoins_until(node, seen).is_some_and(|until| now < until);
@@ -242,9 +243,14 @@ impl Model {
     /// A status from before a silence does not show what runs now; but an agent without changes does not report again, so after
     /// a grace period the old status counts.
     fn current_status(&self, node: &NodeId, now: Timestamp) -> Option<&NodeStatusFacts> {
-        let record = self.nodes.get(node)?;
-        let is_settled = record.back_at.is_none_or(|back| now >= later(back, self.settling_secs(node.org())));
-        record.status.as_ref().filter(|status| is_settled || status.reported_at >= record.back_at)
+        let status = self.nodes.get(node)?.status.as_ref()?;
+        status.reported_at.is_some_and(|at| self.is_current(node, at, now)).then_some(status)
+    }
+
+    /// Returns whether what a node reported at a time shows what is so now: it was not down since, or has had time to say otherwise.
+    pub(crate) fn is_current(&self, node: &NodeId, reported_at: Timestamp, now: Timestamp) -> bool {
+        let back_at = self.nodes.get(node).and_then(|record| record.back_at);
+        back_at.is_none_or(|back| reported_at >= back || now >= later(back, self.settling_secs(node.org())))
     }
 
     /// Returns whether a live node reports one of the services running under an agreement that this agbot did not make.
@@ -279,14 +285,46 @@ impl Model {
         self.services_by_key.get(key).into_iter().flatten().filter_map(|id| self.services.get(id))
     }
 
-    /// Says which service a policy deploys of which the exchange has none of the wanted versions.
-    pub(crate) fn missing_service(&self, policy: &PolicyId) -> Option<String> {
-        let facts = self.policies.get(policy)?;
-        let is_wanted = |version: &str| facts.versions.iter().any(|one| one.version == version);
-        let is_there = self.services_of(&facts.service).any(|service| is_wanted(&service.version));
-        let versions =
-            || facts.versions.iter().map(|one| one.version.as_str()).collect::<Vec<_>>().join(", ");
-        (!is_there).then(|| format!("the exchange has no service {} {}", facts.service, versions()))
+    /// Returns why versions that a policy wants cannot be deployed on any node, in words: the exchange does not have them, or
+    /// something cannot be read or is missing.
+    pub(crate) fn unusable_versions(&self, policy: &PolicyId) -> Vec<String> {
+        let Some(facts) = self.policies.get(policy) else { return Vec::new() };
+        let mut reasons: Vec<String> = Vec::new();
+        let mut missing: Vec<&str> = Vec::new();
+        for entry in &facts.versions {
+            let of_version = self.consumers.get(policy).into_iter().flatten();
+            let mut of_version = of_version.filter(|((version, _), _)| *version == entry.version).peekable();
+            if of_version.peek().is_none() {
+                missing.push(&entry.version);
+            }
+            let failed = of_version.map(|(_, consumer)| consumer.as_ref().err());
+            // One usable architecture is enough.
+            if let Some(failed) = failed.collect::<Option<Vec<&Blocked>>>() {
+                let new = failed.into_iter().map(|why| format!("version {}: {why}", entry.version));
+                reasons.extend(new);
+            }
+        }
+        if !missing.is_empty() {
+            reasons
+                .insert(0, format!("the exchange has no service {} {}", facts.service, missing.join(", ")));
+        }
+        reasons.dedup();
+        reasons
+    }
+
+    /// Returns the policies of an organization whose settings name policies that the model does not know, each with what it names.
+    pub fn missing_policies_of_org(&self, org: &str) -> Vec<(PolicyId, Vec<Finding>)> {
+        let of_org = self.policies.values().filter(|facts| facts.id.org() == org);
+        let with_missing = of_org.map(|facts| (facts.id.clone(), self.missing_policies(facts)));
+        with_missing.filter(|(_, missing)| !missing.is_empty()).collect()
+    }
+
+    /// Returns what the settings of a policy name that the model does not know.
+    pub(crate) fn missing_policies(&self, facts: &DeploymentPolicyFacts) -> Vec<Finding> {
+        let Some(document) = facts.orchestration.document.as_deref() else { return Vec::new() };
+        let named = review::named_policies(&facts.id, document).into_iter();
+        let missing = named.filter(|(_, policy)| !self.policies.contains_key(policy));
+        missing.map(|(member, policy)| review::missing_policy(&member, &policy)).collect()
     }
 
     /// Returns whether every member of a group that has an agreement has reported its status since the model began to be filled.

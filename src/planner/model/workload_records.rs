@@ -391,9 +391,9 @@ impl WorkloadRecords {
     pub fn monitored_nodes(&self, now: Timestamp) -> impl Iterator<Item = NodeId> {
         let rolling = self.workloads.values().filter(|known| known.record.update.is_rolling());
         rolling.filter_map(|known| known.workload.as_ref()).flat_map(move |workload| {
-            let monitor_secs = workload.update.monitor_secs.max(workload.rollback.monitor_secs);
+            let judged_secs = workload.update.judged_secs().max(workload.rollback.judged_secs());
             let is_monitored = move |task: &&Task| {
-                let until = task.running_at.map(|at| later(at, monitor_secs + 1));
+                let until = task.running_at.map(|at| later(at, judged_secs + 1));
                 task.cause.is_update() && task.is_live() && until.is_none_or(|until| now < until)
             };
             let of_workload = self.units_of(&workload.policy);

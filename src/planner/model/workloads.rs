@@ -23,8 +23,7 @@ use crate::{
     reconcile::{unit_node, unit_nodes},
     report::Blocked,
     workload::{
-        Instance, InstanceSummary, NodeScope, Part, SlotTasks, Task, UnitId, Workload, WorkloadRecord,
-        WorkloadUnit, workload_units,
+        Instance, InstanceSummary, NodeScope, Part, Task, UnitId, Workload, WorkloadRecord, WorkloadUnit,
     },
 };
 
@@ -210,7 +209,8 @@ impl Model {
                     KnownWorkload { record, workload: None, specs, loads, spec_loads, is_removal_forced };
                 let policy = known.record.policy.clone();
                 self.engine.workloads.insert(policy.clone(), known);
-                self.engine.stale.insert(policy);
+                self.engine.stale.insert(policy.clone());
+                self.follow_rollback(&policy);
             }
         }
     }
@@ -244,6 +244,7 @@ impl Model {
             self.engine.touched.insert((task.unit_id.clone(), None));
         }
         self.engine.put_task(task.clone());
+        self.note_end_of_probe(task);
         // A node whose agent holds one instance only is free for the other workload units now, or no longer.
         if let Some(node) = task.node.as_ref().filter(|_| has_ended_or_begun)
             && self.nodes.get(node).is_some_and(|record| !record.facts.is_capable)
@@ -422,15 +423,6 @@ impl Model {
         self.engine.workload_units.retain(|_, unit| unit.is_wanted || !unit.slots.is_empty());
     }
 
-    /// Returns the workload units that a workload has now.
-    pub(crate) fn shape(&self, workload: &Workload) -> Vec<WorkloadUnit> {
-        let selected = match workload.scope {
-            NodeScope::Eligible => self.nodes_for(&workload.policy),
-            _ => BTreeSet::new(),
-        };
-        workload_units(&workload.policy, &workload.scope, &selected, &self.groups)
-    }
-
     fn prepare_specs(
         &self,
         record: &WorkloadRecord,
@@ -443,12 +435,6 @@ impl Model {
             (*number, KnownSpec { policy, consumers })
         };
         record.specs.iter().map(prepare).collect()
-    }
-
-    fn nodes_with_tasks(&self, unit_id: &UnitId) -> BTreeSet<NodeId> {
-        let slots = self.engine.workload_units.get(unit_id).map(|unit| &unit.slots);
-        let tasks = slots.into_iter().flatten().flat_map(|(_, tasks)| SlotTasks::iter(tasks));
-        tasks.filter(|task| !task.state.is_ended()).filter_map(|task| task.node.clone()).collect()
     }
 
     /// Brings the rows of a workload unit in line with its nodes; rows that exist stay as they are.

@@ -10,6 +10,9 @@ use crate::report::Blocked;
 
 /// Nodes that are listed for one constraint.
 const EXAMPLE_COUNT: usize = 100;
+/// Nodes of each constraint that a text names, and the longest text in characters.
+const NAMED_COUNT: usize = 5;
+const LONGEST_TEXT: usize = 2000;
 
 /// A node that a constraint removed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,9 +69,33 @@ pub struct EliminationReport {
     pub summary: String,
 }
 
+impl EliminationReport {
+    /// Returns the numbers in words, and for each constraint some of the nodes that it removed, with the reasons.
+    pub fn with_nodes(&self) -> String {
+        let mut text = self.summary.clone();
+        for stage in self.sequence.iter().filter(|stage| stage.count > 0) {
+            let named: Vec<String> = stage
+                .eliminated
+                .iter()
+                .take(NAMED_COUNT)
+                .map(|one| format!("{} ({})", one.node.name(), one.reason))
+                .collect();
+            let more = stage.count.saturating_sub(named.len() as u64);
+            let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+            text.push_str(&format!("; {}: {}{rest}", stage.constraint.name(), named.join(", ")));
+        }
+        text.chars().take(LONGEST_TEXT).collect()
+    }
+}
+
 /// Returns the record of a placement.
 pub fn report(table: &NodeTable, placed: &Placed) -> EliminationReport {
-    let (requested, count) = (placed.nodes.len() as u32, placed.count());
+    report_of(table, placed, placed.nodes.len() as u32)
+}
+
+/// Returns the record of a placement of which only a part was tried, because there is no room for more.
+pub fn report_of(table: &NodeTable, placed: &Placed, requested: u32) -> EliminationReport {
+    let count = placed.count();
     let elimination = &placed.elimination;
     let mut remaining = elimination.candidate_count;
     let explain = |stage: &super::Stage| {

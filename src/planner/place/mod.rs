@@ -23,7 +23,7 @@ pub use domains::{DomainRules, Packing};
 pub use eliminate::{Elimination, Stage};
 pub(crate) use explain::summary;
 pub use explain::{
-    EliminatedNode, EliminationReport, ExplainedStage, UnplacedCause, cause, explain_node, report,
+    EliminatedNode, EliminationReport, ExplainedStage, UnplacedCause, cause, explain_node, report, report_of,
 };
 pub use plan::{Location, Placed, Want, place, spread};
 pub use priority::{Priorities, Priority, Violations};

@@ -12,7 +12,8 @@ use super::{
     sparse::{Sparse, Usual},
 };
 use crate::{
-    facts::{Availability, NodeMonitorState},
+    blocklist::BlocklistKey,
+    facts::{Availability, Guardian, NodeMonitorState},
     report::{Blocked, FrozenLevel},
     statistics::NodeStatistics,
 };
@@ -82,6 +83,8 @@ pub struct UnitNode {
     pub upgrade_domain: Option<Arc<str>>,
     /// Whether it is alive.
     pub state: NodeState,
+    /// When it was alive again after it had been down.
+    pub back_at: Option<Timestamp>,
     /// What its operator allows.
     pub availability: Availability,
     /// Whether the last instance of an HA group is taken off it as well while it is drained.
@@ -96,6 +99,10 @@ pub struct UnitNode {
     pub is_pinned: bool,
     /// Whether its agent can hold two instances of one workload, and a prepared one.
     pub is_capable: bool,
+    /// Whether its agent names itself, and so knows what the hub has added since.
+    pub is_named: bool,
+    /// Whether the guardian of its agent enforces leases.
+    pub guardian: Guardian,
     /// Whether the one instance that its agent can hold is that of another workload unit.
     pub is_occupied: bool,
     /// Its HA group.
@@ -117,6 +124,8 @@ pub struct NodeMarks {
     pub stop_failed: Option<Arc<str>>,
     /// Why the node gets no start of the current version, until when.
     pub blocklisted: Option<Box<Blocked>>,
+    /// The row of the blocklist whose block is over, so that the next start is a probe.
+    pub probe: Option<Box<BlocklistKey>>,
     /// When a user last cleared its failures: earlier restarts do not count.
     pub cleared_at: Option<Timestamp>,
     /// When a user confirmed that nothing of the workload runs on it any more.
@@ -132,6 +141,7 @@ impl Usual for NodeMarks {
         start_failed: None,
         stop_failed: None,
         blocklisted: None,
+        probe: None,
         cleared_at: None,
         fenced_at: None,
         last_start_at: None,
@@ -152,6 +162,7 @@ impl UnitNode {
             fault_domain: None,
             upgrade_domain: None,
             state: NodeState::Ready,
+            back_at: None,
             availability: Availability::Active,
             is_drain_forced: false,
             is_in_upgrade: false,
@@ -159,6 +170,8 @@ impl UnitNode {
             marks: Sparse::default(),
             is_pinned: false,
             is_capable: true,
+            is_named: true,
+            guardian: Guardian::Running,
             is_occupied: false,
             group: None,
             instance_count: 0,
@@ -237,7 +250,8 @@ impl UnitNode {
         self.room.as_ref().map_or(u32::MAX, |room| room.instances(buffer))
     }
 
-    fn unavailable(&self) -> Option<Blocked> {
+    /// Returns why nothing starts on the node, whatever it is.
+    pub(crate) fn unavailable(&self) -> Option<Blocked> {
         match (self.state, self.availability) {
             (NodeState::NeverHeard, _) => Some(Blocked::NeverHeard),
             (NodeState::Down { since }, _) => Some(Blocked::NodeDown { since }),

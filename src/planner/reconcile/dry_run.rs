@@ -15,7 +15,9 @@ use crate::{
     report::Blocked,
     settings::UpdateOrder,
     supervise::UpdateStatus,
-    workload::{DesiredState, Ending, Part, Slot, SlotTasks, Slots, Task, TaskState, Workload},
+    workload::{
+        DesiredState, Ending, Part, ReportedHealth, Slot, SlotTasks, Slots, Task, TaskState, Workload,
+    },
 };
 
 /// Plans after which a dry run ends even if more would happen.
@@ -118,6 +120,8 @@ struct Imagined {
     slot_of: BTreeMap<TaskId, Slot>,
     /// The tasks that had no node at the beginning.
     waiting: BTreeSet<TaskId>,
+    /// What was reported, and that whatever starts is healthy.
+    health: BTreeMap<TaskId, ReportedHealth>,
     now: Timestamp,
 }
 
@@ -144,6 +148,7 @@ impl Imagined {
             groups: facts.groups.clone(),
             update: facts.update.clone(),
             waiting: waiting.map(|task| task.id.clone()).collect(),
+            health: facts.health.clone(),
             now,
         }
     }
@@ -165,6 +170,7 @@ impl Imagined {
             observed: &NO_SLOTS,
             groups: &self.groups,
             update: &self.update,
+            health: &self.health,
             ..*facts
         };
         plan_unit(&facts, self.now, seed)
@@ -326,6 +332,9 @@ impl Imagined {
             if is_there && task.state.may_become(&state) && task.state.rank() < state.rank() {
                 let node = node.clone();
                 self.note(&node, is_running);
+                if is_running {
+                    self.health.entry(task.id.clone()).or_default().healthy.get_or_insert(true);
+                }
                 self.change(&task.id, |task, _| {
                     (task.state, task.state_at) = (state, now);
                     let seen_at = if is_running { &mut task.running_at } else { &mut task.ended_at };

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 
 use super::UnitPass;
 use crate::{
+    blocklist::BlocklistChange,
     change::{Cause, Change, Gate, GateFacts, GroupState, Step, gates_of},
     facts::Availability,
     report::{Blocked, FrozenLevel},
@@ -14,6 +15,9 @@ use crate::{
 
 impl GateFacts for UnitPass<'_> {
     fn frozen(&self, step: &Step) -> Option<Blocked> {
+        if let Some(group) = self.facts.gone_group.filter(|_| self.starts_anew(step)) {
+            return Some(Blocked::GroupGone { group: group.clone() });
+        }
         let of_node = || step.node().and_then(|node| self.facts.table.find(node)?.frozen);
         let level = if self.facts.workload.is_frozen { Some(FrozenLevel::Workload) } else { of_node() };
         level.map(|level| Blocked::Frozen { level })
@@ -51,6 +55,32 @@ impl GateFacts for UnitPass<'_> {
         let elsewhere = others.into_iter().filter(|task| task.node.as_ref().is_some_and(|one| one != node));
         let lost = elsewhere.filter(|task| is_fenced(task) && self.is_node_lost(task));
         lost.into_iter().find_map(|task| crate::health::unfenced(self, task))
+    }
+
+    fn missing_successor(&self, step: &Step) -> Option<Blocked> {
+        let Change::Stop { node } = &step.change else { return None };
+        let group = self.group_of(node).filter(|group| group.running.contains(node))?;
+        if self.loses_nothing(group, node) {
+            return None;
+        }
+        let table = self.facts.table;
+        let is_selected = |member: &NodeId| {
+            let row = table.find(member);
+            row.is_none_or(|row| row.is_member && !row.eligibility.is_failed() && !row.expression.is_failed())
+        };
+        group.missing_successor((node, self.min_running()), is_selected)
+    }
+
+    fn common_cause(&self, step: &Step) -> Option<Blocked> {
+        crate::health::common_cause(self, step)
+    }
+
+    fn exhausted_recoveries(&self, step: &Step) -> Option<Blocked> {
+        crate::health::exhausted_recoveries(self, step)
+    }
+
+    fn host_minimum(&self, node: &NodeId) -> Option<Blocked> {
+        self.facts.recovery.host_blocks.get(node).cloned()
     }
 
     fn group_of(&self, node: &NodeId) -> Option<&GroupState> {
@@ -126,7 +156,41 @@ impl UnitPass<'_> {
         // What is known of nodes is known for the current version.
         let node = task.node.as_ref().filter(|_| task.spec == self.versions.current)?;
         let row = || self.facts.table.find(node)?.marks.blocklisted.as_deref();
-        self.facts.blocklist.blocked.get(node).or_else(row)
+        self.facts.blocklist.blocked.get(node).or_else(|| self.probed.get(node)).or_else(row)
+    }
+
+    /// Records that the start of a task probes its node after a block: one does at a time.
+    pub(super) fn begin_probe(&mut self, task: &Task) {
+        let row = self.node_of(task).filter(|_| task.spec == self.versions.current);
+        let Some(key) = row.and_then(|row| row.marks.probe.as_deref().cloned()) else { return };
+        let blocked = Blocked::Blocklisted {
+            service: key.service.clone(),
+            version: key.version.clone(),
+            until: self.now,
+            failure: "another instance tries it".to_owned(),
+        };
+        self.blocked_nodes.extend(self.facts.table.number(&key.node));
+        self.eliminations.clear();
+        self.probed.insert(key.node.clone(), blocked);
+        self.plan.blocklist.push((key, BlocklistChange::Probed { task: task.id.clone(), at: self.now }));
+    }
+
+    /// Returns whether the version list of the workload has versions that were not tried often enough on a node.
+    pub(crate) fn has_versions_left(&self, node: &NodeId) -> bool {
+        let row = || self.facts.table.find(node).is_some_and(|row| row.marks.has_versions_left);
+        self.facts.blocklist.has_versions_left.get(node).copied().unwrap_or_else(row)
+    }
+
+    /// Returns whether a step leads to an instance that does not take the place of one that ended on the same node.
+    fn starts_anew(&self, step: &Step) -> bool {
+        match &step.change {
+            Change::Stop { .. } | Change::Repair { .. } => false,
+            Change::Start { node } => {
+                let mut before = self.tasks(&step.slot).iter().filter(|task| task.state.is_ended());
+                step.cause != Cause::TaskFailed || !before.any(|task| task.node.as_ref() == Some(node))
+            }
+            Change::Replace { .. } | Change::Relocate { .. } => true,
+        }
     }
 
     /// Returns the tasks that may have to stop before one starts in a slot.
@@ -140,6 +204,9 @@ impl UnitPass<'_> {
     /// Returns why a start has to wait for another task of the workload unit.
     fn waits_for(&self, task: &Task, slot: &Slot, is_exclusive: bool) -> Option<Blocked> {
         let node = task.node.clone().filter(|_| !task.state.is_ended())?;
+        if let Some(departing) = self.departing(task) {
+            return Some(departing);
+        }
         if task.is_wanted() {
             let is_second = is_exclusive && task.slot != *slot && task.desired == DesiredState::Running;
             return is_second.then_some(Blocked::InstanceElsewhere { node });

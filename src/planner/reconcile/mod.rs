@@ -23,7 +23,8 @@ use jiff::Timestamp;
 use crate::{
     blocklist::BlocklistNews,
     change::{DependencyFacts, GroupState},
-    health::{Entity, RecoveryFacts},
+    health::{Entity, HealthSurvey, RecoveryFacts},
+    model::Departures,
     place::NodeTable,
     supervise::UpdateStatus,
     workload::{Part, ReportedHealth, Slot, Slots, UnitId, Workload},
@@ -97,7 +98,7 @@ impl UnitSettings {
 }
 
 /// What is known of a workload unit.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct UnitFacts<'a> {
     /// The workload.
     pub workload: &'a Workload,
@@ -113,6 +114,10 @@ pub struct UnitFacts<'a> {
     pub groups: &'a BTreeMap<GroupId, GroupState>,
     /// The status of the workload's update.
     pub update: &'a UpdateStatus,
+    /// Deleted nodes whose agents may still run what they ran.
+    pub departures: &'a Departures,
+    /// Its HA group, if that does not exist: what runs stays, and nothing new starts.
+    pub gone_group: Option<&'a GroupId>,
     /// Number of workload units of the workload.
     pub part_count: usize,
     /// The slots of its other workload units that have nodes.
@@ -131,6 +136,8 @@ pub struct UnitFacts<'a> {
     pub errors: &'a [ReportedError],
     /// What nodes reported about the health of its tasks.
     pub health: &'a BTreeMap<TaskId, ReportedHealth>,
+    /// What is known of the health of all of its tasks.
+    pub survey: &'a dyn HealthSurvey,
     /// What surrounds its tasks as to their recovery.
     pub recovery: &'a RecoveryFacts,
     /// Until when what is known may be out of date after a start of the agbot.

@@ -18,7 +18,8 @@ use crate::{
     supervise::{RestartVerdict, UpdateStatus},
     usage::later,
     workload::{
-        ActionGoal, DesiredState, Ending, Slot, SlotTasks, SpecVersion, Task, TaskHealth, TaskState, Versions,
+        ActionGoal, DesiredState, Ending, NodeRestarts, Slot, SlotTasks, SpecVersion, Task, TaskHealth,
+        TaskState, Versions,
     },
 };
 
@@ -39,6 +40,8 @@ pub(crate) struct UnitPass<'a> {
     pub failed_nodes: roaring::RoaringBitmap,
     /// Nodes that get no start from now on.
     pub blocked_nodes: roaring::RoaringBitmap,
+    /// Nodes on which this decision starts a probe: no other task starts there.
+    pub probed: BTreeMap<NodeId, Blocked>,
     /// Tasks without a node, in the order in which they are placed.
     pub pending: Vec<(Slot, TaskId)>,
     pub(super) eliminations: BTreeMap<Buffer, Elimination>,
@@ -74,6 +77,7 @@ impl<'a> UnitPass<'a> {
             loads: BTreeMap::new(),
             failed_nodes: roaring::RoaringBitmap::new(),
             blocked_nodes: numbers.collect(),
+            probed: BTreeMap::new(),
             pending: Vec::new(),
             eliminations: BTreeMap::new(),
             action_goal: None,
@@ -241,6 +245,7 @@ impl<'a> UnitPass<'a> {
             running_at: None,
             ended_at: None,
             health: TaskHealth::default(),
+            restarts: NodeRestarts::default(),
         };
         self.put(slot, task);
         match node {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 
-use super::{UnitFacts, UnitPass, leaders_of};
+use super::{UnitFacts, UnitPass, leaders_of, lost};
 use crate::{
     change::{Cause, Change, Step},
     goal::{Leaders, StartMode},
@@ -21,6 +21,8 @@ use crate::{
     workload::{Slot, Task},
 };
 
+/// Tasks that are placed at once where it is not known whether there is room for all.
+const FIRST_TRY: u32 = 64;
 /// Workloads that the reason of a wait names.
 const MOST_PARTNERS: usize = 10;
 
@@ -92,12 +94,12 @@ impl<'a> UnitPass<'a> {
         self.place_among(elimination, wants)
     }
 
-    /// See [`UnitPass::place`]; as if an instance had left a node, apart from what it uses of the capacities there.
-    pub fn place_without(&mut self, left: Option<u32>, wants: &[Want], buffer: Buffer) -> Placed {
+    /// See [`UnitPass::place`]; as if an instance had left each of some nodes, apart from what it uses of the capacities there.
+    pub fn place_without(&mut self, left: &[u32], wants: &[Want], buffer: Buffer) -> Placed {
         let elimination = self.elimination(buffer);
-        left.into_iter().for_each(|node| *self.added.entry(node).or_default() -= 1);
+        left.iter().for_each(|node| *self.added.entry(*node).or_default() -= 1);
         let placed = self.place_among(elimination, wants);
-        left.into_iter().for_each(|node| *self.added.entry(node).or_default() += 1);
+        left.iter().for_each(|node| *self.added.entry(*node).or_default() += 1);
         placed
     }
 
@@ -144,8 +146,20 @@ impl<'a> UnitPass<'a> {
 
     /// Returns how so many tasks would be placed now.
     pub fn elimination_report(&mut self, wanted: u32) -> EliminationReport {
-        let placed = self.place(&vec![Want::default(); wanted as usize], Buffer::Kept);
-        place::report(self.facts.table, &placed)
+        let placed = self.place_most(wanted);
+        place::report_of(self.facts.table, &placed, wanted)
+    }
+
+    /// Places as many of some tasks as possible. How many are wanted costs nothing beyond what the nodes can hold.
+    pub fn place_most(&mut self, wanted: u32) -> Placed {
+        let mut size = wanted.min(FIRST_TRY);
+        loop {
+            let placed = self.place(&vec![Want::default(); size as usize], Buffer::Kept);
+            if placed.count() < size || size == wanted {
+                return placed;
+            }
+            size = size.saturating_mul(4).min(wanted);
+        }
     }
 
     fn note_unplaced(&mut self, report: EliminationReport) -> Blocked {
@@ -188,7 +202,8 @@ pub(super) fn place_pending(pass: &mut UnitPass<'_>) {
 }
 
 fn place_tasks(pass: &mut UnitPass<'_>, waiting: &[Task], wants: &[Want], buffer: Buffer) {
-    let placed = pass.place(wants, buffer);
+    let left = lost::left_by(pass, waiting);
+    let placed = pass.place_without(&left, wants, buffer);
     for ((task, node), violations) in waiting.iter().zip(&placed.nodes).zip(&placed.violations) {
         if let Some(number) = node {
             let node = pass.facts.table.node(*number).id.clone();

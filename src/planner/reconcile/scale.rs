@@ -15,9 +15,10 @@ use super::UnitPass;
 use crate::{
     change::{Cause, Change, GateFacts, Step},
     goal::{self, SlotCondition, StartMode},
-    place::{Buffer, Constraint, Elimination, Want},
+    place::{Constraint, Elimination},
     report::{Blocked, FrozenLevel},
     settings::UpdateOrder,
+    usage::later,
     workload::{ActionGoal, Slot, Task},
 };
 
@@ -88,7 +89,7 @@ fn has_failed_to_stop(pass: &UnitPass<'_>, slot: &Slot) -> bool {
 fn may_start(pass: &UnitPass<'_>) -> bool {
     let workload = pass.facts.workload;
     let is_wanted = workload.goal.start != StartMode::Never || pass.is_started_by_user();
-    is_wanted && !workload.goal.is_stopped && !workload.is_frozen
+    is_wanted && !workload.goal.is_stopped && !workload.is_frozen && pass.facts.gone_group.is_none()
 }
 
 /// Creates a task on every selected node without one.
@@ -141,13 +142,44 @@ fn scale(pass: &mut UnitPass<'_>, used: &[Slot]) -> BTreeSet<Slot> {
     if is_held(pass) {
         return BTreeSet::new();
     }
-    if count < wanted {
-        return add(pass, used, wanted - count);
-    }
     if count > wanted && goal.removes_surplus() {
         remove(pass, used, count - wanted, wanted == 0);
     }
-    BTreeSet::new()
+    if count > wanted || goal.start != StartMode::BestAvailable {
+        return if count < wanted { add(pass, used, wanted - count, None) } else { BTreeSet::new() };
+    }
+    let waiting: Vec<Slot> = used.iter().filter(|slot| is_waiting(pass, slot)).cloned().collect();
+    if waiting.is_empty() && count == wanted {
+        return BTreeSet::new();
+    }
+    // What has no candidate is a number: it gets a slot when it gets a node.
+    let idle = waiting.iter().filter(|slot| has_never_had_a_node(pass, slot)).cloned().collect::<Vec<_>>();
+    let asked = waiting.len() as u32 + (wanted - count);
+    let room = pass.place_most(asked).count().saturating_sub((waiting.len() - idle.len()) as u32);
+    let surplus = idle.get(room as usize..).unwrap_or_default();
+    for slot in surplus.iter().rev().take(MOST_WITHDRAWN) {
+        pass.remove_slot(slot);
+    }
+    if surplus.len() > MOST_WITHDRAWN {
+        pass.wake(later(pass.now, 1));
+    }
+    let left: BTreeSet<&Slot> = surplus.iter().collect();
+    let kept: Vec<Slot> = used.iter().filter(|slot| !left.contains(slot)).cloned().collect();
+    let missing = wanted - kept.len() as u32;
+    let found = room - (idle.len() - surplus.len()) as u32;
+    if missing == 0 { BTreeSet::new() } else { add(pass, &kept, missing, Some(found)) }
+}
+
+/// Slots without a candidate that one decision withdraws at most.
+const MOST_WITHDRAWN: usize = 500;
+
+/// Returns whether a slot has a task that waits for a node.
+fn is_waiting(pass: &UnitPass<'_>, slot: &Slot) -> bool {
+    pass.tasks(slot).iter().any(|task| task.is_live() && task.node.is_none())
+}
+
+fn has_never_had_a_node(pass: &UnitPass<'_>, slot: &Slot) -> bool {
+    pass.tasks(slot).iter().all(|task| task.node.is_none())
 }
 
 /// Returns whether a user's action wants instances on nodes that it names. What exceeds the wanted number stops, and what is missing starts,
@@ -161,22 +193,18 @@ fn is_held(pass: &UnitPass<'_>) -> bool {
     !workload.goal.is_stopped && goal.is_some_and(ActionGoal::holds_count)
 }
 
-fn add(pass: &mut UnitPass<'_>, used: &[Slot], missing: u32) -> BTreeSet<Slot> {
+/// Creates slots. `found`: for how many of them there is a node, if that is known.
+fn add(pass: &mut UnitPass<'_>, used: &[Slot], missing: u32, found: Option<u32>) -> BTreeSet<Slot> {
     if !may_start(pass) || !pass.ranking().has_order() {
         note_frozen(pass, used);
         return BTreeSet::new();
     }
-    // Without a free leader there is nothing to wait with: no task is created.
-    let count = match pass.facts.workload.goal.start {
-        StartMode::BestAvailable => missing,
-        StartMode::Never | StartMode::NaturalLeader => {
-            pass.place(&vec![Want::default(); missing as usize], Buffer::Kept).count()
-        }
-    };
+    // Without a node there is nothing to wait with: no task is created.
+    let count = found.unwrap_or_else(|| pass.place_most(missing).count()).min(missing);
     let numbers = goal::new_numbers(used, count);
     let slots: BTreeSet<Slot> = numbers.into_iter().map(Slot::Number).collect();
     if count < missing {
-        note_missing(pass, used, missing - count);
+        note_missing(pass, used, missing);
     }
     let spec = pass.versions.current;
     for slot in &slots {
@@ -236,7 +264,13 @@ fn remove(pass: &mut UnitPass<'_>, used: &[Slot], surplus: u32, is_to_nothing: b
         }
     };
     let candidates = used.iter().map(|slot| (slot, pass.tasks(slot)));
-    let order = goal::removal_order(pass.facts.workload.goal.surplus, candidates, rank);
+    let is_lost = |task: &Task| pass.is_node_lost(task);
+    // A rollback keeps what runs the version before.
+    let is_bad = |slot: &Slot| {
+        let runs_target = |task: &Task| task.spec == pass.versions.current && task.is_running();
+        pass.update.is_rollback() && !pass.tasks(slot).wanted().any(runs_target)
+    };
+    let order = goal::removal_order(pass.facts.workload.goal.surplus, candidates, rank, is_lost, is_bad);
     let is_forced = pass.facts.workload.action.as_ref().is_some_and(|action| action.is_forced);
     let cause = match is_to_nothing {
         true if is_forced => Cause::User { force: true },
@@ -302,7 +336,7 @@ fn nodes_in_groups(pass: &UnitPass<'_>, slot: &Slot) -> Vec<(NodeId, GroupId)> {
 }
 
 fn may_remove(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause, in_groups: &InstancesInGroups) -> bool {
-    let live = pass.tasks(slot).wanted().filter(|task| !task.state.is_ended());
+    let live = pass.tasks(slot).wanted().filter(|task| !task.state.is_ended() && !pass.is_node_lost(task));
     let nodes: Vec<_> = live.filter_map(|task| task.node.clone()).collect();
     let unit_id = pass.facts.unit_id;
     let step = |change| Step { unit_id: unit_id.clone(), slot: slot.clone(), change, cause };

@@ -47,18 +47,18 @@ enum Trouble {
 /// Plans what a slot's tasks need, apart from the update.
 pub(super) fn settle(pass: &mut UnitPass<'_>, slot: &Slot) {
     crate::health::follow(pass, slot);
+    pass.set_restart_rules(slot);
     if is_quiet(pass, slot) {
         return;
     }
+    lost::take_back(pass, slot);
     stop_duplicates(pass, slot);
     let newest = pass.tasks(slot).wanted().next().cloned();
     if let Some(task) = newest {
         match trouble(pass, &task) {
             None => {}
             Some(Trouble::Ended) => restart(pass, slot, &task),
-            // Nothing starts elsewhere by itself, and what still runs there is not stopped.
-            Some(Trouble::NodeLost) if stays_lost(pass, &task) || is_last_instance(pass, &task) => {}
-            Some(Trouble::NodeLost) => give_up(pass, slot, &task, Cause::NodeLost),
+            Some(Trouble::NodeLost) => lost::take_over(pass, slot, &task),
             Some(Trouble::Incompatible) if is_followed(pass, slot, &task) => {}
             Some(Trouble::Incompatible) => give_up(pass, slot, &task, Cause::Incompatible),
             // A user's action goes first (P7).
@@ -85,28 +85,6 @@ pub(super) fn settle(pass: &mut UnitPass<'_>, slot: &Slot) {
     note_pending(pass, slot);
 }
 
-fn stays_lost(pass: &UnitPass<'_>, task: &Task) -> bool {
-    pass.facts.workload.goal.stays_on_lost_node() && pass.node_of(task).is_some()
-}
-
-/// Returns whether an instance that is bound to its lost node is the last one that is meant to run in the HA group of that node: when the
-/// node is back it goes on, and is not stopped before another one runs.
-///
-/// # Source
-/// Orchestration E4.
-fn is_last_instance(pass: &UnitPass<'_>, task: &Task) -> bool {
-    let workload = pass.facts.workload;
-    // What has ended with its node has to be started again when that is back.
-    let may_stay = workload.goal.is_per_node() && workload.restart.condition != RestartCondition::None;
-    let Some(node) = task.node.as_ref().filter(|_| may_stay) else { return false };
-    let group = pass.node_of(task).and_then(|row| pass.group(row.group.as_ref()?));
-    let Some(group) = group.filter(|_| task.is_running()) else { return false };
-    let is_peer = |one: &NodeId| one != node && group.facts.members.contains(one);
-    let is_up = |one: &Task| one.is_wanted() && one.is_running() && one.node.as_ref().is_some_and(is_peer);
-    let has_peers = group.running.iter().chain(group.missing.keys()).any(is_peer);
-    has_peers && !pass.all_slots().iter().any(|slot| pass.tasks(slot).iter().any(is_up))
-}
-
 fn is_held(pass: &UnitPass<'_>) -> bool {
     pass.action_goal.is_some_and(ActionGoal::holds_count)
 }
@@ -122,9 +100,6 @@ fn is_quiet(pass: &UnitPass<'_>, slot: &Slot) -> bool {
 fn trouble(pass: &UnitPass<'_>, task: &Task) -> Option<Trouble> {
     let goal = &pass.facts.workload.goal;
     let is_moving = pass.facts.workload.placement.on_violation == OnViolation::Move;
-    if pass.is_node_lost(task) {
-        return Some(Trouble::NodeLost);
-    }
     let node = pass.node_of(task);
     // What is not hard was known when the node was chosen.
     let is_hard = |constraint| pass.facts.table.priorities().is_hard(constraint);
@@ -135,8 +110,11 @@ fn trouble(pass: &UnitPass<'_>, task: &Task) -> Option<Trouble> {
         node.eligibility.is_failed()
             || goal.is_per_node() && (!node.is_member || is_excluded(node) && is_moving)
     });
-    if is_unfit {
+    if is_unfit && pass.facts.gone_group.is_none() {
         return Some(Trouble::Incompatible);
+    }
+    if pass.is_node_lost(task) {
+        return Some(Trouble::NodeLost);
     }
     // What happened on a node that is away counts when it is back (A10.2, A10.4).
     if node.is_some_and(UnitNode::is_away) && !pass.contested.contains(&task.id) {
@@ -146,7 +124,8 @@ fn trouble(pass: &UnitPass<'_>, task: &Task) -> Option<Trouble> {
         return Some(Trouble::StartFailed);
     }
     if task.state.is_ended() {
-        return Some(Trouble::Ended);
+        let is_lost = lost::ended_with_node(pass, task);
+        return Some(if is_lost { Trouble::NodeLost } else { Trouble::Ended });
     }
     let node = node?;
     if node.availability == Availability::Drain {
@@ -268,7 +247,7 @@ fn is_failed_start(pass: &UnitPass<'_>, task: &Task) -> bool {
     match task.state.is_ended() {
         // The node goes on with its version list first (B11.10).
         true => {
-            let has_versions = pass.node_of(task).is_some_and(|node| node.marks.has_versions_left);
+            let has_versions = task.node.as_ref().is_some_and(|node| pass.has_versions_left(node));
             has_failed_to_start(pass, task) && is_first_start(pass, task) && !has_versions
         }
         false => start_deadline(pass, task).is_some_and(|until| pass.now >= until),
@@ -297,8 +276,14 @@ fn stop_duplicates(pass: &mut UnitPass<'_>, slot: &Slot) {
     let wanted: Vec<Task> = pass.tasks(slot).wanted().cloned().collect();
     let Some((newest, older)) = wanted.split_first() else { return };
     for task in older {
+        // What runs on a lost node goes on until its replacement starts.
+        let is_kept = pass.is_node_lost(task)
+            && pass.node_of(task).is_some()
+            && task.is_live()
+            && trouble(pass, task) != Some(Trouble::Incompatible);
         let loses_nothing = !task.is_running() || pass.is_node_lost(task);
         let may_stop = match &task.node {
+            _ if is_kept && newest.desired == DesiredState::Ready => false,
             _ if loses_nothing => true,
             // What a user froze meanwhile stays; a frozen node does not keep a user from moving what is on it (A12).
             _ if is_frozen_by_user(pass, task) => false,
@@ -334,14 +319,15 @@ fn drop_claim(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task) {
     pass.create_at(slot, task.spec, task.cause, None, start_at);
 }
 
-/// Lets another node take over before a task stops whose node left the workload unit. Returns whether one can.
+/// Lets another node take over before a task stops that its node must not have any more. Returns whether one can.
 ///
 /// # Source
 /// Orchestration 1.3.
 fn is_followed(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task) -> bool {
     let goal = pass.facts.workload.goal;
     let has_left = pass.node_of(task).is_some_and(|node| !node.is_member);
-    if !has_left || !task.is_running() || goal.is_per_node() || !goal.moves_by_itself() {
+    let may_have_two = has_left || !goal.is_exclusive();
+    if !may_have_two || !task.is_running() || goal.is_per_node() || !goal.moves_by_itself() {
         return false;
     }
     let candidate = pass.candidate(task, Cause::Incompatible);
@@ -387,7 +373,7 @@ fn restart(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task) {
                     return;
                 }
                 restart_on(pass, slot, task, &node, start_at);
-            } else if goal.is_sticky && !goal.moves_by_itself() {
+            } else if goal.is_sticky && !goal.moves_by_itself() || pass.facts.gone_group.is_some() {
                 restart_on(pass, slot, task, &node, start_at);
             } else {
                 let start_at = if availability == Availability::Drain { pass.now } else { start_at };
@@ -433,7 +419,8 @@ fn relocate(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, cause: Cause) {
         }
         return;
     }
-    let found = if goal.moves_by_itself() { pass.candidate(task, cause) } else { None };
+    let may_move = goal.moves_by_itself() && pass.facts.gone_group.is_none();
+    let found = if may_move { pass.candidate(task, cause) } else { None };
     relocate_to(pass, slot, task, cause, found);
 }
 
@@ -554,7 +541,10 @@ pub(super) fn start(pass: &mut UnitPass<'_>, slot: &Slot) {
         permit.tasks.insert(task.id.clone());
         pass.keep(permit);
         crate::health::supervise(pass, slot);
+        pass.begin_probe(&task);
+        pass.set_restart_rules(slot);
         pass.raise(slot, &task.id, DesiredState::Running);
+        lost::end_replaced(pass, slot, &task.id);
     }
 }
 

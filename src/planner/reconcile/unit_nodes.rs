@@ -4,9 +4,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel_domain::policy::{
-    PropertyList,
-    expression::{Expression, Reference, References, Value},
+use evenkeel_domain::{
+    policy::{
+        PropertyList,
+        expression::{Expression, Reference, References, Value},
+    },
+    review::check_expression,
 };
 use evenkeel_ids::{GroupId, NodeId};
 use jiff::Timestamp;
@@ -68,6 +71,7 @@ pub fn unit_node(
     };
     let choice = choice(model, workload, id, now);
     let blocklisted = choice.as_ref().ok().and_then(|choice| model.blocklisted(id, choice));
+    let probe = choice.as_ref().ok().and_then(|choice| model.awaited_probe(id, choice));
     UnitNode {
         id: id.clone(),
         is_member: true,
@@ -78,6 +82,7 @@ pub fn unit_node(
         fault_domain: record.facts.fault_domain.clone(),
         upgrade_domain: record.facts.upgrade_domain.clone(),
         state: state(model, id, now),
+        back_at: record.back_at,
         availability: model.wanted_availability(record),
         is_drain_forced: model.is_drain_forced(id),
         is_in_upgrade: model.is_upgraded(record),
@@ -86,13 +91,22 @@ pub fn unit_node(
             start_failed: failed(&|one| !one.is_of_stop && one.version == current),
             stop_failed: failed(&|one| one.is_of_stop),
             blocklisted: blocklisted.map(Box::new),
+            probe: probe.map(Box::new),
             cleared_at: row.cleared_at,
             fenced_at: row.fenced_at,
             last_start_at: row.last_start_at,
-            has_versions_left: engine::has_versions_left(model, id, &workload.policy, current),
+            has_versions_left: engine::has_versions_left(
+                model,
+                id,
+                (&workload.policy, current),
+                now,
+                &|key| model.engine.blocklist.get(key).cloned(),
+            ),
         }),
         is_pinned: row.pinned == Some(current),
         is_capable: record.facts.is_capable,
+        is_named: record.facts.agent.is_some(),
+        guardian: record.facts.guardian(),
         is_occupied: !record.facts.is_capable && model.runs_in_another_unit(id, unit_id),
         group: record.group().map(|group| GroupId::new(id.org(), group)),
         instance_count: u32::try_from(model.live_on(id).count()).unwrap_or(u32::MAX),
@@ -158,7 +172,8 @@ fn explained(expression: &Expression, node: &OfNode<'_>) -> String {
     let value = |reference: &&Reference| Some(format!("{reference}={}", text_of(&node.resolve(reference)?)));
     let values: Vec<String> = expression.references().iter().filter_map(value).collect();
     let separator = if values.is_empty() { "" } else { ", " };
-    format!("{}{separator}expression false: {}", values.join(", "), expression.as_str())
+    let hint = check_expression(expression).err().map(|error| format!("; {error}")).unwrap_or_default();
+    format!("{}{separator}expression false: {}{hint}", values.join(", "), expression.as_str())
 }
 
 fn text_of(value: &Value<'_>) -> String {
@@ -227,7 +242,7 @@ mod tests {
         let properties = [Property::new("tier", "QA")].into_iter().collect();
         let facts = NodePolicyFacts {
             policy: ExternalPolicy { properties, ..ExternalPolicy::default() },
-            last_updated: None,
+            ..NodePolicyFacts::default()
         };
         let node = NodeId::new("o", "a");
         model.apply(&Event::NodePolicyChanged { node, policy: Some(Box::new(facts)) }, now);
@@ -274,5 +289,7 @@ mod tests {
         assert!(reason.contains("unresolved {node.tier}"), "{reason}");
         let Verdict::Failed(reason) = &nodes("{nodename} == c")[0].expression else { panic!("it is false") };
         assert_eq!(&**reason, "{nodename}=a, expression false: {nodename} == c");
+        let Verdict::Failed(reason) = &nodes("tier == QA")[0].expression else { panic!("two texts") };
+        assert!(reason.starts_with("expression false: tier == QA; `tier` is a text"), "{reason}");
     }
 }

@@ -14,6 +14,9 @@ use crate::{
     usage::{later, secs_since},
 };
 
+/// A claim for the upgrade of an agent is kept this long although its holder has no status for the management policy.
+const UNREPORTED_SECS: u64 = 60;
+
 /// Expires the claims in focus of the groups this agbot owns. There is at most one per group and policy.
 pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
     let model = pass.model;
@@ -76,11 +79,14 @@ fn agent_reason(pass: &Pass<'_>, claim: &Claim) -> Option<ReleaseReason> {
     if model.removed_nmps.get(nmp).is_some_and(|&at| at >= claim.since) {
         return Some(ReleaseReason::PolicyRemoved);
     }
+    let is_over = |at| (pass.now >= at).then_some(ReleaseReason::AgentFinished { status: None });
     match model.nmp_status.get(&(nmp.clone(), claim.node.clone())) {
         Some(Some(status)) if is_active(status) => None,
-        Some(status) => Some(ReleaseReason::AgentFinished { status: status.clone() }),
+        Some(Some(status)) => Some(ReleaseReason::AgentFinished { status: Some(status.clone()) }),
+        // A member that was told to go ahead and has reported nothing may be about to.
+        Some(None) => is_over(later(claim.since, UNREPORTED_SECS)),
         // Not read yet. A status that was not read by the deadline does not exist.
-        None => (pass.now >= claim.deadline).then_some(ReleaseReason::AgentFinished { status: None }),
+        None => is_over(claim.deadline),
     }
 }
 
@@ -94,5 +100,49 @@ pub(crate) fn release(pass: &mut Pass<'_>, lease: Lease, claim: &Claim, why: Rel
     };
     if is_issued {
         pass.emit("claim.released", text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_ids::{GroupId, NmpId, NodeId};
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::{
+        event::Event,
+        facts::NmpStatusFacts,
+        fixture::{at, running_group},
+    };
+
+    /// E6.5.
+    #[test]
+    fn claim_is_kept_for_a_minute_without_a_status_and_no_longer_than_an_active_one() {
+        let (mut model, now) = running_group(&["a", "b"]);
+        let (node, nmp) = (NodeId::new("o", "a"), NmpId::new("o", "fw"));
+        let claim = Claim {
+            group: GroupId::from_text("o/g"),
+            scope: Scope::Agent,
+            node: node.clone(),
+            purpose: Purpose::AgentUpgrade { nmp: nmp.clone(), drains: false },
+            version: String::new(),
+            fencing: 1,
+            phase: Phase::Starting,
+            since: now,
+            phase_since: now,
+            deadline: at(2000),
+        };
+        let mut reason = |status: Option<&str>, now: Timestamp| {
+            let status = status.map(str::to_owned);
+            let facts = NmpStatusFacts { node: node.clone(), nmp: nmp.clone(), status };
+            model.apply(&Event::NmpStatusChanged { status: Box::new(facts) }, now);
+            agent_reason(&Pass::to_explain(&model, now), &claim)
+        };
+        let finished =
+            |status: Option<&str>| Some(ReleaseReason::AgentFinished { status: status.map(str::to_owned) });
+        assert_eq!(reason(None, at(159)), None);
+        assert_eq!(reason(None, at(160)), finished(None));
+        assert_eq!(reason(Some("initiated"), at(1999)), None);
+        assert_eq!(reason(Some("successful"), at(101)), finished(Some("successful")));
     }
 }

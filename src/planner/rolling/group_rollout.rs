@@ -92,6 +92,7 @@ fn plan(pass: &mut Pass<'_>, group: &GroupId, policy: &PolicyId) {
         None => match drain::next_step(pass, &group_rollout) {
             Some(first) => wait_for(pass, &group_rollout, &first),
             None if group_rollout.dirty.is_empty() => progress::finish(pass, &group_rollout, stored),
+            None if step::note_late_failure(pass, &group_rollout) => {}
             None => next_step(pass, &group_rollout, stored),
         },
     }

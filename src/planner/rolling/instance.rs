@@ -16,6 +16,9 @@ use crate::{
     workload::{Slot, UnitId},
 };
 
+/// Time after which an instance that waits for others is looked at again, in seconds.
+const SUCCESSOR_SECS: u64 = 30;
+
 /// Whether an instance may be ended.
 pub(crate) enum Verdict {
     /// It may be ended now.
@@ -54,10 +57,9 @@ pub(crate) fn judge(pass: &Pass<'_>, agreement: &Agreement, fit: &Fit) -> Verdic
     };
     let unit_id = UnitId::all(agreement.policy.clone());
     let step = Step { unit_id, slot: Slot::Node(node()), change, cause };
-    let facts = InstanceFacts { pass, agreement, successor_by: successor_by(pass, agreement) };
-    match change::permit(&facts, &step) {
+    match change::permit(&InstanceFacts { pass, agreement }, &step) {
         Ok(_) => Verdict::Now,
-        Err(why) => Verdict::Later { until: facts.successor_by.unwrap_or(pass.now), why },
+        Err(why) => Verdict::Later { until: later(pass.now, SUCCESSOR_SECS), why },
     }
 }
 
@@ -65,29 +67,14 @@ pub(crate) fn judge(pass: &Pass<'_>, agreement: &Agreement, fit: &Fit) -> Verdic
 struct InstanceFacts<'p, 'a> {
     pass: &'p Pass<'a>,
     agreement: &'p Agreement,
-    /// Until when the member that takes the service over is waited for.
-    successor_by: Option<Timestamp>,
 }
 
 impl GateFacts for InstanceFacts<'_, '_> {
+    /// A write that takes the service off members keeps the minimum of their group, until others run it that may.
     fn missing_successor(&self, _: &Step) -> Option<Blocked> {
         let (model, agreement) = (self.pass.model, self.agreement);
-        self.successor_by.filter(|until| self.pass.now < *until)?;
         let group = model.group_of(&agreement.node).filter(|_| !change::is_lost(self.pass, agreement))?;
         let instance: (&NodeId, _) = (&agreement.node, &agreement.service_key);
         change::missing_successor(self.pass, group, &agreement.policy, instance)
     }
-}
-
-/// An edit of the policy that moves the service from the last member that runs it to another one waits until it runs there, for as long
-/// as a start may take. A change of the node does not wait.
-fn successor_by(pass: &Pass<'_>, agreement: &Agreement) -> Option<Timestamp> {
-    let model = pass.model;
-    model.group_of(&agreement.node)?;
-    let edited_at = model.policy(&agreement.policy)?.last_updated?;
-    let node_changed_at = model.node(&agreement.node)?.policy.as_ref()?.last_updated;
-    if node_changed_at > Some(edited_at) {
-        return None;
-    }
-    Some(later(edited_at, model.update_settings(&agreement.policy).start_timeout_secs))
 }

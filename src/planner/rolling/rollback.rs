@@ -44,7 +44,7 @@ pub(crate) fn rollback_of<'a>(model: &'a Model, policy: &DeploymentPolicyFacts) 
 }
 
 /// Returns the version that all instances of a group rollout have, with its deployment overrides, if it is one of the policy's
-/// service; if they differ because an older rollout was not finished, the version from which that rollout began.
+/// service; if an older rollout was not finished, the version from which that rollout began: no other is known to work.
 pub(super) fn previous_version<'a>(
     policy: &DeploymentPolicyFacts,
     mut agreements: impl Iterator<Item = &'a Agreement>,
@@ -54,16 +54,15 @@ pub(super) fn previous_version<'a>(
     if first.service_key != policy.service {
         return None;
     }
+    if let Some(open) = stored.filter(|rollout| rollout.is_open()) {
+        return Some((open.previous_version.clone()?, open.previous_overrides.clone()));
+    }
     let is_same = |one: &Agreement| {
         one.service_key == first.service_key
             && one.version == first.version
             && one.overrides.is_same_environment(&first.overrides)
     };
-    if agreements.all(is_same) {
-        return Some((first.version.clone(), first.overrides.clone()));
-    }
-    let stored = stored.filter(|rollout| rollout.is_open())?;
-    Some((stored.previous_version.clone()?, stored.previous_overrides.clone()))
+    agreements.all(is_same).then(|| (first.version.clone(), first.overrides.clone()))
 }
 
 /// Returns the version to which a rollout returns after a failure, if the failure counts against the new one: a silent member does not.

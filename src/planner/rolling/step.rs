@@ -2,6 +2,7 @@
 //!
 //! Source: orchestration B11, E4, E5.
 
+use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 
 use super::progress::{begin, record};
@@ -252,12 +253,54 @@ fn give_up(
     let Some(rollout) = group_rollout.current.filter(|_| !is_recorded(group_rollout, claim)) else {
         return release(pass, group_rollout, claim, why);
     };
+    record_failure(pass, group_rollout, rollout, &claim.node, reason);
+}
+
+/// Records the failure of the member whose step was finished last, if it failed while the next one waits for its delay. Returns whether it did.
+///
+/// # Source
+/// Orchestration B11.6, engine 9.
+pub(super) fn note_late_failure(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>) -> bool {
+    let Some(rollout) = group_rollout.current.filter(|one| one.state == RolloutState::Updating) else {
+        return false;
+    };
+    let (Some(node), Some(done_at)) = (&rollout.last_node, rollout.last_step_at) else { return false };
+    let update = &group_rollout.update;
+    let judged_until = later(done_at, update.judged_secs() - update.monitor_secs);
+    if rollout.failed.contains(node) || pass.now > judged_until {
+        return false;
+    }
+    let (model, policy) = (pass.model, &group_rollout.policy.id);
+    let agreement = model.live_agreement(node, policy);
+    let backoff = model.backoff.get(&(node.clone(), policy.clone()));
+    let backoff = backoff.filter(|one| one.failed_at >= done_at && one.reason.is_service_failure());
+    let is_down = |one: &&Agreement| {
+        model.is_crash_looping(one, update.judged_secs()) || model.observed(one, pass.now) == Observed::Absent
+    };
+    let (version, reason) = match (backoff, agreement.filter(is_down)) {
+        (Some(backoff), _) => (backoff.version.clone(), backoff.reason),
+        (None, Some(agreement)) => (agreement.version.clone(), CancelReason(103)),
+        (None, None) => return false,
+    };
+    let detail = model.failure_text(node, &group_rollout.policy.service, &version);
+    let reason = HoldReason::StepFailed { node: node.clone(), version, reason, detail };
+    record_failure(pass, group_rollout, rollout, node, reason);
+    true
+}
+
+fn record_failure(
+    pass: &mut Pass<'_>,
+    group_rollout: &GroupRollout<'_>,
+    rollout: &Rollout,
+    node: &NodeId,
+    reason: HoldReason,
+) {
     let update = group_rollout.update;
-    let (last_step_at, last_node) = (Some(pass.now), Some(claim.node.clone()));
+    let (last_step_at, last_node) = (Some(pass.now), Some(node.clone()));
     let mut rollout = Rollout { last_step_at, last_node, ..rollout.clone() };
     let is_failure = matches!(reason, HoldReason::StepFailed { .. });
-    if is_failure && !rollout.failed.contains(&claim.node) {
-        rollout.failed.push(claim.node.clone());
+    if is_failure && !rollout.failed.contains(node) {
+        rollout.failed.push(node.clone());
     }
     let back = rollback::way_back(pass.model, group_rollout.policy, &rollout, &reason, pass.now);
     let back = back.map(str::to_owned);

@@ -82,7 +82,12 @@ fn status_of_part(
         instances: shown.into_iter().map(|node| instance(model, policy, node, avail(node))).collect(),
         next,
         frozen_count: 0,
-        warnings: is_empty.then(|| format!("{}: no node belongs to it", id.name())).into_iter().collect(),
+        warnings: model
+            .unusable_versions(policy)
+            .into_iter()
+            .chain(is_empty.then(|| "no node belongs to it".to_owned()))
+            .map(|warning| format!("{}: {warning}", id.name()))
+            .collect(),
         id,
     }
 }

@@ -78,6 +78,9 @@ pub struct PartExplanation {
     pub pair: Option<Explanation>,
 }
 
+/// Instances that are placed to explain what is missing; no fleet holds more of one workload.
+const MOST_PLACED: u32 = 100_000;
+
 /// What is asked about a workload unit.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
@@ -100,7 +103,7 @@ pub fn explain_part(model: &Model, question: Question<'_>) -> Option<PartExplana
         let policy = &question.part.policy;
         let stopped = model.workload(policy).filter(|record| record.is_stopped);
         let stopped = stopped.map(|_| super::STOPPED.to_owned());
-        for why in stopped.into_iter().chain(model.missing_service(policy)) {
+        for why in stopped.into_iter().chain(model.unusable_versions(policy)) {
             let _ = write!(found.summary, "; {why}");
         }
     }
@@ -157,7 +160,10 @@ struct Explainer<'a> {
     workload: &'a Workload,
     question: Question<'a>,
     table: &'a NodeTable,
+    /// The nodes of instances, apart from those that are lost.
     live: Vec<u32>,
+    /// Lost instances, by node: others take their places.
+    lost: BTreeMap<u32, i64>,
     /// The node of the first slot, which prefers a domain.
     primary: Option<u32>,
     /// The last tasks of the slots that were given up, and their nodes.
@@ -177,7 +183,11 @@ impl<'a> Explainer<'a> {
         blocked: &'a [(Step, Blocked)],
     ) -> Self {
         let tasks = unit.slots.values().flat_map(SlotTasks::iter).filter(|task| task.is_live());
-        let live: Vec<u32> = tasks.filter_map(|task| unit.table.number(task.node.as_ref()?)).collect();
+        let all = tasks.filter_map(|task| unit.table.number(task.node.as_ref()?));
+        let is_there = |number: &u32| unit.table.node(*number).down_since().is_none();
+        let (live, gone): (Vec<u32>, Vec<u32>) = all.partition(is_there);
+        let mut lost: BTreeMap<u32, i64> = BTreeMap::new();
+        gone.into_iter().for_each(|number| *lost.entry(number).or_default() -= 1);
         let given_up: Vec<&Task> = unit.slots.values().filter_map(given_up).collect();
         let nodes = given_up.iter().filter_map(|task| unit.table.number(task.node.as_ref()?));
         Self {
@@ -186,6 +196,7 @@ impl<'a> Explainer<'a> {
             table: &unit.table,
             primary: live.first().copied(),
             live,
+            lost,
             given_up_nodes: nodes.collect(),
             given_up,
             held: unit.slots.values().filter_map(|tasks| held_by_freeze(&unit.table, tasks)).collect(),
@@ -271,13 +282,14 @@ impl<'a> Explainer<'a> {
             // One goal wants what runs and what is missing: both are explained as one decision.
             elimination.count_as_chosen(&live);
             let ranking = Ranking::new(&self.workload.placement, self.question.part, self.table);
-            let mut wants = vec![Want::default(); missing as usize];
+            let mut wants = vec![Want::default(); missing.min(MOST_PLACED) as usize];
             if self.live.is_empty()
                 && let Some(first) = wants.first_mut()
             {
                 first.location = Location::PreferredDomain;
             }
-            let placed = place(self.table, &ranking, elimination, &Added::default(), &wants);
+            let added = Added { instances: self.lost.clone(), ..Added::default() };
+            let placed = place(self.table, &ranking, elimination, &added, &wants);
             let new: Vec<u32> = placed.nodes.iter().copied().flatten().collect();
             let mut elimination = placed.elimination.clone();
             if placed.count() == missing {

@@ -10,11 +10,12 @@ mod standing;
 mod unit_view;
 mod waits;
 
-use evenkeel_domain::orchestration::{Mode, Orchestrate};
+use evenkeel_domain::orchestration::{Mode, Orchestrate, Orchestration};
 use evenkeel_ids::{NodeId, PolicyId};
 use jiff::Timestamp;
 
 use crate::{
+    facts::DeploymentPolicyFacts,
     goal::{Avail, PlacementState, workload_avail},
     health::HealthState,
     model::Model,
@@ -99,6 +100,8 @@ pub struct WorkloadStatus {
     pub orchestrate: Orchestrate,
     /// Its row.
     pub record: Option<WorkloadRecord>,
+    /// The `orchestration` that is in force after a rollback, while that of the document is not.
+    pub restored: Option<Box<Orchestration>>,
     /// Its update; of a policy that is not carried out by tasks the sum of its rollouts.
     pub update: UpdateStatus,
     /// The common availability of its workload units.
@@ -202,10 +205,27 @@ pub fn status_of(
     };
     let missing = workload.parents.iter().filter(is_missing);
     status.warnings.extend(missing.map(|parent| format!("parent missing: {parent}")));
+    let named = model.missing_policies(facts).into_iter();
+    let named = named.filter(|finding| !finding.member.ends_with(".parents"));
+    status.warnings.extend(named.map(|finding| finding.to_string()));
+    if let Some(written) = model.written_policy(policy).filter(|written| is_restored(written, facts)) {
+        let (version, given_up) = (record.versions.current.number, record.versions.rolled_back_from);
+        let given_up =
+            given_up.map_or(written.id.to_string(), |version| format!("version {}", version.number));
+        status
+            .warnings
+            .push(format!("{given_up} was rolled back: the document of version {version} is in force"));
+        status.restored.clone_from(&facts.orchestration.document);
+    }
     status.record = Some(record.clone());
     status.health = model.reported_health(policy, now);
     status.parts.retain(|part| is_listed(&part.id));
     Some(status)
+}
+
+/// Returns whether more is in force than another version of what was written.
+fn is_restored(written: &DeploymentPolicyFacts, in_force: &DeploymentPolicyFacts) -> bool {
+    written.orchestration != in_force.orchestration || written.policy != in_force.policy
 }
 
 /// Returns the update of a policy; none when there is none.
@@ -224,6 +244,7 @@ fn summed(mut parts: Vec<PartStatus>, update: UpdateStatus) -> WorkloadStatus {
         mode: Mode::Global,
         orchestrate: Orchestrate::Ha,
         record: None,
+        restored: None,
         update,
         avail: workload_avail(&avails),
         placement: common_placement(&parts),

@@ -123,8 +123,11 @@ impl<'a> Source<'a> {
 
     fn warnings(&self, id: &UnitId, unit: &UnitRecord, target: u32) -> Vec<String> {
         let mut warnings = Vec::new();
-        if let Some(missing) = self.model.missing_service(&id.policy) {
-            warnings.push(missing);
+        let unusable = self.model.unusable_versions(&id.policy);
+        if !unusable.is_empty() {
+            warnings.extend(unusable);
+        } else if let Some(group) = self.model.gone_group(id) {
+            warnings.push(Blocked::GroupGone { group: group.clone() }.to_string());
         } else if unit.table.members().is_empty() {
             warnings.push("no node belongs to it".to_owned());
         } else if !is_frozen_everywhere(&unit.table) {

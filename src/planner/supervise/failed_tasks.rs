@@ -4,6 +4,7 @@
 
 use jiff::Timestamp;
 
+use super::monitored;
 use crate::{
     change::Cause,
     reconcile::UnitPass,
@@ -12,7 +13,7 @@ use crate::{
 };
 
 /// Returns the tasks by which an update has failed in slots.
-pub(super) fn failed_tasks(pass: &UnitPass<'_>, monitor_secs: u64, timeout_secs: u64) -> Vec<Task> {
+pub(super) fn failed_tasks(pass: &UnitPass<'_>, judged_secs: u64, timeout_secs: u64) -> Vec<Task> {
     let Some(from) = pass.update.counts_from else { return Vec::new() };
     let target = pass.versions.current;
     // After a user resumed the update, the first restart of a slot shows whether the version runs now.
@@ -23,16 +24,18 @@ pub(super) fn failed_tasks(pass: &UnitPass<'_>, monitor_secs: u64, timeout_secs:
     };
     let is_restarted = |task: &Task| is_resumed && task.cause == Cause::TaskFailed && is_first(task);
     let is_counted = |task: &Task| {
-        let tried = chain(pass, task, monitor_secs).last().unwrap_or(task);
+        let tried = chain(pass, task, judged_secs).last().unwrap_or(task);
         tried.cause.is_update() || is_restarted(tried)
     };
     let is_of_update = |task: &&Task| is_counted(task) && task.spec == target && task.created_at >= from;
     let slots = pass.all_slots();
     let tasks = slots.iter().flat_map(|slot| pass.tasks(slot).iter());
-    let monitored = |task: &Task| monitor_secs + report_grace_secs(pass, task);
+    let judged = |task: &Task| judged_secs + report_grace_secs(pass, task);
     tasks
         .filter(is_of_update)
-        .filter(|task| has_failed(task, monitored(task), timeout_secs, pass.now))
+        .filter(|task| {
+            has_failed(task, judged(task), timeout_secs, pass.now) || monitored::failure(pass, task).is_some()
+        })
         .cloned()
         .collect()
 }
@@ -42,13 +45,13 @@ pub(super) fn failed_tasks(pass: &UnitPass<'_>, monitor_secs: u64, timeout_secs:
 pub(super) fn chain<'t>(
     pass: &'t UnitPass<'_>,
     task: &'t Task,
-    monitor_secs: u64,
+    judged_secs: u64,
 ) -> impl Iterator<Item = &'t Task> {
-    std::iter::successors(Some(task), move |one| carried_on(pass, one, monitor_secs))
+    std::iter::successors(Some(task), move |one| carried_on(pass, one, judged_secs))
 }
 
 /// Returns the task that another one carries on on another node.
-fn carried_on<'t>(pass: &'t UnitPass<'_>, task: &Task, monitor_secs: u64) -> Option<&'t Task> {
+fn carried_on<'t>(pass: &'t UnitPass<'_>, task: &Task, judged_secs: u64) -> Option<&'t Task> {
     let is_moved = match task.cause {
         Cause::NodeLost
         | Cause::Incompatible
@@ -67,7 +70,7 @@ fn carried_on<'t>(pass: &'t UnitPass<'_>, task: &Task, monitor_secs: u64) -> Opt
     };
     let earlier = pass.tasks(&task.slot).iter().filter(|one| is_moved && one.generation < task.generation);
     let before = earlier.max_by_key(|one| one.generation)?;
-    let is_shown = before.running_at.is_some_and(|at| task.created_at >= later(at, monitor_secs));
+    let is_shown = before.running_at.is_some_and(|at| task.created_at >= later(at, judged_secs));
     (before.spec == task.spec && !before.ended_by_itself() && !is_shown).then_some(before)
 }
 
@@ -78,9 +81,12 @@ pub(super) fn report_grace_secs(pass: &UnitPass<'_>, task: &Task) -> u64 {
 }
 
 /// Returns why a task failed an update, in words.
-pub(super) fn failure_message(task: &Task) -> String {
+pub(super) fn failure_message(pass: &UnitPass<'_>, task: &Task) -> String {
     let node = task.node.as_ref().map_or_else(|| "no node".to_owned(), ToString::to_string);
     let why = match &task.state {
+        _ if task.is_running() => {
+            monitored::failure(pass, task).unwrap_or_else(|| "was not healthy".to_owned())
+        }
         TaskState::Ended(Ending::Failed { error, .. } | Ending::Rejected { error }) => error.clone(),
         TaskState::Ended(Ending::Complete) => "exited".to_owned(),
         TaskState::Ended(_) => "stopped".to_owned(),
@@ -92,8 +98,6 @@ pub(super) fn failure_message(task: &Task) -> String {
 /// Returns from when a task must run in time; none while it waits on its node for the end of the one before it.
 pub(super) fn may_run_at(task: &Task) -> Option<Timestamp> {
     match task.desired {
-        // A task that gets no node blocks the other slots for as long as a start may take.
-        _ if task.node.is_none() => Some(task.created_at),
         DesiredState::Running => Some(task.desired_at.map_or(task.created_at, |at| at.max(task.created_at))),
         DesiredState::Ready | DesiredState::Shutdown | DesiredState::Remove => None,
     }
@@ -102,7 +106,7 @@ pub(super) fn may_run_at(task: &Task) -> Option<Timestamp> {
 /// A task fails an update when it ends before it runs, or soon after, or does not run in time on its node.
 ///
 /// One that no node takes says nothing about its version.
-fn has_failed(task: &Task, monitor_secs: u64, timeout_secs: u64, now: Timestamp) -> bool {
+fn has_failed(task: &Task, judged_secs: u64, timeout_secs: u64, now: Timestamp) -> bool {
     if !task.state.is_ended() {
         let is_late = may_run_at(task).is_some_and(|at| now >= later(at, timeout_secs));
         let is_to_run = task.running_at.is_none() && task.is_wanted() && task.node.is_some();
@@ -116,7 +120,7 @@ fn has_failed(task: &Task, monitor_secs: u64, timeout_secs: u64, now: Timestamp)
         _ => !task.ended_by_itself(),
     };
     let soon = match (task.running_at, task.ended_at) {
-        (Some(running), Some(ended)) => ended <= later(running, monitor_secs),
+        (Some(running), Some(ended)) => ended <= later(running, judged_secs),
         _ => true,
     };
     !is_requested && soon

@@ -2,16 +2,12 @@
 //!
 //! Source: orchestration B11.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use evenkeel_ids::TaskId;
 
 use super::{ending_text, failed_tasks::chain, update_status::Ticket};
-use crate::{
-    reconcile::UnitPass,
-    report::Blocked,
-    workload::{DesiredState, Slot},
-};
+use crate::{reconcile::UnitPass, workload::Slot};
 
 /// Returns the slots in work.
 pub(super) fn slots_in_work(pass: &UnitPass<'_>) -> BTreeSet<Slot> {
@@ -20,29 +16,12 @@ pub(super) fn slots_in_work(pass: &UnitPass<'_>) -> BTreeSet<Slot> {
     in_work.map(|(slot, _)| slot.clone()).collect()
 }
 
-/// Returns the slots in work whose new task no node takes, each with the reason, if that is known of its node.
-pub(super) fn slots_without_node(pass: &UnitPass<'_>) -> BTreeMap<Slot, Option<Blocked>> {
-    let tickets = pass.update.part(&pass.facts.unit_id.part).into_iter().flat_map(|part| &part.tickets);
-    let waiting = tickets.filter_map(|(slot, ticket)| {
-        let id = ticket.task.as_ref().filter(|_| ticket.done_at.is_none())?;
-        let task = pass.tasks(slot).iter().find(|task| task.id == *id)?;
-        if !task.is_live() || task.desired > DesiredState::Ready {
-            return None;
-        }
-        match &task.node {
-            None => Some((slot.clone(), None)),
-            Some(_) => pass.block_of(task).map(|blocked| (slot.clone(), Some(blocked.clone()))),
-        }
-    });
-    waiting.collect()
-}
-
 /// Returns the task that carries on the one of a slot in work on another node.
 pub(super) fn successor(pass: &UnitPass<'_>, slot: &Slot, ticket: &Ticket) -> Option<TaskId> {
     let id = ticket.task.as_ref().filter(|_| ticket.done_at.is_none())?;
     let newest = pass.tasks(slot).newest().filter(|newest| newest.id != *id && newest.is_wanted())?;
-    let monitor_secs = pass.update_settings().monitor_secs;
-    chain(pass, newest, monitor_secs).any(|task| task.id == *id).then(|| newest.id.clone())
+    let judged_secs = pass.update_settings().judged_secs();
+    chain(pass, newest, judged_secs).any(|task| task.id == *id).then(|| newest.id.clone())
 }
 
 /// Returns what came of a slot that is no longer in work, in words.

@@ -40,7 +40,8 @@ fn instances_at_rest(pass: &UnitPass<'_>) -> Option<Vec<(Slot, Task)>> {
             (None, _) => return Some(None),
             _ => return None,
         };
-        let is_at_rest = task.is_live() && task.is_running() && task.origin.is_none();
+        let is_at_rest =
+            task.is_live() && task.is_running() && task.origin.is_none() && !pass.is_node_lost(task);
         is_at_rest.then(|| Some((slot.clone(), task.clone())))
     };
     let all: Option<Vec<Option<(Slot, Task)>>> = pass.all_slots().into_iter().map(only).collect();

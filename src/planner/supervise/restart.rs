@@ -65,26 +65,38 @@ pub fn judge(
 /// Counts the restarts of a slot that led to the task.
 ///
 /// The history is that of the task records, so that a new agbot counts alike. If another node is tried after the last attempt, each
-/// node counts by itself, and the first task on it is no restart.
-fn attempts(policy: &Restart, history: &SlotTasks, ended: &Task, cleared_at: Option<Timestamp>) -> u32 {
+/// node counts by itself, and the first task on it is no restart. Restarts by the node of a task count like those by the engine.
+pub fn attempts(policy: &Restart, history: &SlotTasks, ended: &Task, cleared_at: Option<Timestamp>) -> u32 {
     let end = ended.state_at;
     let begin = match policy.window_seconds {
         0 => None,
         window => Some(end - SignedDuration::from_secs(i64::try_from(window).unwrap_or(i64::MAX))),
     };
-    let is_counted = |task: &&Task| {
-        task.created_at <= end
-            && begin.is_none_or(|begin| task.created_at > begin)
-            && cleared_at.is_none_or(|at| task.created_at > at)
+    let is_counted = |at: Timestamp| {
+        at <= end && begin.is_none_or(|begin| at > begin) && cleared_at.is_none_or(|cleared| at > cleared)
     };
     let same = history.iter().filter(|task| task.spec == ended.spec);
-    let restarts: Vec<&Task> = match policy.on_exhausted {
-        OnExhausted::None => same.filter(|task| task.cause == Cause::TaskFailed).collect(),
+    let (meant, restarts): (Vec<&Task>, Vec<&Task>) = match policy.on_exhausted {
+        OnExhausted::None => {
+            let meant: Vec<&Task> = same.collect();
+            let restarts = meant.iter().filter(|task| task.cause == Cause::TaskFailed);
+            let restarts = restarts.copied().collect();
+            (meant, restarts)
+        }
         OnExhausted::Switch => {
-            let mut on_node: Vec<&Task> = same.filter(|task| task.node == ended.node).collect();
-            on_node.pop();
-            on_node
+            let on_node: Vec<&Task> = same.filter(|task| task.node == ended.node).collect();
+            let mut restarts = on_node.clone();
+            restarts.pop();
+            (on_node, restarts)
         }
     };
-    restarts.into_iter().filter(is_counted).count() as u32
+    let by_engine = restarts.into_iter().filter(|task| is_counted(task.created_at)).count() as u64;
+    let by_node = meant.into_iter().map(|task| {
+        let own = if task.id == ended.id { &ended.restarts } else { &task.restarts };
+        // The clock of a node may be ahead.
+        let latest = own.latest.iter().filter(|at| is_counted((**at).min(end))).count() as u64;
+        let is_all = begin.is_none() && cleared_at.is_none();
+        if is_all { own.count } else { latest }
+    });
+    u32::try_from(by_engine + by_node.sum::<u64>()).unwrap_or(u32::MAX)
 }

@@ -53,6 +53,12 @@ impl UpdateSettings {
         later(last_step_at, self.delay_secs)
     }
 
+    /// Returns the time from the start of an instance within which its failure is one of the update, in seconds: also while the next slot
+    /// waits for its delay.
+    pub(crate) fn judged_secs(&self) -> u64 {
+        self.monitor_secs.max(self.delay_secs.saturating_add(1))
+    }
+
     /// Returns until when a slot is monitored that runs since a time.
     pub(crate) fn monitored_until(&self, running_since: Timestamp) -> Timestamp {
         later(running_since, self.monitor_secs)

@@ -112,7 +112,7 @@ fn can_take(pass: &mut UnitPass<'_>, task: &Task, origin: &NodeId) -> bool {
     let Some(number) = pass.facts.table.number(origin) else { return false };
     let want = Want { location: Location::Only(number), ..Want::default() };
     let left = task.node.as_ref().and_then(|node| pass.facts.table.number(node));
-    pass.place_without(left, &[want], Buffer::Open).count() == 1
+    pass.place_without(left.as_slice(), &[want], Buffer::Open).count() == 1
 }
 
 fn bring_back(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, origin: NodeId) {

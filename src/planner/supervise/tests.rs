@@ -9,7 +9,9 @@ use crate::{
     change::Cause,
     fixture::at,
     settings::FailureAction,
-    workload::{DesiredState, Ending, Part, Slot, SlotTasks, SpecVersion, Task, TaskState, UnitId},
+    workload::{
+        DesiredState, Ending, NodeRestarts, Part, Slot, SlotTasks, SpecVersion, Task, TaskState, UnitId,
+    },
 };
 
 fn ended(number: u32, created: i64, end: i64, exit_code: i32) -> Task {
@@ -37,6 +39,7 @@ fn ended(number: u32, created: i64, end: i64, exit_code: i32) -> Task {
         running_at: Some(at(created)),
         ended_at: Some(at(end)),
         health: crate::workload::TaskHealth::default(),
+        restarts: Default::default(),
     }
 }
 
@@ -64,6 +67,37 @@ fn b10_s2_condition_decides_which_ends_lead_to_a_restart() {
             if restarts { RestartVerdict::Restart { start_at: at(15) } } else { RestartVerdict::Unwanted };
         assert_eq!(judge(&policy, &[ended(0, 0, 10, exit_code)], 10), expected);
     }
+}
+
+/// What a node restarted while it had no contact counts like what the engine restarted.
+#[test]
+fn restarts_by_the_node_are_counted() {
+    let own = |latest: &[i64]| NodeRestarts {
+        count: latest.len() as u64,
+        latest: latest.iter().copied().map(at).collect(),
+        error: None,
+    };
+    for (on_exhausted, window_seconds, expected) in [
+        (OnExhausted::None, 0, 3),
+        (OnExhausted::Switch, 0, 3),
+        (OnExhausted::None, 50, 2),
+        (OnExhausted::Switch, 50, 2),
+    ] {
+        let policy = Restart { max_attempts: 3, window_seconds, on_exhausted, ..restart() };
+        let first = Task { restarts: own(&[20, 60]), ..ended(0, 0, 70, 1) };
+        let second = ended(1, 75, 80, 1);
+        let tasks = [first, second];
+        let history = SlotTasks::new(tasks.to_vec());
+        let newest = history.newest().unwrap();
+        assert_eq!(count_attempts(&policy, &history, newest, None), expected, "{policy:?}");
+        let verdict = judge(&policy, &tasks, 80);
+        assert_eq!(verdict == (RestartVerdict::Exhausted { attempts: 3 }), expected == 3);
+    }
+    // A node whose clock is ahead has not restarted in the future.
+    let policy = Restart { window_seconds: 50, ..restart() };
+    let task = Task { restarts: own(&[9_000]), ..ended(0, 0, 70, 1) };
+    let history = SlotTasks::new(vec![task.clone()]);
+    assert_eq!(count_attempts(&policy, &history, &task, None), 1);
 }
 
 /// B10-S3.

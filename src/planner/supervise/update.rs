@@ -3,20 +3,19 @@
 //! Its progress is the status row; it holds nothing else, so that any agbot continues where another one stopped. Sources:
 //! orchestration B11, B12, P8.
 
-use std::collections::BTreeSet;
-
 use evenkeel_ids::TaskId;
-use jiff::Timestamp;
 use serde_json::json;
 
 use super::{
+    completion,
     domain_order::{self, DomainOrder},
-    failed_tasks::{self, failed_tasks, failure_message, may_run_at},
-    in_work::{outcome, slots_in_work, slots_without_node, successor},
-    rules,
+    failed_tasks::{failed_tasks, failure_message},
+    in_work::slots_in_work,
+    rules, set_aside,
     start_order::{start_first, too_little_room, wants_start_first},
+    tickets,
     unhealthy::{self, Failed},
-    update_status::{Ticket, UpdateBlocked, UpdateEvent, UpdateState, next_state},
+    update_status::{Ticket, UnitProgress, UpdateBlocked, UpdateState},
 };
 use crate::{
     change::{Cause, Change, Permit, Step},
@@ -26,7 +25,6 @@ use crate::{
     reconcile::UnitPass,
     report::Blocked,
     settings::{FailureAction, UpdateOrder},
-    usage::later,
     workload::{DesiredState, Ending, Slot, SlotTasks, SpecVersion, Task, TaskState},
 };
 
@@ -39,15 +37,18 @@ pub(crate) fn plan(pass: &mut UnitPass<'_>) {
     pass.update.parts.retain(|(part, _)| !pass.facts.gone_parts.contains(part));
     let dirty = dirty_slots(pass);
     let (idle, dirty): (Vec<Slot>, Vec<Slot>) = dirty.into_iter().partition(|slot| is_idle(pass, slot));
-    let is_update = begin(pass, &dirty);
-    replace_stragglers(pass, &idle);
+    let (aside, dirty) = set_aside::split(pass, dirty);
+    let is_update = begin(pass, &dirty, aside.len() as u32);
+    replace_idle(pass, &idle);
     if !is_update {
         return;
     }
+    tickets::finish(pass);
     if matches!(pass.update.state, UpdateState::Completed | UpdateState::RollbackCompleted) {
+        set_aside::explain(pass, &aside, cause(pass));
+        completion::count_left_out(pass, aside.len() as u32);
         return replace_stragglers(pass, &dirty);
     }
-    finish_tickets(pass);
     if pass.update.is_rolling() {
         if react_to_failures(pass) {
             return;
@@ -57,31 +58,32 @@ pub(crate) fn plan(pass: &mut UnitPass<'_>) {
         note_failures(pass);
     }
     if pass.update.is_rolling() {
-        if !take(pass, &dirty) {
+        if !take(pass, &dirty, &aside) {
             return;
         }
     } else {
         pass.update.blocked = None;
     }
-    count(pass);
-    complete(pass);
+    completion::count(pass);
+    completion::complete(pass);
 }
 
-fn target(pass: &UnitPass<'_>) -> SpecVersion {
+pub(super) fn target(pass: &UnitPass<'_>) -> SpecVersion {
     pass.versions.current
 }
 
-/// Returns the slots that run another version, in the order in which they are replaced: those not running first, then by upgrade domain.
+/// Returns the slots that run another version, in the order in which they are replaced: those with a node first, of these those not running,
+/// then by upgrade domain.
 ///
 /// Every instance keeps its version if the new one says so (B11.10). A paused node keeps its own slot until it is active again (B8-S3); a
 /// slot that could be on any node is waited for.
-fn dirty_slots(pass: &UnitPass<'_>) -> Vec<Slot> {
+pub(super) fn dirty_slots(pass: &UnitPass<'_>) -> Vec<Slot> {
     let mut dirty = pass.all_slots();
     dirty.retain(|slot| is_dirty(pass, slot));
     domain_order::in_order(pass, dirty)
 }
 
-fn is_dirty(pass: &UnitPass<'_>, slot: &Slot) -> bool {
+pub(super) fn is_dirty(pass: &UnitPass<'_>, slot: &Slot) -> bool {
     let (tasks, target) = (pass.tasks(slot), target(pass));
     let workload = pass.facts.workload;
     let stays = |task: &Task| {
@@ -122,9 +124,9 @@ fn has_left_over(tasks: &SlotTasks, target: SpecVersion) -> bool {
     is_running && tasks.wanted().any(|task| task.spec != target)
 }
 
-/// Returns whether a slot runs nowhere and cannot, because its workload unit has no nodes: nobody waits for it.
+/// Returns whether nothing of a slot has ever had a node: what starts there replaces nothing, and nobody waits for it.
 fn is_idle(pass: &UnitPass<'_>, slot: &Slot) -> bool {
-    pass.facts.table.members().is_empty() && pass.tasks(slot).iter().all(|task| task.node.is_none())
+    pass.tasks(slot).iter().all(|task| task.node.is_none())
 }
 
 pub(super) fn is_on_paused_node(pass: &UnitPass<'_>, task: &Task) -> bool {
@@ -132,7 +134,9 @@ pub(super) fn is_on_paused_node(pass: &UnitPass<'_>, task: &Task) -> bool {
 }
 
 /// Starts an update if slots are dirty and none works toward the version. Returns whether there is one.
-fn begin(pass: &mut UnitPass<'_>, dirty: &[Slot]) -> bool {
+///
+/// `set_aside`: dirty slots without a node, beside the others.
+fn begin(pass: &mut UnitPass<'_>, dirty: &[Slot], set_aside: u32) -> bool {
     let (now, target) = (pass.now, target(pass));
     let part = pass.facts.unit_id.part.clone();
     let is_known = pass.update.target == Some(target) && pass.update.state != UpdateState::None;
@@ -140,22 +144,24 @@ fn begin(pass: &mut UnitPass<'_>, dirty: &[Slot]) -> bool {
         // A user's rollback, which may have been paused before it began.
         let is_rollback = pass.update.target.is_none()
             && matches!(pass.update.state, UpdateState::RollbackStarted | UpdateState::RollbackPaused);
-        if dirty.is_empty() && !pass.update.is_rolling() {
+        let count = dirty.len() + set_aside as usize;
+        if count == 0 && !pass.update.is_rolling() {
             return false;
         }
         if !is_rollback {
             pass.update.start(now);
             pass.update.state = UpdateState::Updating;
             "update in progress".clone_into(&mut pass.update.message);
-            let text = format!("{} slots run another version", dirty.len());
-            let data = json!({"specVersion": target.number, "slots": dirty.len()});
+            let text = format!("{count} slots run another version");
+            let data = json!({"specVersion": target.number, "slots": count});
             pass.emit_with("update.started", None, None, text, Some(data));
             super::snapshot::announce(pass);
         }
         pass.update.target = Some(target);
     }
     if pass.update.is_rolling() && pass.update.part(&part).is_none_or(|part| part.total == 0) {
-        pass.update.part_mut(&part).total = dirty.len() as u32;
+        let share = pass.update.part_mut(&part);
+        (share.total, share.set_aside) = (dirty.len() as u32 + set_aside, set_aside);
         expect_others(pass);
     }
     true
@@ -176,90 +182,34 @@ fn expect_others(pass: &mut UnitPass<'_>) {
     }
 }
 
-/// Replaces slots that were left out of the update because their nodes were paused or away; the status stays as it is.
-fn replace_stragglers(pass: &mut UnitPass<'_>, dirty: &[Slot]) {
+/// Replaces what waits in slots that never had a node by the version that is wanted now.
+fn replace_idle(pass: &mut UnitPass<'_>, idle: &[Slot]) {
     let cause = cause(pass);
-    for slot in dirty {
+    for slot in idle {
         replace(pass, slot, cause);
+    }
+}
+
+/// Replaces slots that were left out of the update because their nodes were paused or away, some at a time; the status stays as it is.
+fn replace_stragglers(pass: &mut UnitPass<'_>, dirty: &[Slot]) {
+    let (cause, in_work) = (cause(pass), slots_in_work(pass));
+    for slot in dirty.iter().filter(|slot| !in_work.contains(*slot)) {
+        replace_in_turn(pass, slot, cause);
+    }
+}
+
+/// Takes a slot into work, if the gates allow that.
+fn replace_in_turn(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause) {
+    if let Some(task) = replace(pass, slot, cause) {
+        let part = pass.facts.unit_id.part.clone();
+        let ticket = Ticket::new(pass.now, Some(task));
+        pass.update.part_mut(&part).tickets.insert(slot.clone(), ticket);
+        pass.wake(pass.update_settings().start_deadline(pass.now));
     }
 }
 
 fn cause(pass: &UnitPass<'_>) -> Cause {
     if pass.update.is_rollback() { Cause::Rollback } else { Cause::Update }
-}
-
-/// Marks slots in work as finished, and frees those whose delay is over.
-fn finish_tickets(pass: &mut UnitPass<'_>) {
-    let (now, settings) = (pass.now, *pass.update_settings());
-    let part = pass.facts.unit_id.part.clone();
-    let tickets: Vec<(Slot, Ticket)> = pass
-        .update
-        .part(&part)
-        .into_iter()
-        .flat_map(|part| &part.tickets)
-        .map(|(slot, ticket)| (slot.clone(), ticket.clone()))
-        .collect();
-    for (slot, mut ticket) in tickets {
-        if let Some(next) = successor(pass, &slot, &ticket) {
-            (ticket.since, ticket.task) = (now, Some(next));
-        }
-        if ticket.done_at.is_none() && is_finished(pass, &slot, &ticket, settings.start_timeout_secs) {
-            ticket.done_at = Some(now);
-            pass.update.last_step_at = Some(now);
-            let text = outcome(pass, &slot, &ticket);
-            let task = ticket.task.as_ref().and_then(|id| pass.tasks(&slot).iter().find(|one| one.id == *id));
-            let (node, data) = (task.and_then(|task| task.node.clone()), json!({"taskId": ticket.task}));
-            pass.emit_with("update.slot", Some(&slot), node.as_ref(), text, Some(data));
-        }
-        let free_at = ticket.done_at.map(|at| settings.next_slot_at(at));
-        let tickets = &mut pass.update.part_mut(&part).tickets;
-        match free_at {
-            Some(at) if at <= now => {
-                tickets.remove(&slot);
-            }
-            _ => {
-                tickets.insert(slot, ticket);
-            }
-        }
-        free_at.into_iter().for_each(|at| pass.wake(at));
-    }
-}
-
-fn is_finished(pass: &mut UnitPass<'_>, slot: &Slot, ticket: &Ticket, timeout_secs: u64) -> bool {
-    // The task that was created for an update before this one does not count: the slot is in work only while nothing runs in it.
-    let Some(id) = &ticket.task else { return !is_dirty(pass, slot) || pass.tasks(slot).is_running() };
-    let task = pass.tasks(slot).iter().find(|task| task.id == *id);
-    let from = match task {
-        Some(task) => may_run_at(task),
-        None => Some(ticket.since),
-    };
-    let from = from.map(|at| at.max(ticket.since));
-    let deadline = from.map(|at| later(at, timeout_secs));
-    let is_over = task.is_none_or(|task| task.state.is_ended() || !task.is_wanted());
-    let is_running = task.is_some_and(Task::is_running);
-    if !is_over && is_running {
-        return is_alone(pass, slot, id);
-    }
-    let is_late = deadline.is_some_and(|at| pass.now >= at);
-    if let Some(at) = deadline.filter(|_| !is_over && !is_late) {
-        pass.wake(at);
-    }
-    is_over || is_late
-}
-
-/// Returns whether the instance before is gone. The slot is in work until then, so that there are never more instances than wanted and
-/// slots in work.
-fn is_alone(pass: &mut UnitPass<'_>, slot: &Slot, id: &TaskId) -> bool {
-    let timeout_secs = pass.facts.settings.old_task_timeout_secs;
-    let others = pass.tasks(slot).iter().filter(|task| task.id != *id && !task.is_stopped());
-    let stays = others.filter(|task| !pass.is_node_lost(task)).map(|task| {
-        // One that does not confirm its stop is waited for as long as the start of another one would wait.
-        (!task.is_wanted()).then(|| later(task.desired_at.unwrap_or(task.created_at), timeout_secs))
-    });
-    let stays: Vec<Option<Timestamp>> =
-        stays.filter(|until| until.is_none_or(|until| pass.now < until)).collect();
-    stays.iter().flatten().for_each(|until| pass.wake(*until));
-    stays.is_empty()
 }
 
 /// Counts tasks of the update that failed, and what was reported to be in error, each once; returns the last new one.
@@ -272,13 +222,13 @@ fn note_failed_tasks(pass: &mut UnitPass<'_>) -> Option<Failed> {
     let settings = *pass.update_settings();
     let part = pass.facts.unit_id.part.clone();
     let known = pass.update.part(&part).map(|part| part.failed.clone()).unwrap_or_default();
-    let new: Vec<Task> = failed_tasks(pass, settings.monitor_secs, settings.start_timeout_secs)
+    let new: Vec<Task> = failed_tasks(pass, settings.judged_secs(), settings.start_timeout_secs)
         .into_iter()
         .filter(|task| !known.contains(&task.id) && !unhealthy::is_instance_counted(pass, task))
         .collect();
     let last = new.last().cloned()?;
     pass.update.part_mut(&part).failed.extend(new.into_iter().map(|task| task.id));
-    Some(Failed { message: failure_message(&last), slot: Some(last.slot), node: last.node })
+    Some(Failed { message: failure_message(pass, &last), slot: Some(last.slot), node: last.node })
 }
 
 /// Pauses the update or rolls it back when too many of its tasks failed. Returns whether it did.
@@ -325,9 +275,8 @@ pub(super) fn domain_order(pass: &UnitPass<'_>) -> Option<DomainOrder> {
     DomainOrder::of(pass, &dirty_slots(pass), &slots_in_work(pass))
 }
 
-/// Replaces dirty slots as far as the gates allow. Returns whether the update goes on.
-fn take(pass: &mut UnitPass<'_>, dirty: &[Slot]) -> bool {
-    let part = pass.facts.unit_id.part.clone();
+/// Replaces dirty slots as far as the gates allow; `aside`: those without a node. Returns whether the update goes on.
+fn take(pass: &mut UnitPass<'_>, dirty: &[Slot], aside: &[Slot]) -> bool {
     let in_work = slots_in_work(pass);
     let (cause, first) = (cause(pass), pass.plan.blocked.len());
     let order = DomainOrder::of(pass, dirty, &in_work);
@@ -338,31 +287,26 @@ fn take(pass: &mut UnitPass<'_>, dirty: &[Slot]) -> bool {
         end(pass, state, Failed { slot: None, node: None, message });
         return false;
     }
-    let unplaced = slots_without_node(pass);
-    for (slot, blocked) in &unplaced {
-        let change = Change::Replace { node: None, may_run: false, order: UpdateOrder::StopFirst };
-        let blocked = blocked.clone().unwrap_or_else(|| pass.unplaced(1));
-        let step = pass.step(slot, change, cause);
-        pass.block(&step, blocked);
-    }
-    for (slot, ticket) in &mut pass.update.part_mut(&part).tickets {
-        ticket.is_unplaced = unplaced.contains_key(slot);
-    }
     for slot in dirty.iter().filter(|slot| !in_work.contains(*slot)) {
-        if let Some(blocked) = order.as_ref().and_then(|order| order.objection(pass, slot)) {
+        // What a rollback finds not running gets the version before at once: nothing is lost by that.
+        let is_kept = cause != Cause::Rollback || pass.tasks(slot).is_running();
+        let objection = order.as_ref().filter(|_| is_kept).and_then(|order| order.objection(pass, slot));
+        if let Some(blocked) = objection {
             let change = Change::Replace { node: None, may_run: true, order: UpdateOrder::StopFirst };
             let step = pass.step(slot, change, cause);
             pass.block(&step, blocked);
             continue;
         }
-        if let Some(task) = replace(pass, slot, cause) {
-            let ticket = Ticket::new(pass.now, Some(task));
-            pass.update.part_mut(&part).tickets.insert(slot.clone(), ticket);
-            pass.wake(pass.update_settings().start_deadline(pass.now));
-        }
+        replace_in_turn(pass, slot, cause);
     }
-    let is_proceeding = pass.update.tickets().any(|(_, _, ticket)| ticket.is_proceeding());
-    note_blocked(pass, first, is_proceeding);
+    set_aside::explain(pass, aside, cause);
+    let is_proceeding = pass.update.tickets().any(|(_, _, ticket)| ticket.task.is_some());
+    // When all others are done, the update ends without those that are set aside.
+    let part = &pass.facts.unit_id.part;
+    let mut others = pass.update.parts.iter().filter(|(other, _)| other != part);
+    let is_ending =
+        dirty.is_empty() && others.all(|(_, share)| share.is_done()) && completion::is_shown(pass);
+    note_blocked(pass, first, is_proceeding || is_ending);
     true
 }
 
@@ -388,7 +332,8 @@ fn note_blocked(pass: &mut UnitPass<'_>, first: usize, is_proceeding: bool) {
     let slots: Vec<(Slot, Blocked)> =
         waiting.into_iter().map(|(step, blocked)| (step.slot.clone(), blocked.clone())).collect();
     // Only the first workload unit that is not done records its reasons: several would overwrite each other's without end.
-    let open = pass.update.parts.iter().filter(|(_, share)| !share.is_done()).map(|(part, _)| part);
+    let is_open = |share: &UnitProgress| !share.is_done() || share.set_aside > 0;
+    let open = pass.update.parts.iter().filter(|(_, share)| is_open(share)).map(|(part, _)| part);
     if !is_proceeding && open.min().is_some_and(|first| *first != pass.facts.unit_id.part) {
         return;
     }
@@ -411,7 +356,9 @@ fn replace(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause) -> Option<TaskId>
     if !stop_earlier(pass, slot, cause) || has_dropped_second(pass, slot, cause) {
         return None;
     }
-    let old: Vec<Task> = pass.tasks(slot).wanted().cloned().collect();
+    // What is on a lost node goes on until its replacement starts.
+    let is_there = |task: &&Task| !(task.is_live() && pass.is_node_lost(task));
+    let old: Vec<Task> = pass.tasks(slot).wanted().filter(is_there).cloned().collect();
     let live = old.iter().find(|task| !task.state.is_ended() && task.node.is_some());
     let node = live.and_then(|task| task.node.clone());
     let wants_both = live.is_some() && wants_start_first(pass);
@@ -495,91 +442,4 @@ fn stop_earlier(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause) -> bool {
         }
         may_stop
     })
-}
-
-/// Counts the slots that are done; the number never goes back.
-fn count(pass: &mut UnitPass<'_>) {
-    let mut left: BTreeSet<Slot> = dirty_slots(pass).into_iter().collect();
-    left.extend(pass.all_slots().into_iter().filter(|slot| is_unproven(pass, slot)));
-    let part = pass.facts.unit_id.part.clone();
-    let progress = pass.update.part_mut(&part);
-    let open = progress.tickets.iter().filter(|(_, ticket)| ticket.done_at.is_none());
-    left.extend(open.map(|(slot, _)| slot.clone()));
-    progress.done = rules::done(progress.done, progress.total, left.len() as u32);
-}
-
-/// Returns whether the version still has to show in a slot that it runs: a restart that follows a failure has to as well, unless the
-/// failure was counted and tolerated.
-fn is_unproven(pass: &UnitPass<'_>, slot: &Slot) -> bool {
-    let tasks = pass.tasks(slot);
-    let Some(newest) = tasks.newest().filter(|task| task.is_wanted() && task.node.is_some()) else {
-        return false;
-    };
-    let failed = pass.update.part(&pass.facts.unit_id.part).map(|part| &part.failed);
-    let is_tolerated = failed.is_some_and(|failed| tasks.iter().any(|task| failed.contains(&task.id)));
-    newest.spec == target(pass) && !newest.is_running() && !is_tolerated && !pass.is_node_lost(newest)
-}
-
-/// Returns until when what runs in the slots is watched.
-fn watched_until(pass: &UnitPass<'_>) -> Option<Timestamp> {
-    let slots = pass.all_slots();
-    let newest = slots.iter().filter_map(|slot| pass.tasks(slot).newest());
-    let running = newest.filter(|task| task.is_running() && task.spec == target(pass));
-    let until = |task: &Task| {
-        let until = pass.update_settings().monitored_until(task.running_at?);
-        Some(later(until, failed_tasks::report_grace_secs(pass, task)))
-    };
-    running.filter_map(until).max()
-}
-
-/// Returns how much longer an update is watched for the sake of agents that do not read tasks.
-///
-/// # Source
-/// Orchestration B11.8.
-fn report_grace_secs(pass: &UnitPass<'_>) -> u64 {
-    let slots = pass.all_slots();
-    let newest = slots.iter().filter_map(|slot| pass.tasks(slot).newest());
-    newest.map(|task| failed_tasks::report_grace_secs(pass, task)).max().unwrap_or(0)
-}
-
-/// Completes the update when every slot of every workload unit is done and the monitoring time is over.
-fn complete(pass: &mut UnitPass<'_>) {
-    let is_done = pass.update.parts.len() >= pass.facts.part_count
-        && pass.update.parts.iter().all(|(_, part)| part.is_done());
-    if !pass.update.is_rolling() || !is_done {
-        return;
-    }
-    let settings = *pass.update_settings();
-    // The last slot's delay is waited for, so that its failure is still noticed.
-    let watched = if settings.delay_secs >= settings.monitor_secs {
-        settings.delay_secs + 1
-    } else {
-        settings.monitor_secs
-    };
-    if pass.all_slots().iter().any(|slot| is_unproven(pass, slot)) {
-        return;
-    }
-    let watched = watched + report_grace_secs(pass);
-    // Of what was created now it is not known yet whether it finds a node.
-    let is_new = |task: &Task| task.created_at == pass.now && task.is_live();
-    if pass.all_slots().iter().any(|slot| pass.tasks(slot).newest().is_some_and(is_new)) {
-        return pass.wake(later(pass.now, 1));
-    }
-    let until = pass.update.last_step_at.map_or(pass.now, |at| later(at, watched));
-    let until = until.max(watched_until(pass).unwrap_or(until));
-    if pass.now < until {
-        return pass.wake(until);
-    }
-    let state = next_state(pass.update.state, UpdateEvent::AllDone).unwrap_or(pass.update.state);
-    let (kind, message) = match state {
-        // Why it was rolled back is asked afterwards.
-        UpdateState::RollbackCompleted => {
-            ("update.rollback-completed", format!("rollback completed: {}", pass.update.message))
-        }
-        _ => ("update.completed", "update completed".to_owned()),
-    };
-    pass.update.state = state;
-    pass.update.completed_at = Some(pass.now);
-    pass.update.message.clone_from(&message);
-    pass.emit(kind, None, None, message);
 }

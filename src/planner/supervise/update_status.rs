@@ -132,30 +132,25 @@ pub struct Ticket {
     pub task: Option<TaskId>,
     /// When the slot was finished; the ticket stays until the delay after it is over.
     pub done_at: Option<Timestamp>,
-    /// Whether no node takes the task.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub is_unplaced: bool,
 }
 
 impl Ticket {
     /// Creates the ticket of a slot that is being updated.
     pub fn new(since: Timestamp, task: Option<TaskId>) -> Self {
-        Self { since, task, done_at: None, is_unplaced: false }
-    }
-
-    /// Returns whether a task is on its way to a node, or was until the delay after it began.
-    pub fn is_proceeding(&self) -> bool {
-        self.task.is_some() && !self.is_unplaced
+        Self { since, task, done_at: None }
     }
 }
 
 /// The share of one workload unit in an update.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct UnitProgress {
-    /// Slots to be replaced at the start.
+    /// Slots to be replaced at the start, those without a node included.
     pub total: u32,
     /// Slots that are done.
     pub done: u32,
+    /// Slots without a node, which are neither in work nor failed: they follow when they get one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub set_aside: u32,
     /// The slots in work.
     pub tickets: BTreeMap<Slot, Ticket>,
     /// Tasks of the update that failed.
@@ -165,10 +160,20 @@ pub struct UnitProgress {
     pub unhealthy: BTreeMap<String, String>,
 }
 
+/// Serde calls it with a reference.
+#[expect(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 impl UnitProgress {
-    /// Returns whether every slot is done.
+    /// Returns whether every slot with a node is done.
     pub fn is_done(&self) -> bool {
-        self.done >= self.total && self.tickets.is_empty()
+        self.done >= self.reachable() && self.tickets.is_empty()
+    }
+
+    fn reachable(&self) -> u32 {
+        self.total.saturating_sub(self.set_aside)
     }
 }
 
@@ -247,14 +252,19 @@ pub struct UpdateStatus {
 }
 
 impl UpdateStatus {
-    /// Returns slots to be replaced at the start.
+    /// Returns slots to be replaced at the start, apart from those without a node.
     pub fn total(&self) -> u32 {
-        self.parts.iter().map(|(_, part)| part.total).sum()
+        self.parts.iter().map(|(_, part)| part.reachable()).sum()
     }
 
     /// Returns slots that are done.
     pub fn done(&self) -> u32 {
-        self.parts.iter().map(|(_, part)| part.done.min(part.total)).sum()
+        self.parts.iter().map(|(_, part)| part.done.min(part.reachable())).sum()
+    }
+
+    /// Returns slots without a node, which follow when they get one.
+    pub fn set_aside(&self) -> u32 {
+        self.parts.iter().map(|(_, part)| part.set_aside).sum()
     }
 
     /// Returns tasks that failed.

@@ -231,7 +231,7 @@ impl WorkloadRecord {
         if action == RolloutAction::Rollback {
             self.versions = self
                 .versions
-                .swap()
+                .roll_back()
                 .ok_or_else(|| format!("{} has no previous version to return to", self.policy))?;
         }
         Ok(())
@@ -413,6 +413,8 @@ mod tests {
         policy.last_updated = Some(at(2));
         let edited = done.written(&policy, at(2)).unwrap();
         assert_eq!((edited.versions, edited.update.state), (next.versions, UpdateState::RollbackCompleted));
+        let again = edited.act(back, InstanceSummary::default(), by()).unwrap_err();
+        assert_eq!(again, "o/p has no previous version to return to");
         let retried = edited.act(retry, InstanceSummary::default(), by()).unwrap();
         assert_eq!((retried.versions, retried.update.state), (second.versions, UpdateState::None));
         assert_eq!(retried.update.counts_from, Some(at(9)), "what failed before does not count again");

@@ -33,9 +33,9 @@ pub use slot::{Slot, SlotTasks, Slots, by_slot};
 pub use spec::{NodeOrder, PlacementRules, Workload};
 pub use supervision::{
     EndedCommand, EndedOrder, HubReport, LifecycleEvent, Peer, PeerVotes, PeerWatch, PreparedAction, Probe,
-    Recovery, RecoveryCommand, ReportedHealth, Supervision, TaskHealth, Workflow, WorkflowCall,
+    Recovery, RecoveryCommand, ReportedHealth, RestartRule, Supervision, TaskHealth, Workflow, WorkflowCall,
 };
-pub use task::{RefusedReport, Task, TaskReport};
+pub use task::{NodeRestarts, RefusedReport, Task, TaskReport};
 pub use task_state::{DesiredState, Ending, Impairment, TaskState, Writer};
 pub use user_action::{ActionEnd, ActionGoal, ActionGoals, LastingAction, UserAction};
 pub use versions::{SpecVersion, Versions};

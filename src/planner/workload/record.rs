@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_domain::orchestration::capacity::Amounts;
+use evenkeel_domain::orchestration::{Orchestration, capacity::Amounts};
 use evenkeel_ids::{PolicyId, ServiceKey};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{Dependency, HubDefaults, Part, UserAction, Versions, Workload};
 use crate::{
-    facts::{DeploymentPolicyFacts, VersionChoice},
+    facts::{DeploymentPolicyFacts, PolicyOrchestration, VersionChoice},
     rolling::Rollback,
     stable_hash::stable_hash,
     supervise::{UpdateEvent, UpdateState, UpdateStatus},
@@ -35,6 +35,9 @@ pub struct TaskSpec {
     /// What one instance uses of its node, by name; `null` when that is nothing.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub loads: Value,
+    /// The rest of the policy as it was written last with this version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub document: Option<Box<RestOfPolicy>>,
 }
 
 impl TaskSpec {
@@ -48,6 +51,7 @@ impl TaskSpec {
             user_input: policy.user_input.clone(),
             secret_binding: policy.secret_binding.clone(),
             loads: loads.map_or(Value::Null, |document| json!(document.loads)),
+            document: RestOfPolicy::of(policy).map(Box::new),
         }
     }
 
@@ -86,6 +90,32 @@ impl TaskSpec {
             secret_binding: self.secret_binding.clone(),
             ..policy.clone()
         }
+    }
+}
+
+/// What a policy says apart from what its tasks run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestOfPolicy {
+    /// `orchestration`, as in the exchange.
+    pub orchestration: Value,
+    /// Properties and constraints.
+    pub policy: Value,
+}
+
+impl RestOfPolicy {
+    /// Returns what a policy says now; none without `orchestration`.
+    fn of(policy: &DeploymentPolicyFacts) -> Option<Self> {
+        let document = policy.orchestration.document.as_ref()?;
+        Some(Self { orchestration: json!(document), policy: json!(policy.policy) })
+    }
+
+    /// Returns a policy as if it said this.
+    fn of_policy(self, policy: DeploymentPolicyFacts) -> DeploymentPolicyFacts {
+        // What was read once is read again.
+        let Ok(document) = Orchestration::of_policy(&policy.id, self.orchestration) else { return policy };
+        let Ok(rest) = serde_json::from_value(self.policy) else { return policy };
+        let orchestration = PolicyOrchestration::of(&policy.id, &document);
+        DeploymentPolicyFacts { orchestration, policy: rest, ..policy }
     }
 }
 
@@ -189,10 +219,42 @@ impl WorkloadRecord {
             // Both are possible in these states.
             let _ = next.update.request(event, message, now);
         }
-        if self.spec(versions.current.number).is_none() {
-            next.specs.push((versions.current.number, spec));
+        // What was written after a rollback is in force, with what the version before runs.
+        if next.restores(policy).is_none() {
+            next.keep_document(spec);
         }
         Some(next)
+    }
+
+    /// Stores the rest of a policy with the current version, and the version itself if it is new.
+    fn keep_document(&mut self, written: TaskSpec) {
+        let number = self.versions.current.number;
+        match self.specs.iter_mut().find(|(one, _)| *one == number) {
+            Some((_, spec)) => spec.document = written.document,
+            None => self.specs.push((number, written)),
+        }
+    }
+
+    /// Returns what a rollback restores of a policy that was not written since, apart from what the version runs.
+    fn restores(&self, written: &DeploymentPolicyFacts) -> Option<&RestOfPolicy> {
+        let given_up = self.spec(self.versions.rolled_back_from?.number)?.document.as_deref();
+        let rest = RestOfPolicy::of(written)?;
+        let restored = self.spec(self.versions.current.number)?.document.as_deref();
+        restored.filter(|_| given_up == Some(&rest))
+    }
+
+    /// Returns a policy as it is in force after a rollback: with the document that worked last, as a whole. None while the written one is.
+    ///
+    /// # Source
+    /// Orchestration B11.7; engine 9.
+    pub fn in_force(&self, written: &DeploymentPolicyFacts) -> Option<DeploymentPolicyFacts> {
+        self.versions.rolled_back_from?;
+        written.orchestration.document.as_ref()?;
+        let policy = self.spec(self.versions.current.number)?.of_policy(written);
+        Some(match self.restores(written) {
+            Some(rest) => rest.clone().of_policy(policy),
+            None => policy,
+        })
     }
 
     /// Returns the row of a deleted policy whose children are not waited for.

@@ -4,6 +4,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use evenkeel_domain::orchestration::RestartCondition;
 use evenkeel_domain::orchestration::health_policy::{
     ActionKind, DetectionType, Executor, HealthPolicy, PollOptions, RecoveryAction,
 };
@@ -14,7 +15,7 @@ use serde_json::{Map, Value};
 
 use crate::statistics::EngineReport;
 
-use super::GroupOrder;
+use super::{GroupOrder, NodeRestarts};
 
 /// What the agent of a node does to supervise a task.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +32,34 @@ pub struct Supervision {
     pub lifecycle: bool,
     /// Seconds without contact after which the agent kills the containers.
     pub lease_secs: Option<u32>,
+    /// How the node starts the task again while it has no contact to the hub.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart: Option<RestartRule>,
+}
+
+/// How a node without contact to the hub starts a task again that has ended.
+///
+/// # Source
+/// Orchestration B10.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RestartRule {
+    /// After which ends.
+    pub condition: RestartCondition,
+    /// Time between the end and the start, in seconds.
+    pub delay_secs: u64,
+    /// Restarts that it may have; 0 is unlimited.
+    pub max_attempts: u32,
+    /// Age up to which restarts count, in seconds; 0 counts all.
+    pub window_secs: u64,
+    /// Restarts that counted when the task was started.
+    pub attempts: u32,
+}
+
+impl RestartRule {
+    /// Returns whether another rule is the same, apart from what counted when it was made.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        *self == Self { attempts: self.attempts, ..*other }
+    }
 }
 
 /// The members that the agent of another one examines.
@@ -102,6 +131,14 @@ pub struct Probe {
     pub retry_interval_secs: u32,
     /// Time between checks.
     pub interval_secs: u32,
+    /// Longest time of an attempt.
+    #[serde(default = "usual_timeout_secs")]
+    pub timeout_secs: u32,
+}
+
+/// The timeout of an attempt in records that name none.
+fn usual_timeout_secs() -> u32 {
+    5
 }
 
 impl Probe {
@@ -115,6 +152,7 @@ impl Probe {
             retry_limit: options.poll_url_retry_limit,
             retry_interval_secs: u32::try_from(options.poll_url_retry_interval).unwrap_or(u32::MAX),
             interval_secs,
+            timeout_secs: u32::try_from(options.poll_url_timeout).unwrap_or(u32::MAX),
         }
     }
 }
@@ -137,6 +175,7 @@ impl Supervision {
             peers: None,
             lifecycle: policy.enabled && policy.has_mode(DetectionType::LifecycleEvents),
             lease_secs: policy.recovery.is_fencing().then(|| Self::lease_secs(node_down_after_secs)),
+            restart: None,
         }
     }
 }
@@ -164,6 +203,9 @@ pub struct ReportedHealth {
     pub healthy: Option<bool>,
     /// Message of the last check.
     pub message: Option<String>,
+    /// Why the last check was broken itself, so that it says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check_error: Option<String>,
     /// Number of life-cycle events.
     pub events: u64,
     /// The last life-cycle event.
@@ -179,6 +221,12 @@ pub struct ReportedHealth {
     /// What the other members say of it.
     #[serde(default)]
     pub votes: PeerVotes,
+    /// Seconds without contact after which the guardian of its agent has killed it; none before that is confirmed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_secs: Option<u32>,
+    /// Its restarts by its node.
+    #[serde(default, skip_serializing_if = "NodeRestarts::is_none")]
+    pub restarts: NodeRestarts,
 }
 
 /// What the hub found itself about a task.
@@ -191,6 +239,11 @@ pub enum HubReport {
         healthy: bool,
         /// Message of the check.
         message: Option<String>,
+    },
+    /// A check was broken itself.
+    Broken {
+        /// Why.
+        error: String,
     },
     /// A call ended.
     Ended(EndedCommand),
@@ -267,6 +320,12 @@ pub struct TaskHealth {
     /// Whether the last of them is a failure that was reported while recovery was suspended, or while the member was not examined.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_missed: bool,
+    /// Why its check is broken, as far as that was recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check_error: Option<String>,
+    /// Whether it was reported that its recovery waits because most running members fail at once.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_withheld: bool,
     /// Number of commands so far.
     pub commands: u64,
     /// The last recovery that a user ordered and that is over.
@@ -287,6 +346,12 @@ impl TaskHealth {
     /// Returns whether there is nothing to store.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Returns whether nothing is left of a policy: what the node does when it is alone belongs to none.
+    pub fn is_unsupervised(&self) -> bool {
+        let supervision = Supervision { restart: self.supervision.restart, ..Supervision::default() };
+        *self == Self { supervision, ..Self::default() }
     }
 
     /// Returns whether the recovery that an action of a user ordered is over.

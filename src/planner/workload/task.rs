@@ -3,7 +3,7 @@
 //! Source: orchestration B3.
 
 use evenkeel_ids::{AgreementId, NodeId, TaskId};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
 use super::{DesiredState, Ending, Slot, SpecVersion, TaskHealth, TaskState, UnitId, Writer};
@@ -49,13 +49,38 @@ pub struct Task {
     pub desired_at: Option<Timestamp>,
     /// When its state changed last, by the hub's clock.
     pub state_at: Timestamp,
-    /// When it was first seen running, by the node's clock.
+    /// When it was first seen running: as its node says, within what the hub knows.
     pub running_at: Option<Timestamp>,
-    /// When it ended, by the node's clock.
+    /// When it ended: as its node says, within what the hub knows.
     pub ended_at: Option<Timestamp>,
+    /// Its restarts by its node.
+    #[serde(default, skip_serializing_if = "NodeRestarts::is_none")]
+    pub restarts: NodeRestarts,
     /// Its supervision and recovery.
     #[serde(default, skip_serializing_if = "TaskHealth::is_empty")]
     pub health: TaskHealth,
+}
+
+/// The restarts of a task by its node, which had no contact to the hub.
+///
+/// # Source
+/// Orchestration B10.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeRestarts {
+    /// Their number.
+    pub count: u64,
+    /// The times of the latest, by the node's clock.
+    pub latest: Vec<Timestamp>,
+    /// What the instance had ended with before the last one; none when it had completed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl NodeRestarts {
+    /// Returns whether there were none.
+    pub fn is_none(&self) -> bool {
+        self.count == 0
+    }
 }
 
 /// A node's report about a task.
@@ -71,6 +96,9 @@ pub struct TaskReport {
     /// Time of the change, by the node's clock.
     pub at: Timestamp,
 }
+
+/// Least time between the request that a task ends and its end.
+const LEAST_STEP: SignedDuration = SignedDuration::from_micros(1);
 
 /// A report or transition that a task does not allow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -133,6 +161,8 @@ impl Task {
     }
 
     /// Returns whether the task ended although nobody had requested it.
+    ///
+    /// The order of both times is that in which they were recorded: see [`Self::raise_desired`].
     pub fn ended_by_itself(&self) -> bool {
         let is_requested = matches!(self.state, TaskState::Ended(Ending::Shutdown | Ending::Orphaned));
         self.state.is_ended()
@@ -147,7 +177,10 @@ impl Task {
 
     /// Returns whether this record of a task was written after another one: neither state goes back.
     pub fn is_newer_than(&self, other: &Self) -> bool {
-        self.state.rank() > other.state.rank() || self.desired > other.desired || self.seq > other.seq
+        self.state.rank() > other.state.rank()
+            || self.desired > other.desired
+            || self.seq > other.seq
+            || self.restarts.count > other.restarts.count
     }
 
     /// Records what the node reported; `now`: the hub's clock.
@@ -165,13 +198,16 @@ impl Task {
         if report.seq <= self.seq {
             return Err(RefusedReport::OldReport { task: task(), seq: report.seq, stored: self.seq });
         }
+        // The clock of a node may be wrong by years.
+        let earliest = self.running_at.unwrap_or(self.state_at).min(now);
+        let at = report.at.clamp(earliest, now);
         self.change_state(report.state, now)?;
         self.seq = report.seq;
         if self.is_running() {
-            self.running_at.get_or_insert(report.at);
+            self.running_at.get_or_insert(at);
         }
         if self.state.is_ended() {
-            self.ended_at = Some(report.at);
+            self.ended_at = Some(at);
         }
         Ok(())
     }
@@ -211,11 +247,20 @@ impl Task {
     }
 
     /// Raises the desired state; a lower one is ignored. Returns whether it changed.
+    ///
+    /// The clock of the hub may be set back, and two changes may have one time. So an end that was recorded before is never later than the request,
+    /// and one that is recorded after it always is.
     pub fn raise_desired(&mut self, desired: DesiredState, now: Timestamp) -> bool {
         let is_raised = desired > self.desired;
         if is_raised {
+            let was_wanted = self.is_wanted();
             self.desired = desired;
-            self.desired_at = Some(now);
+            self.desired_at = match self.state.is_ended() {
+                // What had ended before was not requested to, whatever the clocks say.
+                true if was_wanted => Some(now.max(self.state_at)),
+                true => self.desired_at,
+                false => Some(now),
+            };
         }
         is_raised
     }
@@ -225,7 +270,11 @@ impl Task {
             return Err(self.backwards(&state));
         }
         self.state = state;
-        self.state_at = now;
+        self.state_at = match self.desired_at.filter(|_| self.state.is_ended() && !self.is_wanted()) {
+            // What was to end before it did was requested to, whatever the clocks say.
+            Some(requested_at) => now.max(requested_at.saturating_add(LEAST_STEP).unwrap_or(requested_at)),
+            None => now,
+        };
         Ok(())
     }
 

@@ -31,6 +31,7 @@ fn task() -> Task {
         running_at: None,
         ended_at: None,
         health: crate::workload::TaskHealth::default(),
+        restarts: Default::default(),
     }
 }
 
@@ -46,10 +47,23 @@ fn failed() -> TaskState {
 #[test]
 fn b3_s1_late_report_with_an_old_number_is_refused() {
     let mut task = task();
-    task.report(report(TaskState::RUNNING, 5), at(1)).unwrap();
-    let refused = task.report(report(TaskState::Preparing, 4), at(2)).unwrap_err();
+    task.report(report(TaskState::RUNNING, 5), at(11)).unwrap();
+    let refused = task.report(report(TaskState::Preparing, 4), at(12)).unwrap_err();
     assert_eq!(refused, RefusedReport::OldReport { task: task.id.clone(), seq: 4, stored: 5 });
     assert_eq!((task.state, task.seq, task.running_at), (TaskState::RUNNING, 5, Some(at(10))));
+}
+
+/// What a node says of the time holds within what the hub knows: whether an update is monitored long enough depends on it.
+#[test]
+fn wrong_clock_of_a_node_neither_shortens_nor_lengthens_what_it_reports() {
+    for (told, seen) in [(at(-31_536_000), at(20)), (at(36_000), at(25)), (at(22), at(22))] {
+        let mut task = Task { state_at: at(20), ..task() };
+        task.report(TaskReport { at: told, ..report(TaskState::RUNNING, 1) }, at(25)).unwrap();
+        assert_eq!(task.running_at, Some(seen), "{told}");
+        let told = told + jiff::SignedDuration::from_secs(6);
+        task.report(TaskReport { at: told, ..report(failed(), 2) }, at(31)).unwrap();
+        assert!(task.ended_at >= task.running_at && task.ended_at <= Some(at(31)), "{task:?}");
+    }
 }
 
 /// B3-S2.
@@ -101,6 +115,26 @@ fn desired_state_never_decreases() {
     assert!(task.raise_desired(DesiredState::Remove, at(1)));
     assert!(!task.raise_desired(DesiredState::Shutdown, at(2)));
     assert_eq!((task.desired, task.desired_at), (DesiredState::Remove, Some(at(1))));
+}
+
+/// Whatever the clock of the hub says, and however often the request is raised: what is recorded first was first.
+#[test]
+fn whether_an_end_was_requested_depends_on_the_order_of_the_records_alone() {
+    for (end_at, request_at) in [(5, 5), (5, 9), (9, 5), (9, 1)] {
+        let mut by_itself = task();
+        by_itself.report(report(failed(), 1), at(end_at)).unwrap();
+        by_itself.raise_desired(DesiredState::Shutdown, at(request_at));
+        assert!(by_itself.ended_by_itself(), "{end_at} {request_at}");
+        by_itself.raise_desired(DesiredState::Remove, at(1));
+        assert!(by_itself.ended_by_itself(), "{end_at} {request_at}");
+
+        let mut requested = task();
+        requested.raise_desired(DesiredState::Shutdown, at(request_at));
+        requested.report(report(failed(), 1), at(end_at)).unwrap();
+        assert!(!requested.ended_by_itself(), "{end_at} {request_at}");
+        requested.raise_desired(DesiredState::Remove, at(20));
+        assert!(!requested.ended_by_itself(), "{end_at} {request_at}");
+    }
 }
 
 /// 2-S5.

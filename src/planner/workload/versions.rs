@@ -19,28 +19,32 @@ pub struct SpecVersion {
 /// # Shape
 /// Numbers only grow: a rollback makes an earlier version current again, and the next write takes a number never used before.
 /// # Source
-/// Orchestration 1.10, B11.7, B11.9; engine 6.
+/// Orchestration 1.10, B11.7, B11.9; engine 6 and 9.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Versions {
     next: u64,
     /// The version that tasks are to run.
     pub current: SpecVersion,
-    /// The version before it, if a rollback to it is possible.
+    /// The last version before it whose update completed, if a rollback to it is possible.
     pub previous: Option<SpecVersion>,
     /// The version that was given up by a rollback.
     pub rolled_back_from: Option<SpecVersion>,
+    /// Whether the update to the current version has not completed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_unproven: bool,
 }
 
 impl Versions {
     /// Creates the versions of a new workload.
     pub fn new(digest: u64) -> Self {
         let current = SpecVersion { number: 1, digest };
-        Self { next: 2, current, previous: None, rolled_back_from: None }
+        Self { next: 2, current, previous: None, rolled_back_from: None, is_unproven: false }
     }
 
     /// Takes note of what a client wrote; nothing changes when the task spec is the same as that of the last write.
     ///
-    /// A workload that was rolled back stays so until a client writes another task spec.
+    /// A workload that was rolled back stays so until a client writes another task spec. A version whose update has not completed is none to
+    /// return to.
     #[must_use]
     pub fn write(self, digest: u64) -> Self {
         let written = self.rolled_back_from.unwrap_or(self.current);
@@ -53,29 +57,31 @@ impl Versions {
         Self {
             next: self.next + 1,
             current: SpecVersion { number: self.next, digest },
-            previous: Some(self.current),
+            previous: if self.is_unproven { self.previous } else { Some(self.current) },
             rolled_back_from: None,
+            is_unproven: true,
         }
+    }
+
+    /// Takes note of the end of the update to the current version.
+    #[must_use]
+    pub fn completed(self) -> Self {
+        Self { is_unproven: false, ..self }
     }
 
     /// Makes the version that was given up by a rollback current again; none when there is none.
     pub fn retry(self) -> Option<Self> {
         let current = self.rolled_back_from?;
-        Some(Self { current, previous: Some(self.current), rolled_back_from: None, ..self })
+        let previous = if self.is_unproven { self.previous } else { Some(self.current) };
+        Some(Self { current, previous, rolled_back_from: None, is_unproven: true, ..self })
     }
 
-    /// Exchanges the current and the previous version, as a user requests it; none when there is none.
-    pub fn swap(self) -> Option<Self> {
-        let current = self.previous?;
-        let written = self.rolled_back_from.unwrap_or(self.current);
-        let rolled_back_from = (current != written).then_some(written);
-        Some(Self { current, previous: Some(self.current), rolled_back_from, ..self })
-    }
-
-    /// Makes the previous version current again after a failure, which is not undone; none when there is none.
+    /// Makes the version current again that worked last, after a failure or as a user requests it; none when there is none. There is none to
+    /// return to after that.
     pub fn roll_back(self) -> Option<Self> {
         let current = self.previous?;
-        Some(Self { current, previous: None, rolled_back_from: Some(self.current), ..self })
+        let rolled_back_from = Some(self.current);
+        Some(Self { current, previous: None, rolled_back_from, is_unproven: false, ..self })
     }
 }
 
@@ -91,23 +97,27 @@ mod tests {
         let back = second.roll_back().unwrap();
         assert_eq!((back.current, back.previous), (first.current, None));
         assert_eq!(back.rolled_back_from, Some(second.current));
-        assert_eq!(back.roll_back(), None);
+        assert_eq!(back.roll_back(), None, "there is nothing to return to any more");
         assert_eq!(back.retry(), Some(second));
         assert_eq!(second.retry(), None);
         assert_eq!(back.write(30).current, SpecVersion { number: 3, digest: 30 });
+        assert_eq!(back.write(30).previous, Some(first.current));
+        assert_eq!(Versions::new(10).roll_back(), None);
     }
 
     #[test]
-    fn second_rollback_of_a_user_returns_to_what_the_document_says() {
-        let second = Versions::new(10).write(20);
-        let back = second.swap().unwrap();
-        assert_eq!((back.current, back.previous), (second.previous.unwrap(), Some(second.current)));
-        assert_eq!(back.rolled_back_from, Some(second.current));
-        assert_eq!(back.write(20), back, "the document still holds it");
-        let again = back.swap().unwrap();
-        assert_eq!((again.current, again.previous), (second.current, second.previous));
-        assert_eq!((again.rolled_back_from, again.write(20)), (None, again));
-        assert_eq!(Versions::new(10).swap(), None);
+    fn rollback_returns_to_the_last_version_whose_update_completed() {
+        let first = Versions::new(10);
+        // The second one failed, and was replaced by a third one before anything was rolled back.
+        let third = first.write(20).write(30);
+        assert_eq!(third.previous, Some(first.current));
+        assert_eq!(third.roll_back().unwrap().current, first.current);
+        let fourth = third.completed().write(40);
+        assert_eq!(fourth.previous, Some(third.current));
+        // What was written again and again is one to return to as soon as it has worked.
+        assert_eq!(first.write(20).write(10).write(20).previous, Some(first.current));
+        let text = serde_json::to_string(&fourth).unwrap();
+        assert_eq!(serde_json::from_str::<Versions>(&text).unwrap(), fourth);
     }
 
     #[test]

@@ -53,6 +53,9 @@ pub struct WorkloadStatus {
     pub version: Option<String>,
     /// Number of the version that was given up by a rollback.
     pub rolled_back_from: Option<u64>,
+    /// The `orchestration` that is in force after a rollback, while that of the document is not: the document that worked last is restored as
+    /// a whole.
+    pub effective: Option<Value>,
     /// `up`, `warn`, `down` or `n/a`.
     #[schema(required = true)]
     pub avail: String,
@@ -107,6 +110,9 @@ pub struct UpdateProgress {
     /// Tasks that failed.
     #[schema(required = true)]
     pub failed: u32,
+    /// Slots without a node: they are not among the others, hold nobody, and follow when they get one.
+    #[schema(required = true)]
+    pub set_aside: u32,
     /// What all remaining slots wait for, after 10 seconds.
     pub blocked: Option<UpdateBlocked>,
 }

@@ -24,6 +24,9 @@ pub struct PlanResponse {
     /// The workload units of the policy.
     #[serde(rename = "units")]
     pub workload_units: Vec<PlannedWorkloadUnit>,
+    /// What can never work, or may not be meant, in words; left out when there is nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// What would happen to a workload unit.
@@ -32,6 +35,9 @@ pub struct PlanResponse {
 pub struct PlannedWorkloadUnit {
     /// `all`, or the HA group.
     pub name: String,
+    /// The instances that it has now.
+    #[serde(default)]
+    pub instances: u64,
     /// The changes in their order.
     pub changes: Vec<PlannedChange>,
     /// Which nodes each constraint removes, before the changes.

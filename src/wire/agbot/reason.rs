@@ -15,9 +15,12 @@ pub struct ReasonsResponse {
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, String>)]
     pub policies: Option<BTreeMap<String, String>>,
-    /// Policies that select nothing, because a constraint of theirs cannot be read.
+    /// Policies, patterns, services and inputs without effect, because something in them cannot be read.
     #[serde(default)]
     pub inert_policies: Vec<InertPolicy>,
+    /// Policies and patterns in which something can never work, or is probably not meant.
+    #[serde(default)]
+    pub questionable_policies: Vec<InertPolicy>,
     /// The pairs.
     pub reasons: Vec<Reason>,
 }
@@ -69,13 +72,52 @@ pub struct Blocked {
     pub kind: String,
 }
 
-/// A policy that selects nothing.
+/// A document without effect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct InertPolicy {
-    /// `deployment`, `node`, `service` or `management`.
+    /// `deployment`, `node`, `service` or `management` for policies; `pattern`, `service-definition`, `node-input`, `node-status`.
     pub kind: String,
     /// Its id, `org/name`; of the node or service that has it.
     pub id: String,
-    /// What is wrong with each constraint that cannot be read.
+    /// What is wrong with each member and each constraint.
     pub errors: Vec<String>,
+}
+
+impl InertPolicy {
+    /// Returns whether it belongs to a node.
+    #[must_use]
+    pub fn is_of_node(&self) -> bool {
+        matches!(self.kind.as_str(), "node" | "node-input" | "node-status")
+    }
+
+    /// Returns what has no effect, and why, in words.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let effect = match self.kind.as_str() {
+            "deployment" | "management" | "node" | "service" => "selects nothing",
+            "pattern" | "service-definition" => "is not deployed",
+            _ => "cannot be used",
+        };
+        format!("{} {effect}: {}", self.name(), self.errors.join("; "))
+    }
+
+    /// Returns what can never work in a document that has an effect, in words.
+    #[must_use]
+    pub fn questionable_text(&self) -> String {
+        format!("{}: {}", self.name(), self.errors.join("; "))
+    }
+
+    fn name(&self) -> String {
+        let Self { kind, id, .. } = self;
+        match kind.as_str() {
+            "deployment" => format!("deployment policy {id}"),
+            "management" => format!("management policy {id}"),
+            "node" => format!("the policy of node {id}"),
+            "service" => format!("the policy of service {id}"),
+            "service-definition" => format!("service {id}"),
+            "node-input" => format!("the user input of node {id}"),
+            "node-status" => format!("the status of node {id}"),
+            other => format!("{other} {id}"),
+        }
+    }
 }

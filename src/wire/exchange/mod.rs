@@ -6,6 +6,7 @@ pub mod response;
 pub mod administration;
 pub mod agbot;
 pub mod agbot_approval;
+pub mod agent_run;
 pub mod audit;
 pub mod changes;
 pub mod deployment_policy;

@@ -315,6 +315,32 @@ response! {
     }
 }
 
+/// How a node is removed.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[serde(default)]
+pub struct NodeRemovalQuery {
+    /// What the node ran counts as stopped, although its agent may be alive.
+    #[serde(deserialize_with = "query::optional_flag")]
+    pub force: Option<bool>,
+}
+
+/// Deleted nodes whose agents have not confirmed that they stopped everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct DeparturesResponse {
+    /// By `org/node`.
+    pub nodes: BTreeMap<String, DepartingNode>,
+}
+
+/// A node that was deleted while its agent was alive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DepartingNode {
+    /// When it was deleted.
+    pub deleted: String,
+    /// Its last heartbeat.
+    pub last_heartbeat: String,
+}
+
 /// Filters of the node list; texts are patterns with `%` and `_`.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]

@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
+use super::agent_run::NodeAgent;
+
 const REPORT: Members = Members { known: PutNodeReport::MEMBERS, unsupported: &[] };
 const STATISTICS: Members = Members {
     known: &[
@@ -22,6 +24,7 @@ const STATISTICS: Members = Members {
         "swapTotalMb",
         "swapAvailMb",
         "address",
+        "addresses",
         "at",
     ],
     unsupported: &[],
@@ -32,6 +35,9 @@ const GREATEST_LOAD: f64 = 1_000_000.0;
 const GREATEST_SIZE: u64 = 1 << 40;
 /// Longest IP address, in bytes.
 const LONGEST_ADDRESS: usize = 45;
+/// Most addresses of a node, and longest name of an interface in bytes.
+const MOST_ADDRESSES: usize = 32;
+const LONGEST_INTERFACE: usize = 64;
 /// Greatest compatibility version: every JSON reader holds it exactly.
 const GREATEST_VERSION: u64 = (1 << 53) - 1;
 
@@ -109,9 +115,24 @@ pub struct NodeStatistics {
     /// The address by which other nodes reach it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
+    /// Every address of it, with its interface.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<NodeAddress>,
     /// When the exchange received them. A node's own time is checked, but not used: clocks of nodes differ.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
+}
+
+/// An address of a node.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeAddress {
+    /// Name of its network interface.
+    #[schema(required = true)]
+    pub interface: String,
+    /// The IP address.
+    #[schema(required = true)]
+    pub address: String,
 }
 
 /// Whether the container engine of a node responds.
@@ -206,6 +227,7 @@ fn statistics(mut given: Object) -> Result<NodeStatistics, MembersError> {
         swap_total_mb: given.number("swapTotalMb", 0..=GREATEST_SIZE)?,
         swap_avail_mb: given.number("swapAvailMb", 0..=GREATEST_SIZE)?,
         address: address(&mut given)?,
+        addresses: addresses(&mut given)?,
         at: None,
     })
 }
@@ -216,6 +238,20 @@ fn address(given: &mut Object) -> Result<Option<String>, MembersError> {
         Some(Err(_)) => Err(given.broken("address", "must be an IP address")),
         _ => Ok(text),
     }
+}
+
+fn addresses(given: &mut Object) -> Result<Vec<NodeAddress>, MembersError> {
+    let Some(value) = given.take("addresses") else { return Ok(Vec::new()) };
+    let rule = format!(
+        "must be a list of at most {MOST_ADDRESSES} objects with interface and address, an IP address"
+    );
+    let found: Option<Vec<NodeAddress>> = serde_json::from_value(value).ok();
+    let is_good = |one: &NodeAddress| {
+        (1..=LONGEST_INTERFACE).contains(&one.interface.len()) && one.address.parse::<IpAddr>().is_ok()
+    };
+    found
+        .filter(|found| found.len() <= MOST_ADDRESSES && found.iter().all(is_good))
+        .ok_or_else(|| given.broken("addresses", &rule))
 }
 
 fn engine(mut given: Object) -> Result<NodeEngine, MembersError> {
@@ -290,6 +326,9 @@ pub struct NodeOrchestrationStatus {
     /// Version of what must be the same on all nodes of a workload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compat_version: Option<i64>,
+    /// The agent itself; none of agents that do not name themselves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<NodeAgent>,
 }
 
 /// Which statistics of nodes are wanted.

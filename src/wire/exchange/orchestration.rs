@@ -338,6 +338,9 @@ pub struct Update {
     /// What comes first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
+    /// When the next slot follows; `monitored` unless named. Members of HA groups without tasks are always monitored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pace: Option<Pace>,
     /// Time that a new instance must be seen running before its step counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 604_800)]
@@ -363,6 +366,16 @@ pub enum Order {
     StopFirst,
     /// The new one is seen running before the old one stops; on one node this is stop-first, with an event.
     StartFirst,
+}
+
+/// When the slot after a replaced one follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Pace {
+    /// When the new instance has run for `monitorSeconds`: a version that fails in that time costs one slot for each one in work.
+    Monitored,
+    /// As soon as the new instance is seen running.
+    Running,
 }
 
 /// What a failed step does to the rest of a rollout.

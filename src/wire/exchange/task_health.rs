@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_domain::orchestration::RestartCondition;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -26,7 +27,47 @@ pub struct TaskSupervision {
     /// The other members that the agent examines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peers: Option<PeerWatch>,
+    /// How the agent starts the task again while it has no contact to the hub.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restart: Option<TaskRestart>,
 }
+
+/// How an agent without contact to the hub starts a task again that has ended.
+///
+/// # Source
+/// Orchestration B10.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TaskRestart {
+    /// After which ends: `none`, `on-failure` or `any`.
+    #[schema(value_type = String)]
+    pub condition: RestartCondition,
+    /// Seconds between the end and the start.
+    pub delay_seconds: u64,
+    /// Restarts that it may have; 0 is unlimited.
+    pub max_attempts: u32,
+    /// Age up to which restarts count, in seconds; 0 counts all.
+    pub window_seconds: u64,
+    /// Restarts that counted when the task was started.
+    pub attempts: u32,
+}
+
+/// The restarts of a task by its node, which had no contact to the hub.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NodeRestarts {
+    /// Their number.
+    pub count: u64,
+    /// The times of the latest by the node's clock, the newest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub latest: Vec<String>,
+    /// Error with which the task had ended before the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub err: Option<String>,
+}
+
+/// Most times of restarts in a report.
+pub const MOST_RESTART_TIMES: usize = 32;
 
 impl TaskSupervision {
     /// Returns whether there is nothing to do.
@@ -54,6 +95,14 @@ pub struct TaskProbe {
     pub retry_interval_seconds: u32,
     /// Seconds between two checks.
     pub interval_seconds: u32,
+    /// Longest time of an attempt, in seconds.
+    #[serde(default = "usual_timeout")]
+    pub timeout_seconds: u32,
+}
+
+/// The timeout of an attempt in orders that name none.
+fn usual_timeout() -> u32 {
+    5
 }
 
 /// The members of a workload unit that the agent of another member examines.
@@ -128,6 +177,23 @@ pub struct TaskCheck {
     /// Human-readable message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Whether the check itself is broken, for the reason in the message: it says nothing about the task, which counts as healthy.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_broken: bool,
+}
+
+impl TaskCheck {
+    /// Creates the outcome of a check that is broken itself.
+    #[must_use]
+    pub fn broken(error: String) -> Self {
+        Self { healthy: true, message: Some(error), is_broken: true }
+    }
+
+    /// Returns whether the task is healthy; none when the check is broken.
+    #[must_use]
+    pub fn found(&self) -> Option<bool> {
+        (!self.is_broken).then_some(self.healthy)
+    }
 }
 
 /// Most members about which one report says something.
@@ -143,14 +209,26 @@ pub struct PutTaskHealth {
     /// Human-readable message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Why the check itself is broken, instead of `healthy`; left out when nothing new is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check_error: Option<String>,
     /// Whether each of the examined members responds, by task; left out when nothing new is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peers: Option<BTreeMap<String, bool>>,
+    /// Seconds without contact after which the guardian of the agent has killed the task; left out when nothing new is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_seconds: Option<u32>,
+    /// Restarts of the task by its node; left out when nothing new is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restarts: Option<NodeRestarts>,
 }
 
 impl From<TaskCheck> for PutTaskHealth {
     fn from(check: TaskCheck) -> Self {
-        Self { healthy: Some(check.healthy), message: check.message, peers: None }
+        match check.is_broken {
+            true => Self { check_error: Some(check.message.unwrap_or_default()), ..Self::default() },
+            false => Self { healthy: Some(check.healthy), message: check.message, ..Self::default() },
+        }
     }
 }
 
@@ -210,9 +288,18 @@ pub struct TaskHealth {
     /// Human-readable message of the last check.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Why the last check was broken itself; none when it says something about the task.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub check_error: Option<String>,
     /// Whether each member that it examines responds, by task.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub peers: BTreeMap<String, bool>,
+    /// Seconds without contact after which the guardian of the agent has killed the task; none without a guardian.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lease_seconds: Option<u32>,
+    /// Restarts of the task by its node, which had no contact to the hub.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restarts: Option<NodeRestarts>,
     /// Number of life-cycle events.
     pub events: u64,
     /// The last life-cycle event.

@@ -23,7 +23,7 @@ use crate::support::{Hub, Scratch, eventually};
 
 const EVERYWHERE: &str = "/orgs/o/business/policies/everywhere";
 /// The response of a healthy instance.
-const GOOD: &str = "all good";
+pub(super) const GOOD: &str = "all good";
 
 /// Events of a kind about the policy, oldest first.
 pub(super) async fn events(hub: &Hub, kind: &str) -> Vec<Value> {
@@ -125,7 +125,7 @@ async fn page(State(shared): State<Arc<Mutex<Shared>>>, Path(node): Path<String>
     response
 }
 
-fn kill_process(pid: i32) {
+pub(super) fn kill_process(pid: i32) {
     must(kill(Pid::from_raw(pid), Signal::SIGKILL), "killing a process");
 }
 
@@ -310,7 +310,7 @@ async fn certificate_of_an_unknown_authority_is_accepted_only_when_the_policy_sa
     let unreadable = ProbeClient::new(AddressRule::Any, Some(&scratch.join("none.pem"))).unwrap_err();
     assert!(unreadable.contains("none.pem"), "{unreadable}");
     let refused = client.get(&url, true, limit).await.unwrap_err();
-    assert!(refused.contains("certificate"), "{refused}");
+    assert!(refused.to_string().contains("certificate"), "{refused}");
     assert_eq!(client.get(&url, false, limit).await, Ok((200, GOOD.to_owned())));
 }
 
@@ -455,7 +455,7 @@ async fn recovery_rests_during_an_update_also_over_a_crash_of_the_hub() {
 }
 
 /// Runs an instance on the first node whose fencing the second one waits for.
-async fn start_fenced_pair(fleet: &Fleet, hub: &Hub) {
+pub(super) async fn start_fenced_pair(fleet: &Fleet, hub: &Hub) {
     let orchestration = json!({
         "mode": "failover", "orchestrate": "ha", "placement": {"nodesOrder": ["edge-1", "edge-2"]},
         "timers": {"readyPeriodSeconds": 0},

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::workload::{hub, runs, want};
-use crate::support::fleet::Fleet;
+use crate::support::fleet::{Fleet, arch};
 use crate::support::{Scratch, eventually};
 
 /// A3-S2: both agents report the same machine, until one node seems busy; what runs stays when its own node is.
@@ -40,6 +40,18 @@ async fn agents_report_statistics_and_the_least_loaded_node_gets_the_instance() 
                "placement": {"policy": "load-avg"}, "timers": {"readyPeriodSeconds": 0}})
     };
     let placed = async {
+        // Nothing has ranked by statistics so far: the plan reads them, as the write does.
+        let policy = json!({
+            "label": "watch",
+            "service": {"name": "watch", "org": "o", "arch": arch(), "serviceVersions": [{"version": "1.0.0"}]},
+            "orchestration": orchestration(1),
+        });
+        eventually("the plan names the least loaded node", || async {
+            let path = "/orgs/o/business/policies/watch/plan";
+            let (_, plan) = hub.call("POST", path, Some(policy.clone())).await;
+            (plan["units"][0]["changes"][0]["to"] == "edge-2").then_some(())
+        })
+        .await;
         want(&fleet, &hub, "1.0.0", orchestration(1)).await;
         runs(&fleet, "1.0.0", 1).await
     };

@@ -22,7 +22,9 @@ pub(super) async fn group_of(hub: &Hub, count: usize) -> Vec<String> {
     }
     created(hub.call("POST", "/orgs/o/hagroups/g", Some(json!({"members": nodes}))).await);
     let policy = json!({"label": "up", "constraints": ["a == b"], "enabled": true});
-    created(hub.call("POST", "/orgs/o/managementpolicies/fw-9", Some(policy)).await);
+    for name in ["fw-9", "other"] {
+        created(hub.call("POST", &format!("/orgs/o/managementpolicies/{name}"), Some(policy.clone())).await);
+    }
     nodes
 }
 
@@ -114,6 +116,13 @@ async fn wrong_callers_groups_and_bodies_are_refused_by_name() {
     assert_eq!(ask_as_agents_do(&hub, "n0", "elsewhere", "n0", "fw-9").await.0, 400, "a group it is not in");
     assert_eq!(ask(&hub, "n0", "n0", json!({})).await, 400);
     assert_eq!(ask(&hub, "n0", "n0", json!({"nmp": ""})).await, 400);
+    for (node, nmp) in [("n0", "none"), ("n1", "none"), ("n0", "other-org/fw-9"), ("n1", "o/none")] {
+        assert_eq!(ask(&hub, node, node, json!({"nmp": nmp})).await, 404, "{nmp} does not exist");
+    }
+    assert_eq!(ask_as_agents_do(&hub, "n0", "g", "n0", "none").await.0, 404);
+    assert_eq!(hub.call("DELETE", "/orgs/o/hagroups/g", None).await.0, 204);
+    assert_eq!(ask(&hub, "n0", "n0", json!({"nmp": "none"})).await, 404, "outside of a group as well");
+    assert_eq!(ask(&hub, "n0", "n0", json!({"nmp": "fw-9"})).await, 200);
     assert_eq!(ask(&hub, "stranger", "stranger", json!({"nmp": "fw-9"})).await, 401);
     let response =
         hub.client.post(format!("{}/org/o/node/n0/upgrade", hub.url)).json(&json!({"nmp": "fw-9"}));
@@ -183,4 +192,34 @@ async fn forty_members_asking_at_once_get_exactly_one_yes() {
     }
     assert_eq!(counted, BTreeMap::from([(200, 1), (409, 39)]));
     assert_eq!(hub.stop().await, 0);
+}
+
+/// Members that have reported nothing yet, each pair with a management policy of its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_of_two_members_that_ask_at_one_instant_gets_a_yes_and_keeps_it() {
+    const GROUPS: usize = 8;
+    let agbots = Agbots::start(1).await;
+    let nodes = agbots.make_nodes(2 * GROUPS).await;
+    for (index, members) in nodes.chunks(2).enumerate() {
+        let policy = json!({
+            "label": "up", "constraints": ["site == north"], "enabled": true, "start": "now",
+            "agentUpgradePolicy": {"manifest": "o/m", "allowDowngrade": false},
+        });
+        let path = format!("/orgs/o/managementpolicies/fw-{index}");
+        agbots.api.expect(201, "o/admin:pa", "POST", &path, policy).await;
+        agbots.group(&format!("g-{index}"), members).await;
+    }
+    let ask = async |index: usize| {
+        let name = format!("fw-{index}");
+        let (first, second) = (&nodes[2 * index], &nodes[2 * index + 1]);
+        let both = [agbots.ask_for_upgrade(first, &name), agbots.ask_for_upgrade(second, &name)];
+        join_all(both).await
+    };
+    let before = join_all((0..GROUPS).map(ask)).await;
+    for statuses in &before {
+        let mut sorted = statuses.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, [200, 409]);
+    }
+    assert_eq!(join_all((0..GROUPS).map(ask)).await, before, "the other one still waits");
 }

@@ -1,6 +1,7 @@
 //! Agents as real processes with a real hub: what goes on when one of them is away, and what a service needs.
 
 mod contact;
+mod engine;
 mod needed;
 mod outage;
 mod overrides;

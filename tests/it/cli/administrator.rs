@@ -306,7 +306,7 @@ fn failures(hzn: &mut Hzn) {
     std::fs::write(hzn.home.join("broken.json"), "{").expect("a file");
     hzn.refused(3, "exchange node addpolicy n1 -f broken.json");
     hzn.write("unset.json", &json!({"properties": [{"name": "site", "value": "$SITE"}]}));
-    let why = hzn.refused(1, "exchange node addpolicy n1 -f unset.json");
+    let why = hzn.refused(1, "exchange node addpolicy n1 -f unset.json --strict");
     assert!(why.contains("unset.json") && why.contains("SITE"), "{why}");
     hzn.refused(5, "exchange node list -u ann:wrong");
     hzn.set("HORIZON_URL", "http://127.0.0.1:1".to_owned());

@@ -3,8 +3,10 @@
 mod administrator;
 mod apply;
 mod audit;
+mod files;
 mod node_owner;
 mod orch;
+mod projects;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

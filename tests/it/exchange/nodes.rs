@@ -114,6 +114,64 @@ async fn node_made_again_has_given_no_sign_of_life() {
     api.expect(401, "o/n:token-n", "GET", "/orgs/o/nodes/n", Value::Null).await;
 }
 
+/// A node `n` with an agreement, seen just now.
+async fn make_busy_node(api: &Api) {
+    api.make_node("o/u:pu", "o", "n").await;
+    let agreement =
+        json!({"agreementService": {"orgid": "o", "pattern": "", "url": "w"}, "state": "negotiating"});
+    api.expect(201, "o/n:token-n", "PUT", "/orgs/o/nodes/n/agreements/a", agreement).await;
+}
+
+#[tokio::test]
+async fn agent_of_a_deleted_node_confirms_that_it_stopped_everything_and_can_do_nothing_else() {
+    let (_database, api) = exchange().await;
+    let departures = "/orgs/o/orchestration/departures";
+    let departure = &format!("{departures}/n");
+    make_busy_node(&api).await;
+    api.expect(204, "o/u:pu", "DELETE", "/orgs/o/nodes/n", Value::Null).await;
+    let found = api.expect(200, "o/admin:pa", "GET", departures, Value::Null).await;
+    assert_eq!(members(&found, "nodes"), 1, "{found}");
+    assert!(
+        found["nodes"]["o/n"]["deleted"].as_str() >= found["nodes"]["o/n"]["lastHeartbeat"].as_str(),
+        "{found}"
+    );
+    // The name is given to another one meanwhile: the old token is not good for it.
+    api.expect(201, "o/v:pv", "PUT", "/orgs/o/nodes/n", node_body()).await;
+    for (login, status) in [("o/n:wrong", 401), ("o/u:pu", 403), ("o/v:pv", 403)] {
+        api.expect(status, login, "DELETE", departure, Value::Null).await;
+    }
+    for (method, path) in [("GET", "/orgs/o/nodes/n"), ("DELETE", "/orgs/o/nodes/n"), ("GET", departures)] {
+        api.expect(401, "o/n:token-n", method, path, Value::Null).await;
+    }
+    api.expect(204, "o/n:token-n", "DELETE", departure, Value::Null).await;
+    api.expect(401, "o/n:token-n", "DELETE", departure, Value::Null).await;
+    api.expect(404, "o/admin:pa", "DELETE", departure, Value::Null).await;
+    let found = api.expect(200, "o/admin:pa", "GET", departures, Value::Null).await;
+    assert_eq!(members(&found, "nodes"), 0, "{found}");
+    api.expect(200, "o/v:pv", "GET", "/orgs/o/nodes/n", Value::Null).await;
+}
+
+#[tokio::test]
+async fn nobody_waits_for_the_agent_of_a_node_that_is_deleted_by_force_or_by_itself_or_that_runs_nothing() {
+    let (_database, api) = exchange().await;
+    let departures = "/orgs/o/orchestration/departures";
+    let deletions = [("o/u:pu", "?force=true", true), ("o/n:token-n", "", true), ("o/u:pu", "", false)];
+    for (login, query, is_busy) in deletions {
+        if is_busy {
+            make_busy_node(&api).await;
+        } else {
+            api.make_node("o/u:pu", "o", "n").await;
+        }
+        api.expect(204, login, "DELETE", &format!("/orgs/o/nodes/n{query}"), Value::Null).await;
+        let found = api.expect(200, "o/admin:pa", "GET", departures, Value::Null).await;
+        assert_eq!(members(&found, "nodes"), 0, "{login} {query}: {found}");
+    }
+    // An administrator knows later that the machine is off.
+    make_busy_node(&api).await;
+    api.expect(204, "o/u:pu", "DELETE", "/orgs/o/nodes/n", Value::Null).await;
+    api.expect(204, "o/admin:pa", "DELETE", &format!("{departures}/n"), Value::Null).await;
+}
+
 #[tokio::test]
 async fn free_json_reads_back_as_it_was_given() {
     let (_database, api) = exchange().await;

@@ -185,6 +185,12 @@ impl Fleet {
         Some((words.next()?.to_owned(), words.next()?.parse().ok()?))
     }
 
+    /// Starts another agent with the identity of a node and a data directory of its own.
+    pub fn second_agent(&self, scratch: &Scratch, hub: &Hub, index: usize) -> Program {
+        let node = format!("edge-{}", index + 1);
+        start_agent_in(scratch, (&hub.url, &node), &format!("{node}-second"), &[])
+    }
+
     /// The agent of a node.
     pub fn agent(&mut self, index: usize) -> &mut Program {
         &mut self.agents[index]
@@ -199,8 +205,13 @@ impl Drop for Fleet {
 }
 
 fn start_agent(scratch: &Scratch, url: &str, node: &str, options: &[&str]) -> Program {
+    start_agent_in(scratch, (url, node), node, options)
+}
+
+/// See [`start_agent`]; in a directory of this name.
+fn start_agent_in(scratch: &Scratch, (url, node): (&str, &str), data: &str, options: &[&str]) -> Program {
     let token_file = scratch.join(&format!("{node}.token"));
-    let data = scratch.join(node);
+    let data = scratch.join(data);
     let arguments = [
         "agent",
         "--hub",

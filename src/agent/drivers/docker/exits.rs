@@ -25,7 +25,11 @@ use crate::{
 };
 
 /// Events that change the observation.
-const EVENTS: [&str; 6] = ["create", "start", "die", "destroy", "pause", "unpause"];
+const EVENTS: [&str; 7] = ["create", "start", "kill", "die", "destroy", "pause", "unpause"];
+/// Longest time between a signal from outside and the exit that it led to, in nanoseconds.
+const SIGNAL_EFFECT: i64 = 60 * NANOS;
+/// Signals that ask a program for something else than its end: HUP, USR1, USR2, CONT, WINCH.
+const OTHER_REQUESTS: [i32; 5] = [1, 10, 12, 18, 28];
 /// Longest wait for the output of a container that exited.
 const LOG_TIMEOUT: Duration = Duration::from_secs(2);
 const NANOS: i64 = 1_000_000_000;
@@ -43,6 +47,8 @@ struct Seen {
     until: i64,
     /// By service key and name of the container.
     failures: BTreeMap<(String, String), Failures>,
+    /// The last signal that somebody sent to a container, and when, by service key and name.
+    signals: BTreeMap<(String, String), (i32, i64)>,
     /// Services that are being stopped: the exits of their containers are expected.
     stopping: BTreeSet<String>,
 }
@@ -50,8 +56,12 @@ struct Seen {
 impl Exits {
     pub fn new(agent: String, output_lines: usize) -> Self {
         let now = i64::try_from(clock::now_secs()).unwrap_or_default();
-        let seen =
-            Seen { until: now.saturating_mul(NANOS), failures: BTreeMap::new(), stopping: BTreeSet::new() };
+        let seen = Seen {
+            until: now.saturating_mul(NANOS),
+            failures: BTreeMap::new(),
+            signals: BTreeMap::new(),
+            stopping: BTreeSet::new(),
+        };
         Self { agent, output_lines, events: tokio::sync::Mutex::new(None), seen: Mutex::new(seen) }
     }
 
@@ -70,6 +80,7 @@ impl Exits {
         let mut seen = self.seen();
         seen.stopping.remove(key);
         seen.failures.retain(|(service, _), _| service != key);
+        seen.signals.retain(|(service, _), _| service != key);
     }
 
     /// Waits for the next event of a container.
@@ -109,21 +120,34 @@ impl Exits {
         let attribute =
             |name: &str| attributes.and_then(|all| all.get(name)).map(String::as_str).unwrap_or_default();
         let (key, name) = (attribute(AGREEMENT_LABEL), attribute(NAME_LABEL));
-        {
+        let whose = (key.to_owned(), name.to_owned());
+        let signal = {
             let mut seen = self.seen();
             let is_known = at != 0 && at <= seen.until;
             seen.until = seen.until.max(at);
-            if is_known || event.action.as_deref() != Some("die") || seen.stopping.contains(key) {
+            if is_known || seen.stopping.contains(key) {
                 return;
             }
-        }
+            match event.action.as_deref() {
+                Some("kill") => {
+                    let signal = attribute("signal").parse().ok();
+                    let meant = signal.filter(|signal| !OTHER_REQUESTS.contains(signal));
+                    seen.signals.extend(meant.map(|signal| (whose, (signal, at))));
+                    return;
+                }
+                // A program that was asked to end may do so with any code.
+                Some("die") => seen.signals.remove(&whose).filter(|(_, sent)| at - sent <= SIGNAL_EFFECT),
+                _ => return,
+            }
+        };
+        let signal = signal.map(|(signal, _)| signal);
         let id = event.actor.as_ref().and_then(|actor| actor.id.as_deref()).unwrap_or_default();
         let output = self.output(docker, id).await;
         let code = attribute("exitCode").parse().ok();
         let exited_at = u64::try_from(at / NANOS).ok().filter(|at| *at > 0).unwrap_or_else(clock::now_secs);
         let mut seen = self.seen();
         let failures = seen.failures.entry((key.to_owned(), name.to_owned())).or_default();
-        failures.add_exit(exited_at, code, None, output);
+        failures.add_exit(exited_at, code, signal, output);
         log_exit(key, name, failures);
     }
 

@@ -5,6 +5,7 @@
 //! machine.
 
 mod body;
+mod containers;
 mod exits;
 mod output;
 
@@ -31,6 +32,7 @@ use bollard::{
 use futures_util::StreamExt;
 use tokio::sync::OnceCell;
 
+pub(crate) use self::containers::Containers;
 use self::exits::Exits;
 use super::{Driver, DriverError, LogPart, LogStart, RegistryLogin, Role, ServiceSpec};
 use crate::{
@@ -50,6 +52,8 @@ const INFRASTRUCTURE_LABEL: &str = "openhorizon.anax.infrastructure";
 const SHARED_LABEL: &str = "openhorizon.anax.service_pattern.shared";
 /// Label with the task of a container.
 const TASK_LABEL: &str = "evenkeel.task";
+/// Label with the node and the data directory of the agent.
+const PLACE_LABEL: &str = "evenkeel.place";
 /// Label with the identity of the agent.
 const AGENT_LABEL: &str = "evenkeel.agent";
 
@@ -62,6 +66,8 @@ pub struct DockerDriver {
     /// The connection; created at the first call, because the engine may start after the agent.
     connection: OnceCell<Docker>,
     agent: String,
+    /// Node and data directory of the agent, if they are known.
+    place: Option<String>,
     grace: Duration,
     exits: Exits,
 }
@@ -77,7 +83,13 @@ impl DockerDriver {
     /// `output_lines`: last lines of output that are reported when a container exits.
     pub fn new(endpoint: impl Into<String>, agent: String, grace: Duration, output_lines: usize) -> Self {
         let exits = Exits::new(agent.clone(), output_lines);
-        Self { endpoint: endpoint.into(), connection: OnceCell::new(), agent, grace, exits }
+        Self { endpoint: endpoint.into(), connection: OnceCell::new(), agent, place: None, grace, exits }
+    }
+
+    /// Lets containers carry the node and the data directory of the agent: after the loss of the directory they are found by that.
+    #[must_use]
+    pub fn at(self, place: Option<String>) -> Self {
+        Self { place, ..self }
     }
 
     async fn engine(&self) -> Result<&Docker, DriverError> {
@@ -210,6 +222,7 @@ impl DockerDriver {
             (AGENT_LABEL.to_owned(), self.agent.clone()),
         ]);
         labels.extend(service.task.clone().map(|task| (TASK_LABEL.to_owned(), task)));
+        labels.extend(self.place.clone().map(|place| (PLACE_LABEL.to_owned(), place)));
         if service.role != Role::TopLevel {
             labels.insert(INFRASTRUCTURE_LABEL.to_owned(), String::new());
         }
@@ -251,6 +264,23 @@ impl DockerDriver {
         }
     }
 
+    /// Removes the containers that an agent with this node and data directory has started under another identity.
+    async fn remove_orphans(&self) -> Result<(), DriverError> {
+        let Some(place) = &self.place else { return Ok(()) };
+        let filters = HashMap::from([("label".to_owned(), vec![format!("{PLACE_LABEL}={place}")])]);
+        let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
+        let found = self.engine().await?.list_containers(Some(options)).await.map_err(transient)?;
+        for container in found.iter().filter(|one| label(one, AGENT_LABEL) != self.agent) {
+            let key = label(container, AGREEMENT_LABEL);
+            tracing::info!(
+                agreement.id = key,
+                "container of an agent that lost its data directory is removed"
+            );
+            self.remove(container, self.grace).await?;
+        }
+        Ok(())
+    }
+
     /// Connects a container to the network of a required service, whose containers it reaches by name.
     async fn join(&self, container: &str, network: &str) -> Result<(), DriverError> {
         let request =
@@ -273,6 +303,7 @@ impl Driver for DockerDriver {
                 self.remove(&container, self.grace).await?;
             }
         }
+        self.remove_orphans().await?;
         let filters = HashMap::from([("label".to_owned(), vec![format!("{AGENT_LABEL}={}", self.agent)])]);
         let options = ListNetworksOptionsBuilder::new().filters(&filters).build();
         for network in self.engine().await?.list_networks(Some(options)).await.map_err(transient)? {

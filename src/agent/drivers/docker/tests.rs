@@ -118,6 +118,32 @@ async fn exit_of_a_container_is_observed_with_code_restarts_and_last_output() {
 }
 
 #[tokio::test]
+async fn container_that_somebody_stops_has_ended_by_a_signal_whatever_its_code() {
+    let Some(engine) = Engine::start().await else { return };
+    let driver = driver_for(&engine, "agent-1");
+    let task = ServiceSpec { task: Some("t1".to_owned()), ..service("a1") };
+    driver.start(&task).await.unwrap();
+    until_running(&driver, "a1").await;
+    let id = ids(&driver, "a1").await.remove(0).unwrap();
+    let docker = driver.engine().await.unwrap();
+    let options = bollard::query_parameters::StopContainerOptionsBuilder::new().t(5).build();
+    docker.stop_container(&id, Some(options)).await.unwrap();
+    let failures = timeout(Duration::from_secs(30), async {
+        loop {
+            driver.changed().await;
+            let seen = driver.observe("a1").await.containers.remove(0).failures;
+            if seen.exits > 0 {
+                return seen;
+            }
+        }
+    })
+    .await
+    .expect("it has ended");
+    assert!(failures.is_stopped_from_outside(), "{failures:?}");
+    driver.stop("a1").await.unwrap();
+}
+
+#[tokio::test]
 async fn container_of_a_task_stays_down_and_a_later_agent_knows_its_exit() {
     let Some(engine) = Engine::start().await else { return };
     let driver = driver_for(&engine, "agent-1");

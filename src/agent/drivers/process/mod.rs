@@ -11,8 +11,8 @@ mod supervisor;
 mod table;
 
 use std::{
-    collections::BTreeMap,
-    path::PathBuf,
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard,
         atomic::{AtomicBool, Ordering},
@@ -33,6 +33,9 @@ use crate::step::{ContainerState, Observation};
 
 /// Variable that marks every process of an agent: `<agent>/<service key>/<process name>`.
 pub(crate) const MARK: &str = "EVENKEEL_PROCESS";
+
+/// Variable that names the directory of the driver that has started a process.
+pub(crate) const DIRECTORY: &str = "EVENKEEL_PROCESS_DIRECTORY";
 
 /// Variable that names the task of a process.
 pub(crate) const TASK: &str = "EVENKEEL_TASK";
@@ -59,6 +62,12 @@ pub struct ProcessSettings {
 }
 
 impl ProcessSettings {
+    /// Returns the directory as its processes carry it.
+    fn own_directory(&self) -> String {
+        let path = self.directory.canonicalize().unwrap_or_else(|_| self.directory.clone());
+        path.display().to_string()
+    }
+
     /// Returns the default settings for a data directory.
     pub fn new(directory: PathBuf, agent: String) -> Self {
         Self {
@@ -102,6 +111,29 @@ impl Shared {
 /// The data of a poisoned lock is consistent: every change under these locks is a single insertion or removal.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Kills every process of some services of an agent, whoever has started it. Returns how many there were.
+///
+/// `directory`: that of the driver, with its list.
+pub(crate) fn kill_services(directory: &Path, agent: &str, keys: &BTreeSet<String>) -> usize {
+    // What the list does not have is found by its mark.
+    let listed = Records::load(directory.join("processes.json")).map(|records| records.all());
+    let found = survivors(listed.unwrap_or_default(), agent);
+    let meant: Vec<_> = found.into_iter().filter(|process| keys.contains(&process.key)).collect();
+    table::kill_all(&meant);
+    meant.len()
+}
+
+/// Finds the live processes of an agent: those of the list, and those with its mark.
+fn survivors(listed: Vec<ProcessRecord>, agent: &str) -> Vec<ProcessRecord> {
+    let mut alive: Vec<_> = listed.into_iter().filter(table::is_same_process).collect();
+    for found in table::find_marked(agent) {
+        if !alive.iter().any(|known| known.pid == found.pid) {
+            alive.push(found);
+        }
+    }
+    alive
 }
 
 struct Running {
@@ -170,16 +202,10 @@ impl ProcessDriver {
         containers.map(|(name, container)| Plan::new(&self.shared, service, name, container)).collect()
     }
 
-    /// Finds the live processes of this agent: by the record, and by their mark.
+    /// Finds the live processes of this agent.
     fn survivors(&self) -> Vec<ProcessRecord> {
-        let records = lock(&self.shared.records).all();
-        let mut alive: Vec<_> = records.into_iter().filter(table::is_same_process).collect();
-        for found in table::find_marked(&self.shared.settings.agent) {
-            if !alive.iter().any(|known| known.pid == found.pid) {
-                alive.push(found);
-            }
-        }
-        alive
+        let listed = lock(&self.shared.records).all();
+        survivors(listed, &self.shared.settings.agent)
     }
 }
 
@@ -187,7 +213,9 @@ impl ProcessDriver {
 impl Driver for ProcessDriver {
     async fn adopt(&self, wanted: &[ServiceSpec]) -> Result<(), DriverError> {
         let mut adopted: BTreeMap<String, BTreeMap<String, ProcessRecord>> = BTreeMap::new();
-        let mut unwanted = Vec::new();
+        let settings = &self.shared.settings;
+        // An agent that has lost its data directory has another identity since.
+        let mut unwanted = table::find_orphans(&settings.own_directory(), &settings.agent);
         for process in self.survivors() {
             let is_wanted = wanted.iter().any(|service| {
                 service.key == process.key && service.deployment.services.contains_key(&process.name)

@@ -17,7 +17,7 @@ use nix::unistd::User;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::{MARK, Shared, TASK, lock, log_file, record::ProcessRecord, table};
+use super::{DIRECTORY, MARK, Shared, TASK, lock, log_file, record::ProcessRecord, table};
 use crate::{
     clock,
     deployment::Container,
@@ -66,6 +66,7 @@ impl Plan {
         // Last, so that no deployment can override task and mark.
         environment.extend(service.task.clone().map(|task| (TASK.to_owned(), task)));
         environment.push((MARK.to_owned(), shared.mark(&service.key, name)));
+        environment.push((DIRECTORY.to_owned(), shared.settings.own_directory()));
         environment
             .retain(|(name, value)| !name.is_empty() && !name.contains(['=', '\0']) && !value.contains('\0'));
         let settings = &shared.settings;
@@ -246,7 +247,7 @@ impl Supervisor {
             name: self.plan.name.clone(),
             pid,
             start_ticks: table::start_ticks(pid).unwrap_or_default(),
-            boot: table::boot(),
+            boot: clock::boot(),
             started_at: clock::now_secs(),
             is_leader: true,
         };

@@ -12,7 +12,8 @@ use nix::{
 };
 use tokio::time::{Instant, sleep};
 
-use super::{MARK, record::ProcessRecord};
+use super::{DIRECTORY, MARK, record::ProcessRecord};
+use crate::clock::boot;
 
 /// Interval between checks of a process that is not a child.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_millis(200);
@@ -34,11 +35,6 @@ fn stat(pid: i32) -> Option<Stat> {
         group: fields.get(2)?.parse().ok()?,
         start_ticks: fields.get(19)?.parse().ok()?,
     })
-}
-
-/// Returns the id of the current boot.
-pub(crate) fn boot() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
 /// Returns the start time of a live process in clock ticks since the boot; `None` for ended ones, including zombies.
@@ -67,30 +63,45 @@ pub(crate) fn reap(pid: i32) -> (Option<i64>, Option<i32>) {
 
 /// Returns all live processes that carry the mark of an agent.
 pub(crate) fn find_marked(agent: &str) -> Vec<ProcessRecord> {
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let boot = boot();
-    entries
-        .filter_map(Result::ok)
-        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
-        .filter_map(|pid| marked(pid, agent, &boot))
-        .collect()
+    find(|environment| value_of(environment, MARK)?.strip_prefix(agent)?.strip_prefix('/'))
 }
 
-fn marked(pid: i32, agent: &str, boot: &str) -> Option<ProcessRecord> {
-    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
-    let prefix = format!("{MARK}={agent}/");
-    let mark = environment.split(|byte| *byte == 0).find_map(|pair| pair.strip_prefix(prefix.as_bytes()))?;
-    let (key, name) = std::str::from_utf8(mark).ok()?.split_once('/')?;
-    let stat = stat(pid).filter(|stat| !matches!(stat.state, 'Z' | 'X'))?;
-    Some(ProcessRecord {
-        key: key.to_owned(),
-        name: name.to_owned(),
-        pid,
-        start_ticks: stat.start_ticks,
-        boot: boot.to_owned(),
-        started_at: crate::clock::now_secs(),
-        is_leader: stat.group == pid,
+/// Returns all live processes that an agent with this directory has started under another identity.
+pub(crate) fn find_orphans(directory: &str, agent: &str) -> Vec<ProcessRecord> {
+    find(|environment| {
+        let (owner, mark) = value_of(environment, MARK)?.split_once('/')?;
+        let is_orphan = owner != agent && value_of(environment, DIRECTORY) == Some(directory);
+        is_orphan.then_some(mark)
     })
+}
+
+/// Returns the value of a variable.
+fn value_of<'e>(environment: &'e [u8], name: &str) -> Option<&'e str> {
+    let mut pairs = environment.split(|byte| *byte == 0);
+    let value = pairs.find_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
+    std::str::from_utf8(value).ok()
+}
+
+/// Returns all live processes of which `mark` finds key and name, separated by a slash, in their environment.
+fn find(mark: impl Fn(&[u8]) -> Option<&str>) -> Vec<ProcessRecord> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let boot = boot();
+    let pids = entries.filter_map(Result::ok).filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    let found = pids.filter_map(|pid: i32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+        let (key, name) = mark(&environment)?.split_once('/')?;
+        let stat = stat(pid).filter(|stat| !matches!(stat.state, 'Z' | 'X'))?;
+        Some(ProcessRecord {
+            key: key.to_owned(),
+            name: name.to_owned(),
+            pid,
+            start_ticks: stat.start_ticks,
+            boot: boot.clone(),
+            started_at: crate::clock::now_secs(),
+            is_leader: stat.group == pid,
+        })
+    });
+    found.collect()
 }
 
 /// Sends a signal to a process, and to its whole group when it leads one. Its identity is checked first, so that another

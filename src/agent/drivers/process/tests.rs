@@ -333,3 +333,22 @@ async fn driver_without_its_directory_can_start_nothing() {
     std::fs::remove_dir_all(directory.path()).unwrap();
     assert!(!driver.is_engine_up().await);
 }
+
+#[tokio::test]
+async fn processes_of_an_agent_that_lost_its_directory_are_ended_by_the_next_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("processes");
+    let lost = ProcessSettings { agent: "lost-agent".to_owned(), ..settings(&path) };
+    let first = ProcessDriver::open(lost).unwrap();
+    first.start(&service("exec sleep 100")).await.unwrap();
+    until(&first, RunState::Running).await;
+    assert_eq!(pids(&first).len(), 1);
+    first.release().await;
+    std::fs::remove_dir_all(&path).unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    ProcessDriver::open(settings(elsewhere.path())).unwrap().adopt(&[]).await.unwrap();
+    assert_eq!(pids(&first).len(), 1, "another directory is another agent");
+    let next = ProcessDriver::open(settings(&path)).unwrap();
+    next.adopt(&[]).await.unwrap();
+    assert!(pids(&first).is_empty());
+}

@@ -374,7 +374,7 @@ async fn read(context: &Context, exchange: &Exchange, policy: &str) -> Outcome<W
 }
 
 fn view(status: &WorkloadStatus) -> View {
-    let UpdateProgress { state, started_at, completed_at, message, total, done, failed, blocked } =
+    let UpdateProgress { state, started_at, completed_at, message, total, done, failed, set_aside, blocked } =
         &status.update;
     let mut table = Table::new(&["name", "value"]).keeping(&["value"]);
     let mut push = |name: &str, value: String| {
@@ -386,6 +386,7 @@ fn view(status: &WorkloadStatus) -> View {
     push("version", status.version.clone().unwrap_or_default());
     push("state", state.clone());
     push("slots", format!("{done}/{total}"));
+    push("without a node", if *set_aside > 0 { set_aside.to_string() } else { String::new() });
     push("failed", if *failed > 0 { failed.to_string() } else { String::new() });
     push("message", message.clone());
     push("started", started_at.clone().unwrap_or_default());

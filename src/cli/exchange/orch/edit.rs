@@ -2,10 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::context::Exchange;
-use crate::exchange::deployment::POLICIES;
+use crate::context::{Context, Exchange};
+use crate::exchange::deployment::{EXCHANGE_ONLY, POLICIES, without};
 use crate::exit::{CliError, Outcome};
 use crate::output::note;
+use crate::stops::{Answer, confirm_stops};
 
 /// Other names of members, as the specification of HA clusters has them.
 const ALIASES: [(&str, &str); 14] = [
@@ -38,8 +39,8 @@ enum Effect {
 ///
 /// # Errors
 /// With status 1 when the mode has no such number, 8 when the policy does not exist.
-pub async fn scale(exchange: &Exchange, policy: &str, count: u32) -> Outcome {
-    edit(exchange, policy, |document| set_count(document, policy, count).map(|()| true)).await
+pub async fn scale(hub: (&Context, &Exchange), policy: &str, count: u32, answer: Answer) -> Outcome {
+    edit(hub, policy, answer, |document| set_count(document, policy, count).map(|()| true)).await
 }
 
 fn set_count(document: &mut Value, policy: &str, count: u32) -> Outcome {
@@ -62,13 +63,18 @@ fn set_count(document: &mut Value, policy: &str, count: u32) -> Outcome {
 ///
 /// # Errors
 /// With status 1 for a change that cannot be read, 3 when the document would break a rule, 8 when the policy does not exist.
-pub async fn set(exchange: &Exchange, policy: &str, changes: &[String]) -> Outcome {
-    edit(exchange, policy, |document| apply_all(document, changes)).await
+pub async fn set(hub: (&Context, &Exchange), policy: &str, changes: &[String], answer: Answer) -> Outcome {
+    edit(hub, policy, answer, |document| apply_all(document, changes)).await
 }
 
 /// Changes the document of a policy, again and again when somebody else writes the policy meanwhile; `change` returns whether there is
 /// anything to write.
-async fn edit(exchange: &Exchange, policy: &str, change: impl Fn(&mut Value) -> Outcome<bool>) -> Outcome {
+async fn edit(
+    (context, exchange): (&Context, &Exchange),
+    policy: &str,
+    answer: Answer,
+    change: impl Fn(&mut Value) -> Outcome<bool>,
+) -> Outcome {
     let mut tried: Option<(String, CliError)> = None;
     loop {
         let found = POLICIES.read_one(exchange, policy).await?.into_value();
@@ -80,6 +86,12 @@ async fn edit(exchange: &Exchange, policy: &str, change: impl Fn(&mut Value) -> 
         let document = found.get("orchestration").filter(|document| !document.is_null()).cloned();
         let mut document = document.unwrap_or_else(|| json!({}));
         if !change(&mut document)? {
+            return Ok(());
+        }
+        let mut wanted = found;
+        without(&mut wanted, &EXCHANGE_ONLY);
+        wanted["orchestration"] = document.clone();
+        if !confirm_stops(context, exchange, (policy, &wanted), answer).await? {
             return Ok(());
         }
         let change = json!({ "orchestration": document, "lastUpdated": written_at });

@@ -12,6 +12,7 @@ use clap::Subcommand;
 use crate::context::{Context, Exchange, UserOptions, Watch};
 use crate::exchange::deployment::POLICIES;
 use crate::exit::{CliError, Exit, Outcome};
+use crate::stops::Force;
 use crate::wait::{self, Wait};
 
 /// Commands for what runs of a deployment policy.
@@ -81,6 +82,8 @@ pub enum OrchCommand {
         /// Wanted number of instances
         count: u32,
         #[command(flatten)]
+        force: Force,
+        #[command(flatten)]
         wait: Wait,
     },
     /// Changes members of `orchestration`
@@ -90,6 +93,8 @@ pub enum OrchCommand {
         /// KEY=VALUE, KEY+=ITEM or KEY-=ITEM, such as update.parallelism=2; KEY=null removes a member
         #[arg(required = true, value_name = "CHANGE")]
         changes: Vec<String>,
+        #[command(flatten)]
+        force: Force,
         #[command(flatten)]
         wait: Wait,
     },
@@ -176,12 +181,12 @@ pub async fn run(command: OrchCommand, context: &Context, exchange: &Exchange) -
         OrchCommand::Freeze(chosen) => action::run(context, exchange, "freeze", &chosen).await,
         OrchCommand::Thaw(chosen) => action::run(context, exchange, "thaw", &chosen).await,
         OrchCommand::Clear(chosen) => action::run(context, exchange, "clear", &chosen).await,
-        OrchCommand::Scale { policy, count, wait } => {
-            edit::scale(exchange, &policy, count).await?;
+        OrchCommand::Scale { policy, count, force, wait } => {
+            edit::scale((context, exchange), &policy, count, force.answer()).await?;
             wait::policy::follow_orchestration(&wait, context, exchange, &policy).await
         }
-        OrchCommand::Set { policy, changes, wait } => {
-            edit::set(exchange, &policy, &changes).await?;
+        OrchCommand::Set { policy, changes, force, wait } => {
+            edit::set((context, exchange), &policy, &changes, force.answer()).await?;
             wait::policy::follow_orchestration(&wait, context, exchange, &policy).await
         }
         OrchCommand::Update { policy, command } => {

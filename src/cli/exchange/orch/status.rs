@@ -189,11 +189,15 @@ fn joined(texts: &[&str]) -> String {
 
 /// How far an update is, in words; none when there is nothing to say.
 pub fn update_text(update: &UpdateProgress, policy: &str) -> Option<String> {
-    let UpdateProgress { state, total, done, failed, blocked, .. } = update;
-    if matches!(state.as_str(), "none" | "" | "completed") {
+    let UpdateProgress { state, total, done, failed, set_aside, blocked, .. } = update;
+    let is_over = matches!(state.as_str(), "none" | "" | "completed");
+    if is_over && *set_aside == 0 {
         return None;
     }
     let mut text = format!("{state} {done}/{total}");
+    if *set_aside > 0 {
+        text.push_str(&format!(", {set_aside} without a node"));
+    }
     if *failed > 0 {
         text.push_str(&format!(", {failed} failed"));
     }

@@ -34,7 +34,13 @@ fn left_out(blocked: &str) -> Reason {
 
 fn reasons(read_at: Option<&str>, pairs: &[Reason]) -> ReasonsResponse {
     let policies = read_at.map(|at| BTreeMap::from([("o/p".to_owned(), at.to_owned())]));
-    ReasonsResponse { policies, inert_policies: Vec::new(), reasons: pairs.to_vec() }
+    let none = Vec::new;
+    ReasonsResponse {
+        policies,
+        inert_policies: none(),
+        questionable_policies: none(),
+        reasons: pairs.to_vec(),
+    }
 }
 
 fn judge(pairs: &[Reason], rollouts: &[Rollout]) -> Progress {

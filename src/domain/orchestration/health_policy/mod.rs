@@ -4,6 +4,7 @@
 //! Source: orchestration C2 to C8.
 
 mod expected;
+mod ratio;
 mod read;
 mod template;
 mod url;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use expected::Expected;
+pub use ratio::Ratio;
 pub use read::Target;
 pub use template::TemplateValues;
 pub use url::PollUrl;
@@ -157,6 +159,8 @@ pub struct PollOptions {
     pub poll_url_retry_limit: u32,
     /// Seconds between two attempts.
     pub poll_url_retry_interval: u64,
+    /// Longest time of an attempt in seconds.
+    pub poll_url_timeout: u64,
     /// Who sends the request.
     pub executor: Executor,
 }
@@ -188,9 +192,27 @@ pub struct Recovery {
     pub node_force_recreate: bool,
     /// Longest time of one action.
     pub action_timeout: u64,
+    /// Recoveries of running members that may be in progress at once; none: as many as an update may have slots in work, at least one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parallelism: Option<u32>,
+    /// Part of the running members that may fail at once: when more do, none that runs is recovered.
+    #[serde(rename = "maxUnhealthyRatio")]
+    pub max_unhealthy_ratio: Ratio,
 }
 
 impl Recovery {
+    /// Returns how many recoveries of running members may be in progress at once; `update_parallelism`: slots that an update may have in work.
+    #[must_use]
+    pub fn limit(&self, update_parallelism: u32) -> u32 {
+        self.parallelism.unwrap_or(update_parallelism).max(1)
+    }
+
+    /// Returns whether so many of the running members fail at once that something else than the members is the likely cause.
+    #[must_use]
+    pub fn is_common_cause(&self, failing: usize, running: usize) -> bool {
+        failing >= 2 && self.max_unhealthy_ratio.is_exceeded(failing, running)
+    }
+
     /// Returns whether the actions are the default, so that hints may put a lighter one before them.
     ///
     /// # Source
@@ -334,6 +356,8 @@ impl HealthPolicy {
                 node_delete_timeout: 20,
                 node_force_recreate: false,
                 action_timeout: 300,
+                parallelism: None,
+                max_unhealthy_ratio: Ratio::HALF,
             },
         }
     }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::{
     ActionKind, Detection, DetectionMode, DetectionType, Executor, Expected, FencedResource, HealthPolicy,
-    PeerOptions, PollOptions, PollUrl, Recovery, RecoveryAction, RecoveryConditional, TemplateValues,
+    PeerOptions, PollOptions, PollUrl, Ratio, Recovery, RecoveryAction, RecoveryConditional, TemplateValues,
     WorkflowType,
 };
 use crate::orchestration::object::{Members, MembersError, Object};
@@ -15,6 +15,10 @@ use crate::orchestration::object::{Members, MembersError, Object};
 const MAX_SECONDS: u64 = 604_800;
 /// Most attempts of one check.
 const MAX_RETRIES: u64 = 100;
+/// Longest time of one attempt, in seconds.
+const MAX_TIMEOUT: u64 = 300;
+/// Most recoveries at once.
+const MAX_PARALLELISM: u64 = 1_000_000;
 /// Most actions.
 const MAX_ACTIONS: usize = 20;
 /// Most parameters of an action, and their longest text in bytes.
@@ -38,11 +42,19 @@ const OPTIONS: Members = members(&[
     "poll_url_healthy_response",
     "poll_url_retry_limit",
     "poll_url_retry_interval",
+    "poll_url_timeout",
     "executor",
 ]);
 const PEER_OPTIONS: Members = members(&["port"]);
-const RECOVERY: Members =
-    members(&["actions", "fencing", "node_delete_timeout", "node_force_recreate", "action_timeout"]);
+const RECOVERY: Members = members(&[
+    "actions",
+    "fencing",
+    "node_delete_timeout",
+    "node_force_recreate",
+    "action_timeout",
+    "parallelism",
+    "maxUnhealthyRatio",
+]);
 const ACTION: Members = members(&["name", "type", "params"]);
 
 /// What a health policy is attached to.
@@ -91,7 +103,9 @@ impl HealthPolicy {
         let Some(detection) = root.take("detection") else {
             return Err(root.broken("detection", "must be an object"));
         };
-        let detection = read_detection(open(format!("{path}.detection"), detection, &DETECTION)?)?;
+        let detection_path = format!("{path}.detection");
+        let detection = without_form_of_1_0(&detection_path, detection)?;
+        let detection = read_detection(open(detection_path, detection, &DETECTION)?)?;
         let recovery = root.take("recovery").unwrap_or_else(|| Value::Object(Map::new()));
         let recovery = open(format!("{path}.recovery"), recovery, &RECOVERY)?;
         let recovery =
@@ -115,6 +129,23 @@ impl RecoveryAction {
         };
         read_action(action, target).map_err(renamed)
     }
+}
+
+/// Moves what documents of version 1.0 have under `options`, beside the single `type`, to where later versions have it.
+fn without_form_of_1_0(path: &str, mut detection: Value) -> Read<Value> {
+    let Some(members) = detection.as_object_mut().filter(|members| members.contains_key("type")) else {
+        return Ok(detection);
+    };
+    for name in ["interval", "node_update_timeout"] {
+        let options = members.get_mut("options").and_then(Value::as_object_mut);
+        let Some(value) = options.and_then(|options| options.remove(name)) else { continue };
+        if members.contains_key(name) {
+            let rule = format!("must not be given beside {path}.{name}");
+            return Err(MembersError { path: format!("{path}.options.{name}"), rule });
+        }
+        members.insert(name.to_owned(), value);
+    }
+    Ok(detection)
 }
 
 fn check_version(root: &mut Object) -> Read<()> {
@@ -244,6 +275,7 @@ fn read_options(mut options: Object) -> Read<PollOptions> {
         poll_url_healthy_response: expected,
         poll_url_retry_limit: options.number("poll_url_retry_limit", 0..=MAX_RETRIES)?.unwrap_or(3),
         poll_url_retry_interval: options.number("poll_url_retry_interval", 1..=3600)?.unwrap_or(3),
+        poll_url_timeout: options.number("poll_url_timeout", 1..=MAX_TIMEOUT)?.unwrap_or(5),
         executor: executor.unwrap_or_default(),
     })
 }
@@ -261,6 +293,8 @@ fn read_recovery(
         node_delete_timeout: recovery.number("node_delete_timeout", 0..=MAX_SECONDS)?.unwrap_or(20),
         node_force_recreate: recovery.boolean("node_force_recreate")?.unwrap_or(false),
         action_timeout: recovery.number("action_timeout", 1..=MAX_SECONDS)?.unwrap_or(default_timeout),
+        parallelism: recovery.number("parallelism", 1..=MAX_PARALLELISM)?,
+        max_unhealthy_ratio: recovery.quantity("maxUnhealthyRatio", 1.0)?.map_or(Ratio::HALF, Ratio::nearest),
     })
 }
 

@@ -33,10 +33,10 @@ fn c2_s1_document_is_returned_with_all_defaults() {
                 "detection_modes": [{"type": "NODE_STATUS_POLL_URL", "options": {
                     "poll_url": "http://{nodename}:8080/s", "poll_url_ssl_verify": true,
                     "poll_url_conn_error_as_unhealthy": true, "poll_url_healthy_response": "ok",
-                    "poll_url_retry_limit": 3, "poll_url_retry_interval": 3, "executor": "agent"}}]},
+                    "poll_url_retry_limit": 3, "poll_url_retry_interval": 3, "poll_url_timeout": 5, "executor": "agent"}}]},
             "recovery": {
                 "actions": [{"name": "RECREATE"}], "fencing": [], "node_delete_timeout": 20,
-                "node_force_recreate": false, "action_timeout": 300}})
+                "node_force_recreate": false, "action_timeout": 300, "maxUnhealthyRatio": 0.5}})
     );
     assert_eq!(json!(read(shown.clone()).unwrap()), shown, "it reads back as the same value");
 }
@@ -64,6 +64,53 @@ fn c2_s3_single_mode_is_read_as_a_list() {
         let policy = read(json!({"version": version, "detection": {"type": "LIFECYCLE_EVENTS"}})).unwrap();
         assert_eq!(json!(policy.detection.detection_modes), json!([{"type": "LIFECYCLE_EVENTS"}]));
         assert_eq!(policy.version, "1.2");
+    }
+}
+
+/// Documents of version 1.0 have the interval under the options of the single mode.
+#[test]
+fn options_of_version_1_0_are_read() {
+    let options = json!({"interval": 90, "node_update_timeout": 30, "poll_url": "http://{nodename}/h", "poll_url_healthy_response": "ok"});
+    let document = |kind: &str, options: &Value| json!({"version": 1.0, "detection": {"type": kind, "options": options}});
+    let policy = read(document("NODE_STATUS_POLL_URL", &options)).unwrap();
+    assert_eq!((policy.detection.interval, policy.detection.node_update_timeout), (90, 30));
+    assert!(policy.poll_options().is_some());
+    let policy = read(document("NODE_STATUS_POLLING", &json!({"interval": 75}))).unwrap();
+    assert_eq!(policy.detection.interval, 75);
+    let both =
+        json!({"detection": {"type": "NODE_STATUS_POLLING", "interval": 60, "options": {"interval": 60}}});
+    let refused = read(both).unwrap_err();
+    let expected = ".detection.options.interval must not be given beside";
+    assert!(refused.to_string().contains(expected), "{refused}");
+    let later = json!({"detection": {"detection_modes": [{"type": "NODE_STATUS_POLLING", "options": {"interval": 60}}]}});
+    assert!(read(later).is_err());
+}
+
+/// What no client could ever request is refused where it is written.
+#[test]
+fn url_that_cannot_be_requested_is_refused() {
+    for broken in [
+        "http://{nodename}:99999/h",
+        "http://{nodename}:0/h",
+        "http://{nodename}:http/h",
+        "http://1.2.3.4.5/h",
+        "http://[::1/h",
+        "http://[{nodeip}]/h",
+        "http://exa%mple/h",
+        "http://{nodename}:{nodename}/h",
+        "http://a^b/h",
+    ] {
+        let refused = read(url(&json!({"poll_url": broken}))).unwrap_err().to_string();
+        assert!(refused.contains(".options.poll_url must "), "{broken}: {refused}");
+    }
+    for good in [
+        "http://{nodename}/h?a=b%20c#d",
+        "https://{nodename}.example:8443/h",
+        "http://{nodeip}:80/h",
+        "http://[::1]:80/",
+        "http://localhost/h/{nodename}",
+    ] {
+        assert!(read(url(&json!({"poll_url": good}))).is_ok(), "{good}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! URLs of checks, with parameters that stand for a node.
 
 use serde::Serialize;
+use url::Url;
 
 /// Longest URL, in bytes.
 const MAX_BYTES: usize = 2048;
@@ -37,12 +38,23 @@ impl PollUrl {
         }
         let without = text.replace(NODE_NAME, "").replace(NODE_IP, "");
         match without.find(['{', '}']) {
-            None => Ok(Self(text.to_owned())),
+            None => Self(text.to_owned()).checked(),
             Some(start) => {
                 let part: String =
                     without[start..].chars().take_while(|letter| *letter != '}').take(40).collect();
                 Err(format!("must not contain {part}}}: only {NODE_NAME} and {NODE_IP} are replaced"))
             }
+        }
+    }
+
+    /// Refuses what is no URL for any node: what could never be requested says nothing about an instance.
+    fn checked(self) -> Result<Self, String> {
+        // An address and a name as nodes have them.
+        let read = Url::parse(&self.expand("node-1", "192.0.2.1"));
+        let url = read.map_err(|error| format!("must be a URL that can be requested: {error}"))?;
+        match url.port() {
+            Some(0) => Err("must have a port from 1 to 65535".to_owned()),
+            _ => Ok(self),
         }
     }
 

@@ -29,15 +29,15 @@ pub enum NodeType {
 }
 
 impl NodeType {
-    /// Parses the wire's value; an empty one means device.
+    /// Parses the wire's value without regard to case; an empty one means device.
     ///
     /// # Errors
     /// [`CheckError::NodeType`] for every other value.
     pub fn parse(word: &str) -> Result<Self, CheckError> {
-        match word {
+        match word.to_ascii_lowercase().as_str() {
             "" | "device" => Ok(Self::Device),
             "cluster" => Ok(Self::Cluster),
-            other => Err(CheckError::NodeType { given: other.to_owned() }),
+            _ => Err(CheckError::NodeType { given: word.to_owned() }),
         }
     }
 }

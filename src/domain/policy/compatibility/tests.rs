@@ -153,8 +153,9 @@ fn wrong_input_gives_the_codes_of_the_contract() {
     let check = check(&node, &policy, &catalog);
     let code = |check: PolicyCheck<'_, ServiceCatalog>| check.run().unwrap_err().code();
     assert_eq!(code(PolicyCheck { node_policy: None, ..check }), 10);
-    assert_eq!(code(PolicyCheck { node: NodeFacts { node_type: "Cluster", ..check.node }, ..check }), 10);
-    assert_eq!(code(check), 14);
+    let code_of_type = |node_type| code(PolicyCheck { node: NodeFacts { node_type, ..check.node }, ..check });
+    assert_eq!(code_of_type("Robot"), 10);
+    assert_eq!(["", "device", "Device", "CLUSTER"].map(code_of_type), [14; 4]);
     let bad: ExternalPolicy = serde_json::from_value(json!({"constraints": ["a =="]})).unwrap();
     assert_eq!(code(PolicyCheck { service_policy: Some(&bad), ..check }), 11);
     let namespace = json!({"properties": [{"name": "openhorizon.kubernetesNamespace", "value": 1}]});

@@ -38,6 +38,9 @@ const COMPARISONS: [(&str, Comparison); 6] = [
     ("<", Comparison::Less),
 ];
 
+/// Other spellings of keywords.
+const CONNECTIVES: [(&str, &str); 2] = [("&&", "and"), ("||", "or")];
+
 /// The longer symbols come before those that they begin with.
 const SYMBOLS: [&str; 16] =
     ["$(", "**", "//", "*", "/", "%", "+", "-", "|", "^", "&", "(", ")", "[", "]", ","];
@@ -85,6 +88,10 @@ fn first_token(rest: &str) -> Scanned {
             let comparison = COMPARISONS.iter().find(|(symbol, _)| rest.starts_with(symbol));
             if let Some((symbol, comparison)) = comparison {
                 return Ok((Token::Comparison(*comparison), symbol.len()));
+            }
+            // As in `constraints`.
+            if let Some((symbol, keyword)) = CONNECTIVES.iter().find(|(symbol, _)| rest.starts_with(symbol)) {
+                return Ok((Token::Keyword(keyword), symbol.len()));
             }
             let symbol = SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol));
             symbol

@@ -9,6 +9,7 @@
 //! Source: orchestration A5; seed 000, "Constraints".
 
 mod arithmetic;
+mod constant;
 mod error;
 mod evaluate;
 mod lexer;

@@ -2,7 +2,9 @@
 //!
 //! There is only `Basic`; lists of ledgers come from former protocols and are only compared.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use super::is_zero;
 
@@ -25,12 +27,27 @@ pub struct NoCommonProtocol {
 pub struct AgreementProtocol {
     /// The name.
     pub name: String,
-    /// The highest version; 0 when not given.
-    #[serde(rename = "protocolVersion", skip_serializing_if = "is_zero")]
+    /// The highest version; 0 when not given. Exchanges keep it as a text.
+    #[serde(
+        rename = "protocolVersion",
+        skip_serializing_if = "is_zero",
+        deserialize_with = "number_or_digits"
+    )]
     pub version: i64,
     /// Ledgers of a former protocol.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub blockchains: Vec<Blockchain>,
+}
+
+fn number_or_digits<'de, D: Deserializer<'de>>(input: D) -> Result<i64, D::Error> {
+    let value = Value::deserialize(input)?;
+    let number = match &value {
+        Value::Null => Some(0),
+        Value::String(digits) if digits.is_empty() => Some(0),
+        Value::String(digits) => digits.parse().ok(),
+        other => other.as_i64(),
+    };
+    number.ok_or_else(|| D::Error::custom(format!("{value} is no version of a protocol")))
 }
 
 impl AgreementProtocol {

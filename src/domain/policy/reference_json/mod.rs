@@ -7,12 +7,40 @@
 mod read;
 mod write;
 
-pub use read::{from_text, from_value};
+pub use read::{from_text, from_value, read_naming};
 pub use write::to_text;
 pub(crate) use write::{plain_value, properties};
 
 #[cfg(test)]
 mod tests;
+
+/// A value that was read, with what was left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Read<T> {
+    /// The value.
+    pub value: T,
+    /// The members that its structure does not have.
+    pub unknown: Vec<Unknown>,
+}
+
+/// A member that a structure does not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unknown {
+    /// Its path, such as `service.arhc`.
+    pub path: String,
+    /// The member that was probably meant.
+    pub meant: Option<&'static str>,
+}
+
+/// The error of a member of the wrong kind.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{path}{}{reason}", if path.is_empty() { "" } else { ": " })]
+pub struct MemberError {
+    /// The path of the member; empty for the whole document.
+    pub path: String,
+    /// What was expected.
+    pub reason: String,
+}
 
 /// The error of an invalid text.
 #[derive(Debug, thiserror::Error)]

@@ -1,12 +1,16 @@
 //! The lenient reader: a deserializer over a JSON value.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use serde::de::value::StrDeserializer;
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess, Visitor,
 };
 use serde_json::{Error, Map, Value};
 
-use super::DecodeError;
+use super::{DecodeError, MemberError, Read, Unknown};
+use crate::orchestration::object::nearest;
 
 /// Reads a JSON text.
 ///
@@ -21,11 +25,81 @@ pub fn from_text<T: DeserializeOwned>(text: &str) -> Result<T, DecodeError> {
 /// # Errors
 /// [`DecodeError`] when a value is of the wrong kind.
 pub fn from_value<T: DeserializeOwned>(value: &Value) -> Result<T, DecodeError> {
-    Ok(T::deserialize(Tolerant(value))?)
+    Ok(T::deserialize(Tolerant(value, ()))?)
+}
+
+/// Reads a JSON value, and names the members that the wanted structure does not have.
+///
+/// # Errors
+/// [`MemberError`] with the path of the first value of the wrong kind.
+pub fn read_naming<T: DeserializeOwned>(value: &Value) -> Result<Read<T>, MemberError> {
+    let trace = Trace::default();
+    let read = T::deserialize(Tolerant(value, trace.clone()));
+    let Log { unknown, failed } = trace.log.take();
+    match read {
+        Ok(value) => Ok(Read { value, unknown }),
+        Err(error) => Err(MemberError { path: failed.unwrap_or_default(), reason: error.to_string() }),
+    }
+}
+
+/// What is noted while a value is read.
+trait Notes: Clone {
+    /// Returns the notes of a member.
+    fn of_member(&self, name: &str) -> Self;
+    /// Returns the notes of an element of a list.
+    fn of_element(&self, index: usize) -> Self;
+    /// Notes the members of an object that the wanted structure does not have.
+    fn note_unknown(&self, members: &Map<String, Value>, fields: &'static [&'static str]);
+    /// Notes that the value is of the wrong kind; the innermost value counts.
+    fn note_failure(&self);
+}
+
+impl Notes for () {
+    fn of_member(&self, _: &str) {}
+    fn of_element(&self, _: usize) {}
+    fn note_unknown(&self, _: &Map<String, Value>, _: &'static [&'static str]) {}
+    fn note_failure(&self) {}
+}
+
+/// Where a value stands, with what was noted in the whole document.
+#[derive(Clone, Default)]
+struct Trace {
+    path: String,
+    log: Rc<RefCell<Log>>,
+}
+
+#[derive(Default)]
+struct Log {
+    unknown: Vec<Unknown>,
+    failed: Option<String>,
+}
+
+impl Notes for Trace {
+    fn of_member(&self, name: &str) -> Self {
+        let separator = if self.path.is_empty() { "" } else { "." };
+        Self { path: format!("{}{separator}{name}", self.path), log: Rc::clone(&self.log) }
+    }
+
+    fn of_element(&self, index: usize) -> Self {
+        Self { path: format!("{}[{index}]", self.path), log: Rc::clone(&self.log) }
+    }
+
+    fn note_unknown(&self, members: &Map<String, Value>, fields: &'static [&'static str]) {
+        let is_known = |name: &&String| fields.iter().any(|field| is_same_name(name, field));
+        let unknown = members.keys().filter(|name| !is_known(name)).map(|name| Unknown {
+            path: self.of_member(name).path,
+            meant: nearest(fields.iter().copied(), name),
+        });
+        self.log.borrow_mut().unknown.extend(unknown);
+    }
+
+    fn note_failure(&self) {
+        self.log.borrow_mut().failed.get_or_insert_with(|| self.path.clone());
+    }
 }
 
 /// A value that deserializes as in the reference.
-struct Tolerant<'a>(&'a Value);
+struct Tolerant<'a, N>(&'a Value, N);
 
 /// Reads null as the empty value of the wanted type, everything else as usual.
 macro_rules! null_is {
@@ -36,7 +110,7 @@ macro_rules! null_is {
     };
 }
 
-impl<'de> Deserializer<'de> for Tolerant<'de> {
+impl<'de, N: Notes> Deserializer<'de> for Tolerant<'de, N> {
     type Error = Error;
 
     null_is! {
@@ -69,16 +143,16 @@ impl<'de> Deserializer<'de> for Tolerant<'de> {
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.0 {
-            Value::Null => visitor.visit_seq(Elements([].iter())),
-            Value::Array(elements) => visitor.visit_seq(Elements(elements.iter())),
+            Value::Null => visitor.visit_seq(Elements([].iter().enumerate(), self.1)),
+            Value::Array(elements) => visitor.visit_seq(Elements(elements.iter().enumerate(), self.1)),
             other => other.deserialize_seq(visitor),
         }
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.0 {
-            Value::Null => visitor.visit_map(Members::none()),
-            Value::Object(members) => visitor.visit_map(Members::new(members, &[])),
+            Value::Null => visitor.visit_map(Members::none(self.1)),
+            Value::Object(members) => visitor.visit_map(Members::new(members, &[], self.1)),
             other => other.deserialize_map(visitor),
         }
     }
@@ -90,8 +164,11 @@ impl<'de> Deserializer<'de> for Tolerant<'de> {
         visitor: V,
     ) -> Result<V::Value, Error> {
         match self.0 {
-            Value::Null => visitor.visit_map(Members::none()),
-            Value::Object(members) => visitor.visit_map(Members::new(members, fields)),
+            Value::Null => visitor.visit_map(Members::none(self.1)),
+            Value::Object(members) => {
+                self.1.note_unknown(members, fields);
+                visitor.visit_map(Members::new(members, fields, self.1))
+            }
             other => other.deserialize_map(visitor),
         }
     }
@@ -109,35 +186,39 @@ impl<'de> Deserializer<'de> for Tolerant<'de> {
     }
 }
 
-struct Elements<'de>(std::slice::Iter<'de, Value>);
+struct Elements<'de, N>(std::iter::Enumerate<std::slice::Iter<'de, Value>>, N);
 
-impl<'de> SeqAccess<'de> for Elements<'de> {
+impl<'de, N: Notes> SeqAccess<'de> for Elements<'de, N> {
     type Error = Error;
 
     fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Error> {
-        self.0.next().map(|element| seed.deserialize(Tolerant(element))).transpose()
+        let Some((index, element)) = self.0.next() else { return Ok(None) };
+        let notes = self.1.of_element(index);
+        let read = seed.deserialize(Tolerant(element, notes.clone()));
+        read.inspect_err(|_| notes.note_failure()).map(Some)
     }
 }
 
 /// The members of an object that the wanted structure has, each once, under the structure's name for it.
-struct Members<'de> {
+struct Members<'de, N> {
     members: std::vec::IntoIter<(&'de str, &'de Value)>,
-    value: Option<&'de Value>,
+    value: Option<(&'de str, &'de Value)>,
+    notes: N,
 }
 
-impl<'de> Members<'de> {
-    fn none() -> Self {
-        Self { members: Vec::new().into_iter(), value: None }
+impl<'de, N> Members<'de, N> {
+    fn none(notes: N) -> Self {
+        Self { members: Vec::new().into_iter(), value: None, notes }
     }
 
     /// Without wanted fields every member is kept: then a map is read, not a structure.
-    fn new(members: &'de Map<String, Value>, fields: &'static [&'static str]) -> Self {
+    fn new(members: &'de Map<String, Value>, fields: &'static [&'static str], notes: N) -> Self {
         let kept: Vec<(&str, &Value)> = if fields.is_empty() {
             members.iter().map(|(name, value)| (name.as_str(), value)).collect()
         } else {
             fields.iter().filter_map(|field| Some((*field, last_member(members, field)?))).collect()
         };
-        Self { members: kept.into_iter(), value: None }
+        Self { members: kept.into_iter(), value: None, notes }
     }
 }
 
@@ -157,20 +238,23 @@ fn is_same_name(given: &str, field: &str) -> bool {
     folded.eq(field.chars().map(|letter| letter.to_ascii_lowercase()))
 }
 
-impl<'de> MapAccess<'de> for Members<'de> {
+impl<'de, N: Notes> MapAccess<'de> for Members<'de, N> {
     type Error = Error;
 
     fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Error> {
         let Some((name, value)) = self.members.next() else {
             return Ok(None);
         };
-        self.value = Some(value);
+        self.value = Some((name, value));
         let name: StrDeserializer<'_, Error> = name.into_deserializer();
         seed.deserialize(name).map(Some)
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, Error> {
         // A reader that requests a value before a name gets the value of an absent member.
-        seed.deserialize(Tolerant(self.value.take().unwrap_or(&Value::Null)))
+        let (name, value) = self.value.take().unwrap_or(("", &Value::Null));
+        let notes = self.notes.of_member(name);
+        let read = seed.deserialize(Tolerant(value, notes.clone()));
+        read.inspect_err(|_| notes.note_failure())
     }
 }

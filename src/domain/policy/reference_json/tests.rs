@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{from_text, plain_value, to_text};
+use super::{MemberError, from_text, plain_value, read_naming, to_text};
 
 #[derive(Debug, PartialEq, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -35,6 +35,22 @@ fn wrong_kinds_broken_text_and_deep_nesting_are_refused() {
     }
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     assert!(from_text::<Value>(&deep).is_err());
+}
+
+#[test]
+fn members_that_a_structure_does_not_have_and_values_of_the_wrong_kind_are_named_by_their_paths() {
+    let read = read_naming::<Sample>(
+        &json!({"SOMENAME": "a", "odd": 1, "inner": {"inner": {"more": {}, "somelist": [], "ineer": 1}}}),
+    );
+    let read = read.unwrap();
+    assert_eq!(read.value.some_name, "a");
+    let unknown: Vec<(&str, Option<&str>)> =
+        read.unknown.iter().map(|one| (one.path.as_str(), one.meant)).collect();
+    assert_eq!(unknown, [("odd", None), ("inner.inner.more", None), ("inner.inner.ineer", Some("inner"))]);
+    let failure = |value: Value| read_naming::<Sample>(&value).unwrap_err();
+    assert_eq!(failure(json!({"inner": {"someList": ["a", 5]}})).path, "inner.someList[1]");
+    let MemberError { path, reason } = failure(json!([1]));
+    assert_eq!((path.as_str(), reason.contains("sequence")), ("", true), "{reason}");
 }
 
 struct Plain(Value);

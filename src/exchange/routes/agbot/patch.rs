@@ -10,6 +10,7 @@ use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::notice::forget_login;
 use crate::operation::{Op, ResourcePath};
+use crate::routes::reference::check_new_secret;
 
 pub(super) async fn patch_agbot(
     op: Op<ResourcePath>,
@@ -18,6 +19,7 @@ pub(super) async fn patch_agbot(
 ) -> Result<Created, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
     let attribute = first_attribute(&request)?;
+    check_new_secret(exchange, "token", request.token.as_deref())?;
     let token_hash = match &request.token {
         Some(token) => Some(exchange.credentials().hasher().hash(token).await?),
         None => None,

@@ -14,6 +14,7 @@ use crate::extract::Body;
 use crate::notice::forget_login;
 use crate::operation::transaction::WriteTx;
 use crate::operation::{Op, ResourcePath};
+use crate::routes::reference::{check_new_name, check_new_secret};
 use crate::{ApiError, Exchange};
 
 pub(super) async fn replace_agbot(
@@ -25,6 +26,7 @@ pub(super) async fn replace_agbot(
     if request.token.is_empty() {
         return Err(ApiError::invalid_input("the token specified must not be blank"));
     }
+    check_new_secret(exchange, "token", Some(&request.token))?;
     let token_hash = exchange.credentials().hasher().hash(&request.token).await?;
     let owner = caller.account();
     let now = exchange.now();
@@ -74,6 +76,7 @@ async fn check_new(
     row: &AgbotRow,
     owner: &UserId,
 ) -> Result<(), ApiError> {
+    check_new_name(exchange, "agbot id", &row.agbot)?;
     if is_reserved_name(LoginKind::Agbot, &row.agbot) {
         return Err(ApiError::invalid_input(format!(
             "agbot id '{}' is reserved: choose another one",

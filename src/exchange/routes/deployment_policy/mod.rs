@@ -2,6 +2,7 @@
 //!
 //! Source: exchange contract 4.8.
 
+mod extent;
 mod get;
 mod orchestration;
 mod patch;

@@ -9,6 +9,7 @@ use evenkeel_domain::orchestration::object::without_nulls;
 use evenkeel_domain::orchestration::relations::find_cycle;
 use evenkeel_domain::orchestration::supported::supported_orchestration;
 use evenkeel_domain::orchestration::{HealthPolicy, MembersError, Orchestration};
+use evenkeel_domain::review::{self, Finding};
 use evenkeel_exchange_store::deployment_policy::DeploymentPolicyRow;
 use evenkeel_exchange_store::{deployment_policy, node_task, organization};
 use evenkeel_ids::PolicyId;
@@ -16,8 +17,8 @@ use evenkeel_store::PgConnection;
 use evenkeel_wire::exchange::node_task::TASKS_SOFTWARE;
 use serde_json::{Value, json};
 
-use crate::ApiError;
 use crate::routes::organization::orchestration::stored_settings;
+use crate::{ApiError, Exchange};
 
 /// Checks a document and returns it without the members that are `null`.
 ///
@@ -29,12 +30,42 @@ use crate::routes::organization::orchestration::stored_settings;
 pub(super) fn stored_orchestration(org: &str, id: &str, document: &Value) -> Result<Value, ApiError> {
     let read = supported_orchestration(&PolicyId::new(org, id), document.clone())
         .map_err(|error| ApiError::invalid_input(error.to_string()))?;
+    if let Some(error) = review::orchestration(&read).into_iter().find(Finding::is_error) {
+        return Err(ApiError::invalid_input(error.to_string()));
+    }
     let mut stored = without_nulls(document);
     if let Some(policy) = read.health_policy {
         // Its defaults are shown, whatever form it was written in.
         stored["healthPolicy"] = json!(policy);
     }
     Ok(stored)
+}
+
+/// Returns what can never work, or is probably not meant, in a policy or in attributes of one.
+///
+/// # Errors
+/// When the store does not respond.
+pub(super) async fn findings(
+    exchange: &Exchange,
+    (org, id): (&str, &str),
+    document: &Value,
+) -> Result<Vec<Finding>, ApiError> {
+    let policy = PolicyId::new(org, id);
+    let mut found = review::deployment_policy(&policy, document);
+    let settings = document.get("orchestration").filter(|document| !document.is_null());
+    let settings = settings.and_then(|document| Orchestration::of_policy(&policy, document.clone()).ok());
+    let named = settings.map(|settings| review::named_policies(&policy, &settings)).unwrap_or_default();
+    if named.is_empty() {
+        return Ok(found);
+    }
+    let names: Vec<String> = named.iter().map(|(_, policy)| policy.name().to_owned()).collect();
+    let missing = exchange
+        .database()
+        .read(async |connection| deployment_policy::list_missing(connection, org, &names).await)
+        .await?;
+    let is_missing = |(_, policy): &&(String, PolicyId)| missing.iter().any(|name| name == policy.name());
+    found.extend(named.iter().filter(is_missing).map(|(at, policy)| review::missing_policy(at, policy)));
+    Ok(found)
 }
 
 /// Refuses words in `upgradePolicy.lifecycle` that nobody knows, of a policy that has an `orchestration`; without one nobody reads them.

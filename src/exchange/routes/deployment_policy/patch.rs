@@ -10,16 +10,16 @@ use evenkeel_wire::exchange::user_input::UserInputService;
 use serde_json::{Value, json};
 
 use super::orchestration::{
-    require_agents, require_interval, require_lifecycles, require_no_cycle, require_same_form,
+    findings, require_agents, require_interval, require_lifecycles, require_no_cycle, require_same_form,
     stored_orchestration,
 };
 use super::write::{require_deployed_service, validate_service};
-use super::{absent, change};
+use super::{absent, change, extent};
 use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::{Op, ResourcePath};
-use crate::routes::reference::{ConstraintWarnings, Warned, require_user_input};
+use crate::routes::reference::{Warned, WriteWarnings, require_user_input};
 use evenkeel_domain::orchestration::health_policy::Target;
 
 /// The attribute that a request changes.
@@ -34,37 +34,57 @@ enum Attribute {
     UserInput(Vec<UserInputService>),
 }
 
+impl Attribute {
+    /// Returns a document with this attribute, if anything can be wrong with it.
+    fn document(&self) -> Value {
+        match self {
+            Self::Orchestration(document) => json!({"orchestration": document}),
+            Self::Properties(properties) => json!({"properties": properties}),
+            Self::SecretBinding(binding) => json!({"secretBinding": binding}),
+            Self::Service(service) => json!({"service": service}),
+            Self::UserInput(input) => json!({"userInput": input}),
+            Self::Constraints(_) | Self::Description(_) | Self::Label(_) => Value::Null,
+        }
+    }
+}
+
 pub(super) async fn patch_deployment_policy(
     op: Op<ResourcePath>,
     permission: Permission<right::DeploymentPolicyWrite>,
     Body(request): Body<PatchDeploymentPolicy>,
 ) -> Result<Warned<Created>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
-    let mut warnings = ConstraintWarnings::new(exchange);
+    let mut warnings = WriteWarnings::new(exchange);
     let basis = request.last_updated.clone();
     let (name, attribute) = first_attribute(org, id, request, &mut warnings)?;
-    op.write(&permission, "deployment_policy.patch", async |mut tx| {
-        let mut row = deployment_policy::lock(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
-        if basis.as_ref().is_some_and(|basis| *basis != wire_time(row.updated_at)) {
-            let text =
-                format!("the deployment policy {org}/{id} was written since lastUpdated: read it again");
-            return Err(ApiError::conflict(text));
-        }
-        require_references(&mut tx, &attribute).await?;
-        if let Attribute::Orchestration(next) = &attribute {
-            require_same_form(&mut tx, (org, id), row.orchestration.as_ref(), next.as_ref()).await?;
-            require_interval(&mut tx, org, next.as_ref(), Target::Workload).await?;
-            require_agents(&mut tx, (org, id), next.as_ref()).await?;
-            require_no_cycle(&mut tx, (org, id), next.as_ref()).await?;
-        }
-        apply(&mut row, &attribute);
-        require_lifecycles(&row)?;
-        row.updated_at = exchange.now();
-        deployment_policy::update(&mut tx, &row).await?;
-        tx.finish([change(org, id, "modified")])
-    })
-    .await?;
-    Ok(warnings.on(created(format!("attribute '{name}' of business policy '{org}/{id}' updated"))))
+    warnings.add(findings(exchange, (org, id), &attribute.document()).await?);
+    let short = op
+        .write(&permission, "deployment_policy.patch", async |mut tx| {
+            let mut row = deployment_policy::lock(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
+            if basis.as_ref().is_some_and(|basis| *basis != wire_time(row.updated_at)) {
+                let text =
+                    format!("the deployment policy {org}/{id} was written since lastUpdated: read it again");
+                return Err(ApiError::conflict(text));
+            }
+            require_references(&mut tx, &attribute).await?;
+            if let Attribute::Orchestration(next) = &attribute {
+                require_same_form(&mut tx, (org, id), row.orchestration.as_ref(), next.as_ref()).await?;
+                require_interval(&mut tx, org, next.as_ref(), Target::Workload).await?;
+                require_agents(&mut tx, (org, id), next.as_ref()).await?;
+                require_no_cycle(&mut tx, (org, id), next.as_ref()).await?;
+            }
+            apply(&mut row, &attribute);
+            require_lifecycles(&row)?;
+            row.updated_at = exchange.now();
+            deployment_policy::update(&mut tx, &row).await?;
+            let written =
+                row.orchestration.as_ref().filter(|_| matches!(attribute, Attribute::Orchestration(_)));
+            let short = extent::warnings(&mut tx, (org, id), written).await?;
+            tx.finish_with([change(org, id, "modified")], short)
+        })
+        .await?;
+    Ok(warnings
+        .on_with(created(format!("attribute '{name}' of business policy '{org}/{id}' updated")), short))
 }
 
 /// The first attribute present counts, in the order of the contract. The document `orchestration` has to hold in any case, as the
@@ -73,7 +93,7 @@ fn first_attribute(
     org: &str,
     id: &str,
     request: PatchDeploymentPolicy,
-    warnings: &mut ConstraintWarnings,
+    warnings: &mut WriteWarnings,
 ) -> Result<(&'static str, Attribute), ApiError> {
     let stored = |document: Value| stored_orchestration(org, id, &document);
     let orchestration = request.orchestration.map(|document| document.map(stored).transpose()).transpose()?;

@@ -16,17 +16,17 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::orchestration::{
-    require_agents, require_interval, require_lifecycles, require_no_cycle, require_same_form,
+    findings, require_agents, require_interval, require_lifecycles, require_no_cycle, require_same_form,
     stored_orchestration,
 };
-use super::{absent, change};
+use super::{absent, change, extent};
 use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::{Body, Query};
 use crate::feed::visibility::POLICY_REMOVAL;
 use crate::operation::{Op, ResourcePath};
 use crate::routes::reference::{
-    ConstraintWarnings, Warned, require_services, require_user_input, require_version, service_id_base,
+    Warned, WriteWarnings, require_services, require_user_input, require_version, service_id_base,
 };
 use crate::routes::shape::require_below_limit;
 use evenkeel_domain::orchestration::health_policy::Target;
@@ -38,27 +38,37 @@ pub(super) async fn create_deployment_policy(
 ) -> Result<Warned<Created>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     validate_service(&request.service)?;
-    let mut warnings = ConstraintWarnings::new(exchange);
+    let mut warnings = WriteWarnings::new(exchange);
     warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
     let row = row(org, id, &caller.account(), &request, exchange.now())?;
-    op.write(&permission, "deployment_policy.create", async |mut tx| {
-        require_references(&mut tx, &request).await?;
-        lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
-        let owned = deployment_policy::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
-        require_below_limit("deployment policies", owned, exchange.settings().limits.deployment_policies)?;
-        require_interval(&mut tx, org, row.orchestration.as_ref(), Target::Workload).await?;
-        require_no_cycle(&mut tx, (org, id), row.orchestration.as_ref()).await?;
-        deployment_policy::insert(&mut tx, &row).await?;
-        tx.finish([change(org, id, "created")])
-    })
-    .await
-    .map_err(|error: ApiError| {
-        let exists = || ApiError::exists_forbidden(format!("business policy '{org}/{id}' already exists"));
-        error.explain("deployment_policy_org_policy_key", exists).explain("deployment_policy_org_fk", || {
-            ApiError::not_found(format!("organization '{org}' not found"))
+    warnings.add(findings(exchange, (org, id), &json!(request)).await?);
+    let short = op
+        .write(&permission, "deployment_policy.create", async |mut tx| {
+            require_references(&mut tx, &request).await?;
+            lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
+            let owned = deployment_policy::count_owned(&mut tx, &row.owner_org, &row.owner).await?;
+            require_below_limit(
+                "deployment policies",
+                owned,
+                exchange.settings().limits.deployment_policies,
+            )?;
+            require_interval(&mut tx, org, row.orchestration.as_ref(), Target::Workload).await?;
+            require_no_cycle(&mut tx, (org, id), row.orchestration.as_ref()).await?;
+            deployment_policy::insert(&mut tx, &row).await?;
+            let short = extent::warnings(&mut tx, (org, id), row.orchestration.as_ref()).await?;
+            tx.finish_with([change(org, id, "created")], short)
         })
-    })?;
-    Ok(warnings.on(created(format!("business policy '{org}/{id}' created"))))
+        .await
+        .map_err(|error: ApiError| {
+            let exists =
+                || ApiError::exists_forbidden(format!("business policy '{org}/{id}' already exists"));
+            error
+                .explain("deployment_policy_org_policy_key", exists)
+                .explain("deployment_policy_org_fk", || {
+                    ApiError::not_found(format!("organization '{org}' not found"))
+                })
+        })?;
+    Ok(warnings.on_with(created(format!("business policy '{org}/{id}' created")), short))
 }
 
 pub(super) async fn replace_deployment_policy(
@@ -68,22 +78,25 @@ pub(super) async fn replace_deployment_policy(
 ) -> Result<Warned<Created>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     validate_service(&request.service)?;
-    let mut warnings = ConstraintWarnings::new(exchange);
+    let mut warnings = WriteWarnings::new(exchange);
     warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
     let row = row(org, id, &caller.account(), &request, exchange.now())?;
-    op.write(&permission, "deployment_policy.replace", async |mut tx| {
-        require_references(&mut tx, &request).await?;
-        let stored = deployment_policy::lock(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
-        let (before, after) = (stored.orchestration.as_ref(), row.orchestration.as_ref());
-        require_same_form(&mut tx, (org, id), before, after).await?;
-        require_interval(&mut tx, org, after, Target::Workload).await?;
-        require_agents(&mut tx, (org, id), after).await?;
-        require_no_cycle(&mut tx, (org, id), after).await?;
-        deployment_policy::update(&mut tx, &row).await?;
-        tx.finish([change(org, id, "created/modified")])
-    })
-    .await?;
-    Ok(warnings.on(created("business policy updated")))
+    warnings.add(findings(exchange, (org, id), &json!(request)).await?);
+    let short = op
+        .write(&permission, "deployment_policy.replace", async |mut tx| {
+            require_references(&mut tx, &request).await?;
+            let stored = deployment_policy::lock(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
+            let (before, after) = (stored.orchestration.as_ref(), row.orchestration.as_ref());
+            require_same_form(&mut tx, (org, id), before, after).await?;
+            require_interval(&mut tx, org, after, Target::Workload).await?;
+            require_agents(&mut tx, (org, id), after).await?;
+            require_no_cycle(&mut tx, (org, id), after).await?;
+            deployment_policy::update(&mut tx, &row).await?;
+            let short = extent::warnings(&mut tx, (org, id), after).await?;
+            tx.finish_with([change(org, id, "created/modified")], short)
+        })
+        .await?;
+    Ok(warnings.on_with(created("business policy updated"), short))
 }
 
 pub(super) async fn delete_deployment_policy(

@@ -15,6 +15,7 @@ use evenkeel_domain::orchestration::health_policy::Target;
 use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::change::Change;
 use evenkeel_exchange_store::ha_group::{self, Candidate, HaGroup};
+use evenkeel_exchange_store::scope;
 use evenkeel_ids::UserId;
 use evenkeel_wire::exchange::node_task::TASKS_SOFTWARE;
 use serde_json::json;
@@ -112,13 +113,13 @@ pub(super) async fn update<P>(
     .await
 }
 
-/// Removes a group; its nodes are in no group any more.
+/// Removes a group; its nodes are in no group any more. Returns what is to be said about policies whose scope names it.
 pub(super) async fn delete<P>(
     op: &Op<P>,
     permission: &Permission<right::HaGroupWrite>,
     org: &str,
     name: &str,
-) -> Result<(), ApiError> {
+) -> Result<Vec<String>, ApiError> {
     op.write(permission, "ha_group.delete", async |mut tx| {
         let group = lock(&mut tx, org, name).await?;
         let members = ha_group::lock_members(&mut tx, org, name).await?;
@@ -126,9 +127,29 @@ pub(super) async fn delete<P>(
         ha_group::delete_group(&mut tx, org, name).await?;
         let mut members: Vec<String> = members.into_iter().map(|member| member.node).collect();
         members.sort_unstable();
-        tx.finish(changes(org, name, &members, "deleted"))
+        let policies = scope::list_policies_of_group(&mut tx, org, name).await?;
+        let lost = scope_is_gone(org, &policies).into_iter().collect();
+        tx.finish_with(changes(org, name, &members, "deleted"), lost)
     })
     .await
+}
+
+/// Returns what is to be said about policies whose scope names a group that is gone. Those of other organizations are only counted.
+fn scope_is_gone(org: &str, policies: &[(String, String)]) -> Option<String> {
+    let own: Vec<&str> =
+        policies.iter().filter(|(of, _)| of == org).map(|(_, policy)| policy.as_str()).collect();
+    let others = match policies.len() - own.len() {
+        0 => None,
+        count => Some(format!("{count} of other organizations")),
+    };
+    let named: Vec<&str> = own.into_iter().chain(others.as_deref()).collect();
+    (!named.is_empty()).then(|| {
+        format!(
+            "the scope of these deployment policies names the group: {}; what runs for them there stays, and nothing new \
+             starts until their scope is changed or the group is there again",
+            named.join(", ")
+        )
+    })
 }
 
 /// Puts one node into a group.

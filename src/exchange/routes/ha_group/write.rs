@@ -10,6 +10,7 @@ use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::{Op, OrgPath, PartPath, ResourcePath};
+use crate::routes::reference::Warned;
 
 pub async fn create_ha_group(
     op: Op<ResourcePath>,
@@ -64,10 +65,10 @@ pub async fn replace_ha_group_document(
 pub async fn delete_ha_group(
     op: Op<ResourcePath>,
     permission: Permission<right::HaGroupWrite>,
-) -> Result<NoContent, ApiError> {
+) -> Result<Warned<NoContent>, ApiError> {
     let ResourcePath { org, id: name } = &op.path;
-    delete(&op, &permission, org, name).await?;
-    Ok(NoContent)
+    let warnings = delete(&op, &permission, org, name).await?;
+    Ok(Warned::new(NoContent, &warnings))
 }
 
 pub async fn add_ha_group_node(

@@ -3,12 +3,7 @@
 use evenkeel_exchange_store::change::Change;
 
 /// A row about a node or something that belongs to it.
-pub(in crate::routes) fn node_change(
-    org: &str,
-    node: &str,
-    resource: &'static str,
-    operation: &'static str,
-) -> Change {
+pub(crate) fn node_change(org: &str, node: &str, resource: &'static str, operation: &'static str) -> Change {
     Change {
         org: org.to_owned(),
         id: node.to_owned(),

@@ -1,26 +1,116 @@
 //! Removing a node.
+//!
+//! Whoever removes a node whose agent is alive cannot know when that has stopped what it runs: until it says so, nothing that may run
+//! once only starts elsewhere. The agent says so by ending the departure of its node. Source: engine 9.
 
-use evenkeel_access::{Permission, right};
+use std::collections::BTreeMap;
+
+use evenkeel_access::{Permission, Role, right};
 use evenkeel_api::NoContent;
-use evenkeel_exchange_store::node;
+use evenkeel_exchange_store::{departure, node, organization};
+use evenkeel_wire::exchange::node::{DepartingNode, DeparturesResponse, NodeRemovalQuery};
+use evenkeel_wire::exchange::time::millisecond_time;
+use jiff::{SignedDuration, Timestamp};
 
 use super::node_change;
 use crate::ApiError;
+use crate::extract::Query;
 use crate::notice::forget_login;
-use crate::operation::{Op, ResourcePath};
+use crate::operation::row::{delete, get};
+use crate::operation::{Op, Operation, OrgPath, ResourcePath};
+use crate::routes::organization::orchestration::stored_settings;
+
+const TAG: &str = "node orchestration";
+/// Silence after which a node counts as down where its organization does not say otherwise, in seconds.
+const NODE_DOWN_SECS: u64 = 180;
+
+pub(super) fn operations() -> Vec<Operation> {
+    vec![
+        get("/orgs/{organization}/orchestration/departures", "list_departures", list_departures)
+            .doc(TAG, "Lists deleted nodes whose agents have not confirmed that they stopped everything")
+            .success("the nodes"),
+        delete(
+            "/orgs/{organization}/orchestration/departures/{node}",
+            "confirm_departure",
+            confirm_departure,
+        )
+        .doc(TAG, "Confirms that everything has stopped on a node that was deleted while its agent was alive")
+        .success("confirmed"),
+    ]
+}
 
 /// Removes a node; agreements, messages, policy, status and group membership go with it.
 pub(super) async fn delete_node(
-    op: Op<ResourcePath>,
+    op: Op<ResourcePath, Query<NodeRemovalQuery>>,
     permission: Permission<right::NodeWrite>,
 ) -> Result<NoContent, ApiError> {
-    let Op { path: ResourcePath { org, id }, .. } = &op;
+    let Op { exchange, caller, path: ResourcePath { org, id }, parameters: Query(query), .. } = &op;
+    // A node that removes itself has stopped everything.
+    let is_own = caller.role == Role::Node && (&caller.org, &caller.id) == (org, id);
+    let is_confirmed = is_own || query.force == Some(true);
     op.write(&permission, "node.delete", async |mut tx| {
-        if !node::delete_node(&mut tx, org, id).await? {
-            return Err(ApiError::not_found(format!("node '{org}/{id}' not found")));
+        let now = exchange.now();
+        if is_confirmed {
+            let has_departed = departure::delete(&mut tx, org, id).await?;
+            if !node::delete_node(&mut tx, org, id).await? && !has_departed {
+                return Err(ApiError::not_found(format!("node '{org}/{id}' not found")));
+            }
+        } else {
+            let stored = organization::find_settings(&mut tx, org).await?.flatten();
+            let down_secs = stored_settings(org, stored)?.node_down_after_secs().unwrap_or(NODE_DOWN_SECS);
+            departure::insert(&mut tx, (org, id), before(now, down_secs), now).await?;
+            if !node::delete_node(&mut tx, org, id).await? {
+                return Err(ApiError::not_found(format!("node '{org}/{id}' not found")));
+            }
         }
         tx.finish([node_change(org, id, "node", "deleted"), forget_login(org, id)])
     })
     .await?;
     Ok(NoContent)
+}
+
+fn before(now: Timestamp, secs: u64) -> Timestamp {
+    let secs = i64::try_from(secs).unwrap_or(i64::MAX);
+    now.saturating_sub(SignedDuration::from_secs(secs)).unwrap_or(Timestamp::MIN)
+}
+
+/// Ends a departure: nobody but the agent that departs, with the token of its deleted node, and administrators know that.
+async fn confirm_departure(
+    op: Op<ResourcePath>,
+    permission: Permission<right::NodeWrite>,
+) -> Result<NoContent, ApiError> {
+    let Op { caller, path: ResourcePath { org, id }, .. } = &op;
+    let is_own = caller.role == Role::Node && (&caller.org, &caller.id) == (org, id);
+    if !is_own && !matches!(caller.role, Role::Root | Role::HubAdmin | Role::OrgAdmin) {
+        let text =
+            format!("only the agent of the node and administrators confirm the departure of '{org}/{id}'");
+        return Err(ApiError::access_denied(text));
+    }
+    op.write(&permission, "departure.confirm", async |mut tx| {
+        if !departure::delete(&mut tx, org, id).await? {
+            return Err(ApiError::not_found(format!("node '{org}/{id}' does not depart")));
+        }
+        tx.finish([node_change(org, id, "node", "deleted")])
+    })
+    .await?;
+    Ok(NoContent)
+}
+
+async fn list_departures(
+    op: Op<OrgPath>,
+    _: Permission<right::NodesSearch>,
+) -> Result<axum::Json<DeparturesResponse>, ApiError> {
+    let Op { exchange, path: OrgPath { org }, .. } = op;
+    let found = exchange.database().read(async |connection| departure::list(connection, &org).await).await?;
+    let departures: BTreeMap<String, DepartingNode> = found
+        .into_iter()
+        .map(|one| {
+            let shown = DepartingNode {
+                deleted: millisecond_time(one.deleted_at),
+                last_heartbeat: millisecond_time(one.seen_at),
+            };
+            (format!("{org}/{}", one.node), shown)
+        })
+        .collect();
+    Ok(axum::Json(DeparturesResponse { nodes: departures }))
 }

@@ -8,6 +8,7 @@ use evenkeel_api::{Either, List};
 use evenkeel_exchange_store::node::{self, NodeFilter, NodeRow};
 use evenkeel_exchange_store::organization;
 use evenkeel_ids::UserId;
+use evenkeel_wire::exchange::agent_run::NodeAgent;
 use evenkeel_wire::exchange::node::{AgentState, AttributeQuery, NodeResponse, NodesQuery, NodesResponse};
 use evenkeel_wire::exchange::node_report::{NodeMonitorState, NodeOrchestrationStatus};
 use evenkeel_wire::exchange::time::{millisecond_time, wire_time};
@@ -18,6 +19,7 @@ use serde_json::value::RawValue;
 
 use super::orchestration::shown_spec;
 use super::validate::json;
+use crate::agent_run::shown_agent;
 use crate::conversation::shortened;
 use crate::extract::Query;
 use crate::operation::authorize::AskedLater;
@@ -170,22 +172,28 @@ fn response(exchange: &Exchange, caller: &Caller, row: NodeRow) -> NodeResponse 
             .cloned(),
         orchestration: shown_spec(row.spec),
         agent_state: AgentState::of_word(&row.agent_state).unless_running(),
-        orchestration_status: shown_status(&row.monitor_state, row.monitor_state_since, row.compat_version),
+        orchestration_status: shown_status(
+            (&row.monitor_state, row.monitor_state_since),
+            row.compat_version,
+            shown_agent(row.agent_runs),
+        ),
     }
 }
 
 /// What the agent reported of itself, unless that is what holds without a report.
 fn shown_status(
-    monitor_state: &str,
-    since: Option<Timestamp>,
+    (monitor_state, since): (&str, Option<Timestamp>),
     compat_version: Option<i64>,
+    agent: Option<NodeAgent>,
 ) -> Option<NodeOrchestrationStatus> {
     let monitor_state = NodeMonitorState::of_word(monitor_state);
-    let is_unusual = monitor_state != NodeMonitorState::default() || compat_version.is_some();
+    let is_unusual =
+        monitor_state != NodeMonitorState::default() || compat_version.is_some() || agent.is_some();
     is_unusual.then(|| NodeOrchestrationStatus {
         monitor_state,
         monitor_state_since: since.map(millisecond_time),
         compat_version,
+        agent,
     })
 }
 

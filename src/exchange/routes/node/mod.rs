@@ -23,7 +23,7 @@ mod task;
 mod task_health;
 mod validate;
 
-pub(super) use change::node_change;
+pub(crate) use change::node_change;
 use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_wire::exchange::node::NodesResponse;
 use evenkeel_wire::exchange::utility::ApiResponse;
@@ -62,6 +62,7 @@ pub fn operations() -> Vec<Operation> {
             .audit(Subject::Node)
             .success("removed"),
     ];
+    operations.extend(delete::operations());
     operations.extend(agbot::operations());
     operations.extend(details::operations());
     operations.extend(heartbeat::operations());

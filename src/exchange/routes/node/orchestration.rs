@@ -103,7 +103,7 @@ async fn get_orchestration(
 ) -> Result<Json<NodeOrchestrationResponse>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = op;
     // What the node reported last may not be written yet.
-    exchange.heartbeats().flush().await?;
+    exchange.flush_heartbeats().await?;
     let row = exchange
         .database()
         .read(async |connection| node_report::find_report(connection, &org, &id).await)

@@ -11,7 +11,7 @@ use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::notice::forget_login;
 use crate::operation::{Op, ResourcePath};
-use crate::routes::reference::require_user_input;
+use crate::routes::reference::{check_new_secret, require_user_input};
 
 pub(super) async fn patch_node(
     op: Op<ResourcePath>,
@@ -21,6 +21,7 @@ pub(super) async fn patch_node(
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     let attribute = single_attribute(&request)?;
     check_token(request.token.as_deref())?;
+    check_new_secret(exchange, "token", request.token.as_deref())?;
     let token_hash = match &request.token {
         Some(token) => Some(exchange.credentials().hasher().hash(token).await?),
         None => None,

@@ -17,7 +17,7 @@ use crate::error::{Created, created};
 use crate::extract::{Body, Query};
 use crate::operation::row::{delete, get, put};
 use crate::operation::{Op, Operation, ResourcePath};
-use crate::routes::reference::{ConstraintWarnings, Warned, require_property_types};
+use crate::routes::reference::{Warned, WriteWarnings, require_property_types};
 
 const TAG: &str = "node policy";
 const PATH: &str = "/orgs/{organization}/nodes/{node}/policy";
@@ -67,7 +67,7 @@ async fn replace_policy(
 ) -> Result<Warned<Created>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, parameters: Query(query), .. } = &op;
     require_property_types(&request.properties)?;
-    let mut warnings = ConstraintWarnings::new(exchange);
+    let mut warnings = WriteWarnings::new(exchange);
     warnings.check("constraints", &request.constraints)?;
     let deployment = checked("deployment", request.deployment, &mut warnings)?;
     let management = checked("management", request.management, &mut warnings)?;
@@ -100,7 +100,7 @@ async fn replace_policy(
 fn checked(
     name: &str,
     part: Option<PolicyPart>,
-    warnings: &mut ConstraintWarnings,
+    warnings: &mut WriteWarnings,
 ) -> Result<PolicyPart, ApiError> {
     let part = part.unwrap_or_default();
     require_property_types(part.properties.as_deref().unwrap_or_default())?;

@@ -20,7 +20,7 @@ use crate::extract::{Body, Query};
 use crate::notice::forget_login;
 use crate::operation::transaction::{Finished, WriteTx};
 use crate::operation::{Op, ResourcePath};
-use crate::routes::reference::require_user_input;
+use crate::routes::reference::{check_new_name, check_new_secret, require_user_input};
 use crate::{ApiError, Exchange};
 
 /// A request that is in order as far as that can be told without the database.
@@ -42,6 +42,10 @@ pub(super) async fn replace_node(
 ) -> Result<Created, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, parameters: Query(query), .. } = &op;
     check(id, &request)?;
+    if caller.role != Role::Node {
+        // A node sends the token that it has.
+        check_new_secret(exchange, "token", request.token.as_deref())?;
+    }
     let token_hash = match &request.token {
         Some(token) => Some(exchange.credentials().hasher().hash(token).await?),
         None => None,
@@ -99,7 +103,7 @@ async fn write(
     if wanted.is_alive {
         let heartbeat_row =
             Heartbeat { org: wanted.org.to_owned(), id: wanted.id.to_owned(), seen_at: wanted.now };
-        heartbeat::upsert_nodes(&mut tx, &[heartbeat_row]).await?;
+        heartbeat::upsert_nodes(&mut tx, &[heartbeat_row], wanted.now).await?;
     }
     let mut changes = vec![node_change(wanted.org, wanted.id, "node", operation)];
     if wanted.token_hash.is_some() {
@@ -138,6 +142,7 @@ async fn create(
     let Some(token_hash) = &wanted.token_hash else {
         return Err(ApiError::invalid_input("a new node needs token, pattern and publicKey"));
     };
+    check_new_name(exchange, "node id", wanted.id)?;
     let owner = wanted.caller.account();
     let count = lock_node_count(tx, wanted.org, owner.org(), owner.name())
         .await?
@@ -224,6 +229,7 @@ fn row(wanted: &Wanted<'_>, existing: Option<NodeRow>) -> Result<NodeRow, ApiErr
         monitor_state: NodeMonitorState::default().word().to_owned(),
         monitor_state_since: None,
         compat_version: None,
+        agent_runs: None,
         spec: existing.map_or_else(new_spec, |existing| existing.spec),
     })
 }

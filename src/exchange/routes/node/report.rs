@@ -48,7 +48,7 @@ async fn report_node(
 ) -> Result<Created, ApiError> {
     record(&op, &permission, report).await?;
     // Unlike a heartbeat it is acknowledged only when it is stored.
-    op.exchange.heartbeats().flush().await?;
+    op.exchange.flush_heartbeats().await?;
     Ok(created("node status updated"))
 }
 
@@ -158,7 +158,7 @@ async fn list_statistics(
             .parse()
             .map_err(|_| ApiError::invalid_input("since must be an ISO 8601 date and time with its zone"))?,
     };
-    exchange.heartbeats().flush().await?;
+    exchange.flush_heartbeats().await?;
     pages::list(r#"{"nodes":{"#, "}}", move |after| page(exchange.clone(), org.clone(), since, after)).await
 }
 

@@ -7,7 +7,8 @@ use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::node_task;
 use evenkeel_wire::exchange::node_task::LONGEST_TEXT;
 use evenkeel_wire::exchange::task_health::{
-    EndedCommand, MOST_PEERS, PostLifecycle, PutNodeCommand, PutTaskHealth, TaskHealth,
+    EndedCommand, MOST_PEERS, MOST_RESTART_TIMES, NodeRestarts, PostLifecycle, PutNodeCommand, PutTaskHealth,
+    TaskHealth,
 };
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -58,7 +59,12 @@ async fn report_health(
     let Op { exchange, path: PartPath { org, id, part: task }, .. } = &op;
     exchange.limiter().count_task_report(org, id)?;
     require_short("message", request.message.as_deref().unwrap_or_default(), LONGEST_TEXT)?;
+    require_short("checkError", request.check_error.as_deref().unwrap_or_default(), LONGEST_TEXT)?;
+    if request.healthy.is_some() && request.check_error.is_some() {
+        return Err(ApiError::invalid_input("checkError must not be given beside healthy"));
+    }
     check_peers(&request)?;
+    request.restarts.as_ref().map_or(Ok(()), check_restarts)?;
     op.write(&permission, "node_task.report_health", async |mut tx| {
         if node_task::lock(&mut tx, org, id, task).await?.is_none() {
             return Err(missing_task(org, id, task));
@@ -73,9 +79,13 @@ async fn report_health(
 
 fn check_peers(request: &PutTaskHealth) -> Result<(), ApiError> {
     let Some(peers) = &request.peers else {
-        return match request.healthy {
-            Some(_) => Ok(()),
-            None => Err(ApiError::invalid_input("healthy or peers must be given")),
+        let is_empty =
+            *request == PutTaskHealth { message: request.message.clone(), ..PutTaskHealth::default() };
+        return match is_empty {
+            false => Ok(()),
+            true => Err(ApiError::invalid_input(
+                "healthy, checkError, peers, leaseSeconds or restarts must be given",
+            )),
         };
     };
     if peers.len() > MOST_PEERS {
@@ -84,15 +94,42 @@ fn check_peers(request: &PutTaskHealth) -> Result<(), ApiError> {
     peers.keys().try_for_each(|task| require_short("peers", task, LONGEST_NAME))
 }
 
+fn check_restarts(restarts: &NodeRestarts) -> Result<(), ApiError> {
+    require_short("restarts.err", restarts.err.as_deref().unwrap_or_default(), LONGEST_TEXT)?;
+    if restarts.latest.len() > MOST_RESTART_TIMES {
+        let rule = format!("restarts.latest must not hold more than {MOST_RESTART_TIMES} times");
+        return Err(ApiError::invalid_input(rule));
+    }
+    match restarts.latest.iter().all(|at| at.parse::<Timestamp>().is_ok()) {
+        true => Ok(()),
+        false => Err(ApiError::invalid_input(
+            "restarts.latest must hold ISO 8601 dates and times with their zones",
+        )),
+    }
+}
+
 /// Returns the members that a report replaces.
 fn reported(request: &PutTaskHealth) -> Value {
     let mut health = Map::new();
     if let Some(healthy) = request.healthy {
         health.insert("healthy".to_owned(), json!(healthy));
         health.insert("message".to_owned(), json!(request.message));
+        health.insert("checkError".to_owned(), Value::Null);
+    }
+    if let Some(error) = &request.check_error {
+        // What was found before says nothing any more.
+        health.insert("healthy".to_owned(), Value::Null);
+        health.insert("message".to_owned(), Value::Null);
+        health.insert("checkError".to_owned(), json!(error));
     }
     if let Some(peers) = &request.peers {
         health.insert("peers".to_owned(), json!(peers));
+    }
+    if let Some(seconds) = request.lease_seconds {
+        health.insert("leaseSeconds".to_owned(), json!(seconds));
+    }
+    if let Some(restarts) = &request.restarts {
+        health.insert("restarts".to_owned(), json!(restarts));
     }
     Value::Object(health)
 }

@@ -2,7 +2,7 @@
 //!
 //! Source: exchange contract 4.2.
 
-pub(in crate::routes) mod orchestration;
+pub(crate) mod orchestration;
 mod read;
 mod write;
 

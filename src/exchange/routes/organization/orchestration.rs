@@ -44,7 +44,7 @@ pub(super) fn operations() -> Vec<Operation> {
 }
 
 /// Reads what is stored. Settings that cannot be read are an error: the defaults are not what the administrator asked for.
-pub(in crate::routes) fn stored_settings(org: &str, stored: Option<Value>) -> Result<OrgSettings, ApiError> {
+pub(crate) fn stored_settings(org: &str, stored: Option<Value>) -> Result<OrgSettings, ApiError> {
     let Some(stored) = stored else { return Ok(OrgSettings::default()) };
     OrgSettings::read(stored).map_err(|error| {
         tracing::error!(org, %error, "the stored settings of the organization cannot be read; write them again");

@@ -12,6 +12,7 @@ use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::notice::forget_login;
 use crate::operation::{Op, OrgPath};
+use crate::routes::reference::check_new_name;
 use crate::{ApiError, Exchange};
 
 pub async fn create_organization(
@@ -20,6 +21,7 @@ pub async fn create_organization(
     Body(request): Body<PutOrganization>,
 ) -> Result<Created, ApiError> {
     let Op { exchange, path: OrgPath { org }, .. } = &op;
+    check_new_name(exchange, "org id", org)?;
     check(&op, request.org_type.as_deref(), request.limits).await?;
     let organization = stored(exchange, org, request);
     op.write(&permission, "organization.create", async |mut tx| {

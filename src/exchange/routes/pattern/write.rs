@@ -2,6 +2,7 @@
 
 use evenkeel_access::{MULTI_TENANT_ORG, Permission, Role, right};
 use evenkeel_api::NoContent;
+use evenkeel_domain::review;
 use evenkeel_exchange_store::node_limit::lock_owner;
 use evenkeel_exchange_store::pattern::{self, PatternRow};
 use evenkeel_exchange_store::referenced_service::ServiceReference;
@@ -13,21 +14,24 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{absent, change};
-use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::{Op, ResourcePath};
-use crate::routes::reference::{require_services, require_user_input, require_version, service_id_base};
+use crate::routes::reference::{
+    Warned, WriteWarnings, require_services, require_user_input, require_version, service_id_base,
+};
 use crate::routes::shape::require_below_limit;
+use crate::{ApiError, Exchange};
 
 pub(super) async fn create_pattern(
     op: Op<ResourcePath>,
     permission: Permission<right::PatternCreate>,
     Body(request): Body<PostPattern>,
-) -> Result<Created, ApiError> {
+) -> Result<Warned<Created>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     validate(&request)?;
     let row = row(org, id, &caller.account(), &request, exchange.now());
+    let warnings = warnings(exchange, &request);
     // Access control lets strangers come this far only when the id is that of a public pattern.
     let is_foreign = caller.role != Role::Root && caller.org != *org;
     op.write(&permission, "pattern.create", async |mut tx| {
@@ -47,7 +51,13 @@ pub(super) async fn create_pattern(
             .explain("pattern_org_pattern_key", || exists(org, id))
             .explain("pattern_org_fk", || ApiError::not_found(format!("organization '{org}' not found")))
     })?;
-    Ok(created(format!("pattern '{org}/{id}' created")))
+    Ok(warnings.on(created(format!("pattern '{org}/{id}' created"))))
+}
+
+fn warnings(exchange: &Exchange, request: &PostPattern) -> WriteWarnings {
+    let mut warnings = WriteWarnings::new(exchange);
+    warnings.add(review::pattern(&json!(request)));
+    warnings
 }
 
 fn exists(org: &str, id: &str) -> ApiError {
@@ -58,7 +68,7 @@ pub(super) async fn replace_pattern(
     op: Op<ResourcePath>,
     permission: Permission<right::PatternWrite>,
     Body(request): Body<PostPattern>,
-) -> Result<Created, ApiError> {
+) -> Result<Warned<Created>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     validate(&request)?;
     let row = row(org, id, &caller.account(), &request, exchange.now());
@@ -70,7 +80,7 @@ pub(super) async fn replace_pattern(
         tx.finish([change(org, id, "created/modified", row.is_public)])
     })
     .await?;
-    Ok(created("pattern updated"))
+    Ok(warnings(exchange, &request).on(created("pattern updated")))
 }
 
 pub(super) async fn delete_pattern(

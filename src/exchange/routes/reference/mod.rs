@@ -2,16 +2,18 @@
 //!
 //! Source: exchange contract 4.0 and the validation tables of 4.4 and 4.6 to 4.8.
 
-mod constraints;
+mod identity;
 mod range;
+mod warning;
 
-pub use constraints::{ConstraintWarnings, Warned};
 use evenkeel_domain::policy::MissingService;
 use evenkeel_exchange_store::referenced_service::{self, ServiceReference};
 use evenkeel_store::PgConnection;
 use evenkeel_wire::exchange::shared::{OneProperty, PROPERTY_TYPES};
 use evenkeel_wire::exchange::user_input::UserInputService;
+pub use identity::{check_new_name, check_new_secret};
 pub use range::{ExchangeRange, ExchangeVersion};
+pub use warning::{Warned, WriteWarnings};
 
 use crate::ApiError;
 

@@ -67,7 +67,7 @@ async fn response(
     node_orgs: Option<Vec<String>>,
     last_time: &str,
 ) -> Result<SearchResult<NodeHealthResponse>, ApiError> {
-    exchange.heartbeats().flush().await?;
+    exchange.flush_heartbeats().await?;
     let wanted = Arc::new(Wanted {
         exchange: exchange.clone(),
         orgs: searched_orgs(caller, org, node_orgs),

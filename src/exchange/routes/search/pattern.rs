@@ -57,7 +57,7 @@ async fn search_nodes_by_pattern(
     let seen_after = (seconds > 0)
         .then(|| exchange.now().saturating_sub(SignedDuration::from_secs(seconds)).unwrap_or_default());
     if seen_after.is_some() {
-        exchange.heartbeats().flush().await?;
+        exchange.flush_heartbeats().await?;
     }
     let services = exchange
         .database()

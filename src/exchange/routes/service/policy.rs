@@ -15,7 +15,7 @@ use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::{Op, ResourcePath};
-use crate::routes::reference::{ConstraintWarnings, Warned, require_property_types};
+use crate::routes::reference::{Warned, WriteWarnings, require_property_types};
 
 pub(super) async fn get_service_policy(
     op: Op<ResourcePath>,
@@ -43,7 +43,7 @@ pub(super) async fn replace_service_policy(
 ) -> Result<Warned<Created>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
     require_property_types(&request.properties)?;
-    let mut warnings = ConstraintWarnings::new(exchange);
+    let mut warnings = WriteWarnings::new(exchange);
     warnings.check("constraints", &request.constraints)?;
     let label = request.label.unwrap_or_default();
     let row = ServicePolicyRow {

@@ -2,6 +2,7 @@
 
 use evenkeel_access::{Permission, right};
 use evenkeel_api::NoContent;
+use evenkeel_domain::review;
 use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::node_limit::lock_owner;
 use evenkeel_exchange_store::referenced_service::{self, ServiceReference};
@@ -14,14 +15,14 @@ use serde_json::json;
 
 use super::change;
 use super::get::absent;
-use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::{Op, OrgPath, ResourcePath};
 use crate::routes::reference::{
-    ExchangeRange, ExchangeVersion, require_version, service_id, service_id_base,
+    ExchangeRange, ExchangeVersion, Warned, WriteWarnings, require_version, service_id, service_id_base,
 };
 use crate::routes::shape::require_below_limit;
+use crate::{ApiError, Exchange};
 
 const SHARABLE: &[&str] = &["exclusive", "single", "singleton", "multiple"];
 /// Schemes of an address of a page.
@@ -31,7 +32,7 @@ pub(super) async fn create_service(
     op: Op<OrgPath>,
     permission: Permission<right::ServiceCreate>,
     Body(request): Body<PostService>,
-) -> Result<Created, ApiError> {
+) -> Result<Warned<Created>, ApiError> {
     let Op { exchange, caller, path: OrgPath { org }, .. } = &op;
     validate(&request)?;
     let row = row(org, &caller.account(), &request, exchange.now());
@@ -47,7 +48,13 @@ pub(super) async fn create_service(
     })
     .await
     .map_err(|error| explain(error, org, &id))?;
-    Ok(created(format!("service '{id}' created")))
+    Ok(warnings(exchange, &request).on(created(format!("service '{id}' created"))))
+}
+
+fn warnings(exchange: &Exchange, request: &PostService) -> WriteWarnings {
+    let mut warnings = WriteWarnings::new(exchange);
+    warnings.add(review::service(&json!(request)));
+    warnings
 }
 
 fn explain(error: ApiError, org: &str, id: &str) -> ApiError {
@@ -62,7 +69,7 @@ pub(super) async fn replace_service(
     op: Op<ResourcePath>,
     permission: Permission<right::ServiceWrite>,
     Body(request): Body<PostService>,
-) -> Result<Created, ApiError> {
+) -> Result<Warned<Created>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
     validate(&request)?;
     let row = row(org, &caller.account(), &request, exchange.now());
@@ -80,7 +87,7 @@ pub(super) async fn replace_service(
         tx.finish([change(org, id, "service", "created/modified", row.is_public)])
     })
     .await?;
-    Ok(created("service updated"))
+    Ok(warnings(exchange, &request).on(created("service updated")))
 }
 
 pub(super) async fn delete_service(

@@ -19,6 +19,7 @@ use crate::extract::Body;
 use crate::notice::forget_login;
 use crate::operation::transaction::WriteTx;
 use crate::operation::{Op, ResourcePath};
+use crate::routes::reference::{check_new_name, check_new_secret};
 use crate::{ApiError, Exchange};
 
 const SECRET_MISSING: &str = "the password must be non-blank when creating a user";
@@ -29,7 +30,7 @@ pub async fn create_user(
     Body(request): Body<PutUser>,
 ) -> Result<Created, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id: name }, .. } = &op;
-    check_name(name)?;
+    check_name(exchange, name)?;
     let account = checked(exchange, caller, org, name, request).await?;
     op.write(&permission, "user.create", async |mut tx| {
         insert(&mut tx, &account).await?;
@@ -62,7 +63,7 @@ pub async fn replace_user(
                 }
                 Some(_) => return Err(not_added(org, name)),
                 None => {
-                    check_name(name)?;
+                    check_name(exchange, name)?;
                     insert(&mut tx, &account).await?;
                 }
             }
@@ -82,6 +83,11 @@ pub async fn patch_user(
         ApiError::invalid_input("exactly one of password, email, admin, hubAdmin must be given")
     })?;
     check_patch(caller, org, name, &request)?;
+    check_new_secret(
+        exchange,
+        "password",
+        request.password.as_deref().filter(|password| !password.is_empty()),
+    )?;
     let password_hash = match request.password.as_deref() {
         Some("") | None => None,
         Some(password) => Some(exchange.credentials().hasher().hash(password).await?),
@@ -139,11 +145,11 @@ fn is_administrator(account: &AccountRow) -> bool {
     account.is_admin || account.is_hub_admin
 }
 
-fn check_name(name: &str) -> Result<(), ApiError> {
+fn check_name(exchange: &Exchange, name: &str) -> Result<(), ApiError> {
     if is_reserved_name(LoginKind::Account, name) {
         return Err(ApiError::invalid_input(format!("username: '{name}' is reserved")));
     }
-    Ok(())
+    check_new_name(exchange, "username", name)
 }
 
 /// Checks a whole user and makes the row to store.
@@ -160,6 +166,7 @@ async fn checked(
     if password.trim().is_empty() {
         return Err(ApiError::invalid_input(SECRET_MISSING));
     }
+    check_new_secret(exchange, "password", Some(&password))?;
     if is_root(org, name) {
         return Err(refused(FlagsRefused::AdminByNonAdmin));
     }

@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 use super::simulated::*;
 use crate::{
     change::Cause,
+    facts::Guardian,
     goal::{Goal, StartMode},
     health::{CoveredNode, MemberRecovery},
-    report::Blocked,
+    report::{Blocked, NoLease},
     workload::{
         ActionGoal, DesiredState, EndedCommand, LifecycleEvent, NodeOrder, PreparedAction, Slot, TaskHealth,
         UserAction,
@@ -459,11 +460,12 @@ fn c7_s3_operation_of_the_user_is_carried_out_instead_of_the_policy() {
         is_of_host: false,
     };
     let (mut world, tasks) = ordered(Some(operation), true);
-    world.run(1);
     let slot_of = |world: &World, task: &TaskId| world.tasks[task].slot.clone();
     for task in
         tasks.iter().filter(|task| slot_of(&world, task) != Slot::Number(3)).cloned().collect::<Vec<_>>()
     {
+        // One after the other.
+        world.run(6);
         assert_eq!(command_done(&mut world, &task, true), "REBOOT");
     }
     world.run(2);
@@ -520,6 +522,42 @@ fn c8_s2_failover_without_fencing_does_not_wait() {
     world.take_down("n1");
     let passed = world.run_until(20, |world| world.running_nodes().contains(&"n2"));
     assert!(passed <= 5, "{passed} s");
+}
+
+/// A lease that no guardian enforces is none: the other node waits, and the cause is shown.
+#[test]
+fn failover_stays_away_when_no_guardian_enforces_the_lease() {
+    let cases = [
+        (Guardian::Absent, true, NoLease::NoGuardian),
+        (Guardian::Silent, true, NoLease::SilentGuardian),
+        (Guardian::Running, false, NoLease::Unconfirmed),
+    ];
+    for (guardian, confirms_leases, cause) in cases {
+        let mut world = failover(true);
+        world.confirms_leases = confirms_leases;
+        world.change_node("n1", |node| node.guardian = guardian);
+        world.take_down("n1");
+        world.run(600);
+        assert!(!world.running_nodes().contains(&"n2"), "{cause:?}");
+        assert_eq!((count(&world, "fence.failed"), count(&world, "fence.confirmed")), (1, 0), "{cause:?}");
+        let is_reason =
+            |blocked: &Blocked| matches!(blocked, Blocked::FenceFailed { cause: why, .. } if *why == cause);
+        assert!(world.last.blocked.iter().any(|(_, blocked)| is_reason(blocked)), "{cause:?}");
+        let event = world.events.iter().find(|event| event.kind == "fence.failed").expect("an event");
+        assert!(event.text.contains(cause.text()), "{}", event.text);
+    }
+}
+
+/// What the agent has confirmed counts, and not what the policy asks for meanwhile.
+#[test]
+fn lease_has_the_length_that_its_guardian_enforces() {
+    let mut world = failover(true);
+    world.confirms_leases = false;
+    let task = world.running()[0].id.clone();
+    world.report_health(&task, |reported| reported.lease_secs = Some(100));
+    world.take_down("n1");
+    let passed = world.run_until(150, |world| world.running_nodes().contains(&"n2"));
+    assert!((110..=115).contains(&passed), "{passed} s");
 }
 
 /// C8-S3: nothing stops an instance on a node whose agent knows no lease.

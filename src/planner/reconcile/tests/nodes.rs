@@ -206,14 +206,18 @@ fn s1_3_instance_on_a_node_that_left_stops_after_its_replacement_runs() {
     assert_eq!(history_of(&world, 1).last().map(|task| task.cause), Some(Cause::Cure));
 }
 
-/// E3-S3.
+/// E3-S3, engine 9: as long as too few others run that may.
 #[test]
-fn e3_s3_lost_compatibility_stops_the_instance_at_once() {
+fn e3_s3_lost_compatibility_keeps_the_minimum_of_the_group() {
     let mut world = World::new(Goal::global(), 2);
     world.group(&["n1", "n2"]);
     world.run(5);
     world.take_down("n1");
     world.change_node("n2", |node| node.eligibility = Verdict::Failed("no longer selected".into()));
+    world.run(5);
+    assert_eq!(world.running_nodes(), ["n2"], "{:?}", world.summary());
+    world.bring_back("n1");
+    world.run_until(30, |world| world.running_nodes() == ["n1"]);
     world.run(5);
     let last = world.tasks.values().find(|task| task.node == Some(node("n2"))).expect("there is a task");
     assert_eq!(last.desired, DesiredState::Shutdown);

@@ -53,6 +53,7 @@ impl Schedule {
         world.plans_slots = rng.random_bool(0.5);
         world.stop_secs = rng.random_range(0..8);
         world.start_secs = rng.random_range(1..4);
+        world.settings.report_grace_secs = 3;
         if rng.random_bool(0.5) {
             world.group(&["n1", "n2", "n3"]);
         }

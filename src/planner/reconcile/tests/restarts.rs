@@ -214,3 +214,23 @@ fn b10_condition_degrades_to_any_where_the_agent_reads_no_tasks() {
     assert_eq!((history_of(&world, 1).len(), world.running().len()), (2, 1));
     assert_eq!(events(&world), 1, "once for the slot on the node");
 }
+
+/// A node without contact restarts by the settings of the policy; only agents that know the rule get it.
+#[test]
+fn nodes_get_the_restart_settings_with_what_was_restarted_before() {
+    let mut world = World::new(Goal::replicated(1), 1);
+    world.edit(|workload| workload.restart.max_attempts = 3);
+    world.run_until(10, |world| world.running().len() == 1);
+    let rule = |world: &World| world.running()[0].health.supervision.restart.expect("a rule");
+    assert_eq!((rule(&world).max_attempts, rule(&world).attempts), (3, 0));
+    let first = world.running()[0].id.clone();
+    world.fail(&first, 1);
+    world.run_until(20, |world| world.running().len() == 1 && world.running()[0].id != first);
+    assert_eq!(rule(&world).attempts, 1);
+    world.edit(|workload| workload.restart.delay_seconds = 77);
+    world.run(1);
+    assert_eq!(rule(&world).delay_secs, 77, "running instances follow the policy");
+    world.change_node("n1", |node| node.is_named = false);
+    world.run(1);
+    assert_eq!(world.running()[0].health.supervision.restart, None);
+}

@@ -37,6 +37,15 @@ pub(crate) enum Behavior {
     Hangs,
 }
 
+/// What nodes reported, as the health of all tasks.
+struct Surveyed<'a>(&'a BTreeMap<TaskId, ReportedHealth>);
+
+impl crate::health::HealthSurvey for Surveyed<'_> {
+    fn health_of(&self, task: &Task) -> Option<ReportedHealth> {
+        self.0.get(&task.id).cloned()
+    }
+}
+
 /// A workload unit with its nodes.
 pub(crate) struct World {
     pub workload: Workload,
@@ -49,6 +58,10 @@ pub(crate) struct World {
     pub settings: UnitSettings,
     /// What nodes reported about the health of tasks.
     pub health: BTreeMap<TaskId, ReportedHealth>,
+    /// What the checks of running tasks find, by the digest of the version: nothing when they are broken. Others are not made.
+    pub checks: BTreeMap<u64, Option<bool>>,
+    /// Whether nodes have confirmed the leases of their tasks.
+    pub confirms_leases: bool,
     /// What else has an instance on a node.
     pub neighbors: BTreeMap<NodeId, BTreeSet<Partner>>,
     /// Workloads in the soft list that start or stop.
@@ -97,6 +110,8 @@ impl World {
             claims: Vec::new(),
             settings: UnitSettings::default(),
             health: BTreeMap::new(),
+            checks: BTreeMap::new(),
+            confirms_leases: true,
             neighbors: BTreeMap::new(),
             recovery: crate::health::RecoveryFacts::NONE,
             unsettled_partners: Vec::new(),
@@ -161,6 +176,7 @@ impl World {
             running_at: None,
             ended_at: None,
             health: crate::workload::TaskHealth::default(),
+            restarts: Default::default(),
         };
         let task = change(task);
         self.tasks.insert(task.id.clone(), task);
@@ -206,6 +222,25 @@ impl World {
         self.is_changed = true;
     }
 
+    /// Returns what nodes reported, with the leases that their guardians enforce.
+    fn reported_health(&self) -> BTreeMap<TaskId, ReportedHealth> {
+        let mut health = self.health.clone();
+        for task in self.tasks.values().filter(|task| task.is_running()) {
+            if let Some(found) = self.checks.get(&task.spec.digest) {
+                let reported = health.entry(task.id.clone()).or_default();
+                reported.healthy = *found;
+                reported.message = (*found == Some(false)).then(|| "the body does not contain ok".to_owned());
+                reported.check_error = found.is_none().then(|| "the name is not known".to_owned());
+            }
+        }
+        for task in self.tasks.values().filter(|_| self.confirms_leases) {
+            if let Some(lease_secs) = task.health.supervision.lease_secs {
+                health.entry(task.id.clone()).or_default().lease_secs = Some(lease_secs);
+            }
+        }
+        health
+    }
+
     /// A user acts on the update.
     pub fn request(&mut self, event: UpdateEvent) {
         let now = self.now();
@@ -238,9 +273,13 @@ impl World {
         by_slot(self.tasks.values().cloned())
     }
 
-    /// Returns the wanted tasks that run, by slot.
+    /// Returns the wanted tasks that run on nodes that are there, by slot.
     pub fn running(&self) -> Vec<&Task> {
-        self.tasks.values().filter(|task| task.is_wanted() && task.is_running()).collect()
+        let is_there = |task: &&Task| {
+            let node = task.node.as_ref().and_then(|node| self.find(node));
+            node.is_some_and(|node| node.down_since().is_none())
+        };
+        self.tasks.values().filter(|task| task.is_wanted() && task.is_running()).filter(is_there).collect()
     }
 
     /// Returns the nodes with a running wanted task, in order.
@@ -313,6 +352,8 @@ impl World {
     /// Returns what a function makes of the facts of now.
     pub fn with_facts<T>(&self, decide: impl Fn(&UnitFacts<'_>, Timestamp) -> T) -> T {
         let (slots, table, groups) = (self.slots(), self.table(), self.groups());
+        let health = self.reported_health();
+        let survey = Surveyed(&health);
         let facts = UnitFacts {
             workload: &self.workload,
             unit_id: &self.unit_id,
@@ -321,6 +362,8 @@ impl World {
             observed: &crate::workload::Slots::new(),
             groups: &groups,
             update: &self.update,
+            departures: &std::collections::BTreeMap::new(),
+            gone_group: None,
             part_count: 1,
             other_units: &[],
             gone_parts: &[],
@@ -329,7 +372,8 @@ impl World {
             are_partners_in_upgrade: false,
             dependencies: &Independent,
             errors: &[],
-            health: &self.health,
+            health: &health,
+            survey: &survey,
             recovery: &self.recovery,
             grace_until: None,
             unheard_until: None,

@@ -48,15 +48,17 @@ impl UnitView<'_> {
         !(task.is_stopped() || is_lost())
     }
 
+    /// Returns whether a task runs that is to run, as far as its node is there.
+    fn runs(&self, task: &Task) -> bool {
+        task.is_wanted() && task.is_running() && self.is_open(task)
+    }
+
     fn runs_on(&self, node: &NodeId) -> bool {
-        self.tasks
-            .iter()
-            .any(|task| task.is_wanted() && task.is_running() && task.node.as_ref() == Some(node))
+        self.tasks.iter().any(|task| self.runs(task) && task.node.as_ref() == Some(node))
     }
 
     fn running(&self) -> u32 {
-        let running = self.tasks.iter().filter(|task| task.is_wanted() && task.is_running());
-        running.count() as u32
+        self.tasks.iter().filter(|task| self.runs(task)).count() as u32
     }
 
     /// Returns why a node cannot become what the user named it for.
@@ -92,11 +94,13 @@ impl UnitView<'_> {
     }
 }
 
-/// Returns whether a task is still to be started again. What is frozen by itself is left out.
+/// Returns whether a task is still to be started again. What is frozen by itself, or lost, is left out.
 pub(super) fn is_to_restart(task: &Task, table: &NodeTable, action: &UserAction, goal: &ActionGoal) -> bool {
     let ActionGoal::Restarted { node } = goal else { return false };
-    let frozen = task.node.as_ref().and_then(|node| table.find(node)?.frozen);
-    if matches!(frozen, Some(FrozenLevel::Instance | FrozenLevel::Node)) {
+    let row = task.node.as_ref().and_then(|node| table.find(node));
+    let is_frozen = |row: &UnitNode| matches!(row.frozen, Some(FrozenLevel::Instance | FrozenLevel::Node));
+    // What is on a node that is down cannot be started again there.
+    if row.is_none_or(|row| is_frozen(row) || row.down_since().is_some()) {
         return false;
     }
     let is_meant = task.node.is_some() && (node.is_none() || *node == task.node);

@@ -1,0 +1,25 @@
+//! The routes of the reference's secrets manager, which this hub has not.
+//!
+//! Its command line takes a 404 for an empty list and shows that as success; 503 is what an agbot without a secrets manager answers.
+//! Source: agbot 4.2.
+
+use axum::Router;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+
+/// What every request for a secret is told; a JSON text, as the reference's command line shows it.
+const NO_SECRETS: &str = "\"this hub has no secrets manager: services get their secrets from variables (userInput) or from files of the node\"";
+
+/// Returns the routes below `prefix`, for every method: that of a list is none of HTTP.
+pub fn routes<S: Clone + Send + Sync + 'static>(prefix: &str) -> Router<S> {
+    ["secrets", "secrets/", "secrets/{*name}", "allsecrets"]
+        .into_iter()
+        .fold(Router::new(), |router, path| {
+            router.route(&format!("{prefix}/org/{{organization}}/{path}"), any(refuse))
+        })
+}
+
+async fn refuse() -> Response {
+    (StatusCode::SERVICE_UNAVAILABLE, [("content-type", "application/json")], NO_SECRETS).into_response()
+}

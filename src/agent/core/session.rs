@@ -1,0 +1,184 @@
+//! The session with the hub: registration, workers, and an end of it that the hub wants.
+
+use std::{sync::Arc, time::Duration};
+
+use evenkeel_client::{Client, Credentials};
+use evenkeel_ids::NodeId;
+use tokio::time::Instant;
+
+use super::{Core, FIRST_PAUSE};
+use crate::{
+    AgentError, clock, files,
+    hub::Hub,
+    journal::{Journal, Registration},
+    keyring,
+    step::{Event, State},
+    workers,
+};
+
+/// Number of consecutive refusals of the credentials, over this time, after which the node counts as deleted.
+const REFUSALS: u32 = 3;
+const REFUSED_FOR: Duration = Duration::from_secs(5);
+/// How often the hub is told that everything has stopped on a node that was deleted there.
+const CONFIRMATIONS: u32 = 5;
+/// Pause before the hub is asked again whether another agent still reports for the node.
+const RETURN_PAUSE: Duration = Duration::from_secs(30);
+
+impl Core {
+    /// Only a node that the hub once knew can have been deleted there.
+    pub(super) fn refused(&mut self) {
+        self.refusals += 1;
+        let was_known = self.journal.registration.as_ref().is_some_and(|registration| registration.was_known);
+        let since = *self.refused_since.get_or_insert_with(Instant::now);
+        if self.refusals < REFUSALS || self.is_leaving {
+            return;
+        }
+        if was_known && since.elapsed() >= REFUSED_FOR {
+            tracing::warn!("the hub no longer knows this node: it is unregistered");
+            self.is_leaving = true;
+            self.session = None;
+            self.apply(Event::Deleted);
+        }
+    }
+
+    /// Stops reporting, because another agent reports for the node. Services continue; those with a lease end with it.
+    pub(super) fn give_way(&mut self, why: &str) {
+        if self.session.take().is_none() {
+            // Several calls are refused at once.
+            return;
+        }
+        if self.return_at.is_none() {
+            let text = format!("stopped reporting to the hub: {why}");
+            tracing::error!(why, "another agent has the identity of this node: nothing is reported any more");
+            self.journal.note(text, clock::now_secs());
+        }
+        self.return_at = Some(Instant::now() + RETURN_PAUSE);
+    }
+
+    /// Reports again when the other agent is gone.
+    pub(super) async fn try_to_return(&mut self) -> Result<(), AgentError> {
+        let is_due = self.return_at.is_some_and(|at| Instant::now() >= at);
+        if is_due && self.session.is_none() {
+            self.begin_session().await?;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn register(
+        &mut self,
+        registration: Registration,
+        token: &str,
+    ) -> Result<(), AgentError> {
+        files::write_atomic(&self.token_path(), token.as_bytes(), 0o600)
+            .map_err(|error| AgentError::DataDir(error.to_string()))?;
+        self.journal.registration = Some(registration);
+        self.file.save(&self.journal)?;
+        self.begin_session().await
+    }
+
+    /// Tells the hub that everything has stopped on this node, which was deleted there. Until it knows that, nothing that may run once only
+    /// starts elsewhere; when it cannot be told it waits for longer.
+    pub(super) async fn confirm_departure(&self) {
+        let Some(registration) = &self.journal.registration else { return };
+        let Ok(hub) = self.open_hub(registration).await else { return };
+        tokio::spawn(async move {
+            for attempt in 1..=CONFIRMATIONS {
+                let Err(error) = hub.exchange.confirm_departure(&hub.node).await else { return };
+                tracing::debug!(%error, "the hub does not know yet that everything has stopped");
+                tokio::time::sleep(FIRST_PAUSE * attempt).await;
+            }
+        });
+    }
+
+    /// Resets the node to unregistered; with an identity in the settings it registers again.
+    pub(super) async fn forget(&mut self) -> Result<(), AgentError> {
+        self.session = None;
+        let log = std::mem::take(&mut self.journal.log);
+        let kept = std::mem::take(&mut self.journal);
+        let state = State { leftovers: kept.state.unstopped_keys().collect(), ..State::default() };
+        self.journal = Journal {
+            state,
+            agent: kept.agent,
+            hardware_id: kept.hardware_id,
+            next_entry: kept.next_entry,
+            first_entry: kept.next_entry,
+            log,
+            ..Journal::default()
+        };
+        self.refusals = 0;
+        self.refused_since = None;
+        self.pauses.clear();
+        keyring::remove(&self.settings.data_dir)?;
+        files::remove(&self.token_path()).map_err(|error| AgentError::DataDir(error.to_string()))?;
+        self.prepare().await
+    }
+
+    fn token_path(&self) -> std::path::PathBuf {
+        self.settings.data_dir.join("registration-token")
+    }
+
+    fn token(&self, registration: &Registration) -> Result<Option<String>, AgentError> {
+        if let Some(identity) = &self.settings.identity
+            && (&identity.org, &identity.id) == (&registration.org, &registration.id)
+        {
+            return Ok(Some(identity.token.clone()));
+        }
+        files::read_optional(&self.token_path()).map_err(|error| AgentError::DataDir(error.to_string()))
+    }
+
+    /// Returns the hub of the registered node. Before the registration is complete no worker uses it, but policy and user input
+    /// can already be written.
+    pub(super) async fn current_hub(&self) -> Option<Arc<Hub>> {
+        if let Some(session) = &self.session {
+            return Some(session.hub.clone());
+        }
+        let registration = self.journal.registration.as_ref().filter(|one| !one.is_configured)?;
+        self.open_hub(registration)
+            .await
+            .inspect_err(|error| tracing::warn!(%error, "the hub cannot be used for the registration"))
+            .ok()
+    }
+
+    /// Starts the workers that use the hub, when the registration is complete.
+    pub(super) async fn begin_session(&mut self) -> Result<(), AgentError> {
+        self.session = None;
+        let Some(registration) =
+            self.journal.registration.clone().filter(|registration| registration.is_configured)
+        else {
+            return Ok(());
+        };
+        let hub = self.open_hub(&registration).await?;
+        self.journal.state.node = format!("{}/{}", registration.org, registration.id);
+        self.file.save(&self.journal)?;
+        self.session = Some(workers::begin(
+            self.driver.clone(),
+            hub,
+            self.handle.clone(),
+            self.settings.clone(),
+            self.machine.clone(),
+            registration.pattern,
+        ));
+        Ok(())
+    }
+
+    async fn open_hub(&self, registration: &Registration) -> Result<Arc<Hub>, AgentError> {
+        let Some(token) = self.token(registration)? else {
+            return Err(AgentError::Setting(format!(
+                "no token for node {}/{}",
+                registration.org, registration.id
+            )));
+        };
+        let directory = self.settings.data_dir.clone();
+        let key = tokio::task::spawn_blocking(move || keyring::load_or_create(&directory))
+            .await
+            .map_err(|error| AgentError::Setting(error.to_string()))??;
+        let credentials = Credentials::new(&registration.org, &registration.id, token);
+        let setting = |error: evenkeel_client::ClientError| AgentError::Setting(error.to_string());
+        let exchange =
+            Client::new(self.settings.hub_transport()?, "/v1", credentials.clone()).map_err(setting)?;
+        let exchange = exchange.of_run(self.run.clone());
+        let agbot = Client::new(self.settings.agbot_transport()?, "", credentials).map_err(setting)?;
+        let node = NodeId::new(&registration.org, &registration.id);
+        Ok(Arc::new(Hub::new(node, exchange, agbot, Arc::new(key))))
+    }
+}

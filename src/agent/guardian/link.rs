@@ -1,0 +1,314 @@
+//! The agent's side: starts the guardian when a task needs a lease, and renews the leases.
+
+use std::{
+    collections::BTreeMap,
+    convert::Infallible,
+    fs, io,
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::Arc,
+    time::Duration,
+};
+
+use evenkeel_client::RunHeader;
+use evenkeel_runtime::worker::Worker;
+use evenkeel_wire::exchange::agent_run::GuardianState;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
+    net::UnixStream,
+    process::Child,
+    sync::Notify,
+    time::{Instant, timeout},
+};
+
+use super::{Confirmation, GuardianCommand, Lease, Means, Request, socket};
+use crate::{
+    AgentSettings, DriverKind, clock,
+    contact::Outage,
+    journal::Journal,
+    order::{Ended, Handle, Order},
+    step::{Guard, LeasedTask},
+    upgrade,
+};
+
+/// Interval at which leases are renewed.
+const RENEWAL: Duration = Duration::from_secs(1);
+/// Pause until a guardian that was started is asked.
+const START_PAUSE: Duration = Duration::from_millis(200);
+/// Time without a confirmation after which no lease holds. A guardian that kills waits for the container engine meanwhile.
+const CONFIRMATION_TIMEOUT: Duration = Duration::from_secs(5);
+/// Silence after which a guardian is ended, and another one takes its place.
+const REPLACED_AFTER: Duration = Duration::from_secs(60);
+
+/// Keeps the guardian informed.
+pub(crate) struct Link {
+    settings: Arc<AgentSettings>,
+    handle: Handle,
+    run: Arc<RunHeader>,
+    /// Signaled when another task needs a lease, or none any more.
+    changed: Arc<Notify>,
+    connection: Option<BufReader<UnixStream>>,
+    number: u64,
+    child: Option<Child>,
+    reported: Option<(Guard, Vec<String>)>,
+    silent_since: Option<Instant>,
+    outage: Option<Outage>,
+    pause: Duration,
+}
+
+/// Why nothing was confirmed.
+enum Unconfirmed {
+    Gone(String),
+    Silent,
+}
+
+impl Worker for Link {
+    type Error = Infallible;
+    const NAME: &'static str = "guardian";
+    const IS_INTERRUPTIBLE: bool = true;
+
+    async fn pass(&mut self) -> Result<(), Infallible> {
+        if self.renew().await.is_err() {
+            // The core has ended, and is about to cancel its workers.
+            std::future::pending::<()>().await;
+        }
+        Ok(())
+    }
+
+    fn pause(&self) -> Duration {
+        self.pause
+    }
+
+    async fn signaled(&mut self) {
+        self.changed.notified().await;
+    }
+}
+
+impl Link {
+    pub fn new(
+        settings: Arc<AgentSettings>,
+        handle: Handle,
+        run: Arc<RunHeader>,
+        changed: Arc<Notify>,
+    ) -> Self {
+        Self {
+            settings,
+            handle,
+            run,
+            changed,
+            connection: None,
+            number: 0,
+            child: None,
+            reported: None,
+            silent_since: None,
+            outage: None,
+            pause: RENEWAL,
+        }
+    }
+
+    async fn renew(&mut self) -> Result<(), Ended> {
+        self.pause = RENEWAL;
+        let wanted =
+            |journal: &mut Journal| (journal.state.leases(), journal.heartbeat_ms(), journal.agent.clone());
+        let (tasks, heartbeat_ms, agent) = self.handle.with(wanted).await?;
+        // The outcome of a guardian that has ended is not needed; it must not stay in the table.
+        self.child = self.child.take().filter_map_running();
+        if tasks.is_empty() && self.connection.is_none() {
+            return self.report(Guard::Absent, Vec::new(), GuardianState::Absent).await;
+        }
+        let leases: Vec<Lease> = tasks.into_iter().map(|task| lease(task, heartbeat_ms)).collect();
+        match self.ask(&agent, leases.clone()).await {
+            Ok(confirmation) => {
+                (self.silent_since, self.outage) = (None, None);
+                if confirmation.is_of_agent && self.is_outdated(&confirmation) {
+                    return self.dismiss(&agent, leases).await;
+                }
+                let now_ms = clock::uptime_ms();
+                let held = leases.iter().filter(|lease| lease.until_ms > now_ms);
+                let held: BTreeMap<_, _> = held.map(|lease| (lease.task.clone(), lease.lease_secs)).collect();
+                self.report(Guard::Confirmed(held), confirmation.killed, GuardianState::Running).await
+            }
+            Err(Unconfirmed::Silent) => {
+                let since = *self.silent_since.get_or_insert_with(Instant::now);
+                self.warn("it does not respond");
+                self.report(Guard::Absent, Vec::new(), GuardianState::Silent).await?;
+                if since.elapsed() >= REPLACED_AFTER {
+                    self.kill_silent();
+                }
+                Ok(())
+            }
+            Err(Unconfirmed::Gone(why)) => {
+                self.connection = None;
+                self.report(Guard::Absent, Vec::new(), GuardianState::Absent).await?;
+                self.warn(&why);
+                self.start();
+                Ok(())
+            }
+        }
+    }
+
+    /// Lets the guardian confirm leases. What is asked of one that has not responded to an earlier request is one more request.
+    async fn ask(&mut self, agent: &str, leases: Vec<Lease>) -> Result<Confirmation, Unconfirmed> {
+        self.number += 1;
+        let request = Request {
+            number: self.number,
+            agent: agent.to_owned(),
+            means: self.means(),
+            leases,
+            is_last: false,
+        };
+        let directory = self.settings.data_dir.clone();
+        let exchange = async {
+            let connection = match &mut self.connection {
+                Some(connection) => connection,
+                none => none.insert(BufReader::new(socket::connect(&directory).await?)),
+            };
+            confirmed(connection, &request).await
+        };
+        match timeout(CONFIRMATION_TIMEOUT, exchange).await {
+            Ok(Ok(confirmation)) => Ok(confirmation),
+            Ok(Err(error)) => Err(Unconfirmed::Gone(error.to_string())),
+            Err(_) => Err(Unconfirmed::Silent),
+        }
+    }
+
+    fn means(&self) -> Means {
+        match self.settings.driver {
+            DriverKind::Process => Means::Processes,
+            DriverKind::Docker => Means::Containers(self.settings.docker_endpoint.clone()),
+        }
+    }
+
+    /// Lets the core and the hub know what holds, if that has changed. The next request to the hub already says so.
+    async fn report(&mut self, guard: Guard, killed: Vec<String>, state: GuardianState) -> Result<(), Ended> {
+        let is_changed = self.run.guardian() != state;
+        if state != GuardianState::Running {
+            self.run.set_guardian(state);
+        }
+        let now = Some((guard, killed));
+        if self.reported != now {
+            self.reported.clone_from(&now);
+            let Some((guard, killed)) = now else { return Ok(()) };
+            self.handle.apply(crate::step::Event::Guarded { guard, killed }).await?;
+        }
+        self.run.set_guardian(state);
+        if is_changed {
+            self.handle.order(Order::GuardianChanged).await?;
+        }
+        Ok(())
+    }
+
+    /// Starts a guardian, unless somebody else does that.
+    fn start(&mut self) {
+        let Some(command) = self.settings.guardian.as_ref().filter(|_| self.child.is_none()) else { return };
+        let GuardianCommand { program, arguments } = command;
+        let spawned = tokio::process::Command::new(program)
+            .arg0(program_of(program))
+            .args(arguments)
+            .arg("--data-dir")
+            .arg(&self.settings.data_dir)
+            .env_remove(upgrade::WATCHED)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn();
+        match spawned {
+            Ok(child) => {
+                tracing::info!(pid = child.id(), "the guardian is started");
+                self.child = Some(child);
+                self.pause = START_PAUSE;
+            }
+            Err(error) => self.warn(&format!("{}: {error}", program.display())),
+        }
+    }
+
+    /// Returns whether the guardian runs another program than the one that would be started now.
+    fn is_outdated(&self, confirmation: &Confirmation) -> bool {
+        let own = self.settings.guardian.as_ref().map(|command| program_of(&command.program));
+        own.is_some_and(|own| own != confirmation.program)
+    }
+
+    /// Lets the guardian end, so that another one takes its place.
+    async fn dismiss(&mut self, agent: &str, leases: Vec<Lease>) -> Result<(), Ended> {
+        self.report(Guard::Absent, Vec::new(), GuardianState::Absent).await?;
+        dismiss(&self.settings.data_dir, agent, self.means(), leases).await;
+        self.connection = None;
+        self.pause = START_PAUSE;
+        Ok(())
+    }
+
+    fn kill_silent(&mut self) {
+        let peer = self.connection.as_ref().and_then(|one| one.get_ref().peer_cred().ok()?.pid());
+        let Some(pid) = peer else { return };
+        tracing::error!(pid, "the guardian does not respond and is ended; another one takes its place");
+        // It may have ended meanwhile.
+        let _gone = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        (self.connection, self.silent_since) = (None, None);
+    }
+
+    fn warn(&mut self, why: &str) {
+        let now = Instant::now();
+        let outage = self.outage.get_or_insert_with(|| Outage::begin(now));
+        if let Some(lasted) = outage.warning_due(now) {
+            let lasted_secs = lasted.as_secs();
+            tracing::warn!(
+                why,
+                lasted_secs,
+                "no guardian: tasks that are fenced have no lease, and wait for this node when it is lost"
+            );
+        }
+    }
+}
+
+/// A child that is still running.
+trait Running {
+    fn filter_map_running(self) -> Self;
+}
+
+impl Running for Option<Child> {
+    fn filter_map_running(self) -> Self {
+        let mut child = self?;
+        matches!(child.try_wait(), Ok(None)).then_some(child)
+    }
+}
+
+fn lease(task: LeasedTask, heartbeat_ms: u64) -> Lease {
+    let LeasedTask { task, keys, lease_secs } = task;
+    Lease { task, keys, lease_secs, until_ms: heartbeat_ms.saturating_add(u64::from(lease_secs) * 1_000) }
+}
+
+/// Sends a request and waits for its confirmation; those of earlier requests come first.
+async fn confirmed(connection: &mut BufReader<UnixStream>, request: &Request) -> io::Result<Confirmation> {
+    let mut text = serde_json::to_string(request)?;
+    text.push('\n');
+    connection.get_mut().write_all(text.as_bytes()).await?;
+    loop {
+        let mut line = String::new();
+        if connection.read_line(&mut line).await? == 0 {
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it has ended"));
+        }
+        let found: Confirmation = serde_json::from_str(&line)?;
+        if found.number == request.number {
+            return Ok(found);
+        }
+    }
+}
+
+/// Returns the program behind a link, as the system shows it.
+pub(super) fn program_of(program: &Path) -> PathBuf {
+    fs::read_link(program).or_else(|_| fs::canonicalize(program)).unwrap_or_else(|_| program.to_owned())
+}
+
+/// Lets the guardian of a data directory end, if the agent has started it; it keeps the leases for the next one.
+pub(crate) async fn dismiss(directory: &Path, agent: &str, means: Means, leases: Vec<Lease>) {
+    let request = Request { number: 1, agent: agent.to_owned(), means, leases, is_last: true };
+    let exchange = async {
+        let mut connection = BufReader::new(socket::connect(directory).await?);
+        confirmed(&mut connection, &request).await
+    };
+    // Without a guardian there is none to end.
+    let _ended = timeout(CONFIRMATION_TIMEOUT, exchange).await;
+}

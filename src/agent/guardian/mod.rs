@@ -1,0 +1,93 @@
+//! The guardian: a process of its own that makes the leases of an agent true.
+//!
+//! A task with a lease may run on another node as soon as its agent has had no contact to the hub for that long. The agent itself kills it in
+//! time, unless it is frozen or dead: then the guardian does. The agent names to it what may run until when, and it confirms that; only a lease
+//! that it has confirmed is reported to the hub. What it must know survives its own restart in `guardian.json`. Times are those of the clock
+//! that runs since the boot, which nobody sets and which goes on while the machine sleeps. Source: orchestration C8.
+
+mod kill;
+mod leases;
+mod link;
+mod serve;
+mod socket;
+
+use std::{ffi::OsString, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+pub(crate) use link::{Link, dismiss};
+pub use serve::{GuardianError, serve};
+
+/// Name of the command that runs a guardian.
+pub const COMMAND: &str = "agent-guardian";
+
+/// Time after the end of a lease in which the agent may still kill the instances itself.
+const MARGIN_MS: u64 = 2_000;
+
+/// How an agent starts its guardian.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GuardianCommand {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments, apart from the data directory.
+    pub arguments: Vec<OsString>,
+}
+
+/// How a guardian kills.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum Means {
+    /// The process groups of services, and whatever carries their mark.
+    Processes,
+    /// Containers, through the engine at this address or by their cgroups.
+    Containers(String),
+}
+
+/// Services that may run until a time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Lease {
+    /// The task.
+    pub task: String,
+    /// Keys of the services.
+    pub keys: Vec<String>,
+    /// Length in seconds, as the agent reports it to the hub.
+    pub lease_secs: u32,
+    /// When the lease is over, in milliseconds since the boot.
+    pub until_ms: u64,
+}
+
+/// What an agent says to its guardian.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Request {
+    /// Number, which the confirmation repeats.
+    pub number: u64,
+    /// Identity of the agent, which its services carry.
+    pub agent: String,
+    /// How to kill.
+    pub means: Means,
+    /// Every lease that holds.
+    pub leases: Vec<Lease>,
+    /// Whether the guardian is to end: the agent starts another one, or ends with all of its services.
+    #[serde(default)]
+    pub is_last: bool,
+}
+
+/// What a guardian confirms.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Confirmation {
+    /// Number of the request.
+    pub number: u64,
+    /// Its program.
+    pub program: PathBuf,
+    /// Whether the agent has started it, and may end it.
+    pub is_of_agent: bool,
+    /// Tasks that it has killed.
+    #[serde(default)]
+    pub killed: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests;

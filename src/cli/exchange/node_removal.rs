@@ -1,0 +1,55 @@
+//! Removes a node. One whose agent is alive runs on until the agent has learned of that (engine 9).
+
+use evenkeel_ids::NodeId;
+
+use super::node::NODES;
+use super::node_state::{DownAfter, NodeHealth, NodeState};
+use crate::context::{Context, Exchange};
+use crate::exit::Outcome;
+use crate::output::note;
+
+/// Removes a node, and says what that means for what it runs.
+///
+/// # Errors
+/// With status 8 when it does not exist, 1 when there is nobody to answer.
+pub async fn remove(context: &Context, exchange: &Exchange, name: &str, is_forced: bool) -> Outcome {
+    let node = exchange.node_id(name);
+    if exchange.server.is_dry_run {
+        NODES.require(exchange, name).await?;
+    }
+    if let Some(text) = running(context, exchange, &node).await {
+        note(format!("{text}; {}", consequence(is_forced)));
+    }
+    let question = format!("Remove node {node}?");
+    let client = &exchange.server.client;
+    let removed = async {
+        if is_forced { client.delete_node_by_force(&node).await } else { client.delete_node(&node).await }
+    };
+    NODES.remove_by(exchange, name, (&question, is_forced), removed).await
+}
+
+fn consequence(is_forced: bool) -> &'static str {
+    if is_forced {
+        "what may run only once starts elsewhere at once: until the agent has stopped its own, two may run"
+    } else {
+        "what may run only once starts elsewhere when the agent has confirmed that, or cannot run any more"
+    }
+}
+
+/// Returns what a node that is up runs; none for other nodes, and when nothing can be read of it.
+async fn running(context: &Context, exchange: &Exchange, node: &NodeId) -> Option<String> {
+    let client = &exchange.server.client;
+    let found = client.node(node).await.ok().flatten()?;
+    let down_after = DownAfter::read(context, exchange, node.org()).await.ok()?;
+    let health = NodeHealth::of(&found, jiff::Timestamp::now(), down_after);
+    let agreements = client.list_node_agreements(node).await.ok()?.len();
+    let is_up = matches!(health.state, NodeState::Up | NodeState::Draining);
+    (is_up && agreements > 0).then(|| {
+        let services =
+            if agreements == 1 { "1 service".to_owned() } else { format!("{agreements} services") };
+        format!(
+            "node {node} is {} and runs {services}, which stop when its agent learns of the removal",
+            health.text()
+        )
+    })
+}

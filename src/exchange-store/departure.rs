@@ -1,0 +1,109 @@
+//! Nodes that were deleted while their agents were alive.
+//!
+//! Their agents may still run what they ran. They log in with their tokens once more, to say that they have stopped it. Source: engine 9.
+
+use evenkeel_access::right;
+use evenkeel_store::{StoreError, from_sql, to_sql};
+use jiff::Timestamp;
+use sqlx::PgConnection;
+
+use super::permitted::Permitted;
+
+/// A departure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Departure {
+    /// Id of the node.
+    pub node: String,
+    /// When it was deleted.
+    pub deleted_at: Timestamp,
+    /// Its last heartbeat.
+    pub seen_at: Timestamp,
+}
+
+/// Records the departure of a node that is about to be deleted, if it was seen since an instant and has an agreement.
+pub async fn insert(
+    tx: &mut Permitted<right::NodeWrite>,
+    (org, node): (&str, &str),
+    seen_since: Timestamp,
+    now: Timestamp,
+) -> Result<(), StoreError> {
+    sqlx::query!(
+        "-- departure.insert
+        INSERT INTO node_departure (org, node, token_hash, deleted_at, seen_at)
+        SELECT node.org, node.node, node.token_hash, $4, LEAST(heartbeat.seen_at, $4)
+        FROM node
+        JOIN node_heartbeat AS heartbeat ON heartbeat.org = node.org AND heartbeat.node = node.node
+        WHERE node.org = $1 AND node.node = $2 AND heartbeat.seen_at > $3
+          AND EXISTS (SELECT 1 FROM node_agreement AS held WHERE held.org = node.org AND held.node = node.node)
+        ON CONFLICT (org, node) DO UPDATE
+        SET token_hash = excluded.token_hash, deleted_at = excluded.deleted_at, seen_at = excluded.seen_at",
+        org,
+        node,
+        to_sql(seen_since) as _,
+        to_sql(now) as _,
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(())
+}
+
+/// Ends the departure of a node; `false` when there is none.
+pub async fn delete(tx: &mut Permitted<right::NodeWrite>, org: &str, node: &str) -> Result<bool, StoreError> {
+    let done = sqlx::query!(
+        "-- departure.delete
+        DELETE FROM node_departure WHERE org = $1 AND node = $2",
+        org,
+        node,
+    )
+    .execute(&mut **tx)
+    .await?;
+    Ok(done.rows_affected() > 0)
+}
+
+/// Finds the hash of the token of a node that departs.
+pub async fn find_token_hash(
+    conn: &mut PgConnection,
+    org: &str,
+    node: &str,
+) -> Result<Option<String>, StoreError> {
+    Ok(sqlx::query_scalar!(
+        "-- departure.find_token_hash
+        SELECT token_hash FROM node_departure WHERE org = $1 AND node = $2",
+        org,
+        node,
+    )
+    .fetch_optional(conn)
+    .await?)
+}
+
+/// Lists the departures of an organization.
+pub async fn list(conn: &mut PgConnection, org: &str) -> Result<Vec<Departure>, StoreError> {
+    let rows = sqlx::query!(
+        r#"-- departure.list
+        SELECT node, deleted_at AS "deleted_at: jiff_sqlx::Timestamp", seen_at AS "seen_at: jiff_sqlx::Timestamp"
+        FROM node_departure
+        WHERE org = $1
+        ORDER BY node"#,
+        org,
+    )
+    .fetch_all(conn)
+    .await?;
+    let departure = |node, deleted_at, seen_at| Departure {
+        node,
+        deleted_at: from_sql(deleted_at),
+        seen_at: from_sql(seen_at),
+    };
+    Ok(rows.into_iter().map(|row| departure(row.node, row.deleted_at, row.seen_at)).collect())
+}
+
+/// Forgets departures from before an instant.
+pub async fn delete_before(conn: &mut PgConnection, before: Timestamp) -> Result<u64, StoreError> {
+    let done = sqlx::query!(
+        "-- departure.delete_before
+        DELETE FROM node_departure WHERE deleted_at < $1",
+        to_sql(before) as _,
+    )
+    .execute(conn)
+    .await?;
+    Ok(done.rows_affected())
+}

@@ -1,0 +1,169 @@
+//! What runs goes on running: after a start of the hub, without a group that a scope names, and beside what no node can take. Deleted nodes.
+//!
+//! Source: engine 9.
+
+use std::collections::BTreeMap;
+
+use evenkeel_ids::GroupId;
+use serde_json::json;
+
+use super::fleet::{Fleet, node, policy};
+use crate::{
+    event::Event,
+    fixture::at,
+    model::Departure,
+    workload::{Part, SlotTasks, UnitId},
+};
+
+/// A failover workload whose first node was off long before the hub stopped.
+fn started_with_a_dead_node(alive_at: Option<i64>) -> Fleet {
+    let mut fleet = Fleet::started(&["n2", "n3"], &[]);
+    if let Some(second) = alive_at {
+        fleet.handle(&Event::HubWasAlive { at: at(second) });
+    }
+    fleet.silent.insert(node("n1"));
+    fleet.register("n1", |facts| facts.last_heartbeat = Some(at(700)));
+    fleet.put_policy(
+        "w",
+        json!({"mode": "failover", "orchestrate": "ha", "timers": {"readyPeriodSeconds": 0}}),
+    );
+    fleet
+}
+
+#[test]
+fn grace_after_a_start_is_for_nodes_that_were_up_when_the_hub_stopped() {
+    let waited =
+        |alive_at| started_with_a_dead_node(alive_at).run_until(200, |fleet| !fleet.running("w").is_empty());
+    assert!(waited(Some(990)) < 30, "the node was down before the hub stopped");
+    assert!(waited(Some(705)) > 60, "the node was up when the hub was last alive");
+    assert!(waited(None) > 60, "nobody knows when the hub was last alive");
+}
+
+/// Two instances in a group that a scope names.
+fn scoped() -> Fleet {
+    let mut fleet = Fleet::new(&["n1", "n2", "n3"]);
+    fleet.put_group("g", &["n1", "n2", "n3"], None);
+    put_scoped(&mut fleet, "1.0.0", 2);
+    fleet.run_until(60, |fleet| fleet.running("w").len() == 5);
+    fleet.run(60);
+    fleet
+}
+
+fn put_scoped(fleet: &mut Fleet, version: &str, count: u32) {
+    let document = json!({
+        "mode": "replicated", "replicas": count, "scope": {"type": "hagroups", "haGroups": ["g"]},
+        "restart": {"delaySeconds": 0}, "update": {"parallelism": 1, "monitorSeconds": 5},
+    });
+    fleet.put_version("w", version, document);
+}
+
+fn remove_group(fleet: &mut Fleet) {
+    fleet.handle(&Event::HaGroupRemoved { group: GroupId::new("o", "g") });
+}
+
+fn versions(fleet: &Fleet) -> Vec<u64> {
+    let running = fleet.tasks().into_iter().filter(|task| task.is_wanted() && task.is_running());
+    running.map(|task| task.spec.number).collect()
+}
+
+#[test]
+fn what_runs_in_a_group_that_is_gone_stays_and_nothing_new_starts() {
+    let mut fleet = scoped();
+    let before = fleet.running("w");
+    remove_group(&mut fleet);
+    fleet.run(300);
+    assert_eq!(fleet.running("w"), before);
+    put_scoped(&mut fleet, "2.0.0", 3);
+    fleet.run(300);
+    assert_eq!((fleet.running("w"), versions(&fleet)), (before.clone(), vec![1, 1]));
+    let unit = UnitId { policy: policy("w"), part: Part::Group(GroupId::new("o", "g")) };
+    let warnings = fleet.status("w").warnings;
+    assert!(warnings.iter().any(|one| one.contains("HA group o/g does not exist")), "{unit:?} {warnings:?}");
+    fleet.put_group("g", &["n1", "n2", "n3"], None);
+    fleet.run_until(300, |fleet| versions(fleet) == [2, 2, 2]);
+}
+
+#[test]
+fn instance_of_a_group_that_is_gone_is_restarted_where_it_was() {
+    let mut fleet = scoped();
+    let before = fleet.running("w");
+    remove_group(&mut fleet);
+    let first = before.split(' ').next().expect("an instance").to_owned();
+    fleet.crash("w", &first, true);
+    fleet.run(3);
+    fleet.crash("w", &first, false);
+    fleet.run_until(120, |fleet| fleet.running("w") == before);
+}
+
+#[test]
+fn users_end_what_runs_in_a_group_that_is_gone() {
+    let mut fleet = scoped();
+    remove_group(&mut fleet);
+    put_scoped(&mut fleet, "1.0.0", 1);
+    fleet.run_until(60, |fleet| versions(fleet).len() == 1);
+    fleet.remove_policy("w");
+    fleet.run_until(60, |fleet| versions(fleet).is_empty());
+}
+
+#[test]
+fn instances_without_a_candidate_are_a_number_with_one_reason() {
+    let mut fleet = Fleet::new(&["n1", "n2", "n3"]);
+    let events = fleet.events.len();
+    fleet.put_policy("w", json!({"mode": "replicated", "replicas": 100_000, "restart": {"delaySeconds": 0}}));
+    fleet.run(120);
+    assert_eq!(fleet.running("w"), "n1 n2 n3");
+    assert_eq!(fleet.tasks().len(), 3, "the others have no rows");
+    assert!(fleet.events.len() < events + 20, "{} events", fleet.events.len() - events);
+    let unit = fleet.model.workload_unit(&Fleet::unit_id("w")).expect("it exists");
+    assert_eq!(unit.slots.values().filter(|tasks| !SlotTasks::is_empty(tasks)).count(), 3);
+    let status = fleet.status("w");
+    assert_eq!(
+        status.warnings.iter().filter(|one| one.contains("placed")).count(),
+        1,
+        "{:?}",
+        status.warnings
+    );
+    fleet.register("n4", |_| {});
+    fleet.run_until(60, |fleet| fleet.running("w") == "n1 n2 n3 n4");
+    fleet.put_policy("w", json!({"mode": "replicated", "replicas": 2, "restart": {"delaySeconds": 0}}));
+    fleet.run_until(60, |fleet| fleet.running("w").len() == 5);
+}
+
+/// A failover workload on `n1`, which is deleted while its agent is alive.
+fn deleted() -> Fleet {
+    let mut fleet = Fleet::new(&["n1", "n2"]);
+    let document = json!({"mode": "failover", "orchestrate": "ha", "placement": {"nodesOrder": ["n1", "n2"]},
+                          "timers": {"readyPeriodSeconds": 0}});
+    fleet.put_policy("w", document);
+    fleet.run_until(60, |fleet| fleet.running("w") == "n1");
+    let departure = Departure { deleted_at: fleet.now, seen_at: fleet.now };
+    departures(&mut fleet, [(node("n1"), departure)].into());
+    fleet.handle(&Event::NodeRemoved { node: node("n1") });
+    fleet
+}
+
+fn departures(fleet: &mut Fleet, nodes: BTreeMap<evenkeel_ids::NodeId, Departure>) {
+    let org = "o".parse().expect("an organization");
+    fleet.handle(&Event::DeparturesRead { org, nodes });
+}
+
+fn runs_on_second(fleet: &Fleet) -> bool {
+    let mut tasks = fleet.tasks().into_iter();
+    tasks.any(|task| task.node == Some(node("n2")) && task.is_wanted() && task.is_running())
+}
+
+#[test]
+fn only_instance_of_a_deleted_node_starts_elsewhere_when_the_agent_has_confirmed_the_end() {
+    let mut fleet = deleted();
+    fleet.run(100);
+    assert!(!runs_on_second(&fleet), "the agent may still run it");
+    departures(&mut fleet, BTreeMap::new());
+    assert!(fleet.run_until(30, runs_on_second) < 15);
+}
+
+#[test]
+fn agent_of_a_deleted_node_that_says_nothing_counts_as_dead_like_a_silent_one() {
+    let mut fleet = deleted();
+    let waited = fleet.run_until(400, runs_on_second);
+    assert!((180..300).contains(&waited), "{waited}");
+}

@@ -1,0 +1,90 @@
+//! Nodes that were deleted while their agents were alive: what ran there may run on until the agent has learned of that.
+//!
+//! Source: engine 9.
+
+use std::collections::BTreeMap;
+
+use evenkeel_ids::NodeId;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::Model;
+use crate::{
+    agreement::Agreement,
+    reconcile::UnitSettings,
+    report::Blocked,
+    usage::later,
+    workload::{Task, Workload},
+};
+
+/// The departure of a node whose agent has not confirmed that it stopped everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Departure {
+    /// When the node was deleted.
+    pub deleted_at: Timestamp,
+    /// Its last heartbeat.
+    pub seen_at: Timestamp,
+}
+
+/// The departures that are not confirmed.
+pub type Departures = BTreeMap<NodeId, Departure>;
+
+impl Departure {
+    /// Returns why a task may still run on the node.
+    ///
+    /// An agent that learns of the deletion stops everything. Otherwise the node counts as dead when a silent one would, and what runs there
+    /// has had the time to stop. That is not certain, so where the policy asks for fencing only the agent's word, or a user's, counts: a
+    /// guardian that would end a lease went with the node.
+    pub(crate) fn may_still_run(
+        &self,
+        task: &Task,
+        workload: &Workload,
+        settings: UnitSettings,
+        now: Timestamp,
+    ) -> Option<Blocked> {
+        let is_fencing = workload.health.as_ref().is_some_and(|policy| policy.recovery.is_fencing());
+        let node = task.node.clone()?;
+        let silent_secs = settings.node_down_after_secs.saturating_add(settings.old_task_timeout_secs);
+        let until = (!is_fencing).then(|| later(self.deleted_at, silent_secs));
+        let is_over = task.state.is_ended() || until.is_some_and(|until| now >= until);
+        (!is_over).then_some(Blocked::NodeDeparting { node, since: self.deleted_at, until })
+    }
+}
+
+impl Model {
+    /// Takes over which deleted nodes of an organization have not confirmed their end.
+    pub(super) fn put_departures(&mut self, org: &str, nodes: &Departures) {
+        let is_over = |node: &&NodeId| node.org() == org && !nodes.contains_key(*node);
+        let over: Vec<NodeId> = self.departures.keys().filter(is_over).cloned().collect();
+        for node in over {
+            self.departures.remove(&node);
+            self.touched.insert(node.clone());
+            let policies: Vec<_> = self.engine.pairs_of(&node).map(|(_, policy)| policy.clone()).collect();
+            for policy in policies {
+                let units: Vec<_> =
+                    self.engine.units_of(&policy).map(|(unit_id, _)| unit_id.clone()).collect();
+                self.engine.touched.extend(units.into_iter().map(|unit_id| (unit_id, None)));
+            }
+        }
+        self.departures.extend(nodes.iter().map(|(node, departure)| (node.clone(), *departure)));
+    }
+
+    /// Returns why the instance of an agreement that may run once only may still run on a node that was deleted.
+    pub(crate) fn departing(&self, agreement: &Agreement, now: Timestamp) -> Option<Blocked> {
+        let (task, workload) = (self.task_of(agreement)?, self.workload_of(&agreement.policy)?);
+        self.departing_task(task, workload, now)
+    }
+
+    /// Returns why a task that may run once only may still run on a node that was deleted.
+    pub(crate) fn departing_task(&self, task: &Task, workload: &Workload, now: Timestamp) -> Option<Blocked> {
+        let departure = self.departures.get(task.node.as_ref()?)?;
+        let settings = self.unit_settings(task.unit_id.policy.org());
+        let found = departure.may_still_run(task, workload, settings, now);
+        found.filter(|_| is_alone(task, workload))
+    }
+}
+
+/// Returns whether a task must have ended before another one takes its place.
+pub(crate) fn is_alone(task: &Task, workload: &Workload) -> bool {
+    workload.goal.is_exclusive() || task.health.supervision.lease_secs.is_some()
+}

@@ -1,0 +1,138 @@
+//! How far an update is, and when it is over.
+//!
+//! Source: orchestration B11.8, B12; engine 9.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use super::{
+    failed_tasks, monitored, rules, set_aside,
+    update::{dirty_slots, target},
+    update_status::{UpdateEvent, UpdateState, next_state},
+};
+use crate::{
+    reconcile::UnitPass,
+    settings::Pace,
+    usage::later,
+    workload::{Slot, Task},
+};
+
+/// Counts the slots that are done; the number never goes back. Slots without a node are counted apart.
+pub(super) fn count(pass: &mut UnitPass<'_>) {
+    let (aside, dirty) = set_aside::split(pass, dirty_slots(pass));
+    let mut left: BTreeSet<Slot> = dirty.into_iter().collect();
+    left.extend(pass.all_slots().into_iter().filter(|slot| is_unproven(pass, slot)));
+    let lost =
+        pass.all_slots().into_iter().filter(|slot| set_aside::is_lost_with_version(pass, slot)).count();
+    let part = pass.facts.unit_id.part.clone();
+    let progress = pass.update.part_mut(&part);
+    let open = progress.tickets.iter().filter(|(_, ticket)| ticket.done_at.is_none());
+    left.extend(open.map(|(slot, _)| slot.clone()));
+    let without_node = (aside.len() + lost) as u32;
+    progress.set_aside = without_node;
+    progress.done = rules::done(progress.done, progress.total, left.len() as u32 + without_node);
+}
+
+/// Returns whether the version still has to show in a slot that it runs: a restart that follows a failure has to as well, unless the
+/// failure was counted and tolerated.
+fn is_unproven(pass: &UnitPass<'_>, slot: &Slot) -> bool {
+    let tasks = pass.tasks(slot);
+    let Some(newest) = tasks.newest().filter(|task| task.is_wanted() && task.node.is_some()) else {
+        return false;
+    };
+    let failed = pass.update.part(&pass.facts.unit_id.part).map(|part| &part.failed);
+    let is_tolerated = failed.is_some_and(|failed| tasks.iter().any(|task| failed.contains(&task.id)));
+    newest.spec == target(pass) && !newest.is_running() && !is_tolerated && !pass.is_node_lost(newest)
+}
+
+/// Returns until when what runs in the slots is watched.
+fn watched_until(pass: &UnitPass<'_>) -> Option<Timestamp> {
+    let slots = pass.all_slots();
+    let newest = slots.iter().filter_map(|slot| pass.tasks(slot).newest());
+    let running = newest.filter(|task| task.is_running() && task.spec == target(pass));
+    let until = |task: &Task| {
+        let until = later(task.running_at?, pass.update_settings().judged_secs());
+        Some(later(until, failed_tasks::report_grace_secs(pass, task)))
+    };
+    running.filter_map(until).max()
+}
+
+/// Returns how much longer an update is watched for the sake of agents that do not read tasks.
+///
+/// # Source
+/// Orchestration B11.8.
+fn report_grace_secs(pass: &UnitPass<'_>) -> u64 {
+    let slots = pass.all_slots();
+    let newest = slots.iter().filter_map(|slot| pass.tasks(slot).newest());
+    newest.map(|task| failed_tasks::report_grace_secs(pass, task)).max().unwrap_or(0)
+}
+
+/// Counts the slots that still follow a completed update.
+pub(super) fn count_left_out(pass: &mut UnitPass<'_>, without_node: u32) {
+    let part = pass.facts.unit_id.part.clone();
+    let known = pass.update.part(&part).map_or(0, |share| share.set_aside);
+    if known != without_node {
+        let share = pass.update.part_mut(&part);
+        // A slot that has followed is done.
+        (share.done, share.set_aside) = (share.total.saturating_sub(without_node), without_node);
+    }
+}
+
+/// Completes the update when every slot of every workload unit is done and the monitoring time is over.
+///
+/// Slots without a node are updated when they get one, as long as the version has shown itself in another slot.
+pub(super) fn complete(pass: &mut UnitPass<'_>) {
+    let parts = &pass.update.parts;
+    let is_done = parts.len() >= pass.facts.part_count && parts.iter().all(|(_, part)| part.is_done());
+    if !pass.update.is_rolling() || !is_done || !is_shown(pass) {
+        return;
+    }
+    if pass.all_slots().iter().any(|slot| is_unproven(pass, slot)) {
+        return;
+    }
+    // Of what was created now it is not known yet whether it finds a node.
+    let is_new = |task: &Task| task.created_at == pass.now && task.is_live();
+    if pass.all_slots().iter().any(|slot| pass.tasks(slot).newest().is_some_and(is_new)) {
+        return pass.wake(later(pass.now, 1));
+    }
+    let until = judged_until(pass);
+    if pass.now < until {
+        return pass.wake(until);
+    }
+    let state = next_state(pass.update.state, UpdateEvent::AllDone).unwrap_or(pass.update.state);
+    let (kind, message) = match state {
+        // Why it was rolled back is asked afterwards.
+        UpdateState::RollbackCompleted => {
+            ("update.rollback-completed", format!("rollback completed: {}", pass.update.message))
+        }
+        _ => ("update.completed", "update completed".to_owned()),
+    };
+    pass.versions = pass.versions.completed();
+    pass.update.state = state;
+    pass.update.completed_at = Some(pass.now);
+    pass.update.message.clone_from(&message);
+    pass.emit(kind, None, None, message);
+}
+
+/// Returns whether the version runs somewhere: slots without a node say nothing about it.
+pub(super) fn is_shown(pass: &UnitPass<'_>) -> bool {
+    pass.update.set_aside() == 0
+        || pass.update.done() > 0
+        || pass.all_slots().iter().any(|slot| {
+            let runs =
+                |task: &Task| task.spec == target(pass) && task.is_running() && !pass.is_node_lost(task);
+            pass.tasks(slot).wanted().any(runs)
+        })
+}
+
+/// Returns until when failures count for the update: what runs is judged, and so is what was finished last, or resumed.
+fn judged_until(pass: &UnitPass<'_>) -> Timestamp {
+    let settings = pass.update_settings();
+    let was_monitored =
+        settings.pace == Pace::Monitored && pass.update.last_step_at != pass.update.counts_from;
+    let judged = settings.judged_secs() - if was_monitored { settings.monitor_secs } else { 0 };
+    let grace_secs = if was_monitored { 0 } else { report_grace_secs(pass) };
+    let until = pass.update.last_step_at.map_or(pass.now, |at| later(at, judged + grace_secs));
+    until.max(watched_until(pass).unwrap_or(until)).max(monitored::failing_until(pass).unwrap_or(until))
+}

@@ -1,0 +1,168 @@
+//! Files and names as people write them: what is refused, what is understood, and what an application of files removes.
+
+use std::collections::BTreeSet;
+
+use reqwest::StatusCode;
+use serde_json::{Value, json};
+
+use super::Hzn;
+use crate::support::wait::must;
+use crate::support::{Hub, Scratch};
+
+/// A hub with the organization `acme`, its administrator and one service.
+async fn set_up(scratch: &Scratch) -> (Hub, Hzn) {
+    let hub = Hub::start(scratch, &[]).await;
+    let mut hzn = Hzn::new(scratch, &hub, &format!("root/root:{}", hub.root_password()));
+    hzn.done("exchange org create acme -d plant");
+    hzn.done("exchange user create ann first-secret ann@acme.com -A");
+    hzn.set("HZN_EXCHANGE_USER_AUTH", "ann:first-secret".to_owned());
+    hzn.write("service.json", &json!({"url": "cam", "version": "1.0.0", "arch": "amd64"}));
+    hzn.done("exchange service publish -f service.json");
+    (hub, hzn)
+}
+
+fn policy(label: &str) -> Value {
+    json!({
+        "label": label,
+        "service": {"name": "cam", "org": "acme", "arch": "*", "serviceVersions": [{"version": "1.0.0"}]},
+        "constraints": ["site == north"],
+    })
+}
+
+fn document(name: &str, spec: &Value) -> String {
+    json!({"kind": "policy", "name": name, "spec": spec}).to_string()
+}
+
+#[tokio::test]
+async fn names_that_cannot_be_typed_and_secrets_that_protect_nothing_are_not_created() {
+    let scratch = Scratch::new();
+    let (_hub, hzn) = set_up(&scratch).await;
+    hzn.write("policy.json", &policy("cameras"));
+    for line in [
+        "exchange node create n\u{1}1:token-n1",
+        "exchange node create n\u{202e}1 token-n1",
+        "exchange user create bob\u{7} long-secret bob@acme.com",
+        "exchange deployment addpolicy p\u{200b} -f policy.json",
+    ] {
+        let why = hzn.refused(1, line);
+        assert!(
+            why.contains("its name holds the character U+")
+                || why.contains("its name holds the control character U+"),
+            "{why}"
+        );
+    }
+    for (line, meaning) in [
+        ("exchange node create n1:x", "token"),
+        ("exchange user create bob x bob@acme.com", "password"),
+        ("exchange user setpassword ann x", "password"),
+    ] {
+        assert!(hzn.refused(1, line).contains(&format!("the {meaning} has less than 4 characters")));
+    }
+    assert_eq!(hzn.data("exchange node list"), json!([]));
+    let weak = hzn.run("exchange node create n1:tok-1");
+    assert!(weak.status == 0 && weak.errors.contains("less than 8 characters"), "{}", weak.errors);
+    hzn.refused(1, "exchange node settoken n1 x");
+}
+
+#[tokio::test]
+async fn application_of_files_removes_what_they_lack_and_nothing_for_an_empty_input() {
+    let scratch = Scratch::new();
+    let (_hub, hzn) = set_up(&scratch).await;
+    let file = scratch.join("policy.json");
+    let write = |text: &str| must(std::fs::write(&file, text), "a file");
+    let mut spec = policy("line1");
+    spec["description"] = json!("of line 1");
+    spec["orchestration"] = json!({"mode": "replicated", "replicas": 2});
+    write(&document("cameras", &spec));
+    assert_eq!(hzn.data("apply -f policy.json")[0]["action"], "create");
+    assert_eq!(hzn.data("apply -f policy.json")[0]["action"], "unchanged");
+
+    write(&document("cameras", &policy("line1")));
+    let found = hzn.data("apply -f policy.json");
+    let changes = found[0]["changes"].as_array().into_iter().flatten();
+    let paths: BTreeSet<&str> = changes.filter_map(|change| change["path"].as_str()).collect();
+    assert_eq!(
+        (&found[0]["action"], paths),
+        (&json!("update"), BTreeSet::from(["description", "orchestration"]))
+    );
+    let stored = hzn.data("exchange deployment listpolicy cameras");
+    assert_eq!(stored["acme/cameras"].get("orchestration").filter(|settings| !settings.is_null()), None);
+    assert_eq!(stored["acme/cameras"]["description"], "line1", "that of the exchange");
+    assert_eq!(hzn.data("apply -f policy.json")[0]["action"], "unchanged");
+
+    must(std::fs::create_dir(scratch.join("empty")), "a directory");
+    for text in ["", "---\n", "[]"] {
+        write(text);
+        for source in ["policy.json", "empty"] {
+            let why = hzn.refused(1, &format!("apply -f {source} --prune line1"));
+            assert!(why.contains("--allow-empty"), "{why}");
+        }
+    }
+    assert!(hzn.refused(1, "apply -f empty --prune= --allow-empty").contains("empty label"));
+    assert_eq!(hzn.data("exchange deployment listpolicy"), json!(["acme/cameras"]));
+    assert_eq!(hzn.data("apply -f empty --prune line1 --allow-empty")[0]["action"], "remove");
+    assert_eq!(hzn.data("exchange deployment listpolicy"), json!([]));
+}
+
+/// The reference's command line takes a 404 for an empty list and ends with status 0.
+#[tokio::test]
+async fn requests_for_secrets_are_refused_instead_of_an_empty_list() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &[]).await;
+    for (method, path) in [
+        ("LIST", "/org/o/secrets"),
+        ("LIST", "/org/o/secrets/"),
+        ("LIST", "/v1/org/o/secrets/user/ann"),
+        ("LIST", "/org/o/allsecrets"),
+        ("GET", "/org/o/secrets/one"),
+        ("PUT", "/org/o/secrets/node/n1/one"),
+        ("DELETE", "/org/o/secrets/one"),
+    ] {
+        let method = must(method.parse(), "a method");
+        let response = must(hub.client.request(method, format!("{}{path}", hub.url)).send().await, path);
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE, "{path}");
+        let text: String = must(response.json().await, "a JSON text");
+        assert!(text.contains("no secrets manager"), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn exchange_refuses_weak_identities_when_that_is_set() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &["--weak-identities", "refuse"]).await;
+    let org = |label: &str| Some(json!({"label": label, "description": label}));
+    let user = |password: &str| Some(json!({"password": password, "admin": false, "email": "b@o.com"}));
+    let agbot = |token: &str| Some(json!({"token": token, "name": "n", "publicKey": ""}));
+    let node = |token: &str| Some(json!({"token": token, "name": "n", "pattern": "", "publicKey": ""}));
+    for (method, path, body, expected) in [
+        ("POST", "/orgs/o%20o", org("o"), 400),
+        ("POST", "/orgs/o", org("o"), 201),
+        ("POST", "/orgs/o/users/b%E2%80%AE", user("long-secret"), 400),
+        ("POST", "/orgs/o/users/b", user("x"), 400),
+        ("PUT", "/orgs/o/users/b", user("abcd"), 201),
+        ("PATCH", "/orgs/o/users/b", Some(json!({"password": "x"})), 400),
+        ("PUT", "/orgs/o/nodes/n%201", node("token-n1"), 400),
+        ("PUT", "/orgs/o/nodes/n1", node("x"), 400),
+        ("PUT", "/orgs/o/nodes/n1", node("token-n1"), 201),
+        ("PATCH", "/orgs/o/nodes/n1", Some(json!({"token": "x"})), 400),
+        ("PUT", "/orgs/o/agbots/a%091", agbot("token-a1"), 400),
+        ("PUT", "/orgs/o/agbots/a1", agbot("x"), 400),
+        ("PUT", "/orgs/o/agbots/a1", agbot("token-a1"), 201),
+        ("PATCH", "/orgs/o/agbots/a1", Some(json!({"token": "x"})), 400),
+    ] {
+        let (status, response) = hub.call(method, path, body).await;
+        assert_eq!(status, expected, "{method} {path}: {response}");
+    }
+}
+
+#[tokio::test]
+async fn advice_on_an_unknown_certificate_names_the_setting_for_its_authority() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &["--tls", "auto"]).await;
+    let mut hzn = Hzn::new(&scratch, &hub, &format!("root/root:{}", hub.root_password()));
+    let advice = hzn.refused(5, "exchange org list");
+    assert!(advice.contains("UnknownIssuer") && advice.contains("set HZN_MGMT_HUB_CERT_PATH"), "{advice}");
+    let authority = hub.directory().join("tls/ca.pem");
+    hzn.set("HZN_MGMT_HUB_CERT_PATH", authority.to_string_lossy().into_owned());
+    assert_eq!(hzn.run("exchange org list").status, 0);
+}
