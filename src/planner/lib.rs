@@ -30,6 +30,7 @@ pub mod other_agbots;
 mod pair;
 mod pass;
 pub mod place;
+mod placement;
 pub mod preview;
 pub mod reconcile;
 pub mod report;
