@@ -25,24 +25,24 @@ pub struct Force {
     force: bool,
 }
 
-/// An answer to the question, with the option that gives it.
+/// Whether everything may stop, with the option that says so.
 #[derive(Debug, Clone, Copy)]
-pub struct Answer {
+pub struct Confirmation {
     option: &'static str,
     is_given: bool,
 }
 
 impl ForceOfFile {
-    /// Returns the answer.
-    pub fn answer(&self) -> Answer {
-        Answer { option: "--force", is_given: self.force }
+    /// Returns the confirmation.
+    pub fn confirmation(&self) -> Confirmation {
+        Confirmation { option: "--force", is_given: self.force }
     }
 }
 
 impl Force {
-    /// Returns the answer.
-    pub fn answer(&self) -> Answer {
-        Answer { option: "-f", is_given: self.force }
+    /// Returns the confirmation.
+    pub fn confirmation(&self) -> Confirmation {
+        Confirmation { option: "-f", is_given: self.force }
     }
 }
 
@@ -56,7 +56,7 @@ pub async fn confirm_stops(
     context: &Context,
     exchange: &Exchange,
     (policy, body): (&str, &Value),
-    answer: Answer,
+    confirmation: Confirmation,
 ) -> Outcome<bool> {
     let (org, id) = exchange.split(policy);
     let Ok(agbot) = context.agbot(exchange) else { return Ok(true) };
@@ -72,7 +72,8 @@ pub async fn confirm_stops(
         return Ok(true);
     }
     let question = format!("Stop all instances of {org}/{id}?");
-    let is_confirmed = confirm_by(answer.option, &question, answer.is_given || exchange.server.is_dry_run)?;
+    let is_confirmed =
+        confirm_by(confirmation.option, &question, confirmation.is_given || exchange.server.is_dry_run)?;
     if !is_confirmed {
         note("nothing was written");
     }

@@ -310,7 +310,14 @@ async fn client_that_does_not_read_is_cut_off() {
 #[tokio::test]
 async fn connections_beyond_the_limit_wait_for_a_place() {
     let limits = HttpLimits { connection_count: 1, ..HttpLimits::default() };
-    let running = start(Router::new().route("/", get(|| async { "hi" })), limits).await;
+    let router = Router::new().route(
+        "/",
+        get(|axum::Extension(client): axum::Extension<middleware::Client>| async move {
+            client.note_login();
+            "hi"
+        }),
+    );
+    let running = start(router, limits).await;
     let mut first = TcpStream::connect(running.address).await.unwrap();
     first.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     let mut response = [0; 12];

@@ -88,7 +88,7 @@ impl NodeInput {
         Ok(Self {
             id: format!("{}/{}", node.organization.unwrap_or_default(), node.id),
             arch: status.configuration.architecture,
-            node_type: node.node_type.unwrap_or_default(),
+            node_type: node.node_type.unwrap_or_default().to_ascii_lowercase(),
             ha_group: node.ha_group.filter(|group| !group.is_empty()),
             policy: Some(understood(Some(&policy), "the node's policy")?),
             user_input: understood(Some(&input), "the node's user input")?,
@@ -108,7 +108,7 @@ impl NodeInput {
         Ok(Self {
             id: "files/node".to_owned(),
             arch: arguments.arch.clone().unwrap_or_default(),
-            node_type: arguments.node_type.clone().unwrap_or_default(),
+            node_type: arguments.node_type.clone().unwrap_or_default().to_ascii_lowercase(),
             cluster_namespace: arguments.cluster_namespace.clone().unwrap_or_default(),
             is_namespace_scoped: arguments.is_namespace_scoped,
             ha_group: None,

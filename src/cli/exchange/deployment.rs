@@ -124,7 +124,7 @@ pub async fn run(command: DeploymentCommand, context: &Context, exchange: &Excha
             POLICIES.check(exchange, &policy, &body)?;
             prepare(&mut body, context)?;
             token.check(context, exchange, &policy, "hzn plan", async || Ok(body.clone())).await?;
-            if !confirm_stops(context, exchange, (&policy, &body), force.answer()).await? {
+            if !confirm_stops(context, exchange, (&policy, &body), force.confirmation()).await? {
                 return Ok(());
             }
             POLICIES.put(exchange, &policy, &body, StatusCode::FORBIDDEN).await?;
@@ -137,7 +137,7 @@ pub async fn run(command: DeploymentCommand, context: &Context, exchange: &Excha
             prepare(&mut changes, context)?;
             let written = async || merged(exchange, &policy, changes.as_object()).await;
             token.check(context, exchange, &policy, "hzn plan --update", &written).await?;
-            if !confirm_stops(context, exchange, (&policy, &written().await?), force.answer()).await? {
+            if !confirm_stops(context, exchange, (&policy, &written().await?), force.confirmation()).await? {
                 return Ok(());
             }
             update(exchange, &policy, changes).await?;

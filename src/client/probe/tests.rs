@@ -96,7 +96,9 @@ async fn hub_reaches_neither_its_machine_by_address_nor_by_name() {
             .await
             .unwrap_err();
         assert!(refused.to_string().contains("loopback"), "{host}: {refused}");
-        let probe = TaskProbe { url, connection_error_is_unhealthy: true, ..TaskProbe::default() };
+        let healthy_response = "ok".to_owned();
+        let probe =
+            TaskProbe { url, healthy_response, connection_error_is_unhealthy: true, ..TaskProbe::default() };
         let broken = client(AddressRule::public(AllowedAddresses::default())).check(&probe, "n", None).await;
         assert!(broken.is_err_and(|why| why.contains("loopback")), "{host}: a check of it is broken");
     }

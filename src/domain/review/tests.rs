@@ -122,7 +122,7 @@ fn attempts_that_no_window_holds_are_named() {
 #[test]
 fn policies_of_the_same_organization_that_settings_name_are_listed() {
     let document = json!({
-        "placement": {"affinity": {"hardAnti": ["a", "svc:o/s", "other/b"], "soft": ["o/c"]}}, "parents": ["d@n1"],
+        "placement": {"affinity": {"hardAnti": ["a", "svc:o/s"], "soft": ["o/c"]}}, "parents": ["d@n1"],
     });
     let id = PolicyId::new("o", "p");
     let read = crate::orchestration::Orchestration::of_policy(&id, document).expect("settings");

@@ -25,6 +25,7 @@ INSERT INTO ha_group (org, name, description, is_admin, updated_at, owner_org, o
 INSERT INTO ha_group_member (org, node, ha_group) VALUES ('o', 'n', 'g'), ('o', 'm', 'g');
 INSERT INTO agbot (org, agbot, name, owner_org, owner, token_hash, msg_end_point, public_key, seen_at, updated_at) VALUES
     ('o', 'b', 'agbot', 'o', 'u', 'secret', 'end', 'key', '2026-02-03 04:05:06Z', '2026-02-03 04:05:06Z');
+UPDATE agbot SET approved_by = 'o/u', approved_at = '2026-02-03 04:05:06Z' WHERE org = 'o' AND agbot = 'b';
 INSERT INTO agbot_agreement (agreement, org, agbot, service, state, updated_at) VALUES
     ('b', 'o', 'b', '{"orgid":"o"}', 'made', '2026-02-03 04:05:06Z'),
     ('a', 'o', 'b', '{}', '', '2026-02-03 04:05:06Z');

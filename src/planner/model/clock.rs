@@ -57,9 +57,9 @@ pub(super) fn not_ahead<T: Dated>(record: &T, now: Timestamp) -> Cow<'_, T> {
 impl Dated for Task {
     // The times that its node tells are never ahead of those.
     fn instants(&mut self) -> (Instants<'_>, Instants<'_>) {
-        let told = [&mut self.desired_at, &mut self.running_at, &mut self.ended_at];
+        let reported = [&mut self.desired_at, &mut self.running_at, &mut self.ended_at];
         let past = [&mut self.created_at, &mut self.state_at].into_iter();
-        (past.chain(told.into_iter().flatten()).collect(), vec![&mut self.start_at])
+        (past.chain(reported.into_iter().flatten()).collect(), vec![&mut self.start_at])
     }
 }
 
@@ -137,18 +137,18 @@ impl Dated for Agreement {
 impl Model {
     /// Follows the clock: when it was set back, everything is looked at again.
     pub(super) fn follow_clock(&mut self, now: Timestamp) {
-        let last = self.last_at.replace(now);
-        if last.is_none_or(|last| !is_ahead(last, now)) {
-            return;
-        }
+        let Some(last) = self.last_at.replace(now).filter(|last| is_ahead(*last, now)) else { return };
         let clamp = |at: &mut Timestamp| *at = now.min(*at);
+        // Whoever was silent when the clock was set back is still silent, for as long.
+        let by = last.duration_since(now);
+        let move_back = |at: &mut Timestamp| *at = at.checked_sub(by).map_or(now, |moved| now.min(moved));
         self.began_at.iter_mut().for_each(clamp);
         self.hearings.values_mut().for_each(|hearing| hearing.set_back(now));
         for record in self.nodes.values_mut() {
             let facts = &mut record.facts;
             let instants = [&mut facts.last_heartbeat, &mut facts.monitor_state_since, &mut record.back_at];
             let reported_at = record.status.as_mut().and_then(|status| status.reported_at.as_mut());
-            instants.into_iter().flatten().chain(reported_at).for_each(clamp);
+            instants.into_iter().flatten().chain(reported_at).for_each(move_back);
         }
         self.not_running_since.values_mut().chain(self.removed_nmps.values_mut()).for_each(clamp);
         self.watches = std::mem::take(&mut self.watches)
@@ -283,6 +283,21 @@ mod tests {
             assert!(is_alive(&model, "up", second));
         }
         assert!(matches!(model.liveness(&NodeId::new("o", "dead"), at(limit + 10)), Liveness::Down { .. }));
+    }
+
+    #[test]
+    fn clock_that_is_set_back_revives_nobody_who_was_silent() {
+        let mut model = model(&["up", "dead"], at(3_600));
+        let limit = i64::try_from(model.settings.node_down_after_secs).expect("small");
+        let mut last = 3_600;
+        for second in (3_605..=3_610 + limit).step_by(5) {
+            hear(&mut model, &[("up", second), ("dead", 3_600)], second);
+            last = second;
+        }
+        assert!(matches!(model.liveness(&NodeId::new("o", "dead"), at(last)), Liveness::Down { .. }));
+        hear(&mut model, &[("up", last), ("dead", 3_600)], 1);
+        assert!(is_alive(&model, "up", 1));
+        assert!(matches!(model.liveness(&NodeId::new("o", "dead"), at(1)), Liveness::Down { .. }));
     }
 
     #[test]

@@ -61,9 +61,9 @@ impl Model {
             self.touched.insert(node.clone());
             let policies: Vec<_> = self.engine.pairs_of(&node).map(|(_, policy)| policy.clone()).collect();
             for policy in policies {
-                let units: Vec<_> =
+                let workload_units: Vec<_> =
                     self.engine.units_of(&policy).map(|(unit_id, _)| unit_id.clone()).collect();
-                self.engine.touched.extend(units.into_iter().map(|unit_id| (unit_id, None)));
+                self.engine.touched.extend(workload_units.into_iter().map(|unit_id| (unit_id, None)));
             }
         }
         self.departures.extend(nodes.iter().map(|(node, departure)| (node.clone(), *departure)));

@@ -206,7 +206,9 @@ pub fn status_of(
     let missing = workload.parents.iter().filter(is_missing);
     status.warnings.extend(missing.map(|parent| format!("parent missing: {parent}")));
     let named = model.missing_policies(facts).into_iter();
-    let named = named.filter(|finding| !finding.member.ends_with(".parents"));
+    // Parents are named above, and a missing child is down.
+    let is_partner = |member: &str| member.ends_with(".parents") || member.ends_with(".children");
+    let named = named.filter(|finding| !is_partner(&finding.member));
     status.warnings.extend(named.map(|finding| finding.to_string()));
     if let Some(written) = model.written_policy(policy).filter(|written| is_restored(written, facts)) {
         let (version, given_up) = (record.versions.current.number, record.versions.rolled_back_from);

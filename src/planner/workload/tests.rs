@@ -56,12 +56,12 @@ fn b3_s1_late_report_with_an_old_number_is_refused() {
 /// What a node says of the time holds within what the hub knows: whether an update is monitored long enough depends on it.
 #[test]
 fn wrong_clock_of_a_node_neither_shortens_nor_lengthens_what_it_reports() {
-    for (told, seen) in [(at(-31_536_000), at(20)), (at(36_000), at(25)), (at(22), at(22))] {
+    for (reported, seen) in [(at(-31_536_000), at(20)), (at(36_000), at(25)), (at(22), at(22))] {
         let mut task = Task { state_at: at(20), ..task() };
-        task.report(TaskReport { at: told, ..report(TaskState::RUNNING, 1) }, at(25)).unwrap();
-        assert_eq!(task.running_at, Some(seen), "{told}");
-        let told = told + jiff::SignedDuration::from_secs(6);
-        task.report(TaskReport { at: told, ..report(failed(), 2) }, at(31)).unwrap();
+        task.report(TaskReport { at: reported, ..report(TaskState::RUNNING, 1) }, at(25)).unwrap();
+        assert_eq!(task.running_at, Some(seen), "{reported}");
+        let reported = reported + jiff::SignedDuration::from_secs(6);
+        task.report(TaskReport { at: reported, ..report(failed(), 2) }, at(31)).unwrap();
         assert!(task.ended_at >= task.running_at && task.ended_at <= Some(at(31)), "{task:?}");
     }
 }

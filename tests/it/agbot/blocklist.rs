@@ -53,7 +53,7 @@ async fn d4_s1_s6_node_on_which_the_service_fails_is_blocked_until_it_is_cleared
     assert_eq!(status, 201, "{body}");
     let orchestration = |replicas: u32| {
         json!({
-            "mode": "replicated", "replicas": replicas, "restart": {"delaySeconds": 1},
+            "mode": "replicated", "replicas": replicas, "restart": {"delaySeconds": 5},
             "placement": {"policy": "nodes-order", "nodesOrder": ["edge-1", "edge-2"]},
         })
     };
@@ -69,9 +69,9 @@ async fn d4_s1_s6_node_on_which_the_service_fails_is_blocked_until_it_is_cleared
         "{entry}"
     );
     assert!(entry["lastFailure"].as_str().is_some_and(|text| text.contains("exit code 3")), "{entry}");
-    assert_eq!(kinds(&hub).await, ["blocklist.added"]);
+    assert_eq!(kinds(&hub).await.first().map(String::as_str), Some("blocklist.added"));
 
-    // A second instance has no node; why, says the explanation, and so does the status.
+    // A second instance probes the node, and has none meanwhile; why, says the explanation, and so does the status.
     want(&fleet, &hub, "1.0.0", orchestration(2)).await;
     let explained = eventually("the explanation names the blocklist", || async {
         let path = "/orgs/o/business/policies/everywhere/explain?node=edge-1";
@@ -81,8 +81,11 @@ async fn d4_s1_s6_node_on_which_the_service_fails_is_blocked_until_it_is_cleared
     .await;
     let summary = explained["summary"].as_str().unwrap_or_default();
     assert!(summary.starts_with("edge-1: Blocklist o/watch 1.0.0 keeps failing on the node"), "{summary}");
-    let (_, status) = hub.call("GET", "/orgs/o/business/policies/everywhere/orchestration", None).await;
-    assert!(status.to_string().contains("keeps failing on the node"), "{status}");
+    eventually("the status names it", || async {
+        let (_, status) = hub.call("GET", "/orgs/o/business/policies/everywhere/orchestration", None).await;
+        status.to_string().contains("keeps failing on the node").then_some(())
+    })
+    .await;
     assert_eq!(fleet.instances(), 1);
 
     for (method, path, expected) in [
@@ -103,7 +106,7 @@ async fn d4_s1_s6_node_on_which_the_service_fails_is_blocked_until_it_is_cleared
     assert_eq!((status, &body["entries"][0]["node"]), (200, &json!("edge-1")), "{body}");
     assert_eq!(runs(&fleet, "1.0.0", 2).await.len(), 2);
     assert!(entries(&hub).await.is_empty());
-    assert_eq!(kinds(&hub).await, ["blocklist.added", "blocklist.cleared"]);
+    assert_eq!(kinds(&hub).await.last().map(String::as_str), Some("blocklist.cleared"));
     drop(fleet);
     assert_eq!(hub.stop().await, 0);
 }
@@ -126,7 +129,8 @@ async fn d4_s3_block_ends_by_itself_and_the_next_one_is_longer() {
     .await;
     let at = |member: &str| second[member].as_str().and_then(|at| at.parse::<jiff::Timestamp>().ok());
     let (since, until) = (at("since").expect("a time"), at("until").expect("a time"));
-    assert_eq!(until.duration_since(since).as_secs(), 200);
+    // The first one lasts as long as the delay of a restart, and the probe after it has failed.
+    assert_eq!(until.duration_since(since).as_secs(), 100);
     assert_eq!(kinds(&hub).await, ["blocklist.added", "blocklist.expired", "blocklist.added"]);
     std::fs::write(&mended, "").expect("the service is mended");
     let path = "/orgs/o/business/policies/everywhere/actions/clear";

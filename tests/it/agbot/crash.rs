@@ -125,7 +125,7 @@ async fn plan_of_an_agbot_that_lost_its_lease_meanwhile_is_not_written() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     // From now on another agbot has all partitions.
     let take_over = "UPDATE work_partition SET owner = gen_random_uuid(), fencing = fencing + 1,
-            expires_at = now() + interval '10 minutes'; COMMIT";
+            expires_at = now() + interval '20 seconds'; COMMIT";
     must(lock.execute(take_over).await, "the take-over");
     tokio::time::sleep(Duration::from_secs(3)).await;
     let created = "SELECT count(*) FROM agbot_event WHERE kind = 'task.created'";

@@ -19,7 +19,7 @@ async fn send(hub: &Hub, method: &str, path: &str, body: Value) -> (u16, Option<
 async fn create_node_and_service(hub: &Hub) {
     let service = json!({
         "label": "s", "url": "s", "version": "1.0.0", "arch": "amd64", "sharable": "multiple",
-        "deployment": "{}", "deploymentSignature": "x",
+        "deployment": r#"{"services":{"s":{"image":"x"}}}"#, "deploymentSignature": "x",
     });
     let node = json!({"token": "secret-n", "name": "n", "pattern": "", "publicKey": "", "arch": "amd64"});
     for (method, path, body) in [

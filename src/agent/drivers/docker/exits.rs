@@ -156,8 +156,13 @@ impl Exits {
         let output = self.output(docker, id).await;
         let mut seen = self.seen();
         if !seen.stopping.contains(key) {
-            let failures = seen.failures.entry((key.to_owned(), name.to_owned())).or_default();
-            failures.add_exit(clock::now_secs(), code, None, output);
+            let whose = (key.to_owned(), name.to_owned());
+            let now = i64::try_from(clock::now_secs()).unwrap_or(i64::MAX).saturating_mul(NANOS);
+            let sent =
+                seen.signals.get(&whose).filter(|(_, sent)| now.saturating_sub(*sent) <= SIGNAL_EFFECT);
+            let signal = sent.map(|(signal, _)| *signal);
+            let failures = seen.failures.entry(whose).or_default();
+            failures.add_exit(clock::now_secs(), code, signal, output);
             log_exit(key, name, failures);
         }
     }

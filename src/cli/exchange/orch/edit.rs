@@ -6,7 +6,7 @@ use crate::context::{Context, Exchange};
 use crate::exchange::deployment::{EXCHANGE_ONLY, POLICIES, without};
 use crate::exit::{CliError, Outcome};
 use crate::output::note;
-use crate::stops::{Answer, confirm_stops};
+use crate::stops::{Confirmation, confirm_stops};
 
 /// Other names of members, as the specification of HA clusters has them.
 const ALIASES: [(&str, &str); 14] = [
@@ -39,8 +39,13 @@ enum Effect {
 ///
 /// # Errors
 /// With status 1 when the mode has no such number, 8 when the policy does not exist.
-pub async fn scale(hub: (&Context, &Exchange), policy: &str, count: u32, answer: Answer) -> Outcome {
-    edit(hub, policy, answer, |document| set_count(document, policy, count).map(|()| true)).await
+pub async fn scale(
+    hub: (&Context, &Exchange),
+    policy: &str,
+    count: u32,
+    confirmation: Confirmation,
+) -> Outcome {
+    edit(hub, policy, confirmation, |document| set_count(document, policy, count).map(|()| true)).await
 }
 
 fn set_count(document: &mut Value, policy: &str, count: u32) -> Outcome {
@@ -63,8 +68,13 @@ fn set_count(document: &mut Value, policy: &str, count: u32) -> Outcome {
 ///
 /// # Errors
 /// With status 1 for a change that cannot be read, 3 when the document would break a rule, 8 when the policy does not exist.
-pub async fn set(hub: (&Context, &Exchange), policy: &str, changes: &[String], answer: Answer) -> Outcome {
-    edit(hub, policy, answer, |document| apply_all(document, changes)).await
+pub async fn set(
+    hub: (&Context, &Exchange),
+    policy: &str,
+    changes: &[String],
+    confirmation: Confirmation,
+) -> Outcome {
+    edit(hub, policy, confirmation, |document| apply_all(document, changes)).await
 }
 
 /// Changes the document of a policy, again and again when somebody else writes the policy meanwhile; `change` returns whether there is
@@ -72,7 +82,7 @@ pub async fn set(hub: (&Context, &Exchange), policy: &str, changes: &[String], a
 async fn edit(
     (context, exchange): (&Context, &Exchange),
     policy: &str,
-    answer: Answer,
+    confirmation: Confirmation,
     change: impl Fn(&mut Value) -> Outcome<bool>,
 ) -> Outcome {
     let mut tried: Option<(String, CliError)> = None;
@@ -91,7 +101,7 @@ async fn edit(
         let mut wanted = found;
         without(&mut wanted, &EXCHANGE_ONLY);
         wanted["orchestration"] = document.clone();
-        if !confirm_stops(context, exchange, (policy, &wanted), answer).await? {
+        if !confirm_stops(context, exchange, (policy, &wanted), confirmation).await? {
             return Ok(());
         }
         let change = json!({ "orchestration": document, "lastUpdated": written_at });

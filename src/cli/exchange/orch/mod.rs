@@ -182,11 +182,11 @@ pub async fn run(command: OrchCommand, context: &Context, exchange: &Exchange) -
         OrchCommand::Thaw(chosen) => action::run(context, exchange, "thaw", &chosen).await,
         OrchCommand::Clear(chosen) => action::run(context, exchange, "clear", &chosen).await,
         OrchCommand::Scale { policy, count, force, wait } => {
-            edit::scale((context, exchange), &policy, count, force.answer()).await?;
+            edit::scale((context, exchange), &policy, count, force.confirmation()).await?;
             wait::policy::follow_orchestration(&wait, context, exchange, &policy).await
         }
         OrchCommand::Set { policy, changes, force, wait } => {
-            edit::set((context, exchange), &policy, &changes, force.answer()).await?;
+            edit::set((context, exchange), &policy, &changes, force.confirmation()).await?;
             wait::policy::follow_orchestration(&wait, context, exchange, &policy).await
         }
         OrchCommand::Update { policy, command } => {

@@ -29,15 +29,16 @@ pub enum NodeType {
 }
 
 impl NodeType {
-    /// Parses the wire's value without regard to case; an empty one means device.
+    /// Parses a type in small letters, as the contract's rule of compatibility reads it; an empty one means device. Stored types are
+    /// read without regard to case before.
     ///
     /// # Errors
     /// [`CheckError::NodeType`] for every other value.
     pub fn parse(word: &str) -> Result<Self, CheckError> {
-        match word.to_ascii_lowercase().as_str() {
+        match word {
             "" | "device" => Ok(Self::Device),
             "cluster" => Ok(Self::Cluster),
-            _ => Err(CheckError::NodeType { given: word.to_owned() }),
+            other => Err(CheckError::NodeType { given: other.to_owned() }),
         }
     }
 }

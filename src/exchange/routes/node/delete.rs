@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_access::{Permission, Role, right};
 use evenkeel_api::NoContent;
+use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::{departure, node, organization};
 use evenkeel_wire::exchange::node::{DepartingNode, DeparturesResponse, NodeRemovalQuery};
 use evenkeel_wire::exchange::time::millisecond_time;
@@ -35,6 +36,7 @@ pub(super) fn operations() -> Vec<Operation> {
             confirm_departure,
         )
         .doc(TAG, "Confirms that everything has stopped on a node that was deleted while its agent was alive")
+        .audit(Subject::Node)
         .success("confirmed"),
     ]
 }
@@ -98,7 +100,7 @@ async fn confirm_departure(
 
 async fn list_departures(
     op: Op<OrgPath>,
-    _: Permission<right::NodesSearch>,
+    _: Permission<right::NodeReportsRead>,
 ) -> Result<axum::Json<DeparturesResponse>, ApiError> {
     let Op { exchange, path: OrgPath { org }, .. } = op;
     let found = exchange.database().read(async |connection| departure::list(connection, &org).await).await?;
