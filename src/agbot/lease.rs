@@ -192,12 +192,11 @@ enum FencingNumbers {
 }
 
 impl FencingNumbers {
-    /// Returns the number to take partitions with; the inner `None` is the next one of each.
-    fn to_take_with(self) -> Option<Option<i64>> {
+    /// Returns the number that the exchange gave.
+    fn given(self) -> Option<i64> {
         match self {
-            FencingNumbers::Given(number) => Some(Some(number)),
-            FencingNumbers::Own => Some(None),
-            FencingNumbers::Unknown => None,
+            FencingNumbers::Given(number) => Some(number),
+            FencingNumbers::Own | FencingNumbers::Unknown => None,
         }
     }
 }
@@ -249,8 +248,8 @@ async fn renew(
         let missing = fair - rows.len() as i64;
         let mut shares = Shares::of(rows, usize::try_from(fair).unwrap_or_default(), leaving);
         if missing > 0 {
-            if let Some(number) = numbers.to_take_with() {
-                let taken = partition::take_free(&mut tx, owner, seconds, missing, number).await?;
+            if numbers != FencingNumbers::Unknown {
+                let taken = partition::take_free(&mut tx, owner, seconds, missing, numbers.given()).await?;
                 shares.kept.extend(taken);
             }
         } else if !shares.released.is_empty() {

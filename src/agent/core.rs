@@ -226,7 +226,7 @@ impl Core {
                 work(&mut self.journal);
                 self.acknowledgements.push(done);
             }
-            Order::Done(key, outcome) => self.done(key, outcome),
+            Order::Done(key, outcome) => self.done(key, *outcome),
             Order::Heard => {
                 self.refusals = 0;
                 self.refused_since = None;
@@ -375,7 +375,7 @@ impl Core {
             tokio::spawn(async move {
                 let outcome = work.await;
                 // A core that has ended does not need the outcome.
-                let _ended = handle.order(Order::Done(key, outcome)).await;
+                let _ended = handle.order(Order::Done(key, Box::new(outcome))).await;
             });
         }
         let under_way = &self.under_way;

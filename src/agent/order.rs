@@ -18,7 +18,7 @@ pub(crate) enum Order {
     /// Read or change the journal; the reply is sent when it is on disk.
     With(Box<dyn FnOnce(&mut Journal) + Send>, oneshot::Sender<()>),
     /// A command was carried out or failed.
-    Done(String, Result<Option<Event>, String>),
+    Done(String, Box<Result<Option<Event>, String>>),
     /// The hub responded.
     Heard,
     /// The hub recorded a heartbeat, not before this time in milliseconds since the boot.

@@ -35,7 +35,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Runs a whole hub: exchange and agbot, with a PostgreSQL of its own unless one is named.
-    Up(up::UpArguments),
+    Up(Box<up::UpArguments>),
     /// Runs an exchange alone, on a PostgreSQL that is already there.
     Exchange(exchange::ExchangeArguments),
     /// Runs an agbot alone, against any exchange; several on one database share the work.
@@ -84,7 +84,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
         },
     };
     let outcome = match command {
-        Command::Up(arguments) => up::run(arguments),
+        Command::Up(arguments) => up::run(*arguments),
         Command::Exchange(arguments) => exchange::run(arguments),
         Command::Agbot(arguments) => agbot::run(arguments),
         Command::Agent(arguments) => evenkeel_agent_bin::run(arguments, &settings::KEYS),
@@ -123,7 +123,7 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
 /// `None` where only the whole tree can respond: another command, help, a wrong option.
 fn parse_alone(arguments: &[OsString]) -> Option<Command> {
     match arguments.get(1)?.to_str()? {
-        "up" => alone(arguments).map(Command::Up),
+        "up" => alone(arguments).map(Box::new).map(Command::Up),
         "exchange" => alone(arguments).map(Command::Exchange),
         "agbot" => alone(arguments).map(Command::Agbot),
         "agent" => alone(arguments).map(Command::Agent),

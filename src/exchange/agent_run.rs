@@ -31,9 +31,12 @@ const MOST_FORMER: usize = 8;
 /// Time between two records of the refusal of one run.
 const REFUSAL_PERIOD: SignedDuration = SignedDuration::from_secs(20);
 
+/// The run of each node, by organization.
+type RunsByOrg = HashMap<String, HashMap<String, (AgentRun, GuardianState)>>;
+
 /// The current runs that this exchange has heard, by organization and node.
 #[derive(Default)]
-pub(crate) struct KnownRuns(Mutex<HashMap<String, HashMap<String, (AgentRun, GuardianState)>>>);
+pub(crate) struct KnownRuns(Mutex<RunsByOrg>);
 
 impl KnownRuns {
     fn is_known(&self, (org, node): (&str, &str), run: &(AgentRun, GuardianState)) -> bool {
@@ -55,7 +58,7 @@ impl KnownRuns {
     }
 
     /// The data of a poisoned lock is consistent: every change is a single insertion or removal.
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, HashMap<String, (AgentRun, GuardianState)>>> {
+    fn lock(&self) -> MutexGuard<'_, RunsByOrg> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -129,8 +129,7 @@ impl Focus {
             Event::TaskRecorded { task } => self.add_task(model, task),
             Event::InstanceRecorded { .. } | Event::BlocklistRecorded { .. } | Event::TaskRemoved { .. } => {}
             Event::HealthRecorded { entity, .. } => self.add_health(model, entity),
-            Event::PartitionsConfirmed { .. } => {}
-            Event::AgreementRemoved { .. } => {}
+            Event::PartitionsConfirmed { .. } | Event::AgreementRemoved { .. } => {}
             Event::RolloutRemoved { group, policy } => self.add_group_rollout(model, group, policy),
             Event::PartitionsChanged { .. } => {
                 self.registrations.extend(model.health_targets());
@@ -145,10 +144,8 @@ impl Focus {
             Event::NmpStatusChanged { status } => {
                 self.groups.extend(model.group_of.get(&status.node).cloned());
             }
-            // Statistics only rank nodes: what runs stays where it is.
-            Event::StatisticsSeen { .. } => {}
-            // Nodes whose engine changed are touched.
-            Event::MachinesSeen { .. } => {}
+            // Statistics only rank nodes: what runs stays where it is. Nodes whose engine changed are touched.
+            Event::StatisticsSeen { .. } | Event::MachinesSeen { .. } => {}
             Event::HubReported { task, .. } => {
                 if let Some(task) = model.task(task) {
                     self.add_slot(model, task);

@@ -165,17 +165,7 @@ fn write_step_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::R
             FrozenLevel::Workload => "the workload is frozen",
             FrozenLevel::Node => "the node is frozen",
         }),
-        Blocked::NodeDeparting { node, since, until } => {
-            write!(out, "{node} was removed {since} while its agent was alive; ")?;
-            match until {
-                Some(until) => write!(out, "its agent is to confirm the stop, at most until {until}"),
-                None => write!(
-                    out,
-                    "only its agent can confirm the stop, or a user: hzn exchange node remove {} -f",
-                    node.name()
-                ),
-            }
-        }
+        Blocked::NodeDeparting { node, since, until } => write_departing(node, since, until.as_ref(), out),
         Blocked::GroupGone { group } => {
             write!(out, "HA group {group} does not exist: what runs there stays, and nothing new starts")
         }
@@ -219,14 +209,7 @@ fn write_step_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::R
         Blocked::Unhealthy { domain, error, until } => {
             write!(out, "upgrade domain {domain} waits until {until:.0} for the end of an error: {error}")
         }
-        Blocked::IncompatibleVersions { versions } => {
-            let versions: Vec<String> = versions.iter().map(i64::to_string).collect();
-            write!(
-                out,
-                "members run incompatible versions ({}): nothing is started or stopped automatically",
-                versions.join(", ")
-            )
-        }
+        Blocked::IncompatibleVersions { versions } => write_incompatible(versions, out),
         Blocked::UpdateBudget { limit } => {
             write!(out, "as many slots are being replaced as may be at once: {limit}")
         }
@@ -262,6 +245,32 @@ fn write_step_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::R
         Blocked::TaskChanged { task } => write!(out, "task {task} has changed meanwhile"),
         _ => Ok(()),
     }
+}
+
+fn write_departing(
+    node: &NodeId,
+    since: &Timestamp,
+    until: Option<&Timestamp>,
+    out: &mut fmt::Formatter<'_>,
+) -> fmt::Result {
+    write!(out, "{node} was removed {since} while its agent was alive; ")?;
+    match until {
+        Some(until) => write!(out, "its agent is to confirm the stop, at most until {until}"),
+        None => write!(
+            out,
+            "only its agent can confirm the stop, or a user: hzn exchange node remove {} -f",
+            node.name()
+        ),
+    }
+}
+
+fn write_incompatible(versions: &[i64], out: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let versions: Vec<String> = versions.iter().map(i64::to_string).collect();
+    write!(
+        out,
+        "members run incompatible versions ({}): nothing is started or stopped automatically",
+        versions.join(", ")
+    )
 }
 
 fn write_no_deployment(service: &ServiceId, is_cluster: bool, out: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -88,7 +88,10 @@ impl Action {
         for attempt in 1.. {
             match client.record_action(&self.org, &record).await {
                 Ok(true) => return Ok(()),
-                Ok(false) => return Ok(note_unrecorded(context)),
+                Ok(false) => {
+                    note_unrecorded(context);
+                    return Ok(());
+                }
                 Err(error) if error.is_retryable() && attempt < ATTEMPTS => {
                     tokio::time::sleep(delay.next_pause()).await;
                 }

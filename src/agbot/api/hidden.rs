@@ -30,6 +30,7 @@ fn text(text: String, seen: &SeenNodes) -> String {
 }
 
 /// A reason as the caller may see it. Every reason that names another node has its arm here.
+#[expect(clippy::too_many_lines, reason = "the compiler asks for every reason here, whether it names a node")]
 pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
     match blocked {
         Blocked::HaMinimum { group, service, wanted, running, missing } => Blocked::HaMinimum {

@@ -29,8 +29,7 @@ impl State {
             Event::Message { from, message } => self.take_message(&from, message, now),
             Event::Sent { number } => self.sent(number, now),
             Event::Recorded { agreement, state } => {
-                self.change(&agreement, |agreement| agreement.recorded.succeed(state));
-                Outcome::default()
+                self.with_agreement(&agreement, |agreement| agreement.recorded.succeed(state))
             }
             Event::TasksRead(tasks) => self.take_tasks(tasks, now),
             Event::TaskReported { task, seq } => self.task_reported(&task, seq),
@@ -59,27 +58,21 @@ impl State {
             Event::LeaseReported { task, lease_secs } => self.lease_reported(&task, lease_secs),
             Event::Prepared { agreement } => {
                 self.forget_error(&agreement);
-                self.change(&agreement, |agreement| agreement.is_prepared = true);
-                Outcome::default()
+                self.with_agreement(&agreement, |agreement| agreement.is_prepared = true)
             }
             Event::RestartsSet { agreement, restarts } => {
-                self.change(&agreement, |agreement| agreement.has_no_restarts = !restarts);
-                Outcome::default()
+                self.with_agreement(&agreement, |agreement| agreement.has_no_restarts = !restarts)
             }
             Event::Gone { key } => self.end_gone(&key, now),
             Event::Started { agreement } => {
                 self.forget_error(&agreement);
-                self.change(&agreement, |agreement| agreement.is_start_ordered = true);
-                Outcome::default()
+                self.with_agreement(&agreement, |agreement| agreement.is_start_ordered = true)
             }
             Event::StartFailed { agreement, reason, error } => {
                 self.note_error(&agreement, error, now);
                 self.end(&agreement, reason, true, now)
             }
-            Event::ServiceDelayed { key, error } => {
-                self.note_error(&key, error, now);
-                Outcome::default()
-            }
+            Event::ServiceDelayed { key, error } => self.service_delayed(&key, error, now),
             Event::Stopped { agreement } => self.stopped(&agreement),
             Event::DependencyStarted { key } => {
                 self.forget_error(&key);
@@ -109,12 +102,7 @@ impl State {
                 self.reported_services.succeed(Some(services));
                 Outcome::default()
             }
-            Event::Reconnected => {
-                let live = self.agreements.values_mut().filter(|agreement| agreement.is_live());
-                live.for_each(|agreement| agreement.verification.is_due = true);
-                self.queue_verifications(now);
-                Outcome::default()
-            }
+            Event::Reconnected => self.reconnected(now),
             Event::CancelRequested { agreement, reason } => {
                 self.is_unregistering |= agreement.is_none() && reason == reason::NODE_UNREGISTERED;
                 self.cancel(agreement, reason, now)
@@ -122,6 +110,23 @@ impl State {
             Event::Deleted => self.end_all_in_silence(now),
             Event::Tick => self.tick(now),
         }
+    }
+
+    fn with_agreement(&mut self, id: &str, change: impl FnOnce(&mut Agreement)) -> Outcome {
+        self.change(id, change);
+        Outcome::default()
+    }
+
+    fn service_delayed(&mut self, key: &str, error: String, now: u64) -> Outcome {
+        self.note_error(key, error, now);
+        Outcome::default()
+    }
+
+    fn reconnected(&mut self, now: u64) -> Outcome {
+        let live = self.agreements.values_mut().filter(|agreement| agreement.is_live());
+        live.for_each(|agreement| agreement.verification.is_due = true);
+        self.queue_verifications(now);
+        Outcome::default()
     }
 
     fn stopped(&mut self, agreement: &str) -> Outcome {

@@ -194,7 +194,7 @@ impl State {
             return Err("the service is suspended".to_owned());
         }
         self.check_privileges(facts, terms)?;
-        self.check_pattern(facts, terms)?;
+        check_pattern(facts, terms)?;
         compatible(&producer, terms)?;
         // What the agbot says of the node's policy proves nothing: the node's own counts, apart from the membership.
         let membership = producer.properties.get(builtin::HA_GROUP).and_then(|group| group.value.as_str());
@@ -237,18 +237,6 @@ impl State {
             }
         }
         Ok(())
-    }
-
-    /// A node with a pattern runs the services of the pattern.
-    fn check_pattern(&self, facts: &ProposalFacts, terms: &InternalPolicy) -> Result<(), String> {
-        let Some(services) = &facts.pattern_services else { return Ok(()) };
-        let is_named = |workload: &Workload| {
-            services.iter().any(|(org, url)| (org, url) == (&workload.org, &workload.url))
-        };
-        match terms.workloads.iter().find(|workload| !is_named(workload)) {
-            Some(workload) => Err(format!("service {} is not in the node's pattern", workload.url)),
-            None => Ok(()),
-        }
     }
 
     /// Checks terms against the node's own policy, as a member of an HA group. Patterns have no properties that constraints of a node could test.
@@ -332,6 +320,17 @@ fn check_published(workload: &Workload, facts: &ProposalFacts) -> Result<(), Str
         return Err(format!("its deployment is not that of {service} in the exchange"));
     }
     Ok(())
+}
+
+/// A node with a pattern runs the services of the pattern.
+fn check_pattern(facts: &ProposalFacts, terms: &InternalPolicy) -> Result<(), String> {
+    let Some(services) = &facts.pattern_services else { return Ok(()) };
+    let is_named =
+        |workload: &Workload| services.iter().any(|(org, url)| (org, url) == (&workload.org, &workload.url));
+    match terms.workloads.iter().find(|workload| !is_named(workload)) {
+        Some(workload) => Err(format!("service {} is not in the node's pattern", workload.url)),
+        None => Ok(()),
+    }
 }
 
 /// Dependencies must exist and be signed by their publisher.

@@ -112,7 +112,7 @@ async fn touch(exchange: &Exchange, caller: &Caller) -> Result<(), ApiError> {
     match caller.role {
         Role::Node => exchange.heartbeats().touch_node(&caller.org, &caller.id, exchange.now()).await?,
         Role::Agbot | Role::UnapprovedAgbot => {
-            exchange.heartbeats().touch_agbot(&caller.org, &caller.id, exchange.now())
+            exchange.heartbeats().touch_agbot(&caller.org, &caller.id, exchange.now());
         }
         _ => {}
     }

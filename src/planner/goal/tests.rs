@@ -30,7 +30,7 @@ fn task(slot: u32, node: Option<&str>, is_running: bool) -> Task {
         running_at: None,
         ended_at: None,
         health: crate::workload::TaskHealth::default(),
-        restarts: Default::default(),
+        restarts: crate::workload::NodeRestarts::default(),
     }
 }
 

@@ -39,7 +39,7 @@ fn ended(number: u32, created: i64, end: i64, exit_code: i32) -> Task {
         running_at: Some(at(created)),
         ended_at: Some(at(end)),
         health: crate::workload::TaskHealth::default(),
-        restarts: Default::default(),
+        restarts: crate::workload::NodeRestarts::default(),
     }
 }
 

@@ -31,7 +31,7 @@ fn task() -> Task {
         running_at: None,
         ended_at: None,
         health: crate::workload::TaskHealth::default(),
-        restarts: Default::default(),
+        restarts: crate::workload::NodeRestarts::default(),
     }
 }
 

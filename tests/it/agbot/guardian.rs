@@ -151,7 +151,7 @@ async fn earlier_of_two_agents_with_one_identity_stops_reporting() {
         Some(shown(&hub, "edge-1").await).filter(|agent| agent["run"].is_string())
     })
     .await;
-    let mut second = fleet.second_agent(&scratch, &hub, 0);
+    let mut second = Fleet::second_agent(&scratch, &hub, 0);
     let conflict = eventually("the conflict is recorded", || async {
         let found = hub.call("GET", "/orgs/o/orchestration/events?kind=node.identity-conflict", None).await.1;
         found["events"].as_array()?.last().cloned()

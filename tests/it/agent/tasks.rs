@@ -24,6 +24,8 @@ struct Bot {
     deployment: String,
     signature: String,
     directory: PathBuf,
+    /// The number that the exchange gave for its lease.
+    fencing: i64,
 }
 
 impl Bot {
@@ -42,7 +44,11 @@ impl Bot {
         let deployment = json!({"services": {"web": {"command": ["/bin/sh", "-c", script]}}}).to_string();
         let signature = must(signature::sign(&deployment, fleet.key(), &mut rand::rng()), "a signature");
         fleet.publish_service(hub, "web", "1.0.0", &deployment, json!({})).await;
-        Bot { key, deployment, signature, directory }
+        let mut bot = Bot { key, deployment, signature, directory, fencing: 0 };
+        let (status, given) = bot.call(hub, "POST", "/orgs/o/agbots/bot/fencing", &json!({})).await;
+        assert_eq!(status, 201, "{given}");
+        bot.fencing = must(given["fencing"].as_i64().ok_or("none"), "a number");
+        bot
     }
 
     async fn call(&self, hub: &Hub, method: &str, path: &str, body: &Value) -> (u16, Value) {
@@ -54,9 +60,14 @@ impl Bot {
     }
 
     async fn want(&self, hub: &Hub, task: &str, desired: &str) {
+        let service = json!({"orgid": "o", "pattern": "", "url": "web"});
+        let agreement = json!({"service": service, "state": "Formed Proposal"});
+        let path = format!("/orgs/o/agbots/bot/agreements/agreement-{task}?node=o/edge-1");
+        let (status, body) = self.call(hub, "PUT", &path, &agreement).await;
+        assert_eq!(status, 201, "{body}");
         let body = json!({"policy": "o/web", "unit": "all", "slot": task[1..].parse::<i64>().unwrap_or_default(),
                           "specVersion": 1, "desiredState": desired, "agreementId": format!("agreement-{task}"),
-                          "fencing": 1});
+                          "fencing": self.fencing});
         let (status, body) = self.call(hub, "PUT", &format!("{NODE}/tasks/{task}"), &body).await;
         assert_eq!(status, 201, "{body}");
     }

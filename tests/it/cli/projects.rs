@@ -1,7 +1,6 @@
 //! Example projects of Open Horizon, their files made anew: published, checked and deployed as their Makefiles do it.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
 use serde_json::Value;
 
@@ -35,7 +34,7 @@ const PLAIN: Project = Project {
 };
 
 /// Deployed by a policy, each to a node with the policy of the project.
-const BY_POLICY: [Project; 7] = [
+const BY_POLICY: [Project; 6] = [
     Project {
         directory: "web-helloworld-python",
         definition: "service.json",
@@ -76,14 +75,6 @@ const BY_POLICY: [Project; 7] = [
         ..PLAIN
     },
     Project { directory: "service-edgelake", service: "service-edgelake", version: "1.3.5", ..PLAIN },
-    Project {
-        directory: "cpu2evtstreams",
-        files: "horizon/",
-        service: "ibm.cpu2evtstreams",
-        version: "1.4.3",
-        has_configuration: true,
-        ..PLAIN
-    },
 ];
 
 /// Deployed by a pattern.
@@ -176,19 +167,13 @@ impl Project {
 /// Deploys a project by its policy to a node.
 fn deploy(project: &Project, hzn: &mut Hzn, node: &str) {
     let file = |name: &str| project.file(name);
-    let mut checked = format!(
-        "deploycheck all -t device -B {} --service={} --service-pol={} --node-pol={}",
+    let checked = format!(
+        "deploycheck all --exit-code -t device -B {} --service={} --service-pol={} --node-pol={}",
         file("deployment.policy.json"),
         file(project.definition),
         file("service.policy.json"),
         file("node.policy.json"),
     );
-    if project.service == "ibm.cpu2evtstreams" {
-        // Its service requires memory, which the file of a node does not name.
-        let _ = write!(checked, " --node-ui={}", file("userinput.json"));
-    } else {
-        checked.push_str(" --exit-code");
-    }
     let commands = [
         project.publish(),
         format!("exchange service addpolicy -f {} {}", file("service.policy.json"), project.id()),
@@ -230,10 +215,7 @@ async fn example_projects_are_published_checked_and_deployed() {
     for (index, project) in BY_POLICY.iter().enumerate() {
         let node = format!("edge-{}", index + 1);
         deploy(project, &mut hzn, &node);
-        let needed: &[&str] =
-            if project.directory == "cpu2evtstreams" { &["ibm.cpu", "ibm.gps"] } else { &[] };
-        let all = needed.iter().copied().chain([project.service]).map(str::to_owned).collect();
-        expected.push((node, all));
+        expected.push((node, BTreeSet::from([project.service.to_owned()])));
     }
     for (index, (project, pattern)) in BY_PATTERN.iter().enumerate() {
         let pattern = pattern.replace("ARCH", arch());

@@ -186,7 +186,7 @@ impl Fleet {
     }
 
     /// Starts another agent with the identity of a node and a data directory of its own.
-    pub fn second_agent(&self, scratch: &Scratch, hub: &Hub, index: usize) -> Program {
+    pub fn second_agent(scratch: &Scratch, hub: &Hub, index: usize) -> Program {
         let node = format!("edge-{}", index + 1);
         start_agent_in(scratch, (&hub.url, &node), &format!("{node}-second"), &[])
     }

@@ -104,7 +104,7 @@ fn unclaimed(number: usize, sender: &PrivateKey, receiver: &PublicKey) -> String
     // Sealing and its encodings make a text more than twice as long.
     let update_type = "x".repeat(MESSAGE * 2 / 5);
     let body = Body::Update { update_type, metadata: None };
-    let text = Message::new(&format!("{number:064x}"), body).to_json();
+    let text = Message::new(format!("{number:064x}"), body).to_json();
     must(seal(text.as_bytes(), sender, receiver, &mut rand::rng()), "an envelope")
 }
 

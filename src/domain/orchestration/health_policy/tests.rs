@@ -81,7 +81,7 @@ fn options_of_version_1_0_are_read() {
         json!({"detection": {"type": "NODE_STATUS_POLLING", "interval": 60, "options": {"interval": 60}}});
     let refused = read(both).unwrap_err();
     let expected = ".detection.options.interval must not be given beside";
-    assert!(refused.to_string().contains(expected), "{refused}");
+    assert!(refused.contains(expected), "{refused}");
     let later = json!({"detection": {"detection_modes": [{"type": "NODE_STATUS_POLLING", "options": {"interval": 60}}]}});
     assert!(read(later).is_err());
 }
@@ -100,7 +100,7 @@ fn url_that_cannot_be_requested_is_refused() {
         "http://{nodename}:{nodename}/h",
         "http://a^b/h",
     ] {
-        let refused = read(url(&json!({"poll_url": broken}))).unwrap_err().to_string();
+        let refused = read(url(&json!({"poll_url": broken}))).unwrap_err();
         assert!(refused.contains(".options.poll_url must "), "{broken}: {refused}");
     }
     for good in [

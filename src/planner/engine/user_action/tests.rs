@@ -66,7 +66,7 @@ impl Fixture {
             running_at: Some(at(1)),
             ended_at: None,
             health: crate::workload::TaskHealth::default(),
-            restarts: Default::default(),
+            restarts: crate::workload::NodeRestarts::default(),
         }
     }
 

@@ -180,7 +180,7 @@ impl World {
             running_at: None,
             ended_at: None,
             health: crate::workload::TaskHealth::default(),
-            restarts: Default::default(),
+            restarts: crate::workload::NodeRestarts::default(),
         };
         let task = change(task);
         self.tasks.insert(task.id.clone(), task);
