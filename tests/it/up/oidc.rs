@@ -40,7 +40,7 @@ async fn token_opens_exchange_agbot_and_command_line() {
         (response.status().as_u16(), response.json().await.unwrap_or_default())
     };
     assert_eq!(get("/orgs/plant", &token).await.0, 200);
-    let nothing = json!({"policies": {}, "inertPolicies": [], "reasons": []});
+    let nothing = json!({"policies": {}, "inertPolicies": [], "questionablePolicies": [], "reasons": []});
     assert_eq!(get("/orgs/plant/agbot/reasons", &token).await, (200, nothing));
     assert_eq!(get("/orgs/plant/agbot/reasons", &key.sign(&json!({}))).await.0, 401);
 
