@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use evenkeel_wire::agreement::message::{Body, Message};
 use evenkeel_wire::agreement::{PrivateKey, PublicKey, envelope};
-use evenkeel_wire::{base64_text, signature};
+use evenkeel_wire::base64_text;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -42,8 +42,13 @@ impl Bot {
         let path = directory.display();
         let script = format!("echo $$ > {path}/$EVENKEEL_TASK; while [ -d {path} ]; do sleep 0.1; done");
         let deployment = json!({"services": {"web": {"command": ["/bin/sh", "-c", script]}}}).to_string();
-        let signature = must(signature::sign(&deployment, fleet.key(), &mut rand::rng()), "a signature");
         fleet.publish_service(hub, "web", "1.0.0", &deployment, json!({})).await;
+        // Nodes accept what is published.
+        let services = hub.call("GET", "/orgs/o/services", None).await.1;
+        let published = services["services"].as_object().and_then(|all| all.values().next()).cloned();
+        let text = |member: &str| published.as_ref().and_then(|one| one[member].as_str()).map(str::to_owned);
+        let deployment = text("deployment").expect("a deployment");
+        let signature = text("deploymentSignature").expect("a signature");
         let mut bot = Bot { key, deployment, signature, directory, fencing: 0 };
         let (status, given) = bot.call(hub, "POST", "/orgs/o/agbots/bot/fencing", &json!({})).await;
         assert_eq!(status, 201, "{given}");
