@@ -222,7 +222,15 @@ pub async fn reason_for(
     let elsewhere = if policy_org == org {
         Vec::new()
     } else {
-        agbot.client.reasons(&policy_org).await.map(|found| found.inert_policies).unwrap_or_default()
+        match agbot.client.reasons(&policy_org).await {
+            // Not everybody who may read the node may read what the other organization has.
+            Err(error) if error.is_not_found() || error.status() == Some(403) => Vec::new(),
+            found => {
+                let found =
+                    found.map_err(|error| agbot.failed("asking the agbot for its reasons", &error))?;
+                found.inert_policies
+            }
+        }
     };
     let policies = found.inert_policies.iter().chain(&elsewhere).filter(of_policy);
     let mut inert = policies.chain(found.inert_policies.iter().filter(of_node));

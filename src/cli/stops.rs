@@ -46,9 +46,9 @@ impl Force {
     }
 }
 
-/// Tells how many instances a write stops, and asks when these are all; false when the answer is no.
+/// Shows how many instances a write stops, and asks when these are all; false when the answer is no.
 ///
-/// An agbot that cannot tell keeps nobody from writing.
+/// An agbot that cannot say keeps nobody from writing.
 ///
 /// # Errors
 /// With status 1 when there is nobody to answer.

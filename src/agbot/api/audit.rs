@@ -102,7 +102,7 @@ impl Action {
     }
 }
 
-/// Says once that an exchange of the reference, which has no such records, leaves actions unrecorded.
+/// Logs once that an exchange of the reference, which has no such records, leaves actions unrecorded.
 fn note_unrecorded(context: &Context) {
     if !context.has_unrecorded_actions.swap(true, Ordering::Relaxed) {
         tracing::warn!(

@@ -72,7 +72,6 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
         Blocked::CommonCause { failing, running, cause } => {
             Blocked::CommonCause { failing, running, cause: text(cause, seen) }
         }
-        Blocked::RecoveryBudget { limit } => Blocked::RecoveryBudget { limit },
         Blocked::FenceFailed { node: peer, cause } => Blocked::FenceFailed { node: node(peer, seen), cause },
         // The message names the node that failed, and the error may be one of a node's instance.
         Blocked::UpdatePaused { message } => Blocked::UpdatePaused { message: text(message, seen) },
@@ -80,6 +79,7 @@ pub(super) fn reason(blocked: Blocked, seen: &SeenNodes) -> Blocked {
             Blocked::Unhealthy { domain, error: text(error, seen), until }
         }
         Blocked::DomainOrder { .. }
+        | Blocked::RecoveryBudget { .. }
         | Blocked::NodeUnknown
         | Blocked::PolicyUnknown
         | Blocked::OrgNotServed { .. }

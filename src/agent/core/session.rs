@@ -19,8 +19,10 @@ use crate::{
 /// Number of consecutive refusals of the credentials, over this time, after which the node counts as deleted.
 const REFUSALS: u32 = 3;
 const REFUSED_FOR: Duration = Duration::from_secs(5);
-/// How often the hub is told that everything has stopped on a node that was deleted there.
+/// How often the stop of everything on a node that was deleted at the hub is reported to it.
 const CONFIRMATIONS: u32 = 5;
+/// The log line when the hub did not take that report.
+const UNCONFIRMED: &str = "the hub does not know that everything has stopped: what may run only once starts elsewhere when the silent time is over";
 /// Pause before the hub is asked again whether another agent still reports for the node.
 const RETURN_PAUSE: Duration = Duration::from_secs(30);
 
@@ -76,17 +78,24 @@ impl Core {
         self.begin_session().await
     }
 
-    /// Tells the hub that everything has stopped on this node, which was deleted there. Until it knows that, nothing that may run once only
-    /// starts elsewhere; when it cannot be told it waits for longer.
+    /// Reports to the hub that everything has stopped on this node, which was deleted there. Until it knows that, nothing that may run once
+    /// only starts elsewhere; without the report it waits for longer.
     pub(super) async fn confirm_departure(&self) {
         let Some(registration) = &self.journal.registration else { return };
-        let Ok(hub) = self.open_hub(registration).await else { return };
+        let hub = match self.open_hub(registration).await {
+            Ok(hub) => hub,
+            Err(error) => {
+                tracing::warn!(%error, "{UNCONFIRMED}");
+                return;
+            }
+        };
         tokio::spawn(async move {
             for attempt in 1..=CONFIRMATIONS {
                 let Err(error) = hub.exchange.confirm_departure(&hub.node).await else { return };
                 tracing::debug!(%error, "the hub does not know yet that everything has stopped");
                 tokio::time::sleep(FIRST_PAUSE * attempt).await;
             }
+            tracing::warn!("{UNCONFIRMED}");
         });
     }
 

@@ -10,8 +10,8 @@ use super::*;
 /// Returns what becomes of a proposal: its reply, or `None` without one.
 fn reply(state: &mut State, event: Event) -> Option<bool> {
     state.apply(event, NOW);
-    let bodies = state.outbox.values().map(|sent| Message::parse(&sent.text).unwrap().body);
-    bodies.last().map(|body| matches!(body, Body::Reply { decision: true, .. }))
+    let mut bodies = state.outbox.values().map(|sent| Message::parse(&sent.text).unwrap().body);
+    bodies.next_back().map(|body| matches!(body, Body::Reply { decision: true, .. }))
 }
 
 fn with_facts(mut event: Event, change: impl FnOnce(&mut ProposalFacts)) -> Event {

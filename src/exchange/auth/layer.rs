@@ -48,18 +48,22 @@ pub(crate) async fn authenticate(
     Ok(Authenticated { address, caller, agbot })
 }
 
-/// Who confirms that everything has stopped on its own node, which was deleted while its agent was alive.
+/// Identifies the agent that confirms that everything has stopped on its own node, which was deleted while it was alive; none for anybody
+/// else.
+///
+/// # Errors
+/// 429 when the caller asks too often, 503 when the store does not answer.
 pub(crate) async fn authenticate_departed(
     exchange: &Exchange,
     (headers, path): (&HeaderMap, &str),
     address: Option<IpAddr>,
-) -> Option<Arc<Caller>> {
-    let login = parse_login(headers).ok()?;
+) -> Result<Option<Arc<Caller>>, ApiError> {
+    let Ok(login) = parse_login(headers) else { return Ok(None) };
     let own = format!("/orgs/{}/orchestration/departures/{}", login.org(), login.id());
     if !path.ends_with(&own) {
-        return None;
+        return Ok(None);
     }
-    exchange.credentials().identify_departed(&login, address, exchange.limiter()).await.ok().flatten()
+    exchange.credentials().identify_departed(&login, address, exchange.limiter()).await
 }
 
 async fn identify(

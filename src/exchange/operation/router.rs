@@ -158,7 +158,7 @@ impl Guard {
                         let (headers, path) = (request.headers(), request.uri().path());
                         let address = client.map(|client| client.address);
                         let caller = auth::authenticate_departed(&self.exchange, (headers, path), address);
-                        let caller = Box::pin(caller).await.ok_or(refusal)?;
+                        let caller = Box::pin(caller).await?.ok_or(refusal)?;
                         Authenticated { address, caller, agbot: None }
                     }
                     known => known?,

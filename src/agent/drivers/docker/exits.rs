@@ -53,6 +53,14 @@ struct Seen {
     stopping: BTreeSet<String>,
 }
 
+impl Seen {
+    /// Returns the signal from outside that may have led to an exit at a time in nanoseconds.
+    fn signal_before(&self, whose: &(String, String), at: i64) -> Option<i32> {
+        let (signal, sent) = self.signals.get(whose)?;
+        (at.saturating_sub(*sent) <= SIGNAL_EFFECT).then_some(*signal)
+    }
+}
+
 impl Exits {
     pub fn new(agent: String, output_lines: usize) -> Self {
         let now = i64::try_from(clock::now_secs()).unwrap_or_default();
@@ -136,11 +144,14 @@ impl Exits {
                     return;
                 }
                 // A program that was asked to end may do so with any code.
-                Some("die") => seen.signals.remove(&whose).filter(|(_, sent)| at - sent <= SIGNAL_EFFECT),
+                Some("die") => {
+                    let signal = seen.signal_before(&whose, at);
+                    seen.signals.remove(&whose);
+                    signal
+                }
                 _ => return,
             }
         };
-        let signal = signal.map(|(signal, _)| signal);
         let id = event.actor.as_ref().and_then(|actor| actor.id.as_deref()).unwrap_or_default();
         let output = self.output(docker, id).await;
         let code = attribute("exitCode").parse().ok();
@@ -157,12 +168,12 @@ impl Exits {
         let mut seen = self.seen();
         if !seen.stopping.contains(key) {
             let whose = (key.to_owned(), name.to_owned());
-            let now = i64::try_from(clock::now_secs()).unwrap_or(i64::MAX).saturating_mul(NANOS);
-            let sent =
-                seen.signals.get(&whose).filter(|(_, sent)| now.saturating_sub(*sent) <= SIGNAL_EFFECT);
-            let signal = sent.map(|(signal, _)| *signal);
+            let now = clock::now_secs();
+            let at = i64::try_from(now).unwrap_or(i64::MAX).saturating_mul(NANOS);
+            // It is kept: an event may still report this exit.
+            let signal = seen.signal_before(&whose, at);
             let failures = seen.failures.entry(whose).or_default();
-            failures.add_exit(clock::now_secs(), code, signal, output);
+            failures.add_exit(now, code, signal, output);
             log_exit(key, name, failures);
         }
     }

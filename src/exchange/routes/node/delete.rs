@@ -1,6 +1,6 @@
 //! Removing a node.
 //!
-//! Whoever removes a node whose agent is alive cannot know when that has stopped what it runs: until it says so, nothing that may run
+//! The user who removes a node whose agent is alive cannot know when the agent has stopped what it runs: until it says so, nothing that may run
 //! once only starts elsewhere. The agent says so by ending the departure of its node. Source: engine 9.
 
 use std::collections::BTreeMap;
