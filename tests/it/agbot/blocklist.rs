@@ -58,8 +58,8 @@ async fn d4_s1_s6_node_on_which_the_service_fails_is_blocked_until_it_is_cleared
         })
     };
     want(&fleet, &hub, "1.0.0", orchestration(1)).await;
-    assert_eq!(runs(&fleet, "1.0.0", 1).await, ["edge-2".to_owned()].into());
     let entry = blocked(&hub).await;
+    assert_eq!(kinds(&hub).await, ["blocklist.added"]);
     assert_eq!(
         (&entry["node"], &entry["service"], &entry["version"], &entry["blocks"]),
         (&json!("edge-1"), &json!("o/watch"), &json!("1.0.0"), &json!(1))
@@ -69,7 +69,7 @@ async fn d4_s1_s6_node_on_which_the_service_fails_is_blocked_until_it_is_cleared
         "{entry}"
     );
     assert!(entry["lastFailure"].as_str().is_some_and(|text| text.contains("exit code 3")), "{entry}");
-    assert_eq!(kinds(&hub).await.first().map(String::as_str), Some("blocklist.added"));
+    assert_eq!(runs(&fleet, "1.0.0", 1).await, ["edge-2".to_owned()].into());
 
     // A second instance probes the node, and has none meanwhile; why, says the explanation, and so does the status.
     want(&fleet, &hub, "1.0.0", orchestration(2)).await;
