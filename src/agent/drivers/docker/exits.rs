@@ -32,6 +32,8 @@ const SIGNAL_EFFECT: i64 = 60 * NANOS;
 const OTHER_REQUESTS: [i32; 5] = [1, 10, 12, 18, 28];
 /// Longest wait for the output of a container that exited.
 const LOG_TIMEOUT: Duration = Duration::from_secs(2);
+/// Longest wait for the events that the engine has kept.
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(5);
 const NANOS: i64 = 1_000_000_000;
 
 /// Exits of this agent's containers.
@@ -39,6 +41,8 @@ pub(super) struct Exits {
     agent: String,
     output_lines: usize,
     events: tokio::sync::Mutex<Option<BoxStream<'static, Result<EventMessage, Error>>>>,
+    /// Held while an exit is taken down: it is counted once, whoever sees it first.
+    taking: tokio::sync::Mutex<()>,
     seen: Mutex<Seen>,
 }
 
@@ -70,7 +74,8 @@ impl Exits {
             signals: BTreeMap::new(),
             stopping: BTreeSet::new(),
         };
-        Self { agent, output_lines, events: tokio::sync::Mutex::new(None), seen: Mutex::new(seen) }
+        let (events, taking) = (tokio::sync::Mutex::new(None), tokio::sync::Mutex::new(()));
+        Self { agent, output_lines, events, taking, seen: Mutex::new(seen) }
     }
 
     /// Returns the known exits of one container.
@@ -97,7 +102,7 @@ impl Exits {
     /// When the engine ends the stream; the next call opens another one, which continues after the last event.
     pub async fn next(&self, docker: &Docker) -> Result<(), Error> {
         let mut events = self.events.lock().await;
-        let stream = events.get_or_insert_with(|| self.open(docker));
+        let stream = events.get_or_insert_with(|| self.open(docker, None));
         match stream.next().await {
             Some(Ok(event)) => {
                 self.take(docker, &event).await;
@@ -110,19 +115,35 @@ impl Exits {
         }
     }
 
-    fn open(&self, docker: &Docker) -> BoxStream<'static, Result<EventMessage, Error>> {
+    /// Takes what the engine has reported up to now: the observation of a container may be ahead of the events that explain it.
+    async fn catch_up(&self, docker: &Docker) {
+        let now = clock::now_secs().saturating_add(1).to_string();
+        let mut stream = self.open(docker, Some(&now));
+        let read = async {
+            while let Some(Ok(event)) = stream.next().await {
+                self.take(docker, &event).await;
+            }
+        };
+        if timeout(CATCH_UP_TIMEOUT, read).await.is_err() {
+            tracing::debug!("the events of the container engine could not be read in time");
+        }
+    }
+
+    fn open(&self, docker: &Docker, until: Option<&str>) -> BoxStream<'static, Result<EventMessage, Error>> {
         let filters = HashMap::from([
             ("type".to_owned(), vec!["container".to_owned()]),
             ("label".to_owned(), vec![format!("{AGENT_LABEL}={}", self.agent)]),
             ("event".to_owned(), EVENTS.map(str::to_owned).to_vec()),
         ]);
-        let until = self.seen().until;
-        let since = format!("{}.{:09}", until / NANOS, until % NANOS);
-        let options = EventsOptionsBuilder::new().since(&since).filters(&filters).build();
-        docker.events(Some(options)).boxed()
+        let last = self.seen().until;
+        let since = format!("{}.{:09}", last / NANOS, last % NANOS);
+        let options = EventsOptionsBuilder::new().since(&since).filters(&filters);
+        let options = until.into_iter().fold(options, |options, until| options.until(until));
+        docker.events(Some(options.build())).boxed()
     }
 
     async fn take(&self, docker: &Docker, event: &EventMessage) {
+        let _alone = self.taking.lock().await;
         let at = event.time_nano.unwrap_or_default();
         let attributes = event.actor.as_ref().and_then(|actor| actor.attributes.as_ref());
         let attribute =
@@ -164,6 +185,11 @@ impl Exits {
 
     /// Notes the exit of a container (service key and name) that no event reported.
     pub async fn note(&self, docker: &Docker, (key, name): (&str, &str), id: &str, code: Option<i64>) {
+        self.catch_up(docker).await;
+        let _alone = self.taking.lock().await;
+        if !self.of(key, name).is_empty() {
+            return;
+        }
         let output = self.output(docker, id).await;
         let mut seen = self.seen();
         if !seen.stopping.contains(key) {
