@@ -245,6 +245,7 @@ impl<'a> UnitPass<'a> {
             running_at: None,
             ended_at: None,
             health: TaskHealth::default(),
+            is_end_requested: None,
             restarts: NodeRestarts::default(),
         };
         self.put(slot, task);

@@ -38,6 +38,7 @@ fn task(generation: u64, desired: DesiredState, state: TaskState) -> Task {
         running_at: None,
         ended_at: None,
         health: crate::workload::TaskHealth::default(),
+        is_end_requested: None,
         restarts: crate::workload::NodeRestarts::default(),
     }
 }
