@@ -6,6 +6,7 @@
 //! orchestration B11 and E.
 
 pub mod agent_upgrade;
+mod agent_wait;
 pub mod agreement;
 pub mod blocklist;
 pub mod change;
@@ -27,10 +28,12 @@ mod messages;
 pub mod model;
 mod no_lease;
 pub mod other_agbots;
+pub mod outdated;
 mod pair;
 mod pass;
 pub mod place;
 mod placement;
+pub mod placements;
 pub mod preview;
 pub mod reconcile;
 pub mod report;
