@@ -123,6 +123,8 @@ pub(crate) struct World {
     pub mailbox: Vec<Mail>,
     pub quality: BTreeMap<(ServiceKey, String), Quality>,
     pub checker: InvariantChecker,
+    /// Whether all faults are over.
+    pub is_repaired: bool,
     /// Whether HA groups have health policies.
     pub has_group_health: bool,
     pub steps: u64,
@@ -164,6 +166,7 @@ impl World {
             millis: 0,
             clock_offset_millis: 0,
             edited_at_millis: 0,
+            is_repaired: false,
             settings: settings(),
             faults: Faults::default(),
             deliberate,
