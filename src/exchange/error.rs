@@ -127,7 +127,7 @@ impl ApiError {
         Self::coded(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", message)
     }
 
-    /// Whether it says that a login is wrong or unknown.
+    /// Returns true if the error reports wrong or unknown credentials.
     #[must_use]
     pub fn is_unauthorized(&self) -> bool {
         matches!(self, ApiError::Coded { status: StatusCode::UNAUTHORIZED, .. })

@@ -60,7 +60,7 @@ pub struct Heartbeats {
     database: Database,
     nodes: Mutex<Seen>,
     agbots: Mutex<Seen>,
-    /// What nodes reported about themselves, by organization and id, and is not written yet.
+    /// Reports of nodes about themselves that are not written yet, by organization and id.
     reports: Mutex<BTreeMap<(String, String), FastReport>>,
     first: Batches<Heartbeat, ()>,
 }

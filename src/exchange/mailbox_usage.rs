@@ -1,4 +1,4 @@
-//! What the mailboxes of agbots hold, as this exchange knows it.
+//! Usage of the mailboxes of agbots, as this exchange knows it.
 //!
 //! The mailbox of a hub's agbot takes the messages of every node. A lock on it would let all of them wait for each other, and counting it for
 //! each message would cost more than the message. So it is counted at most four times a second, and what this exchange adds meanwhile is

@@ -1,4 +1,4 @@
-//! What the exchanges on one database tell each other beside the changes that clients see: rows of the feed that only they read.
+//! Internal events of the exchanges on one database: rows of the feed that clients do not see.
 //!
 //! Source: docs/adr/0011.
 
@@ -7,7 +7,7 @@ use evenkeel_exchange_store::change::{Change, SequencedChange};
 use crate::Exchange;
 use crate::feed::{INTERNAL, Observer};
 
-/// What internal rows are about: a login to forget.
+/// Subject of an internal row: cached credentials to invalidate.
 pub(crate) const CREDENTIAL: &str = "credential";
 /// A setting that holds on every running exchange, its id `path=value`; without a value the configured settings hold again.
 const CONFIGURATION: &str = "configuration";

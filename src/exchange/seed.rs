@@ -1,4 +1,4 @@
-//! What every exchange has from its first start: the organizations `root` and `IBM`, and the root user.
+//! Initial contents of every exchange: the organizations `root` and `IBM`, and the root user.
 //!
 //! Source: exchange contract 2.3.
 

@@ -50,7 +50,7 @@ const MOST_NAMED_AGBOTS: i64 = 20;
 
 struct Inner {
     database: Database,
-    /// What runs now; starts as `configured`.
+    /// Settings in force; initially those of `configured`.
     settings: RwLock<Arc<ExchangeSettings>>,
     configured: Arc<ExchangeSettings>,
     credentials: Credentials,
@@ -202,7 +202,7 @@ impl Exchange {
         &self.0.write_permits
     }
 
-    /// What is now. The one place where the exchange reads the clock.
+    /// Returns the current time. No other code of the exchange reads the clock.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         let now = Timestamp::now();
@@ -320,7 +320,7 @@ impl Exchange {
         &self.0.limiter
     }
 
-    /// What the mailboxes of agbots hold.
+    /// Returns the usage of the mailboxes of agbots.
     pub(crate) fn mailbox_usage(&self) -> &MailboxUsage {
         &self.0.mailbox_usage
     }

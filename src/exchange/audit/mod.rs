@@ -14,7 +14,7 @@ use evenkeel_store::{Database, StoreError, retry};
 /// Refused requests that are recorded within a second, at most: a caller who is refused again and again must not fill the database.
 const REFUSED_PER_FLUSH: usize = 200;
 
-/// What of the audit record is in memory.
+/// State of the audit record that is kept in memory.
 #[derive(Default)]
 pub(crate) struct Auditor {
     /// Records of refused requests, which have no transaction that could hold them.
@@ -51,7 +51,7 @@ impl Auditor {
         self.has_written.store(true, Ordering::Relaxed);
     }
 
-    /// Whether this exchange has written records since the last call.
+    /// Returns true if this exchange has written records since the last call.
     pub(crate) fn take_written(&self) -> bool {
         self.has_written.swap(false, Ordering::Relaxed)
     }

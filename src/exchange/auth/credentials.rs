@@ -86,7 +86,7 @@ pub struct Credentials {
     proven: Remembered<[u8; 32], ()>,
     /// Client prefixes from which logins failed recently.
     recently_failed: Remembered<IpAddr, ()>,
-    /// Whether the stored password of root is the configured one. Until then nobody is let in by it.
+    /// True once the stored password of root is the configured one; until then it is not accepted.
     is_root_settled: watch::Sender<bool>,
     /// Counts removals: what was read before one may not be remembered after it.
     removals: AtomicU64,

@@ -40,7 +40,7 @@ const KEPT_IN_MEMORY: usize = 20_000;
 /// How long a write waits for its number before it is acknowledged without one (then it flushes its rows itself).
 const PUBLISH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What a poll selected.
+/// The result of a poll.
 #[derive(Debug, Default)]
 pub struct Selection {
     /// Visible changes, ascending.
@@ -209,7 +209,7 @@ impl Feed {
         Ok(first.unwrap_or(self.last() + 1))
     }
 
-    /// Whether a change in memory is about this resource: then it was here not long ago.
+    /// Returns true if a recent change in memory concerns this resource, so that it existed not long ago.
     #[must_use]
     pub fn remembers(&self, org: &str, id: &str, resource: &str) -> bool {
         self.tail.any(|row| row.id == id && row.org == org && row.resource == resource)
@@ -242,7 +242,7 @@ impl Feed {
         self.draining.cancel();
     }
 
-    /// Whether waits have been ended: nobody shall park again.
+    /// Returns true if waits have been ended and no new ones may begin.
     #[must_use]
     pub fn is_draining(&self) -> bool {
         self.draining.is_cancelled()
@@ -265,7 +265,7 @@ impl Drop for Parked<'_> {
     }
 }
 
-/// What the exchange does with the news of the feed before anybody else sees them.
+/// A consumer of feed records inside the exchange that runs before clients see them.
 pub(crate) trait Observer: Send + Sync + 'static {
     /// Takes a new row, internal ones too.
     fn observe(&self, row: &SequencedChange);

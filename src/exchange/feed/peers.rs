@@ -101,7 +101,7 @@ impl Peers {
         self.begun.elapsed() < Duration::from_nanos(self.current_nanos.load(Ordering::Acquire))
     }
 
-    /// Tells the others how far this exchange has seen the feed.
+    /// Notifies the other exchanges of the position in the feed that this one has seen.
     pub async fn notify(&self, seen_id: i64) -> Result<(), StoreError> {
         self.database
             .read(async |connection| instance::notify_seen(connection, self.instance, seen_id).await)

@@ -94,7 +94,7 @@ async fn round(feed: &Feed, observer: &impl Observer) -> Result<(), StoreError> 
     Ok(())
 }
 
-/// What a pass found out about other exchanges.
+/// Facts about other exchanges that a pass found.
 #[derive(Default)]
 struct Passed {
     /// Those that must see what this pass numbered.

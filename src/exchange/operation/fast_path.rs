@@ -124,7 +124,7 @@ fn respond(
     unpanicked(response).map(move |response| finished(response, false, challenge))
 }
 
-/// Whether a name stands in a path as it is.
+/// Returns true if a name stands unescaped in a path.
 fn is_plain(name: &str) -> bool {
     (1..=MAX_ID).contains(&name.len()) && !name.contains('%') && !matches!(name, "." | "..")
 }

@@ -138,7 +138,7 @@ async fn guarded(State(guard): State<Arc<Guard>>, mut request: Request, next: Ne
     }
 }
 
-/// What every request of the API passes.
+/// Middleware that every request of the API passes.
 struct Guard {
     exchange: Exchange,
     /// Paths below [`BASE`] that anybody may read.

@@ -113,7 +113,7 @@ pub(crate) struct WriteTx<R> {
     audited: Option<Audited>,
 }
 
-/// What the audit record of a write will say.
+/// Contents of the audit record of a write.
 struct Audited {
     request: Arc<AuditedRequest>,
     subject: Option<AuditedResource>,

@@ -60,7 +60,7 @@ impl Place {
         self.left.unwrap_or(LARGE_PAGE_ROWS).min(LARGE_PAGE_ROWS)
     }
 
-    /// What to ask the store for.
+    /// Returns the filter for the store.
     pub(super) fn filter(self) -> MessageFilter {
         MessageFilter { message_id: None, after: self.after, now: self.now, limit: self.rows() }
     }
@@ -131,7 +131,7 @@ pub(super) fn check_mailbox(used: Volume, new: Volume, limit: Volume) -> Result<
     Err(full(&format!("the mailbox is full: it holds {} messages with {} bytes", used.messages, used.bytes)))
 }
 
-/// What expired before this instant may be removed.
+/// Returns the instant before which expired messages may be removed.
 pub(super) fn long_expired(now: Timestamp) -> Timestamp {
     now.saturating_sub(GRACE).unwrap_or(now)
 }

@@ -1,4 +1,4 @@
-//! Whether a client takes what the exchange would answer.
+//! Content negotiation: media types that a client accepts.
 //!
 //! Source: exchange contract 1.1, "Accept not satisfiable".
 
@@ -10,7 +10,7 @@ use crate::ApiError;
 
 const JSON: &str = "application/json";
 
-/// What a client takes.
+/// Media types that a client accepts.
 pub(crate) enum Accepted {
     /// Whatever is answered.
     All,
@@ -89,7 +89,7 @@ fn has_json(headers: &HeaderMap) -> bool {
         .is_some_and(|value| value.starts_with(JSON))
 }
 
-/// Whether one of the media ranges holds the kind; no range at all takes everything.
+/// Returns true if one of the media ranges contains the kind; a request without ranges accepts everything.
 fn takes(headers: &HeaderMap, kind: &str) -> bool {
     let group = kind.split('/').next().unwrap_or_default();
     let accepted = headers.get_all(header::ACCEPT);

@@ -23,7 +23,7 @@ use crate::operation::row::{delete, get, put};
 use crate::operation::{Content, Op, Operation, PartPath, ResourcePath};
 use crate::{ApiError, Exchange};
 
-/// What the routes of services and patterns differ in.
+/// Differences between the key routes of services and of patterns.
 pub(super) trait Keys: Send + Sync + 'static {
     const HOLDER: KeyHolder;
     type Read: Right;

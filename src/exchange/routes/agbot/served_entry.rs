@@ -1,4 +1,4 @@
-//! What the routes of served patterns and of served deployment policies have in common.
+//! Common code of the routes of served patterns and of served deployment policies.
 //!
 //! Source: exchange contract 4.5.
 
@@ -17,14 +17,14 @@ use crate::operation::{Op, PartPath, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::{ApiError, Exchange};
 
-/// What the routes differ in.
+/// Differences between the two kinds of routes.
 pub(super) trait Kind: Send + Sync + 'static {
     const SUBJECT: Subject;
-    /// What a list begins with.
+    /// Opening text of a list.
     const OPEN: &'static str;
     /// One of them and all of them, for people.
     const WORDS: [&'static str; 2];
-    /// What the change feed calls them.
+    /// Name of the resource in the change feed.
     const RESOURCE: &'static str;
     /// Names of the transactions: create, delete.
     const TRANSACTIONS: [&'static str; 2];

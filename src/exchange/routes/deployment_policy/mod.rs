@@ -66,7 +66,7 @@ pub fn operations() -> Vec<Operation> {
     ]
 }
 
-/// What the feed tells of a deployment policy.
+/// Returns the feed record of a change to a deployment policy.
 fn change(org: &str, policy: &str, operation: &'static str) -> Change {
     Change {
         org: org.to_owned(),

@@ -354,7 +354,7 @@ async fn refuse_conflicts(
     Err(ApiError::conflict(format!("{}{rest}", named.join(", "))))
 }
 
-/// What the feed tells: each node, then the group.
+/// Returns the feed records of a change: one for each node, then one for the group.
 fn changes(org: &str, name: &str, nodes: &[String], operation: &'static str) -> Vec<Change> {
     let row = |id: &str, category, operation| Change {
         org: org.to_owned(),

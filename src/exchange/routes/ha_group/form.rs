@@ -1,4 +1,4 @@
-//! What a request says about a group, checked as far as possible without looking at the database.
+//! Requests that write groups, validated as far as possible without the database.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::ApiError;
 /// Longest accepted name: longer ones cannot be keys.
 const MAX_NAME: usize = 1024;
 
-/// What a group shall be.
+/// Desired state of a group.
 #[derive(Debug, Clone)]
 #[expect(clippy::option_option, reason = "absent, null and given are different")]
 pub struct WantedGroup {
@@ -24,7 +24,8 @@ pub struct WantedGroup {
     pub members: Option<Vec<String>>,
     /// How many members may be disrupted at once, or that this is not said any more; none: leave it as it is.
     pub orchestration: Option<Option<HaGroupOrchestration>>,
-    /// Whether clusters may enter, as the deployed routes let them. They have their own high availability, so documents refuse them.
+    /// Whether clusters may be members, as the routes of the reference allow. Clusters have their own high
+    /// availability, so documents refuse them.
     pub allows_clusters: bool,
 }
 

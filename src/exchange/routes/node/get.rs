@@ -180,7 +180,7 @@ fn response(exchange: &Exchange, caller: &Caller, row: NodeRow) -> NodeResponse 
     }
 }
 
-/// What the agent reported of itself, unless that is what holds without a report.
+/// Returns the reported status of the agent, unless it equals the default of a node without a report.
 fn shown_status(
     (monitor_state, since): (&str, Option<Timestamp>),
     compat_version: Option<i64>,

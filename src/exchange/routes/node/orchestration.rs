@@ -1,4 +1,4 @@
-//! Whether services are placed on a node, whether it is frozen, and what they may use of it, as its operator wants it.
+//! Orchestration settings of a node's operator: availability, freeze, capacities and domains.
 //!
 //! Source: orchestration 1.7, A12, B9, D7.
 use axum::Json;
@@ -66,7 +66,7 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// What the operator of a node that is new asks of the engine.
+/// Returns the orchestration settings of a new node.
 pub(super) fn new_spec() -> NodeSpecRow {
     NodeSpecRow {
         availability: Availability::default().word().to_owned(),

@@ -1,4 +1,4 @@
-//! What a node may look like.
+//! Validation of nodes.
 //!
 //! Source: exchange contract 4.4.
 

@@ -130,7 +130,7 @@ fn validate(request: &PostPattern) -> Result<(), ApiError> {
     validate_services(&request.services)
 }
 
-/// What holds for every service that a pattern names.
+/// Validates each service that a pattern names.
 pub(super) fn validate_services(services: &[PatternService]) -> Result<(), ApiError> {
     for service in services {
         if service.service_versions.is_empty() {

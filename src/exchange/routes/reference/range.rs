@@ -67,7 +67,7 @@ impl ExchangeRange {
         })
     }
 
-    /// Whether a version lies in the range.
+    /// Returns true if the range contains a version.
     #[must_use]
     pub fn contains(&self, version: ExchangeVersion) -> bool {
         let is_above = if self.includes_lower { version >= self.lower } else { version > self.lower };

@@ -1,4 +1,5 @@
-//! What is stored although it cannot work: with a warning, as the reference stores it, or refused when that is set.
+//! Documents that are stored although they cannot work: with a warning, like the reference, or rejected if so
+//! configured.
 //!
 //! A policy with a constraint that cannot be read selects nothing. The warning is a header, because the body of the answer is that of the
 //! reference, byte by byte.
@@ -18,7 +19,7 @@ const LARGEST_COUNT: usize = 8;
 /// Longest text of one warning.
 const LONGEST_TEXT: usize = 300;
 
-/// What is wrong with one body.
+/// Problems of one body.
 #[derive(Debug)]
 pub struct WriteWarnings {
     rule: InvalidConstraints,

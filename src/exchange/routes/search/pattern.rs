@@ -35,7 +35,7 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// What a pattern says of a service, as far as a search needs it.
+/// The part of a pattern's service that a search needs.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct PatternService {

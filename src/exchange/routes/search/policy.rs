@@ -39,7 +39,7 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// What a deployment policy says of its service, as far as a search needs it.
+/// The part of a deployment policy's service that a search needs.
 #[derive(Deserialize)]
 struct PolicyService {
     name: String,
@@ -220,7 +220,7 @@ fn conflict(key: SessionKey<'_>, running: &SessionRow) -> ApiError {
     ApiError::Body(StatusCode::CONFLICT, json!(body))
 }
 
-/// What a search does to the series it belongs to.
+/// Effect of a search on its series.
 #[derive(Debug, PartialEq, Eq)]
 struct Step {
     /// Where the series stands now; `None` ends it.
