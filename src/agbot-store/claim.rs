@@ -215,7 +215,7 @@ pub struct NewClaim {
     pub waits_end_before: Option<Timestamp>,
 }
 
-/// What the event of a granted claim says, besides the fencing number, which only the statement knows.
+/// Contents of the event of a granted claim, except for the fencing number, which only the statement knows.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct GrantedClaim<'c> {
@@ -231,7 +231,7 @@ impl<'c> GrantedClaim<'c> {
     }
 }
 
-/// What the event of a released claim says.
+/// Contents of the event of a released claim.
 #[derive(Serialize)]
 struct ReleasedClaim<'c> {
     scope: &'c str,

@@ -17,7 +17,7 @@ pub struct NewRegistration {
     pub modes: Vec<String>,
     /// Time between two checks.
     pub interval_secs: i64,
-    /// Whether the health policy is enabled.
+    /// True if the health policy is enabled.
     pub is_enabled: bool,
     /// The operation of a user that suspends the checks.
     pub suspended_by: Option<String>,

@@ -14,11 +14,11 @@ pub struct WorkloadRow {
     pub policy: PolicyId,
     /// The row.
     pub record: Value,
-    /// What its versions run, by number.
+    /// Specifications by spec version.
     pub specs: Vec<(i64, Value)>,
 }
 
-/// What is exceptional about a workload on a node.
+/// Exceptional state of a workload on a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InstanceRow {
     /// The policy.
