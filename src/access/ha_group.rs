@@ -13,7 +13,7 @@ use crate::Caller;
 pub struct HaGroupFacts<'a> {
     /// Organization.
     pub org: &'a str,
-    /// Whether an administrator created it.
+    /// True if an administrator created the group.
     pub is_admin: bool,
     /// Its creator; none when that account is gone.
     pub owner: Option<&'a UserId>,

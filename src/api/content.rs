@@ -32,7 +32,7 @@ pub struct Json {
     /// The named schemas that it may have: each stands for one example.
     pub(crate) kinds: Vec<Kind>,
     check: Option<Check>,
-    /// Whether a request may come without it.
+    /// True if the body may be missing.
     pub(crate) is_optional: bool,
 }
 
@@ -73,7 +73,7 @@ impl Content {
         Content::Json(Json { check: Some(check::<T>), is_optional: true, ..Json::of::<T>() })
     }
 
-    /// Whether a request may come without this body.
+    /// Returns true if the body may be missing.
     #[must_use]
     pub fn is_optional(&self) -> bool {
         matches!(self, Content::Json(json) if json.is_optional)
@@ -117,7 +117,7 @@ impl Content {
         }
     }
 
-    /// Whether there is none.
+    /// Returns true if there is no body.
     #[must_use]
     pub fn is_none(&self) -> bool {
         matches!(self, Content::None)

@@ -24,11 +24,11 @@ const BASIC: &str = "basic";
 /// Tokens of an identity provider, where the hub is configured for one.
 const BEARER: &str = "bearer";
 
-/// What the document says of the whole API.
+/// Description of the whole API, for its document.
 pub struct About {
     /// Name.
     pub title: &'static str,
-    /// What it is for.
+    /// Purpose of the API.
     pub description: &'static str,
     /// Version of the API.
     pub version: &'static str,
