@@ -25,13 +25,13 @@ const MEMBERS: Members = Members {
     unsupported: &[],
 };
 
-/// What an organization sets; `None` where it sets nothing, and the default holds.
+/// Settings of an organization; `None` stands for the default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BlocklistSettings {
     values: [Option<i64>; SETTINGS.len()],
 }
 
-/// What holds for an organization.
+/// Rules in force for an organization.
 ///
 /// # Units
 /// Seconds.

@@ -193,13 +193,13 @@ impl OrgSettings {
         Self { last_updated_by: None, ..self.clone() }
     }
 
-    /// Who changed them last; none when nobody did.
+    /// Returns the account that changed the settings last; none when they were never changed.
     #[must_use]
     pub fn last_updated_by(&self) -> Option<&str> {
         self.last_updated_by.as_deref()
     }
 
-    /// What is kept free of the capacities of nodes.
+    /// Returns the capacity buffer of nodes.
     #[must_use]
     pub fn capacity_buffer(&self) -> &CapacityBuffer {
         &self.buffer

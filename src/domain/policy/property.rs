@@ -26,11 +26,11 @@ pub mod builtin {
     pub const KUBERNETES_VERSION: &str = "openhorizon.kubernetesVersion";
     /// Namespace of the cluster agent (string, clusters only).
     pub const KUBERNETES_NAMESPACE: &str = "openhorizon.kubernetesNamespace";
-    /// Whether the cluster agent is confined to its namespace (boolean, clusters only).
+    /// True if the cluster agent is confined to its namespace (boolean, clusters only).
     pub const KUBERNETES_NAMESPACE_SCOPED: &str = "openhorizon.kubernetesNamespaceScoped";
     /// Operating system of the node (string, empty when not recognized).
     pub const OPERATING_SYSTEM: &str = "openhorizon.operatingSystem";
-    /// Whether the agent runs in a container (boolean).
+    /// True if the agent runs in a container (boolean).
     pub const CONTAINERIZED: &str = "openhorizon.containerized";
 
     /// Name of the HA group that the node belongs to (string); absent when it belongs to none.

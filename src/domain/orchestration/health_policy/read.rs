@@ -57,7 +57,7 @@ const RECOVERY: Members = members(&[
 ]);
 const ACTION: Members = members(&["name", "type", "params"]);
 
-/// What a health policy is attached to.
+/// The object that a health policy is attached to.
 ///
 /// # Source
 /// Orchestration C1.

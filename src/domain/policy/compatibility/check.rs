@@ -57,7 +57,7 @@ pub struct NodeFacts<'a> {
     pub node_type: &'a str,
     /// The namespace of a cluster agent.
     pub cluster_namespace: &'a str,
-    /// Whether a cluster agent is confined to its namespace.
+    /// True if a cluster agent is confined to its namespace.
     pub is_namespace_scoped: bool,
     /// The HA group, as the hub knows it; the node's policy cannot set it.
     pub ha_group: Option<&'a str>,

@@ -1,4 +1,4 @@
-//! Whether the variables and secrets of a service and its dependencies can be filled.
+//! Checks that the variables and secrets of a service and its dependencies can be filled.
 //!
 //! Source: agreement protocol, "User input" and "Secrets".
 

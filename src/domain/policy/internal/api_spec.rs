@@ -16,7 +16,7 @@ pub struct ApiSpec {
     pub org: String,
     /// The needed range or the offered version.
     pub version: String,
-    /// Whether a separate instance is needed.
+    /// True if a separate instance is needed.
     #[serde(rename = "exclusiveAccess")]
     pub is_exclusive: bool,
     /// The hardware architecture.

@@ -24,7 +24,7 @@ pub enum DataVerificationError {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DataVerification {
-    /// Whether it is enabled.
+    /// True if data verification is enabled.
     #[serde(rename = "enabled", skip_serializing_if = "std::ops::Not::not")]
     pub is_enabled: bool,
     /// The URL to check.

@@ -38,7 +38,7 @@ pub struct Unknown {
 pub struct MemberError {
     /// The path of the member; empty for the whole document.
     pub path: String,
-    /// What was expected.
+    /// Description of what was expected.
     pub reason: String,
 }
 

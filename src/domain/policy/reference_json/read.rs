@@ -42,7 +42,7 @@ pub fn read_naming<T: DeserializeOwned>(value: &Value) -> Result<Read<T>, Member
     }
 }
 
-/// What is noted while a value is read.
+/// Notes taken while a value is read.
 trait Notes: Clone {
     /// Returns the notes of a member.
     fn of_member(&self, name: &str) -> Self;
