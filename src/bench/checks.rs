@@ -119,7 +119,7 @@ fn polled(url: &str, interval_secs: u32) -> Value {
     }}})
 }
 
-/// What was done.
+/// Numbers of checked operations.
 #[derive(Debug, Clone, Copy, Default)]
 struct CheckedCounts {
     checks: u64,

@@ -134,7 +134,7 @@ fn parse_head(head: &str) -> Option<(u16, usize, bool)> {
 /// Whole requests as they go over the wire.
 pub type Requests = Arc<Vec<Vec<u8>>>;
 
-/// Who sends what to whom.
+/// Senders, targets and requests of a load.
 #[derive(Clone)]
 pub struct Load {
     /// The server.
@@ -145,7 +145,7 @@ pub struct Load {
     pub requests: Requests,
 }
 
-/// What came of a load.
+/// Result of a load.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// Answered requests.

@@ -60,7 +60,7 @@ impl Process {
         Ok(Process { name, child, log })
     }
 
-    /// What it said so far.
+    /// Returns the output of the process so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }

@@ -20,7 +20,7 @@ use super::stage::Stage;
 const NAMES: [&str; 3] = ["exchange-1", "exchange-2", "exchange-3"];
 /// Connections in all, shared out evenly among the exchanges.
 const CONNECTIONS: usize = 30;
-/// What a durable write may take.
+/// Upper bound of a durable write.
 const BOUND_MILLIS: f64 = 25.0;
 
 /// Runs the benchmark.

@@ -1,4 +1,5 @@
-//! What a benchmark stands on: a directory of its own, an embedded PostgreSQL of its own, and exchanges as processes.
+//! Test bed of a benchmark: a directory of its own, an embedded PostgreSQL of its own, and exchanges as
+//! processes.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -69,7 +70,7 @@ impl Stage {
         self.postgres.url().expose()
     }
 
-    /// What the server writes down.
+    /// Returns the log file of the server.
     pub fn server_log(&self) -> PathBuf {
         self.postgres.log_file().to_owned()
     }

@@ -35,7 +35,7 @@ use start::{Hub, start_agent, start_hub};
 use tokio::signal::unix::{SignalKind, signal};
 use view::View;
 
-/// What the demo shows.
+/// A story that the demo shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Story {
     /// A version rolls through an HA group while a copy answers at every instant
@@ -87,7 +87,7 @@ impl Story {
 /// Options of `demo`.
 #[derive(Debug, Args)]
 pub struct DemoArguments {
-    /// What to show
+    /// Story to show
     #[arg(value_enum, default_value_t = Story::Rollout)]
     story: Story,
     /// End after the summary: status 0 only if an observer outside the hub saw what the story promises
