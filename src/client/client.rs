@@ -46,7 +46,7 @@ pub struct RawResponse {
     pub body: Bytes,
 }
 
-/// What a write that creates or replaces did.
+/// Outcome of a write that creates or replaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
     /// The resource is new.
@@ -58,7 +58,7 @@ pub enum Written {
 /// Why a resource was neither created nor replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// What was tried last.
+    /// The last attempt.
     pub attempt: Written,
     /// The failure of it.
     pub error: ClientError,

@@ -12,7 +12,7 @@ pub enum ClientError {
     /// No response was received.
     #[error("no answer from the hub: {reason}")]
     Transport {
-        /// Whether the same call may succeed later.
+        /// True if the same call may succeed later.
         retryable: bool,
         /// The error, without address parameters or credentials.
         reason: String,

@@ -1,6 +1,6 @@
 //! Requests to servers that are not the hub: checks of services, and calls of workflows.
 //!
-//! What comes back is bounded in time and size, and redirects are not followed.
+//! Responses are bounded in time and size, and redirects are not followed.
 
 mod address;
 mod check;

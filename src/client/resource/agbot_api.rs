@@ -148,7 +148,8 @@ impl Client {
         }
     }
 
-    /// What a write of a deployment policy would do; without a body the policy as it is. `None` when there is no such policy (404).
+    /// Returns the changes that a write of a deployment policy would cause; without a body those of the
+    /// policy as stored. `None` when there is no such policy (404).
     pub async fn plan_deployment_policy<P: Serialize + ?Sized>(
         &self,
         org: &str,

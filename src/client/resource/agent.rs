@@ -68,7 +68,7 @@ impl Client {
         self.get_existing(local(&["status", "workers"])).await
     }
 
-    /// Whether the node is in maintenance.
+    /// Returns the maintenance state of the node.
     pub async fn local_maintenance(&self) -> Result<MaintenanceResponse, ClientError> {
         self.get_local(local(&["node", "maintenance"])).await
     }

@@ -136,7 +136,7 @@ impl Client {
         Ok(found.map(|found| by_id(found.nodes, NodeId::from_text)).unwrap_or_default())
     }
 
-    /// What the operator of a node asks of the engine, as the exchange sent it.
+    /// Returns the orchestration settings of a node's operator, as the exchange sent them.
     pub async fn node_orchestration_record(&self, node: &NodeId) -> Result<Option<RawJson>, ClientError> {
         self.get(node_path(node, &["orchestration"])).await
     }

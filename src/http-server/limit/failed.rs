@@ -91,7 +91,7 @@ struct Held {
     count: u64,
 }
 
-/// What a window leaves to be logged at its end.
+/// Summary of a window, logged at its end.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Summary {
     lines: Vec<(IpAddr, String, Held)>,

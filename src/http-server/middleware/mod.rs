@@ -1,5 +1,5 @@
-//! What every request passes before its handler, on every listener: the address of the client, the limit for it, the rules for
-//! requests that browsers send from other sites, and the headers of every response.
+//! Middleware of every listener: the address of the client, the limit for it, the rules for cross-site
+//! requests of browsers, and the headers of every response.
 
 mod cross_origin;
 mod headers;
