@@ -1,4 +1,4 @@
-//! What the hub itself does for the health of tasks: it polls URLs and calls workflows.
+//! Health checks by the hub itself: it polls URLs and calls workflows.
 //!
 //! The planner says for which tasks ([`HubTask`]); what is found goes back to it as events, and only when it has changed. Source:
 //! orchestration C4.2, C6.

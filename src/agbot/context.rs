@@ -83,7 +83,7 @@ pub struct Context {
     pub reload: Notify,
     /// Refused actions that were recorded lately.
     pub(crate) denials: Denials,
-    /// Whether an action was carried out for which the exchange keeps no audit record.
+    /// True if an action was executed for which the exchange keeps no audit record.
     pub(crate) has_unrecorded_actions: AtomicBool,
     inputs: mpsc::Sender<Input>,
     model: RwLock<Model>,

@@ -53,7 +53,7 @@ pub struct AgbotSettings {
     pub id: String,
     /// File of the messaging key, shared by all instances; created when missing.
     pub key_file: PathBuf,
-    /// Whether to serve every organization that is created, besides what the exchange says it serves.
+    /// Rule for organizations that are created later, besides those that the exchange says it serves.
     pub new_orgs: NewOrgs,
     /// The rule where another agbot serves the same.
     pub other_agbots: OtherAgbotsRule,

@@ -37,7 +37,7 @@ pub struct AgentUpgradeRequest {
     pub node: NodeId,
     /// The management policy to execute.
     pub nmp: NmpId,
-    /// Whether the policy has the member drained first.
+    /// True if the policy requires that the member is drained first.
     pub drains: bool,
     /// Time of the request.
     pub at: Timestamp,

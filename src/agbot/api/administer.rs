@@ -1,4 +1,5 @@
-//! What administrators of an organization may do: pause, resume, abort, roll back and retry rollouts; free the claims of a group.
+//! Actions of administrators of an organization: pause, resume, abort, roll back and retry rollouts; free the
+//! claims of a group.
 //!
 //! Each is one transaction on the rows that every agbot reads, so it holds whoever works on the group, and survives that
 //! agbot's death. Source: orchestration B12, 2.8, E5.5.
@@ -85,7 +86,7 @@ pub(super) struct RolloutRequest {
     pub(super) action: RolloutAction,
 }
 
-/// What an action did.
+/// Effect of an action.
 #[derive(Default)]
 pub(super) struct Done {
     /// Rollouts that changed.

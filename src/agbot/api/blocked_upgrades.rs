@@ -1,4 +1,4 @@
-//! What keeps the updates, drains and agent upgrades of an HA group from going on.
+//! Blocked updates, drains and agent upgrades of an HA group.
 //!
 //! Source: orchestration D11.
 
@@ -19,7 +19,7 @@ use super::hidden;
 use super::workload_shape::{Shape, drain_hint, hint, time};
 use crate::context::Context;
 
-/// What waits is shown after this time.
+/// Time after which a waiting operation is shown.
 const SHOWN_AFTER: SignedDuration = SignedDuration::from_secs(10);
 /// A member that has not asked for this time has given its upgrade up.
 const ASKED_LATELY: SignedDuration = SignedDuration::from_mins(10);

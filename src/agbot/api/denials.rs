@@ -11,7 +11,7 @@ const REPEATED_AFTER: Duration = Duration::from_secs(60);
 /// Refusals that are remembered.
 const LIMIT: usize = 1_000;
 
-/// Who was refused, on which policy, and which action.
+/// A denial: caller, policy and action.
 type Denial = (String, PolicyId, String);
 
 /// The refusals of the last minute.

@@ -69,7 +69,7 @@ impl AgbotApi {
         let _ = self.0.set(agbot.context.clone());
     }
 
-    /// Whether the agbot is there and has read everything it serves at least once.
+    /// Returns true if the agbot runs and has read everything it serves at least once.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.0.get().is_some_and(|context| context.is_loaded())

@@ -1,4 +1,5 @@
-//! What the exchange refuses in a write of a deployment policy, so that the plan of the write is refused as well.
+//! The rules of the exchange for writes of deployment policies, so that the plan of an invalid write is
+//! rejected as well.
 //!
 //! The exchange decides on its own rows; these are the same rules on what the agbot knows. Source: orchestration 1.2, D3; exchange
 //! contract 4.8, "Validation".

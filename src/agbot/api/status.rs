@@ -1,4 +1,4 @@
-//! What the agbot has agreed to, who holds claims, what it waits for: of the nodes that the caller may read, and of no others.
+//! Agreements, claims and waits of the agbot, restricted to the nodes that the caller may read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -274,7 +274,7 @@ impl KnownQuery for EventsQuery {
     const REFUSAL: &'static str = "the query may hold group, node, policy and limit only, each once";
 }
 
-/// What the agbot did lately, newest first.
+/// Lists recent events of the agbot, newest first.
 pub(super) async fn list_events(
     op: Op<OrgPath>,
     permission: Permission<right::NodesRead>,

@@ -29,7 +29,7 @@ use crate::act::AgentUpgradeRequest;
 use crate::context::Context;
 use crate::observe::facts;
 
-/// Whether a node may upgrade its agent: 200 go ahead, 409 not now.
+/// Decides whether a node may upgrade its agent: 200 go ahead, 409 not now.
 pub(super) async fn upgrade_node(
     op: Op<UpgradePath>,
     permission: Permission<right::NodeItself>,
@@ -53,7 +53,7 @@ pub(super) async fn upgrade_node(
     Ok(Json(said(StatusCode::OK, message)))
 }
 
-/// Whether a member of a group may carry out a management policy: 201 go ahead, 409 not now.
+/// Decides whether a member of a group may carry out a management policy: 201 go ahead, 409 not now.
 pub(super) async fn manage_node(
     op: Op<ManagementPath>,
     permission: Permission<right::NodeItself>,
@@ -70,7 +70,7 @@ pub(super) async fn manage_node(
     Ok(Created(said(StatusCode::CREATED, decide(&context, &asked, found).await?)))
 }
 
-/// Who asks for what.
+/// A request for an upgrade.
 struct Asked {
     group: GroupId,
     node: NodeId,

@@ -19,7 +19,7 @@ use crate::context::Context;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct NodeAvailability {
     availability: Availability,
-    /// Whether a drain is forced.
+    /// True if a drain is forced.
     force: bool,
 }
 
@@ -92,7 +92,7 @@ impl StateRecorder {
     }
 }
 
-/// What was set, with who set it; the agbot that found it when nobody is known.
+/// Adds the user who made a setting to the detail, or this agbot if no user is known.
 fn by(user: Option<&str>, context: &Context, mut detail: Value) -> Value {
     let actor = user.map_or_else(|| context.name(), str::to_owned);
     detail["text"] = format!("set by {actor}").into();
