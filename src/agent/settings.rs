@@ -100,13 +100,14 @@ pub struct AgentSettings {
     pub management_interval: Duration,
     /// Directory with further trusted signing keys (`*.pem`).
     pub trusted_keys: Option<PathBuf>,
-    /// Whether only the keys of this machine count: those stored beside a service or pattern in the exchange do not.
+    /// True if only the keys of this machine count: those stored beside a service or pattern in the exchange
+    /// do not.
     pub trusted_keys_only: bool,
     /// Directory with agent packages: `<manifest>.json` and one directory per version.
     pub upgrade_source: Option<PathBuf>,
     /// Version that the agent reports.
     pub software_version: String,
-    /// Whether services are stopped when the agent ends; otherwise they continue and are adopted later.
+    /// True if services are stopped when the agent ends; otherwise they continue and are adopted later.
     pub stops_services: bool,
     /// Time a process has to end after the stop signal.
     pub stop_grace: Duration,

@@ -57,7 +57,7 @@ pub(crate) struct Lease {
     pub until_ms: u64,
 }
 
-/// What an agent says to its guardian.
+/// A request of an agent to its guardian.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Request {
@@ -69,12 +69,13 @@ pub(crate) struct Request {
     pub means: Means,
     /// Every lease that holds.
     pub leases: Vec<Lease>,
-    /// Whether the guardian is to end: the agent starts another one, or ends with all of its services.
+    /// Whether the guardian must exit, because the agent starts another one or exits with all of its
+    /// services.
     #[serde(default)]
     pub is_last: bool,
 }
 
-/// What a guardian confirms.
+/// Confirmation by a guardian.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Confirmation {
@@ -82,7 +83,7 @@ pub(crate) struct Confirmation {
     pub number: u64,
     /// Its program.
     pub program: PathBuf,
-    /// Whether the agent has started it, and may end it.
+    /// True if the agent started the guardian, and may end it.
     pub is_of_agent: bool,
     /// Tasks that it has killed.
     #[serde(default)]

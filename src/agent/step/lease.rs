@@ -11,7 +11,7 @@ use evenkeel_wire::agreement::reason;
 
 use super::{Agreement, Command, Outcome, State, Task, task::TaskEnd};
 
-/// What is known of the guardian.
+/// Knowledge about the guardian.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Guard {
     /// Nothing yet.

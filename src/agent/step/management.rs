@@ -88,11 +88,11 @@ pub struct Job {
     pub downloads: u32,
     /// Manifest of the policy.
     pub manifest: String,
-    /// Whether an older version may be installed.
+    /// True if an older version may be installed.
     pub allows_downgrade: bool,
     /// The policy's last change, so that a changed policy starts over.
     pub policy_updated: String,
-    /// Whether the exchange has recorded this state.
+    /// True if the exchange has recorded this state.
     pub is_reported: bool,
 }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{Agreement, Dependency, MOST_LIVE, State, WorkloadName, merge_builtin};
 
-/// Whether the exchange names an agbot as one that may make agreements with this node.
+/// Approval of an agbot by the exchange for agreements with this node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AgbotStanding {
     /// It does.
@@ -35,7 +35,7 @@ pub struct PublishedDeployment {
 pub struct ProposalFacts {
     /// Standing of the agbot that sent it.
     pub standing: AgbotStanding,
-    /// What the publisher of the service signed; `None` when the exchange has no such service.
+    /// Deployment as its publisher signed it; `None` when the exchange has no such service.
     pub published: Option<PublishedDeployment>,
     /// Services of the node's pattern, as organization and URL; `None` for nodes without one.
     pub pattern_services: Option<Vec<(String, String)>>,

@@ -1,6 +1,7 @@
 //! Supervision of tasks for the hub's engine: commands on their containers, life-cycle events and checks.
 //!
-//! What the engine's own commands cause is no life-cycle event: while a command is open, nothing is reported.
+//! Effects of the engine's own commands are not life-cycle events: while a command is open, nothing is
+//! reported.
 //! Source: orchestration C3 to C6.
 
 use std::collections::BTreeMap;
@@ -24,7 +25,7 @@ pub struct ProbedTask {
     pub task: String,
     /// The URL.
     pub probe: TaskProbe,
-    /// Whether the last check succeeded; none before the first one.
+    /// True if the last check succeeded; none before the first one.
     pub is_healthy: Option<bool>,
     /// Why the last check was broken itself.
     pub check_error: Option<String>,
@@ -39,7 +40,7 @@ pub struct WatchedPeers {
     pub watch: PeerWatch,
     /// The port to connect to, if there is one.
     pub port: Option<u16>,
-    /// Whether each of them responded at the last look.
+    /// True for each member that responded when it was last examined, by task.
     pub seen: BTreeMap<String, bool>,
 }
 

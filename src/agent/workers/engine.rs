@@ -19,7 +19,7 @@ const INTERVAL: Duration = Duration::from_secs(10);
 pub(crate) struct EngineWatch {
     driver: Arc<dyn Driver>,
     handle: Handle,
-    /// What is wrong when it does not.
+    /// Description of the problem if the engine does not respond.
     lack: &'static str,
     was_up: Option<bool>,
 }
