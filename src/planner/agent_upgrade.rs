@@ -63,7 +63,7 @@ pub struct GroupView<'a> {
     pub refusals: &'a [Refusal],
     /// When an agent claim of the group was released last.
     pub released_at: Option<Timestamp>,
-    /// Whether the management policy has the member drained first.
+    /// True if the management policy requires that the member is drained first.
     pub drains: bool,
 }
 

@@ -59,7 +59,7 @@ pub enum Purpose {
     AgentUpgrade {
         /// The policy.
         nmp: NmpId,
-        /// Whether the node is drained first.
+        /// True if the node is drained first.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         drains: bool,
     },

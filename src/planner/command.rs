@@ -128,7 +128,7 @@ pub enum Action {
         agreement: AgreementId,
         /// Its node.
         node: NodeId,
-        /// Whether the agreement is live.
+        /// True if the agreement is live.
         exists: bool,
     },
     /// Stores digest and time as the agreement's pending update, then sends `basicagreementupdate` with the policy change
@@ -213,7 +213,7 @@ pub enum Action {
     RemoveWorkload {
         /// The policy.
         policy: PolicyId,
-        /// Whether the policy stays and has no `orchestration` any more.
+        /// True if the policy stays and has no `orchestration` any more.
         is_detached: bool,
     },
     /// Stores reports of the engine about an entity: [`crate::health::stored_reports`] of what the transaction reads.
@@ -227,7 +227,7 @@ pub enum Action {
     },
     /// Deletes the events of entities that do not exist any more.
     DropHealth {
-        /// What was checked.
+        /// The entity that was checked.
         checked: Entity,
         /// The entities.
         entities: Vec<Entity>,
@@ -381,7 +381,7 @@ pub struct UnitWatch {
     pub slot: Option<Slot>,
 }
 
-/// What waits in a workload unit.
+/// Blocked steps of a workload unit.
 ///
 /// # Shape
 /// `slots`: those that were looked at; none for all.
@@ -413,7 +413,7 @@ pub struct Decision {
     pub unit_watches: Vec<UnitWatch>,
     /// Workload units, or slots of them, to plan again when the plan in flight is carried out.
     pub deferred: Vec<(UnitId, Option<Slot>)>,
-    /// What waits in the workload units that were planned.
+    /// Blocked steps of the workload units that were planned.
     pub unit_reports: Vec<(UnitId, UnitReport)>,
     /// Entities whose health is to be checked, each with the time.
     pub health_checks: Vec<(Entity, Timestamp)>,

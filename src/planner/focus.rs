@@ -35,7 +35,7 @@ pub(crate) struct Focus {
     pub workload_units: BTreeSet<UnitId>,
     /// Slots to reconcile.
     pub slots: BTreeSet<(UnitId, Slot)>,
-    /// Whether the claims of all groups are checked for expiry.
+    /// True if the claims of all groups are checked for expiry.
     pub expires_all_claims: bool,
     /// Entities that may be gone, so that what was reported about them is dropped.
     pub unsure: BTreeSet<Entity>,

@@ -101,7 +101,7 @@ pub enum Blocked {
     },
     /// The agent of the node announced that it is not available for a while.
     NodeAway {
-        /// What it is doing.
+        /// Activity of the agent.
         monitor_state: NodeMonitorState,
         /// Since when.
         since: Timestamp,
@@ -127,7 +127,7 @@ pub enum Blocked {
         failing: u32,
         /// Those that run.
         running: u32,
-        /// What they fail of.
+        /// Cause that they share.
         cause: String,
     },
     /// As many running instances are being recovered as the health policy allows.
@@ -162,7 +162,7 @@ pub enum Blocked {
     NoRoom {
         /// The node.
         node: NodeId,
-        /// What it has too little of.
+        /// Capacity that the node lacks.
         detail: String,
     },
     /// The architecture differs.
@@ -295,7 +295,7 @@ pub enum Blocked {
         holder: NodeId,
         /// The claim's subject.
         scope: Scope,
-        /// Whether the claim is for a drain of the member.
+        /// True if the claim is for a drain of the member.
         is_drain: bool,
         /// Start of the claim.
         since: Timestamp,
@@ -365,7 +365,7 @@ pub enum Blocked {
     },
     /// A user froze the instance, the workload or the node.
     Frozen {
-        /// What is frozen: `instance`, `workload` or `node`.
+        /// Frozen level: `instance`, `workload` or `node`.
         level: FrozenLevel,
     },
     /// The service version keeps failing on the node.

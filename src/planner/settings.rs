@@ -161,7 +161,7 @@ pub struct PlannerSettings {
     pub backoff_base_secs: u64,
     /// Longest delay after failed attempts.
     pub backoff_max_secs: u64,
-    /// Whether a failed agent upgrade on one member blocks the same policy on the others.
+    /// True if a failed agent upgrade on one member blocks the same management policy on the others.
     pub hold_agents_after_failure: bool,
     /// Validity of the lease of a partition without renewal.
     pub lease_secs: u64,

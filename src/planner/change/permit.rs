@@ -55,7 +55,7 @@ pub struct CommittedRows {
     pub tickets: BTreeSet<Slot>,
     /// Wanted tasks of the slot.
     pub tasks: BTreeSet<TaskId>,
-    /// What has an instance on the node of the step.
+    /// Workloads with an instance on the node of the step.
     pub neighbors: BTreeSet<Partner>,
     /// The tasks that use the node of the step, if its capacities were counted.
     pub node_tasks: BTreeSet<TaskId>,

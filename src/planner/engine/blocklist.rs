@@ -1,4 +1,4 @@
-//! What tasks tell the node blocklist, and the end of blocks.
+//! News of tasks for the node blocklist, and the end of blocks.
 //!
 //! Source: orchestration D4, A10, A12.
 
@@ -23,7 +23,7 @@ use crate::{
 /// Collects what the tasks of a workload unit tell.
 #[derive(Default)]
 pub(super) struct Collector {
-    /// What they tell.
+    /// The news collected so far.
     pub news: BlocklistNews,
     /// When time alone changes a row because something runs.
     pub wake_at: Option<Timestamp>,

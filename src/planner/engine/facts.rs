@@ -18,7 +18,7 @@ use crate::{
     workload::{Part, ReportedHealth, Slot, SlotTasks, Slots, Task, UnitId, Workload, WorkloadRecord},
 };
 
-/// What [`UnitFacts`] borrows.
+/// The data that [`UnitFacts`] borrows.
 pub(crate) struct UnitInputs<'a> {
     workload: &'a Workload,
     unit_id: &'a UnitId,

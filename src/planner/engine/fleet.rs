@@ -45,7 +45,7 @@ pub(crate) struct Fleet {
     pub start_secs: BTreeMap<PolicyId, u64>,
     /// Nodes that send no heartbeats and report nothing.
     pub silent: BTreeSet<NodeId>,
-    /// Whether the agbot is alive and keeps its reports up.
+    /// True if the agbot is alive and renews its reports.
     pub is_alive: bool,
     health: BTreeMap<Entity, Vec<StoredReport>>,
     /// Rows of workloads as plans have written them.
@@ -64,7 +64,7 @@ pub(crate) struct Fleet {
     pub unreached: BTreeSet<NodeId>,
     /// Seconds that an instance takes to stop.
     pub stop_secs: u64,
-    /// Whether the database refuses to write the health registry.
+    /// True if the database refuses to write the health registry.
     pub refuses_registrations: bool,
     fencing: u64,
     seed: u64,
@@ -462,7 +462,7 @@ impl Fleet {
         self.handle(&Event::NodeTasksChanged { node: node.clone(), tasks, health });
     }
 
-    /// What a node reports about the health of a task, and of those that it examines.
+    /// Returns a node's report about the health of a task and of the members that it examines.
     fn health_of(&self, node: &NodeId, task: &Task) -> ReportedHealth {
         let is_unhealthy = self.unhealthy.contains(&(node.clone(), task.unit_id.policy.clone()));
         let members = task.health.supervision.peers.iter().flat_map(|watch| &watch.members);

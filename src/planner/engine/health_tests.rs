@@ -1,4 +1,4 @@
-//! What the engine reports about workloads, and what reports do to updates: D1, D2, D10, D11.
+//! Reports of the engine about workloads, and effects of reports on updates: D1, D2, D10, D11.
 
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use jiff::SignedDuration;

@@ -1,5 +1,5 @@
-//! What is seen of a task: the report of its node, or, if the node does not report tasks, its agreement and the instance in the
-//! node's status.
+//! Observed states of tasks: from the report of the node, or, if the node does not report tasks, from the
+//! agreement and the instance in the node's status.
 //!
 //! Source: orchestration 1.8, 1.9, B3.
 
@@ -71,7 +71,7 @@ fn agreement_of<'m>(model: &'m Model, task: &'m Task) -> Option<&'m Agreement> {
 
 type At = Option<Timestamp>;
 
-/// What a capable node says of a task.
+/// Report of a capable node about a task.
 enum Reported {
     /// A later state than the known one, and when it was reached.
     State(TaskState, Timestamp),

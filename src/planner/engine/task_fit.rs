@@ -19,11 +19,11 @@ use crate::{
     workload::{DesiredState, Ending, NodeOrder, Slot, SlotTasks, Task, TaskState},
 };
 
-/// What a task's node is to run, and for which task.
+/// The service that a task's node must run, with its task.
 pub(crate) struct Wanted<'a> {
     /// The task.
     pub task: &'a Task,
-    /// Whether there must never be a second instance.
+    /// True if there must never be a second instance.
     pub is_single: bool,
 }
 

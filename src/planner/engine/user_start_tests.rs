@@ -5,7 +5,7 @@ use serde_json::json;
 use super::fleet::{Fleet, node, policy};
 use crate::{model::Liveness, workload::LastingAction};
 
-/// Whether no action of a user is in progress.
+/// Returns true if no action of a user is in progress.
 fn is_over(fleet: &Fleet) -> bool {
     fleet.model.workload(&policy("w")).is_some_and(|record| record.action.is_none())
 }

@@ -1,4 +1,4 @@
-//! What the engine reports: conditions of workloads and their units, read from the model.
+//! Reports of the engine: conditions of workloads and their units, read from the model.
 //!
 //! Source: orchestration D2, 1.3, D11.
 
@@ -39,7 +39,7 @@ const COMPAT_VERSION: &str = "CompatVersion";
 /// Property of a member that no action recovered.
 const RECOVERY: &str = "Recovery";
 
-/// What was found about the entities of a workload or a workload unit.
+/// Conditions found for the entities of a workload or a workload unit.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     /// The reports, by entity; entities without one were looked at, too.

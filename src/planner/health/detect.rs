@@ -17,7 +17,7 @@ use crate::{
 /// after 90 s, and may be late.
 const LEAST_ENGINE_SILENCE_SECS: u64 = 180;
 
-/// What an engine that is reported not to work means.
+/// Message for an engine that is reported not to work.
 pub(super) const ENGINE_DOWN: &str = "the container engine of the node is down or disabled";
 
 /// A member as its health policy sees it.
@@ -38,7 +38,7 @@ pub(crate) enum Failure {
     Check {
         /// The mode.
         mode: DetectionType,
-        /// What the check found.
+        /// Message of the check.
         message: String,
     },
     /// The container engine reported it.
@@ -88,7 +88,7 @@ pub(crate) fn examine(pass: &UnitPass<'_>, policy: &HealthPolicy, task: &Task) -
     member.examine(policy, pass.now)
 }
 
-/// What the health policy of a workload says of an instance.
+/// Health of an instance by the health policy of its workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum InstanceHealth {
     /// It is healthy, or nothing examines it.
@@ -152,7 +152,7 @@ pub(crate) fn is_known_down(task: &Task, reported: Option<&ReportedHealth>) -> b
     task.health.supervision.lifecycle && event.is_some_and(LifecycleEvent::is_failure)
 }
 
-/// What is known of a member.
+/// A member with the report about its health.
 struct Member<'a> {
     task: &'a Task,
     reported: Option<&'a ReportedHealth>,

@@ -1,4 +1,4 @@
-//! What can be reported about.
+//! Entities that reports concern.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::workload::{Part, UnitId};
 
-/// What can be reported about.
+/// An entity that a report concerns.
 ///
 /// # Shape
 /// An organization holds nodes, HA groups and workloads; a workload its units; a unit its instances.

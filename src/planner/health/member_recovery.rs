@@ -106,8 +106,8 @@ fn end_action(draft: &mut Draft<'_>) {
 
 /// Checks the members of an HA group, and begins the recovery of those that have failed. Returns how many are healthy, and how many not.
 ///
-/// What runs on a member that is up is taken away by its recovery. So no more of them are recovered at once than the policy allows, and none
-/// while most of them fail at once.
+/// The recovery of a member that is up interrupts its instances. Therefore no more of these members are
+/// recovered at once than the policy allows, and none while most of them fail at once.
 pub(super) fn check_members(draft: &mut Draft<'_>) -> (u64, u64) {
     let (model, policy, now) = (draft.model, draft.policy, draft.now);
     let members: Vec<NodeId> = draft.row.members.keys().cloned().collect();

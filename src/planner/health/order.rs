@@ -19,7 +19,7 @@ pub(super) enum Order<'a> {
     OfUser {
         /// The action.
         action: &'a UserAction,
-        /// What to do instead of what the health policy says.
+        /// Action that replaces those of the health policy.
         operation: Option<&'a PreparedAction>,
     },
     /// The HA group of its node recovers the node.

@@ -26,7 +26,7 @@ pub struct Registration {
     pub modes: Vec<DetectionType>,
     /// Time between two checks, in seconds.
     pub interval_secs: u64,
-    /// Whether the health policy is enabled.
+    /// True if the health policy is enabled.
     pub is_enabled: bool,
     /// The operation of a user that suspends the checks.
     #[serde(default, skip_serializing_if = "Option::is_none")]

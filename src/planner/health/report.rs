@@ -69,10 +69,10 @@ impl HealthState {
     }
 }
 
-/// What a source says about a property of an entity.
+/// Report of a source about a property of an entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HealthReport {
-    /// Who says so.
+    /// Source of the report.
     pub source: String,
     /// About what.
     pub property: String,
@@ -82,7 +82,7 @@ pub struct HealthReport {
     pub sequence: Option<i64>,
     /// How long it holds; none: it does not expire.
     pub ttl_secs: Option<u64>,
-    /// Whether it disappears when it expires; otherwise it then counts as an error.
+    /// True if the event disappears when it expires; otherwise it then counts as an error.
     pub is_removed_when_expired: bool,
     /// More, in words.
     pub description: String,
@@ -171,7 +171,7 @@ pub struct Stale {
 /// The times of transitions: for the present state when it began, for the other ones when a report last said so.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredReport {
-    /// Who says so.
+    /// Source of the event.
     pub source: String,
     /// About what.
     pub property: String,
@@ -181,7 +181,7 @@ pub struct StoredReport {
     pub sequence: i64,
     /// How long it holds.
     pub ttl_secs: Option<u64>,
-    /// Whether it disappears when it expires.
+    /// True if the event disappears when it expires.
     pub is_removed_when_expired: bool,
     /// More, in words.
     pub description: String,

@@ -29,7 +29,7 @@ pub const NODE_MONITOR: &str = "System.NodeMonitor";
 /// A report of the engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SystemReport {
-    /// Who says so.
+    /// Source of the event.
     pub source: String,
     /// About what.
     pub property: String,

@@ -66,7 +66,8 @@ pub(crate) fn select_spec(
     choose(record, Wanted { policy, versions: &policy.versions, consumers }, tried, now)
 }
 
-/// What was tried of a version list on a node, and which of its entries give way to lower ones.
+/// Versions of a version list that were tried on a node, and a predicate for entries that give way to lower
+/// ones.
 pub(crate) type TriedVersions<'t> = (Option<&'t WorkloadUsage>, &'t dyn Fn(&VersionChoice) -> bool);
 
 /// Returns the relation of an agreement to the task spec that it carries out, as [`fit`] does for a policy.

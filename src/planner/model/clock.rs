@@ -1,4 +1,5 @@
-//! What holds when the hub's clock was set back: no time that a clock recorded which was ahead may delay anything.
+//! Correction of recorded times after the hub's clock was set back: a time from a clock that was ahead must
+//! not delay anything.
 //!
 //! Durations stay as they are, as far as they are known: a record whose newest past instant lies in the future is moved back as a whole, so
 //! that this instant is now. A clock that was set ahead needs nothing of this: nobody could be heard in the time that it left out.

@@ -32,7 +32,7 @@ pub struct HealthRound {
     pub found: Option<(u64, u64)>,
 }
 
-/// What the checks and recoveries of this agbot came to.
+/// Counts of the checks and recoveries of this agbot.
 ///
 /// # Source
 /// Orchestration 2.7.

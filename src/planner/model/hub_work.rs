@@ -1,4 +1,4 @@
-//! What the hub itself does for tasks: checks that it makes, and workflows that it calls.
+//! Work that the hub itself does for tasks: checks that it makes, and workflows that it calls.
 //!
 //! The agbot that holds a workload unit does it, and reports what it found as events; one that holds the HA group of a node makes the checks
 //! of the group's policy as well. A report is not stored: after a restart, or with another owner, nothing is known before the next check,
@@ -23,7 +23,7 @@ pub struct HubTask<'m> {
     pub address: Option<&'m str>,
     /// The URL that is polled now.
     pub probe: Option<&'m Probe>,
-    /// Whether the last check of the hub succeeded; none before the first one.
+    /// True if the last check of the hub succeeded; none before the first one.
     pub is_healthy: Option<bool>,
     /// Why the last check was broken itself.
     pub check_error: Option<&'m str>,

@@ -83,7 +83,7 @@ pub(crate) type Consumers = BTreeMap<(String, String), Result<Consumer, Blocked>
 #[derive(Debug, Clone, Default)]
 pub struct Model {
     pub(crate) settings: PlannerSettings,
-    /// What organizations set otherwise.
+    /// Settings of organizations that differ from the defaults.
     pub(crate) org_settings: BTreeMap<OrgId, OrgSettings>,
     /// When the heartbeats of each organization's nodes were read.
     hearings: BTreeMap<String, Hearing>,
@@ -103,7 +103,7 @@ pub struct Model {
     pub(crate) service_policies: BTreeMap<ServiceId, ServicePolicyFacts>,
     /// Policies as they are in force.
     pub(crate) policies: BTreeMap<PolicyId, DeploymentPolicyFacts>,
-    /// What was written of policies of which something else is in force.
+    /// Stored policies while another version of them is in force.
     pub(crate) written: BTreeMap<PolicyId, DeploymentPolicyFacts>,
     pub(crate) policies_by_service: BTreeMap<ServiceKey, BTreeSet<PolicyId>>,
     /// Services of patterns, by pattern.

@@ -14,7 +14,7 @@ use crate::{reconcile::UnitSettings, workload::HubDefaults};
 /// Reports arrive within this time after a start of an agbot or the return of a node, unless the rejoin grace period is shorter.
 const SETTLING_SECS: u64 = 15;
 
-/// What holds in an organization that sets nothing.
+/// Settings of an organization that sets nothing.
 static UNSET: LazyLock<OrgSettings> = LazyLock::new(OrgSettings::default);
 
 impl Model {

@@ -33,7 +33,7 @@ pub enum Liveness {
     Alive,
     /// Its agent announced that it is not available for a while: what runs on the node stays, and nothing starts there.
     Away {
-        /// What its agent is doing.
+        /// Activity of its agent.
         monitor_state: NodeMonitorState,
         /// Since when.
         since: Timestamp,

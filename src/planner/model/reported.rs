@@ -20,7 +20,7 @@ pub(crate) struct Repetition {
     pub at: Timestamp,
 }
 
-/// Whether the exchange has a final agreement of its node, where the policy requires that.
+/// State of the final agreement of a node in the exchange, where the policy requires one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Listing {
     /// It has, or the policy does not require it.

@@ -36,7 +36,7 @@ pub struct WaitingInstance {
     pub node: NodeId,
     /// Since when it waits to leave a drained node; the time of a restart of the agbot after one. None for an update.
     pub drained_since: Option<Timestamp>,
-    /// What it waits for.
+    /// The reason for which it waits.
     pub blocked: Blocked,
 }
 

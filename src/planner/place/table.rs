@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{statistics::NodeStatistics, workload::PlacementRules};
 
-/// What the nodes of a workload unit are tested by.
+/// Rules by which the nodes of a workload unit are tested.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TableRules {
     /// Instances of the workload unit that a node may run; at least 1.

@@ -1,4 +1,4 @@
-//! What the gates must know, from the decision under construction.
+//! Facts for the gates, from the decision under construction.
 
 use evenkeel_ids::{GroupId, NodeId};
 use jiff::Timestamp;

@@ -19,7 +19,7 @@ use crate::{
     workload::{ActionGoal, DesiredState, Ending, Part, Slot, Task, TaskState},
 };
 
-/// What is wrong with a wanted task.
+/// A problem of a wanted task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trouble {
     /// It ended by itself.

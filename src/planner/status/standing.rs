@@ -17,12 +17,12 @@ use crate::{
     workload::{DesiredState, SlotTasks, Task},
 };
 
-/// What a dependency is judged by.
+/// State by which a dependency is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Standing {
     /// Its availability.
     pub avail: Avail,
-    /// Whether an instance starts or stops, or waits for its own parents or children.
+    /// True if an instance starts or stops, or waits for its own parents or children.
     pub is_changing: bool,
 }
 
@@ -83,12 +83,12 @@ fn is_starting(model: &Model, agreement: &Agreement, now: Timestamp) -> bool {
         && model.observed(agreement, now) != Observed::Running
 }
 
-/// What is left of a workload whose policy was deleted.
+/// Remainder of a workload whose policy was deleted.
 #[derive(Debug, Clone, Copy)]
 pub struct Removal<'a> {
     /// Instances that are still to stop.
     pub unfinished: usize,
-    /// What the first of them waits for.
+    /// The reason for which the first of them waits.
     pub waits_for: Option<&'a Blocked>,
 }
 

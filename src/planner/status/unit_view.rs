@@ -1,4 +1,4 @@
-//! What the engine reports about a workload unit: how much of it runs, what violates constraints, what failed to start.
+//! Reports of the engine about a workload unit: running instances, violated constraints, failed starts.
 //!
 //! Source: orchestration D2.
 
@@ -23,7 +23,7 @@ use crate::{
 pub(crate) struct StartFailure {
     /// Why, in words.
     pub text: String,
-    /// Whether no other start is made on the node.
+    /// True if no other start is made on the node.
     pub is_final: bool,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct UnitView {
     pub min: u32,
     /// Why not everything was placed.
     pub unplaced: Option<String>,
-    /// Whether every node is frozen, so that nothing is placed.
+    /// True if every node is frozen, so that nothing is placed.
     pub is_frozen_everywhere: bool,
     /// The compatibility versions of the agents, if they differ and that suspends automatic decisions.
     pub incompatible: Vec<i64>,

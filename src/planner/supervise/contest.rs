@@ -56,9 +56,9 @@ pub(crate) fn contested(pass: &UnitPass<'_>) -> BTreeSet<TaskId> {
 struct Claim<'p> {
     task: &'p Task,
     node: u32,
-    /// Whether it waits for its delay on the node on which the task before was.
+    /// True if the task waits for its delay on the node of its predecessor.
     is_restart: bool,
-    /// Whether its ready period is not over, so that a better node contests it.
+    /// True if its ready period is not over, so that a better node may still replace the chosen one.
     is_open: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What health policies say of the instances of an update: it is a part of their monitoring.
+//! Health policies during the monitoring of an update's instances.
 //!
 //! Source: engine 9.
 

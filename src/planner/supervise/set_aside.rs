@@ -13,8 +13,8 @@ use crate::{
     workload::{DesiredState, Slot, Task},
 };
 
-/// What keeps an instance of another version off the node on which one runs. What a gate or the room of the node says about that is asked
-/// of them.
+/// Constraints that can exclude an instance of another version from the node on which one runs. Gates and the
+/// room of the node are asked separately.
 const OF_VERSION: [Constraint; 6] = [
     Constraint::Eligibility,
     Constraint::NodeState,

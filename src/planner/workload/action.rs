@@ -107,9 +107,9 @@ impl WorkloadAction {
 /// How the instances of a workload are when a user acts on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct InstanceSummary {
-    /// Whether one is frozen by itself.
+    /// True if an instance is frozen by itself.
     pub is_any_frozen: bool,
-    /// Whether one is wanted: nothing has told it to stop.
+    /// True if an instance is wanted: nothing has ordered it to stop.
     pub is_any_wanted: bool,
 }
 

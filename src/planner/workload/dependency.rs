@@ -1,4 +1,4 @@
-//! What a workload depends on, and what depends on it, as ids.
+//! Parents and children of a workload, as ids.
 //!
 //! Source: orchestration A8; 1.2, "References".
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Instance {
-    /// Whether a user froze it.
+    /// True if a user froze the instance.
     pub is_frozen: bool,
     /// The number of the version for which a user chose its node; another version may leave it.
     pub pinned: Option<u64>,
@@ -34,7 +34,7 @@ pub struct Failure {
     pub message: Arc<str>,
     /// The number of the version that was current then: another version is tried on the node again after a failed start.
     pub version: u64,
-    /// Whether the stop failed, and not the start.
+    /// True if the stop failed; false for the start.
     #[serde(default)]
     pub is_of_stop: bool,
 }

@@ -19,7 +19,7 @@ use crate::{
     usage::best_version,
 };
 
-/// What the tasks of one version run: a copy of the policy as it was written.
+/// Specification of the tasks of one version: a copy of the policy as it was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskSpec {
     /// The service.
@@ -32,7 +32,7 @@ pub struct TaskSpec {
     pub user_input: Vec<Value>,
     /// `secretBinding`, as in the exchange.
     pub secret_binding: Vec<Value>,
-    /// What one instance uses of its node, by name; `null` when that is nothing.
+    /// Capacities of its node that one instance uses, by name; `null` when there are none.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub loads: Value,
     /// The rest of the policy as it was written last with this version.
@@ -93,7 +93,7 @@ impl TaskSpec {
     }
 }
 
-/// What a policy says apart from what its tasks run.
+/// The part of a policy outside of the task specification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestOfPolicy {
     /// `orchestration`, as in the exchange.
@@ -132,16 +132,16 @@ pub struct WorkloadRecord {
     pub versions: Versions,
     /// The status of its update.
     pub update: UpdateStatus,
-    /// Whether a user froze it.
+    /// True if a user froze the workload.
     #[serde(default)]
     pub is_frozen: bool,
-    /// Whether a user stopped it: nothing runs until a user starts it.
+    /// True if a user stopped the workload: nothing runs until a user starts it.
     #[serde(default)]
     pub is_stopped: bool,
     /// The action of a user that is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<UserAction>,
-    /// What must be down before an instance is stopped, also after the policy was deleted.
+    /// Workloads that must be down before an instance is stopped, also after the policy was deleted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<Dependency>,
     /// When the exchange stored the policy that was taken over last.
@@ -152,7 +152,7 @@ pub struct WorkloadRecord {
     /// them tells it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written_by: Option<Part>,
-    /// What the versions run.
+    /// Task specifications by version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub specs: Vec<(u64, TaskSpec)>,
 }

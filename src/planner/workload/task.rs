@@ -29,9 +29,9 @@ pub struct Task {
     pub node: Option<NodeId>,
     /// The agreement with the node, once there is one.
     pub agreement: Option<AgreementId>,
-    /// What it is to become.
+    /// Desired state of the task.
     pub desired: DesiredState,
-    /// What it was seen to be.
+    /// Observed state of the task.
     #[serde(flatten)]
     pub state: TaskState,
     /// Sequence number of the last report.
@@ -71,7 +71,7 @@ pub struct NodeRestarts {
     pub count: u64,
     /// The times of the latest, by the node's clock.
     pub latest: Vec<Timestamp>,
-    /// What the instance had ended with before the last one; none when it had completed.
+    /// Error with which the instance ended before the last restart; none when it had completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

@@ -93,7 +93,7 @@ pub enum TaskState {
     Starting,
     /// All containers run, apart from what the impairment says.
     Running {
-        /// What is wrong with it.
+        /// Impairment of the instance.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         impaired: Option<Impairment>,
     },

@@ -53,7 +53,8 @@ fn b3_s1_late_report_with_an_old_number_is_refused() {
     assert_eq!((task.state, task.seq, task.running_at), (TaskState::RUNNING, 5, Some(at(10))));
 }
 
-/// What a node says of the time holds within what the hub knows: whether an update is monitored long enough depends on it.
+/// A time reported by a node is clamped to the bounds that the hub knows, because it decides whether an
+/// update is monitored long enough.
 #[test]
 fn wrong_clock_of_a_node_neither_shortens_nor_lengthens_what_it_reports() {
     for (reported, seen) in [(at(-31_536_000), at(20)), (at(36_000), at(25)), (at(22), at(22))] {

@@ -65,7 +65,7 @@ impl LastingAction {
     }
 }
 
-/// What parts of a workload are to reach.
+/// Goals of parts of a workload.
 pub type ActionGoals = Vec<(Option<Part>, ActionGoal)>;
 
 /// An action of a user that is in progress.
@@ -84,13 +84,13 @@ pub struct UserAction {
     pub unit_name: Option<String>,
     /// When it was accepted.
     pub accepted_at: Timestamp,
-    /// Whether the gates that a user may lift are lifted.
+    /// True if the gates that a user may lift are lifted.
     pub is_forced: bool,
-    /// What is to be reached.
+    /// Goals of the action.
     pub goals: ActionGoals,
 }
 
-/// What a user wants a workload unit to reach.
+/// Goal of a user's action for a workload unit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ActionGoal {
@@ -108,7 +108,7 @@ pub enum ActionGoal {
         /// The nodes.
         nodes: BTreeSet<NodeId>,
     },
-    /// What ran when the action was accepted has been started again.
+    /// The instances that ran when the action was accepted have been started again.
     Restarted {
         /// Only on this node.
         node: Option<NodeId>,
@@ -128,7 +128,7 @@ pub enum ActionGoal {
         nodes: BTreeSet<NodeId>,
         /// The actions to take; none takes those of the health policy.
         operation: Option<PreparedAction>,
-        /// Whether instances that are missing are created afterwards, as a start by a user would.
+        /// True if missing instances are created afterwards, as by a start.
         fills_up: bool,
     },
 }

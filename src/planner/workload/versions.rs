@@ -29,7 +29,7 @@ pub struct Versions {
     pub previous: Option<SpecVersion>,
     /// The version that was given up by a rollback.
     pub rolled_back_from: Option<SpecVersion>,
-    /// Whether the update to the current version has not completed.
+    /// True if the update to the current version has not completed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_unproven: bool,
 }

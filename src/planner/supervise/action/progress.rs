@@ -1,4 +1,4 @@
-//! Whether a workload unit has reached what a user's action wants of it.
+//! Progress of a workload unit toward the goal of a user's action.
 //!
 //! Source: orchestration A6 (rules 2 to 6).
 
@@ -15,7 +15,7 @@ use crate::{
     workload::{ActionGoal, DesiredState, Slot, Task, UserAction, Workload},
 };
 
-/// What a workload unit has.
+/// Current state of a workload unit.
 #[derive(Debug)]
 pub(crate) struct UnitView<'a> {
     /// Its workload.

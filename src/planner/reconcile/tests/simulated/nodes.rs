@@ -1,4 +1,4 @@
-//! What the nodes of the closed loop do.
+//! Nodes of the closed loop.
 
 use evenkeel_ids::TaskId;
 use jiff::Timestamp;
