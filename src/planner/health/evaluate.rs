@@ -91,7 +91,7 @@ pub struct Evaluation {
     pub state: HealthState,
     /// Every reason that it is not Ok.
     pub reasons: Vec<Reason>,
-    /// Contained entities that are not Ok.
+    /// Contained entities with their states.
     pub children: Vec<(Entity, HealthState)>,
     /// How many entities it holds.
     pub child_count: usize,
