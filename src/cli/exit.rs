@@ -35,11 +35,11 @@ pub enum Exit {
     SignatureInvalid = 9,
     /// A program that the command started failed.
     Program = 10,
-    /// What `--wait` waited for failed or was rolled back.
+    /// The operation that `--wait` waited for failed or was rolled back.
     WaitFailed = 11,
-    /// What `--wait` waited for does not continue until somebody acts.
+    /// The operation that `--wait` waited for does not continue until somebody acts.
     WaitHeld = 12,
-    /// What `--wait` waited for did not happen in time.
+    /// The operation that `--wait` waited for did not finish in time.
     WaitTimeout = 13,
     /// The command could not be carried out for a reason inside it.
     Internal = 99,
@@ -75,17 +75,17 @@ impl Exit {
 pub struct CliError {
     /// Exit status.
     pub exit: Exit,
-    /// What failed.
+    /// The operation that failed.
     pub what: String,
     /// Why.
     pub why: String,
-    /// What to do.
+    /// Suggested action.
     pub advice: String,
-    /// Whether the same call may succeed later.
+    /// True if the same call may succeed later.
     pub is_retryable: bool,
 }
 
-/// What commands answer.
+/// Result of a command.
 pub type Outcome<T = ()> = Result<T, CliError>;
 
 impl CliError {
@@ -194,7 +194,7 @@ fn other_scheme(server: &str, error: &ClientError) -> Option<String> {
     }
 }
 
-/// What to do when no response was received.
+/// Returns the advice for a request without a response.
 fn of_transport(server: &str, source: &str, error: &ClientError) -> String {
     if let Some(url) = other_scheme(server, error) {
         return format!("the port speaks the other protocol: set {source} to {url}");
@@ -210,7 +210,7 @@ fn of_transport(server: &str, source: &str, error: &ClientError) -> String {
     format!("check that the hub runs, and {source}, which names its address")
 }
 
-/// What to do about a certificate that is not accepted.
+/// Returns the advice for a certificate that is not accepted.
 fn of_certificate(server: &str, source: &str, error: &ClientError) -> Option<String> {
     let text = error.to_string();
     let shows = |signs: &[&str]| signs.iter().any(|sign| text.contains(sign));

@@ -199,8 +199,8 @@ fn refuse(error: &CliError) -> u8 {
     error.exit.code()
 }
 
-/// What can stand at the cursor of a shell, for a command of another program; `words` begin with the program and end with
-/// the word at the cursor.
+/// Returns the completions at the cursor of a shell, for a command of another program; `words` begin with the
+/// program and end with the word at the cursor.
 pub fn candidates(command: clap::Command, words: &[String]) -> Vec<String> {
     completion::candidates(command, words).words
 }

@@ -1,4 +1,5 @@
-//! What a command shows: one value, as JSON, YAML or a table, chosen by the option or by who is listening.
+//! Output of commands: one value as JSON, YAML or a table, chosen by the option or by the kind of standard
+//! output.
 //!
 //! Data goes to standard output and nothing else does; notes go to standard error.
 
@@ -250,9 +251,9 @@ impl Screen {
     }
 }
 
-/// Tells something about what was done; data never goes this way.
+/// Writes a note to standard error; data never goes there.
 pub fn note(text: impl AsRef<str>) {
-    // Nobody can be told that nobody listens.
+    // A closed standard error cannot be reported anywhere.
     let _ = writeln!(std::io::stderr(), "{}", printable(text.as_ref()));
 }
 

@@ -1,4 +1,5 @@
-//! What a write of a deployment policy stops, told before it is sent, and a question when that is everything (engine 9).
+//! Report of the instances that a write of a deployment policy stops, before it is sent, with a confirmation
+//! prompt if it stops all of them (engine 9).
 
 use clap::Args;
 use evenkeel_wire::agbot::plan::{PlanResponse, PlannedAction};
@@ -25,7 +26,7 @@ pub struct Force {
     force: bool,
 }
 
-/// Whether everything may stop, with the option that says so.
+/// Permission to stop all instances, with the option that gives it.
 #[derive(Debug, Clone, Copy)]
 pub struct Confirmation {
     option: &'static str,

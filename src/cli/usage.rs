@@ -1,4 +1,4 @@
-//! What the parser of arguments has to say, in the three lines of every other failure.
+//! Errors of the argument parser in the three-line format of all other errors.
 
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};

@@ -61,7 +61,7 @@ pub struct RegisterArguments {
     timeout: u64,
 }
 
-/// Who the node is.
+/// Identity of the node.
 struct Identity {
     node: Credentials,
     name: String,

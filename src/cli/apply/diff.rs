@@ -1,4 +1,4 @@
-//! What a document changes in a stored resource.
+//! Differences between a document and the stored resource.
 
 use serde_json::{Map, Value, json};
 

@@ -54,7 +54,7 @@ pub struct ApplyArguments {
     wait: Wait,
 }
 
-/// What is done to a resource.
+/// Action on a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Action {
     Create,
@@ -81,7 +81,7 @@ struct Step {
     name: String,
     action: Action,
     changes: Vec<Change>,
-    /// What it shall be.
+    /// Desired contents.
     wanted: Value,
 }
 

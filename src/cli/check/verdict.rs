@@ -23,10 +23,10 @@ pub const COMPATIBLE: &str = "Compatible";
 /// Stands for a service where a reason concerns all of them.
 pub const GENERAL: &str = "general";
 
-/// What was found out about one node.
+/// Result of the check of one node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
-    /// Whether some version can run.
+    /// True if at least one version can run.
     pub is_compatible: bool,
     /// Reasons in words by service, or under `general`.
     pub reasons: Reasons,

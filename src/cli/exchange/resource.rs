@@ -1,4 +1,4 @@
-//! What the nouns of the exchange have in common: reading them by name, listing, replacing and removing them.
+//! Operations that the nouns of the exchange share: reading by name, listing, replacing and removing them.
 
 use evenkeel_client::{ClientError, Records, Refusal, Resource, Written};
 use evenkeel_ids::PolicyId;
@@ -356,7 +356,7 @@ pub struct Part<'a> {
     pub kind: &'a Kind,
     /// Name of the resource.
     pub owner: &'a str,
-    /// What it is, such as `policy`.
+    /// Noun for the resource, such as `policy`.
     pub noun: &'a str,
 }
 

@@ -12,7 +12,7 @@ use crate::output::counted;
 /// Names of the columns.
 pub const HEADER: [&str; 7] = ["what", "avail", "health", "state", "flags", "slots", "how it stands"];
 
-/// What a line is about.
+/// The object that a line shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// An HA group.
@@ -54,7 +54,7 @@ pub enum Tone {
 pub struct Line {
     /// One text for each column.
     pub cells: [String; HEADER.len()],
-    /// What it is about.
+    /// The object that the line shows.
     pub target: Target,
     /// How much attention it needs.
     pub tone: Tone,

@@ -20,11 +20,11 @@ pub struct InstanceCount {
     pub running: u64,
     /// Those that the hub keeps running.
     pub wanted: u64,
-    /// What is not as wanted; none when every workload unit has the wanted number.
+    /// Description of the difference; none when every workload unit has the wanted number.
     pub difference: Option<String>,
-    /// Whether those that are missing are not started again until somebody acts.
+    /// True if missing instances are not started again until somebody acts.
     pub is_given_up: bool,
-    /// Whether a user has stopped the policy, so that nothing starts until a user starts it.
+    /// True if a user has stopped the policy, so that nothing starts until a user starts it.
     pub is_stopped: bool,
 }
 

@@ -49,9 +49,9 @@ pub enum Progress {
     Failed(String),
     /// It does not go on until somebody acts.
     Held {
-        /// What it waits for.
+        /// Reason for which it waits.
         why: String,
-        /// What to do.
+        /// Suggested action.
         advice: String,
     },
 }
@@ -89,7 +89,7 @@ impl Progress {
     }
 }
 
-/// What was seen last.
+/// The last observation.
 struct Seen {
     progress: Progress,
     /// How many times in a row.

@@ -32,7 +32,7 @@ const TRANSIENT: [&str; 12] = [
     "ha-minimum",
 ];
 
-/// What is waited for: a policy as it was written.
+/// The policy to wait for, as it was written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WantedPolicy {
     /// `org/policy`.
@@ -43,13 +43,13 @@ pub struct WantedPolicy {
     pub written_at: Option<Timestamp>,
     /// How many instances it has at least, if the hub counts them.
     pub least_instances: usize,
-    /// Whether the hub keeps a number of instances in each workload unit.
+    /// True if the hub keeps a number of instances in each workload unit.
     pub is_counted: bool,
-    /// Whether its instances start only when a user requests it.
+    /// True if its instances start only when a user requests it.
     pub is_started_by_users: bool,
-    /// Whether a number of them is wanted.
+    /// True if a number of instances is wanted.
     pub has_number: bool,
-    /// Whether tasks carry it out, so that a user may stop it.
+    /// True if the policy is carried out by tasks, so that a user may stop it.
     pub is_orchestrated: bool,
 }
 

@@ -14,7 +14,7 @@ use crate::output::{Table, View};
 use crate::wait::update::RollbackReasons;
 use crate::wait::{Progress, Wait};
 
-/// What an action is about.
+/// Target of an action.
 #[derive(Debug, Args)]
 pub struct Chosen {
     /// Deployment policy
@@ -29,7 +29,7 @@ pub struct Chosen {
     wait: Wait,
 }
 
-/// What an action is about that may lift rules.
+/// Target of an action that may lift rules.
 #[derive(Debug, Args)]
 pub struct Forceable {
     #[command(flatten)]

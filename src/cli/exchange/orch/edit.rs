@@ -26,7 +26,7 @@ const ALIASES: [(&str, &str); 14] = [
     ("monitor_schedule", "update.monitorSeconds"),
 ];
 
-/// What a change did to a document.
+/// Effect of a change on a document.
 #[derive(Debug, PartialEq, Eq)]
 enum Effect {
     /// The member was written.
