@@ -22,7 +22,7 @@ pub(crate) struct Planned {
     at_millis: u64,
     keys: Vec<ServiceKey>,
     was_running: bool,
-    /// Whether the service is intended for another member.
+    /// True if the service is intended for another member.
     others_can_run: bool,
     running_elsewhere: Vec<NodeId>,
 }

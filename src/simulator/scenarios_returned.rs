@@ -40,7 +40,7 @@ fn pair(is_capable: bool) -> World {
     world
 }
 
-/// What happens to the member that stays while the other one is away.
+/// Disruptions of the member that stays while the other one is away.
 const DISRUPTIONS: [fn(&mut World); 2] =
     [|world| set_availability(world, &node("n2"), Availability::Drain), |world| put_global(world, "2.0.0")];
 

@@ -1,4 +1,5 @@
-//! What users do to workloads, drawn from the seed: moves, starts and stops on nodes, restarts, with and without force, and instances that exit.
+//! Actions of users on workloads, drawn from the seed: moves, starts and stops on nodes, restarts, with and
+//! without force, and instances that exit.
 //!
 //! A request is accepted by the model of one agbot and stored in one transaction on the row of the workload, as the agbot's API does it.
 //! Source: orchestration A6, A11, B10; engine 8.
