@@ -128,7 +128,7 @@ impl Shell {
         Self(must(command.spawn(), "starting bash"))
     }
 
-    /// Whether it ended well; nothing when the time is over.
+    /// Returns true if the process succeeded; none if it did not end in time.
     async fn wait(&mut self, limit: Duration) -> Option<bool> {
         let deadline = Instant::now() + limit;
         while Instant::now() < deadline {

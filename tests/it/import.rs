@@ -52,7 +52,7 @@ impl Case {
 }
 
 impl Case {
-    /// Who is linked with which person, by name.
+    /// Returns the accounts with the persons that they are linked to, by name.
     async fn links(&self) -> Vec<String> {
         let mut connection = self.target.connection().await;
         let statement = "SELECT concat_ws(' ', name, identity_provider, subject) FROM account

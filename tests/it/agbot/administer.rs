@@ -1,4 +1,4 @@
-//! What administrators do about rollouts and claims: pause, resume, abort, go back, free.
+//! Actions of administrators on rollouts and claims: pause, resume, abort, undo, free.
 
 use serde_json::{Value, json};
 

@@ -30,7 +30,7 @@ fn guardian(scratch: &Scratch, node: &str) -> Option<Pid> {
     found.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).map(Pid::from_raw).next()
 }
 
-/// What the hub shows of the agent of a node.
+/// Returns the agent of a node as the hub shows it.
 async fn shown(hub: &Hub, node: &str) -> Value {
     let found = hub.call("GET", &format!("/orgs/o/nodes/{node}"), None).await.1;
     found["nodes"][format!("o/{node}")]["orchestrationStatus"]["agent"].clone()

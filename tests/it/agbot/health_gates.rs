@@ -107,7 +107,7 @@ async fn check_that_is_broken_is_shown_and_recovers_nothing() {
     assert_eq!(hub.stop().await, 0);
 }
 
-/// What nothing else starts again is recovered each time that it ends, whatever reports come first.
+/// An instance that nothing else restarts is recovered each time that it ends, whatever reports come first.
 #[tokio::test]
 async fn every_instance_that_ends_is_recovered_when_nothing_restarts_it() {
     let scratch = Scratch::new();
