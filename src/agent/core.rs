@@ -84,7 +84,7 @@ pub(crate) struct Core {
     is_leaving: bool,
     replacement: Option<Replacement>,
     began: Instant,
-    /// Whether this program has not proved yet that it works.
+    /// True if this program has not proved yet that it works.
     is_new: bool,
     /// True if the supervising program has not been notified yet that this one works.
     owes_confirmation: bool,

@@ -109,7 +109,7 @@ pub(crate) const GENERAL: &[General] = &[
 ];
 
 impl General {
-    /// Whether an operation may return this response.
+    /// Returns true if an operation may return this response.
     pub fn applies_to(&self, operation: &Operation) -> bool {
         (self.applies)(operation)
     }

@@ -19,7 +19,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Whether all targets apply, which are set for whole runs of release builds.
+    /// Returns true if all targets apply, which are set for whole runs of release builds.
     pub fn judges_all(self) -> bool {
         !self.short && !cfg!(debug_assertions)
     }
@@ -88,7 +88,7 @@ impl Row {
         (*other > 0.0).then(|| self.value / other)
     }
 
-    /// Whether the target holds; none without a target. An undefined ratio misses its target.
+    /// Returns true if the target holds; none without a target. An undefined ratio misses its target.
     pub fn is_met(&self) -> Option<bool> {
         Some(match self.target? {
             Target::AtMost(bound) => self.value <= bound,

@@ -359,7 +359,7 @@ pub struct VersionChoice {
     /// Its deployment overrides.
     #[serde(default)]
     pub overrides: DeploymentOverrides,
-    /// Whether instances that run keep their version until their agreement ends. Applies only to policies
+    /// True if instances that run keep their version until their agreement ends. Applies only to policies
     /// with tasks.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keeps_running: bool,

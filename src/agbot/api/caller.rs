@@ -312,7 +312,7 @@ pub(super) async fn operated_nodes(
     }
 }
 
-/// Whether the exchange shows its status counts to the caller.
+/// Returns true if the exchange shows its status counts to the caller.
 pub(super) async fn sees_counts(context: &Context, headers: &HeaderMap) -> bool {
     let Ok(client) = as_caller(context, headers) else { return false };
     let path = evenkeel_client::Path::new(&["admin", "status"]);

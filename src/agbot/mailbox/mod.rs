@@ -54,7 +54,7 @@ pub(crate) struct Mailbox {
     entries: BTreeMap<i64, Entry>,
     /// Bytes of messages in memory.
     held: usize,
-    /// Whether the mailbox holds more messages than fit into memory.
+    /// True if the mailbox holds more messages than fit into memory.
     has_more: bool,
     cursor: Cursor,
     /// Retry times of waiting messages.

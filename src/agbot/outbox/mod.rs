@@ -50,7 +50,7 @@ pub(crate) struct Outbox {
 #[derive(Default)]
 struct Commands {
     running: usize,
-    /// Whether any of them may have enqueued an effect. It stays set until the last command ends, because a
+    /// True if any of them may have enqueued an effect. It stays set until the last command ends, because a
     /// command that ends cannot tell its own effect from that of another one that has not committed yet.
     have_enqueued: bool,
 }

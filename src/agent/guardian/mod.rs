@@ -69,7 +69,7 @@ pub(crate) struct Request {
     pub means: Means,
     /// Every lease that holds.
     pub leases: Vec<Lease>,
-    /// Whether the guardian must exit, because the agent starts another one or exits with all of its
+    /// True if the guardian must exit, because the agent starts another one or exits with all of its
     /// services.
     #[serde(default)]
     pub is_last: bool,

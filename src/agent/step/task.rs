@@ -60,7 +60,7 @@ pub struct Task {
     pub reported_lease: Reported<Option<u32>>,
     /// A life-cycle event that the hub has not recorded.
     pub lifecycle: Option<PostLifecycle>,
-    /// Whether a life-cycle event was queued since the service last ran.
+    /// True if a life-cycle event was queued since the service last ran.
     pub is_down_reported: bool,
     /// True if the lease has expired, so that the containers are killed.
     pub is_fenced: bool,

@@ -49,7 +49,7 @@ pub(super) struct Statistics {
     reported: Option<(NodeStatistics, Instant)>,
     reported_engine: Option<(EngineState, Instant)>,
     read_at: Option<Instant>,
-    /// Whether the exchange refuses statistics with all addresses: older versions do not know them.
+    /// True if the exchange refuses statistics with all addresses: older versions do not know them.
     omits_addresses: bool,
     pause: Duration,
     backoff: Duration,

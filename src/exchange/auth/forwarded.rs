@@ -26,7 +26,7 @@ impl ActingAgbot {
     }
 }
 
-/// Whether a request carries a client address or the agbot that forwarded it.
+/// Returns true if a request carries a client address or the agbot that forwarded it.
 pub(super) fn is_forwarded(headers: &HeaderMap) -> bool {
     headers.contains_key(CLIENT_ADDRESS) || headers.contains_key(FORWARDED_BY)
 }

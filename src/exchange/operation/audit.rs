@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use super::row::Operation;
 use crate::{ApiError, Exchange};
 
-/// Whether a POST creates the whole resource, so that it succeeds only if there was none.
+/// Returns true if a POST creates the whole resource, so that it succeeds only if there was none.
 fn is_created_whole(kind: Subject) -> bool {
     matches!(
         kind,

@@ -61,7 +61,7 @@ pub struct NodeRecord {
     pub(crate) stored_status_at: Option<Timestamp>,
     /// When it was alive again after it had been down: earlier reports are no longer believed.
     pub(crate) back_at: Option<Timestamp>,
-    /// Whether its status was read while another agbot looked after the node: until it is read again, it does
+    /// True if its status was read while another agbot looked after the node: until it is read again, it does
     /// not prove that an instance has stopped.
     pub(crate) awaits_status: bool,
     group: Option<String>,

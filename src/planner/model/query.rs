@@ -327,8 +327,9 @@ impl Model {
         missing.map(|(member, policy)| review::missing_policy(&member, &policy)).collect()
     }
 
-    /// Returns whether every member of a group that has an agreement has reported its status since the model began to be filled.
-    /// What such members run is known; a member without agreements has nothing to protect.
+    /// Returns whether every member of a group that has an agreement has reported its status since the model
+    /// began to be filled. The instances of such members are known; a member without agreements has nothing
+    /// to protect.
     pub(crate) fn has_heard_since_start(&self, group: &HaGroupFacts) -> bool {
         group.members.iter().all(|node| {
             let status = self.nodes.get(node).and_then(|record| record.status.as_ref());

@@ -29,7 +29,7 @@ pub(super) struct RolloutFacts<'p, 'a> {
     pass: &'p Pass<'a>,
     rollout: &'p GroupRollout<'a>,
     services: [&'p ServiceKey; 2],
-    /// Whether the step has the claim, so that gates for the next step do not block it.
+    /// True if the step has the claim, so that gates for the next step do not block it.
     has_claim: bool,
     state: OnceCell<GroupState>,
 }

@@ -110,7 +110,7 @@ pub struct WorkloadStatus {
     pub placement: PlacementState,
     /// Frozen state of the instances.
     pub frozen: FrozenState,
-    /// Whether the agents of each workload unit have one compatibility version, as far as a difference
+    /// True if the agents of each workload unit have one compatibility version, as far as a difference
     /// suspends automatic decisions.
     pub is_compatible: bool,
     /// Human-readable warnings.

@@ -188,7 +188,7 @@ pub struct Recovery {
     pub fencing: Vec<FencedResource>,
     /// Longest wait for the old member to be gone before the new one is created.
     pub node_delete_timeout: u64,
-    /// Whether the new member is created although the old one may still exist.
+    /// True if the new member is created although the old one may still exist.
     pub node_force_recreate: bool,
     /// Longest time of one action.
     pub action_timeout: u64,

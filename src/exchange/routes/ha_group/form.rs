@@ -24,7 +24,7 @@ pub struct WantedGroup {
     pub members: Option<Vec<String>>,
     /// How many members may be disrupted at once, or that this is not said any more; none: leave it as it is.
     pub orchestration: Option<Option<HaGroupOrchestration>>,
-    /// Whether clusters may be members, as the routes of the reference allow. Clusters have their own high
+    /// True if clusters may be members, as the routes of the reference allow. Clusters have their own high
     /// availability, so documents refuse them.
     pub allows_clusters: bool,
 }

@@ -117,8 +117,8 @@ fn health(node: &HealthRow, rows: &[HealthRow]) -> NodeHealth {
     }
 }
 
-/// Whether an instant is not before a given one; text that is not an instant is compared as text, like in the
-/// reference.
+/// Returns true if an instant is not before a given one; text that is not an instant is compared as text,
+/// like in the reference.
 fn is_since(at: Timestamp, text: &str) -> bool {
     match text.strip_suffix("[UTC]").unwrap_or(text).parse::<Timestamp>() {
         Ok(since) => at >= since,
