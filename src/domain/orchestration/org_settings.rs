@@ -223,7 +223,7 @@ impl OrgSettings {
         self.priorities
     }
 
-    /// When a node gets no more starts of a service version that keeps failing on it.
+    /// Rules by which a service version is blocked on a node on which it keeps failing.
     #[must_use]
     pub fn blocklist(&self) -> BlocklistRules {
         self.blocklist.rules()
@@ -263,7 +263,7 @@ impl OrgSettings {
         self.value(3)
     }
 
-    /// Age from which statistics of a node are not ranked by.
+    /// Age from which statistics of a node are no longer used for ranking.
     #[must_use]
     pub fn metrics_max_age_secs(&self) -> Option<u64> {
         self.value(4)

@@ -35,7 +35,7 @@ pub struct SystemReport {
     pub property: String,
     /// How it is.
     pub state: HealthState,
-    /// More, in words.
+    /// Human-readable details.
     pub description: String,
 }
 
