@@ -454,7 +454,7 @@ pub struct PreparedAction {
     pub workflow: Option<Box<Workflow>>,
 }
 
-/// A workflow of somebody else, as the policy names it.
+/// An external workflow, as the policy names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workflow {
     /// Name of the action.
