@@ -11,7 +11,7 @@ use super::health_evaluation::HealthEvaluation;
 use super::object::{Members, MembersError, Object};
 use super::priorities::ConstraintPriorities;
 
-/// A setting: its name, the least and the greatest value, and what holds when nobody set it.
+/// A setting: its name, the least and the greatest value, and its default.
 pub(super) struct Setting {
     pub(super) name: &'static str,
     pub(super) range: std::ops::RangeInclusive<i64>,
