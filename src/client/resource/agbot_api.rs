@@ -201,7 +201,8 @@ impl Client {
         }
     }
 
-    /// Frees the claims of a group, or only those of a member or of a policy; false when nobody holds such a claim.
+    /// Releases the claims of a group, or only those of a member or of a policy; false when no such claim is
+    /// held.
     pub async fn free_claims(
         &self,
         org: &str,
