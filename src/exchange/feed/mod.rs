@@ -1,4 +1,5 @@
-//! The change feed: numbers committed changes, keeps the recent ones in memory, answers and parks polls.
+//! The change feed: assigns sequence numbers to committed changes, keeps the recent ones in memory, serves
+//! and parks polls.
 //!
 //! Source: design, section 3 "Change feed"; exchange contract section 5.
 
@@ -91,8 +92,7 @@ pub struct Feed {
 impl Feed {
     /// Reads the recent changes of the database.
     ///
-    /// # Errors
-    /// When the store does not answer.
+    /// # Errors When the store does not respond.
     pub(crate) async fn load(database: Database) -> Result<Feed, StoreError> {
         let (peers, last) = Peers::join(database.clone()).await?;
         let lower_bound = (last - KEPT_IN_MEMORY as i64).max(0);
@@ -139,8 +139,7 @@ impl Feed {
 
     /// Waits until what is in memory here holds every write that was acknowledged anywhere; at once but for an exchange that was cut off.
     ///
-    /// # Errors
-    /// When the database does not answer for long.
+    /// # Errors When the database does not respond for long.
     pub(crate) async fn current(&self) -> Result<(), StoreError> {
         self.peers.current().await
     }
@@ -158,8 +157,7 @@ impl Feed {
 
     /// Selects the first `limit` changes from number `from` on that `allowed` lets through.
     ///
-    /// # Errors
-    /// When the wanted changes are older than those in memory and the store does not answer.
+    /// # Errors When the wanted changes are older than those in memory and the store does not respond.
     pub async fn select(
         &self,
         from: i64,
@@ -202,8 +200,7 @@ impl Feed {
 
     /// Number of the first change at or after an instant; past the end when there is none.
     ///
-    /// # Errors
-    /// When the store does not answer.
+    /// # Errors When the store does not respond.
     pub async fn first_since(&self, since: jiff::Timestamp) -> Result<i64, StoreError> {
         let first =
             self.database.read(async |connection| change::find_first_since(connection, since).await).await?;
