@@ -78,7 +78,7 @@ struct Asked {
     policy: ManagementPolicyResponse,
 }
 
-/// Takes the claim for a node; answers that it may go ahead.
+/// Takes the claim for a node; permits it to go ahead.
 ///
 /// # Errors
 /// 409 when it may not, 400, 500 and 503 when that cannot be decided.
@@ -197,7 +197,7 @@ async fn members(
     Ok((group, views))
 }
 
-/// Asks for each member, at an exchange that does not answer for a whole group.
+/// Asks for each member individually, at an exchange without the route for a whole group.
 async fn ask_members(
     context: &Context,
     group: &HaGroupFacts,
