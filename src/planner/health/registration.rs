@@ -133,7 +133,7 @@ impl Registration {
         first.following(policy, interval_max_secs)
     }
 
-    /// Returns the row with what a health policy says.
+    /// Returns the row of a health policy.
     pub(super) fn following(self, policy: &HealthPolicy, interval_max_secs: u64) -> Self {
         let modes = policy.detection.detection_modes.iter().map(|mode| mode.kind);
         Self {

@@ -75,8 +75,8 @@ pub(super) fn target(pass: &UnitPass<'_>) -> SpecVersion {
 /// Returns the slots that run another version, in the order in which they are replaced: those with a node first, of these those not running,
 /// then by upgrade domain.
 ///
-/// Every instance keeps its version if the new one says so (B11.10). A paused node keeps its own slot until it is active again (B8-S3); a
-/// slot that could be on any node is waited for.
+/// Every instance keeps its version if the new one requires that (B11.10). A paused node keeps its own slot
+/// until it is active again (B8-S3); a slot that could be on any node is waited for.
 pub(super) fn dirty_slots(pass: &UnitPass<'_>) -> Vec<Slot> {
     let mut dirty = pass.all_slots();
     dirty.retain(|slot| is_dirty(pass, slot));
