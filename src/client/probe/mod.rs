@@ -101,8 +101,8 @@ impl ProbeClient {
 
     /// Sends a JSON document; `id` names the call, the same for a repetition.
     ///
-    /// # Errors
-    /// The reason, when the response says no success, or does not come in time. What the response holds is not read.
+    /// # Errors The reason, when the status is not a success, or the response does not arrive in time. The
+    /// body of the response is not read.
     pub async fn post(&self, url: &str, id: &str, body: &Value, timeout: Duration) -> Result<(), String> {
         let url = self.allowed(url)?;
         let _slot = self.slots.acquire().await;
