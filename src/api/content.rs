@@ -8,7 +8,7 @@ use utoipa::openapi::{ObjectBuilder, Ref, RefOr, Schema};
 /// A schema with everything it refers to.
 pub(crate) type NamedSchemas = Vec<(String, RefOr<Schema>)>;
 
-/// Reads a JSON text as the type that a handler reads, and tells why it is none.
+/// Parses a JSON text as the input type of a handler, or returns the reason why it does not match.
 type Check = fn(&str) -> Result<(), String>;
 
 /// How the body of a request or answer looks.

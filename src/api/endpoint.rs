@@ -63,7 +63,7 @@ pub struct Operation {
     pub responses: Vec<DocumentedResponse>,
     /// Required access.
     pub access: RequiredAccess,
-    /// Why no audit record tells of it, when it is no read.
+    /// Reason for which no audit record is written for an operation that is not a read.
     pub unaudited: Option<&'static str>,
     /// Kind of the resource whose state its audit record shows; none for actions and messages.
     pub subject: Option<&'static str>,
@@ -242,7 +242,7 @@ impl<H> Endpoint<H> {
         self
     }
 
-    /// No audit record tells of it, although its method is not GET; `reason` says why.
+    /// Exempts the operation from the audit record although its method is not GET; `reason` states why.
     #[must_use]
     pub fn unaudited(mut self, reason: &'static str) -> Self {
         self.operation.unaudited = Some(reason);

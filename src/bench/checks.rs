@@ -134,7 +134,7 @@ struct Checker {
 }
 
 impl Checker {
-    /// Checks what is due, round after round, and tells the planner what is new.
+    /// Checks what is due, round after round, and sends news to the planner.
     async fn run_until(
         &mut self,
         mut is_over: impl FnMut(CheckedCounts) -> bool,

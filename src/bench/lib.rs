@@ -111,7 +111,7 @@ fn complete(work: impl Future<Output = Result<Report, Failure>>) -> Result<Repor
     })
 }
 
-/// Prints a report; an error when it tells of a missed target.
+/// Prints a report; an error if it contains a missed target.
 fn finish(report: Report, options: Options) -> Result<(), Failure> {
     let judges_all = options.judges_all();
     match options.output {

@@ -148,7 +148,7 @@ pub async fn start_ready_hub(stage: &Stage, data: &Path) -> Result<(Process, Soc
     Ok((started.hub, started.address))
 }
 
-/// An address that nobody uses now.
+/// An unused address.
 async fn free_address() -> Result<SocketAddr, Failure> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.map_err(|error| broken(&error))?;
     listener.local_addr().map_err(|error| broken(&error))

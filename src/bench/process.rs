@@ -45,7 +45,7 @@ impl Process {
         };
         let log = directory.join(format!("{name}.log"));
         let file = File::create(&log).map_err(broken)?;
-        // Settings of whoever measures must not reach what is measured.
+        // Environment settings of the caller must not reach the measured process.
         let inherited =
             std::env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with("EVENKEEL_"));
         let child = Command::new(program)
@@ -158,7 +158,7 @@ pub fn thread_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
-/// Resident memory of a process (`self` for this one) in MiB, 0 where the system does not tell.
+/// Resident memory of a process (`self` for this one) in MiB, 0 where the system does not report it.
 pub fn resident_mib(process: &str) -> f64 {
     mib(process, "VmRSS:")
 }

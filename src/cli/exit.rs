@@ -25,7 +25,7 @@ pub enum Exit {
     Json = 3,
     /// A file cannot be read or written.
     File = 4,
-    /// Nobody answers, or the answer has an unexpected status.
+    /// No response was received, or it has an unexpected status.
     Http = 5,
     /// Something else failed.
     General = 7,

@@ -191,7 +191,7 @@ fn command() -> clap::Command {
 }
 
 fn refuse(error: &CliError) -> u8 {
-    // Nobody can be told that nobody listens.
+    // A closed standard error cannot be reported anywhere.
     let _ = std::io::Write::write_fmt(
         &mut anstream::stderr(),
         format_args!("{}\n", neutralized(&error.to_string())),

@@ -22,11 +22,11 @@ pub enum Format {
     Json,
     /// YAML.
     Yaml,
-    /// Columns for people.
+    /// Columns of the human-readable table.
     Table,
 }
 
-/// Columns for people.
+/// Columns of the human-readable table.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Table {
     /// Names of the columns.
@@ -296,7 +296,7 @@ pub fn show_text(text: &str) -> Outcome {
 }
 
 fn terminal_width() -> Option<u16> {
-    // A terminal that nobody has given a size says zero.
+    // A terminal without a configured size reports zero.
     comfy_table::Table::new().width().filter(|width| *width > 0)
 }
 
@@ -304,7 +304,7 @@ fn write_all(text: &str) -> Outcome {
     let mut out = anstream::stdout().lock();
     // The last line of defense: what is written here may come from anybody who may name something.
     match out.write_all(neutralized(text).as_bytes()).and_then(|()| out.flush()) {
-        // Nobody reads any more, and a command that follows something would never end.
+        // The reader is gone, and a command that follows something would never end.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
         Err(error) => Err(CliError::new(
             Exit::File,

@@ -1,7 +1,7 @@
 //! Agreements as nodes and agbots record them.
 //!
-//! Recording an id again for another node, or agbot, of the same owner moves it there. Those of other owners are not concerned: nobody takes an
-//! agreement away by naming its id.
+//! Recording an id again for another node, or agbot, of the same owner moves it there. Agreements of other
+//! owners are not affected: naming an id cannot take an agreement away.
 
 use evenkeel_access::right;
 use evenkeel_ids::{NodeId, UserId};

@@ -174,7 +174,7 @@ impl Exchange {
         tasks.spawn(workers.run(FailedLoginReporter(self.0.failed_logins.clone()), shutdown.clone()));
         tasks.spawn(workers.run(Cleanup(self.clone()), shutdown));
         if let Some(logins) = self.bearer_logins() {
-            // A provider that is away keeps nobody else waiting.
+            // A provider that is down does not make others wait.
             let provider = logins.provider().clone();
             tokio::spawn(async move { provider.prepare().await });
         }
@@ -235,7 +235,7 @@ impl Exchange {
     /// Changes one setting of this exchange until it ends or reloads them.
     pub(crate) fn change_setting(&self, path: &str, value: &str) {
         let mut settings = (*self.settings()).clone();
-        // Whoever wrote the row has checked the value; another version of the program may know other settings.
+        // The value was validated on write; another version of the program may know other settings.
         if configuration::set(&mut settings, path, value).is_ok() {
             *self.0.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
         }

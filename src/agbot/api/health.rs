@@ -1,4 +1,4 @@
-//! Health reports of people and nodes, and the health of what they are about.
+//! Health reports of users and nodes, and the health of the reported entities.
 //!
 //! Reports are rows that every agbot follows; a report that is answered is in the model of this one. Source: orchestration D1.
 

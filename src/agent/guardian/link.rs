@@ -202,7 +202,7 @@ impl Link {
         Ok(())
     }
 
-    /// Starts a guardian, unless somebody else does that.
+    /// Starts a guardian, unless another process is starting one.
     fn start(&mut self) {
         let Some(command) = self.settings.guardian.as_ref().filter(|_| self.child.is_none()) else { return };
         let GuardianCommand { program, arguments } = command;

@@ -53,7 +53,7 @@ pub enum GuardianError {
 
 /// Guards the leases of the agent with this data directory until `shutdown` is canceled. A second guardian waits until the first one ends.
 ///
-/// `is_of_agent`: the agent has started it, and nobody else would end it.
+/// `is_of_agent`: the agent has started it, and no other process would end it.
 ///
 /// # Errors
 /// [`GuardianError`] when the directory cannot be used.

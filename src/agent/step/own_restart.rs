@@ -19,7 +19,7 @@ const CONTACT_AGE_SECS: u64 = 3;
 /// Result of the last check whether the hub responds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Contact {
-    /// It was not asked lately.
+    /// It was not checked recently.
     #[default]
     Unknown,
     /// It did, at this time in seconds since 1970.

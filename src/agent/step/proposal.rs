@@ -201,7 +201,8 @@ impl State {
         self.fits(terms, membership)
     }
 
-    /// Only agbots that the exchange names, and for a task only the one that published it: nobody else decides what runs here.
+    /// Only agbots that the exchange names, and for a task only the one that published it: no other agbot
+    /// decides what runs here.
     fn check_agbot(&self, proposal: &Proposal<'_>, facts: &ProposalFacts) -> Result<(), String> {
         let org = proposal.from.split('/').next().unwrap_or_default();
         let is_known = match facts.standing {

@@ -287,7 +287,7 @@ fn lifecycle_of(observation: &Observation) -> (&'static str, &'static str, &str)
     };
     // The convention of shells and container engines for signals.
     let has_code_of = |number: i64| container.failures.code == Some(128 + number);
-    // Whatever code a program has ended with after a signal to end: somebody stopped it.
+    // An exit after a terminating signal was a deliberate stop, whatever the exit code.
     let is_stopped = container.failures.is_stopped_from_outside();
     if is_stopped || has_code_of(15) || has_code_of(9) {
         ("POWER_OFF", "stopped", &container.name)

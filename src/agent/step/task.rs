@@ -274,7 +274,7 @@ impl State {
         }
     }
 
-    /// Ends the agreement of a task of which nothing is left, because it ended while nobody watched.
+    /// Ends the agreement of a task of which nothing is left, because it ended unobserved.
     pub(super) fn end_gone(&mut self, key: &str, now: u64) -> Outcome {
         let error = "it ended while the agent did not run; its exit code is not known";
         let end = TaskEnd::with_error(TaskState::Failed, error);

@@ -108,7 +108,8 @@ pub async fn create(group: &Group, exchange: &Exchange, replaces: bool) -> Outco
         server.report_done(&format!("HA group {org}/{id} is created"));
         return Ok(());
     }
-    // The status says either that the group is there or that a member has another group; replacing tells which.
+    // The status means either that the group exists or that a member has another group; replacing
+    // distinguishes the two.
     let written =
         server.client.create_or_replace_record(GROUPS.resource, (&org, &id), &body, StatusCode::CONFLICT);
     match written.await {

@@ -9,7 +9,7 @@ use super::{Progress, held_advice};
 use crate::exchange::orch::status::{hint_for, update_text};
 use crate::server::Server;
 
-/// The kind of the event that tells why an update is rolled back.
+/// The kind of the event that states why an update is rolled back.
 const ROLLBACK_STARTED: &str = "update.rollback-started";
 /// The rule by which what a user has frozen blocks an update.
 const FROZEN: &str = "Frozen";

@@ -123,10 +123,10 @@ impl ProbeClient {
 /// Why there is no response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// The request itself cannot be made: nobody was asked.
+    /// The request is invalid and was not sent.
     #[error("{0}")]
     OfRequest(String),
-    /// Whoever was asked did not respond.
+    /// The server did not respond.
     #[error("{0}")]
     OfServer(String),
 }

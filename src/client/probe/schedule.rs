@@ -21,7 +21,8 @@ impl<K> Default for ProbeSchedule<K> {
 }
 
 impl<K: Ord + Clone> ProbeSchedule<K> {
-    /// Begins the check of a target if it is due. The pause begins with the end of the last check, whose outcome tells how long it is.
+    /// Begins the check of a target if it is due. The pause begins with the end of the last check, whose
+    /// outcome determines its length.
     pub fn begin_due(&mut self, key: &K, now: Instant, pause: Duration) -> Option<ProbeGuard<K>> {
         let mut in_flight = lock(&self.in_flight);
         match in_flight.get(key) {

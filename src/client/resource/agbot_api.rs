@@ -107,7 +107,7 @@ impl Client {
         Ok(found.agreements)
     }
 
-    /// How each pair of node and policy stands.
+    /// States of the pairs of nodes and policies.
     pub async fn reasons(&self, org: &str) -> Result<ReasonsResponse, ClientError> {
         self.get_existing(list_path(org, "reasons")).await
     }
@@ -201,7 +201,8 @@ impl Client {
         }
     }
 
-    /// Frees the claims of a group, or only those of a member or of a policy; false when nobody holds such a claim.
+    /// Releases the claims of a group, or only those of a member or of a policy; false when no such claim is
+    /// held.
     pub async fn free_claims(
         &self,
         org: &str,

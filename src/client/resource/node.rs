@@ -46,7 +46,7 @@ struct NodeIds {
 pub enum TaskReported {
     /// It was recorded.
     Recorded,
-    /// It is old, or would take the state back; the stored state.
+    /// The report is old, or would revert the state; contains the stored state.
     Refused(TaskConflict),
     /// The node has no such task.
     Missing,
@@ -124,7 +124,8 @@ impl Client {
         self.delete(node_path(node, &[]).query("force", "true")).await
     }
 
-    /// Confirms that everything has stopped on a node that was deleted while its agent was alive; `false` when nobody waits for that.
+    /// Confirms that everything has stopped on a node that was deleted while its agent was alive; `false`
+    /// when there is no pending confirmation.
     pub async fn confirm_departure(&self, node: &NodeId) -> Result<bool, ClientError> {
         self.delete(Path::org(node.org(), &["orchestration", "departures", node.name()])).await
     }
@@ -141,7 +142,7 @@ impl Client {
         self.get(node_path(node, &["orchestration"])).await
     }
 
-    /// Changes what the operator of a node asks of the engine.
+    /// Changes the orchestration settings of a node's operator.
     pub async fn patch_node_orchestration(
         &self,
         node: &NodeId,

@@ -11,7 +11,7 @@ use super::health_evaluation::HealthEvaluation;
 use super::object::{Members, MembersError, Object};
 use super::priorities::ConstraintPriorities;
 
-/// A setting: its name, the least and the greatest value, and what holds when nobody set it.
+/// A setting: its name, the least and the greatest value, and its default.
 pub(super) struct Setting {
     pub(super) name: &'static str,
     pub(super) range: std::ops::RangeInclusive<i64>,
@@ -223,7 +223,7 @@ impl OrgSettings {
         self.priorities
     }
 
-    /// When a node gets no more starts of a service version that keeps failing on it.
+    /// Rules by which a service version is blocked on a node on which it keeps failing.
     #[must_use]
     pub fn blocklist(&self) -> BlocklistRules {
         self.blocklist.rules()
@@ -263,7 +263,7 @@ impl OrgSettings {
         self.value(3)
     }
 
-    /// Age from which statistics of a node are not ranked by.
+    /// Age from which statistics of a node are no longer used for ranking.
     #[must_use]
     pub fn metrics_max_age_secs(&self) -> Option<u64> {
         self.value(4)

@@ -36,7 +36,7 @@ pub struct Orchestration {
     pub flex: Option<Flex>,
     /// Instances that one node may run.
     pub max_per_node: u32,
-    /// Which node comes first, and which never.
+    /// Preferred and excluded nodes.
     pub placement: Placement,
     /// Instances that must be up before one starts.
     pub parents: Vec<InstanceReference>,

@@ -1,6 +1,7 @@
 //! Gives committed records their numbers and hashes, chain by chain, in batches.
 //!
-//! Whoever locks the one row of `audit_lease` seals; the lock ends with the short transaction. No write waits for it.
+//! The exchange that locks the only row of `audit_lease` seals; the lock ends with the short transaction.
+//! Writes do not wait for it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -26,9 +26,10 @@ use sequencer::{NotificationListener, Sequencer};
 use tail::Tail;
 use waiters::Waiters;
 
-/// Category of rows that only tell other exchanges what to forget.
+/// Category of rows that only invalidate caches of other exchanges.
 pub const INTERNAL: &str = "internal";
-/// Reads of changes that are not in memory, at a time: each holds a page or two of them. Who begins at 0 waits for others who do.
+/// Limit of concurrent reads of changes that are not in memory: each holds a page or two of them. Clients
+/// that begin at 0 wait for each other.
 const STORED_READS: usize = 4;
 /// Changes of one page of such a read.
 const STORED_PAGE: i64 = 5_000;
@@ -61,8 +62,8 @@ struct Published {
 }
 
 impl Published {
-    /// Takes what a round has done; answers whether somebody had asked for it. A round that nobody asked for knows nothing of the peers,
-    /// and the writers of the round before may not have looked yet.
+    /// Takes the result of a round; returns true if it had been requested. A round that was not requested
+    /// knows nothing of the peers, and the writers of the round before may not have looked yet.
     fn advance(&mut self, ticket: u64, last: i64, peers: &[Uuid]) -> bool {
         let is_asked = ticket > self.ticket;
         if is_asked {

@@ -1,8 +1,9 @@
 //! The exchanges on one database: a write is acknowledged when each of them has seen it, so that none answers from an older memory.
 //!
-//! Each holds a lease. While it lasts, writers wait for its word that it has seen their change; an exchange whose lease has run out answers
-//! nothing before it has joined again and read what it missed. The words travel as notifications, and stand in a table for when those
-//! are lost. An exchange that is alone waits for nobody. Source: docs/adr/0011.
+//! Each holds a lease. While it lasts, writers wait for its confirmation that it has seen their change; an
+//! exchange whose lease has expired serves no request before it has joined again and read what it missed.
+//! Confirmations are sent as notifications, and stored in a table in case those are lost. A single exchange
+//! does not wait. Source: docs/adr/0011.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -76,7 +77,8 @@ impl Peers {
                     instance::renew_instance(connection, self.instance, seen_id, LEASE).await
                 })
                 .await?;
-            // An answer that came too late does not count: somebody may have found the old lease run out meanwhile.
+            // A late confirmation does not count: another exchange may have found the old lease expired
+            // meanwhile.
             if is_renewed && Instant::now() < until {
                 self.resume(asked_at);
                 return Ok(None);
@@ -161,7 +163,7 @@ impl Peers {
         }
     }
 
-    /// Leaves: nobody waits for this exchange any more, and it answers nothing.
+    /// Leaves: no exchange waits for this one any longer, and it serves no request.
     pub async fn leave(&self) -> Result<(), StoreError> {
         self.set_current_until(Instant::now());
         self.database
@@ -170,7 +172,8 @@ impl Peers {
     }
 }
 
-/// Registers between two numberings, and answers the last number given. Who has seen nothing yet reads up to there.
+/// Registers between two passes of the sequencer, and returns the last assigned number, up to which an
+/// exchange without state reads.
 async fn register(database: &Database, instance: Uuid, seen_id: Option<i64>) -> Result<i64, StoreError> {
     retry("instance.register", || async {
         let mut tx = database.begin().await?;

@@ -154,7 +154,7 @@ async fn list_records(
             return Err(ApiError::invalid_input(format!("{name}: it holds a NUL character")));
         }
     }
-    // Whoever reads after a write finds it.
+    // A read after a write finds its record.
     seal_all(exchange.database()).await?;
     let database = exchange.database();
     if caller.role == Role::OrgAdmin {

@@ -11,7 +11,7 @@ use crate::ApiError;
 use crate::mailbox_usage::full;
 use crate::settings::MailboxLimits;
 
-/// Expired messages stay this long in the table, as in the reference; nobody sees them meanwhile.
+/// Expired messages stay in the table for this time, as in the reference, but are not returned.
 const GRACE: SignedDuration = SignedDuration::from_millis(500);
 
 /// The number of a message in a path.

@@ -19,7 +19,7 @@ pub(crate) enum Accepted {
 }
 
 impl Accepted {
-    /// Reads the request's wishes.
+    /// Reads the accepted media types of the request.
     ///
     /// # Errors
     /// 406 for writes whose answer the client would not take: before anything is done.
@@ -50,7 +50,7 @@ impl Accepted {
 pub(crate) enum Format {
     /// JSON.
     Json,
-    /// A page for people.
+    /// A page for a browser.
     Html,
 }
 

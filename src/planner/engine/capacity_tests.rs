@@ -198,7 +198,7 @@ fn b1_s3_task_of_a_node_without_room_waits_and_is_assigned_when_there_is_room() 
     assert_eq!((waiting(&fleet).0, waiting(&fleet).2), (id, Some(node("n2"))));
 }
 
-/// B1: a task that waits for room goes with the wish for it.
+/// B1: a task that waits for room disappears with the demand for it.
 #[test]
 fn task_that_waits_for_room_is_removed_with_its_node_or_policy() {
     let document = |expression: &str| json!({"mode": "global", "loads": {"memoryMb": 512}, "placement": {"expression": expression}});

@@ -54,7 +54,7 @@ pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
     }
     let model = pass.model;
     let mut in_order: Vec<&UnitId> = focus.workload_units.iter().collect();
-    // Who is served first chooses first.
+    // The workload unit that is served first chooses first.
     in_order.sort_by_key(|unit_id| model.priority_of(&unit_id.policy));
     for unit_id in in_order {
         plan(pass, unit_id, None);

@@ -58,7 +58,7 @@ pub(crate) fn observe(model: &Model, task: &Task, workload: &Workload, now: Time
     Seen { task: (seen != *task).then_some(seen), wake_at }
 }
 
-/// Returns the agreement that carries a task out, live or lately ended.
+/// Returns the live or recently ended agreement that carries a task out.
 fn agreement_of<'m>(model: &'m Model, task: &'m Task) -> Option<&'m Agreement> {
     if let Some(id) = &task.agreement {
         return model.agreement(id);

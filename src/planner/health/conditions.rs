@@ -136,7 +136,7 @@ fn add_failed_recoveries(model: &Model, unit_id: &UnitId, found: &mut Found) {
     }
 }
 
-/// Adds the instances whose check is broken, so that nobody would find that they have failed.
+/// Adds the instances whose check is broken, because their failures would stay unnoticed.
 fn add_broken_checks(model: &Model, unit_id: &UnitId, found: &mut Found) {
     let Some(unit) = model.workload_unit(unit_id) else { return };
     for task in unit.slots.values().flat_map(SlotTasks::wanted) {

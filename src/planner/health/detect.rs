@@ -93,7 +93,7 @@ pub(crate) fn examine(pass: &UnitPass<'_>, policy: &HealthPolicy, task: &Task) -
 pub(crate) enum InstanceHealth {
     /// It is healthy, or nothing examines it.
     Healthy,
-    /// It fails its checks, but has changed too lately to have failed.
+    /// It fails its checks, but has changed too recently to count as failed.
     Failing {
         /// When it counts as failed.
         until: Timestamp,
@@ -133,7 +133,7 @@ pub(crate) fn is_unhealthy_member(
     matches!(member.examine(policy, now), Verdict::Failed(_))
 }
 
-/// Returns the check that a member fails, whether or not it has changed lately.
+/// Returns the check that a member fails, whether or not it has changed recently.
 pub(crate) fn failed_check(
     policy: &HealthPolicy,
     task: &Task,

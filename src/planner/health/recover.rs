@@ -454,7 +454,7 @@ fn act(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, mut recovery
     let failure = format!("none of its actions helped: {}", names.join(", "));
     let health = with_order_ended(task.health.clone(), &recovery, Some(failure));
     recovery.order = None;
-    // Without a policy nobody would try again.
+    // Without a policy there would be no retry.
     let is_kept = pass.facts.workload.health.is_some() && recovery.of_group.is_none();
     let health = TaskHealth { recovery: is_kept.then(|| Box::new(recovery)), ..health };
     pass.set_health(&task.slot, &task.id, health);

@@ -84,7 +84,7 @@ pub struct HealthReport {
     pub ttl_secs: Option<u64>,
     /// True if the event disappears when it expires; otherwise it then counts as an error.
     pub is_removed_when_expired: bool,
-    /// More, in words.
+    /// Human-readable details.
     pub description: String,
     /// When it was sent, by the sender's clock.
     pub sent_at: Option<Timestamp>,
@@ -179,11 +179,11 @@ pub struct StoredReport {
     pub state: HealthState,
     /// Its number.
     pub sequence: i64,
-    /// How long it holds.
+    /// Lifetime of the event.
     pub ttl_secs: Option<u64>,
     /// True if the event disappears when it expires.
     pub is_removed_when_expired: bool,
-    /// More, in words.
+    /// Human-readable details.
     pub description: String,
     /// When it was sent, by the sender's clock.
     pub sent_at: Option<Timestamp>,

@@ -1,7 +1,8 @@
 //! The engine's own reports.
 //!
-//! A report is stored once, and holds as long as an agbot holds the partition under which it was made. So nothing is written while a
-//! condition lasts, and the report disappears when nobody is there to say that it does. Sources: orchestration D2; engine 6.
+//! A report is stored once, and holds as long as an agbot holds the partition under which it was made. So
+//! nothing is written while a condition lasts, and the report disappears when no agbot holds the partition.
+//! Sources: orchestration D2; engine 6.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +36,7 @@ pub struct SystemReport {
     pub property: String,
     /// How it is.
     pub state: HealthState,
-    /// More, in words.
+    /// Human-readable details.
     pub description: String,
 }
 
@@ -100,8 +101,8 @@ pub fn kind_of_news(entity: &Entity, property: &str, is_broken: bool) -> Option<
 
 /// Returns the stored form of reports of the engine that say something new.
 ///
-/// # Shape
-/// `stored`: the events of the entity. What is not Ok holds as long as somebody owns `partition`; Ok disappears after `ttl_secs`.
+/// # Shape `stored`: the events of the entity. Events that are not Ok last as long as an agbot owns
+/// `partition`; Ok disappears after `ttl_secs`.
 pub fn stored_reports(
     stored: &[StoredReport],
     reports: &[SystemReport],

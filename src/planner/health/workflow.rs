@@ -1,4 +1,4 @@
-//! Workflows of somebody else: the request that the hub sends for a failed member.
+//! External workflows: the request that the hub sends for a failed member.
 //!
 //! The agbot that holds the workload unit makes the call; its outcome comes back like that of a node's command. A call may be repeated after a
 //! crash of the hub, with the same id. Source: orchestration C6.

@@ -77,9 +77,9 @@ pub struct UnitNode {
     pub affinity: Sparse<NodeAffinity>,
     /// Room that its capacities leave; none when nothing limits the workload on the node.
     pub room: Option<Box<NodeRoom>>,
-    /// Its fault domain, with the domains around it: `fd:/dc/rack`; none when nobody said it.
+    /// Fault domain of the node, with the enclosing domains, such as `fd:/dc/rack`; none when not set.
     pub fault_domain: Option<Arc<str>>,
-    /// Its upgrade domain; none when nobody said it.
+    /// Upgrade domain of the node; none when not set.
     pub upgrade_domain: Option<Arc<str>>,
     /// Liveness of the node.
     pub state: NodeState,

@@ -86,7 +86,7 @@ pub(crate) fn unit_view(model: &Model, unit_id: &UnitId, now: Timestamp) -> Opti
     view.wanted = match () {
         () if goal.is_stopped || source.record.is_stopped => 0,
         () if is_automatic && !is_held => goal.wanted(selected),
-        // What nobody starts by itself is wanted where a user started it.
+        // Instances that are not started automatically count as wanted where a user started them.
         () => slots,
     };
     view.min = match goal.count {

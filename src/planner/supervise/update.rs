@@ -33,7 +33,7 @@ const BLOCKED_SLOTS: usize = 20;
 
 /// Continues the update of a workload in one workload unit.
 pub(crate) fn plan(pass: &mut UnitPass<'_>) {
-    // Nobody else would end their share.
+    // Their share would never end otherwise.
     pass.update.parts.retain(|(part, _)| !pass.facts.gone_parts.contains(part));
     let dirty = dirty_slots(pass);
     let (idle, dirty): (Vec<Slot>, Vec<Slot>) = dirty.into_iter().partition(|slot| is_idle(pass, slot));
@@ -124,7 +124,8 @@ fn has_left_over(tasks: &SlotTasks, target: SpecVersion) -> bool {
     is_running && tasks.wanted().any(|task| task.spec != target)
 }
 
-/// Returns whether nothing of a slot has ever had a node: what starts there replaces nothing, and nobody waits for it.
+/// Returns true if no task of a slot has ever had a node: an instance that starts there replaces nothing, and
+/// no other slot waits for it.
 fn is_idle(pass: &UnitPass<'_>, slot: &Slot) -> bool {
     pass.tasks(slot).iter().all(|task| task.node.is_none())
 }

@@ -148,8 +148,8 @@ pub struct WorkloadRecord {
     pub written_at: Option<Timestamp>,
     /// Number of writes of the row.
     pub revision: u64,
-    /// The workload unit whose plan wrote the row last. Two units that come to one result write different rows, so that only one of
-    /// them tells it.
+    /// The workload unit whose plan wrote the row last. Two units with the same result write different rows,
+    /// so that only one of them reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written_by: Option<Part>,
     /// Task specifications by version.

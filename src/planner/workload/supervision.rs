@@ -47,7 +47,7 @@ pub struct RestartRule {
     pub condition: RestartCondition,
     /// Time between the end and the start, in seconds.
     pub delay_secs: u64,
-    /// Restarts that it may have; 0 is unlimited.
+    /// Maximum number of restarts; 0 is unlimited.
     pub max_attempts: u32,
     /// Age up to which restarts count, in seconds; 0 counts all.
     pub window_secs: u64,
@@ -454,7 +454,7 @@ pub struct PreparedAction {
     pub workflow: Option<Box<Workflow>>,
 }
 
-/// A workflow of somebody else, as the policy names it.
+/// An external workflow, as the policy names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workflow {
     /// Name of the action.

@@ -160,7 +160,7 @@ impl Task {
         is_held && !self.state.is_ended() && self.cause.is_contested()
     }
 
-    /// Returns whether the task ended although nobody had requested it.
+    /// Returns true if the task ended without a request.
     ///
     /// The order of both times is that in which they were recorded: see [`Self::raise_desired`].
     pub fn ended_by_itself(&self) -> bool {
@@ -185,8 +185,8 @@ impl Task {
 
     /// Records what the node reported; `now`: the hub's clock.
     ///
-    /// # Errors
-    /// [`RefusedReport`] when the report is of another node, old, or would take the state back. Nothing changes then.
+    /// # Errors [`RefusedReport`] when the report is of another node, old, or would revert the state. Nothing
+    /// changes then.
     pub fn report(&mut self, report: TaskReport, now: Timestamp) -> Result<(), RefusedReport> {
         let task = || self.id.clone();
         if self.node.as_ref() != Some(&report.node) {

@@ -77,8 +77,8 @@ pub async fn set(
     edit(hub, policy, confirmation, |document| apply_all(document, changes)).await
 }
 
-/// Changes the document of a policy, again and again when somebody else writes the policy meanwhile; `change` returns whether there is
-/// anything to write.
+/// Changes the document of a policy, and retries when the policy is written concurrently; `change` returns
+/// whether there is anything to write.
 async fn edit(
     (context, exchange): (&Context, &Exchange),
     policy: &str,

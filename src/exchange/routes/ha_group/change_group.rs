@@ -320,7 +320,7 @@ async fn insert_members(
         return Ok(());
     }
     refuse_conflicts(tx, org, nodes, Some(name)).await?;
-    // Whoever was in the way has just left; only a write that does not lock nodes can do that.
+    // The conflicting node has just left its group; only a write that does not lock nodes can do that.
     Err(ApiError::conflict(format!(
         "members of high availability node group '{org}/{name}' were changed by another request"
     )))

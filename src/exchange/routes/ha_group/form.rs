@@ -59,7 +59,7 @@ pub fn check_name(name: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The 403 for a list with nodes that do not exist or belong to somebody else.
+/// The 403 for a list with nodes that do not exist or belong to another owner.
 pub fn not_all_nodes(caller: &Caller) -> ApiError {
     ApiError::access_denied(format!(
         "Access denied: '{caller}' does not have authorization: WRITE_ALL_NODES: \

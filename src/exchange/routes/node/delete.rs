@@ -76,7 +76,8 @@ fn before(now: Timestamp, secs: u64) -> Timestamp {
     now.saturating_sub(SignedDuration::from_secs(secs)).unwrap_or(Timestamp::MIN)
 }
 
-/// Ends a departure: nobody but the agent that departs, with the token of its deleted node, and administrators know that.
+/// Ends a departure: only the departing agent, with the token of its deleted node, and administrators may
+/// confirm it.
 async fn confirm_departure(
     op: Op<ResourcePath>,
     permission: Permission<right::NodeWrite>,

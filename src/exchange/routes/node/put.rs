@@ -23,7 +23,7 @@ use crate::operation::{Op, ResourcePath};
 use crate::routes::reference::{check_new_name, check_new_secret, require_user_input};
 use crate::{ApiError, Exchange};
 
-/// A request that is in order as far as that can be told without the database.
+/// A request that is valid as far as that can be checked without the database.
 struct Wanted<'r> {
     caller: &'r Caller,
     org: &'r str,
