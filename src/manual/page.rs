@@ -96,6 +96,8 @@ const ATTACHMENTS: &[Page] = pages![
     "adr/0021-yaml-is-written-by-hand.md",
     "adr/0022-agreements-follow-tasks.md",
     "adr/0023-one-gate-table.md",
+    "design/design.md",
+    "design/engine.md",
     "monitoring/alerts.yml",
     "monitoring/dashboard.json",
 ];
