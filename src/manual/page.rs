@@ -99,6 +99,10 @@ const ATTACHMENTS: &[Page] = pages![
     "design/agreement-protocol.md",
     "design/design.md",
     "design/engine.md",
+    "design/exchange-api/README.md",
+    "design/exchange-api/changes.md",
+    "design/exchange-api/clients.md",
+    "design/exchange-api/routes.md",
     "monitoring/alerts.yml",
     "monitoring/dashboard.json",
 ];
