@@ -96,6 +96,7 @@ const ATTACHMENTS: &[Page] = pages![
     "adr/0021-yaml-is-written-by-hand.md",
     "adr/0022-agreements-follow-tasks.md",
     "adr/0023-one-gate-table.md",
+    "design/agbot.md",
     "design/agreement-protocol.md",
     "design/design.md",
     "design/engine.md",
