@@ -104,6 +104,10 @@ const ATTACHMENTS: &[Page] = pages![
     "design/exchange-api/changes.md",
     "design/exchange-api/clients.md",
     "design/exchange-api/routes.md",
+    "design/orchestration/README.md",
+    "design/orchestration/control-plane.md",
+    "design/orchestration/modes.md",
+    "design/orchestration/resources.md",
     "monitoring/alerts.yml",
     "monitoring/dashboard.json",
 ];
