@@ -107,6 +107,7 @@ const ATTACHMENTS: &[Page] = pages![
     "design/orchestration/README.md",
     "design/orchestration/control-plane.md",
     "design/orchestration/modes.md",
+    "design/orchestration/placement.md",
     "design/orchestration/resources.md",
     "monitoring/alerts.yml",
     "monitoring/dashboard.json",
