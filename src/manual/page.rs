@@ -111,6 +111,8 @@ const ATTACHMENTS: &[Page] = pages![
     "design/orchestration/node-loss.md",
     "design/orchestration/placement.md",
     "design/orchestration/resources.md",
+    "design/orchestration/restarts.md",
+    "design/orchestration/updates.md",
     "monitoring/alerts.yml",
     "monitoring/dashboard.json",
 ];
