@@ -107,6 +107,8 @@ const ATTACHMENTS: &[Page] = pages![
     "design/orchestration/README.md",
     "design/orchestration/actions.md",
     "design/orchestration/control-plane.md",
+    "design/orchestration/health-policies.md",
+    "design/orchestration/health-reports.md",
     "design/orchestration/modes.md",
     "design/orchestration/node-loss.md",
     "design/orchestration/placement.md",
