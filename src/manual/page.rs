@@ -117,6 +117,7 @@ const ATTACHMENTS: &[Page] = pages![
     "design/orchestration/resources.md",
     "design/orchestration/restarts.md",
     "design/orchestration/updates.md",
+    "design/requirements.md",
     "monitoring/alerts.yml",
     "monitoring/dashboard.json",
 ];
