@@ -96,6 +96,7 @@ const ATTACHMENTS: &[Page] = pages![
     "adr/0021-yaml-is-written-by-hand.md",
     "adr/0022-agreements-follow-tasks.md",
     "adr/0023-one-gate-table.md",
+    "design/README.md",
     "design/agbot.md",
     "design/agreement-protocol.md",
     "design/design.md",
@@ -118,6 +119,7 @@ const ATTACHMENTS: &[Page] = pages![
     "design/orchestration/restarts.md",
     "design/orchestration/updates.md",
     "design/requirements.md",
+    "design/scenarios.md",
     "monitoring/alerts.yml",
     "monitoring/dashboard.json",
 ];
