@@ -2,7 +2,7 @@
 //!
 //! The very first sign of a node is written before it is answered, because searches leave out nodes that were never seen; those
 //! that come at the same time go together.
-//! Source: design, "Heartbeats"; exchange contract section 8.
+//! Source: design 3.4; exchange-api 8.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,6 +1,6 @@
 //! Takes out of a reason or a rollout what it tells of nodes that the caller may not read: neither names nor numbers of them stay.
 //!
-//! Source: exchange contract 3.2 and 6; orchestration 1.5 (`"node":"?"`).
+//! Source: exchange-api 3.2, 6; orchestration 1.5 (`"node":"?"`).
 
 use std::collections::BTreeMap;
 

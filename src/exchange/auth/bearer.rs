@@ -2,7 +2,7 @@
 //!
 //! The provider says who somebody is, the configuration gives a role to that person's groups, and an account of ours is made at the first
 //! login and follows the provider from then on, so that nodes, services and policies have an owner. A verified token costs neither SQL nor
-//! a signature check until it ends. Source: exchange contract 2.2.
+//! a signature check until it ends. Source: exchange-api 2.2.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! JSON bodies, with the contract's answers to wrong ones.
 //!
-//! Source: exchange contract 1.1 and 1.4.
+//! Source: exchange-api 1.1, 1.4.
 
 use axum::body::{self, HttpBody};
 use bytes::{Bytes, BytesMut};

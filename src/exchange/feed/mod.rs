@@ -1,6 +1,6 @@
 //! The change feed: numbers committed changes, keeps the recent ones in memory, answers and parks polls.
 //!
-//! Source: design, section 3 "Change feed"; exchange contract section 5.
+//! Source: design 3.3; exchange-api 5.
 
 mod peers;
 mod sequencer;

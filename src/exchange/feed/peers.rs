@@ -2,7 +2,7 @@
 //!
 //! Each holds a lease. While it lasts, writers wait for its word that it has seen their change; an exchange whose lease has run out answers
 //! nothing before it has joined again and read what it missed. The words travel as notifications, and stand in a table for when those
-//! are lost. An exchange that is alone waits for nobody. Source: docs/adr/0011.
+//! are lost. An exchange that is alone waits for nobody. Source: docs/adr/0011-writes-wait-for-every-exchange.md.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -3,7 +3,7 @@
 //!
 //! Durations stay as they are, as far as they are known: a record whose newest past instant lies in the future is moved back as a whole, so
 //! that this instant is now. A clock that was set ahead needs nothing of this: nobody could be heard in the time that it left out.
-//! Source: engine 9.
+//! Source: orchestration 0.4.
 
 use std::borrow::Cow;
 

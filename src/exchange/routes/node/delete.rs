@@ -1,7 +1,7 @@
 //! Removing a node.
 //!
 //! The user who removes a node whose agent is alive cannot know when the agent has stopped what it runs: until it says so, nothing that may run
-//! once only starts elsewhere. The agent says so by ending the departure of its node. Source: engine 9.
+//! once only starts elsewhere. The agent says so by ending the departure of its node. Source: orchestration A2 (deletion of a live node).
 
 use std::collections::BTreeMap;
 
