@@ -94,7 +94,7 @@ impl Leases {
             }
         };
         self.leaving = shares.leaving;
-        // Whoever owns them keeps their health reports up.
+        // The owner of the partitions renews their health reports.
         context.send_events(vec![Event::PartitionsConfirmed { at: confirmed }]).await;
         // Before the exchange is read everything would count as deleted: nothing may be decided until then.
         if !context.is_loaded() {

@@ -123,7 +123,7 @@ pub struct AgentSettings {
     pub reboot_program: Option<PathBuf>,
     /// The address by which other nodes reach this one; otherwise that from which packets to the hub leave.
     pub node_address: Option<IpAddr>,
-    /// How a guardian is started; without it no task has a lease unless somebody else runs a guardian.
+    /// How a guardian is started; without it no task has a lease unless a guardian is run externally.
     pub guardian: Option<GuardianCommand>,
     /// The transport to use instead of HTTP, for an agent inside the hub's process.
     pub transport: Option<Transport>,

@@ -321,7 +321,8 @@ impl Focus {
         }
     }
 
-    /// Adds the workload units of slots whose members examine each other: what one is or says concerns the others.
+    /// Adds the workload units of slots whose members examine each other: the state and the reports of one
+    /// concern the others.
     fn add_units_of_peers(&mut self, model: &Model) {
         let has_peers = |unit_id: &&UnitId| {
             let health = model.workload_of(&unit_id.policy).and_then(|workload| workload.health.as_ref());

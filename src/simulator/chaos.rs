@@ -397,7 +397,7 @@ fn reinstall_node(world: &mut World) {
     register_anew(world, &node);
 }
 
-/// An agent whose node was deleted stops everything, says so, and registers again.
+/// An agent whose node was deleted stops everything, confirms it, and registers again.
 pub(crate) fn leave(world: &mut World, node: &NodeId) {
     if world.exchange.nodes.contains_key(node) {
         return;

@@ -404,7 +404,7 @@ fn unit_text(id: &UnitId) -> String {
     format!("{} ({})", id.policy, id.name())
 }
 
-/// Returns how few and how many instances a workload unit may have when nothing happens any more.
+/// Returns how few and how many instances a workload unit may have when no more events happen.
 fn bounds(world: &World, workload: &Workload, nodes: &[&NodeId]) -> (usize, usize) {
     let goal = &workload.goal;
     let current = workload.versions.current.number;

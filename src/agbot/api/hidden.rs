@@ -1,4 +1,5 @@
-//! Takes out of a reason or a rollout what it tells of nodes that the caller may not read: neither names nor numbers of them stay.
+//! Removes from a reason or a rollout everything about nodes that the caller may not read: neither their
+//! names nor their numbers remain.
 //!
 //! Source: exchange-api 3.2, 6; orchestration 1.5 (`"node":"?"`).
 

@@ -38,7 +38,8 @@ const NEWEST: i64 = 500;
 /// Elements of one page of a long list.
 const PAGE: usize = 500;
 
-/// Health of the agbot; needs no credentials. Counts are for people to whom the exchange shows its own.
+/// Returns the health of the agbot; needs no credentials. Counts are shown to users to whom the exchange
+/// shows its own.
 pub(super) async fn get_agbot_status(
     op: Op<()>,
     permission: Permission<right::HealthRead>,

@@ -156,7 +156,8 @@ impl WantedPolicy {
 
     /// Returns the version of the policy that the hub keeps away, because it rolled it back before the policy was written.
     ///
-    /// Until the agbot has read the policy, the version that was rolled back may be one that the policy does not want any more.
+    /// Until the agbot has read the policy, the version that was rolled back may be one that the policy no
+    /// longer names.
     fn rolled_back<'w>(&self, workloads: &'w [WorkloadUpdate]) -> Option<&'w str> {
         let own = self.own(workloads).filter(|own| own.update.state == "rollback-completed")?;
         let version = own.rolled_back_from.as_deref()?.rsplit(' ').next()?;
@@ -259,7 +260,8 @@ impl WantedPolicy {
         version.is_empty() || self.versions.is_empty() || self.versions.iter().any(|wanted| wanted == version)
     }
 
-    /// Returns whether the agbot has read the policy as it was written; one that does not say so is assumed to have.
+    /// Returns whether the agbot has read the policy as it was written; one that does not report it is
+    /// assumed to have read it.
     fn is_read_by(&self, reasons: &ReasonsResponse) -> bool {
         let Some(policies) = &reasons.policies else { return true };
         let seen = policies.get(&self.id).and_then(|at| instant(at));

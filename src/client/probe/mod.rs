@@ -101,8 +101,8 @@ impl ProbeClient {
 
     /// Sends a JSON document; `id` names the call, the same for a repetition.
     ///
-    /// # Errors
-    /// The reason, when the response says no success, or does not come in time. What the response holds is not read.
+    /// # Errors The reason, when the status is not a success, or the response does not arrive in time. The
+    /// body of the response is not read.
     pub async fn post(&self, url: &str, id: &str, body: &Value, timeout: Duration) -> Result<(), String> {
         let url = self.allowed(url)?;
         let _slot = self.slots.acquire().await;
@@ -123,10 +123,10 @@ impl ProbeClient {
 /// Why there is no response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// The request itself cannot be made: nobody was asked.
+    /// The request is invalid and was not sent.
     #[error("{0}")]
     OfRequest(String),
-    /// Whoever was asked did not respond.
+    /// The server did not respond.
     #[error("{0}")]
     OfServer(String),
 }

@@ -49,7 +49,8 @@ impl Login {
     }
 }
 
-/// The 401 for credentials that are absent, garbled or wrong, or of a name that nobody has: the text does not tell which names exist.
+/// The 401 for credentials that are absent, garbled or wrong, or of a name that does not exist: the message
+/// does not reveal which names exist.
 pub fn bad_credentials() -> ApiError {
     ApiError::invalid_credentials("invalid.credentials")
 }

@@ -99,7 +99,7 @@ fn c6_instance_stays_in_error_while_its_recovery_is_tried_again() {
     }
 }
 
-/// D2: what was said of an instance ends when the instance has left its node.
+/// D2: reports about an instance end when the instance has left its node.
 #[test]
 fn d2_report_ends_on_the_node_that_the_instance_left() {
     let mut fleet = Fleet::new(&["n1", "n2"]);

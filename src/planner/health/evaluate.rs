@@ -76,7 +76,7 @@ pub enum Reason {
         unhealthy: Vec<Entity>,
         /// All of them.
         total: usize,
-        /// How many of them may be in error, in percent.
+        /// Share of them that may be in error, in percent.
         max_percent: u8,
     },
 }

@@ -90,7 +90,8 @@ fn recover(pass: &mut UnitPass<'_>, slot: &Slot) {
     }
 }
 
-/// Ends the recovery of a member that no policy covers any more. One that is attached later begins anew.
+/// Ends the recovery of a member that no policy covers any longer. A policy that is attached later starts
+/// afresh.
 fn forget(pass: &mut UnitPass<'_>, slot: &Slot, task: Task) -> Task {
     let Some(recovery) = &task.health.recovery else { return task };
     let text =
@@ -101,7 +102,7 @@ fn forget(pass: &mut UnitPass<'_>, slot: &Slot, task: Task) -> Task {
     Task { health, ..task }
 }
 
-/// Records that the check of a member is broken, or works again. It says nothing about the member.
+/// Records that the check of a member is broken, or works again. This proves nothing about the member.
 fn note_check(pass: &mut UnitPass<'_>, slot: &Slot, task: Task) -> Task {
     let is_checked =
         task.is_live() && pass.facts.workload.health.as_ref().is_some_and(|policy| policy.enabled);
@@ -454,7 +455,7 @@ fn act(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, mut recovery
     let failure = format!("none of its actions helped: {}", names.join(", "));
     let health = with_order_ended(task.health.clone(), &recovery, Some(failure));
     recovery.order = None;
-    // Without a policy nobody would try again.
+    // Without a policy there would be no retry.
     let is_kept = pass.facts.workload.health.is_some() && recovery.of_group.is_none();
     let health = TaskHealth { recovery: is_kept.then(|| Box::new(recovery)), ..health };
     pass.set_health(&task.slot, &task.id, health);

@@ -209,7 +209,7 @@ impl Model {
         self.group_of.get(node).and_then(|group| self.groups.get(group))
     }
 
-    /// Returns an agreement, live or lately ended.
+    /// Returns a live or recently ended agreement.
     pub fn agreement(&self, id: &AgreementId) -> Option<&Agreement> {
         self.agreements.get(id)
     }
@@ -236,7 +236,7 @@ impl Model {
         self.nodes.get(node).is_some_and(|record| record.facts.is_capable)
     }
 
-    /// Returns all agreements, live and lately ended, by id.
+    /// Returns all live and recently ended agreements, by id.
     pub fn agreements(&self) -> impl Iterator<Item = &Agreement> {
         self.agreements.values()
     }

@@ -319,7 +319,8 @@ fn drop_claim(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task) {
     pass.create_at(slot, task.spec, task.cause, None, start_at);
 }
 
-/// Lets another node take over before a task stops that its node must not have any more. Returns whether one can.
+/// Lets another node take over before a task stops that its node must no longer have. Returns whether one
+/// can.
 ///
 /// # Source
 /// Orchestration 1.3.

@@ -83,7 +83,7 @@ fn agent_reason(pass: &Pass<'_>, claim: &Claim) -> Option<ReleaseReason> {
     match model.nmp_status.get(&(nmp.clone(), claim.node.clone())) {
         Some(Some(status)) if is_active(status) => None,
         Some(Some(status)) => Some(ReleaseReason::AgentFinished { status: Some(status.clone()) }),
-        // A member that was told to go ahead and has reported nothing may be about to.
+        // A member that was allowed to go ahead and has reported nothing may be about to.
         Some(None) => is_over(later(claim.since, UNREPORTED_SECS)),
         // Not read yet. A status that was not read by the deadline does not exist.
         None => is_over(claim.deadline),

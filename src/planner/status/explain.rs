@@ -437,7 +437,7 @@ impl<'a> Explainer<'a> {
 }
 
 impl PartExplanation {
-    /// Returns the numbers in words; nothing of what else the summary says.
+    /// Returns the numbers in words, without the rest of the summary.
     pub(super) fn numbers(&self) -> String {
         summary((self.placed, self.requested), self.candidate_count, removed(&self.sequence))
     }

@@ -114,7 +114,7 @@ fn unfinished(unit: &UnitRecord) -> impl Iterator<Item = &Task> {
     unit.slots.values().flat_map(SlotTasks::iter).filter(|task| !task.is_stopped())
 }
 
-/// Returns whether a task starts or stops on a node that would say so.
+/// Returns true if a task starts or stops on a node that would report it.
 fn is_transition(unit: &UnitRecord, task: &Task, now: Timestamp) -> bool {
     let row = task.node.as_ref().and_then(|node| unit.table.find(node));
     if row.is_none_or(|row| row.state != NodeState::Ready) {

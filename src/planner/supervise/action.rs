@@ -59,7 +59,7 @@ pub(crate) fn plan(pass: &mut UnitPass<'_>) {
     }
 }
 
-/// Ends the mark of nodes that a user chose when no instance is meant to run there any more.
+/// Removes the mark of nodes that a user chose once no instance is meant to run there.
 ///
 /// # Source
 /// Orchestration A5.6.

@@ -1,4 +1,4 @@
-//! Slots that no node can take now: they block nobody, and are updated when they get a node.
+//! Slots that no node can take now: they block no other slot, and are updated when they get a node.
 //!
 //! Source: orchestration B11.3.
 

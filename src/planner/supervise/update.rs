@@ -32,7 +32,7 @@ const BLOCKED_SLOTS: usize = 20;
 
 /// Continues the update of a workload in one workload unit.
 pub(crate) fn plan(pass: &mut UnitPass<'_>) {
-    // Nobody else would end their share.
+    // Their share would never end otherwise.
     pass.update.parts.retain(|(part, _)| !pass.facts.gone_parts.contains(part));
     let dirty = dirty_slots(pass);
     let (idle, dirty): (Vec<Slot>, Vec<Slot>) = dirty.into_iter().partition(|slot| is_idle(pass, slot));
@@ -74,8 +74,8 @@ pub(super) fn target(pass: &UnitPass<'_>) -> SpecVersion {
 /// Returns the slots that run another version, in the order in which they are replaced: those with a node first, of these those not running,
 /// then by upgrade domain.
 ///
-/// Every instance keeps its version if the new one says so (B11.10). A paused node keeps its own slot until it is active again (B8-S3); a
-/// slot that could be on any node is waited for.
+/// Every instance keeps its version if the new one requires that (B11.10). A paused node keeps its own slot
+/// until it is active again (B8-S3); a slot that could be on any node is waited for.
 pub(super) fn dirty_slots(pass: &UnitPass<'_>) -> Vec<Slot> {
     let mut dirty = pass.all_slots();
     dirty.retain(|slot| is_dirty(pass, slot));
@@ -123,7 +123,8 @@ fn has_left_over(tasks: &SlotTasks, target: SpecVersion) -> bool {
     is_running && tasks.wanted().any(|task| task.spec != target)
 }
 
-/// Returns whether nothing of a slot has ever had a node: what starts there replaces nothing, and nobody waits for it.
+/// Returns true if no task of a slot has ever had a node: an instance that starts there replaces nothing, and
+/// no other slot waits for it.
 fn is_idle(pass: &UnitPass<'_>, slot: &Slot) -> bool {
     pass.tasks(slot).iter().all(|task| task.node.is_none())
 }

@@ -22,7 +22,7 @@ pub(super) trait Kind: Send + Sync + 'static {
     const SUBJECT: Subject;
     /// Opening text of a list.
     const OPEN: &'static str;
-    /// One of them and all of them, for people.
+    /// Singular and plural in messages.
     const WORDS: [&'static str; 2];
     /// Name of the resource in the change feed.
     const RESOURCE: &'static str;

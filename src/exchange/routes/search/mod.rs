@@ -1,4 +1,4 @@
-//! Searches for nodes: by agbots for agreements, by people for errors and services.
+//! Searches for nodes: by agbots for agreements, by users for errors and services.
 //!
 //! Source: exchange-api 7.
 

@@ -1,4 +1,4 @@
-//! Searches for people: nodes with errors, nodes that run a service. Plain users find only their own nodes.
+//! Searches by users: nodes with errors, nodes that run a service. Plain users find only their own nodes.
 //!
 //! Source: exchange-api 7.4.
 

@@ -130,7 +130,8 @@ async fn search_all(
         arch: service.arch,
         service_url: format!("{}/{}", service.org, service.name),
         since,
-        // What changes while the answer is sent would be met again further on; its change is told by the feed.
+        // A node that changes while the response is sent would be returned again later; the feed reports its
+        // change.
         until: exchange.now(),
     });
     let exchange = exchange.clone();

@@ -110,7 +110,7 @@ async fn find_visible(
     Ok(find(exchange, org, name).await?.filter(|found| sees_account(caller, facts(found))))
 }
 
-/// Finds an account, whoever asks.
+/// Finds an account, regardless of the caller.
 async fn find(exchange: &Exchange, org: &str, name: &str) -> Result<Option<AccountRow>, ApiError> {
     Ok(exchange
         .database()
