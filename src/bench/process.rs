@@ -125,7 +125,7 @@ impl Process {
         mib(&self.child.id().to_string(), "RssAnon:")
     }
 
-    /// Lets it stand still, or go on.
+    /// Suspends it, or lets it continue.
     pub fn pause(&self, stands_still: bool) {
         self.signal(if stands_still { Signal::SIGSTOP } else { Signal::SIGCONT });
     }

@@ -109,7 +109,7 @@ impl Table {
         self
     }
 
-    /// Sets that a narrow terminal must not drop a column.
+    /// Returns true if a narrow terminal must not drop a column.
     pub fn is_kept(&self, position: usize) -> bool {
         self.header.get(position).is_some_and(|name| self.kept.contains(&name.as_str()))
     }

@@ -165,7 +165,8 @@ impl Heartbeats {
     /// Writes what is pending; called once a second and before searches that use heartbeats. A sign that was noted before the clock was
     /// set back counts as one of `now`.
     ///
-    /// # Errors When the store does not respond; the heartbeats stay pending.
+    /// # Errors
+    /// When the store does not respond; the heartbeats stay pending.
     pub(crate) async fn flush(&self, now: Timestamp) -> Result<(), StoreError> {
         let nodes = take(&self.nodes, now);
         let agbots = take(&self.agbots, now);

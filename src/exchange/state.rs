@@ -81,7 +81,8 @@ const BASIC_AND_BEARER: &str = "Basic realm=\"Evenkeel\", charset=\"UTF-8\", Bea
 impl Exchange {
     /// Starts an exchange on a migrated database; its workers end with `shutdown`.
     ///
-    /// # Errors When the database does not respond or cannot be seeded.
+    /// # Errors
+    /// When the database does not respond or cannot be seeded.
     pub async fn start(
         database: Database,
         settings: ExchangeSettings,

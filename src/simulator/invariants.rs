@@ -76,7 +76,7 @@ const READ_LAG_MILLIS: u64 = 2_000;
 /// Returns whether the agbots cannot have read the last edit yet.
 pub(crate) fn was_just_edited(world: &World) -> bool {
     let edited_at = world.edited_at_millis;
-    // One that stands still reads it afterwards.
+    // One that is suspended reads it afterwards.
     let pauses = world.agbots.iter().filter(|agbot| agbot.is_up).map(|agbot| agbot.paused_until_millis);
     let read_at = pauses.filter(|until| *until > edited_at).max().unwrap_or(edited_at);
     world.millis <= read_at.max(edited_at) + READ_LAG_MILLIS

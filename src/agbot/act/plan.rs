@@ -271,7 +271,7 @@ pub(super) async fn record_workload(
     .await
 }
 
-/// Deletes the rows of a workload. Agreements of a detached one go on without tasks, which is an event.
+/// Deletes the rows of a workload. Agreements of a detached one continue without tasks, which is an event.
 pub(super) async fn remove_workload(
     context: &Context,
     lease: Lease,

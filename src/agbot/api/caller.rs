@@ -115,7 +115,8 @@ async fn read_itself(
 /// Checks that the caller administrates the organization: root, or an administrator of it. Returns the
 /// caller's name.
 ///
-/// # Errors 401 without good credentials, 403 for everybody else, 503 when the exchange does not respond.
+/// # Errors
+/// 401 without good credentials, 403 for everybody else, 503 when the exchange does not respond.
 pub(super) async fn may_administrate(
     context: &Context,
     headers: &HeaderMap,
@@ -170,8 +171,9 @@ impl SeenNodes {
 
 /// Asks the exchange which nodes of the organization the caller may read.
 ///
-/// # Errors 401 without good credentials, 403 when the caller may read no list of the organization's nodes
-/// and is no node of it, 503 when the exchange does not respond.
+/// # Errors
+/// 401 without good credentials, 403 when the caller may read no list of the organization's nodes and is no
+/// node of it, 503 when the exchange does not respond.
 ///
 /// # Source
 /// Exchange-api 3.2 (rows "READ on all nodes", "nodes list" and "node read").

@@ -130,8 +130,8 @@ async fn decide(context: &Arc<Context>, asked: &Asked, found: NodeResponse) -> R
 
 /// Returns the management policy that a node names. Those of other organizations manage none of its nodes.
 ///
-/// # Errors 404 when there is none: no claim would be held for it, and every member would be allowed to go
-/// ahead.
+/// # Errors
+/// 404 when there is none: no claim would be held for it, and every member would be allowed to go ahead.
 async fn policy_of(context: &Context, org: &str, nmp: &NmpId) -> Result<ManagementPolicyResponse, Refusal> {
     let found = if nmp.org() == org {
         context.client.management_policy(org, nmp.name()).await.map_err(unavailable)?

@@ -1,4 +1,4 @@
-//! The end of the agent: what the hub hears of it, and what becomes of services.
+//! The end of the agent: what the hub hears of it, and the fate of services.
 
 use std::time::Duration;
 

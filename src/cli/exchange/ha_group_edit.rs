@@ -33,8 +33,9 @@ pub struct Group {
 impl Group {
     /// Takes the group from the arguments or from the file that they name.
     ///
-    /// # Errors With status 1 when the name is missing, or no member of the group is given; 3 or 4 for an
-    /// unusable file.
+    /// # Errors
+    /// With status 1 when the name is missing, or no member of the group is given; 3 or 4 for an unusable
+    /// file.
     pub fn read(arguments: &GroupArguments, context: &Context) -> Outcome<Self> {
         let refuse = |why: &str, advice: &str| CliError::input("the HA group was not changed", why, advice);
         let mut group = match &arguments.file {

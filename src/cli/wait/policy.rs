@@ -138,7 +138,8 @@ impl WantedPolicy {
         })
     }
 
-    /// Returns how the update by tasks stands, unless it has completed: it is in progress, held, or was rolled back.
+    /// Returns the state of the update by tasks, unless it has completed: it is in progress, held, or was
+    /// rolled back.
     ///
     /// An update in progress counts whenever it began, because a policy may be written without a change of its version. How an update
     /// ended counts only if it began after the policy was written.
@@ -312,7 +313,7 @@ fn instant(text: &str) -> Option<Timestamp> {
     text.split('[').next()?.parse().ok()
 }
 
-/// Waits for a policy that was just written, then shows how each node stands.
+/// Waits for a policy that was just written, then shows the state of each node.
 ///
 /// # Errors
 /// As [`super::Wait::follow`].
@@ -323,7 +324,7 @@ pub async fn follow(wait: &super::Wait, context: &Context, exchange: &Exchange, 
     follow_wanted(wait, context, exchange, &WantedPolicy::read(exchange, name).await?).await
 }
 
-/// Waits for a policy whose `orchestration` was just changed, then shows how each node stands.
+/// Waits for a policy whose `orchestration` was just changed, then shows the state of each node.
 ///
 /// The change is about no version: where the hub rolled the policy's version back, it is carried out with the version before.
 ///

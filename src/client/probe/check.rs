@@ -26,7 +26,8 @@ pub fn pause_after(probe: &TaskProbe, is_healthy: Option<bool>) -> Duration {
 impl ProbeClient {
     /// Checks a task on a node: up to the number of attempts of the probe, with its pauses.
     ///
-    /// # Errors Why the check itself is broken, which proves nothing about the task.
+    /// # Errors
+    /// Why the check itself is broken, which proves nothing about the task.
     pub async fn check(
         &self,
         probe: &TaskProbe,

@@ -112,7 +112,7 @@ impl Client {
         self.get_existing(list_path(org, "reasons")).await
     }
 
-    /// How each pair of node and policy stands, as the agbot sent it.
+    /// State of each pair of node and policy, as the agbot sent it.
     pub async fn reason_records(&self, org: &str) -> Result<ReasonRecords, ClientError> {
         self.get_existing(list_path(org, "reasons")).await
     }

@@ -28,8 +28,9 @@ pub(crate) struct Authenticated {
 /// Authenticates the caller and determines its address. `client` is the other end of the connection, unless
 /// the request comes from inside the process.
 ///
-/// # Errors 401 for credentials that are absent, garbled or wrong, 409 for an agent that another one has
-/// superseded, 429 when the caller sends too many requests, 503 when the store does not respond.
+/// # Errors
+/// 401 for credentials that are absent, garbled or wrong, 409 for an agent that another one has superseded,
+/// 429 when the caller sends too many requests, 503 when the store does not respond.
 pub(crate) async fn authenticate(
     exchange: &Exchange,
     headers: &HeaderMap,
@@ -52,7 +53,8 @@ pub(crate) async fn authenticate(
 /// Identifies the agent that confirms that everything has stopped on its own node, which was deleted while it was alive; none for anybody
 /// else.
 ///
-/// # Errors 429 when the caller sends too many requests, 503 when the store does not respond.
+/// # Errors
+/// 429 when the caller sends too many requests, 503 when the store does not respond.
 pub(crate) async fn authenticate_departed(
     exchange: &Exchange,
     (headers, path): (&HeaderMap, &str),

@@ -88,7 +88,8 @@ impl Route {
 }
 
 impl Exchange {
-    /// Breaks off with the response to a request of the fast path, from the other end of a connection; all others go on to the router.
+    /// Breaks off with the response to a request of the fast path, from the other end of a connection; all
+    /// others pass to the router.
     pub fn fast_path(
         &self,
     ) -> impl Fn(Request, &Client) -> ControlFlow<BoxFuture<'static, Response>, Request> + Send + Sync + 'static

@@ -21,7 +21,8 @@ pub(crate) enum Accepted {
 impl Accepted {
     /// Reads the accepted media types of the request.
     ///
-    /// # Errors 406 for writes whose response the client would not accept, before anything is done.
+    /// # Errors
+    /// 406 for writes whose response the client would not accept, before anything is done.
     pub(crate) fn of(request: &Request) -> Result<Accepted, ApiError> {
         let is_read = match *request.method() {
             Method::GET => true,

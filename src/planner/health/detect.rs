@@ -273,6 +273,6 @@ pub(crate) fn is_seen_healthy(pass: &UnitPass<'_>, policy: &HealthPolicy, task: 
     task.is_running()
         && !is_reported_down(pass, policy, task)
         && (!is_checked
-            // A check that is broken is no reason to go on with a recovery.
+            // A check that is broken is no reason to continue with a recovery.
             || reported.is_some_and(|one| one.healthy == Some(true) || one.check_error.is_some()))
 }

@@ -168,7 +168,8 @@ pub struct Stale {
 
 /// The newest report of a source about a property, with what came before it.
 ///
-/// # Shape The times of transitions: the start of the current state, and the last report of each other state.
+/// # Shape
+/// The times of transitions: the start of the current state, and the last report of each other state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredReport {
     /// Source of the event.

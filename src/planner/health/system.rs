@@ -101,8 +101,9 @@ pub fn kind_of_news(entity: &Entity, property: &str, is_broken: bool) -> Option<
 
 /// Returns the stored form of reports of the engine that contain news.
 ///
-/// # Shape `stored`: the events of the entity. Events that are not Ok last as long as an agbot owns
-/// `partition`; Ok disappears after `ttl_secs`.
+/// # Shape
+/// `stored`: the events of the entity. Events that are not Ok last as long as an agbot owns `partition`; Ok
+/// disappears after `ttl_secs`.
 pub fn stored_reports(
     stored: &[StoredReport],
     reports: &[SystemReport],

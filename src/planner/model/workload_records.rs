@@ -388,7 +388,8 @@ impl WorkloadRecords {
         }
     }
 
-    /// Returns the nodes on which tasks of an update have just started: whether they go on running decides about the update.
+    /// Returns the nodes on which tasks of an update have just started: whether they keep running decides
+    /// about the update.
     pub fn monitored_nodes(&self, now: Timestamp) -> impl Iterator<Item = NodeId> {
         let rolling = self.workloads.values().filter(|known| known.record.update.is_rolling());
         rolling.filter_map(|known| known.workload.as_ref()).flat_map(move |workload| {

@@ -25,7 +25,7 @@ pub enum Verdict {
     Passed,
     /// Failed, with the reason in words.
     Failed(Arc<str>),
-    /// Cannot be decided now, with the reason in words: nothing starts, and what runs goes on.
+    /// Cannot be decided now, with the reason in words: nothing starts, and what runs continues.
     Unclear(Arc<str>),
 }
 

@@ -74,7 +74,7 @@ pub struct PartExplanation {
     pub cause: Option<UnplacedCause>,
     /// Human-readable explanation of the cause.
     pub summary: String,
-    /// How the named node and the policy stand; none for a policy with tasks. It may name other nodes.
+    /// State of the named node and the policy; none for a policy with tasks. It may name other nodes.
     pub pair: Option<Explanation>,
 }
 

@@ -139,7 +139,7 @@ impl Task {
         self.desired <= DesiredState::Running
     }
 
-    /// Returns whether a recovery that goes on created it.
+    /// Returns whether a recovery that continues created it.
     pub fn is_recreated(&self) -> bool {
         self.health.recovery.as_ref().is_some_and(|recovery| recovery.is_recreated)
     }
@@ -185,8 +185,9 @@ impl Task {
 
     /// Records what the node reported; `now`: the hub's clock.
     ///
-    /// # Errors [`RefusedReport`] when the report is of another node, old, or would revert the state. Nothing
-    /// changes then.
+    /// # Errors
+    /// [`RefusedReport`] when the report is of another node, old, or would revert the state. Nothing changes
+    /// then.
     pub fn report(&mut self, report: TaskReport, now: Timestamp) -> Result<(), RefusedReport> {
         let task = || self.id.clone();
         if self.node.as_ref() != Some(&report.node) {
