@@ -389,7 +389,8 @@ pub struct StateEvent {
     pub detail: Value,
 }
 
-/// Appends what nodes and organizations are set to, except what the newest event of the kind already says. Actor and text do not count.
+/// Appends settings of nodes and organizations, except those that the newest event of the kind already
+/// states. Actor and text do not count.
 pub async fn insert_states(
     conn: &mut PgConnection,
     states: &[StateEvent],

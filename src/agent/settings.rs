@@ -117,7 +117,7 @@ pub struct AgentSettings {
     pub unregister_timeout: Duration,
     /// Last lines of output that are reported to the hub when a service exits; 0 for none.
     pub reported_output_lines: usize,
-    /// Authorities that the checks of services trust beside those of the system, PEM.
+    /// Authorities that the checks of services trust in addition to those of the system, PEM.
     pub checks_ca_file: Option<PathBuf>,
     /// The program that reboots the machine; without it the hub cannot have that done.
     pub reboot_program: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! How the body of a request or an answer looks.
+//! The body of a request or a response.
 
 use serde::de::DeserializeOwned;
 use utoipa::ToSchema;
@@ -11,7 +11,7 @@ pub(crate) type NamedSchemas = Vec<(String, RefOr<Schema>)>;
 /// Parses a JSON text as the input type of a handler, or returns the reason why it does not match.
 type Check = fn(&str) -> Result<(), String>;
 
-/// How the body of a request or answer looks.
+/// The body of a request or a response.
 #[derive(Clone)]
 pub enum Content {
     /// No body.

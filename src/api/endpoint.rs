@@ -1,4 +1,4 @@
-//! One row of the table of routes: what the router serves and what the API document says of it.
+//! One row of the table of routes: its handler and its entry in the API document.
 
 use std::ops::Deref;
 
@@ -270,7 +270,8 @@ impl<H> Endpoint<H> {
         self
     }
 
-    /// Adds the operation and its aliases to a router, below `base`; `route` makes what answers under each path.
+    /// Adds the operation and its aliases to a router, below `base`; `route` creates the method router of
+    /// each path.
     pub fn mount<S: Clone + Send + Sync + 'static>(
         &self,
         base: &str,

@@ -1,4 +1,5 @@
-//! `evenkeel bench memory`: resident memory of an idle hub and of an agent, and the time to the first answer.
+//! `evenkeel bench memory`: resident memory of an idle hub and of an agent, and the time to the first
+//! response.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use evenkeel_demo::{arch, service};
 const HUB_MIB: f64 = 40.0;
 const AGENT_MIB: f64 = 12.0;
 const FIRST_RESPONSE_MS: f64 = 150.0;
-/// The reference's time to its first answer, in milliseconds.
+/// The reference's time to its first response, in milliseconds.
 const REFERENCE_MS: f64 = 8_000.0;
 const RETRY_LIMIT: Duration = Duration::from_secs(60);
 const VERSION: &str = "/v1/admin/version";

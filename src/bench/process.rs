@@ -26,14 +26,14 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts this program with other arguments; what it says goes to a file in `directory`.
+    /// Starts this program with other arguments; its output goes to a file in `directory`.
     pub fn start(name: &'static str, arguments: &[&str], directory: &Path) -> Result<Process, Failure> {
         let program =
             std::env::current_exe().map_err(|error| Failure::from_error(ExitStatus::Failure, &error))?;
         Process::start_program(&program, name, arguments, directory)
     }
 
-    /// Starts a program; what it says goes to a file in `directory`.
+    /// Starts a program; its output goes to a file in `directory`.
     pub fn start_program(
         program: &Path,
         name: &'static str,
@@ -125,7 +125,7 @@ impl Process {
         mib(&self.child.id().to_string(), "RssAnon:")
     }
 
-    /// Lets it stand still, or go on.
+    /// Suspends it, or lets it continue.
     pub fn pause(&self, stands_still: bool) {
         self.signal(if stands_still { Signal::SIGSTOP } else { Signal::SIGCONT });
     }

@@ -73,7 +73,7 @@ impl Recorder {
         Ok(Recorder { log: stage.server_log(), observer: stage.observer().await? })
     }
 
-    /// Records what runs while `work` goes on.
+    /// Records what runs while `work` continues.
     pub async fn during<T>(
         &mut self,
         work: impl Future<Output = Result<T, Failure>>,

@@ -37,7 +37,7 @@ pub struct Table {
     pub kept: Vec<&'static str>,
 }
 
-/// One answer in all its forms.
+/// One result in all its forms.
 #[derive(Clone, Debug, PartialEq)]
 pub struct View {
     /// For programs.
@@ -75,7 +75,7 @@ impl View {
         Self { plain: Some(text), ..Self::new(json, Table::default()) }
     }
 
-    /// Writes the answer in a form, ending with a line end.
+    /// Writes the result in a form, ending with a newline.
     pub fn render(&self, format: Option<Format>, width: Option<u16>) -> String {
         match (format, &self.plain) {
             (None, Some(text)) => with_line_end(text),
@@ -109,7 +109,7 @@ impl Table {
         self
     }
 
-    /// Answers whether a narrow terminal must not drop a column.
+    /// Returns true if a narrow terminal must not drop a column.
     pub fn is_kept(&self, position: usize) -> bool {
         self.header.get(position).is_some_and(|name| self.kept.contains(&name.as_str()))
     }
@@ -211,7 +211,7 @@ pub fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{ending}")
 }
 
-/// Where answers go.
+/// Where output goes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Screen {
     /// The form that was asked for.
@@ -219,7 +219,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// Writes an answer to standard output.
+    /// Writes a result to standard output.
     ///
     /// # Errors
     /// With status 4 when nothing can be written there; a reader that left early is none.
@@ -239,7 +239,7 @@ impl Screen {
         self.format.map_or(!is_terminal, |format| format == Format::Json)
     }
 
-    /// Writes an answer in the place of the last one.
+    /// Writes a result in place of the previous one.
     ///
     /// # Errors
     /// As [`Screen::show`].

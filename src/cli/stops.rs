@@ -47,7 +47,8 @@ impl Force {
     }
 }
 
-/// Shows how many instances a write stops, and asks when these are all; false when the answer is no.
+/// Shows how many instances a write stops, and asks for confirmation when these are all; false when it is
+/// denied.
 ///
 /// An agbot that cannot plan does not prevent the write.
 ///

@@ -1,7 +1,7 @@
 //! Signs of life: kept in memory, written in batches once a second.
 //!
-//! The very first sign of a node is written before it is answered, because searches leave out nodes that were never seen; those
-//! that come at the same time go together.
+//! The first heartbeat of a node is written before the response, because searches leave out nodes that were
+//! never seen; concurrent ones are written together.
 //! Source: design, "Heartbeats"; exchange contract section 8.
 
 use std::collections::BTreeMap;
@@ -166,7 +166,7 @@ impl Heartbeats {
     /// set back counts as one of `now`.
     ///
     /// # Errors
-    /// When the store does not answer; the signs stay pending.
+    /// When the store does not respond; the heartbeats stay pending.
     pub(crate) async fn flush(&self, now: Timestamp) -> Result<(), StoreError> {
         let nodes = take(&self.nodes, now);
         let agbots = take(&self.agbots, now);

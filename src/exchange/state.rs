@@ -34,7 +34,7 @@ use crate::{ApiError, configuration};
 /// Why an exchange did not start.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// The database does not answer or refuses a statement.
+    /// The database does not respond or refuses a statement.
     #[error("the exchange could not read its database")]
     Store(#[from] StoreError),
     /// The first rows could not be made.
@@ -82,7 +82,7 @@ impl Exchange {
     /// Starts an exchange on a migrated database; its workers end with `shutdown`.
     ///
     /// # Errors
-    /// When the database does not answer or the first rows cannot be made.
+    /// When the database does not respond or cannot be seeded.
     pub async fn start(
         database: Database,
         settings: ExchangeSettings,
@@ -187,7 +187,7 @@ impl Exchange {
         &self.0.workers
     }
 
-    /// Answers parked polls and ends streams, so that the listeners can drain; other requests go on.
+    /// Completes parked polls and ends streams, so that the listeners can drain; other requests continue.
     pub fn drain(&self) {
         self.0.feed.drain();
     }
@@ -206,7 +206,7 @@ impl Exchange {
     #[must_use]
     pub fn now(&self) -> Timestamp {
         let now = Timestamp::now();
-        // The database keeps microseconds; what we answer must equal what we read back.
+        // The database stores microseconds, and responses must equal what is read back later.
         Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
     }
 

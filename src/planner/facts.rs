@@ -444,7 +444,8 @@ pub struct PolicyOrchestration {
     pub scope: PolicyScope,
     /// Its update settings.
     pub update: UpdateOverrides,
-    /// The document. A policy without one is carried out by agreements alone, whatever else it says.
+    /// The document. A policy without one is carried out by agreements alone, regardless of its other
+    /// members.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document: Option<Box<Orchestration>>,
 }

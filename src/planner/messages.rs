@@ -87,7 +87,7 @@ fn handle_yes(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
     }
 }
 
-/// Acknowledges a positive reply to a proposal that waits for nothing any more.
+/// Acknowledges a positive reply to a proposal that is not waiting for anything else.
 pub(crate) fn acknowledge_acceptance(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
     match matching::fit(pass.model, agreement, pass.now) {
         Fit::Clean(_) | Fit::Unclear(_) => accept_reply(pass, lease, agreement),

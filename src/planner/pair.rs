@@ -270,7 +270,7 @@ fn plan_present(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
     }
 }
 
-/// Ends an agreement that does not fit any more.
+/// Ends an agreement that no longer fits.
 fn end(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, fit: &Fit) {
     let model = pass.model;
     let text = match fit {

@@ -469,7 +469,7 @@ impl Blocked {
         matches!(self, Self::StartDelayed { .. } | Self::FencePending { .. })
     }
 
-    /// Returns the rule that keeps an upgrade from going on, as the API names it.
+    /// Returns the rule that keeps an upgrade from continuing, as the API names it.
     ///
     /// # Source
     /// Orchestration D11.

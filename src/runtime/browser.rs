@@ -59,7 +59,7 @@ mod tests {
         for origin in ["null", "https://hub.example", "https://evil.example", "hub.example:8443"] {
             assert!(is_other(&[host, ("origin", origin)]), "{origin}");
         }
-        // What a browser says of the site counts more than a host that a proxy may have changed.
+        // The site that a browser states takes precedence over a host that a proxy may have changed.
         let other = ("origin", "https://outside.example");
         assert!(!is_other(&[host, other, ("sec-fetch-site", "same-origin")]));
         assert!(!is_other(&[host, ("sec-fetch-site", "none")]));

@@ -118,7 +118,7 @@ pub(crate) fn is_forced<'t>(mut tasks: impl Iterator<Item = &'t Task>) -> bool {
     tasks.any(|task| task.cause == Cause::User { force: true })
 }
 
-/// Returns the actions that are in progress and of which nothing says what they wait for.
+/// Returns the actions in progress without a stated reason to wait.
 pub(crate) fn unexplained(world: &World) -> Vec<String> {
     let is_explained = |policy: &PolicyId| {
         let mut of_policy = world.agbots.iter().flat_map(|one| one.model.workload_units_of(policy));

@@ -18,7 +18,7 @@ use crate::api::health::row_of;
 use crate::context::Context;
 use crate::observe::records::entity_key;
 
-/// Stores reports about an entity that say something new.
+/// Stores reports about an entity that contain news.
 ///
 /// # Errors
 /// [`AgbotError::Refused`] when another agbot holds the partition by now.

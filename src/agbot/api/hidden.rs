@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::caller::SeenNodes;
 use super::shape;
 
-/// How a pair stands, as the caller may see it.
+/// State of a pair, as the caller may see it.
 pub(super) fn placement(placement: Placement, seen: &SeenNodes) -> Placement {
     match placement {
         Placement::Waiting { agreement, blocked } => {

@@ -57,14 +57,14 @@ pub fn part() -> Part {
     }
 }
 
-/// The API of an agbot that may still be on its way: until it is there, every answer is 503.
+/// The API of an agbot that may still be starting: until it is ready, every response is 503.
 ///
-/// So a hub can answer for its exchange before its agbot has made its keys.
+/// So a hub can serve requests to its exchange before its agbot has created its keys.
 #[derive(Clone, Default)]
 pub struct AgbotApi(Arc<OnceLock<Arc<Context>>>);
 
 impl AgbotApi {
-    /// From now on the agbot answers; a second one changes nothing.
+    /// From now on the agbot serves requests; a second call changes nothing.
     pub fn open(&self, agbot: &Agbot) {
         let _ = self.0.set(agbot.context.clone());
     }

@@ -37,7 +37,7 @@ pub(super) fn claim(claim: &Claim) -> claim::Claim {
     }
 }
 
-/// A rollout with a sentence about how it stands.
+/// A rollout with a sentence about its state.
 pub(super) fn rollout(record: &Rollout) -> rollout::Rollout {
     rollout::Rollout {
         group: record.group.clone(),

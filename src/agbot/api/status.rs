@@ -159,7 +159,7 @@ async fn live_page(
     Ok(Page::array(rows, PAGE as i64, pair, |(_, _, record)| record)?)
 }
 
-/// How each pair of node and policy stands, in words.
+/// State of each pair of node and policy, in words.
 pub(super) async fn list_reasons(
     op: Op<OrgPath>,
     permission: Permission<right::NodesRead>,

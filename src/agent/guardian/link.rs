@@ -183,7 +183,8 @@ impl Link {
         }
     }
 
-    /// Lets the core and the hub know what holds, if that has changed. The next request to the hub already says so.
+    /// Notifies the core and the hub of the state of the guardian, if it has changed. The next request to the
+    /// hub already carries it.
     async fn report(&mut self, guard: Guard, killed: Vec<String>, state: GuardianState) -> Result<(), Ended> {
         let is_changed = self.run.guardian() != state;
         if state != GuardianState::Running {

@@ -219,7 +219,7 @@ impl Guardian {
         request.is_last && self.is_of_agent
     }
 
-    /// Kills what may not run any more.
+    /// Kills what may no longer run.
     async fn enforce(&mut self) {
         let Some(leases) = &mut self.leases else { return };
         let over: Vec<Lease> = leases.over(clock::uptime_ms()).cloned().collect();

@@ -448,7 +448,7 @@ impl State {
         self.is_joined && self.reported_status.known().is_some_and(Option::is_some)
     }
 
-    /// Returns whether nothing runs any more.
+    /// Returns true if nothing is running.
     pub fn is_stopped(&self) -> bool {
         self.agreements.values().all(|agreement| agreement.is_stopped) && self.instances.is_empty()
     }

@@ -196,7 +196,8 @@ impl State {
         self.check_privileges(facts, terms)?;
         check_pattern(facts, terms)?;
         compatible(&producer, terms)?;
-        // What the agbot says of the node's policy proves nothing: the node's own counts, apart from the membership.
+        // The agbot's copy of the node's policy proves nothing: the node's own policy counts, apart from the
+        // membership.
         let membership = producer.properties.get(builtin::HA_GROUP).and_then(|group| group.value.as_str());
         self.fits(terms, membership)
     }

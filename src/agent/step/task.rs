@@ -24,7 +24,7 @@ const LONGEST_ERROR: usize = 1000;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Task {
-    /// The agbot that published it, as `org/agbot`; `None` when the exchange does not say.
+    /// The agbot that published it, as `org/agbot`; `None` when the exchange does not state it.
     pub agbot: Option<String>,
     /// The agreement that it owns.
     pub agreement: Option<String>,

@@ -8,7 +8,7 @@ use crate::context::{Context, Exchange};
 use crate::exit::Outcome;
 use crate::output::note;
 
-/// Removes a node, and says what that means for what it runs.
+/// Removes a node, and reports the consequences for its instances.
 ///
 /// # Errors
 /// With status 8 when it does not exist, 1 when there is no terminal to confirm on.

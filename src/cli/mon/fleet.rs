@@ -45,7 +45,7 @@ impl Overview {
         lines::of(self)
     }
 
-    /// Returns the tree as one answer.
+    /// Returns the tree as one result.
     pub fn view(&self) -> View {
         let rows = self.lines().into_iter().map(|line| line.cells.into()).collect();
         let table =

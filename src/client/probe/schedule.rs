@@ -40,7 +40,7 @@ impl<K: Ord + Clone> ProbeSchedule<K> {
         Some(ProbeGuard { in_flight: self.in_flight.clone(), key: key.clone() })
     }
 
-    /// Forgets what is not checked any more.
+    /// Forgets targets that are no longer checked.
     pub fn retain(&mut self, is_checked: impl Fn(&K) -> bool) {
         self.due.retain(|key, _| is_checked(key));
         lock(&self.in_flight).retain(|key, ended| ended.is_none() || is_checked(key));

@@ -267,7 +267,8 @@ impl Client {
         self.delete(node_path(node, &["agreements", agreement])).await
     }
 
-    /// The agbots that may make agreements with a node, as `org/agbot`; `None` when the exchange does not say.
+    /// Returns the agbots that may make agreements with a node, as `org/agbot`; `None` when the exchange does
+    /// not list them.
     pub async fn list_node_agbots(&self, node: &NodeId) -> Result<Option<Vec<String>>, ClientError> {
         let found: Option<NodeAgbotsResponse> = self.get(node_path(node, &["agbots"])).await?;
         Ok(found.map(|found| found.agbots))

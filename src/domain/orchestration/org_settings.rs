@@ -1,4 +1,5 @@
-//! The object `orchestration` of an organization: settings that hold for all of its workloads and nodes unless a policy says otherwise.
+//! The object `orchestration` of an organization: settings for all of its workloads and nodes unless a policy
+//! overrides them.
 //!
 //! Source: orchestration 1.6.
 
@@ -21,10 +22,10 @@ pub(super) struct Setting {
 /// The member that holds the rules by which health is evaluated.
 const HEALTH_EVALUATION: &str = "healthEvaluation";
 
-/// The member that says which constraints on placement are hard.
+/// The member with the priorities of constraints on placement.
 const PRIORITIES: &str = "constraintPriorities";
 
-/// The member that says who changed the settings last.
+/// The member with the account that changed the settings last.
 const LAST_UPDATED_BY: &str = "lastUpdatedBy";
 
 /// A month, in seconds.
@@ -275,7 +276,7 @@ impl OrgSettings {
         self.value(5)
     }
 
-    /// Time in which a node that does not report tasks says whether a new version goes on running.
+    /// Time in which a node that does not report tasks shows whether a new version keeps running.
     #[must_use]
     pub fn report_grace_secs(&self) -> u64 {
         self.value_or_default(9)

@@ -12,8 +12,8 @@ use super::{HealthPolicy, InstanceReference, MembersError, Placement};
 /// How many instances of a workload there are, where they run and how they are replaced.
 ///
 /// # Shape
-/// Every member has its value; `None` stands for a default that the hub, the organization or the number of nodes decides, as each
-/// member says. Written as JSON, it reads back as the same value.
+/// Every member has its value; `None` stands for a default that the hub, the organization or the number of
+/// nodes decides, as documented for each member. Written as JSON, it reads back as the same value.
 ///
 /// # Source
 /// Orchestration 1.2.
@@ -189,7 +189,7 @@ pub enum Orchestrate {
     Ha,
 }
 
-/// The nodes to choose from, beside properties and constraints.
+/// The nodes to choose from, besides properties and constraints.
 ///
 /// # Source
 /// Orchestration 1.3.

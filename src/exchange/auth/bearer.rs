@@ -230,7 +230,7 @@ async fn provide(
     tx.finish(changes)
 }
 
-/// Gives a person who comes for the first time a name: a free one, or that of a local account when the configuration says so.
+/// Assigns a name at the first login of a user: a free one, or that of a local account if so configured.
 async fn take_name(
     tx: &mut WriteTx<Login>,
     exchange: &Exchange,

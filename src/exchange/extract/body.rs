@@ -1,4 +1,4 @@
-//! JSON bodies, with the contract's answers to wrong ones.
+//! JSON bodies, with the contract's responses to invalid ones.
 //!
 //! Source: exchange contract 1.1 and 1.4.
 

@@ -46,7 +46,7 @@ pub(crate) struct AuditedOperation {
 }
 
 impl AuditedOperation {
-    /// Every write but those that say why not.
+    /// Every write, except those that state why not.
     pub(crate) fn of(operation: &Operation) -> Option<AuditedOperation> {
         let success = operation.responses.iter().map(|response| response.status).find(|status| *status < 300);
         let (name, subject) = (operation.operation, operation.subject.and_then(Subject::named));

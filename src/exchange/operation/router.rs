@@ -56,8 +56,8 @@ impl Exchange {
         let mount = |base: &str, router, operation: &Operation| {
             operation.mount(base, router, |_, carrier| match &carrier.0 {
                 Kind::Typed(handler) => route(operation, handler.clone()),
-                // Among the public routes are those that answer the document. They know no method but GET: all others are unrecognized
-                // routes, behind the credentials.
+                // The public routes include those that return the document. They accept only GET: all others
+                // are unrecognized routes, behind the credentials.
                 Kind::Public(methods) => MethodRouter::clone(methods)
                     .fallback(unrecognized_route)
                     .layer(Extension(document.clone())),
@@ -222,7 +222,7 @@ pub(crate) fn finished(mut response: Response, is_head: bool, challenge: &'stati
     if is_unauthenticated {
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
     }
-    // The server writes it, too; as one more it would make this map grow with every answer.
+    // The server writes it, too; as one more it would make this map grow with every response.
     headers.remove(header::CONTENT_LENGTH);
     headers.insert(
         header::CACHE_CONTROL,

@@ -42,7 +42,8 @@ impl Place {
         Place { after: query.after, now, left: limit(query.maxmsgs), bytes_left }
     }
 
-    /// Leaves out what the reader wants no bytes of any more. It gets at least one message, or it would never get on.
+    /// Drops messages beyond the reader's limit of bytes. It gets at least one message, so that it makes
+    /// progress.
     pub(super) fn cut(&mut self, rows: &mut Vec<MessageRow>, is_first: bool) -> bool {
         let Some(bytes_left) = &mut self.bytes_left else { return false };
         for position in 0..rows.len() {

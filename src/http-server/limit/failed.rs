@@ -40,7 +40,7 @@ pub enum LoginFailure {
     Token,
     /// Too many logins failed before; this one was not looked at.
     Limited,
-    /// The exchange did not accept the credentials and does not say why.
+    /// The exchange did not accept the credentials and gives no reason.
     Refused,
 }
 

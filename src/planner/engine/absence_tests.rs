@@ -361,7 +361,7 @@ fn instance_on_a_node_that_left_stops_after_its_replacement_runs() {
     assert_eq!(fleet.live("w"), "n2");
 }
 
-/// A9.3: what was stopped because its node is not selected any more is no part of the status.
+/// A9.3: an instance that was stopped because its node is no longer selected is not part of the status.
 #[test]
 fn instance_that_was_withdrawn_leaves_the_placement_optimal() {
     let mut fleet = Fleet::new(&["n1", "n2"]);

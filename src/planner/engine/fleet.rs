@@ -281,7 +281,7 @@ impl Fleet {
         self.handle(&Event::WorkloadRecorded { workload: Box::new(workload) });
     }
 
-    /// Decides about an event, carries out what is decided about tasks, and goes on until nothing follows.
+    /// Decides about an event, carries out what is decided about tasks, and continues until nothing follows.
     pub fn handle(&mut self, event: &Event) {
         let mut queue = vec![event.clone()];
         for _ in 0..1_000 {

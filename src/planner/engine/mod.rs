@@ -104,7 +104,8 @@ fn follow_policy(pass: &mut Pass<'_>, policy: &PolicyId) {
             let workload = Box::new(known.without_children());
             Action::RecordWorkload { workload, adopted: Vec::new(), ended: None }
         }
-        // The tasks of a deleted policy stop first; those of one that has no tasks any more are given up, and its agreements stay.
+        // The tasks of a deleted policy stop first; those of one that no longer has tasks are given up, and
+        // its agreements stay.
         (Some(_), None) => {
             let busy = model.workload_units_of(policy).find(|(_, unit)| !unit.slots.is_empty());
             if let Some((unit_id, _)) = busy.filter(|_| facts.is_none()) {

@@ -108,7 +108,7 @@ pub(super) fn of_unit(model: &Model, unit_id: &UnitId, now: Timestamp) -> Option
         for node in view.nodes {
             found.reports.entry(Entity::Instance(unit_id.policy.clone(), node)).or_default();
         }
-        // What was said of an instance that has left its node is over.
+        // Reports about an instance that has left its node end.
         let is_of_unit = |entity: &Entity| {
             matches!(entity, Entity::Instance(policy, node)
                 if model.health_unit_of(policy, node).as_ref() == Some(unit_id))

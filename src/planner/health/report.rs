@@ -1,4 +1,5 @@
-//! Reports: what a source says about a property of an entity, and the rules by which a newer one replaces an older one.
+//! Reports: statements of a source about a property of an entity, and the rules by which a newer one replaces
+//! an older one.
 //!
 //! Source: orchestration D1.
 
@@ -168,7 +169,7 @@ pub struct Stale {
 /// The newest report of a source about a property, with what came before it.
 ///
 /// # Shape
-/// The times of transitions: for the present state when it began, for the other ones when a report last said so.
+/// The times of transitions: the start of the current state, and the last report of each other state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredReport {
     /// Source of the event.

@@ -22,7 +22,7 @@ pub const ORCHESTRATOR: &str = "System.Orchestrator";
 pub const HEALTH: &str = "System.Health";
 /// Source of what the engine finds about HA groups.
 pub const HA_GROUP: &str = "System.HAGroup";
-/// Source of what nodes say of starts.
+/// Source of reports of nodes about starts.
 pub const HOSTING: &str = "System.Hosting";
 /// Source of what the hub sees of nodes.
 pub const NODE_MONITOR: &str = "System.NodeMonitor";
@@ -50,7 +50,7 @@ impl SystemReport {
         (&self.source, &self.property)
     }
 
-    /// Returns whether an event says the same.
+    /// Returns true if an event has the same contents.
     fn is_known(&self, event: &HealthEvent, partition: u32) -> bool {
         event.state == self.state
             && event.partition == Some(partition)
@@ -58,7 +58,7 @@ impl SystemReport {
     }
 }
 
-/// Returns the reports to make about an entity, so that its events say what is found and nothing else.
+/// Returns the reports to make about an entity, so that its events match the findings.
 ///
 /// # Shape
 /// `is_meant`: whether an event of the engine is about what was looked at. What is over is reported as Ok.
@@ -99,10 +99,11 @@ pub fn kind_of_news(entity: &Entity, property: &str, is_broken: bool) -> Option<
     }
 }
 
-/// Returns the stored form of reports of the engine that say something new.
+/// Returns the stored form of reports of the engine that contain news.
 ///
-/// # Shape `stored`: the events of the entity. Events that are not Ok last as long as an agbot owns
-/// `partition`; Ok disappears after `ttl_secs`.
+/// # Shape
+/// `stored`: the events of the entity. Events that are not Ok last as long as an agbot owns `partition`; Ok
+/// disappears after `ttl_secs`.
 pub fn stored_reports(
     stored: &[StoredReport],
     reports: &[SystemReport],

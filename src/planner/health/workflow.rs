@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::workload::{LifecycleEvent, Task, Workflow, WorkflowCall};
 
-/// Longest wait for a response when the policy does not say one, in seconds.
+/// Longest wait for a response when the policy sets none, in seconds.
 const DEFAULT_TIMEOUT_SECS: u64 = 30;
 
 /// Returns the parameters of a workflow for a member.

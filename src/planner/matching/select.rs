@@ -51,7 +51,8 @@ pub fn select(model: &Model, node: &NodeId, policy: &PolicyId, now: Timestamp) -
 /// Chooses the version of one task spec for a node, as [`select`] does.
 ///
 /// # Shape
-/// `policy`: as if it said what the task spec runs; `consumers`: prepared for that. `is_skipped`: entries that give way to lower ones.
+/// `policy`: with the service of the task spec; `consumers`: prepared for that. `is_skipped`: entries that
+/// give way to lower ones.
 /// # Errors
 /// The reason why the best candidate does not fit.
 pub(crate) fn select_spec(

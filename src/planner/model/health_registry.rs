@@ -118,7 +118,7 @@ impl HealthRegistry {
     }
 }
 
-/// Tasks that say how far operations and recoveries are.
+/// Tasks that show the progress of operations and recoveries.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HealthTasks {
     /// Tasks of instances that are removed and have not stopped.

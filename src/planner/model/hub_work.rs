@@ -97,8 +97,8 @@ impl Model {
         Some(found)
     }
 
-    /// Returns what the other members of its workload unit say of a task. What a member said counts as long as it runs on a node that is
-    /// alive.
+    /// Returns the reports of the other members of its workload unit about a task. A report counts as long as
+    /// its member runs on a node that is alive.
     pub(crate) fn peer_votes(&self, task: &TaskId, now: Timestamp) -> PeerVotes {
         let mut votes = PeerVotes::default();
         for member in self.watchers_of(task).filter(|member| member.is_wanted() && member.is_running()) {

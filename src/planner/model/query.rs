@@ -248,7 +248,8 @@ impl Model {
         status.reported_at.is_some_and(|at| self.is_current(node, at, now)).then_some(status)
     }
 
-    /// Returns whether what a node reported at a time shows what is so now: it was not down since, or has had time to say otherwise.
+    /// Returns whether a report of a node from a time still applies: the node was not down since, or has had
+    /// time to correct it.
     pub(crate) fn is_current(&self, node: &NodeId, reported_at: Timestamp, now: Timestamp) -> bool {
         let back_at = self.nodes.get(node).and_then(|record| record.back_at);
         back_at.is_none_or(|back| reported_at >= back || now >= later(back, self.settling_secs(node.org())))

@@ -103,7 +103,7 @@ struct Presence {
 }
 
 impl Model {
-    /// Returns how a node stands to the affinity of a workload.
+    /// Returns the relation of a node to the affinity of a workload.
     pub(crate) fn affinity_on(&self, workload: &Workload, node: &NodeId, now: Timestamp) -> NodeAffinity {
         let rules = &workload.placement.affinity;
         if rules.is_empty() {

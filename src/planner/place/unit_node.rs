@@ -25,7 +25,7 @@ pub enum Verdict {
     Passed,
     /// Failed, with the reason in words.
     Failed(Arc<str>),
-    /// Cannot be decided now, with the reason in words: nothing starts, and what runs goes on.
+    /// Cannot be decided now, with the reason in words: nothing starts, and what runs continues.
     Unclear(Arc<str>),
 }
 
@@ -128,7 +128,7 @@ pub struct NodeMarks {
     pub probe: Option<Box<BlocklistKey>>,
     /// When a user last cleared its failures: earlier restarts do not count.
     pub cleared_at: Option<Timestamp>,
-    /// When a user confirmed that nothing of the workload runs on it any more.
+    /// When a user confirmed that no instance of the workload runs on it.
     pub fenced_at: Option<Timestamp>,
     /// When the workload last started on it.
     pub last_start_at: Option<Timestamp>,

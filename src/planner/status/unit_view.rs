@@ -104,7 +104,7 @@ pub(crate) fn unit_view(model: &Model, unit_id: &UnitId, now: Timestamp) -> Opti
 fn failures(unit: &UnitRecord) -> BTreeMap<NodeId, StartFailure> {
     let mut newest: BTreeMap<&NodeId, &Task> = BTreeMap::new();
     for tasks in unit.slots.values() {
-        // One that starts says nothing yet.
+        // A starting instance gives no result yet.
         let conclusive = SlotTasks::iter(tasks).filter(|task| task.is_running() || task.state.is_ended());
         for (node, task) in conclusive.filter_map(|task| Some((task.node.as_ref()?, task))) {
             let known = newest.entry(node).or_insert(task);

@@ -27,7 +27,7 @@ pub struct Waits<'m> {
 }
 
 impl<'m> Waits<'m> {
-    /// Creates an answer from the model as it is now.
+    /// Creates the cache from the current model.
     pub fn new(model: &'m Model, now: Timestamp) -> Self {
         Self { model, now, found: RefCell::default() }
     }

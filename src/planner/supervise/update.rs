@@ -75,8 +75,8 @@ pub(super) fn target(pass: &UnitPass<'_>) -> SpecVersion {
 /// Returns the slots that run another version, in the order in which they are replaced: those with a node first, of these those not running,
 /// then by upgrade domain.
 ///
-/// Every instance keeps its version if the new one says so (B11.10). A paused node keeps its own slot until it is active again (B8-S3); a
-/// slot that could be on any node is waited for.
+/// Every instance keeps its version if the new one requires that (B11.10). A paused node keeps its own slot
+/// until it is active again (B8-S3); a slot that could be on any node is waited for.
 pub(super) fn dirty_slots(pass: &UnitPass<'_>) -> Vec<Slot> {
     let mut dirty = pass.all_slots();
     dirty.retain(|slot| is_dirty(pass, slot));
@@ -276,7 +276,8 @@ pub(super) fn domain_order(pass: &UnitPass<'_>) -> Option<DomainOrder> {
     DomainOrder::of(pass, &dirty_slots(pass), &slots_in_work(pass))
 }
 
-/// Replaces dirty slots as far as the gates allow; `aside`: those without a node. Returns whether the update goes on.
+/// Replaces dirty slots as far as the gates allow; `aside`: those without a node. Returns whether the update
+/// continues.
 fn take(pass: &mut UnitPass<'_>, dirty: &[Slot], aside: &[Slot]) -> bool {
     let in_work = slots_in_work(pass);
     let (cause, first) = (cause(pass), pass.plan.blocked.len());
@@ -357,7 +358,7 @@ fn replace(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause) -> Option<TaskId>
     if !stop_earlier(pass, slot, cause) || has_dropped_second(pass, slot, cause) {
         return None;
     }
-    // What is on a lost node goes on until its replacement starts.
+    // What is on a lost node continues until its replacement starts.
     let is_there = |task: &&Task| !(task.is_live() && pass.is_node_lost(task));
     let old: Vec<Task> = pass.tasks(slot).wanted().filter(is_there).cloned().collect();
     let live = old.iter().find(|task| !task.state.is_ended() && task.node.is_some());

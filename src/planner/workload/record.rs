@@ -41,7 +41,7 @@ pub struct TaskSpec {
 }
 
 impl TaskSpec {
-    /// Returns what a policy says now.
+    /// Returns the task specification of the current policy.
     pub fn of(policy: &DeploymentPolicyFacts) -> Self {
         let loads = policy.orchestration.document.as_ref().filter(|document| !document.loads.is_empty());
         Self {
@@ -80,7 +80,7 @@ impl TaskSpec {
         stable_hash(if self.loads.is_null() { &parts[..5] } else { &parts })
     }
 
-    /// Returns the policy as if it said what this version runs.
+    /// Returns the policy with the service of this version.
     pub fn of_policy(&self, policy: &DeploymentPolicyFacts) -> DeploymentPolicyFacts {
         DeploymentPolicyFacts {
             service: self.service.clone(),
@@ -103,13 +103,13 @@ pub struct RestOfPolicy {
 }
 
 impl RestOfPolicy {
-    /// Returns what a policy says now; none without `orchestration`.
+    /// Returns the rest of the current policy; none without `orchestration`.
     fn of(policy: &DeploymentPolicyFacts) -> Option<Self> {
         let document = policy.orchestration.document.as_ref()?;
         Some(Self { orchestration: json!(document), policy: json!(policy.policy) })
     }
 
-    /// Returns a policy as if it said this.
+    /// Returns a policy with these members.
     fn of_policy(self, policy: DeploymentPolicyFacts) -> DeploymentPolicyFacts {
         // What was read once is read again.
         let Ok(document) = Orchestration::of_policy(&policy.id, self.orchestration) else { return policy };

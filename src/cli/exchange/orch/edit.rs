@@ -89,7 +89,7 @@ async fn edit(
     loop {
         let found = POLICIES.read_one(exchange, policy).await?.into_value();
         let written_at = found.get("lastUpdated").and_then(Value::as_str).unwrap_or_default().to_owned();
-        // The refusal was about what the document says.
+        // The rejection concerned the contents of the document.
         if let Some((_, error)) = tried.take_if(|(basis, _)| *basis == written_at) {
             return Err(error);
         }

@@ -115,7 +115,7 @@ impl HealthPolicy {
 }
 
 impl RecoveryAction {
-    /// Reads the action that a user chose for a recovery of what `target` says, with its parameters.
+    /// Reads the action that a user chose for a recovery of `target`, with its parameters.
     ///
     /// # Errors
     /// The member `operation` or `operation_params` that breaks a rule.

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::ApiError;
 
-/// Returns what is to be said about a document `orchestration` that is written.
+/// Returns the warnings about a document `orchestration` that is written.
 pub(super) async fn warnings(
     conn: &mut PgConnection,
     (org, id): (&str, &str),

@@ -133,7 +133,7 @@ fn check_replaceable(wanted: &Wanted<'_>, existing: &NodeRow) -> Result<(), ApiE
     Ok(())
 }
 
-/// Makes the node, and answers a warning when few more may follow.
+/// Creates the node, and returns a warning when the limit is almost reached.
 async fn create(
     exchange: &Exchange,
     tx: &mut WriteTx<right::NodeWrite>,
@@ -184,7 +184,7 @@ async fn check_name_is_free(tx: &mut WriteTx<right::NodeWrite>, wanted: &Wanted<
     }
 }
 
-/// Within 5 % of the limit the answer says so.
+/// Within 5 % of the limit the response contains a warning.
 fn warning(wanted: &Wanted<'_>, count: &NodeCount, ceiling: i64) -> Option<String> {
     let (limit, used) = if count.org_limit > 0 && wanted.caller.role != Role::Root {
         (count.org_limit, count.in_org + 1)

@@ -189,7 +189,7 @@ async fn policy_service(
         .map_err(|error| ApiError::internal(format!("service of deployment policy {org}/{policy}: {error}")))
 }
 
-/// Where to go on; an error is the series that is under way instead.
+/// Where to continue; an error is the series that is under way instead.
 fn place<'s>(
     request: &PolicySearchRequest,
     stored: Option<&'s SessionRow>,

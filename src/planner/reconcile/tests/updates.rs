@@ -524,7 +524,7 @@ fn instance_that_a_move_has_left_stops_before_the_slot_gets_another_version() {
     assert_eq!(world.running_versions(), [2]);
 }
 
-/// A11: what failed with the version before says nothing about the next one.
+/// A11: failures of the previous version say nothing about the next one.
 #[test]
 fn node_on_which_the_version_before_was_exhausted_is_tried_with_the_next_one() {
     let mut world = running(2, 2, |workload| {
