@@ -72,6 +72,7 @@ pub(crate) const SECTIONS: [(&str, &[Page]); 4] = [
 const ATTACHMENTS: &[Page] = pages![
     "explanation/architecture.svg",
     "explanation/rollout.svg",
+    "development.md",
     "adr/README.md",
     "adr/0001-sequencer-lease-is-a-row-lock.md",
     "adr/0002-sequencing-commits-durably.md",
