@@ -1,7 +1,7 @@
 //! Partition leases: shares the partitions between agbots, takes over those of crashed agbots, and releases its own at the end.
 //!
 //! Each agbot holds about the same number. A lease not renewed in time is lost; the fencing number makes commands of a late agbot
-//! harmless. Source: design, "Several agbots".
+//! harmless. Source: design 4.4.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

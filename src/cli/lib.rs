@@ -1,8 +1,7 @@
-//! The command line `hzn`: commands, flags and exit statuses of the existing tool, the HA-group design's forms, and ours.
+//! The command line `hzn`: commands, flags and exit statuses of the existing tool, the forms of requirement 004, and ours.
 //!
 //! A command reads settings and arguments ([`context`]), calls servers ([`server`]) and shows one result
-//! ([`output`]); it keeps no state. Source: agbot, "`hzn` surface and the agent's local API"; HA-group
-//! design, "Command Line Interface".
+//! ([`output`]); it keeps no state. Source: agbot 5; requirements 004 ("Command Line Interface").
 
 mod agbot;
 mod agent;

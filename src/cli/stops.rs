@@ -1,5 +1,5 @@
 //! Report of the instances that a write of a deployment policy stops, before it is sent, with a confirmation
-//! prompt if it stops all of them (engine 9).
+//! prompt if it stops all of them.
 
 use clap::Args;
 use evenkeel_wire::agbot::plan::{PlanResponse, PlannedAction};

@@ -1,6 +1,6 @@
 //! Audit records of writes: written in the transaction of the write, sealed into chains afterwards.
 //!
-//! Source: `docs/adr/0012-audit-records-are-sealed-afterwards.md`.
+//! Source: docs/adr/0012-audit-records-are-sealed-afterwards.md.
 
 use std::borrow::Cow;
 

@@ -1,6 +1,6 @@
 //! The one table from what went wrong to HTTP status and body.
 //!
-//! Inside text (causes, SQL) goes to the log, never into a response. Source: exchange contract 1.3.
+//! Inside text (causes, SQL) goes to the log, never into a response. Source: exchange-api 1.3.
 
 use std::borrow::Cow;
 

@@ -2,7 +2,7 @@
 //!
 //! The first heartbeat of a node is written before the response, because searches leave out nodes that were
 //! never seen; concurrent ones are written together.
-//! Source: design, "Heartbeats"; exchange contract section 8.
+//! Source: design 3.4; exchange-api 8.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

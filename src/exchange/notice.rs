@@ -1,6 +1,6 @@
 //! Internal events of the exchanges on one database: rows of the feed that clients do not see.
 //!
-//! Source: docs/adr/0011.
+//! Source: docs/adr/0011-writes-wait-for-every-exchange.md.
 
 use evenkeel_exchange_store::change::{Change, SequencedChange};
 

@@ -1,6 +1,6 @@
 //! Initial contents of every exchange: the organizations `root` and `IBM`, and the root user.
 //!
-//! Source: exchange contract 2.3.
+//! Source: exchange-api 2.3.
 
 use evenkeel_access::{MULTI_TENANT_ORG, ROOT_ORG};
 use evenkeel_exchange_store::seed;

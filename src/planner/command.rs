@@ -2,7 +2,7 @@
 //!
 //! A command is data. Each has one executor, is safe to repeat, and carries fencing numbers: that of the partition's lease
 //! always, and that of the claim where it takes a member down. The executor checks both in its own transaction and reports
-//! [`crate::event::Event::CommandOutcome`]. Sources: design "The agbot", style 4, agreement protocol 2.4.
+//! [`crate::event::Event::CommandOutcome`]. Source: design 4.1; agreement-protocol 2.4.
 
 use std::collections::BTreeSet;
 

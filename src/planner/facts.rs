@@ -1,8 +1,7 @@
 //! Facts about nodes, services, policies and groups from the exchange, in the planner's shape.
 //!
 //! Facts are data only: the effects layer fills them from the exchange's responses and passes them in events; nothing
-//! here decides. Sources: exchange API chapters on nodes, services, deployment policies and HA groups; agreement
-//! protocol 3.1.
+//! here decides. Source: exchange-api 4.4, 4.6, 4.8, 6; agreement-protocol 3.1.
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 

@@ -1,6 +1,6 @@
 //! Effects of a node's message on its agreement.
 //!
-//! Source: agreement protocol 2.4, rows 3a to 12b.
+//! Source: agreement-protocol 2.4 (rows 3a to 12b).
 use evenkeel_ids::NodeId;
 
 use crate::{

@@ -1,7 +1,7 @@
 //! Plans one (node, policy): propose, keep, update or end its agreement.
 //!
 //! The decision that an instance may stop is made by the gates ([`crate::change`]), which the rollout of a
-//! group and the judge of one instance ask ([`crate::rolling`]). Sources: agbot 1.5, 1.7, 2.1 to 2.5.
+//! group and the judge of one instance ask ([`crate::rolling`]). Source: agbot 1.5, 1.7, 2.1 to 2.5.
 
 use evenkeel_ids::{NodeId, PolicyId, TaskId};
 

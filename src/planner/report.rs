@@ -1,7 +1,6 @@
 //! The reasons that block a placement or a rollout, as data and as text.
 //!
-//! Every decision carries a report; CLI, API and console show the same reasons. Sources: design 1.5, orchestration D3
-//! and D11.
+//! Every decision carries a report; CLI, API and console show the same reasons. Source: design 1.5; orchestration D3, D11.
 
 use std::{collections::BTreeMap, fmt};
 

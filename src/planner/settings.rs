@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// # Units
 /// Seconds.
 /// # Source
-/// Orchestration 1.2 and B11.
+/// Orchestration 1.2, B11.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdateSettings {
@@ -71,7 +71,7 @@ impl Default for UpdateSettings {
 /// # Units
 /// Seconds.
 /// # Source
-/// Orchestration 1.2: `update` and `ha`.
+/// Orchestration 1.2 (`update` and `ha`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct UpdateOverrides {
     /// See [`UpdateSettings::parallelism`].

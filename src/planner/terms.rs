@@ -1,6 +1,6 @@
 //! The content of a proposal: the producer policy, and the terms and conditions.
 //!
-//! Built when a proposal or a policy update is sent, from the model at that time. Source: agreement protocol 2.3 and 3.7.
+//! Built when a proposal or a policy update is sent, from the model at that time. Source: agreement-protocol 2.3, 3.7.
 
 use evenkeel_domain::policy::{
     ConstraintList, ExternalPolicy, InternalPolicy,

@@ -1,6 +1,6 @@
 //! Agbots that stood still, nodes that did not read a cancel, and parts of an update that are gone.
 //!
-//! Sources: engine 8; orchestration B11, B13.
+//! Source: engine 8; orchestration B11, B13.
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Workloads: instances that are counted, placed, moved, updated and rolled back by tasks.
 //!
-//! Sources: orchestration A2, B1 to B12; engine 8.
+//! Source: orchestration A2, B1 to B12; engine 8.
 
 use std::collections::{BTreeMap, BTreeSet};
 

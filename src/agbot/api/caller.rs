@@ -176,7 +176,7 @@ impl SeenNodes {
 /// node of it, 503 when the exchange does not respond.
 ///
 /// # Source
-/// Exchange contract 3.2, rows "READ on all nodes", "nodes list" and "node read".
+/// Exchange-api 3.2 (rows "READ on all nodes", "nodes list" and "node read").
 pub(super) async fn seen_nodes(
     context: &Context,
     headers: &HeaderMap,

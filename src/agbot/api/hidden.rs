@@ -1,7 +1,7 @@
 //! Removes from a reason or a rollout everything about nodes that the caller may not read: neither their
 //! names nor their numbers remain.
 //!
-//! Source: exchange contract 3.2 and 6; orchestration 1.5 (`"node":"?"`).
+//! Source: exchange-api 3.2, 6; orchestration 1.5 (`"node":"?"`).
 
 use std::collections::BTreeMap;
 

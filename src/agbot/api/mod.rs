@@ -1,7 +1,7 @@
 //! The agbot's own API: permission for agent upgrades, what it has agreed to, who holds claims, why (not), and
 //! what administrators may do about rollouts and claims.
 //!
-//! Source: seed 004, "Agbot APIs"; agbot 3.3 and 4.1; orchestration E5.5.
+//! Source: requirements 004 ("Agbot APIs"); agbot 3.3, 4.1; orchestration E5.5.
 
 mod action_request;
 mod actions;

@@ -1,8 +1,8 @@
 //! The rules of the exchange for writes of deployment policies, so that the plan of an invalid write is
 //! rejected as well.
 //!
-//! The exchange decides on its own rows; these are the same rules on what the agbot knows. Source: orchestration 1.2, D3; exchange
-//! contract 4.8, "Validation".
+//! The exchange decides on its own rows; these are the same rules on what the agbot knows. Source: orchestration 1.2, D3; exchange-api 4.8
+//! (validation).
 
 use evenkeel_domain::orchestration::form::{FormConflict, changes_form};
 use evenkeel_domain::orchestration::lifecycle::check_lifecycles;

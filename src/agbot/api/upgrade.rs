@@ -1,6 +1,6 @@
 //! May this member upgrade its agent now? Both forms of the question, one decision.
 //!
-//! Source: seed 004, "Agbot APIs" (200 or 409); agbot 3.3 (201, 409, 400, 401); orchestration E6.
+//! Source: requirements 004 ("Agbot APIs", 200 or 409); agbot 3.3 (201, 409, 400, 401); orchestration E6.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Records the availability of nodes and the settings of organizations, no matter who set them.
 //!
-//! Source: orchestration B9, D5, I.
+//! Source: orchestration B9, D5.
 
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 //! Pure: no async, no input or output, no clock, no randomness. The shell (`core.rs`) feeds events in, writes the state to
 //! the journal and starts the commands. Commands follow from the state alone, so that after a crash the same commands
 //! result again; each of them is idempotent.
-//! Source: agreement protocol 2.5 and 2.6.
+//! Source: agreement-protocol 2.5, 2.6.
 
 mod agreement;
 mod apply;

@@ -1,4 +1,4 @@
-//! Removes a node. One whose agent is alive runs on until the agent has learned of that (engine 9).
+//! Removes a node. One whose agent is alive runs on until the agent has learned of that (orchestration A2).
 
 use evenkeel_ids::NodeId;
 

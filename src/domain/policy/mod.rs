@@ -22,7 +22,7 @@
 //! proposal: the consumer with that one version, named after both sides. A [`Pattern`] replaces the deployment policy by one
 //! consumer per service; it has no constraints.
 //!
-//! Source: agreement protocol, "Internal policy, properties, constraints, compatibility".
+//! Source: agreement-protocol 3.
 
 pub mod compatibility;
 pub mod constraint;

@@ -1,6 +1,7 @@
 //! The audit record: who did what, from where, with which outcome; one for each write, in the transaction of the write.
 //!
-//! [`crate::operation::audit`] knows what a request is about, [`seal`] gives records their numbers and hashes afterwards. Source: `docs/adr/0012-audit-records-are-sealed-afterwards.md`.
+//! [`crate::operation::audit`] knows what a request is about, [`seal`] gives records their numbers and hashes afterwards. Source:
+//! docs/adr/0012-audit-records-are-sealed-afterwards.md.
 
 pub(crate) mod seal;
 

@@ -13,7 +13,7 @@ use subtle::ConstantTimeEq;
 /// Memory in KiB, passes and parallelism of Argon2id.
 ///
 /// # Source
-/// Exchange contract 2.4.
+/// Exchange-api 2.4.
 const COST: (u32, u32, u32) = (7168, 5, 1);
 const HASH_BYTES: usize = 32;
 /// Blocks that are asked of the allocator; those that are not used never become memory. The C library hands

@@ -69,7 +69,7 @@ pub fn parse_login(headers: &HeaderMap) -> Result<Login, ApiError> {
 /// 401 when they are garbled.
 ///
 /// # Source
-/// Exchange contract 2.1.
+/// Exchange-api 2.1.
 pub fn read_login(value: &HeaderValue) -> Result<Login, ApiError> {
     if value.len() > MAX_HEADER {
         return Err(bad_credentials());

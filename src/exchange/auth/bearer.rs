@@ -2,8 +2,8 @@
 //!
 //! The provider authenticates a user, the configuration maps the user's groups to a role, and a local account
 //! is created at the first login and follows the provider from then on, so that nodes, services and policies
-//! have an owner. A verified token costs neither SQL nor a signature check until it ends. Source: exchange
-//! contract 2.2.
+//! have an owner. A verified token costs neither SQL nor a signature check until it ends. Source:
+//! exchange-api 2.2.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! JSON bodies, with the contract's responses to invalid ones.
 //!
-//! Source: exchange contract 1.1 and 1.4.
+//! Source: exchange-api 1.1, 1.4.
 
 use axum::body::{self, HttpBody};
 use bytes::{Bytes, BytesMut};

@@ -1,7 +1,7 @@
 //! The change feed: assigns sequence numbers to committed changes, keeps the recent ones in memory, serves
 //! and parks polls.
 //!
-//! Source: design, section 3 "Change feed"; exchange contract section 5.
+//! Source: design 3.3; exchange-api 5.
 
 mod peers;
 mod sequencer;

@@ -4,7 +4,7 @@
 //! Each holds a lease. While it lasts, writers wait for its confirmation that it has seen their change; an
 //! exchange whose lease has expired serves no request before it has joined again and read what it missed.
 //! Confirmations are sent as notifications, and stored in a table in case those are lost. A single exchange
-//! does not wait. Source: docs/adr/0011.
+//! does not wait. Source: docs/adr/0011-writes-wait-for-every-exchange.md.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,6 +1,6 @@
 //! Facts about a writing request for the audit record.
 //!
-//! Nothing of a body, a credential or a token is in a record. Source: `docs/adr/0012-audit-records-are-sealed-afterwards.md`.
+//! Nothing of a body, a credential or a token is in a record. Source: docs/adr/0012-audit-records-are-sealed-afterwards.md.
 
 use std::borrow::Cow;
 use std::net::IpAddr;

@@ -97,7 +97,7 @@ struct HttpApi {
 impl HttpApi {
     /// Headers of every response of the API, and whatever is to be known of a request before its route.
     ///
-    /// Source: exchange contract 1.1 and 1.2.
+    /// Source: exchange-api 1.1, 1.2.
     // No async function: that would keep the request twice, and what every request allocates would be too large for the allocator's fast way.
     fn respond(self: Arc<Self>, mut request: Request) -> impl Future<Output = Response> + Send {
         let is_head = request.method() == Method::HEAD;

@@ -1,6 +1,6 @@
 //! Rules that the mailboxes of nodes and agbots share.
 //!
-//! Source: exchange contract section 8.
+//! Source: exchange-api 8.
 
 use evenkeel_exchange_store::message::{MessageFilter, MessageRow, Volume};
 use evenkeel_wire::exchange::message::MessagesQuery;

@@ -1,6 +1,6 @@
 //! Content negotiation: media types that a client accepts.
 //!
-//! Source: exchange contract 1.1, "Accept not satisfiable".
+//! Source: exchange-api 1.1 ("Accept not satisfiable").
 
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};

@@ -1,6 +1,6 @@
 //! Signing keys of services and patterns: plain text under a name.
 //!
-//! Source: exchange contract 4.6 and 4.7, rows `…/keys`.
+//! Source: exchange-api 4.6, 4.7 (rows `…/keys`).
 
 use std::sync::Arc;
 

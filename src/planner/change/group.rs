@@ -75,7 +75,7 @@ impl GroupState {
     /// # Shape
     /// `is_selected`: whether a member keeps the service, or is to get it.
     /// # Source
-    /// Engine 9.
+    /// Orchestration E4.7.
     pub(crate) fn missing_successor(
         &self,
         (node, min_running): (&NodeId, u32),

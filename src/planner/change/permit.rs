@@ -1,6 +1,6 @@
 //! Permits: what must still be true when a step is carried out.
 //!
-//! Source: engine 3 and 6.
+//! Source: engine 3, 6.
 
 use std::collections::BTreeSet;
 

@@ -289,7 +289,7 @@ fn last_instance_stays_on_a_drained_node_while_a_user_has_stopped_the_other_one(
     });
 }
 
-/// E4, engine 9: the instances of a group whose members were all cut off from the hub run on, and are left alone when they are back.
+/// E4: the instances of a group whose members were all cut off from the hub run on, and are left alone when they are back.
 #[test]
 fn instances_of_a_group_are_kept_on_nodes_that_are_lost() {
     for scope in [json!({"type": "hagroups", "haGroups": ["g"]}), json!({"type": "eligible"})] {

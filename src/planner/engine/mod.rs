@@ -1,7 +1,7 @@
 //! The engine at work: which workload units are reconciled after an event, and what is written of it.
 //!
 //! The rows are the only memory. A plan is one command; a workload unit has one in flight at most, so that nothing is decided on rows that
-//! are about to change. Agreements follow the tasks ([`crate::pair`]). Sources: engine 4 and 5; orchestration 1.1-6, 1.10, B3 to B5.
+//! are about to change. Agreements follow the tasks ([`crate::pair`]). Source: engine 4, 5; orchestration 1.1-6, 1.10, B3 to B5.
 
 mod blocklist;
 mod claim_end;

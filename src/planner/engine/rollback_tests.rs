@@ -1,4 +1,4 @@
-//! Rollbacks: to what worked last, as a whole document: B11.7, B11.9, engine 9.
+//! Rollbacks: to what worked last, as a whole document: B11.7, B11.9.
 
 use serde_json::{Value, json};
 

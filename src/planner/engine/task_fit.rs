@@ -70,7 +70,7 @@ pub(super) type Row<'r> = &'r dyn Fn(&BlocklistKey) -> Option<BlocklistEntry>;
 /// # Errors
 /// Why the node does not fit.
 /// # Source
-/// Orchestration B11.10; engine 9.
+/// Orchestration B11.10.
 pub(crate) fn choose(
     model: &Model,
     node: &NodeId,

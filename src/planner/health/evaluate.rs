@@ -1,6 +1,6 @@
 //! Evaluation: the state of an entity, from its own events and from what it holds.
 //!
-//! Entities without an event cost nothing: only what was reported about is visited. Source: orchestration D1, "Evaluation".
+//! Entities without an event cost nothing: only what was reported about is visited. Source: orchestration D1 ("Evaluation").
 
 use std::collections::BTreeMap;
 

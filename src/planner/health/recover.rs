@@ -172,7 +172,7 @@ pub(crate) fn supervise(pass: &mut UnitPass<'_>, slot: &Slot) {
 /// while after all actions have failed. Its node then reports that the task has ended.
 ///
 /// # Source
-/// Orchestration P9, P15.
+/// Orchestration P9, P-S15.
 fn is_left_to_restart(pass: &UnitPass<'_>, task: &Task) -> bool {
     let policy = pass.facts.workload.health.as_ref();
     let is_down = policy.is_some_and(|policy| detect::is_reported_down(pass, policy, task));

@@ -2,7 +2,7 @@
 //!
 //! A report is stored once, and holds as long as an agbot holds the partition under which it was made. So
 //! nothing is written while a condition lasts, and the report disappears when no agbot holds the partition.
-//! Sources: orchestration D2; engine 6.
+//! Source: orchestration D2; engine 6.
 
 use std::collections::BTreeMap;
 
@@ -88,7 +88,7 @@ pub(super) fn changes(
 /// Returns the kind of the event of a report of the engine that begins or ends to hold: a rule of placement is broken, or kept again.
 ///
 /// # Source
-/// Orchestration D2, I.
+/// Orchestration D2.
 pub fn kind_of_news(entity: &Entity, property: &str, is_broken: bool) -> Option<&'static str> {
     match entity {
         Entity::Instance(..) if property.starts_with(VIOLATION) => {

@@ -40,7 +40,7 @@ pub struct Choice {
 /// # Errors
 /// The reason why the best candidate does not fit.
 /// # Source
-/// Agreement protocol 3.7 to 3.9, agbot 1.5.
+/// Agreement-protocol 3.7 to 3.9; agbot 1.5.
 pub fn select(model: &Model, node: &NodeId, policy: &PolicyId, now: Timestamp) -> Result<Choice, Blocked> {
     let (record, policy) = both(model, node, policy)?;
     let usage = model.usage.get(&(node.clone(), policy.id.clone()));
@@ -175,7 +175,7 @@ fn fit_of_policies(model: &Model, agreement: &Agreement, now: Timestamp) -> Fit 
 /// was made with, and the overrides of its entry are the same. The group property counts as it is now *or* as it was when the
 /// agreement was made: leaving a group ends nothing.
 /// # Source
-/// Agbot 2.2 with the repair of 6.5; orchestration E2.4.
+/// Agbot 2.2, 6.5; orchestration E2.4.
 fn fit_wanted(record: &NodeRecord, agreement: &Agreement, wanted: Wanted<'_>, now: Timestamp) -> Fit {
     let Wanted { policy, versions, .. } = wanted;
     let entry = versions.iter().find(|entry| entry.version == agreement.version);

@@ -4,7 +4,7 @@
 //! Durations stay as they are, as far as they are known: a record whose newest past instant lies in the
 //! future is moved back as a whole, so that this instant is now. A clock that was set ahead needs no
 //! correction: no heartbeat could be received in the skipped time.
-//! Source: engine 9.
+//! Source: orchestration 0.4.
 
 use std::borrow::Cow;
 

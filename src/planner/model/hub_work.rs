@@ -2,7 +2,7 @@
 //!
 //! The agbot that holds a workload unit does it, and reports what it found as events; one that holds the HA group of a node makes the checks
 //! of the group's policy as well. A report is not stored: after a restart, or with another owner, nothing is known before the next check,
-//! and that counts as healthy. Sources: orchestration C4.2, C6.
+//! and that counts as healthy. Source: orchestration C4.2, C6.
 
 use evenkeel_ids::{NodeId, TaskId};
 use jiff::Timestamp;

@@ -1,7 +1,7 @@
 //! The model: the agbot's in-memory view of the exchange and of its own records, kept current by events.
 //!
 //! The model holds facts and serves queries; it decides nothing. Maps are ordered, so that every read is deterministic.
-//! Sources: design "The agbot", agbot 6.9 and 6.10.
+//! Source: design 4.1; agbot 6.9, 6.10.
 
 mod apply;
 mod blocklist;

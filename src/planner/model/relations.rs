@@ -1,7 +1,6 @@
 //! Workloads that name others, as neighbors, parents or children: which of them a change of an instance concerns, and what runs beside what.
 //!
-//! A change of one instance costs one row of each workload unit that names its workload (B4). Sources: engine 2; orchestration A4,
-//! A8.5.
+//! A change of one instance costs one row of each workload unit that names its workload (B4). Source: engine 2; orchestration A4, A8.5.
 
 use std::collections::{BTreeMap, BTreeSet};
 

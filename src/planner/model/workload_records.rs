@@ -1,6 +1,6 @@
 //! The records of workloads in the model: workloads, tasks, instances, and the workload units with their nodes.
 //!
-//! Everything is kept by workload unit and slot, so that the event of one task costs one slot. Sources: engine 3 to 5.
+//! Everything is kept by workload unit and slot, so that the event of one task costs one slot. Source: engine 3 to 5.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! Claim expiry: releases claims whose reason no longer exists, with an event each.
 //!
 //! No claim may block a group forever: a claim ends when its step ends (by the rollout or the agent itself), and here when its
-//! group, node, policy or status is gone, or its node is silent. Source: agbot 3.4, orchestration E5.2, E6.5, E6.6.
+//! group, node, policy or status is gone, or its node is silent. Source: agbot 3.4; orchestration E5.2, E6.5, E6.6.
 
 use crate::{
     agent_upgrade::is_active,

@@ -1,6 +1,6 @@
 //! How far an update is, and when it is over.
 //!
-//! Source: orchestration B11.8, B12; engine 9.
+//! Source: orchestration B11.8, B12.
 
 use std::collections::BTreeSet;
 

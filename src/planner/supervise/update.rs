@@ -1,7 +1,6 @@
 //! The update supervisor: replaces the slots that run another version than the workload's, some at a time.
 //!
-//! Its progress is the status row; it holds nothing else, so that any agbot continues where another one stopped. Sources:
-//! orchestration B11, B12, P8.
+//! Its progress is the status row; it holds nothing else, so that any agbot continues where another one stopped. Source: orchestration B11, B12, P8.
 
 use evenkeel_ids::TaskId;
 use serde_json::json;

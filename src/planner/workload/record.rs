@@ -1,6 +1,6 @@
 //! The stored form of a workload: its versions, what each of them runs, and the status of its update.
 //!
-//! Source: orchestration 1.10; engine 5 and 6.
+//! Source: orchestration 1.10; engine 5, 6.
 
 use std::collections::BTreeMap;
 
@@ -246,7 +246,7 @@ impl WorkloadRecord {
     /// Returns a policy as it is in force after a rollback: with the document that worked last, as a whole. None while the written one is.
     ///
     /// # Source
-    /// Orchestration B11.7; engine 9.
+    /// Orchestration B11.7.
     pub fn in_force(&self, written: &DeploymentPolicyFacts) -> Option<DeploymentPolicyFacts> {
         self.versions.rolled_back_from?;
         written.orchestration.document.as_ref()?;

@@ -1,6 +1,6 @@
 //! Reading `healthPolicy`: every rule that the document must keep by itself.
 //!
-//! Source: orchestration C2, the right-hand column of the table; C6.
+//! Source: orchestration C2 (the right-hand column of the table), C6.
 
 use serde_json::{Map, Value};
 

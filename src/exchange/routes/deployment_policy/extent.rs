@@ -1,6 +1,6 @@
 //! Warnings about a policy that cannot get what it asks for: groups that do not exist, and more instances than its nodes can hold.
 //!
-//! Source: engine 9.
+//! Source: orchestration B2.6.
 
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 //!
 //! The user who removes a node whose agent is alive cannot know when the agent has stopped what it runs:
 //! until the agent confirms it, no instance that may run only once starts elsewhere. The agent confirms it by
-//! ending the departure of its node. Source: engine 9.
+//! ending the departure of its node. Source: orchestration A2 (deletion of a live node).
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Which nodes may a deployment policy concern: paged, with a place that the exchange remembers for each agbot.
 //!
-//! Source: exchange contract 7.1.
+//! Source: exchange-api 7.1.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Users, their passwords and API keys.
 //!
-//! Source: exchange contract 4.3.
+//! Source: exchange-api 4.3.
 
 mod api_key;
 mod password;

@@ -1,4 +1,4 @@
-//! Health policies are part of the monitoring of updates: engine 9.
+//! Health policies are part of the monitoring of updates: B11.6.
 
 use serde_json::json;
 
