@@ -123,9 +123,9 @@ pub(crate) struct World {
     pub mailbox: Vec<Mail>,
     pub quality: BTreeMap<(ServiceKey, String), Quality>,
     pub checker: InvariantChecker,
-    /// Whether all faults are over.
+    /// True if all faults are over.
     pub is_repaired: bool,
-    /// Whether HA groups have health policies.
+    /// True if HA groups have health policies.
     pub has_group_health: bool,
     pub steps: u64,
     pub trace: Vec<String>,

@@ -5,11 +5,11 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::lines::{HEADER, Line};
 
-/// The column with how a line stands, which gets the room that the others leave.
+/// The column with the state of a line, which gets the room that the others leave.
 const NOTE: usize = HEADER.len() - 1;
-/// What that column gets at least.
+/// Least width of that column.
 const MIN_NOTE: usize = 10;
-/// What the column with the names gets at least.
+/// Least width of the column with the names.
 const MIN_NAME: usize = 8;
 /// Columns that a narrow screen drops: slots, flags, health and state, in this order.
 const DROPPED: [usize; 4] = [5, 4, 2, 3];

@@ -102,7 +102,8 @@ mod tests {
         assert_eq!(model.failure_text(&agreement.node, &key, "0.0.0"), None);
     }
 
-    /// What an agbot read before it took a partition over says nothing of the time when it did not look.
+    /// Facts that an agbot read before it took over a partition prove nothing about the time in which it did
+    /// not observe it.
     #[test]
     fn agbot_that_takes_over_reads_again_what_does_not_run() {
         let (mut model, now) = running_group(&["a", "b"]);

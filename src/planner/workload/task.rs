@@ -21,7 +21,7 @@ pub struct Task {
     pub unit_id: UnitId,
     /// Its slot.
     pub slot: Slot,
-    /// Its number in the slot: the newest task of a slot has the largest, whatever the clocks say.
+    /// Its number in the slot: the newest task of a slot has the largest, regardless of clocks.
     pub generation: u64,
     /// The version of the task spec that it runs.
     pub spec: SpecVersion,
@@ -29,9 +29,9 @@ pub struct Task {
     pub node: Option<NodeId>,
     /// The agreement with the node, once there is one.
     pub agreement: Option<AgreementId>,
-    /// What it is to become.
+    /// Desired state of the task.
     pub desired: DesiredState,
-    /// What it was seen to be.
+    /// Observed state of the task.
     #[serde(flatten)]
     pub state: TaskState,
     /// Sequence number of the last report.
@@ -49,9 +49,9 @@ pub struct Task {
     pub desired_at: Option<Timestamp>,
     /// When its state changed last, by the hub's clock.
     pub state_at: Timestamp,
-    /// When it was first seen running: as its node says, within what the hub knows.
+    /// When it was first seen running: as its node reported, clamped to the bounds that the hub knows.
     pub running_at: Option<Timestamp>,
-    /// When it ended: as its node says, within what the hub knows.
+    /// When it ended: as its node reported, clamped to the bounds that the hub knows.
     pub ended_at: Option<Timestamp>,
     /// Whether its end had been requested when it was recorded; none before that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -74,7 +74,7 @@ pub struct NodeRestarts {
     pub count: u64,
     /// The times of the latest, by the node's clock.
     pub latest: Vec<Timestamp>,
-    /// What the instance had ended with before the last one; none when it had completed.
+    /// Error with which the instance ended before the last restart; none when it had completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -139,7 +139,7 @@ impl Task {
         self.desired <= DesiredState::Running
     }
 
-    /// Returns whether a recovery that goes on created it.
+    /// Returns whether a recovery that continues created it.
     pub fn is_recreated(&self) -> bool {
         self.health.recovery.as_ref().is_some_and(|recovery| recovery.is_recreated)
     }
@@ -149,7 +149,7 @@ impl Task {
         self.is_wanted() && !self.state.is_ended()
     }
 
-    /// Returns whether nothing of the task can run any more: it ended, or no node ever got it.
+    /// Returns true if no part of the task can still run: it ended, or no node ever got it.
     pub fn is_stopped(&self) -> bool {
         self.state.is_ended() || self.node.is_none()
     }
@@ -160,15 +160,15 @@ impl Task {
         is_held && !self.state.is_ended() && self.cause.is_contested()
     }
 
-    /// Returns whether the task ended although nobody had requested it.
+    /// Returns true if the task ended without a request.
     pub fn ended_by_itself(&self) -> bool {
         let is_stopped = matches!(self.state, TaskState::Ended(Ending::Shutdown | Ending::Orphaned));
         self.state.is_ended() && !is_stopped && !self.is_end_requested()
     }
 
-    /// Returns whether the end of the task had been requested when it was recorded.
+    /// Returns true if the end of the task had been requested when it was recorded.
     ///
-    /// That is recorded with the end, and no time is compared: a request that comes later, or a clock that is set back, changes nothing.
+    /// The end records that, and no times are compared: a later request, or a clock that is set back, changes nothing.
     pub fn is_end_requested(&self) -> bool {
         self.is_end_requested.unwrap_or_else(|| !self.is_wanted() && self.was_requested_before())
     }
@@ -194,7 +194,8 @@ impl Task {
     /// Records what the node reported; `now`: the hub's clock.
     ///
     /// # Errors
-    /// [`RefusedReport`] when the report is of another node, old, or would take the state back. Nothing changes then.
+    /// [`RefusedReport`] when the report is of another node, old, or would revert the state. Nothing changes
+    /// then.
     pub fn report(&mut self, report: TaskReport, now: Timestamp) -> Result<(), RefusedReport> {
         let task = || self.id.clone();
         if self.node.as_ref() != Some(&report.node) {
