@@ -11,10 +11,9 @@ use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_metrics::Histogram;
 use evenkeel_planner::command::MessageFate;
 use evenkeel_planner::event::Event;
-use evenkeel_planner::explain::explain;
 use evenkeel_planner::model::Model;
-use evenkeel_planner::placements::Placements;
-use evenkeel_planner::report::{Blocked, Placement};
+use evenkeel_planner::placements::{self, Placements};
+use evenkeel_planner::report::Placement;
 use evenkeel_planner::settings::PlannerSettings;
 use evenkeel_store::Database;
 use evenkeel_wire::agreement::{PrivateKey, PublicKey};
@@ -253,7 +252,7 @@ impl Context {
         let found = kept.of_org(org, after).take(limit);
         let found = found.map(|(pair, placement)| (pair.clone(), placement.clone())).collect();
         drop(kept);
-        self.with_those_of_others(found)
+        self.as_shown(found)
     }
 
     /// Returns the newest placements of one node.
@@ -262,21 +261,19 @@ impl Context {
         let kept = self.kept_placements();
         let found = kept.of_node(node).map(|(pair, placement)| (pair.clone(), placement.clone())).collect();
         drop(kept);
-        let found = self.with_those_of_others(found);
+        let found = self.as_shown(found);
         found.into_iter().map(|((_, policy), placement)| (policy, placement)).collect()
     }
 
-    /// Explains the pairs that another agbot decides about: the model holds the records of all agbots, so
-    /// that each can report the state of every pair, even while the agbot that decides is down.
-    fn with_those_of_others(
+    /// Returns the placements as they are shown. The model holds the records of all agbots, so that each can report the state of every pair,
+    /// even while the agbot that decides is down.
+    fn as_shown(
         &self,
         mut found: Vec<((NodeId, PolicyId), Placement)>,
     ) -> Vec<((NodeId, PolicyId), Placement)> {
         let (model, now) = (self.model(), self.now());
-        for ((node, policy), placement) in &mut found {
-            if matches!(placement, Placement::NotPlaced { blocked: Blocked::OtherAgbot { .. } }) {
-                *placement = explain(&model, node, policy, now).placement;
-            }
+        for (pair, placement) in &mut found {
+            *placement = placements::shown(&model, pair, placement.clone(), now);
         }
         found
     }

@@ -15,7 +15,7 @@ use crate::{
     event::Event,
     explain::explain,
     model::{Model, UnitRecord},
-    placements::Placements,
+    placements::{self, Placements},
     report::{Blocked, Placement},
     workload::{Slot, UnitId},
 };
@@ -86,19 +86,19 @@ fn of_updates(model: &Model, fresh: &Decision) -> Vec<String> {
     found
 }
 
-/// The placements of the pairs that the agbot decides about. Those of others are explained whenever they are shown.
+/// The placements of the pairs that the agbot decides about.
 fn of_pairs(model: &Model, placements: &Placements, fresh: &Decision, now: Timestamp) -> Vec<String> {
     let mut found = Vec::new();
-    for (pair @ (node, policy), shown) in placements.iter() {
-        let is_foreign = matches!(reason(shown), Some(Blocked::OtherAgbot { .. }));
-        if is_foreign || model.lease_for(node).is_none() {
+    for (pair @ (node, policy), placement) in placements.iter() {
+        if model.lease_for(node).is_none() {
             continue;
         }
-        // What the index rules out is not planned.
+        let is_shown = placements::shown(model, pair, placement.clone(), now);
         let holds = fresh.report.pairs.get(pair).cloned();
         let holds = holds.unwrap_or_else(|| explain(model, node, policy, now).placement);
-        if text(shown) != text(&holds) {
-            found.push(format!("({node}, {policy}): {} is shown, and {} holds", text(shown), text(&holds)));
+        if text(&is_shown) != text(&holds) {
+            let (shown, holds) = (text(&is_shown), text(&holds));
+            found.push(format!("({node}, {policy}): {shown} is shown, and {holds} holds"));
         }
     }
     found
@@ -150,7 +150,8 @@ mod tests {
         placements.note(decide(&model, &Event::FullReconcile, now, 0).report.pairs, now);
         assert_eq!(outdated(&model, &placements, now), BTreeSet::new());
         let (node, policy) = (NodeId::new("o", "a"), PolicyId::new("o", "p"));
-        let stale = Placement::NotPlaced { blocked: Blocked::NodePaused };
+        let agreement = evenkeel_ids::AgreementId::from_text("a1");
+        let stale = Placement::Waiting { agreement, blocked: Blocked::NodePaused };
         placements.note([((node.clone(), policy.clone()), stale)], now);
         let found = outdated(&model, &placements, now);
         assert!(found.iter().any(|text| text.starts_with(&format!("({node}, {policy}): "))), "{found:?}");

@@ -10,10 +10,22 @@ use jiff::Timestamp;
 
 use crate::{
     event::Event,
+    explain::explain,
+    model::Model,
     report::{Blocked, Placement},
 };
 
 type Pair = (NodeId, PolicyId);
+
+/// Returns a placement as it is shown.
+///
+/// Why a pair has no instance is decided anew: nothing decides again about a pair that the index rules out, or that another agbot decides about.
+pub fn shown(model: &Model, (node, policy): &Pair, placement: Placement, now: Timestamp) -> Placement {
+    match placement {
+        Placement::NotPlaced { .. } => explain(model, node, policy, now).placement,
+        Placement::Placed { .. } | Placement::Waiting { .. } | Placement::Acting { .. } => placement,
+    }
+}
 
 /// The newest placements.
 #[derive(Debug, Clone, Default)]

@@ -2,7 +2,7 @@
 //!
 //! Asked of the settled world: each of them must be recovered. Source: orchestration C3, C6; engine 8.
 
-use evenkeel_domain::orchestration::{RestartCondition, health_policy::DetectionType};
+use evenkeel_domain::orchestration::{HealthPolicy, RestartCondition, health_policy::DetectionType};
 use evenkeel_ids::{AgreementId, NodeId, PolicyId};
 use evenkeel_planner::event::Event;
 
@@ -53,7 +53,9 @@ pub(crate) fn check(world: &mut World) {
             world.steps.is_multiple_of(16) && invariants::waiting(world).is_empty()
         });
         if !is_back && world.checker.violation.is_none() {
-            let waiting = invariants::waiting(world).join("; ");
+            let mut waiting = invariants::waiting(world);
+            waiting.extend(workload::records(world));
+            let waiting = waiting.join("; ");
             let what =
                 format!("an ended instance of {policy} on {node} was not recovered ({arrival:?}): {waiting}");
             world.note(format!("VIOLATION {what}"));
@@ -70,7 +72,11 @@ fn polled(world: &World) -> Vec<(PolicyId, NodeId, AgreementId)> {
     let is_polled = |policy: &PolicyId| {
         workload::workload_of(world, policy).is_some_and(|(_, workload)| {
             let health = workload.health.as_ref().filter(|health| health.enabled);
-            health.is_some_and(|health| health.has_mode(DetectionType::NodeStatusPolling))
+            let is_polled = |health: &&HealthPolicy| health.has_mode(DetectionType::NodeStatusPolling);
+            // The others may fail for good on an instance that has ended.
+            let recreates =
+                |health: &HealthPolicy| health.recovery.actions.iter().any(|one| one.name == "RECREATE");
+            health.filter(is_polled).is_some_and(recreates)
                 && workload.restart.condition == RestartCondition::None
         })
     };

@@ -101,7 +101,8 @@ pub(crate) fn draw(world: &mut World, document: &mut Value) {
         return;
     }
     let mode = choose(world, &["NODE_STATUS_POLLING", "NODE_STATUS_POLL_URL", "LIFECYCLE_EVENTS"]);
-    if mode == "NODE_STATUS_POLLING" && world.chance(POLLED_SHARE) {
+    let is_polled = mode == "NODE_STATUS_POLLING" && world.chance(POLLED_SHARE);
+    if is_polled {
         document["restart"]["condition"] = json!("none");
     }
     let mut mode = json!({"type": mode});
@@ -110,6 +111,7 @@ pub(crate) fn draw(world: &mut World, document: &mut Value) {
     }
     let actions: &[&str] =
         choose(world, &[&["RECREATE"], &["REBOOT", "RECREATE"], &["START"], &["REBUILD", "MIGRATE"]]);
+    let actions = if is_polled { &["REBOOT", "RECREATE"][..] } else { actions };
     let actions: Vec<Value> = actions.iter().map(|name| json!({"name": name})).collect();
     document["healthPolicy"] = json!({
         "detection": {
