@@ -68,7 +68,6 @@ impl Addresses {
     }
 }
 
-/// Returns host and port of a URL.
 fn host_and_port(url: &str) -> Option<String> {
     let uri: http::Uri = url.parse().ok()?;
     let host = uri.host()?;
