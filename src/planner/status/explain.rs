@@ -171,7 +171,6 @@ struct Explainer<'a> {
     given_up_nodes: RoaringBitmap,
     /// Tasks that ended and are frozen.
     held: Vec<&'a Task>,
-    /// Blocked steps.
     blocked: &'a [(Step, Blocked)],
 }
 
