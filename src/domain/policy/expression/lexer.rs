@@ -3,7 +3,6 @@
 use super::program::{Comparison, Piece};
 use super::{ExpressionError, Reference, SyntaxProblem};
 
-/// A token.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Token {
     Number(f64),
