@@ -64,7 +64,6 @@ fn tasks_of<'w>(world: &'w World, policy: &'w PolicyId) -> impl Iterator<Item = 
 pub(crate) struct TaskWatch {
     position: usize,
     seen: BTreeMap<TaskId, Task>,
-    /// The slots in work.
     in_work: BTreeMap<PolicyId, BTreeSet<(Part, Slot)>>,
     moves: MoveWatch,
 }
