@@ -178,7 +178,7 @@ impl Member<'_> {
         reported.lifecycle.as_ref().filter(|event| event.is_failure())
     }
 
-    /// Combines the modes. What is not known counts as healthy.
+    /// Combines the modes. Unknown results count as healthy.
     fn failed_check(&self, policy: &HealthPolicy, now: Timestamp) -> Option<Failure> {
         let of_mode = |kind: DetectionType| match kind {
             DetectionType::NodeStatusPolling => self.failed_state(),

@@ -41,7 +41,7 @@ fn version_whose_check_fails_pauses_the_update_after_its_first_slot() {
     assert!(world.update.message.contains("the body does not contain ok"), "{}", world.update.message);
     let versions = world.running_versions();
     assert_eq!(versions.iter().filter(|digest| **digest == 2).count(), 1, "{versions:?}");
-    // What is resumed without a change is paused again after the next slot.
+    // An update that is resumed without a change is paused again after the next slot.
     world.request(UpdateEvent::Resume);
     world.run_until(100, |world| world.update.state == UpdateState::Paused);
     assert_eq!(replaced(&world), 2);
