@@ -116,7 +116,7 @@ impl Shell {
         let file = must(File::create(output), "a file");
         let mut command = Command::new("bash");
         command.arg(scratch.write("pages.sh", &script())).current_dir(scratch.path());
-        // Settings of whoever runs the tests must not reach the commands.
+        // Environment settings of the test run must not reach the commands.
         command
             .env_clear()
             .env("PATH", format!("{}:{path}", directory.display()))

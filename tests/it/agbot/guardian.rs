@@ -45,7 +45,8 @@ async fn has_lease(hub: &Hub, node: &str) {
     .await;
 }
 
-/// Watches until the second node runs the instance, and never both. Returns when the first one did not any more.
+/// Watches until the second node runs the instance, and never both. Returns the time at which the first one
+/// no longer ran it.
 async fn taken_over(fleet: &Fleet) -> Duration {
     let (began, mut killed_at) = (Instant::now(), None);
     while began.elapsed() < Duration::from_secs(120) {

@@ -1,4 +1,5 @@
-//! Requests about things that are not there, not the caller's, already taken or oddly named: the contract's answer, nothing written.
+//! Requests for objects that do not exist, are not the caller's, are already taken or oddly named: the
+//! contract's response, and nothing is written.
 
 use evenkeel_exchange::routes;
 use http::{Method, StatusCode};
@@ -55,7 +56,7 @@ async fn writes_without_the_right_change_nothing() {
     let mut world = World::new().await;
     let nobody = CALLERS[CALLERS.len() - 1];
     let outsiders = OUTSIDERS.into_iter().chain([nobody, caller("acme/nobody")]);
-    // What everybody may do about itself or ask for.
+    // Requests that every caller may make.
     let open = ["list_my_organizations", "create_node_message", "create_agbot_message"];
     for outsider in outsiders {
         for endpoint in routes::all() {
@@ -133,7 +134,7 @@ async fn services_of_a_pattern_are_checked_however_it_is_written() {
             let (status, response) = world.call(ROOT, &method, path, Some(body)).await;
             assert_eq!(status, StatusCode::BAD_REQUEST, "{method} {services}: {response:?}");
         }
-        // What another attribute comes with is looked at too.
+        // Members that accompany another attribute are validated, too.
         if services[0]["serviceVersions"] != json!([{"version": "9.9.9"}]) {
             let both = json!({"label": "other", "services": services});
             let (status, response) =
