@@ -58,7 +58,7 @@ fn roll_back(fleet: &mut Fleet) -> Result<(), String> {
 fn rollback_restores_the_whole_document_that_worked_last() {
     let mut fleet = fleet();
     let first = current(&fleet);
-    // The number of instances is no part of the version, and was edited while it ran.
+    // The number of instances is not part of the version, and was edited while it ran.
     fleet.put_policy("w", document(3, "rollback"));
     fleet.run_until(30, |fleet| fleet.running("w").len() == 8);
     publish_broken(&mut fleet, "2.0.0", document(4, "rollback"), UpdateState::RollbackStarted);

@@ -13,8 +13,8 @@ use crate::{
     workload::{LifecycleEvent, ReportedHealth, Task},
 };
 
-/// Silence of a node about its container engine that is no failure, whatever the interval: agents repeat a report that has not changed
-/// after 90 s, and may be late.
+/// Silence of a node about its container engine that is not a failure, whatever the interval: agents repeat a
+/// report that has not changed after 90 s, and may be late.
 const LEAST_ENGINE_SILENCE_SECS: u64 = 180;
 
 /// Message for an engine that is reported not to work.
@@ -230,8 +230,8 @@ pub(super) fn combine(
     }
 }
 
-/// Returns what is wrong with the container engine of a node. A node that never reported one has an agent that does not know any: that is no
-/// failure (1.9).
+/// Returns what is wrong with the container engine of a node. A node that never reported one has an agent
+/// that does not know any: that is not a failure (1.9).
 pub(super) fn failed_engine(
     policy: &HealthPolicy,
     engine: Option<EngineReport>,

@@ -184,7 +184,8 @@ fn is_left_to_restart(pass: &UnitPass<'_>, task: &Task) -> bool {
         }
 }
 
-/// Returns whether an operation of a user changes the workload: what instances report meanwhile is no failure.
+/// Returns whether an operation of a user changes the workload: what instances report meanwhile is not a
+/// failure.
 ///
 /// # Source
 /// Orchestration C10.
@@ -300,7 +301,7 @@ fn shown(action: &PreparedAction, task: &Task) -> serde_json::Value {
     }
 }
 
-/// Returns a prepared action that is no workflow as a policy would name it.
+/// Returns a prepared action that is not a workflow as a policy would name it.
 pub(super) fn built_in(action: &PreparedAction) -> serde_json::Value {
     match action.kind {
         ActionKind::Reboot => {

@@ -217,7 +217,8 @@ fn may_start_elsewhere(pass: &UnitPass<'_>, task: &Task) -> bool {
     may_leave && !task.cause.is_update() && !pass.tasks(&task.slot).iter().any(has_run)
 }
 
-/// Returns whether a task ended before it ran, and another node is tried. That is no end that `restart.condition` is about.
+/// Returns whether a task ended before it ran, and another node is tried. That is not an end that
+/// `restart.condition` is about.
 ///
 /// # Source
 /// Orchestration A9.7.

@@ -60,7 +60,7 @@ impl TaskSpec {
         Amounts::deserialize(&self.loads).unwrap_or_default()
     }
 
-    /// Returns a digest of what runs; a signature is no part of it.
+    /// Returns a digest of what runs; a signature is not part of it.
     pub fn digest(&self) -> u64 {
         let text = |entry: &VersionChoice| {
             format!("{} {} {}", entry.version, entry.priority, stable_hash(&[&entry.overrides.text]))

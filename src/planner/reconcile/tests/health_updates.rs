@@ -76,7 +76,7 @@ fn slot_is_in_work_until_its_instance_is_healthy() {
     assert_eq!(world.running_versions(), [2; 3]);
 }
 
-/// A check that has come to no result is waited for as long as a start, and is no failure.
+/// A check that has come to no result is waited for as long as a start, and is not a failure.
 #[test]
 fn instance_of_which_no_check_has_come_to_a_result_is_waited_for_like_a_start() {
     let mut world = healthy(2, |workload| workload.update.start_timeout_secs = 60);
