@@ -9,7 +9,7 @@ pub(super) enum Token {
     /// A quoted text.
     Text(Vec<Piece>),
     Reference(Reference),
-    /// A word that is no keyword.
+    /// A word that is not a keyword.
     Word(String),
     /// `and`, `or`, `not`, `in`, `true` or `false`.
     Keyword(&'static str),
