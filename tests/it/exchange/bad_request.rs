@@ -36,7 +36,8 @@ async fn what_belongs_to_nothing_is_not_found() {
             let body = request::body(&endpoint, AIM);
             let (status, response) = world.call(ROOT, &endpoint.method, &absent, body.as_ref()).await;
             let is_expected = match endpoint.operation {
-                // Deleting a message that is gone is no mistake; a search names its pattern in a rule; messages need a sender.
+                // Deleting a message that is gone is not a mistake; a search names its pattern in a rule;
+                // messages need a sender.
                 "delete_node_message" | "delete_agbot_message" => status == StatusCode::NO_CONTENT,
                 "search_nodes_by_pattern"
                 | "create_node_message"
@@ -173,7 +174,7 @@ async fn odd_ids_are_plain_ids() {
         let response: Value = serde_json::from_slice(&response).expect("JSON");
         let names: Vec<&String> = response["nodes"].as_object().expect("nodes").keys().collect();
         assert_eq!(names, [&format!("acme/{meant}")]);
-        // The others are where they were: the id is no pattern, no statement and no path.
+        // The others are where they were: the id is not a pattern, a statement or a path.
         for (other, status) in [("n1", StatusCode::OK), ("nothing", StatusCode::NOT_FOUND)] {
             let path = format!("/orgs/acme/nodes/{other}");
             assert_eq!(
