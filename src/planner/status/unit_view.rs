@@ -37,7 +37,7 @@ pub(crate) struct UnitView {
     pub wanted: u32,
     /// Instances below which the unit is a warning.
     pub min: u32,
-    /// Why not everything was placed.
+    /// Reason why not everything was placed.
     pub unplaced: Option<String>,
     /// True if every node is frozen, so that nothing is placed.
     pub is_frozen_everywhere: bool,
@@ -74,7 +74,7 @@ pub(crate) fn unit_view(model: &Model, unit_id: &UnitId, now: Timestamp) -> Opti
             view.violations.extend(violations.map(|violation| (node.clone(), violation)));
         }
     }
-    // What a new version would use is too much as well (D2-S2).
+    // The needs of a new version are too large as well (D2-S2).
     let waiting = source.record.update.blocked.iter().flat_map(|blocked| &blocked.slots);
     let short = waiting.filter_map(|(_, blocked)| match blocked {
         Blocked::NoRoom { node, detail } if unit.table.number(node).is_some() => {
@@ -129,7 +129,7 @@ fn failures(unit: &UnitRecord) -> BTreeMap<NodeId, StartFailure> {
         });
         let Some(row) = row else { continue };
         let is_final = row.marks.start_failed.is_some();
-        // What runs elsewhere now is wanted there.
+        // Starts on a node whose slot runs elsewhere now are over.
         let is_elsewhere =
             |one: &Task| one.is_wanted() && one.is_running() && one.node.as_ref() != Some(node);
         if (task.running_at.is_some() || !is_final) && unit.tasks(&task.slot).iter().any(is_elsewhere) {
