@@ -60,7 +60,7 @@ fn texts(blocked: &[(Step, Blocked)]) -> BTreeSet<String> {
     blocked.iter().map(|(step, blocked)| format!("slot {}: {}", step.slot, without_times(blocked))).collect()
 }
 
-/// What a row of a workload says that its update waits for.
+/// The reasons for which an update waits, as the row of its workload has them.
 fn of_updates(model: &Model, fresh: &Decision) -> Vec<String> {
     let mut holds: BTreeMap<&PolicyId, BTreeSet<(&Slot, &'static str)>> = BTreeMap::new();
     let mut decided: BTreeSet<&PolicyId> = BTreeSet::new();

@@ -19,7 +19,8 @@ type Pair = (NodeId, PolicyId);
 
 /// Returns a placement as it is shown.
 ///
-/// Why a pair has no instance is decided anew: nothing decides again about a pair that the index rules out, or that another agbot decides about.
+/// The reason why a pair has no instance is decided anew: nothing decides again about a pair that the index rules out, or that another agbot
+/// decides about.
 pub fn shown(model: &Model, (node, policy): &Pair, placement: Placement, now: Timestamp) -> Placement {
     match placement {
         Placement::NotPlaced { .. } => explain(model, node, policy, now).placement,
@@ -62,7 +63,7 @@ impl Placements {
         }
     }
 
-    /// Drops the placements of a policy or node that is gone. What still ends of it is decided about, and noted, after that.
+    /// Drops the placements of a policy or node that is gone. Agreements of it that still end are planned, and recorded, after that.
     pub fn forget(&mut self, event: &Event) {
         let (gone_node, gone_policy) = match event {
             Event::DeploymentPolicyRemoved { policy } => (None, Some(policy)),

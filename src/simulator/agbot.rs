@@ -30,7 +30,7 @@ pub(crate) struct Agbot {
     /// Until then the process is suspended, and then continues with its old state.
     pub paused_until_millis: u64,
     pub model: Model,
-    /// What it shows of the pairs that it decides about.
+    /// The placements that it shows.
     pub placements: Placements,
     leases: BTreeMap<u32, u64>,
     feed_position: usize,

@@ -322,7 +322,7 @@ pub(crate) fn check_settled(world: &mut World) {
     }
 }
 
-/// How often, and how far apart, reasons are compared with what holds: longer than the next decision about what waits is due.
+/// Number and distance of the comparisons of reasons: together longer than the time until the next decision about what waits.
 const REASON_ROUNDS: u32 = 3;
 const REASON_SECS: u64 = 11;
 

@@ -21,7 +21,7 @@ const ROUNDS: u32 = 3;
 /// Time within which an ended instance runs again: the intervals and timeouts that are drawn, a start and the gates.
 const RECOVERY_SECS: u64 = 240;
 
-/// When the report of an end arrives.
+/// The arrival of the report of an end.
 #[derive(Debug, Clone, Copy)]
 enum Arrival {
     /// Before the poll.

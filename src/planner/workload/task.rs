@@ -53,7 +53,7 @@ pub struct Task {
     pub running_at: Option<Timestamp>,
     /// When it ended: as its node reported, clamped to the bounds that the hub knows.
     pub ended_at: Option<Timestamp>,
-    /// Whether its end had been requested when it was recorded; none before that.
+    /// True if its end had been requested when it was recorded; none before that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is_end_requested: Option<bool>,
     /// Its restarts by its node.
