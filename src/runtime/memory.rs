@@ -47,7 +47,7 @@ impl Worker for FreedMemory {
 }
 
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
-#[allow(unsafe_code, reason = "no safe function returns what the allocator of glibc keeps")]
+#[expect(unsafe_code, reason = "no safe function returns what the allocator of glibc keeps")]
 fn return_freed() {
     // SAFETY: `malloc_trim` takes the locks of the allocator, and may be called at any time by any thread. No memory in use is changed.
     unsafe {
