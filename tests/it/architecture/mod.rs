@@ -10,6 +10,7 @@ mod migrations;
 mod purity;
 mod scenarios;
 pub(crate) mod source;
+mod sources;
 mod words;
 
 use std::path::Path;
