@@ -359,7 +359,7 @@ pub struct VersionChoice {
     /// Its deployment overrides.
     #[serde(default)]
     pub overrides: DeploymentOverrides,
-    /// Whether instances that run keep their version until their agreement ends. Counts only for policies that are carried out by tasks.
+    /// Whether instances that run keep their version until their agreement ends. Counts only for policies with tasks.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keeps_running: bool,
 }

@@ -1,6 +1,8 @@
 //! Why instances do not run, as reported by their nodes.
 
-use evenkeel_ids::{NodeId, ServiceKey};
+use std::collections::BTreeSet;
+
+use evenkeel_ids::{AgreementId, NodeId, PolicyId, ServiceKey};
 use jiff::Timestamp;
 
 use super::{Liveness, Model};
@@ -53,6 +55,30 @@ impl Model {
             .filter(|one| one.agreement.as_ref() == Some(&agreement.id))
             .filter_map(|one| one.recent_exits.last_chunk::<LOOP_EXITS>())
             .any(|[first, .., last]| last.saturating_sub(*first) <= window)
+    }
+
+    /// Returns how the instance of an agreement keeps exiting; none when it does not, or has recovered.
+    ///
+    /// # Shape
+    /// Nodes report exits until the service has run for a while without another one, so that the times between them do not matter.
+    /// # Source
+    /// Orchestration A9.3.
+    pub(crate) fn repeated_exit(&self, agreement: &Agreement) -> Option<&str> {
+        let own = self.failures(&agreement.node).filter(|one| one.agreement.as_ref() == Some(&agreement.id));
+        own.filter(|one| one.recent_exits.len() >= LOOP_EXITS).last().map(|one| one.text.as_str())
+    }
+
+    /// Returns the policy of each agreement without a task whose instance keeps exiting.
+    pub fn crash_looping_policies(&self, now: Timestamp) -> impl Iterator<Item = PolicyId> {
+        let failing = self.nodes.values().filter_map(|record| record.status.as_ref());
+        let ids = failing.flat_map(|status| &status.failures).filter_map(|one| one.agreement.as_ref());
+        let ids: BTreeSet<&AgreementId> = ids.collect();
+        let agreements = ids.into_iter().filter_map(|id| self.agreement(id)).filter(|one| one.is_live());
+        let is_exiting = move |one: &&Agreement| {
+            self.liveness(&one.node, now) == Liveness::Alive && self.repeated_exit(one).is_some()
+        };
+        let without_task = agreements.filter(|one| self.workload(&one.policy).is_none());
+        without_task.filter(is_exiting).map(|one| one.policy.clone())
     }
 
     fn failures(&self, node: &NodeId) -> impl Iterator<Item = &ObservedFailure> {

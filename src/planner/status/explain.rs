@@ -332,7 +332,7 @@ impl<'a> Explainer<'a> {
             })
             .collect();
         let summary = match sequence.first() {
-            Some(stage) => format!("{} {}", stage.constraint.name(), stage.eliminated[0].reason),
+            Some(stage) => format!("{} {}", stage.constraint.label(), stage.eliminated[0].reason),
             None if self.live.contains(&number) => self.with_wait("has an instance".to_owned(), Some(node)),
             None if self.given_up_nodes.contains(number) => {
                 let here = self.given_up.iter().copied().filter(|task| task.node.as_ref() == Some(node));
@@ -456,7 +456,7 @@ fn without_members(blocked: &Blocked) -> String {
     }
 }
 
-/// Explains a policy that is not carried out by tasks, by the placement of each pair.
+/// Explains a policy without tasks, by the placement of each pair.
 fn explain_pairs(model: &Model, question: Question<'_>) -> Option<PartExplanation> {
     let policy = &question.part.policy;
     model.policy(policy)?;
@@ -512,9 +512,15 @@ fn explain_pairs(model: &Model, question: Question<'_>) -> Option<PartExplanatio
 
 fn constraint_of(blocked: &Blocked) -> Option<Constraint> {
     match blocked {
-        Blocked::NodeDown { .. } | Blocked::NeverHeard | Blocked::NodePaused | Blocked::NodeDraining => {
-            Some(Constraint::NodeState)
-        }
+        Blocked::NodeDown { .. }
+        | Blocked::NodeAway { .. }
+        | Blocked::NeverHeard
+        | Blocked::NodePaused
+        | Blocked::NodeDraining => Some(Constraint::NodeState),
+        Blocked::Frozen { .. } => Some(Constraint::Frozen),
+        Blocked::Blocklisted { .. } => Some(Constraint::Blocklist),
+        Blocked::BackingOff { .. } => Some(Constraint::StartFailed),
+        Blocked::NoRoom { .. } => Some(Constraint::NodeCapacity),
         Blocked::NodeUnknown | Blocked::Suspended { .. } | Blocked::UserInput { .. } => {
             Some(Constraint::Eligibility)
         }
@@ -562,12 +568,12 @@ pub(super) fn given_up(tasks: &SlotTasks) -> Option<&Task> {
     tasks.newest().filter(|newest| tasks.wanted().next().is_none() && newest.ended_by_itself())
 }
 
-/// Returns why a node has no task of a policy that is carried out by tasks, in words.
+/// Returns why a node has no task of a policy with tasks, in words.
 pub fn why_no_task(model: &Model, node: &NodeId, policy: &PolicyId) -> Option<String> {
     let workload = model.workload_of(policy)?;
     let (_, unit) = model.workload_units_of(policy).find(|(_, unit)| unit.table.number(node).is_some())?;
     if let Some((constraint, reason)) = explain_node(&unit.table, node).ok()? {
-        return Some(format!("{}: {reason}", constraint.name()));
+        return Some(format!("{}: {reason}", constraint.label()));
     }
     let live = unit.slots.values().flat_map(SlotTasks::iter).filter(|task| task.is_live()).count();
     let wanted = workload.goal.wanted(live as u32);
@@ -583,5 +589,9 @@ pub fn why_no_task(model: &Model, node: &NodeId, policy: &PolicyId) -> Option<St
         0 => String::new(),
         count => format!(", and {count} were given up by the restart policy"),
     };
-    Some(format!("not needed: {live} of {wanted} wanted instances are on other nodes{others}"))
+    if live < wanted as usize {
+        let unplaced = unit.unplaced.as_ref().map(|report| report.summary.clone());
+        return Some(format!("not chosen: {}{others}", unplaced.unwrap_or_else(|| "instances are being placed".to_owned())));
+    }
+    Some(format!("not needed: the {wanted} wanted instances are on other nodes{others}"))
 }

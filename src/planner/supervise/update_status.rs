@@ -48,6 +48,16 @@ impl UpdateState {
         Self::RollbackCompleted,
     ];
 
+    /// Returns how much attention a policy needs whose updates have this state in one of its HA groups: more for one that waits for a user.
+    pub fn weight(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Completed | Self::RollbackCompleted => 1,
+            Self::Updating | Self::RollbackStarted => 2,
+            Self::Paused | Self::RollbackPaused => 3,
+        }
+    }
+
     /// Returns the word that the API shows.
     pub fn word(self) -> &'static str {
         match self {
