@@ -148,7 +148,8 @@ fn agreement_state(agreement: &Agreement) -> &'static str {
 fn rollouts(model: &Model) -> Counts {
     let started = UpdateState::ALL.into_iter().filter(|state| *state != UpdateState::None);
     let words: Vec<&str> = started.map(UpdateState::word).chain([ABANDONED]).collect();
-    let of_groups = model.rollouts().map(|rollout| rollout.update_state().map_or(ABANDONED, UpdateState::word));
+    let of_groups =
+        model.rollouts().map(|rollout| rollout.update_state().map_or(ABANDONED, UpdateState::word));
     let of_tasks = model.workloads().map(|record| record.update.state);
     let of_tasks = of_tasks.filter(|state| *state != UpdateState::None).map(UpdateState::word);
     count(&words, of_groups.chain(of_tasks))

@@ -285,9 +285,8 @@ fn reasons_view(
     let documents = documents.into_iter();
     let documents = documents.filter_map(|(one, text)| document_reason(one, &text, (node, policy)));
     let entries: Vec<Value> = documents.chain(chosen.map(|(_, record)| record.into_value())).collect();
-    let table =
-        Table::of_list(&entries, &[("node", "node"), ("policy", "policy"), ("reason", "text")])
-            .keeping(&["policy", "reason"]);
+    let table = Table::of_list(&entries, &[("node", "node"), ("policy", "policy"), ("reason", "text")])
+        .keeping(&["policy", "reason"]);
     View::new(Value::Array(entries), table)
 }
 

@@ -165,8 +165,8 @@ mod tests {
     const NODE: &str = "plant/a-rather-long-node-id-17";
 
     fn table() -> Table {
-        let mut table = Table::new(&["node", "policy", "arch", "changed", "message"])
-            .keeping(&["policy", "message"]);
+        let mut table =
+            Table::new(&["node", "policy", "arch", "changed", "message"]).keeping(&["policy", "message"]);
         table.push([
             NODE.to_owned(),
             "plant/watch".to_owned(),

@@ -247,8 +247,7 @@ mod tests {
 
     #[test]
     fn rollouts_are_chosen_by_policy_and_group() {
-        let held =
-            rollout("o/g", json!({"state": "paused", "hold": {}, "since": "t"}), "paused by o/ann");
+        let held = rollout("o/g", json!({"state": "paused", "hold": {}, "since": "t"}), "paused by o/ann");
         assert!(is_chosen(&held, Some("o/p"), Some("o/g")) && is_chosen(&held, None, None));
         assert!(!is_chosen(&held, Some("o/q"), None) && !is_chosen(&held, None, Some("o/h")));
         let document = json!({"group": "o/g", "policy": "o/p", "text": "paused by o/ann", "more": 1});
@@ -273,9 +272,13 @@ mod tests {
         assert_eq!(states, ["rollback-paused", "paused"]);
         let text = table.render(Some(80));
         assert!(text.lines().all(|line| line.chars().count() <= 80 + 8), "{text}");
-        let line = |policy: &str| text.lines().find(|line| line.starts_with(policy)).unwrap_or_default().to_owned();
+        let line =
+            |policy: &str| text.lines().find(|line| line.starts_with(policy)).unwrap_or_default().to_owned();
         let (camera, gauge) = (line("plant7/camera-watch"), line("plant7/gauge-reader"));
-        assert!(camera.contains("press-line-a") && camera.contains("10.20.30") && camera.contains("1/12"), "{text}");
+        assert!(
+            camera.contains("press-line-a") && camera.contains("10.20.30") && camera.contains("1/12"),
+            "{text}"
+        );
         assert!(gauge.contains("2.0.0") && gauge.contains("2/3") && gauge.contains("paused"), "{text}");
     }
 

@@ -93,7 +93,12 @@ pub fn observe_agbot(metrics: &Metrics, agbot: &Agbot) {
         });
     };
     by_state("agbot_agreements", "Agreements that have not ended", &["state"], |one| one.agreements);
-    by_state("agbot_rollouts", "Rollouts through HA groups and updates of policies with tasks", &["state"], |one| one.rollouts);
+    by_state(
+        "agbot_rollouts",
+        "Rollouts through HA groups and updates of policies with tasks",
+        &["state"],
+        |one| one.rollouts,
+    );
     by_state("agbot_claims", "Claims held on HA groups", &["purpose"], |one| one.claims);
     by_state("agbot_nodes", "Nodes that are served", &["state"], |one| one.nodes);
     by_state(

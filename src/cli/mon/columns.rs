@@ -109,14 +109,23 @@ mod tests {
             assert_eq!(total - 1, available, "{columns:?}");
             assert!(columns.last().is_some_and(|(column, width)| *column == NOTE && *width >= SHORT_NOTE));
         }
-        let shown = |width| fitting(&[&long], width).into_iter().map(|(column, _)| column).collect::<Vec<usize>>();
+        let shown =
+            |width| fitting(&[&long], width).into_iter().map(|(column, _)| column).collect::<Vec<usize>>();
         assert_eq!((shown(36), shown(60)), (vec![0, 1, NOTE], vec![0, 1, 3, 5, NOTE]));
     }
 
     #[test]
     fn version_numbers_and_slots_are_there_on_60_columns() {
         let name = "plant7/gauge-reader-of-line-4";
-        let policy = line([name, "warn", "Error", "10.20.30 replicated, frozen", "", "", "rollback-paused 1/12; the update is paused"]);
+        let policy = line([
+            name,
+            "warn",
+            "Error",
+            "10.20.30 replicated, frozen",
+            "",
+            "",
+            "rollback-paused 1/12; the update is paused",
+        ]);
         let instance = line(["  └ press-a-7", "up", "", "idle, started", "CFL", "7,11", ""]);
         let columns = fitting(&[&policy, &instance], 60);
         let text = |line: &Line| {

@@ -65,8 +65,7 @@ impl Overview {
     /// Returns the tree as one answer.
     pub fn view(&self) -> View {
         let rows = self.lines().into_iter().map(|line| line.cells.into()).collect();
-        let table =
-            Table { rows, ..Table::new(&lines::HEADER).keeping(&["avail", "state", "message"]) };
+        let table = Table { rows, ..Table::new(&lines::HEADER).keeping(&["avail", "state", "message"]) };
         let groups =
             self.groups.iter().map(|(group, upgrades)| json!({"group": group, "upgrades": upgrades}));
         let workloads = self.workloads.iter().map(|(document, _)| document.clone());

@@ -256,8 +256,22 @@ mod tests {
             workloads: vec![(Value::Null, serde_json::from_value(status).unwrap())],
             health: health.into_iter().collect(),
             nodes: [
-                ("o/n1", NodeSummary { state: "up".to_owned(), machine: "load 0.10".to_owned(), ..NodeSummary::default() }),
-                ("o/n2", NodeSummary { state: "down".to_owned(), absence: Some(absence), ..NodeSummary::default() }),
+                (
+                    "o/n1",
+                    NodeSummary {
+                        state: "up".to_owned(),
+                        machine: "load 0.10".to_owned(),
+                        ..NodeSummary::default()
+                    },
+                ),
+                (
+                    "o/n2",
+                    NodeSummary {
+                        state: "down".to_owned(),
+                        absence: Some(absence),
+                        ..NodeSummary::default()
+                    },
+                ),
                 ("o/n3", NodeSummary { state: "up".to_owned(), is_frozen: true, ..NodeSummary::default() }),
             ]
             .map(|(node, found)| (node.to_owned(), found))

@@ -137,7 +137,10 @@ mod tests {
     #[test]
     fn node_that_may_come_back_is_waited_for_with_the_cause() {
         let found = judged(&explanation("transient", "NodeState"));
-        assert!(matches!(&found, Progress::Pending(text) if text.ends_with("NodeState removed 1")), "{found:?}");
+        assert!(
+            matches!(&found, Progress::Pending(text) if text.ends_with("NodeState removed 1")),
+            "{found:?}"
+        );
         let placed = PlacementExplanation { placed: 2, ..explanation("transient", "NodeState") };
         assert_eq!(judged(&placed), Progress::Pending("1 of 2 instances run".to_owned()));
     }
@@ -153,7 +156,10 @@ mod tests {
             ..WorkloadStatus::default()
         };
         let found = exiting(&status(0));
-        assert!(matches!(&found, Some(Progress::Held { why, .. }) if why.ends_with("exit code 7")), "{found:?}");
+        assert!(
+            matches!(&found, Some(Progress::Held { why, .. }) if why.ends_with("exit code 7")),
+            "{found:?}"
+        );
         assert_eq!(exiting(&status(1)), None, "one works");
     }
 

@@ -8,9 +8,9 @@ use evenkeel_wire::exchange::deployment_policy::{DeployedServiceVersion, Deploym
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::{Progress, cause};
 use super::instances::InstanceCount;
 use super::update::RollbackReasons;
+use super::{Progress, cause};
 use crate::context::{Context, Exchange};
 use crate::exchange::deployment::POLICIES;
 use crate::exit::Outcome;

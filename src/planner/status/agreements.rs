@@ -5,7 +5,10 @@
 use evenkeel_ids::{NodeId, PolicyId};
 use jiff::Timestamp;
 
-use super::{FrozenState, InstanceStatus, KEEP_EXITING, MonitorState, PartStatus, UPDATE_PAUSED, Window, WorkloadStatus, listed, summed};
+use super::{
+    FrozenState, InstanceStatus, KEEP_EXITING, MonitorState, PartStatus, UPDATE_PAUSED, Window,
+    WorkloadStatus, listed, summed,
+};
 use crate::{
     agreement::Agreement,
     claims::Scope,
@@ -99,7 +102,9 @@ fn status_of_part(
 pub(super) fn avail(model: &Model, node: &NodeId, agreement: Option<&Agreement>, now: Timestamp) -> Avail {
     match agreement.map(|agreement| model.observed(agreement, now)) {
         Some(Observed::Running) if is_unhealthy(model, agreement, now) => Avail::Warn,
-        Some(_) if is_exiting(model, agreement) && model.liveness(node, now) == Liveness::Alive => Avail::Warn,
+        Some(_) if is_exiting(model, agreement) && model.liveness(node, now) == Liveness::Alive => {
+            Avail::Warn
+        }
         Some(Observed::Running) => Avail::Up,
         Some(Observed::Unknown) if model.liveness(node, now) != Liveness::Alive => Avail::Unknown,
         None if model.liveness(node, now) == Liveness::NeverHeard => Avail::Unknown,

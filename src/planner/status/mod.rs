@@ -5,6 +5,7 @@
 mod agreements;
 mod explain;
 mod instance;
+mod node_waits;
 mod part;
 mod standing;
 mod unit_view;
@@ -24,11 +25,9 @@ use crate::{
 };
 
 pub(crate) use explain::explain_placement;
-pub use explain::{
-    ExplainedConstraint, PartExplanation, Question, blocked_task, explain_part, held_task, waiting_drain,
-    why_no_task,
-};
+pub use explain::{ExplainedConstraint, PartExplanation, Question, explain_part};
 pub use instance::{InstanceStatus, MonitorState, Violation};
+pub use node_waits::{blocked_task, held_task, waiting_drain, why_no_task};
 pub use standing::{Removal, removal_of};
 pub(crate) use standing::{Standing, standing_of, standing_of_service};
 pub(crate) use unit_view::{UnitView, unit_view};

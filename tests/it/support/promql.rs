@@ -260,12 +260,12 @@ fn combined(left: Value, right: Value, join: impl Fn(f64, f64) -> f64) -> Value 
     };
     match (left, right) {
         (Value::Scalar(left), Value::Scalar(right)) => Value::Scalar(join(left, right)),
-        (Value::Vector(left), Value::Scalar(right)) => {
-            Value::Vector(left.into_iter().map(|(labels, value)| (unnamed(labels), join(value, right))).collect())
-        }
-        (Value::Scalar(left), Value::Vector(right)) => {
-            Value::Vector(right.into_iter().map(|(labels, value)| (unnamed(labels), join(left, value))).collect())
-        }
+        (Value::Vector(left), Value::Scalar(right)) => Value::Vector(
+            left.into_iter().map(|(labels, value)| (unnamed(labels), join(value, right))).collect(),
+        ),
+        (Value::Scalar(left), Value::Vector(right)) => Value::Vector(
+            right.into_iter().map(|(labels, value)| (unnamed(labels), join(left, value))).collect(),
+        ),
         (Value::Vector(left), Value::Vector(right)) => {
             let right: BTreeMap<Labels, f64> =
                 right.into_iter().map(|(labels, value)| (unnamed(labels), value)).collect();
@@ -312,13 +312,23 @@ mod tests {
 
     #[test]
     fn rules_are_evaluated_as_prometheus_does() {
-        let first = scrape(100.0, "c{class=\"2xx\"} 10\nc{class=\"5xx\"} 0\ng{s=\"down\"} 1\ng{s=\"up\"} 4\nmost 10\nopen 9");
-        let second = scrape(110.0, "c{class=\"2xx\"} 30\nc{class=\"5xx\"} 5\ng{s=\"down\"} 1\ng{s=\"up\"} 4\nmost 10\nopen 9");
+        let first = scrape(
+            100.0,
+            "c{class=\"2xx\"} 10\nc{class=\"5xx\"} 0\ng{s=\"down\"} 1\ng{s=\"up\"} 4\nmost 10\nopen 9",
+        );
+        let second = scrape(
+            110.0,
+            "c{class=\"2xx\"} 30\nc{class=\"5xx\"} 5\ng{s=\"down\"} 1\ng{s=\"up\"} 4\nmost 10\nopen 9",
+        );
         let fires = |text: &str| !evaluate(text, &[first.clone(), second.clone()]).is_empty();
         assert!(fires("sum(rate(c{class=\"5xx\"}[5m])) / sum(rate(c[5m])) > 0.19"));
         assert!(!fires("sum(rate(c{class=\"5xx\"}[5m])) / sum(rate(c[5m])) > 0.21"));
-        assert!(fires("max(g{s=\"down\"}) / sum(max by (s) (g)) > 0.1") && !fires("max(g{s=~\"away|off\"}) > 0"));
-        assert!(fires("max by (instance) (open / most) > 0.8") && fires("time() - max(g{s!=\"down\"}) == 106"));
+        assert!(
+            fires("max(g{s=\"down\"}) / sum(max by (s) (g)) > 0.1") && !fires("max(g{s=~\"away|off\"}) > 0")
+        );
+        assert!(
+            fires("max by (instance) (open / most) > 0.8") && fires("time() - max(g{s!=\"down\"}) == 106")
+        );
         assert!(fires("max by (instance) (up{job=\"evenkeel\"}) == 1"));
         assert!(!evaluate("max(up) == 0", &[Scrape::of_page(None)]).is_empty());
         let found = evaluate("max by (s) (g) > 0", &[second.clone()]);
@@ -327,7 +337,9 @@ mod tests {
 
     #[test]
     fn quantile_lies_in_the_bucket_that_reaches_it() {
-        let page = |one, two, all| format!("h_bucket{{le=\"0.5\"}} {one}\nh_bucket{{le=\"1\"}} {two}\nh_bucket{{le=\"+Inf\"}} {all}");
+        let page = |one, two, all| {
+            format!("h_bucket{{le=\"0.5\"}} {one}\nh_bucket{{le=\"1\"}} {two}\nh_bucket{{le=\"+Inf\"}} {all}")
+        };
         let scrapes = [scrape(0.0, &page(0, 0, 0)), scrape(10.0, &page(50, 100, 100))];
         let fires = |text: &str| !evaluate(text, &scrapes).is_empty();
         assert!(fires("histogram_quantile(0.99, sum by (le) (rate(h_bucket[5m]))) > 0.98"));

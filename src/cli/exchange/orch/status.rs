@@ -97,11 +97,8 @@ fn extend(document: &mut Value, first: &mut WorkloadStatus, mut page: Value, sta
 
 /// The status as a tree: the policy, its workload units, their instances.
 pub fn tree(status: &WorkloadStatus) -> Table {
-    let mut table = Table::new(&["policy", "avail", "state", "flags", "slots", "message"]).keeping(&[
-        "avail",
-        "state",
-        "message",
-    ]);
+    let mut table = Table::new(&["policy", "avail", "state", "flags", "slots", "message"])
+        .keeping(&["avail", "state", "message"]);
     // How far an update is comes first, because a narrow screen cuts the end.
     let mut notes: Vec<String> = update_text(&status.update, &status.policy).into_iter().collect();
     notes.extend(expect_text(status));
