@@ -139,7 +139,7 @@ fn write_recovery_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fm
         Blocked::FenceFailed { node, cause } => write!(
             out,
             "{node} is down and its instance cannot be fenced: {}; if you made sure that it does not run, confirm that with \
-             \"hzn exchange node orch fence-confirm\"",
+             \"hzn exchange node orchestration fence-confirm\"",
             cause.text()
         ),
         Blocked::CommonCause { failing, running, cause } => write!(

@@ -401,7 +401,7 @@ pub(super) fn most_actionable(rules: &[String]) -> Option<&str> {
 pub(super) fn hint(rule: &str, slots: &[wire::BlockedSlot], has_tasks: bool) -> String {
     let text = match rule {
         "HAMinimum" if has_tasks => {
-            "bring another member of the group back, set ha.offlinePeerPolicy to proceed, or do without with: hzn exchange deployment orch update POLICY resume --force"
+            "bring another member of the group back, set ha.offlinePeerPolicy to proceed, or do without with: hzn exchange deployment orchestration update POLICY resume --force"
         }
         "HAMinimum" => "bring another member of the group back",
         "HALock" => "wait for the claim to end, or free it with: hzn exchange hagroup free",
@@ -415,7 +415,7 @@ pub(super) fn hint(rule: &str, slots: &[wire::BlockedSlot], has_tasks: bool) -> 
         "NodePaused" => {
             let node = slots.iter().find(|slot| slot.reason == rule).map_or("NODE", node_argument);
             return format!(
-                "set the node to active with: hzn exchange node orch set {node} --availability active"
+                "set the node to active with: hzn exchange node orchestration set {node} --availability active"
             );
         }
         "NodeDown" => "bring the node back",
@@ -429,7 +429,7 @@ pub(super) fn hint(rule: &str, slots: &[wire::BlockedSlot], has_tasks: bool) -> 
 /// Says what to do about a drain that waits.
 pub(super) fn drain_hint(slot: &wire::BlockedSlot) -> String {
     format!(
-        "make another node available for the instance, or stop it without one with: hzn exchange node orch set {} --availability drain --force",
+        "make another node available for the instance, or stop it without one with: hzn exchange node orchestration set {} --availability drain --force",
         node_argument(slot)
     )
 }
@@ -442,11 +442,13 @@ fn thaw_hint(slots: &[wire::BlockedSlot]) -> String {
     };
     let node_of = |level| slots.iter().find(|slot| is_frozen(slot, level)).map(node_argument);
     if let Some(node) = node_of(FrozenLevel::Node) {
-        return format!("thaw it with: hzn exchange node orch thaw {node}");
+        return format!("thaw it with: hzn exchange node orchestration thaw {node}");
     }
     match node_of(FrozenLevel::Instance) {
-        Some(node) => format!("thaw it with: hzn exchange deployment orch thaw POLICY --node {node}"),
-        None => "thaw it with: hzn exchange deployment orch thaw POLICY".to_owned(),
+        Some(node) => {
+            format!("thaw it with: hzn exchange deployment orchestration thaw POLICY --node {node}")
+        }
+        None => "thaw it with: hzn exchange deployment orchestration thaw POLICY".to_owned(),
     }
 }
 
@@ -474,9 +476,12 @@ mod tests {
             let text = hint("Frozen", &[slot(level, node)], true);
             text.strip_prefix("thaw it with: hzn exchange ").unwrap_or_default().to_owned()
         };
-        assert_eq!(command(FrozenLevel::Node, Some("n1")), "node orch thaw n1");
-        assert_eq!(command(FrozenLevel::Node, Some(HIDDEN)), "node orch thaw NODE");
-        assert_eq!(command(FrozenLevel::Instance, Some("n1")), "deployment orch thaw POLICY --node n1");
-        assert_eq!(command(FrozenLevel::Workload, None), "deployment orch thaw POLICY");
+        assert_eq!(command(FrozenLevel::Node, Some("n1")), "node orchestration thaw n1");
+        assert_eq!(command(FrozenLevel::Node, Some(HIDDEN)), "node orchestration thaw NODE");
+        assert_eq!(
+            command(FrozenLevel::Instance, Some("n1")),
+            "deployment orchestration thaw POLICY --node n1"
+        );
+        assert_eq!(command(FrozenLevel::Workload, None), "deployment orchestration thaw POLICY");
     }
 }

@@ -32,7 +32,7 @@ use crate::output::{Table, View, note};
 pub struct ExplainArguments {
     #[command(flatten)]
     user: UserOptions,
-    /// Node, as [ORG/]NODE; without POLICY after it, a deployment policy to be explained as by `exchange deployment orch explain`
+    /// Node, as [ORG/]NODE; without POLICY after it, a deployment policy to be explained as by `exchange deployment orchestration explain`
     node: String,
     /// Deployment policy, as [ORG/]POLICY
     policy: Option<String>,

@@ -72,7 +72,7 @@ fn explained(policy: &str, pending: String, found: &PlacementExplanation) -> Pro
         return Progress::Pending(text);
     }
     let advice = format!(
-        "change the placement or the nodes; see each node with: hzn exchange deployment orch explain {policy}"
+        "change the placement or the nodes; see each node with: hzn exchange deployment orchestration explain {policy}"
     );
     Progress::Held { why: text, advice }
 }
@@ -130,7 +130,7 @@ mod tests {
         let found = judged(&explanation("unsatisfiable", "PlacementConstraint"));
         let Progress::Held { why, advice } = found else { panic!("{found:?}") };
         assert_eq!(why, "1 of 2 instances run; all: 1 of 2 placed: PlacementConstraint removed 1");
-        assert!(advice.ends_with("orch explain o/p"), "{advice}");
+        assert!(advice.ends_with("orchestration explain o/p"), "{advice}");
         assert!(matches!(judged(&explanation("transient", "Frozen")), Progress::Held { .. }));
     }
 

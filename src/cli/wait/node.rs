@@ -45,7 +45,7 @@ fn judge(node: &str, wanted: Availability, reasons: &[Reason], active: &[Agreeme
                     true => Progress::Held {
                         why: text,
                         advice: format!(
-                            "mend the cause, or stop what is left with: hzn exchange node orch set {} --availability drain --force",
+                            "mend the cause, or stop what is left with: hzn exchange node orchestration set {} --availability drain --force",
                             node.split('/').next_back().unwrap_or(node)
                         ),
                     },
@@ -114,7 +114,7 @@ mod tests {
         let found = judge("o/n", Availability::Drain, &[pair("the workload is frozen", frozen)], &active);
         let Progress::Held { why, advice } = found else { panic!("{found:?}") };
         assert_eq!(why, "1 agreement left; o/p: the workload is frozen");
-        assert!(advice.contains("orch set n --availability drain --force"), "{advice}");
+        assert!(advice.contains("orchestration set n --availability drain --force"), "{advice}");
     }
 
     #[test]

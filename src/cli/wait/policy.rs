@@ -196,7 +196,7 @@ impl WantedPolicy {
         let is_stopped = instances.is_some_and(|count| count.is_stopped) && !self.is_started_by_users;
         is_stopped.then(|| Progress::Held {
             why: format!("policy {} is stopped by a user, and nothing of it starts", self.id),
-            advice: format!("start it with: hzn exchange deployment orch start {}", self.id),
+            advice: format!("start it with: hzn exchange deployment orchestration start {}", self.id),
         })
     }
 
@@ -237,7 +237,7 @@ impl WantedPolicy {
         match instances {
             Some(InstanceCount { difference: Some(difference), .. }) if self.is_started_by_users => {
                 Progress::Done(format!(
-                    "policy {0} is written: {difference}; start and stop instances with: hzn exchange deployment orch start {0}, or stop",
+                    "policy {0} is written: {difference}; start and stop instances with: hzn exchange deployment orchestration start {0}, or stop",
                     self.id
                 ))
             }
@@ -255,7 +255,7 @@ impl WantedPolicy {
     /// Returns what to do about instances that are not started again.
     fn start_advice(&self) -> String {
         format!(
-            "see why with: hzn exchange deployment orch events {0}, then start them with: hzn exchange deployment orch start {0}",
+            "see why with: hzn exchange deployment orchestration events {0}, then start them with: hzn exchange deployment orchestration start {0}",
             self.id
         )
     }
@@ -270,7 +270,9 @@ impl WantedPolicy {
                 format!("policy {id} is deployed with {} on {on_nodes}", counted(running, "instance"))
             }
             None if nodes == 0 && self.is_started_by_users => {
-                format!("policy {id} is written; start it with: hzn exchange deployment orch start {id}")
+                format!(
+                    "policy {id} is written; start it with: hzn exchange deployment orchestration start {id}"
+                )
             }
             None if nodes == 0 => format!("policy {id} selects no node"),
             None => format!("policy {id} is deployed on {on_nodes}"),

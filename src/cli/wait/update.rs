@@ -136,7 +136,7 @@ mod tests {
         let blocked = |rules: &[&str]| UpdateProgress {
             blocked: Some(UpdateBlocked {
                 rules: rules.iter().map(|rule| (*rule).to_owned()).collect(),
-                hint: "thaw it with: hzn exchange deployment orch thaw POLICY".to_owned(),
+                hint: "thaw it with: hzn exchange deployment orchestration thaw POLICY".to_owned(),
                 ..UpdateBlocked::default()
             }),
             ..update("updating", "update in progress")
@@ -145,7 +145,7 @@ mod tests {
         let progress = |rules| reasons.progress("o/p", &blocked(rules), false);
         let Progress::Held { why, advice } = progress(&["Frozen"]) else { panic!("it is held") };
         assert!(why.contains("blocked: Frozen") && !why.contains("in progress"), "{why}");
-        assert_eq!(advice, "thaw it with: hzn exchange deployment orch thaw o/p");
+        assert_eq!(advice, "thaw it with: hzn exchange deployment orchestration thaw o/p");
         assert!(matches!(progress(&["Frozen", "NodeDown"]), Progress::Pending(_)));
     }
 

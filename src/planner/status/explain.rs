@@ -138,7 +138,7 @@ pub(super) fn why_given_up<'t>(
         let why = match row {
             Some(row) if row.availability == Availability::Pause => "not restarted: its node is paused",
             Some(row) if row.marks.start_failed.is_some() => {
-                "given up: the start failed and no other node is left; try again with: hzn exchange deployment orch clear"
+                "given up: the start failed and no other node is left; try again with: hzn exchange deployment orchestration clear"
             }
             _ if !task.state.has_failed() => {
                 "ended with exit code 0: the restart policy does not start it again"

@@ -161,6 +161,9 @@ pub struct UnitProgress {
     /// Slots without a node, which are neither in work nor failed: they follow when they get one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub set_aside: u32,
+    /// Slots that count as done because their failure is tolerated, and that do not run the version.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failing: u32,
     /// The slots in work.
     pub tickets: BTreeMap<Slot, Ticket>,
     /// Tasks of the update that failed.
@@ -267,9 +270,10 @@ impl UpdateStatus {
         self.parts.iter().map(|(_, part)| part.reachable()).sum()
     }
 
-    /// Returns slots that are done.
+    /// Returns slots that are done: those that failed are not, whether that is tolerated or not.
     pub fn done(&self) -> u32 {
-        self.parts.iter().map(|(_, part)| part.done.min(part.reachable())).sum()
+        let done = |part: &UnitProgress| part.done.min(part.reachable()).saturating_sub(part.failing);
+        self.parts.iter().map(|(_, part)| done(part)).sum()
     }
 
     /// Returns slots without a node, which follow when they get one.

@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use super::Hub;
 
 type Labels = BTreeMap<String, String>;
+type Series = Vec<(Labels, f64)>;
 
 /// The metrics of a hub at one instant.
 #[derive(Debug, Clone)]
 pub struct Scrape {
     at: f64,
-    samples: Vec<(Labels, f64)>,
+    samples: Series,
 }
 
 impl Scrape {
@@ -27,7 +28,7 @@ impl Scrape {
         let is_up = if text.is_some() { 1.0 } else { 0.0 };
         let text = text.unwrap_or_default();
         let found = text.lines().filter(|line| !line.starts_with('#')).map(sample);
-        let mut samples: Vec<(Labels, f64)> = found.chain([(up.into(), is_up)]).collect();
+        let mut samples: Series = found.chain([(up.into(), is_up)]).collect();
         for (labels, _) in &mut samples {
             labels.insert("instance".to_owned(), "hub".to_owned());
             labels.insert("job".to_owned(), "evenkeel".to_owned());
@@ -70,7 +71,7 @@ pub fn evaluate(expression: &str, scrapes: &[Scrape]) -> Vec<Labels> {
 #[derive(Debug)]
 enum Value {
     Scalar(f64),
-    Vector(Vec<(Labels, f64)>),
+    Vector(Series),
 }
 
 struct Parser<'t> {
@@ -211,8 +212,7 @@ impl Parser<'_> {
     }
 
     /// Series by name and labels: in the first scrape, and in the last one.
-    #[expect(clippy::type_complexity, reason = "two vectors")]
-    fn selected(&mut self, name: &str) -> (Vec<(Labels, f64)>, Vec<(Labels, f64)>) {
+    fn selected(&mut self, name: &str) -> (Series, Series) {
         let mut wanted: Vec<(String, &str, Vec<String>)> = Vec::new();
         if !name.is_empty() {
             wanted.push(("__name__".to_owned(), "=", vec![name.to_owned()]));
@@ -240,7 +240,7 @@ impl Parser<'_> {
         (of(self.scrapes.first()), of(self.scrapes.last()))
     }
 
-    fn rates(&self, first: &[(Labels, f64)], last: Vec<(Labels, f64)>) -> Value {
+    fn rates(&self, first: &[(Labels, f64)], last: Series) -> Value {
         let [begin, .., end] = self.scrapes else { return Value::Vector(Vec::new()) };
         let first: BTreeMap<&Labels, f64> = first.iter().map(|(labels, value)| (labels, *value)).collect();
         let rate = |(mut labels, value): (Labels, f64)| {
@@ -280,7 +280,7 @@ fn combined(left: Value, right: Value, join: impl Fn(f64, f64) -> f64) -> Value 
 }
 
 /// Quantiles of histograms, between the bounds of the bucket by a straight line.
-fn quantiles(quantile: f64, buckets: Vec<(Labels, f64)>) -> Value {
+fn quantiles(quantile: f64, buckets: Series) -> Value {
     let mut groups: BTreeMap<Labels, Vec<(f64, f64)>> = BTreeMap::new();
     for (mut labels, count) in buckets {
         let bound = labels.remove("le").expect("a bucket has a bound");

@@ -1,4 +1,4 @@
-//! `orch explain`: why instances of a deployment policy are, or are not, on nodes (orchestration D3).
+//! `orchestration explain`: why instances of a deployment policy are, or are not, on nodes (orchestration D3).
 
 use evenkeel_wire::agbot::orchestration::{ExplainQuery, PlacementExplanation, StatusQuery};
 

@@ -1,4 +1,4 @@
-//! `orch status`: the runtime status of a deployment policy as a tree (orchestration 1.5, A9.4).
+//! `orchestration status`: the runtime status of a deployment policy as a tree (orchestration 1.5, A9.4).
 
 use evenkeel_wire::agbot::orchestration::{
     Instance, SlotName, StatusQuery, UpdateBlocked, UpdateProgress, WorkloadStatus, WorkloadUnit,
@@ -329,10 +329,10 @@ mod tests {
         let mut blocked = UpdateBlocked {
             slots: vec![slot("the workload is frozen"); 3],
             rules: vec!["Frozen".to_owned()],
-            hint: "thaw it with: hzn exchange deployment orch thaw POLICY".to_owned(),
+            hint: "thaw it with: hzn exchange deployment orchestration thaw POLICY".to_owned(),
             ..UpdateBlocked::default()
         };
-        let hint = "(thaw it with: hzn exchange deployment orch thaw o/p)";
+        let hint = "(thaw it with: hzn exchange deployment orchestration thaw o/p)";
         let expected = format!("blocked: Frozen: the workload is frozen {hint}");
         assert_eq!(blocked_text(&blocked, "o/p"), expected);
         blocked.slots = ["a", "b", "c", "d", "e"].map(slot).into();

@@ -147,7 +147,10 @@ fn write_of_a_stopped_policy_says_how_to_start_it() {
         InstanceCount { running: 0, wanted: 0, difference: None, is_given_up: false, is_stopped: true };
     let found = of("ha").stopped(Some(&count));
     let Some(Progress::Held { why, advice }) = found else { panic!("{found:?}") };
-    assert!(why.contains("stopped by a user") && advice.ends_with("orch start o/p"), "{why} {advice}");
+    assert!(
+        why.contains("stopped by a user") && advice.ends_with("orchestration start o/p"),
+        "{why} {advice}"
+    );
     assert_eq!(of("no").stopped(Some(&count)), None);
     assert_eq!(of("ha").stopped(Some(&InstanceCount { is_stopped: false, ..count })), None);
 }
@@ -158,7 +161,7 @@ fn policy_that_users_start_is_deployed_when_it_is_read() {
     let policy: DeploymentPolicyResponse = serde_json::from_value(policy).expect("a policy");
     let wanted = WantedPolicy::of("o/p".to_owned(), &policy);
     let found = wanted.judge(&reasons(Some("2026-01-01T00:00:05Z"), &[left_out("not-chosen")]), &[], None);
-    assert!(matches!(&found, Progress::Done(text) if text.contains("orch start o/p")), "{found:?}");
+    assert!(matches!(&found, Progress::Done(text) if text.contains("orchestration start o/p")), "{found:?}");
 }
 
 fn update(state: &str, started_at: &str) -> WorkloadUpdate {
