@@ -219,6 +219,11 @@ fn add_workload(overview: &Overview, status: &WorkloadStatus, lines: &mut Vec<Li
         let mut next = || row.next().unwrap_or_default();
         let (what, avail) = (next(), next());
         let mut cells = [what, avail, health, next(), next(), next(), next()];
+        if let (0, Some(version)) = (number, &status.version) {
+            // A narrow screen cuts the end.
+            let (mode, state) = (&status.mode, cells[3].clone());
+            cells[3] = state.replacen(&format!("{mode} {version}"), &format!("{version} {mode}"), 1);
+        }
         if let Some(absence) = absence_of(overview, &target) {
             let note = &mut cells[HEADER.len() - 1];
             *note = if note.is_empty() { absence.to_owned() } else { format!("{absence}; {note}") };

@@ -104,7 +104,7 @@ pub fn tree(status: &WorkloadStatus) -> Table {
     notes.extend(expect_text(status));
     notes.extend(status.warnings.iter().cloned());
     let mode = match &status.version {
-        Some(version) => format!("{version} {}", status.mode),
+        Some(version) => format!("{} {version}", status.mode),
         None => status.mode.clone(),
     };
     table.push([
