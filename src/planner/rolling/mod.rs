@@ -198,7 +198,9 @@ impl Rollout {
     /// Returns a human-readable description of the state.
     pub fn text(&self) -> String {
         let failed = match self.failed.len() {
+            // Of a rollback they are what it returns from.
             0 => String::new(),
+            _ if self.rollback.is_some() => String::new(),
             count => format!(", {count} failed"),
         };
         self.text_with(&format!(", {} of {} done{failed}", self.done, self.total))

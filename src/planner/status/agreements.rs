@@ -223,7 +223,9 @@ fn update(model: &Model, policy: &PolicyId, now: Timestamp) -> UpdateStatus {
         }
         let part = update.part_mut(&Part::Group(rollout.group.clone()));
         (part.total, part.done) = (rollout.total, rollout.done);
-        part.unhealthy = rollout.failed.iter().map(|node| (node.to_string(), String::new())).collect();
+        if rollout.rollback.is_none() {
+            part.unhealthy = rollout.failed.iter().map(|node| (node.to_string(), String::new())).collect();
+        }
         update.started_at = [update.started_at, Some(rollout.started_at)].into_iter().flatten().min();
     }
     // One that is not over has not completed.
