@@ -77,7 +77,8 @@ fn table_is_complete_and_in_order() {
     }
 }
 
-/// What a caller of a role may do with a row of its own, of a colleague that is private, and of a colleague that is public.
+/// Returns whether a caller of a role may access a row of its own, a private row of a colleague, and a public
+/// row of a colleague.
 fn allowed(role: Role, access: Access, org: &str) -> [bool; 3] {
     let id = if role == Role::User { "u" } else { "b" };
     let caller = Caller { owner: Some(UserId::new("o", "u")), ..caller(role, "o", id) };

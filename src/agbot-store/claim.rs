@@ -1,7 +1,7 @@
 //! Claims: the members of HA groups that may be disrupted now.
 //!
-//! Decisions read without a lock, and a claim is inserted only if the revision of its group is unchanged. Source:
-//! orchestration E5.1; seed 004, "Agent Upgrades".
+//! Decisions read without a lock, and a claim is inserted only if the revision of its group is unchanged. Source: orchestration E5.1; requirements
+//! 004 ("Agent Upgrades").
 
 use std::collections::BTreeSet;
 
@@ -215,7 +215,7 @@ pub struct NewClaim {
     pub waits_end_before: Option<Timestamp>,
 }
 
-/// What the event of a granted claim says, besides the fencing number, which only the statement knows.
+/// Contents of the event of a granted claim, except for the fencing number, which only the statement knows.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct GrantedClaim<'c> {
@@ -231,7 +231,7 @@ impl<'c> GrantedClaim<'c> {
     }
 }
 
-/// What the event of a released claim says.
+/// Contents of the event of a released claim.
 #[derive(Serialize)]
 struct ReleasedClaim<'c> {
     scope: &'c str,

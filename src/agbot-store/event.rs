@@ -294,7 +294,7 @@ pub struct NodeEvent {
     pub kind: &'static str,
     /// The kind of the change in the other direction.
     pub opposite: &'static str,
-    /// Whether it ends the opposite condition, so that it is recorded only after that.
+    /// True if the event ends the opposite condition, so that it is recorded only after that.
     pub is_end: bool,
     /// Reason and counts.
     pub detail: Value,
@@ -360,7 +360,7 @@ pub const AVAILABILITY: &str = "node.availability";
 /// Kind of the events about the settings of organizations.
 pub const SETTINGS: &str = "settings.changed";
 
-/// Lists the availability of nodes as the newest event of each tells it.
+/// Lists the availability of nodes according to the newest event of each.
 pub async fn list_availabilities(conn: &mut PgConnection) -> Result<Vec<(NodeId, Value)>, StoreError> {
     let rows = sqlx::query!(
         r#"-- event.list_availabilities
@@ -374,7 +374,7 @@ pub async fn list_availabilities(conn: &mut PgConnection) -> Result<Vec<(NodeId,
     Ok(rows.into_iter().map(|row| (row.node, row.detail)).collect())
 }
 
-/// What a node or an organization is set to.
+/// A state that was set on a node or an organization.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StateEvent {
     /// [`AVAILABILITY`] or [`SETTINGS`].
@@ -383,13 +383,14 @@ pub struct StateEvent {
     pub node: Option<NodeId>,
     /// The organization, if it concerns no node.
     pub org: Option<OrgId>,
-    /// Whether it is the default, which is recorded only after another state.
+    /// True if the state is the default, which is recorded only after another state.
     pub is_usual: bool,
     /// The state.
     pub detail: Value,
 }
 
-/// Appends what nodes and organizations are set to, except what the newest event of the kind already says. Actor and text do not count.
+/// Appends settings of nodes and organizations, except those that the newest event of the kind already
+/// states. Actor and text do not count.
 pub async fn insert_states(
     conn: &mut PgConnection,
     states: &[StateEvent],

@@ -13,7 +13,7 @@ pub struct EntityKey {
     pub kind: String,
     /// The organization, or `org/name`.
     pub name: String,
-    /// What tells units and instances of one policy apart.
+    /// Discriminator of workload units and instances of one policy.
     pub part: String,
 }
 
@@ -37,7 +37,7 @@ pub struct HealthRow {
 /// An event to be stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewHealthRow {
-    /// Who reported.
+    /// Id of the source of the report.
     pub source: String,
     /// About what.
     pub property: String,

@@ -3,7 +3,7 @@
 use evenkeel_ids::NodeId;
 use evenkeel_store::{PgConnection, StoreError};
 
-/// What is decided about a node while it is locked.
+/// A decision about a node that is made under its lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeLock {
     /// Which tasks it has room for, and which may be beside each other.

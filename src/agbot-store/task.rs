@@ -69,7 +69,7 @@ pub async fn list_of_policy(tx: &mut PgConnection, policy: &PolicyId) -> Result<
     .await?)
 }
 
-/// What is published of a task.
+/// Published state of a task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PublishedTask {
     /// The row; `None` when it is deleted.

@@ -36,7 +36,7 @@ pub enum AgbotError {
     UnreadableRecord {
         /// The kind and the key of the record.
         record: String,
-        /// What is wrong with it.
+        /// The parse error.
         source: serde_json::Error,
     },
     /// No administrator has approved this agbot.

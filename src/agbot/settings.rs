@@ -53,7 +53,7 @@ pub struct AgbotSettings {
     pub id: String,
     /// File of the messaging key, shared by all instances; created when missing.
     pub key_file: PathBuf,
-    /// Whether to serve every organization that is created, besides what the exchange says it serves.
+    /// Rule for organizations that are created later, besides those that the exchange says it serves.
     pub new_orgs: NewOrgs,
     /// The rule where another agbot serves the same.
     pub other_agbots: OtherAgbotsRule,
@@ -75,7 +75,7 @@ pub struct AgbotSettings {
     pub message_time: Duration,
     /// The addresses that the hub's own checks and calls may reach besides public ones.
     pub checks_addresses: AllowedAddresses,
-    /// Authorities that the hub's own checks and calls trust beside those of the system, PEM.
+    /// Authorities that the hub's own checks and calls trust in addition to those of the system, PEM.
     pub checks_ca_file: Option<PathBuf>,
     /// Limits on failed logins; none where the exchange of the same process has them.
     pub login_guard: Option<Arc<LoginGuard>>,

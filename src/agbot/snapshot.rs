@@ -51,7 +51,7 @@ pub struct Snapshot {
     pub decisions: BTreeMap<PolicyId, DecisionCounts>,
     /// First looks of this agbot at workload units that it took over.
     pub initial_passes: u64,
-    /// What the health checks and recoveries of this agbot came to.
+    /// Counts of the health checks and recoveries of this agbot.
     pub health: HealthCounts,
     /// Nodes that are blocked for a service version.
     pub blocklist_entries: usize,

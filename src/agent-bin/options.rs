@@ -27,7 +27,7 @@ impl ConfigFile {
 }
 
 settings! {
-    /// What is logged, and how.
+    /// Level and format of the log.
     pub struct LogSettings {
         /// Log filter: a level, or levels by module [default: info,sqlx=warn].
         log: String = "log", "EVENKEEL_LOG";

@@ -51,7 +51,7 @@ impl Pause {
     }
 }
 
-/// What the task is made of.
+/// Parts that the task is built from.
 pub(crate) struct Parts {
     pub settings: Arc<AgentSettings>,
     pub machine: Arc<Machine>,
@@ -84,9 +84,9 @@ pub(crate) struct Core {
     is_leaving: bool,
     replacement: Option<Replacement>,
     began: Instant,
-    /// Whether it is not known yet whether this program works.
+    /// True if this program has not proved yet that it works.
     is_new: bool,
-    /// Whether the supervising program still has to be notified that this one works.
+    /// True if the supervising program has not been notified yet that this one works.
     owes_confirmation: bool,
     acknowledgements: Vec<oneshot::Sender<()>>,
     run: Arc<RunHeader>,

@@ -56,7 +56,7 @@ pub struct Container {
     /// User to run as.
     #[serde(deserialize_with = "or_default")]
     pub user: String,
-    /// Whether the container is privileged.
+    /// True if the container is privileged.
     #[serde(deserialize_with = "or_default")]
     pub privileged: bool,
     /// `host`, or empty for a private network.
@@ -119,7 +119,7 @@ pub struct Port {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default)]
 pub struct EphemeralPort {
-    /// Whether only this machine may connect.
+    /// True if only this machine may connect.
     #[serde(deserialize_with = "or_default")]
     pub localhost_only: bool,
     /// `port[/protocol]`.

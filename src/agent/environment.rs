@@ -16,7 +16,7 @@ pub struct Platform<'a> {
     pub pattern: &'a str,
     /// Address of the exchange with `/v1`.
     pub exchange_url: &'a str,
-    /// Whether privileged services are allowed.
+    /// True if privileged services are allowed.
     pub allows_privileged: bool,
     /// The machine.
     pub machine: &'a Machine,

@@ -32,11 +32,11 @@ pub struct Registration {
     pub name: String,
     /// Requested pattern, or empty.
     pub pattern: String,
-    /// Whether the registration is complete, so that agreements may be made.
+    /// True if the registration is complete, so that agreements may be made.
     pub is_configured: bool,
     /// When that last changed, seconds since 1970.
     pub changed_at: u64,
-    /// Whether the hub ever knew the node.
+    /// True if the hub ever knew the node.
     pub was_known: bool,
 }
 
@@ -73,7 +73,7 @@ pub struct Journal {
     pub first_entry: u64,
     /// The maintenance that the operator of the machine announced.
     pub maintenance: Option<Maintenance>,
-    /// What became of an earlier journal, until the hub knows of it.
+    /// Description of the loss of an earlier journal, until the hub has received it.
     pub loss: Option<String>,
     /// When the last heartbeat was sent that the hub has recorded, in milliseconds since the boot.
     #[serde(skip)]
@@ -85,7 +85,7 @@ pub struct Journal {
 pub struct Maintenance {
     /// When it ends, seconds since 1970; none: when the operator ends it.
     pub until: Option<u64>,
-    /// Whether the node is upgraded.
+    /// True if the node is upgraded.
     #[serde(default)]
     pub is_upgrade: bool,
 }
@@ -132,7 +132,7 @@ impl Journal {
     }
 }
 
-/// What must survive the loss of the journal: who the agent is.
+/// Identity of the agent, which must survive the loss of the journal.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 struct Identity {

@@ -24,7 +24,7 @@ pub struct Machine {
     pub hardware_id: String,
     /// Operating system, empty when unknown.
     pub system: String,
-    /// Whether the agent runs in a container.
+    /// True if the agent runs in a container.
     pub is_containerized: bool,
     /// IPv4 addresses, the loopback one excepted.
     pub addresses: Vec<String>,

@@ -100,13 +100,14 @@ pub struct AgentSettings {
     pub management_interval: Duration,
     /// Directory with further trusted signing keys (`*.pem`).
     pub trusted_keys: Option<PathBuf>,
-    /// Whether only the keys of this machine count: those stored beside a service or pattern in the exchange do not.
+    /// True if only the keys of this machine count: those stored beside a service or pattern in the exchange
+    /// do not.
     pub trusted_keys_only: bool,
     /// Directory with agent packages: `<manifest>.json` and one directory per version.
     pub upgrade_source: Option<PathBuf>,
     /// Version that the agent reports.
     pub software_version: String,
-    /// Whether services are stopped when the agent ends; otherwise they continue and are adopted later.
+    /// True if services are stopped when the agent ends; otherwise they continue and are adopted later.
     pub stops_services: bool,
     /// Time a process has to end after the stop signal.
     pub stop_grace: Duration,
@@ -116,13 +117,13 @@ pub struct AgentSettings {
     pub unregister_timeout: Duration,
     /// Last lines of output that are reported to the hub when a service exits; 0 for none.
     pub reported_output_lines: usize,
-    /// Authorities that the checks of services trust beside those of the system, PEM.
+    /// Authorities that the checks of services trust in addition to those of the system, PEM.
     pub checks_ca_file: Option<PathBuf>,
     /// The program that reboots the machine; without it the hub cannot have that done.
     pub reboot_program: Option<PathBuf>,
     /// The address by which other nodes reach this one; otherwise that from which packets to the hub leave.
     pub node_address: Option<IpAddr>,
-    /// How a guardian is started; without it no task has a lease unless somebody else runs a guardian.
+    /// How a guardian is started; without it no task has a lease unless a guardian is run externally.
     pub guardian: Option<GuardianCommand>,
     /// The transport to use instead of HTTP, for an agent inside the hub's process.
     pub transport: Option<Transport>,

@@ -1,4 +1,4 @@
-//! How the body of a request or an answer looks.
+//! The body of a request or a response.
 
 use serde::de::DeserializeOwned;
 use utoipa::ToSchema;
@@ -8,10 +8,10 @@ use utoipa::openapi::{ObjectBuilder, Ref, RefOr, Schema};
 /// A schema with everything it refers to.
 pub(crate) type NamedSchemas = Vec<(String, RefOr<Schema>)>;
 
-/// Reads a JSON text as the type that a handler reads, and tells why it is none.
+/// Parses a JSON text as the input type of a handler, or returns the reason why it does not match.
 type Check = fn(&str) -> Result<(), String>;
 
-/// How the body of a request or answer looks.
+/// The body of a request or a response.
 #[derive(Clone)]
 pub enum Content {
     /// No body.
@@ -32,7 +32,7 @@ pub struct Json {
     /// The named schemas that it may have: each stands for one example.
     pub(crate) kinds: Vec<Kind>,
     check: Option<Check>,
-    /// Whether a request may come without it.
+    /// True if the body may be missing.
     pub(crate) is_optional: bool,
 }
 
@@ -73,7 +73,7 @@ impl Content {
         Content::Json(Json { check: Some(check::<T>), is_optional: true, ..Json::of::<T>() })
     }
 
-    /// Whether a request may come without this body.
+    /// Returns true if the body may be missing.
     #[must_use]
     pub fn is_optional(&self) -> bool {
         matches!(self, Content::Json(json) if json.is_optional)
@@ -117,7 +117,7 @@ impl Content {
         }
     }
 
-    /// Whether there is none.
+    /// Returns true if there is no body.
     #[must_use]
     pub fn is_none(&self) -> bool {
         matches!(self, Content::None)

@@ -24,11 +24,11 @@ const BASIC: &str = "basic";
 /// Tokens of an identity provider, where the hub is configured for one.
 const BEARER: &str = "bearer";
 
-/// What the document says of the whole API.
+/// Description of the whole API, for its document.
 pub struct About {
     /// Name.
     pub title: &'static str,
-    /// What it is for.
+    /// Purpose of the API.
     pub description: &'static str,
     /// Version of the API.
     pub version: &'static str,
@@ -75,7 +75,7 @@ pub fn document(about: &About, parts: &[Part]) -> Result<OpenApi, serde_json::Er
     Ok(document)
 }
 
-/// Schemas, general answers and kinds of credentials.
+/// Schemas, general responses and kinds of credentials.
 fn components(operations: &[&Operation]) -> Components {
     let mut schemas: BTreeMap<String, RefOr<Schema>> = BTreeMap::new();
     schemas.insert(API_RESPONSE.to_owned(), api_response());

@@ -1,4 +1,4 @@
-//! One row of the table of routes: what the router serves and what the API document says of it.
+//! One row of the table of routes: its handler and its entry in the API document.
 
 use std::ops::Deref;
 
@@ -22,7 +22,7 @@ pub struct DocumentedResponse {
     pub content: Content,
 }
 
-/// What the caller of an operation needs.
+/// Access that an operation requires of its caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequiredAccess {
     /// Nothing, not even credentials.
@@ -53,7 +53,7 @@ pub struct Operation {
     pub operation: &'static str,
     /// Group in the document.
     pub tag: &'static str,
-    /// What it does, one line.
+    /// One-line summary of the operation.
     pub summary: &'static str,
     /// Parameters besides those of the path.
     pub parameters: Vec<Parameter>,
@@ -61,32 +61,32 @@ pub struct Operation {
     pub request: Content,
     /// Responses besides those that every operation may have.
     pub responses: Vec<DocumentedResponse>,
-    /// What its caller needs.
+    /// Required access.
     pub access: RequiredAccess,
-    /// Why no audit record tells of it, when it is no read.
+    /// Reason for which no audit record is written for an operation that is not a read.
     pub unaudited: Option<&'static str>,
     /// Kind of the resource whose state its audit record shows; none for actions and messages.
     pub subject: Option<&'static str>,
-    /// Whether it is found before the router is asked.
+    /// True if the fast path finds it before the router is asked.
     pub is_fast: bool,
     /// Where its paths begin.
     pub prefixes: &'static [&'static str],
 }
 
 impl Operation {
-    /// Whether it needs no credentials.
+    /// Returns true if the operation needs no credentials.
     #[must_use]
     pub fn is_public(&self) -> bool {
         self.access == RequiredAccess::Public
     }
 
-    /// Whether each success is recorded.
+    /// Returns true if each success is written to the audit record.
     #[must_use]
     pub fn is_audited(&self) -> bool {
         self.method != Method::GET && self.unaudited.is_none()
     }
 
-    /// Whether it is served without the prefix, too.
+    /// Returns true if the operation is served without the prefix, too.
     #[must_use]
     pub fn is_at_root(&self) -> bool {
         self.prefixes.contains(&"")
@@ -242,7 +242,7 @@ impl<H> Endpoint<H> {
         self
     }
 
-    /// No audit record tells of it, although its method is not GET; `reason` says why.
+    /// Exempts the operation from the audit record although its method is not GET; `reason` states why.
     #[must_use]
     pub fn unaudited(mut self, reason: &'static str) -> Self {
         self.operation.unaudited = Some(reason);
@@ -270,7 +270,8 @@ impl<H> Endpoint<H> {
         self
     }
 
-    /// Adds the operation and its aliases to a router, below `base`; `route` makes what answers under each path.
+    /// Adds the operation and its aliases to a router, below `base`; `route` creates the method router of
+    /// each path.
     pub fn mount<S: Clone + Send + Sync + 'static>(
         &self,
         base: &str,
@@ -286,13 +287,13 @@ impl<H> Endpoint<H> {
         router
     }
 
-    /// What carries it out.
+    /// Returns the handler of the operation.
     #[must_use]
     pub fn handler(&self) -> &H {
         &self.handler
     }
 
-    /// What the document tells of it.
+    /// Returns the operation's entry of the API document.
     #[must_use]
     pub fn described(&self) -> Operation {
         self.operation.clone()

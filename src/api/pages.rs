@@ -100,7 +100,7 @@ impl<K> Page<K> {
         serde_json::to_writer(&mut self.json, value).map_err(PageError)
     }
 
-    /// Tells where the next page begins.
+    /// Sets the position at which the next page begins.
     pub fn follow(&mut self, next: Option<K>) {
         self.next = next;
     }

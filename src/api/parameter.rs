@@ -8,7 +8,7 @@ use utoipa::openapi::{RefOr, Required, Schema};
 /// Longest id in bytes: longer ones cannot be keys.
 pub const MAX_ID: usize = 1024;
 
-/// What a segment of a path names.
+/// A parameter in a path segment.
 struct Segment {
     name: &'static str,
     description: &'static str,

@@ -1,4 +1,5 @@
-//! What handlers return: each type names the statuses and bodies that it may have, for the client and for the API document.
+//! Return types of handlers: each names the statuses and bodies that it may have, for the client and for the
+//! API document.
 
 use std::marker::PhantomData;
 

@@ -122,7 +122,7 @@ async fn clear_outbox(stage: &Stage) -> Result<(), Failure> {
     connection.close().await.map_err(|error| refused(&error))
 }
 
-/// What runs the same statements without an exchange.
+/// Baseline that runs the same statements without an exchange.
 enum Other {
     Pgbench {
         program: std::path::PathBuf,

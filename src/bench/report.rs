@@ -1,4 +1,4 @@
-//! What a benchmark says: one row a measure, with its comparison of the same run and its target.
+//! Report of a benchmark: one row per measure, with a comparison from the same run and a target.
 
 use std::fmt::Write as _;
 
@@ -19,7 +19,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Whether all targets are judged: they are set for whole runs of release builds.
+    /// Returns true if all targets apply, which are set for whole runs of release builds.
     pub fn judges_all(self) -> bool {
         !self.short && !cfg!(debug_assertions)
     }
@@ -28,7 +28,7 @@ impl Options {
 /// How to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Output {
-    /// A table for people.
+    /// Human-readable table.
     Table,
     /// The same for `docs/reference/benchmarks.md`.
     Markdown,
@@ -36,7 +36,7 @@ pub enum Output {
     Json,
 }
 
-/// What must hold.
+/// A bound that a measure must meet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Target {
     /// The value itself, from above.
@@ -66,19 +66,19 @@ impl Row {
         Row { measure: measure.into(), value, dimension, comparison: None, target: None, holds_always: false }
     }
 
-    /// What it is compared with, in the same dimension.
+    /// Sets a value of the same dimension for comparison.
     pub fn beside(mut self, what: impl Into<String>, value: f64) -> Row {
         self.comparison = Some((what.into(), value));
         self
     }
 
-    /// What must hold in whole runs of release builds.
+    /// Sets the target for whole runs of release builds.
     pub fn target(mut self, target: Target) -> Row {
         self.target = Some(target);
         self
     }
 
-    /// What must hold in every build and at every size.
+    /// Sets a target for every build and every size.
     pub fn lasting_target(self, target: Target) -> Row {
         Row { holds_always: true, ..self.target(target) }
     }
@@ -88,7 +88,7 @@ impl Row {
         (*other > 0.0).then(|| self.value / other)
     }
 
-    /// Whether the target holds; none without a target. A ratio that cannot be told holds no target.
+    /// Returns true if the target holds; none without a target. An undefined ratio misses its target.
     pub fn is_met(&self) -> Option<bool> {
         Some(match self.target? {
             Target::AtMost(bound) => self.value <= bound,
@@ -98,7 +98,7 @@ impl Row {
         })
     }
 
-    /// Whether the target counts and does not hold.
+    /// Returns true if the target applies and is missed.
     fn is_missed(&self, judges_all: bool) -> bool {
         (judges_all || self.holds_always) && self.is_met() == Some(false)
     }
@@ -173,7 +173,7 @@ impl Report {
         self.rows.iter().filter(|row| row.is_missed(judges_all)).count()
     }
 
-    /// The report for people.
+    /// Returns the human-readable report.
     pub fn text(&self, judges_all: bool) -> String {
         let mut text = format!("bench {} ({} build)\n{}\n", self.name, build(), self.table(judges_all));
         for note in &self.notes {

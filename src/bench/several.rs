@@ -20,7 +20,7 @@ use super::stage::Stage;
 const NAMES: [&str; 3] = ["exchange-1", "exchange-2", "exchange-3"];
 /// Connections in all, shared out evenly among the exchanges.
 const CONNECTIONS: usize = 30;
-/// What a durable write may take.
+/// Upper bound of a durable write.
 const BOUND_MILLIS: f64 = 25.0;
 
 /// Runs the benchmark.
@@ -81,7 +81,7 @@ impl Times {
     }
 }
 
-/// A quarter of the requests a second that one exchange answers without pause.
+/// A quarter of the requests per second that one exchange serves without pause.
 async fn quarter_load(stage: &Stage, nodes: &Nodes, length: Duration) -> Result<f64, Failure> {
     let (_process, address) = stage.start_exchange().await?;
     let load = Load { address, connections: CONNECTIONS, requests: Arc::new(patches(nodes)) };

@@ -290,7 +290,7 @@ fn reasons_view(
     View::new(Value::Array(entries), table)
 }
 
-/// What is wrong with a document, in the form of a reason: what is empty holds for every node or policy.
+/// Returns the problem of a document in the form of a reason. An empty node or policy stands for all of them.
 fn document_reason(
     document: &InertPolicy,
     text: &str,

@@ -65,12 +65,12 @@ fn text(shell: Shell, mut command: Command) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// What can stand at the cursor.
+/// Completions at the cursor.
 #[derive(Debug, Clone, Default)]
 pub struct Candidates {
     /// Commands, options and values that the program knows.
     pub words: Vec<String>,
-    /// What the argument at the cursor names, such as `node`.
+    /// Kind of object that the argument at the cursor names, such as `node`.
     wanted: Option<&'static str>,
     /// The word at the cursor, as far as it is typed.
     prefix: String,
@@ -149,7 +149,7 @@ fn is_value_needed(option: &Arg, word: &str) -> bool {
     option.get_action().takes_values() && !is_optional && !word.contains('=')
 }
 
-/// What an argument names at the hub.
+/// Returns the kind of object at the hub that an argument names.
 fn noun_of(argument: &Arg, command: &Command) -> Option<&'static str> {
     match argument.get_id().as_str() {
         "node" | "nodes" | "node_ids" => Some("node"),

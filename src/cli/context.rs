@@ -1,4 +1,4 @@
-//! What every command works with: settings, the way to the servers, and the screen.
+//! Context of every command: settings, connections to the servers, and output.
 
 use std::io::IsTerminal as _;
 use std::path::Path as FilePath;
@@ -16,7 +16,8 @@ use crate::output::{Screen, View, note};
 use crate::server::{Server, Trace};
 use crate::settings::{self, Settings, with_api_path};
 
-/// Whether the user knows that credentials are sent without TLS: once is enough for a command that calls several servers.
+/// True once the user was warned that credentials are sent without TLS, so that a command which calls several
+/// servers warns once.
 static PLAIN_WARNED: AtomicBool = AtomicBool::new(false);
 
 /// Members with the time of a reading.
@@ -27,17 +28,17 @@ const TIMES: [&str; 2] = ["evaluatedAt", "heartbeatAgeSeconds"];
 pub struct Context {
     /// Environment and configuration files.
     pub settings: Settings,
-    /// Where answers go.
+    /// Where output goes.
     pub screen: Screen,
-    /// Whether calls are told on standard error.
+    /// True if calls are reported on standard error.
     pub is_verbose: bool,
-    /// Whether writes are left out.
+    /// True if writes are not sent.
     pub is_dry_run: bool,
-    /// Whether files with unknown members or unset variables are refused.
+    /// True if files with unknown members or unset variables are rejected.
     pub is_strict: bool,
 }
 
-/// Who calls the exchange, and in which organization.
+/// Caller of the exchange and its organization.
 #[derive(Debug, Clone, Default, Args)]
 pub struct UserOptions {
     /// Organization [default: HZN_ORG_ID]
@@ -64,7 +65,7 @@ pub struct Exchange {
     pub server: Server,
     /// The organization that the command works in.
     pub org: String,
-    /// Who calls.
+    /// Credentials of the caller.
     pub caller: Credentials,
 }
 
@@ -226,7 +227,8 @@ impl Context {
         Ok(Server { client, url, source, is_dry_run: self.is_dry_run })
     }
 
-    /// Shows what `reading` returns, once or for as long as `watch` says, also while the server does not respond for some time.
+    /// Shows the result of `reading`, once or repeatedly according to `watch`, and continues while the server
+    /// does not respond for some time.
     ///
     /// # Errors
     /// Those of `reading`, the first time or for another cause.

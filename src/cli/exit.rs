@@ -1,4 +1,5 @@
-//! How a command ends: its exit status, and for a failure three lines that say what failed, why, and what to do.
+//! Results of commands: the exit status, and for a failure three lines with the operation, the reason and the
+//! suggested action.
 //!
 //! The numbers are those of the existing tool (agbot 5.1), because scripts test them.
 
@@ -15,17 +16,17 @@ use crate::settings::{AGENT_URL, CA_FILE};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// Done; also when the answer to a question is "no" or "incompatible".
+    /// Done; also when the result is "no" or "incompatible".
     Done = 0,
     /// A wrong argument or a wrong use.
     Input = 1,
-    /// The answer is "no", and `--exit-code` asked for a status of its own for that.
+    /// The result is "no", and `--exit-code` requests a status of its own for that.
     No = 2,
     /// A text is not the JSON that was expected.
     Json = 3,
     /// A file cannot be read or written.
     File = 4,
-    /// Nobody answers, or the answer has an unexpected status.
+    /// No response was received, or it has an unexpected status.
     Http = 5,
     /// Something else failed.
     General = 7,
@@ -35,11 +36,11 @@ pub enum Exit {
     SignatureInvalid = 9,
     /// A program that the command started failed.
     Program = 10,
-    /// What `--wait` waited for failed or was rolled back.
+    /// The operation that `--wait` waited for failed or was rolled back.
     WaitFailed = 11,
-    /// What `--wait` waited for does not continue until somebody acts.
+    /// The operation that `--wait` waited for does not continue until somebody acts.
     WaitHeld = 12,
-    /// What `--wait` waited for did not happen in time.
+    /// The operation that `--wait` waited for did not finish in time.
     WaitTimeout = 13,
     /// The command could not be carried out for a reason inside it.
     Internal = 99,
@@ -75,17 +76,17 @@ impl Exit {
 pub struct CliError {
     /// Exit status.
     pub exit: Exit,
-    /// What failed.
+    /// The operation that failed.
     pub what: String,
     /// Why.
     pub why: String,
-    /// What to do.
+    /// Suggested action.
     pub advice: String,
-    /// Whether the same call may succeed later.
+    /// True if the same call may succeed later.
     pub is_retryable: bool,
 }
 
-/// What commands answer.
+/// Result of a command.
 pub type Outcome<T = ()> = Result<T, CliError>;
 
 impl CliError {
@@ -168,7 +169,7 @@ impl CliError {
         Self { is_retryable: error.is_retryable(), ..Self::new(Exit::Http, what, why, advice) }
     }
 
-    /// The same failure with a reason that says more.
+    /// Returns the same failure with a more detailed reason.
     pub fn with_reason(self, why: impl Into<String>) -> Self {
         Self { why: why.into(), ..self }
     }
@@ -182,7 +183,8 @@ impl CliError {
 /// The address with the other scheme, when the failure shows that a server speaks TLS where plain HTTP was tried, or the
 /// other way round.
 fn other_scheme(server: &str, error: &ClientError) -> Option<String> {
-    // What an HTTP parser says of a TLS alert, a TLS client of an HTTP response, and common servers of a plain request.
+    // Error texts of an HTTP parser for a TLS alert, of a TLS client for an HTTP response, and of common
+    // servers for a plain request.
     const OF_TLS_PORT: [&str; 3] = ["invalid HTTP version", "HTTPS port", "HTTPS server"];
     const OF_PLAIN_PORT: [&str; 3] = ["InvalidContentType", "corrupt message", "wrong version number"];
     let text = error.to_string();
@@ -194,7 +196,7 @@ fn other_scheme(server: &str, error: &ClientError) -> Option<String> {
     }
 }
 
-/// What to do when no response was received.
+/// Returns the advice for a request without a response.
 fn of_transport(server: &str, source: &str, error: &ClientError) -> String {
     if let Some(url) = other_scheme(server, error) {
         return format!("the port speaks the other protocol: set {source} to {url}");
@@ -210,7 +212,7 @@ fn of_transport(server: &str, source: &str, error: &ClientError) -> String {
     format!("check that the hub runs, and {source}, which names its address")
 }
 
-/// What to do about a certificate that is not accepted.
+/// Returns the advice for a certificate that is not accepted.
 fn of_certificate(server: &str, source: &str, error: &ClientError) -> Option<String> {
     let text = error.to_string();
     let shows = |signs: &[&str]| signs.iter().any(|sign| text.contains(sign));
@@ -239,7 +241,7 @@ fn is_change_of_mode(error: &ClientError) -> bool {
     matches!(error, ClientError::Status { msg, .. } if msg.contains("mode change needs"))
 }
 
-/// Returns whether the hub says that it cannot store anything more.
+/// Returns true if the hub reports that its storage is full.
 fn is_full_disk(error: &ClientError) -> bool {
     matches!(error, ClientError::Status { code, .. } if code == "disk-full")
 }

@@ -95,7 +95,7 @@ pub struct KeyPaths {
     pub private: PathBuf,
     /// Public key.
     pub public: PathBuf,
-    /// Whether the private key was named by the user.
+    /// True if the private key was named by the user.
     pub is_explicit: bool,
     is_public_explicit: bool,
 }

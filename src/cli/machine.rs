@@ -1,4 +1,4 @@
-//! What the command line knows of the machine it runs on.
+//! Facts about the machine that the command line runs on.
 
 /// Architecture in the words of service definitions.
 pub const ARCH: &str = arch_word(std::env::consts::ARCH);

@@ -109,7 +109,7 @@ fn usage(command: &Command, name: &str) -> String {
     usage
 }
 
-/// What a command itself takes: what its parents hand down is told once, at the parent.
+/// Returns the arguments of a command itself: inherited ones are documented once, at the parent.
 fn own_arguments(command: &Command) -> impl Iterator<Item = &Arg> {
     command.get_arguments().filter(|argument| !argument.is_hide_set())
 }

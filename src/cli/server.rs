@@ -20,7 +20,7 @@ pub struct Server {
     pub url: String,
     /// The setting that names the address.
     pub source: &'static str,
-    /// Whether writes are left out.
+    /// True if writes are not sent.
     pub is_dry_run: bool,
 }
 
@@ -79,9 +79,9 @@ impl Server {
 pub struct Trace {
     /// Address of the server.
     pub url: String,
-    /// Whether calls are reported on standard error.
+    /// True if calls are reported on standard error.
     pub is_verbose: bool,
-    /// Whether writes are printed instead of sent.
+    /// True if writes are printed instead of sent.
     pub is_dry_run: bool,
 }
 

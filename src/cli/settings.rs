@@ -98,7 +98,8 @@ impl Settings {
         sources.filter_map(|source| source.get(name)).map(String::as_str).find(|value| !value.is_empty())
     }
 
-    /// What stands for a variable in a file, as far as the environment and the configuration files of user and machine say.
+    /// Returns the value of a variable in a file, from the environment or the configuration files of user and
+    /// machine.
     pub fn variable_in_file(&self, name: &str) -> Option<&str> {
         let of_files = || self.files.iter().find_map(|file| file.get(name).filter(|value| !value.is_empty()));
         self.environment.get(name).or_else(of_files).map(String::as_str)
@@ -167,7 +168,7 @@ fn shell_assignments(text: &str) -> BTreeMap<String, String> {
     text.lines().filter_map(assignment).collect()
 }
 
-/// What the agent's configuration says that the command line needs too.
+/// Returns the members of the agent's configuration that the command line needs, too.
 fn agent_configuration(text: &str) -> BTreeMap<String, String> {
     let document: Value = serde_json::from_str(text).unwrap_or_default();
     let members = [("ExchangeURL", EXCHANGE_URL), ("AgbotURL", AGBOT_URL), ("CACertsPath", CA_FILE)];

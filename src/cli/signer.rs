@@ -20,13 +20,13 @@ pub struct SignedMember {
     pub signature: &'static str,
 }
 
-/// What is signed of a service.
+/// Signed members of a service.
 pub const DEPLOYMENTS: [SignedMember; 2] = [
     SignedMember { text: "deployment", signature: "deploymentSignature" },
     SignedMember { text: "clusterDeployment", signature: "clusterDeploymentSignature" },
 ];
 
-/// What is signed of each version that a pattern or a deployment policy names.
+/// Signed member of each version that a pattern or a deployment policy names.
 const OVERRIDES: SignedMember =
     SignedMember { text: "deployment_overrides", signature: "deployment_overrides_signature" };
 

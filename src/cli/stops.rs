@@ -1,4 +1,5 @@
-//! What a write of a deployment policy stops, told before it is sent, and a question when that is everything (engine 9).
+//! Report of the instances that a write of a deployment policy stops, before it is sent, with a confirmation
+//! prompt if it stops all of them.
 
 use clap::Args;
 use evenkeel_wire::agbot::plan::{PlanResponse, PlannedAction};
@@ -25,7 +26,7 @@ pub struct Force {
     force: bool,
 }
 
-/// Whether everything may stop, with the option that says so.
+/// Permission to stop all instances, with the option that gives it.
 #[derive(Debug, Clone, Copy)]
 pub struct Confirmation {
     option: &'static str,
@@ -46,12 +47,13 @@ impl Force {
     }
 }
 
-/// Shows how many instances a write stops, and asks when these are all; false when the answer is no.
+/// Shows how many instances a write stops, and asks for confirmation when these are all; false when it is
+/// denied.
 ///
-/// An agbot that cannot say keeps nobody from writing.
+/// An agbot that cannot plan does not prevent the write.
 ///
 /// # Errors
-/// With status 1 when there is nobody to answer.
+/// With status 1 when there is no terminal to confirm on.
 pub async fn confirm_stops(
     context: &Context,
     exchange: &Exchange,

@@ -1,4 +1,4 @@
-//! What the parser of arguments has to say, in the three lines of every other failure.
+//! Errors of the argument parser in the three-line format of all other errors.
 
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -6,7 +6,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use crate::completion::takes_next_word;
 use crate::exit::{CliError, Exit};
 
-/// The failure that a parser's error means; `None` for help, which is an answer. `words`: the arguments without the program.
+/// Converts an error of the parser to a failure; `None` for help, which is a result. `words`: the arguments
+/// without the program.
 pub fn failure(error: &clap::Error, command: Command, words: &[String]) -> Option<CliError> {
     let is_help = matches!(
         error.kind(),

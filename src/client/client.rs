@@ -46,7 +46,7 @@ pub struct RawResponse {
     pub body: Bytes,
 }
 
-/// What a write that creates or replaces did.
+/// Outcome of a write that creates or replaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Written {
     /// The resource is new.
@@ -58,7 +58,7 @@ pub enum Written {
 /// Why a resource was neither created nor replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// What was tried last.
+    /// The last attempt.
     pub attempt: Written,
     /// The failure of it.
     pub error: ClientError,
@@ -167,7 +167,7 @@ impl Client {
         self.write(Method::PUT, &path, Some(encode(body)?)).await
     }
 
-    /// Creates a resource, or replaces it when a response with status `exists` says that it is there.
+    /// Creates a resource, or replaces it when a response with status `exists` reports that it exists.
     ///
     /// # Errors
     /// The refusal of the last attempt; that of the creation when there is nothing to replace (404), because then it was

@@ -140,7 +140,7 @@ impl RunningExchange {
     }
 }
 
-/// What an exchange is started with.
+/// Arguments with which an exchange is started.
 pub struct ExchangeSetup<'a> {
     pub root_password: Option<Secret<String>>,
     pub options: &'a ExchangeOptions,

@@ -13,7 +13,7 @@ use evenkeel_runtime::{ExitStatus, Failure, Secret, settings};
 use super::settings::secret_of_setting;
 
 settings! {
-    /// What one connection, or one address, may take of the listeners.
+    /// Limits of one connection and of one address on the listeners.
     pub struct HttpOptions {
         /// Seconds a request's head, or a TLS handshake, may take [default: 10].
         header_secs: u64 = "header-secs", "EVENKEEL_HEADER_SECS";
@@ -68,14 +68,14 @@ impl HttpOptions {
     }
 }
 
-/// A token that nobody guesses.
+/// A token that cannot be guessed.
 const SHORTEST_TOKEN: usize = 16;
 
 /// The HTTP layer takes no smaller buffer.
 const SMALLEST_HEADERS: usize = 8 * 1024;
 
 settings! {
-    /// What a client may do before its request gets to a role, on every listener.
+    /// Limits of a client before its request reaches a role, on every listener.
     pub struct ClientOptions {
         /// Requests a second from one address; 0 for no limit [default: 5000].
         requests_per_address: u32 = "requests-per-address", "EVENKEEL_REQUESTS_PER_ADDRESS";

@@ -25,7 +25,7 @@ pub struct ServerSetup {
     middleware: Middleware,
 }
 
-/// What all listeners of a process share.
+/// Options that all listeners of a process share.
 pub struct ListenerOptions {
     limits: HttpLimits,
     middleware: Middleware,

@@ -16,7 +16,7 @@ const STEP: Duration = Duration::from_millis(20);
 pub struct Seen {
     /// The responding instance, by node.
     pub instances: BTreeMap<String, Instance>,
-    /// What was observed since counting began.
+    /// Observations since counting began.
     pub counted: Counted,
 }
 

@@ -22,7 +22,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Between two questions to the agbot how the nodes stand.
 const REASONS_PERIOD: Duration = Duration::from_millis(250);
 
-/// Whether the observer saw what the story promises; otherwise what it saw instead.
+/// Result of a story: an error describes what the observer saw instead of what the story promises.
 pub type Verdict = Result<(), String>;
 
 /// The fleet and its observer.
@@ -36,7 +36,7 @@ pub struct Stage<'a> {
     pub agents: AgentStart<'a>,
 }
 
-/// What the agents of a story are started with.
+/// Arguments with which the agents of a story are started.
 pub struct AgentStart<'a> {
     pub url: &'a str,
     pub environment: &'a [(&'a str, &'a str)],

@@ -15,7 +15,7 @@ pub struct Account {
     pub gid: u32,
 }
 
-/// What systems call “nobody” where no such user is listed (an image without `/etc/passwd`).
+/// The account `nobody`, for systems that do not list it (an image without `/etc/passwd`).
 const NOBODY: Account = Account { uid: 65534, gid: 65534 };
 
 impl Account {

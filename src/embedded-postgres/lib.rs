@@ -68,7 +68,7 @@ impl FromStr for BinarySource {
 pub struct PostgresSettings {
     /// The source of the binaries.
     pub binaries: BinarySource,
-    /// Whether acknowledged writes survive a power failure. Off only in tests.
+    /// True if acknowledged writes survive a power failure. False only in tests.
     pub is_durable: bool,
 }
 

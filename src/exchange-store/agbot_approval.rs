@@ -60,10 +60,10 @@ pub async fn withdraw(
     Ok(done.rows_affected() > 0)
 }
 
-/// Withdraws what an account that is no administrator any more approved of its own agbots, and confirmed of what they serve. Returns the
-/// agbots.
+/// Withdraws the approvals of its own agbots, and the confirmations of their entries, by an account that is
+/// no longer an administrator. Returns the agbots.
 ///
-/// What it approved of others stays: nobody gains by it, and they go on running.
+/// Its approvals of other agbots stay: they give it no rights, and those agbots keep running.
 pub async fn withdraw_own(tx: &mut PgConnection, org: &str, name: &str) -> Result<Vec<AgbotId>, StoreError> {
     let account = format!("{org}/{name}");
     withdraw_own_entries(tx, org, name, &account).await?;

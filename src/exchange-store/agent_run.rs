@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use sqlx::PgConnection;
 
-/// What decides whether a run may report for its node.
+/// Stored state that decides whether a run may report for its node.
 #[derive(Debug, Clone)]
 pub struct AgentRunRow {
     /// The stored runs; none before the first.
@@ -14,7 +14,7 @@ pub struct AgentRunRow {
     pub seen_at: Option<Timestamp>,
     /// `running` or `stopped`, as the agent reported.
     pub agent_state: String,
-    /// What its agent is doing.
+    /// Monitor state of the agent.
     pub monitor_state: String,
     /// The settings of its organization; none when it has set none.
     pub org_settings: Option<Value>,

@@ -4,7 +4,7 @@
 //! columns, so that a column that is added later changes no hash. Changing a list makes the hashes before and after that differ for
 //! the same state.
 //!
-//! Source: `docs/adr/0012-audit-records-are-sealed-afterwards.md`.
+//! Source: docs/adr/0012-audit-records-are-sealed-afterwards.md.
 
 use sqlx::PgConnection;
 
@@ -196,7 +196,7 @@ kinds! {
             FROM node
             WHERE org = audited.org AND node = audited.id",
     }
-    /// What a node's owner wants of orchestration on it, and what the node does.
+    /// Orchestration settings and monitor state of a node.
     NodeOrchestration {
         name: "node_orchestration", parent: None, lock: "FOR NO KEY UPDATE", order: "node",
         rows: "SELECT org, node, availability, is_drain_forced, is_frozen, is_in_upgrade, capacities, fault_domain, upgrade_domain, monitor_state, compat_version
@@ -231,7 +231,7 @@ kinds! {
             FROM node_agreement
             WHERE org = audited.org AND node = audited.id AND (audited.part = '' OR agreement = audited.part)",
     }
-    /// What a node reports about a management policy.
+    /// Status that a node reports for a management policy.
     NodeManagementStatus {
         name: "node_management_status", parent: Some(Parent::Node), lock: "", order: "policy",
         rows: "SELECT org, node, policy, status, updated_at
@@ -253,7 +253,7 @@ kinds! {
             FROM agbot
             WHERE org = audited.org AND agbot = audited.id",
     }
-    /// Whether an agbot has the rights of agbots.
+    /// Approval of an agbot for the rights of agbots.
     AgbotApproval {
         name: "agbot_approval", parent: None, lock: "FOR NO KEY UPDATE", order: "agbot",
         rows: "SELECT org, agbot, approved_by, approved_at

@@ -2,7 +2,7 @@
 //!
 //! Every write locks in this order: the row of the one group it changes, then the rows of all nodes concerned by id. So two writes that
 //! compete for nodes wait for each other and never deadlock.
-//! Source: design, section 1.2; HA-group design; exchange contract section 6.
+//! Source: design 1.2; requirements 004; exchange-api 6.
 
 use evenkeel_access::right;
 use evenkeel_ids::UserId;
@@ -24,7 +24,7 @@ pub struct HaGroup {
     pub description: Option<String>,
     /// How many members may be disrupted at once, as the exchange checked it; none holds the defaults.
     pub orchestration: Option<Value>,
-    /// Whether an administrator created it.
+    /// True if an administrator created the group.
     pub is_admin: bool,
     /// Its creator; none when that account is gone.
     pub owner: Option<UserId>,
@@ -37,9 +37,9 @@ pub struct HaGroup {
 pub struct HaGroupView {
     /// Only nodes of this account are shown as members; `None` shows all.
     pub members_of: Option<UserId>,
-    /// Whether groups created by an administrator show their description.
+    /// True if groups created by an administrator show their description.
     pub describes_admin_groups: bool,
-    /// Whether `updated` also contains the time of the last change.
+    /// True if `updated` also contains the time of the last change.
     pub is_document: bool,
 }
 

@@ -29,7 +29,7 @@ pub struct ManagementPolicyRow {
     pub constraints: Value,
     /// List of patterns.
     pub patterns: Value,
-    /// Whether nodes execute it.
+    /// True if nodes execute it.
     pub is_enabled: bool,
     /// When it starts: an instant or `now`.
     pub start: String,

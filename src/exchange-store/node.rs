@@ -47,7 +47,7 @@ pub struct NodeRow {
     pub heartbeat_intervals: JsonText,
     /// Namespace of a cluster agent.
     pub cluster_namespace: String,
-    /// Whether the cluster agent is bound to its namespace.
+    /// True if the cluster agent is bound to its namespace.
     pub is_namespace_scoped: bool,
     /// Last change.
     pub updated_at: Timestamp,
@@ -55,15 +55,15 @@ pub struct NodeRow {
     pub seen_at: Option<Timestamp>,
     /// HA group the node is in.
     pub ha_group: Option<String>,
-    /// What its operator asks of the engine.
+    /// Operator's settings for orchestration.
     pub spec: NodeSpecRow,
     /// `running` or `stopped`, as the agent reported.
     pub agent_state: String,
-    /// What its agent is doing.
+    /// Monitor state of the agent.
     pub monitor_state: String,
     /// When it reported that; none before its first report.
     pub monitor_state_since: Option<Timestamp>,
-    /// Version of what must be the same on all nodes of a workload.
+    /// Compatibility version, which must be the same on all nodes of a workload.
     pub compat_version: Option<i64>,
     /// The runs of its agent; none of agents that do not name themselves.
     pub agent_runs: Option<serde_json::Value>,

@@ -42,7 +42,7 @@ pub struct NodeDetailsRow {
     pub heartbeat_intervals: JsonText,
     /// Namespace of a cluster agent.
     pub cluster_namespace: String,
-    /// Whether the cluster agent is bound to its namespace.
+    /// True if the cluster agent is bound to its namespace.
     pub is_namespace_scoped: bool,
     /// Last change.
     pub updated_at: Timestamp,
@@ -50,7 +50,7 @@ pub struct NodeDetailsRow {
     pub seen_at: Option<Timestamp>,
     /// HA group the node is in.
     pub ha_group: Option<String>,
-    /// What its operator asks of the engine.
+    /// Operator's settings for orchestration.
     pub spec: NodeSpecRow,
     /// Properties, constraints and last change of the policy.
     pub policy: Option<(JsonText, JsonText, Timestamp)>,

@@ -1,4 +1,4 @@
-//! What nodes report about themselves: monitor state and compatibility version, statistics, container engine.
+//! Reports of nodes about themselves: monitor state and compatibility version, statistics, container engine.
 
 use evenkeel_access::right;
 use evenkeel_store::{StoreError, from_sql, to_sql};
@@ -26,15 +26,15 @@ pub struct FastReport {
 /// A node with all that it reported.
 #[derive(Debug, Clone)]
 pub struct NodeReportRow {
-    /// What its operator asks of the engine.
+    /// Operator's settings for orchestration.
     pub spec: NodeSpecRow,
     /// `running` or `stopped`, as the agent reported.
     pub agent_state: String,
-    /// What its agent is doing.
+    /// Monitor state of the agent.
     pub monitor_state: String,
     /// When it reported that; none before its first report.
     pub monitor_state_since: Option<Timestamp>,
-    /// Version of what must be the same on all nodes of a workload.
+    /// Compatibility version, which must be the same on all nodes of a workload.
     pub compat_version: Option<i64>,
     /// Last stored heartbeat; none when never seen.
     pub seen_at: Option<Timestamp>,

@@ -1,4 +1,4 @@
-//! What the operator of a node asks of the engine.
+//! Settings of a node's operator for orchestration.
 //!
 //! Source: orchestration 1.7.
 
@@ -9,24 +9,24 @@ use sqlx::PgConnection;
 
 use super::permitted::Permitted;
 
-/// What the operator of a node asks of the engine, as it is stored.
+/// Stored settings of a node's operator for orchestration.
 #[derive(Debug, Clone)]
 pub struct NodeSpecRow {
     /// `active`, `pause` or `drain`.
     pub availability: String,
-    /// Whether the last instance of an HA group is taken off it as well while it is drained.
+    /// True if a drain also removes the last instance of an HA group from the node.
     pub is_drain_forced: bool,
-    /// Whether a user froze it.
+    /// True if a user froze the node.
     pub is_frozen: bool,
-    /// Whether it is drained for an upgrade, after which its instances return.
+    /// True if the node is drained for an upgrade, after which its instances return.
     pub is_in_upgrade: bool,
-    /// What instances may use of it, by name; none when nobody said it.
+    /// Capacities of the node for instances, by name; none when none were set.
     pub capacities: Option<serde_json::Value>,
-    /// What fails together with it, `fd:/dc/rack`; none when nobody said it.
+    /// Fault domain of the node, such as `fd:/dc/rack`; none when it was not set.
     pub fault_domain: Option<String>,
-    /// What is upgraded together with it; none when nobody said it.
+    /// Upgrade domain of the node; none when it was not set.
     pub upgrade_domain: Option<String>,
-    /// Who changed any of it last; none when nobody did.
+    /// Account that made the last change; none when there was none.
     pub updated_by: Option<String>,
 }
 
@@ -35,13 +35,13 @@ pub struct NodeSpecRow {
 pub struct NodeSpecChange {
     /// `active`, `pause` or `drain`; the last alone is forced, or goes with an upgrade.
     pub availability: Option<&'static str>,
-    /// Whether the drain is forced.
+    /// True if the drain is forced.
     pub is_drain_forced: Option<bool>,
-    /// Whether it is frozen.
+    /// True if the node is frozen.
     pub is_frozen: Option<bool>,
-    /// Whether it is drained for an upgrade.
+    /// True if the node is drained for an upgrade.
     pub is_in_upgrade: Option<bool>,
-    /// What instances may use of it, by name; an empty object removes all.
+    /// Capacities of the node for instances, by name; an empty object removes all.
     pub capacities: Option<serde_json::Value>,
     /// Its fault domain; an empty text removes it.
     pub fault_domain: Option<String>,

@@ -15,11 +15,11 @@ use super::permitted::Permitted;
 pub struct NodeTaskRow {
     /// Id.
     pub task: String,
-    /// What is wanted of it.
+    /// Desired state of the task.
     pub wanted: WantedTask,
     /// Its last report.
     pub reported: ReportedTask,
-    /// What the node reported about its health.
+    /// Health that the node reported for the task.
     pub health: Option<Value>,
     /// The agbot that published it, as `org/id`; `None` when that was not recorded.
     pub agbot: Option<String>,
@@ -27,7 +27,7 @@ pub struct NodeTaskRow {
     pub updated_at: Timestamp,
 }
 
-/// What an agbot wants of a task.
+/// Desired state of a task, as an agbot writes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WantedTask {
     /// Deployment policy, `org/policy`.
@@ -44,7 +44,7 @@ pub struct WantedTask {
     pub agreement: Option<String>,
     /// Fencing number of the writer's lease.
     pub fencing: i64,
-    /// What the agent does to supervise the task; `None` for nothing.
+    /// Supervision by the agent; `None` for none.
     pub supervision: Option<Value>,
 }
 

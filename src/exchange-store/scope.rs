@@ -1,4 +1,4 @@
-//! What the scopes of deployment policies name, and how many nodes that are.
+//! Nodes that the scopes of deployment policies name, and their number.
 
 use sqlx::PgConnection;
 

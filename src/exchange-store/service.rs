@@ -35,7 +35,7 @@ pub struct ServiceRow {
     pub version: String,
     /// Architecture.
     pub arch: String,
-    /// Whether and how agreements share an instance.
+    /// Sharing mode: how agreements share an instance.
     pub sharable: String,
     /// Object, as given; `null` when it was not given.
     pub match_hardware: Value,

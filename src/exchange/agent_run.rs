@@ -79,7 +79,7 @@ struct Runs {
     refused_at: Option<Timestamp>,
 }
 
-/// What becomes of a request.
+/// Decision about a request of a run.
 #[derive(Debug, Clone, PartialEq)]
 enum Verdict {
     /// It is of the current run, and nothing has changed.
@@ -192,7 +192,7 @@ impl Exchange {
     }
 }
 
-/// What cannot be read is replaced by the next request.
+/// Reads the stored runs; unreadable ones are replaced by the next request.
 fn read(stored: Value) -> Option<Runs> {
     serde_json::from_value(stored)
         .inspect_err(|error| tracing::warn!(%error, "the stored runs of an agent cannot be read"))

@@ -40,7 +40,7 @@ pub(crate) struct Conversations {
     last_message_at: Mutex<Times>,
     /// Until when a message is expected.
     expected_until: Mutex<Times>,
-    /// Whether there may be expected messages, so that other polls take no lock.
+    /// True if messages may be expected; while it is false, other polls take no lock.
     is_expecting: AtomicBool,
 }
 

@@ -1,4 +1,4 @@
-//! What the mailboxes of agbots hold, as this exchange knows it.
+//! Usage of the mailboxes of agbots, as this exchange knows it.
 //!
 //! The mailbox of a hub's agbot takes the messages of every node. A lock on it would let all of them wait for each other, and counting it for
 //! each message would cost more than the message. So it is counted at most four times a second, and what this exchange adds meanwhile is
@@ -17,7 +17,7 @@ use crate::settings::MailboxLimits;
 
 /// How long a count is used.
 const USED_FOR: Duration = Duration::from_millis(250);
-/// Number of mailboxes after which those that were not used lately are forgotten.
+/// Number of mailboxes above which those that were not used recently are forgotten.
 const KEPT: usize = 1_000;
 
 /// An agbot's organization and id.

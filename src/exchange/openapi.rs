@@ -8,7 +8,7 @@ use evenkeel_api::{About, Part, document};
 
 use crate::{API_VERSION, ApiError, routes};
 
-/// What the document says of the whole API.
+/// Description of the whole API.
 pub const ABOUT: About = About {
     title: "Evenkeel",
     description: "The record of organizations, nodes, services, policies, agreements and HA groups, and what the agbot does with it.",

@@ -1,4 +1,4 @@
-//! What can be set of an exchange.
+//! Settings of an exchange.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::limit::RateLimits;
 
-/// What becomes of a policy with a constraint that cannot be read, which selects nothing.
+/// How to treat a policy with an unreadable constraint, which selects nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InvalidConstraints {
@@ -32,7 +32,8 @@ impl FromStr for InvalidConstraints {
     }
 }
 
-/// What becomes of new names with blanks, control or invisible characters, and of new secrets of less than four characters.
+/// How to treat new names with blanks, control or invisible characters, and new secrets of fewer than four
+/// characters.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WeakIdentities {
@@ -62,9 +63,9 @@ pub struct ExchangeSettings {
     pub root_password: Option<String>,
     /// Largest accepted request body, in bytes.
     pub max_body_bytes: usize,
-    /// What becomes of policies with constraints that cannot be read.
+    /// How to treat policies with unreadable constraints.
     pub invalid_constraints: InvalidConstraints,
-    /// What becomes of new names and secrets that nobody should have.
+    /// How to treat weak new names and secrets.
     pub weak_identities: WeakIdentities,
     /// Simultaneous slow password checks.
     pub login_slots: usize,
@@ -119,13 +120,13 @@ pub struct MailboxLimits {
     pub lifetime: Duration,
     /// The mailbox of a node.
     pub node: Volume,
-    /// What one agbot may have in the mailbox of a node.
+    /// Limits of one agbot in the mailbox of a node.
     pub node_sender: Volume,
     /// The mailbox of an agbot.
     pub agbot: Volume,
-    /// What the nodes of one organization may have in the mailbox of an agbot.
+    /// Limits of the nodes of one organization together in the mailbox of an agbot.
     pub agbot_org: Volume,
-    /// What one node may have in the mailbox of an agbot.
+    /// Limits of one node in the mailbox of an agbot.
     pub agbot_sender: Volume,
 }
 

@@ -190,7 +190,7 @@ impl hyper::service::Service<Request<Incoming>> for RequestService {
 /// A request in flight.
 pub struct RequestUnderWay {
     response: PendingResponse,
-    /// What completes the response; taken when it is there.
+    /// Admission that is finished with the response; taken once the response exists.
     admitted: Option<(Middleware, Admitted)>,
     id: RequestId,
     /// Moved into the response.

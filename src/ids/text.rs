@@ -1,4 +1,4 @@
-//! What all ids have in common: a shared text.
+//! The shared text that all ids consist of.
 
 /// Implements reading and printing the text of an id, which is its only field.
 macro_rules! text_id {

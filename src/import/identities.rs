@@ -26,7 +26,8 @@ pub(super) const ORGANIZATION: Table = Table {
     ..Table::USUAL
 };
 
-/// Whether a user of the source is one person of an identity provider that tokens can name as their issuer.
+/// SQL condition: the user of the source is a single person of an identity provider that tokens can name as
+/// their issuer.
 macro_rules! linked {
     () => {
         "account.identity_provider LIKE 'http%' AND account.external_id <> ''

@@ -69,7 +69,7 @@ pub struct Feed {
     pub resource: &'static str,
     /// The column with the bare id.
     pub id: &'static str,
-    /// Whether every organization sees it: a column or `false`.
+    /// SQL expression that is true if every organization may read the row: a column or `false`.
     pub is_public: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! What a listener of a hub shows to people with a browser: a start page, and the manual of this version.
+//! Pages that a listener of a hub serves to browsers: a start page, and the manual of this version.
 
 mod page;
 mod start_page;

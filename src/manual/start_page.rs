@@ -16,7 +16,7 @@ struct Home {
     health: Health,
     /// The role of the process: hub, exchange or agbot.
     role: &'static str,
-    /// Whether the listener serves the API document.
+    /// True if the listener serves the API document.
     has_document: bool,
 }
 

@@ -1,6 +1,6 @@
 //! Agreements as the agbot records them, and their state transitions.
 //!
-//! Source: agreement protocol 2.4 and 2.7. A state carries its data; a transition consumes the state and returns the next one
+//! Source: agreement-protocol 2.4, 2.7. A state carries its data; a transition consumes the state and returns the next one
 //! or an error.
 
 use evenkeel_ids::{AgreementId, NodeId, PolicyId, ServiceId, ServiceKey, TaskId};
@@ -12,7 +12,7 @@ use crate::facts::DeploymentOverrides;
 /// The reason an agreement ended; the number is the one on the wire.
 ///
 /// # Source
-/// Agreement protocol 2.7.
+/// Agreement-protocol 2.7.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CancelReason(pub u32);
@@ -101,7 +101,7 @@ pub enum AgreementState {
         at: Timestamp,
         /// The reason.
         reason: CancelReason,
-        /// Whether the agreement had become final, so that the node may have started the service.
+        /// True if the agreement had become final, so that the node may have started the service.
         #[serde(default)]
         was_final: bool,
     },
@@ -168,10 +168,11 @@ pub struct Agreement {
     /// The task that it carries out, if its policy has tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<TaskId>,
-    /// Whether its node may have others of the policy: an agent that reads tasks tells them apart.
+    /// True if the node of the agreement may hold other agreements of the policy: an agent that reads tasks
+    /// distinguishes them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_side_by_side: bool,
-    /// Whether the service may run once in the group of the node.
+    /// True if the service may run once in the group of the node.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_single: bool,
     /// Set when such an agreement ends, until it is known that its instance has stopped.

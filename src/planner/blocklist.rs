@@ -2,7 +2,7 @@
 //!
 //! A row counts the failures of a service version on a node. Changes are functions of the row, so that the transaction that writes them
 //! and the model that follows come to the same row. A block ends when its end is written, not by the clock; then one task probes the node, and
-//! as long as probes fail each block is longer than the one before. Sources: orchestration D4; engine 9.
+//! as long as probes fail each block is longer than the one before. Source: orchestration D4.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ const LEAST_PROOF_SECS: u64 = 10;
 /// Longest text of a failure that is kept, in characters.
 const LONGEST_TEXT: usize = 500;
 
-/// What is counted by itself: a service version on a node.
+/// Key of the blocklist: a service version on a node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct BlocklistKey {
     /// The node.
@@ -63,7 +63,7 @@ pub struct BlocklistEntry {
     pub since: Option<Timestamp>,
     /// Until when the node is blocked; none while it is not.
     pub until: Option<Timestamp>,
-    /// What tries the service after a block; none before the first one.
+    /// Tasks that probe the service after a block; none before the first probe.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probing: Option<Probing>,
     /// All failures since the row exists.
@@ -125,14 +125,14 @@ pub enum BlocklistChange {
 /// The changes that a decision makes, each of the row with the key.
 pub type BlocklistChanges = Vec<(BlocklistKey, BlocklistChange)>;
 
-/// What the tasks of a workload unit tell the blocklist.
+/// Changes of the blocklist that follow from the tasks of a workload unit.
 #[derive(Debug, Default)]
 pub struct BlocklistNews {
     /// The changes of rows.
     pub changes: BlocklistChanges,
     /// The nodes that these changes block for the current version.
     pub blocked: BTreeMap<NodeId, Blocked>,
-    /// Whether the version list has versions left for the nodes on which tasks failed.
+    /// Nodes on which tasks failed; true where the version list has versions left.
     pub has_versions_left: BTreeMap<NodeId, bool>,
 }
 

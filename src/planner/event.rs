@@ -1,7 +1,7 @@
 //! Events: inputs that may change a decision.
 //!
 //! An event only narrows the scope; [`crate::decide::decide`] with [`Event::FullReconcile`] gives the same commands.
-//! Sources: style 4, agbot 1.3, orchestration B4 and B5.
+//! Source: agbot 1.3; orchestration B4, B5.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,7 +34,7 @@ use crate::{
 pub enum MessageBody {
     /// `reply`.
     Reply {
-        /// Whether the node accepts.
+        /// True if the node accepts.
         decision: bool,
     },
     /// `cancel`.
@@ -46,7 +46,7 @@ pub enum MessageBody {
     Verification,
     /// `basicagreementverificationreply`.
     VerificationReply {
-        /// Whether the node has the agreement.
+        /// True if the node has the agreement.
         exists: bool,
     },
     /// `basicagreementupdate`.
@@ -58,7 +58,7 @@ pub enum MessageBody {
     UpdateReply {
         /// Type of update.
         update_type: String,
-        /// Whether the node accepts.
+        /// True if the node accepts.
         accepted: bool,
     },
 }
@@ -156,7 +156,7 @@ pub enum Event {
         node: NodeId,
         /// All its tasks that it has reported about, with the last report of each.
         tasks: BTreeMap<TaskId, TaskReport>,
-        /// What it reported about the health of its tasks.
+        /// Health of its tasks, as the node reported it.
         health: BTreeMap<TaskId, ReportedHealth>,
     },
     /// Heartbeats were read.
@@ -169,7 +169,7 @@ pub enum Event {
         /// Statistics per node.
         of: BTreeMap<NodeId, NodeStatistics>,
     },
-    /// What nodes report of their machines was read; that of nodes that are left out has not changed.
+    /// Reports of nodes about their machines were read; nodes that are left out have not changed.
     MachinesSeen {
         /// Machine per node.
         of: BTreeMap<NodeId, NodeMachine>,
@@ -178,7 +178,7 @@ pub enum Event {
     HubReported {
         /// The task.
         task: TaskId,
-        /// What was found.
+        /// The finding.
         report: HubReport,
     },
     /// A service definition is new or changed.
@@ -227,7 +227,7 @@ pub enum Event {
     OrgSettingsChanged {
         /// The organization.
         org: OrgId,
-        /// What it sets.
+        /// Settings of the organization.
         settings: Box<OrgSettings>,
     },
     /// The complete served policies and patterns of the other agbots of the exchange.

@@ -1,8 +1,7 @@
 //! Facts about nodes, services, policies and groups from the exchange, in the planner's shape.
 //!
 //! Facts are data only: the effects layer fills them from the exchange's responses and passes them in events; nothing
-//! here decides. Sources: exchange API chapters on nodes, services, deployment policies and HA groups; agreement
-//! protocol 3.1.
+//! here decides. Source: exchange-api 4.4, 4.6, 4.8, 6; agreement-protocol 3.1.
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
@@ -45,7 +44,7 @@ pub enum Availability {
     Drain,
 }
 
-/// What the agent of a node is doing, as it reported.
+/// The reported activity of a node's agent.
 ///
 /// # Source
 /// Orchestration 1.7, A10.
@@ -115,32 +114,32 @@ pub struct NodeFacts {
     /// Its availability.
     #[serde(default)]
     pub availability: Availability,
-    /// Whether the last instance of an HA group is taken off it as well while it is drained.
+    /// True if a drain also removes the last instance of an HA group from the node.
     #[serde(default)]
     pub is_drain_forced: bool,
-    /// Whether a user froze it: nothing starts, stops or moves there by itself.
+    /// True if a user froze the node: the engine starts, stops and moves nothing there.
     #[serde(default)]
     pub is_frozen: bool,
-    /// Whether it is drained for an upgrade, after which its instances return.
+    /// True if the node is drained for an upgrade, after which its instances return.
     #[serde(default)]
     pub is_in_upgrade: bool,
-    /// What instances may use of it, as its operator said.
+    /// Capacities of the node that its operator set for instances.
     #[serde(default, skip_serializing_if = "Amounts::is_empty")]
     pub capacities: Amounts,
-    /// The fault domain of the node, with the domains around it: `fd:/dc/rack`; none when nobody said it.
+    /// Fault domain of the node, with the enclosing domains, such as `fd:/dc/rack`; none when not set.
     pub fault_domain: Option<Arc<str>>,
-    /// The upgrade domain of the node; none when nobody said it.
+    /// Upgrade domain of the node; none when not set.
     pub upgrade_domain: Option<Arc<str>>,
-    /// Who changed its availability, or whether it is frozen, last; none when nobody did.
+    /// User who last changed the availability of the node or froze or unfroze it; none when nobody did.
     #[serde(default)]
     pub spec_updated_by: Option<Arc<str>>,
-    /// Whether its agent reads tasks and reports their states.
+    /// True if the agent of the node reads tasks and reports their states.
     #[serde(default)]
     pub is_capable: bool,
     /// True when its agent reported that it stopped, with all of its services.
     #[serde(default)]
     pub is_stopped: bool,
-    /// What its agent is doing.
+    /// Activity of the agent.
     #[serde(default)]
     pub monitor_state: NodeMonitorState,
     /// When its agent reported that; none before its first report.
@@ -149,7 +148,7 @@ pub struct NodeFacts {
     /// Version of what must be the same on all nodes of a workload unit; none of agents that announce none.
     #[serde(default)]
     pub compat_version: Option<i64>,
-    /// What its agent says of itself; none of agents that do not name themselves.
+    /// Facts that the agent reported about itself; none for agents that do not name themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<Arc<AgentFacts>>,
     /// Last heartbeat the exchange has recorded; none before the first.
@@ -159,7 +158,7 @@ pub struct NodeFacts {
     pub statistics: Option<NodeStatistics>,
 }
 
-/// Whether the guardian of an agent enforces its leases.
+/// State of the guardian that enforces the leases of an agent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Guardian {
@@ -172,7 +171,7 @@ pub enum Guardian {
     Silent,
 }
 
-/// What distinguishes one agent of a node from another one.
+/// Identity that distinguishes two agents of one node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentName {
     /// Id of the boot of its machine.
@@ -181,12 +180,12 @@ pub struct AgentName {
     pub journal: Arc<str>,
 }
 
-/// What an agent says of itself.
+/// Facts that an agent reports about itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentFacts {
     /// The agent whose reports count.
     pub name: AgentName,
-    /// Whether its guardian enforces leases.
+    /// State of the guardian that enforces its leases.
     pub guardian: Guardian,
     /// Another agent with the identity of the node, and when the exchange refused it last.
     pub refused: Option<(AgentName, Timestamp)>,
@@ -359,7 +358,8 @@ pub struct VersionChoice {
     /// Its deployment overrides.
     #[serde(default)]
     pub overrides: DeploymentOverrides,
-    /// Whether instances that run keep their version until their agreement ends. Counts only for policies with tasks.
+    /// True if instances that run keep their version until their agreement ends. Applies only to policies
+    /// with tasks.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keeps_running: bool,
 }
@@ -443,7 +443,8 @@ pub struct PolicyOrchestration {
     pub scope: PolicyScope,
     /// Its update settings.
     pub update: UpdateOverrides,
-    /// The document. A policy without one is carried out by agreements alone, whatever else it says.
+    /// The document. A policy without one is carried out by agreements alone, regardless of its other
+    /// members.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document: Option<Box<Orchestration>>,
 }

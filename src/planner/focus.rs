@@ -35,7 +35,7 @@ pub(crate) struct Focus {
     pub workload_units: BTreeSet<UnitId>,
     /// Slots to reconcile.
     pub slots: BTreeSet<(UnitId, Slot)>,
-    /// Whether the claims of all groups are checked for expiry.
+    /// True if the claims of all groups are checked for expiry.
     pub expires_all_claims: bool,
     /// Entities that may be gone, so that what was reported about them is dropped.
     pub unsure: BTreeSet<Entity>,
@@ -91,7 +91,7 @@ impl Focus {
                     self.add_service(model, service, &facts.key);
                 }
             }
-            // The reference does not react to removed definitions either; what runs goes on (agbot 2.4).
+            // The reference does not react to removed definitions either; what runs continues (agbot 2.4).
             Event::ServiceRemoved { .. } => {}
             Event::DeploymentPolicyChanged { policy } => self.add_policy(model, &policy.id),
             Event::DeploymentPolicyRemoved { policy } => {
@@ -219,7 +219,8 @@ impl Focus {
         self.workload_units.extend(model.engine.units_of(policy).map(|(unit_id, _)| unit_id.clone()));
     }
 
-    /// Adds what the health of an entity decides about: an update that goes on or fails, and what may stop in a group.
+    /// Adds what the health of an entity decides about: an update that continues or fails, and what may stop
+    /// in a group.
     fn add_health(&mut self, model: &Model, entity: &Entity) {
         if let Entity::Node(node) = entity {
             // The policy of its group may find that it has failed, or has recovered.
@@ -333,7 +334,8 @@ impl Focus {
         }
     }
 
-    /// Adds the workload units of slots whose members examine each other: what one is or says concerns the others.
+    /// Adds the workload units of slots whose members examine each other: the state and the reports of one
+    /// concern the others.
     fn add_units_of_peers(&mut self, model: &Model) {
         let has_peers = |unit_id: &&UnitId| {
             let health = model.workload_of(&unit_id.policy).and_then(|workload| workload.health.as_ref());

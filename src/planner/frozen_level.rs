@@ -1,4 +1,4 @@
-//! What a user froze.
+//! Levels at which a user can freeze.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,7 @@
 //! Plans one (node, policy): propose, keep, update or end its agreement.
 //!
-//! Whether an instance may stop is not decided here but by the gates ([`crate::change`]), which the rollout of a group and the judge of
-//! one instance ask ([`crate::rolling`]). Sources: agbot 1.5, 1.7, 2.1 to 2.5.
+//! The decision that an instance may stop is made by the gates ([`crate::change`]), which the rollout of a
+//! group and the judge of one instance ask ([`crate::rolling`]). Source: agbot 1.5, 1.7, 2.1 to 2.5.
 
 use evenkeel_ids::{NodeId, PolicyId, TaskId};
 
@@ -55,7 +55,7 @@ fn plan(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) {
         is_present = true;
         plan_present(pass, lease, agreement);
     }
-    // Only the agent of a capable node tells two agreements of one policy apart.
+    // Only the agent of a capable node distinguishes two agreements of one policy.
     if is_present && !(model.is_capable(node) && model.is_orchestrated(policy)) {
         return;
     }
@@ -115,12 +115,12 @@ fn may_propose(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) -> Result<
     Ok(Offer { choice, task: wanted.map(|wanted| wanted.task.id.clone()), is_single })
 }
 
-/// What is proposed.
+/// Contents of a proposal.
 struct Offer {
     choice: Choice,
     /// The task that the agreement carries out, if the policy has tasks.
     task: Option<TaskId>,
-    /// Whether there must never be a second instance.
+    /// True if there must never be a second instance.
     is_single: bool,
 }
 
@@ -270,7 +270,7 @@ fn plan_present(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
     }
 }
 
-/// Ends an agreement that does not fit any more.
+/// Ends an agreement that no longer fits.
 fn end(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, fit: &Fit) {
     let model = pass.model;
     let text = match fit {

@@ -33,7 +33,7 @@ pub(crate) struct Pass<'a> {
     pub message: Option<MessageFate>,
     /// Number of commands that the message led to.
     pub message_commands: usize,
-    /// Whether a command was not issued because the same one is in flight.
+    /// True if a command was not issued because the same one is in flight.
     pub is_waiting_for_command: bool,
     /// True when nothing will be carried out, so that partition ownership does not matter.
     explains_only: bool,

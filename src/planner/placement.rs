@@ -1,4 +1,4 @@
-//! What became of one (node, policy) in a decision.
+//! Result of a decision for one (node, policy) pair.
 
 use evenkeel_ids::AgreementId;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What a write of a deployment policy would do: the decisions that would follow, on a copy of the model.
+//! Preview of a write of a deployment policy: the decisions that would follow, on a copy of the model.
 //!
 //! Nothing is carried out. A policy without tasks is planned as if it had some: each of its agreements is a task then, and the same gates
 //! hold. Source: orchestration D3 (`plan`).
@@ -25,7 +25,7 @@ use crate::{
 /// Bytes of the digest that make a token.
 const TOKEN_BYTES: usize = 16;
 
-/// What a write would do.
+/// Preview of a write.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Preview {
     /// The workload units, by name.
@@ -36,7 +36,7 @@ pub struct Preview {
     pub token: String,
 }
 
-/// What would happen to a workload unit.
+/// Preview of a workload unit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PreviewedUnit {
     /// The workload unit.
@@ -146,7 +146,8 @@ fn adopted(
     tasks.into_iter().map(|task| Task { spec: spec(&task), ..task }).collect()
 }
 
-/// What a token stands for. Times of heartbeats and counts of other workloads are no part of it: only their effect is.
+/// Facts that a token covers. Times of heartbeats and counts of other workloads are left out; only their
+/// effects are part of it.
 #[derive(Default)]
 struct Basis(String);
 

@@ -1,7 +1,6 @@
 //! The reasons that block a placement or a rollout, as data and as text.
 //!
-//! Every decision carries a report; CLI, API and console show the same reasons. Sources: design 1.5, orchestration D3
-//! and D11.
+//! Every decision carries a report; CLI, API and console show the same reasons. Source: design 1.5; orchestration D3, D11.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -101,7 +100,7 @@ pub enum Blocked {
     },
     /// The agent of the node announced that it is not available for a while.
     NodeAway {
-        /// What it is doing.
+        /// Activity of the agent.
         monitor_state: NodeMonitorState,
         /// Since when.
         since: Timestamp,
@@ -127,7 +126,7 @@ pub enum Blocked {
         failing: u32,
         /// Those that run.
         running: u32,
-        /// What they fail of.
+        /// Cause that they share.
         cause: String,
     },
     /// As many running instances are being recovered as the health policy allows.
@@ -162,7 +161,7 @@ pub enum Blocked {
     NoRoom {
         /// The node.
         node: NodeId,
-        /// What it has too little of.
+        /// Capacity that the node lacks.
         detail: String,
     },
     /// The architecture differs.
@@ -295,7 +294,7 @@ pub enum Blocked {
         holder: NodeId,
         /// The claim's subject.
         scope: Scope,
-        /// Whether the claim is for a drain of the member.
+        /// True if the claim is for a drain of the member.
         is_drain: bool,
         /// Start of the claim.
         since: Timestamp,
@@ -366,7 +365,7 @@ pub enum Blocked {
     },
     /// A user froze the instance, the workload or the node.
     Frozen {
-        /// What is frozen: `instance`, `workload` or `node`.
+        /// Frozen level: `instance`, `workload` or `node`.
         level: FrozenLevel,
     },
     /// The service version keeps failing on the node.
@@ -471,7 +470,7 @@ impl Blocked {
         matches!(self, Self::StartDelayed { .. } | Self::FencePending { .. })
     }
 
-    /// Returns the rule that keeps an upgrade from going on, as the API names it.
+    /// Returns the rule that keeps an upgrade from continuing, as the API names it.
     ///
     /// # Source
     /// Orchestration D11.

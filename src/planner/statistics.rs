@@ -15,7 +15,7 @@ use crate::usage::secs_since;
 /// The same for both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Space {
-    /// What is free.
+    /// Free space.
     pub available: u64,
     /// All of it; 0 counts as entirely free.
     pub total: u64,
@@ -30,19 +30,20 @@ impl Space {
     }
 }
 
-/// What a node reported of its container engine.
+/// A node's report about its container engine.
 ///
 /// # Source
 /// Orchestration 1.7, C3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineReport {
-    /// Whether it responds and is meant to be used.
+    /// True if the engine responds and is meant to be used.
     pub is_usable: bool,
     /// When the exchange received it.
     pub at: Timestamp,
 }
 
-/// What a node reported of its machine, beside the statistics; what it did not report stays as it is known.
+/// A node's report about its machine, besides the statistics; values that it leaves out keep their last known
+/// state.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeMachine {
     /// Its container engine.

@@ -25,7 +25,8 @@ pub trait Worker: Send + 'static {
     /// The name under which the worker is reported, unique within its role.
     const NAME: &'static str;
 
-    /// Whether a pass may be dropped at any await when the process stops, as a pass that follows a feed must be.
+    /// True if a pass may be dropped at any await when the process stops, as a pass that follows a feed must
+    /// be.
     const IS_INTERRUPTIBLE: bool = false;
 
     /// Does one pass; safe to repeat.

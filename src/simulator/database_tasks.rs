@@ -21,7 +21,8 @@ use evenkeel_planner::{
     workload::{DesiredState, Task, UnitId, WorkloadRecord},
 };
 
-/// What is published of a task: its node, its desired state, its agreement, and what its node does to supervise it.
+/// Published state of a task: its node, its desired state, its agreement, and what its node does to supervise
+/// it.
 pub(super) type PublishedTask = (Option<NodeId>, DesiredState, Option<AgreementId>, Watch);
 
 fn published(task: &Task) -> PublishedTask {

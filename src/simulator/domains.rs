@@ -24,7 +24,7 @@ use super::{
 /// Share of the capacities that is kept free, in half of the seeds that have them.
 const BUFFER: f64 = 0.5;
 
-/// What instances use of their nodes.
+/// Capacity that instances use.
 const METRIC: &str = "memoryMb";
 
 /// Returns whether a seed draws domains and capacities.

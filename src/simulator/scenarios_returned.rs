@@ -1,6 +1,6 @@
 //! A member of an HA group that comes back after a loss counts for the minimum when its new instance is seen running, not before.
 //!
-//! Sources: orchestration E3, E4; D11-S1.
+//! Source: orchestration E3, E4, D11-S1.
 
 use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_planner::facts::{Availability, PolicyOrchestration};
@@ -40,7 +40,7 @@ fn pair(is_capable: bool) -> World {
     world
 }
 
-/// What happens to the member that stays while the other one is away.
+/// Disruptions of the member that stays while the other one is away.
 const DISRUPTIONS: [fn(&mut World); 2] =
     [|world| set_availability(world, &node("n2"), Availability::Drain), |world| put_global(world, "2.0.0")];
 

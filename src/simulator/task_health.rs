@@ -25,12 +25,12 @@ const BROKEN_SHARE: f64 = 0.2;
 /// Share of the commands that fail.
 const FAILED_SHARE: f64 = 0.2;
 
-/// What the hub wants a node to do for a task.
+/// Supervision that the hub asks a node for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Watch {
-    /// Whether the node polls a URL.
+    /// True if the node polls a URL.
     pub polls: bool,
-    /// Whether it reports the end of the container and keeps the agreement.
+    /// True if the node reports the end of the container and keeps the agreement.
     pub lifecycle: bool,
     /// The id of the command to carry out.
     pub command: Option<String>,
@@ -52,15 +52,15 @@ impl Watch {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Condition {
     pub watch: Watch,
-    /// Whether it runs and does not respond.
+    /// True if the container runs and does not respond.
     pub is_hung: bool,
-    /// Whether it ended or was paused, and the hub was told so.
+    /// True if the container ended or was paused, and the hub was notified.
     pub is_down: bool,
-    /// Whether its first check is planned.
+    /// True if the first check is scheduled.
     is_planned: bool,
     /// The last command that the node began.
     command: Option<String>,
-    /// What the node reports.
+    /// The node's report.
     pub report: ReportedHealth,
 }
 
@@ -287,7 +287,8 @@ pub(crate) fn report(world: &mut World, node: &NodeId) {
     }
 }
 
-/// No instance hangs any more, and all checks are made. What is down stays down: the hub recovers it.
+/// From now on no instance hangs, and all checks are made. Instances that are down stay down until the hub
+/// recovers them.
 pub(crate) fn repair(world: &mut World) {
     if !is_drawn(world) {
         return;

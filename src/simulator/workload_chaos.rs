@@ -241,7 +241,7 @@ fn edit(world: &mut World, policy: &PolicyId) {
     put_document(world, policy, next);
 }
 
-/// What a user may do about a workload.
+/// An action of a user on a workload.
 #[derive(Clone, Copy)]
 enum Drawn {
     Start,

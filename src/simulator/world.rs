@@ -123,7 +123,7 @@ pub(crate) struct World {
     pub mailbox: Vec<Mail>,
     pub quality: BTreeMap<(ServiceKey, String), Quality>,
     pub checker: InvariantChecker,
-    /// Whether HA groups have health policies.
+    /// True if HA groups have health policies.
     pub has_group_health: bool,
     pub steps: u64,
     pub trace: Vec<String>,

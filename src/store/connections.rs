@@ -53,7 +53,7 @@ struct Kept {
 pub struct Connection {
     /// Taken only when the use ends.
     connection: Option<PoolConnection<Postgres>>,
-    /// Whether a transaction may have begun that has not been committed.
+    /// True if a transaction may have begun that has not been committed.
     is_open: bool,
     uses: u32,
     home: Arc<Connections>,

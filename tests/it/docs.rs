@@ -1,7 +1,8 @@
 //! The commands, links and tables of the pages are true: the blocks marked `sh run` are run, page by page, and compared tables name
 //! what the program has.
 //!
-//! Each page may go on from where the ones before it ended, so all blocks share one shell, one hub and one fleet.
+//! Each page may continue from where the ones before it ended, so all blocks share one shell, one hub and one
+//! fleet.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -128,7 +129,7 @@ impl Shell {
         Self(must(command.spawn(), "starting bash"))
     }
 
-    /// Whether it ended well; nothing when the time is over.
+    /// Returns true if the process succeeded; none if it did not end in time.
     async fn wait(&mut self, limit: Duration) -> Option<bool> {
         let deadline = Instant::now() + limit;
         while Instant::now() < deadline {

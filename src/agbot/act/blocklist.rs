@@ -18,7 +18,7 @@ use super::check_lease;
 use crate::AgbotError;
 use crate::context::Context;
 
-/// Who changes the blocklist, when, and because of which policy.
+/// Actor, time and policy of a change to the blocklist.
 #[derive(Clone, Copy)]
 pub(crate) struct Author<'a> {
     pub actor: &'a str,

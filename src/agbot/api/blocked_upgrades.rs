@@ -1,4 +1,4 @@
-//! What keeps the updates, drains and agent upgrades of an HA group from going on.
+//! Blocked updates, drains and agent upgrades of an HA group.
 //!
 //! Source: orchestration D11.
 
@@ -19,11 +19,11 @@ use super::hidden;
 use super::workload_shape::{Shape, drain_hint, hint, most_actionable, time};
 use crate::context::Context;
 
-/// What waits is shown after this time.
+/// Time after which a waiting operation is shown.
 const SHOWN_AFTER: SignedDuration = SignedDuration::from_secs(10);
 /// A member that has not asked for this time has given its upgrade up.
 const ASKED_LATELY: SignedDuration = SignedDuration::from_mins(10);
-/// The rules that keep an upgrade from going on until something changes.
+/// The rules that keep an upgrade from continuing until something changes.
 const RULES: [&str; 7] =
     ["HAMinimum", "HALock", "NoCandidate", "Capacity", "NodePaused", "NodeDown", "Frozen"];
 

@@ -1,5 +1,5 @@
-//! Who calls the agbot's API and which nodes it may read: the exchange is asked with the caller's own credentials, so that its rules
-//! hold here too.
+//! Callers of the agbot's API and the nodes that they may read. The exchange is queried with the caller's own
+//! credentials, so that its rules hold here too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -112,10 +112,11 @@ async fn read_itself(
     }
 }
 
-/// Whether the caller administrates the organization: root, or an administrator of it. Answers the caller's name.
+/// Checks that the caller administrates the organization: root, or an administrator of it. Returns the
+/// caller's name.
 ///
 /// # Errors
-/// 401 without good credentials, 403 for everybody else, 503 when the exchange does not answer.
+/// 401 without good credentials, 403 for everybody else, 503 when the exchange does not respond.
 pub(super) async fn may_administrate(
     context: &Context,
     headers: &HeaderMap,
@@ -144,7 +145,7 @@ pub(crate) enum SeenNodes {
 }
 
 impl SeenNodes {
-    /// Whether the caller may read the node.
+    /// Returns true if the caller may read the node.
     pub(super) fn shows(&self, node: &NodeId) -> bool {
         match self {
             Self::All => true,
@@ -171,11 +172,11 @@ impl SeenNodes {
 /// Asks the exchange which nodes of the organization the caller may read.
 ///
 /// # Errors
-/// 401 without good credentials, 403 when the caller may read no list of the organization's nodes and is no node of it, 503 when the
-/// exchange does not answer.
+/// 401 without good credentials, 403 when the caller may read no list of the organization's nodes and is no
+/// node of it, 503 when the exchange does not respond.
 ///
 /// # Source
-/// Exchange contract 3.2, rows "READ on all nodes", "nodes list" and "node read".
+/// Exchange-api 3.2 (rows "READ on all nodes", "nodes list" and "node read").
 pub(super) async fn seen_nodes(
     context: &Context,
     headers: &HeaderMap,
@@ -311,7 +312,7 @@ pub(super) async fn operated_nodes(
     }
 }
 
-/// Whether the exchange shows its counts to the caller.
+/// Returns true if the exchange shows its status counts to the caller.
 pub(super) async fn sees_counts(context: &Context, headers: &HeaderMap) -> bool {
     let Ok(client) = as_caller(context, headers) else { return false };
     let path = evenkeel_client::Path::new(&["admin", "status"]);

@@ -17,10 +17,10 @@ pub(super) trait Right: Send + Sync + 'static {
     /// Its name in the rows of operations.
     const ACCESS: RequiredAccess;
 
-    /// Whether what is done by it leaves audit records.
+    /// True if operations under this right leave audit records.
     const IS_AUDITED: bool = false;
 
-    /// What the check finds out about the caller.
+    /// Facts about the caller that the check returns.
     type Proof: Send + Sync;
 
     /// Asks the exchange with the caller's credentials.
@@ -251,7 +251,7 @@ pub(super) mod right {
     impl Right for HealthRead {
         const ACCESS: RequiredAccess = RequiredAccess::Public;
 
-        /// Whether the exchange shows its counts to the caller.
+        /// True if the exchange shows its status counts to the caller.
         type Proof = bool;
 
         async fn check<P: Names>(op: &Op<P>, headers: &HeaderMap) -> Result<bool, Refusal> {

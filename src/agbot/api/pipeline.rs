@@ -130,7 +130,7 @@ pub(super) trait Names: DeserializeOwned + Send + Sync + 'static {
         None
     }
 
-    /// What is to be done with the deployment policy.
+    /// Action on the deployment policy.
     fn action(&self) -> Option<&str> {
         None
     }
@@ -234,9 +234,9 @@ impl Names for InstancePath {
     }
 }
 
-/// What a handler reads of a request besides its path.
+/// The parameters and body of a request.
 pub(super) trait Input: Sized + Send + 'static {
-    /// Whether it is refused before the caller is checked, because nothing can be asked without it.
+    /// True if invalid input is rejected before the caller is checked, because the check depends on it.
     const IS_CHECKED_FIRST: bool = false;
 
     /// Reads the request.
@@ -451,7 +451,8 @@ async fn begin<P: Names>(api: AgbotApi, request: Request) -> Result<Begun<P>, Re
     Ok(Begun { op: Op { context, path }, headers, client, request: Request::from_parts(parts, body) })
 }
 
-/// Returns what the audit records of a request say; none of one that changes nothing, and of what a node says of itself.
+/// Returns the contents of the audit records of a request; none for one that changes nothing, and for reports
+/// of nodes about themselves.
 fn action<R: Right, P: Names>(
     op: &Op<P>,
     headers: &HeaderMap,

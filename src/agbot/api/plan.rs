@@ -1,4 +1,4 @@
-//! What a write of a deployment policy would do, computed without acting.
+//! Plan of a write of a deployment policy, computed without acting.
 //!
 //! The decisions run on a copy of the model, outside of its lock and one request at a time, so that they hold up no real decision.
 //! Source: orchestration D3.
@@ -172,7 +172,7 @@ fn unread(error: &ClientError) -> Refusal {
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the exchange cannot be read now, try again")
 }
 
-/// What would happen to a workload unit, as the caller may see it.
+/// Returns the planned changes of a workload unit, as far as the caller may see them.
 fn planned(found: &PreviewedUnit, shape: &Shape<'_>) -> PlannedWorkloadUnit {
     let PreviewedUnit { id, instances, run, sequence } = found;
     let blocked = |(step, blocked): &(Step, Blocked)| PlannedBlock {

@@ -1,6 +1,7 @@
 //! The routes of the reference's secrets manager, which this hub has not.
 //!
-//! Its command line takes a 404 for an empty list and shows that as success; 503 is what an agbot without a secrets manager answers.
+//! Its command line takes a 404 for an empty list and shows that as success; 503 is the response of an agbot
+//! without a secrets manager.
 //! Source: agbot 4.2.
 
 use axum::Router;
@@ -8,7 +9,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 
-/// What every request for a secret is told; a JSON text, as the reference's command line shows it.
+/// Body of the response to every request for a secret: a JSON string, as the reference's command line shows
+/// it.
 const NO_SECRETS: &str = "\"this hub has no secrets manager: services get their secrets from variables (userInput) or from files of the node\"";
 
 /// Returns the routes below `prefix`, for every method: that of a list is none of HTTP.

@@ -1,4 +1,4 @@
-//! What the agbot has agreed to, who holds claims, what it waits for: of the nodes that the caller may read, and of no others.
+//! Agreements, claims and waits of the agbot, restricted to the nodes that the caller may read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -38,7 +38,8 @@ const NEWEST: i64 = 500;
 /// Elements of one page of a long list.
 const PAGE: usize = 500;
 
-/// Health of the agbot; needs no credentials. Counts are for people to whom the exchange shows its own.
+/// Returns the health of the agbot; needs no credentials. Counts are shown to users to whom the exchange
+/// shows its own.
 pub(super) async fn get_agbot_status(
     op: Op<()>,
     permission: Permission<right::HealthRead>,
@@ -158,7 +159,7 @@ async fn live_page(
     Ok(Page::array(rows, PAGE as i64, pair, |(_, _, record)| record)?)
 }
 
-/// How each pair of node and policy stands, in words.
+/// State of each pair of node and policy, in words.
 pub(super) async fn list_reasons(
     op: Op<OrgPath>,
     permission: Permission<right::NodesRead>,
@@ -274,7 +275,7 @@ impl KnownQuery for EventsQuery {
     const REFUSAL: &'static str = "the query may hold group, node, policy and limit only, each once";
 }
 
-/// What the agbot did lately, newest first.
+/// Lists recent events of the agbot, newest first.
 pub(super) async fn list_events(
     op: Op<OrgPath>,
     permission: Permission<right::NodesRead>,

@@ -1,4 +1,4 @@
-//! What an administrator may do about an instance whose stop its node does not confirm.
+//! Actions of administrators on an instance whose stop its node does not confirm.
 //!
 //! Source: orchestration P1 (forced by the user); engine 6.
 

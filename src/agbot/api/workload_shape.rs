@@ -110,7 +110,7 @@ impl Shape<'_> {
         }
     }
 
-    /// What is left of a policy that was deleted, without nodes that the caller may not read.
+    /// Describes the remainder of a deleted policy, without nodes that the caller may not read.
     pub(super) fn removal_text(&self, removal: Removal<'_>) -> String {
         let waits_for = removal.waits_for.filter(|_| self.seen.is_all());
         Removal { waits_for, ..removal }.to_string()
@@ -303,7 +303,7 @@ impl Shape<'_> {
         }
     }
 
-    /// What one constraint removed.
+    /// Returns the nodes that one constraint eliminated.
     pub(super) fn stage(&self, stage: &ExplainedConstraint) -> wire::ExplainedConstraint {
         let truncated = |count: u64, listed: usize| Some(count).filter(|count| *count != listed as u64);
         let eliminated = stage.eliminated.iter().map(|one| {
@@ -323,7 +323,7 @@ impl Shape<'_> {
         nodes.iter().map(|node| self.node(node)).collect()
     }
 
-    /// An event. What it says of nodes that the caller may not read is left out.
+    /// An event, without nodes that the caller may not read.
     pub(super) fn event(&self, row: NumberedEvent) -> wire::OrchestrationEvent {
         let NumberedEvent { seq, event } = row;
         let is_shown = match &event.node {
@@ -355,7 +355,7 @@ impl Shape<'_> {
     }
 }
 
-/// What a version of a task spec runs.
+/// Returns the service and version that a task spec runs.
 fn service_and_version(record: &WorkloadRecord, number: u64) -> String {
     let service = record.spec(number).map(|spec| spec.service.to_string()).unwrap_or_default();
     let version = version(record, number).unwrap_or_else(|| format!("version {number}"));
@@ -426,7 +426,7 @@ pub(super) fn hint(rule: &str, slots: &[wire::BlockedSlot], has_tasks: bool) -> 
     text.to_owned()
 }
 
-/// Says what to do about a drain that waits.
+/// Returns the hint for a drain that waits.
 pub(super) fn drain_hint(slot: &wire::BlockedSlot) -> String {
     format!(
         "make another node available for the instance, or stop it without one with: hzn exchange node orchestration set {} --availability drain --force",

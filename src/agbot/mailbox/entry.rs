@@ -23,7 +23,7 @@ pub(super) struct Entry {
     pub since: Instant,
     /// Bytes of the message.
     pub size: usize,
-    /// Whether they are in memory.
+    /// True if the bytes are in memory.
     pub is_held: bool,
 }
 

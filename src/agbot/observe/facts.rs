@@ -261,7 +261,7 @@ pub fn service_policy(document: &Value) -> ServicePolicyFacts {
 /// Converts a deployment policy served for nodes of the given organizations.
 ///
 /// # Errors
-/// What cannot be read of it, in words.
+/// The unreadable members, in words.
 pub fn deployment_policy(
     id: &PolicyId,
     policy: &DeploymentPolicyResponse,
@@ -306,7 +306,7 @@ pub fn deployment_policy(
 /// Converts the services of a pattern served for nodes of the given organizations.
 ///
 /// # Errors
-/// What cannot be read of it, in words.
+/// The unreadable members, in words.
 pub fn pattern(
     org: &str,
     name: &str,

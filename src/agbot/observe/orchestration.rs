@@ -10,8 +10,8 @@ use serde_json::Value;
 /// Converts the object `orchestration` of a policy that may have none.
 ///
 /// # Errors
-/// What cannot be read of it (an exchange of another version wrote it), in words. Without it the policy would run on every node
-/// that it selects.
+/// The unreadable members, in words, if an exchange of another version wrote them. Ignoring them would run the
+/// policy on every node that it selects.
 pub fn orchestration(policy: &PolicyId, document: Option<&Value>) -> Result<PolicyOrchestration, String> {
     let Some(document) = document.filter(|document| !document.is_null()) else {
         return Ok(PolicyOrchestration::default());

@@ -1,6 +1,6 @@
-//! Records the availability of nodes and the settings of organizations, whoever set them.
+//! Records the availability of nodes and the settings of organizations, no matter who set them.
 //!
-//! Source: orchestration B9, D5, I.
+//! Source: orchestration B9, D5.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ use serde_json::{Value, json};
 use crate::AgbotError;
 use crate::context::Context;
 
-/// The availability of a node, as events tell it.
+/// The availability of a node, as shown in events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct NodeAvailability {
     availability: Availability,
-    /// Whether a drain is forced.
+    /// True if a drain is forced.
     force: bool,
 }
 
@@ -92,7 +92,7 @@ impl StateRecorder {
     }
 }
 
-/// What was set, with who set it; the agbot that found it when nobody is known.
+/// Adds the user who made a setting to the detail, or this agbot if no user is known.
 fn by(user: Option<&str>, context: &Context, mut detail: Value) -> Value {
     let actor = user.map_or_else(|| context.name(), str::to_owned);
     detail["text"] = format!("set by {actor}").into();

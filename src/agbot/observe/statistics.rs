@@ -70,7 +70,7 @@ impl Worker for StatisticsReader {
     }
 }
 
-/// What was read of machines.
+/// Statistics and machine facts read from the exchange.
 #[derive(Debug, Clone, Default)]
 struct Machines {
     statistics: BTreeMap<NodeId, NodeStatistics>,

@@ -50,8 +50,8 @@ pub(crate) struct Outbox {
 #[derive(Default)]
 struct Commands {
     running: usize,
-    /// Whether any of them may have enqueued an effect. It stays set until the last one ends: one that ends cannot know whether the
-    /// effect is its own, or of another command that has not committed yet.
+    /// True if any of them may have enqueued an effect. It stays set until the last command ends, because a
+    /// command that ends cannot tell its own effect from that of another one that has not committed yet.
     have_enqueued: bool,
 }
 
@@ -192,7 +192,8 @@ pub(crate) struct Deliverer {
     paused: Waiting,
     /// Backoff after a failure that affects every node.
     outage: Waiting,
-    /// When effects are looked at again that wait for those of another agbot: nobody tells when it has delivered them.
+    /// Interval of checks for effects that wait for those of another agbot: there is no notification when it
+    /// has delivered them.
     behind: Option<Waiting>,
     passed_at: Instant,
 }

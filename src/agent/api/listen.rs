@@ -114,7 +114,7 @@ fn has_usable_type(headers: &HeaderMap) -> bool {
 /// The hosts that requests may be for.
 #[derive(Debug)]
 struct Hosts {
-    /// Whether the listener has a loopback address.
+    /// True if the listener has a loopback address.
     is_loopback: bool,
     /// Further names, in lower case.
     names: Vec<String>,

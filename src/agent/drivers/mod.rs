@@ -119,7 +119,7 @@ pub enum DriverError {
         image: String,
         /// Error of the engine.
         reason: String,
-        /// Whether the registry refused the login.
+        /// True if the registry refused the login.
         is_unauthorized: bool,
     },
     /// A temporary failure.

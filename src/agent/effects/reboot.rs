@@ -15,7 +15,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// A machine that started later than this was rebooted for the sake of the command, which is then done.
 const JUST_STARTED_SECS: f64 = 300.0;
 
-/// Whether this agent has had its machine rebooted: each of its tasks has a command.
+/// True once this agent has had its machine rebooted; each of its tasks may have a command to do so.
 static IS_REBOOTING: AtomicBool = AtomicBool::new(false);
 
 /// Has the machine rebooted, once for all tasks of its node.
@@ -56,7 +56,7 @@ async fn run(program: &Path) -> Result<(), DriverError> {
     }
 }
 
-/// Returns how long the machine has been up; none where the system does not tell.
+/// Returns how long the machine has been up; none where the system does not report it.
 fn uptime_secs() -> Option<f64> {
     std::fs::read_to_string("/proc/uptime").ok()?.split_whitespace().next()?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! What the node reports to the exchange.
+//! Reports of the node to the exchange.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a guardian knows: the leases that hold, and what it has killed.
+//! State of a guardian: the leases that hold, and the tasks that it has killed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

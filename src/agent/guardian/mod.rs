@@ -1,9 +1,11 @@
 //! The guardian: a process of its own that makes the leases of an agent true.
 //!
-//! A task with a lease may run on another node as soon as its agent has had no contact to the hub for that long. The agent itself kills it in
-//! time, unless it is frozen or dead: then the guardian does. The agent names to it what may run until when, and it confirms that; only a lease
-//! that it has confirmed is reported to the hub. What it must know survives its own restart in `guardian.json`. Times are those of the clock
-//! that runs since the boot, which nobody sets and which goes on while the machine sleeps. Source: orchestration C8.
+//! A task with a lease may run on another node as soon as its agent has had no contact to the hub for that
+//! long. The agent itself kills it in time, unless it is frozen or dead: then the guardian does. The agent
+//! sends it the tasks with the ends of their leases, and it confirms them; only a confirmed lease is reported
+//! to the hub. Its state survives its own restart in `guardian.json`. Times are those of the clock that runs
+//! since the boot, which cannot be set and which continues while the machine sleeps. Source: orchestration
+//! C8.
 
 mod kill;
 mod leases;
@@ -57,7 +59,7 @@ pub(crate) struct Lease {
     pub until_ms: u64,
 }
 
-/// What an agent says to its guardian.
+/// A request of an agent to its guardian.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Request {
@@ -69,12 +71,13 @@ pub(crate) struct Request {
     pub means: Means,
     /// Every lease that holds.
     pub leases: Vec<Lease>,
-    /// Whether the guardian is to end: the agent starts another one, or ends with all of its services.
+    /// True if the guardian must exit, because the agent starts another one or exits with all of its
+    /// services.
     #[serde(default)]
     pub is_last: bool,
 }
 
-/// What a guardian confirms.
+/// Confirmation by a guardian.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Confirmation {
@@ -82,7 +85,7 @@ pub(crate) struct Confirmation {
     pub number: u64,
     /// Its program.
     pub program: PathBuf,
-    /// Whether the agent has started it, and may end it.
+    /// True if the agent started the guardian, and may end it.
     pub is_of_agent: bool,
     /// Tasks that it has killed.
     #[serde(default)]

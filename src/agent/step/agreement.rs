@@ -62,7 +62,7 @@ pub struct Verification {
     pub unanswered: u32,
     /// When the last one was sent, seconds since 1970.
     pub sent_at: u64,
-    /// Whether one must be sent now.
+    /// True if a verification must be sent now.
     pub is_due: bool,
 }
 
@@ -111,11 +111,12 @@ pub struct Agreement {
     pub finalized_at: Option<u64>,
     /// When the service was first seen running.
     pub started_at: Option<u64>,
-    /// Whether everything that the service of a task needs is on this machine.
+    /// True if everything that the service of a task needs is on this machine.
     pub is_prepared: bool,
-    /// Whether the driver was ordered not to restart containers that end: the hub's engine decides about that.
+    /// True if the driver was ordered not to restart containers that end: the hub's engine decides about
+    /// that.
     pub has_no_restarts: bool,
-    /// Whether the driver was ordered to start the service.
+    /// True if the driver was ordered to start the service.
     pub is_start_ordered: bool,
     /// Since when a started service is down.
     pub down_since: Option<u64>,
@@ -127,7 +128,7 @@ pub struct Agreement {
     pub verification: Verification,
     /// Set when the agreement ends.
     pub ending: Option<Ending>,
-    /// Whether the service is completely stopped.
+    /// True if the service is completely stopped.
     pub is_stopped: bool,
 }
 

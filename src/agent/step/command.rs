@@ -1,4 +1,4 @@
-//! What the agent is to do next.
+//! Commands that a step of the agent returns.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub enum Command {
     SetRestarts {
         /// Agreement.
         agreement: String,
-        /// Whether it restarts them.
+        /// True if the driver restarts them.
         restarts: bool,
     },
     /// Carry a command on the containers of a task out.
@@ -82,7 +82,7 @@ pub enum Command {
     ReportPeers {
         /// Task.
         task: String,
-        /// Whether each of them responds, by task.
+        /// True for each member that responds, by task.
         peers: BTreeMap<String, bool>,
     },
     /// Report a life-cycle event.

@@ -28,7 +28,7 @@ pub struct Dependency {
     pub service_id: String,
     /// The deployment text exactly as signed.
     pub deployment: String,
-    /// Whether it runs once on the node, shared by all dependents.
+    /// True if the dependency runs once on the node, shared by all dependents.
     pub is_shared: bool,
     /// User input as environment variables, in order.
     pub inputs: Vec<(String, String)>,
@@ -65,7 +65,7 @@ fn fold(digest: u64, part: &str) -> u64 {
 pub struct Instance {
     /// Its definition.
     pub dependency: Dependency,
-    /// Whether the driver was ordered to start it.
+    /// True if the driver was ordered to start the dependency.
     pub is_start_ordered: bool,
     /// When it was first seen running, seconds since 1970.
     pub started_at: Option<u64>,

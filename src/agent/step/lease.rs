@@ -11,7 +11,7 @@ use evenkeel_wire::agreement::reason;
 
 use super::{Agreement, Command, Outcome, State, Task, task::TaskEnd};
 
-/// What is known of the guardian.
+/// Knowledge about the guardian.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Guard {
     /// Nothing yet.
@@ -64,7 +64,7 @@ impl State {
             }
     }
 
-    /// Takes over what the guardian says, and ends the tasks that it has killed.
+    /// Records the state that the guardian reports, and ends the tasks that it has killed.
     pub(super) fn guarded(&mut self, guard: Guard, killed: &[String], now: u64) -> Outcome {
         self.guard = guard;
         let killed = self.tasks.iter().filter(|(id, _)| killed.contains(id));

@@ -88,11 +88,11 @@ pub struct Job {
     pub downloads: u32,
     /// Manifest of the policy.
     pub manifest: String,
-    /// Whether an older version may be installed.
+    /// True if an older version may be installed.
     pub allows_downgrade: bool,
     /// The policy's last change, so that a changed policy starts over.
     pub policy_updated: String,
-    /// Whether the exchange has recorded this state.
+    /// True if the exchange has recorded this state.
     pub is_reported: bool,
 }
 
@@ -232,7 +232,7 @@ fn outstanding(jobs: &BTreeMap<String, Job>, node: &NodeFacts) -> Vec<Management
 /// Returns whether a management policy selects this node.
 ///
 /// # Source
-/// Agreement protocol 6.1.
+/// Agreement-protocol 6.1.
 pub fn matches(policy: &ManagementPolicyResponse, node: &NodeFacts) -> bool {
     // An invalid policy selects no node.
     let (Ok(patterns), Ok(constraints)) = (policy.patterns(), policy.constraints()) else { return false };

@@ -3,7 +3,7 @@
 //! Pure: no async, no input or output, no clock, no randomness. The shell (`core.rs`) feeds events in, writes the state to
 //! the journal and starts the commands. Commands follow from the state alone, so that after a crash the same commands
 //! result again; each of them is idempotent.
-//! Source: agreement protocol 2.5 and 2.6.
+//! Source: agreement-protocol 2.5, 2.6.
 
 mod agreement;
 mod apply;
@@ -145,22 +145,22 @@ pub struct State {
     /// Used services recorded at the exchange; none before its record was read.
     #[serde(skip)]
     pub reported_services: Reported<Option<Vec<RegisteredService>>>,
-    /// What is known of the guardian.
+    /// Knowledge about the guardian.
     #[serde(skip)]
     pub guard: Guard,
     /// Seconds since the last heartbeat.
     #[serde(skip)]
     pub silent_secs: u64,
-    /// Whether the hub responds, as far as something depends on it.
+    /// Last result of the check whether the hub responds, as far as something depends on it.
     #[serde(skip)]
     pub contact: Contact,
     /// When the last event was applied, in seconds since 1970.
     #[serde(skip)]
     pub now: u64,
-    /// Whether the exchange's record of this node was read since the start.
+    /// True if the exchange's record of this node was read since the start.
     #[serde(skip)]
     pub is_joined: bool,
-    /// Whether the node is being unregistered: it takes no proposal any more.
+    /// True if the node is being unregistered: it accepts no more proposals.
     #[serde(skip)]
     pub is_unregistering: bool,
 }
@@ -220,7 +220,8 @@ pub enum Event {
         task: String,
         /// The command.
         ended: EndedCommand,
-        /// What is left of the service: the hub waits for it to run, and not for the next look at all services.
+        /// Observation of the service after the command, so that the hub need not wait for the next
+        /// observation of all services.
         seen: Observation,
     },
     /// The exchange has recorded the outcome of a command.
@@ -241,14 +242,14 @@ pub enum Event {
     PeersSeen {
         /// Task.
         task: String,
-        /// Whether each of them responds, by task.
+        /// True for each member that responds, by task.
         peers: BTreeMap<String, bool>,
     },
     /// The exchange has recorded which members respond.
     PeersReported {
         /// Task.
         task: String,
-        /// What it has recorded.
+        /// The recorded responses, by task.
         peers: BTreeMap<String, bool>,
     },
     /// The exchange has recorded the outcome of a check.
@@ -257,7 +258,7 @@ pub enum Event {
         task: String,
         /// The outcome.
         healthy: bool,
-        /// Whether the check itself is broken.
+        /// True if the check itself is broken.
         is_broken: bool,
     },
     /// The exchange has recorded a life-cycle event.
@@ -274,14 +275,14 @@ pub enum Event {
     },
     /// The guardian confirmed leases, or is not there.
     Guarded {
-        /// What is known of it.
+        /// Knowledge about the guardian.
         guard: Guard,
         /// Tasks that it has killed.
         killed: Vec<String>,
     },
     /// The hub was asked whether it responds.
     ContactChecked {
-        /// Whether it does.
+        /// True if the hub responds.
         is_up: bool,
     },
     /// The driver has started a service again.
@@ -305,7 +306,7 @@ pub enum Event {
     },
     /// The container engine began or ceased to respond.
     EngineSeen {
-        /// What is wrong when it does not.
+        /// Description of the problem if the engine does not respond.
         lack: Option<&'static str>,
     },
     /// Everything that the service of a task needs is on this machine.
@@ -317,7 +318,7 @@ pub enum Event {
     RestartsSet {
         /// Agreement.
         agreement: String,
-        /// Whether it restarts them.
+        /// True if the driver restarts them.
         restarts: bool,
     },
     /// The driver accepted the order to start a service.
@@ -447,7 +448,7 @@ impl State {
         self.is_joined && self.reported_status.known().is_some_and(Option::is_some)
     }
 
-    /// Returns whether nothing runs any more.
+    /// Returns true if nothing is running.
     pub fn is_stopped(&self) -> bool {
         self.agreements.values().all(|agreement| agreement.is_stopped) && self.instances.is_empty()
     }

@@ -16,10 +16,10 @@ const MOST_RECENT: usize = 20;
 /// Age from which it is asked again whether the hub responds, in seconds.
 const CONTACT_AGE_SECS: u64 = 3;
 
-/// Whether the hub responds.
+/// Result of the last check whether the hub responds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Contact {
-    /// It was not asked lately.
+    /// It was not checked recently.
     #[default]
     Unknown,
     /// It did, at this time in seconds since 1970.
@@ -45,7 +45,7 @@ pub struct OwnRestarts {
     pub count: u64,
     /// The times of the latest, the newest last, in seconds since 1970.
     pub recent: Vec<u64>,
-    /// What the instance ended with before the last one.
+    /// Error with which the instance ended before the last restart.
     pub error: Option<String>,
 }
 
@@ -64,7 +64,7 @@ impl OwnRestarts {
     }
 }
 
-/// What the node does about an end.
+/// The decision about an end.
 enum Decision {
     Wait,
     Restart,
@@ -122,7 +122,7 @@ impl State {
         self.task_of(agreement).is_some_and(|task| task.open_end.is_some())
     }
 
-    /// Takes the answer to the question whether the hub responds.
+    /// Records the result of the check whether the hub responds.
     pub(super) fn contact_checked(&mut self, is_up: bool, now: u64) -> Outcome {
         self.contact = if is_up { Contact::Up(now) } else { Contact::Down(now) };
         if is_up { self.decide_by_hub(now) } else { self.give_up_unwanted(now) }

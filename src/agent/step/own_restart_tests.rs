@@ -1,4 +1,4 @@
-//! What a node restarts by itself, and when it leaves that to the hub.
+//! Restarts by the node itself, and cases that it leaves to the hub.
 
 use evenkeel_domain::orchestration::DesiredState;
 use evenkeel_wire::agreement::message::Body;

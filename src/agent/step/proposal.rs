@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{Agreement, Dependency, MOST_LIVE, State, WorkloadName, merge_builtin};
 
-/// Whether the exchange names an agbot as one that may make agreements with this node.
+/// Approval of an agbot by the exchange for agreements with this node.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AgbotStanding {
     /// It does.
@@ -35,7 +35,7 @@ pub struct PublishedDeployment {
 pub struct ProposalFacts {
     /// Standing of the agbot that sent it.
     pub standing: AgbotStanding,
-    /// What the publisher of the service signed; `None` when the exchange has no such service.
+    /// Deployment as its publisher signed it; `None` when the exchange has no such service.
     pub published: Option<PublishedDeployment>,
     /// Services of the node's pattern, as organization and URL; `None` for nodes without one.
     pub pattern_services: Option<Vec<(String, String)>>,
@@ -196,12 +196,14 @@ impl State {
         self.check_privileges(facts, terms)?;
         check_pattern(facts, terms)?;
         compatible(&producer, terms)?;
-        // What the agbot says of the node's policy proves nothing: the node's own counts, apart from the membership.
+        // The agbot's copy of the node's policy proves nothing: the node's own policy counts, apart from the
+        // membership.
         let membership = producer.properties.get(builtin::HA_GROUP).and_then(|group| group.value.as_str());
         self.fits(terms, membership)
     }
 
-    /// Only agbots that the exchange names, and for a task only the one that published it: nobody else decides what runs here.
+    /// Only agbots that the exchange names, and for a task only the one that published it: no other agbot
+    /// decides what runs here.
     fn check_agbot(&self, proposal: &Proposal<'_>, facts: &ProposalFacts) -> Result<(), String> {
         let org = proposal.from.split('/').next().unwrap_or_default();
         let is_known = match facts.standing {

@@ -1,4 +1,4 @@
-//! What the exchange has of the values that the node reports.
+//! Reported values of the node, as the exchange has recorded them.
 
 use serde::{Deserialize, Serialize};
 

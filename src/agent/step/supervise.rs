@@ -1,6 +1,7 @@
 //! Supervision of tasks for the hub's engine: commands on their containers, life-cycle events and checks.
 //!
-//! What the engine's own commands cause is no life-cycle event: while a command is open, nothing is reported.
+//! Effects of the engine's own commands are not life-cycle events: while a command is open, nothing is
+//! reported.
 //! Source: orchestration C3 to C6.
 
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ use crate::deployment::Deployment;
 
 use super::{Agreement, Command, Observation, Outcome, RunState, State, Task};
 
-/// Command, and the event that says that it failed.
+/// Command, and the event of its failure.
 const REBUILD: &str = "REBUILD";
 
 /// A task whose URL is polled.
@@ -24,7 +25,7 @@ pub struct ProbedTask {
     pub task: String,
     /// The URL.
     pub probe: TaskProbe,
-    /// Whether the last check succeeded; none before the first one.
+    /// True if the last check succeeded; none before the first one.
     pub is_healthy: Option<bool>,
     /// Why the last check was broken itself.
     pub check_error: Option<String>,
@@ -39,7 +40,7 @@ pub struct WatchedPeers {
     pub watch: PeerWatch,
     /// The port to connect to, if there is one.
     pub port: Option<u16>,
-    /// Whether each of them responded at the last look.
+    /// True for each member that responded when it was last examined, by task.
     pub seen: BTreeMap<String, bool>,
 }
 
@@ -214,7 +215,7 @@ impl State {
         if task.lifecycle.is_some() {
             return;
         }
-        // Also when it is not supervised any more: the last action of a recovery that has failed may help late.
+        // Also when it is no longer supervised: the last action of a recovery that has failed may help late.
         if std::mem::take(&mut task.is_down_reported) {
             task.lifecycle = Some(lifecycle_event(("POWER_ON", "running"), (key, ""), id, &publisher, now));
         }
@@ -286,7 +287,7 @@ fn lifecycle_of(observation: &Observation) -> (&'static str, &'static str, &str)
     };
     // The convention of shells and container engines for signals.
     let has_code_of = |number: i64| container.failures.code == Some(128 + number);
-    // Whatever code a program has ended with after a signal to end: somebody stopped it.
+    // An exit after a terminating signal was a deliberate stop, whatever the exit code.
     let is_stopped = container.failures.is_stopped_from_outside();
     if is_stopped || has_code_of(15) || has_code_of(9) {
         ("POWER_OFF", "stopped", &container.name)

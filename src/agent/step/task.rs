@@ -24,7 +24,7 @@ const LONGEST_ERROR: usize = 1000;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Task {
-    /// The agbot that published it, as `org/agbot`; `None` when the exchange does not say.
+    /// The agbot that published it, as `org/agbot`; `None` when the exchange does not state it.
     pub agbot: Option<String>,
     /// The agreement that it owns.
     pub agreement: Option<String>,
@@ -40,29 +40,29 @@ pub struct Task {
     pub reports: VecDeque<TaskReport>,
     /// How it ends or ended.
     pub end: Option<TaskEnd>,
-    /// What the engine wants to be supervised.
+    /// Supervision that the engine asks for.
     pub supervision: TaskSupervision,
     /// The last command that has ended.
     pub ended_command: Option<EndedCommand>,
-    /// Whether the hub has its outcome.
+    /// True if the hub has recorded the outcome of the command.
     pub is_command_reported: bool,
     /// Outcome of the last check.
     pub health: Option<TaskCheck>,
     /// The outcome that the hub has recorded.
     pub reported_health: Reported<Option<bool>>,
-    /// Whether the hub has recorded that the check itself is broken.
+    /// State of the check itself that the hub has recorded: true if it is broken.
     pub reported_broken: Reported<bool>,
-    /// Whether each of the members that it examines responds, by task.
+    /// True for each examined member that responds, by task.
     pub peers: BTreeMap<String, bool>,
-    /// What the hub has recorded of that.
+    /// The responses that the hub has recorded.
     pub reported_peers: Reported<BTreeMap<String, bool>>,
     /// The length of its lease in seconds, as the hub has recorded it.
     pub reported_lease: Reported<Option<u32>>,
     /// A life-cycle event that the hub has not recorded.
     pub lifecycle: Option<PostLifecycle>,
-    /// Whether a life-cycle event was queued since the service ran last.
+    /// True if a life-cycle event was queued since the service last ran.
     pub is_down_reported: bool,
-    /// Whether the lease is over, so that the containers are killed.
+    /// True if the lease has expired, so that the containers are killed.
     pub is_fenced: bool,
     /// The end of its instance about which nothing is decided.
     pub open_end: Option<OpenEnd>,
@@ -274,7 +274,7 @@ impl State {
         }
     }
 
-    /// Ends the agreement of a task of which nothing is left, because it ended while nobody watched.
+    /// Ends the agreement of a task of which nothing is left, because it ended unobserved.
     pub(super) fn end_gone(&mut self, key: &str, now: u64) -> Outcome {
         let error = "it ended while the agent did not run; its exit code is not known";
         let end = TaskEnd::with_error(TaskState::Failed, error);

@@ -72,7 +72,7 @@ pub(super) fn proposal(id: &str, terms: &Value, producer: &Value) -> Event {
     Event::Proposal { from: BOT.to_owned(), message: Message::new(id, body), facts: facts() }
 }
 
-/// What the exchange says of the proposed service and of the agbot.
+/// Returns the facts that the exchange has about the proposed service and the agbot.
 pub(super) fn facts() -> ProposalFacts {
     ProposalFacts {
         standing: AgbotStanding::Approved,

@@ -1,4 +1,5 @@
-//! Watches whether the container engine responds: nothing can be started without it, and nobody would know why.
+//! Watches whether the container engine responds: nothing can be started without it, and the reason would not
+//! be visible.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
@@ -19,7 +20,7 @@ const INTERVAL: Duration = Duration::from_secs(10);
 pub(crate) struct EngineWatch {
     driver: Arc<dyn Driver>,
     handle: Handle,
-    /// What is wrong when it does not.
+    /// Description of the problem if the engine does not respond.
     lack: &'static str,
     was_up: Option<bool>,
 }

@@ -27,7 +27,7 @@ const NOT_PARKED: Duration = Duration::from_millis(300);
 /// Interval of full reads, in case a change was missed.
 const FULL_READ_INTERVAL: Duration = Duration::from_secs(300);
 
-/// What the worker needs.
+/// Dependencies of the worker.
 pub(super) struct Parts {
     pub contact: Contact,
     pub hub: Arc<Hub>,

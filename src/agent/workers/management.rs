@@ -32,7 +32,7 @@ pub(super) struct Management {
     signals: Arc<Signals>,
     /// Architecture of the machine.
     arch: &'static str,
-    /// Whether the jobs of the previous run have been handled.
+    /// True if the jobs of the previous run have been handled.
     has_recovered: bool,
 }
 

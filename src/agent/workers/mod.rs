@@ -93,9 +93,9 @@ pub(crate) struct Signals {
     pub tasks: Notify,
     /// The hub may have forgotten the statistics.
     pub statistics: Notify,
-    /// What the agent is doing may have changed.
+    /// The activity of the agent may have changed.
     pub presence: Notify,
-    /// Whether the record of the node in the exchange was brought up to date.
+    /// True if the record of the node in the exchange is up to date.
     pub is_joined: AtomicBool,
 }
 
@@ -114,7 +114,7 @@ impl Session {
         self.signals.presence.notify_one();
     }
 
-    /// Lets a heartbeat say at once what the guardian does.
+    /// Sends a heartbeat at once with the state of the guardian.
     pub fn report_guardian(&self) {
         self.signals.statistics.notify_one();
     }

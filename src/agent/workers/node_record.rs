@@ -27,7 +27,7 @@ use crate::{
 /// Time for which the hub shows that a journal was lost, in seconds.
 const LOSS_SHOWN_SECS: u64 = 24 * 3600;
 
-/// What the worker needs.
+/// Dependencies of the worker.
 pub(super) struct Parts {
     pub contact: Contact,
     pub hub: Arc<Hub>,
@@ -38,7 +38,7 @@ pub(super) struct Parts {
     pub signals: Arc<Signals>,
 }
 
-/// Reads and writes the record when a signal says that it may have changed.
+/// Reads and writes the record when signaled that it may have changed.
 pub(super) struct NodeRecord {
     parts: Parts,
     is_due: bool,

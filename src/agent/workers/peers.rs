@@ -32,7 +32,7 @@ const FAILURES: u32 = 2;
 /// Attempts in a row without a response, by task and examined task.
 type Failures = BTreeMap<(String, String), u32>;
 
-/// What is shared with the attempts in flight.
+/// State that the attempts in flight share.
 #[derive(Default)]
 struct Shared {
     in_flight: BTreeSet<String>,

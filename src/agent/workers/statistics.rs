@@ -31,7 +31,7 @@ const READ_INTERVAL: Duration = Duration::from_secs(60);
 /// that the hub ranks by them unless its settings say otherwise.
 const LONGEST_AGE: Duration = Duration::from_secs(90);
 
-/// What reports statistics.
+/// Dependencies of the worker.
 pub(super) struct Parts {
     pub contact: Contact,
     pub hub: Arc<Hub>,
@@ -49,7 +49,7 @@ pub(super) struct Statistics {
     reported: Option<(NodeStatistics, Instant)>,
     reported_engine: Option<(EngineState, Instant)>,
     read_at: Option<Instant>,
-    /// Whether the exchange refuses statistics with all addresses: older ones do not know them.
+    /// True if the exchange refuses statistics with all addresses: older versions do not know them.
     omits_addresses: bool,
     pause: Duration,
     backoff: Duration,

@@ -10,7 +10,7 @@ use crate::exit::{CliError, Exit, Outcome};
 use crate::input::{Shaped, read_documents, shaped, shown};
 use crate::shape::{DeploymentPolicyFile, HaGroupFile, NmpFile, ServiceFile};
 
-/// What a document is about, in the order in which they are applied.
+/// Kinds of documents, in the order in which they are applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DocumentKind {
     /// A service.
@@ -41,11 +41,11 @@ impl DocumentKind {
 /// One document.
 #[derive(Debug)]
 pub struct Document {
-    /// What it is about.
+    /// Kind of the resource.
     pub kind: DocumentKind,
     /// Name of the resource; a service is named by its url, version and arch.
     pub name: String,
-    /// What it shall be.
+    /// Desired contents.
     pub spec: Shaped,
     /// The directory of the file that holds it.
     pub directory: PathBuf,

@@ -80,7 +80,7 @@ pub struct CheckArguments {
     pub command: Option<CheckCommand>,
 }
 
-/// What is checked.
+/// Scope of the check.
 #[derive(Debug, Clone, Copy, Subcommand)]
 pub enum CheckCommand {
     /// Checks policies, user input and secrets
@@ -94,7 +94,7 @@ pub enum CheckCommand {
 }
 
 impl CheckArguments {
-    /// What is checked.
+    /// Returns the scope of the check.
     pub fn scope(&self) -> Scope {
         match self.command {
             None | Some(CheckCommand::All) => Scope::All,
@@ -104,7 +104,7 @@ impl CheckArguments {
         }
     }
 
-    /// Answers whether the node comes from files.
+    /// Returns true if the node comes from files.
     pub fn is_from_files(&self) -> bool {
         self.node_policy.is_some() || self.node_input.is_some()
     }

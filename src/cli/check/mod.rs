@@ -24,7 +24,7 @@ use crate::exchange::ha_group;
 use crate::exit::{CliError, Outcome};
 use crate::output::{Table, View, note};
 
-/// What is checked.
+/// Scope of the check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// Policies, user input and secrets.
@@ -42,7 +42,7 @@ struct Subjects {
     nodes: Vec<NodeInput>,
     /// The HA group whose members they are.
     group: Option<String>,
-    /// Whether several were asked for, so that the result is a map.
+    /// True if several nodes were named, so that the result is a map.
     is_map: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What the check needs to know of a node, from the exchange, from the agent, or from files.
+//! Facts about a node that the check needs, from the exchange, from the agent, or from files.
 
 use evenkeel_domain::policy::NodePolicy;
 use evenkeel_domain::policy::reference_json::from_value;
@@ -29,11 +29,11 @@ pub struct NodeInput {
     pub node_type: String,
     /// Namespace of a cluster agent.
     pub cluster_namespace: String,
-    /// Whether a cluster agent is confined to it.
+    /// True if a cluster agent is confined to its namespace.
     pub is_namespace_scoped: bool,
     /// HA group that the node is in.
     pub ha_group: Option<String>,
-    /// Whether services are placed on it.
+    /// Availability of the node for placement.
     pub availability: Availability,
     /// Its record, when it was read from the exchange.
     pub record: Option<NodeResponse>,
@@ -119,7 +119,7 @@ impl NodeInput {
         })
     }
 
-    /// The node with what the arguments say where it says nothing.
+    /// The node, with the arguments as defaults for missing values.
     pub fn with(mut self, arguments: &CheckArguments) -> Self {
         if let (true, Some(arch)) = (self.arch.is_empty(), &arguments.arch) {
             self.arch.clone_from(arch);

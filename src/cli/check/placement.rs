@@ -1,4 +1,5 @@
-//! What keeps a service off a node whatever policies and properties say: the scope of the deployment policy, and the operator of the node.
+//! Exclusions of a node by the scope of the deployment policy or by the operator of the node, whatever
+//! policies and properties say.
 //!
 //! Source: orchestration 1.3, 1.7.
 

@@ -23,10 +23,10 @@ pub const COMPATIBLE: &str = "Compatible";
 /// Stands for a service where a reason concerns all of them.
 pub const GENERAL: &str = "general";
 
-/// What was found out about one node.
+/// Result of the check of one node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
-    /// Whether some version can run.
+    /// True if at least one version can run.
     pub is_compatible: bool,
     /// Reasons in words by service, or under `general`.
     pub reasons: Reasons,
@@ -94,7 +94,7 @@ fn compare_policies(
     Ok(Verdict { is_compatible, reasons, report: Some(report), unplaced })
 }
 
-/// Variables and secrets alone, whatever the policies say.
+/// Variables and secrets alone, regardless of the policies.
 fn compare_inputs(
     node: &NodeInput,
     policy: &PolicyInput,

@@ -34,7 +34,7 @@ pub const POLICIES: Kind = Kind {
     ],
 };
 
-/// What only the exchange sets; a policy that was listed can be added again.
+/// Members that only the exchange sets; they are dropped, so that a listed policy can be added again.
 pub const EXCHANGE_ONLY: [&str; 3] = ["owner", "created", "lastUpdated"];
 
 /// Commands for deployment policies.

@@ -41,7 +41,7 @@ pub enum HealthCommand {
     },
 }
 
-/// What is reported about. Without any of it the organization.
+/// Subject of a report; the organization if no argument is given.
 #[derive(Debug, Args)]
 pub struct SubjectArguments {
     /// Deployment policy

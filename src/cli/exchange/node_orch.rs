@@ -46,7 +46,7 @@ pub enum NodeOrchCommand {
     },
 }
 
-/// What is asked of the engine for a node.
+/// Orchestration settings of a node.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("change").args(CHANGES).required(true).multiple(true)))]
 pub struct NodeOrchSet {

@@ -62,7 +62,7 @@ pub enum OrgCommand {
     },
 }
 
-/// What an organization is made of.
+/// Members of an organization.
 #[derive(Debug, clap::Args)]
 pub struct OrgFields {
     /// Human-readable name

@@ -1,4 +1,4 @@
-//! What the nouns of the exchange have in common: reading them by name, listing, replacing and removing them.
+//! Operations that the nouns of the exchange share: reading by name, listing, replacing and removing them.
 
 use evenkeel_client::{ClientError, Records, Refusal, Resource, Written};
 use evenkeel_ids::PolicyId;
@@ -105,7 +105,7 @@ impl Kind {
         View::new(json, table)
     }
 
-    /// Creates one, or replaces it when it exists already (`conflict` is the status that says so).
+    /// Creates one, or replaces it when it exists already (signaled by the status `conflict`).
     ///
     /// # Errors
     /// With status 5 when the exchange refuses both; the reason is that of the first attempt when there is nothing to
@@ -356,7 +356,7 @@ pub struct Part<'a> {
     pub kind: &'a Kind,
     /// Name of the resource.
     pub owner: &'a str,
-    /// What it is, such as `policy`.
+    /// Noun for the resource, such as `policy`.
     pub noun: &'a str,
 }
 

@@ -1,4 +1,4 @@
-//! What there is in an organization: its groups, its workloads, and their health.
+//! Contents of an organization: its groups, its workloads, and their health.
 
 use std::collections::BTreeMap;
 
@@ -44,11 +44,11 @@ pub struct NodeSummary {
 /// What there is in an organization.
 #[derive(Debug, Clone, Default)]
 pub struct Overview {
-    /// The HA groups, each with its claims; none where the agbot does not tell them to the caller.
+    /// The HA groups, each with its claims; none where the agbot does not show them to the caller.
     pub groups: Vec<(HaGroupResponse, Option<UpgradesResponse>)>,
     /// The workloads, as sent and as read.
     pub workloads: Vec<(Value, WorkloadStatus)>,
-    /// What is not as it should be, by kind and id.
+    /// Health of entities that are not Ok, by kind and id.
     pub health: BTreeMap<(String, String), String>,
     /// The nodes that can be read, by `org/node`.
     pub nodes: BTreeMap<String, NodeSummary>,
@@ -62,7 +62,7 @@ impl Overview {
         lines::of(self)
     }
 
-    /// Returns the tree as one answer.
+    /// Returns the tree as one result.
     pub fn view(&self) -> View {
         let rows = self.lines().into_iter().map(|line| line.cells.into()).collect();
         let table = Table { rows, ..Table::new(&lines::HEADER).keeping(&["avail", "state", "message"]) };

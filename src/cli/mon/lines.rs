@@ -14,7 +14,7 @@ use crate::output::counted;
 /// Names of the columns.
 pub const HEADER: [&str; 7] = ["what", "avail", "health", "state", "flags", "slots", "message"];
 
-/// What a line is about.
+/// The object that a line shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// An HA group.
@@ -45,7 +45,7 @@ impl Target {
 /// How much attention a line needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tone {
-    /// All is well, or nothing is to be said.
+    /// No problem, or nothing to report.
     Calm,
     /// Something is not as it should be.
     Warning,
@@ -58,7 +58,7 @@ pub enum Tone {
 pub struct Line {
     /// One text for each column.
     pub cells: [String; HEADER.len()],
-    /// What it is about.
+    /// The object that the line shows.
     pub target: Target,
     /// How much attention it needs.
     pub tone: Tone,

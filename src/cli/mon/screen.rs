@@ -27,7 +27,7 @@ use crate::exchange::orch::explain;
 use crate::exit::{CliError, Exit, Outcome};
 use crate::output::View;
 
-/// What draws the tree, and no name begins with.
+/// Characters that draw the tree; no name begins with them.
 const BRANCHES: [char; 5] = ['├', '└', '│', ' ', '\u{a0}'];
 /// Time after which the thread that reads the keyboard looks whether it is still wanted.
 const KEYBOARD: Duration = Duration::from_millis(200);
@@ -120,7 +120,7 @@ fn read_keys() -> mpsc::Receiver<io::Result<Event>> {
     receiver
 }
 
-/// Says why a line is as it is.
+/// Explains the state of a line.
 async fn explanation(context: &Context, exchange: &Exchange, target: Target) -> Outcome<Vec<String>> {
     let (policy, part, node) = match &target {
         Target::Group(group) => return group_text(context, exchange, group).await,
@@ -155,7 +155,7 @@ async fn group_text(context: &Context, exchange: &Exchange, group: &str) -> Outc
     Ok(if lines.is_empty() { vec!["nothing waits in this group".to_owned()] } else { lines })
 }
 
-/// What a key asks for beyond the screen.
+/// Request of a key that the screen alone cannot serve.
 #[derive(Debug, PartialEq, Eq)]
 enum Request {
     Nothing,
@@ -167,7 +167,7 @@ enum Request {
 /// The state of the screen.
 struct App {
     lines: Vec<Line>,
-    /// What is looked for; lines without it are hidden.
+    /// Search text; lines without it are hidden.
     filter: String,
     is_filtering: bool,
     table: TableState,

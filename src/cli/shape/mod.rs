@@ -1,7 +1,8 @@
 //! Shapes of the documents that users write, as the existing tool reads them into its own structures.
 //!
-//! What a shape has is sent under the name that the exchange uses, whatever the case in the file; what it has not is left out. Members that
-//! only the exchange sets are known and not sent, so that what was listed can be written again. Source: agbot 5.3.
+//! Members of a shape are sent under the name that the exchange uses, whatever their case in the file;
+//! unknown members are left out. Members that only the exchange sets are accepted and not sent, so that a
+//! listed document can be written again. Source: agbot 5.3.
 
 mod ha_group;
 mod nmp;

@@ -20,11 +20,11 @@ pub struct InstanceCount {
     pub running: u64,
     /// Those that the hub keeps running.
     pub wanted: u64,
-    /// What is not as wanted; none when every workload unit has the wanted number.
+    /// Description of the difference; none when every workload unit has the wanted number.
     pub difference: Option<String>,
-    /// Whether those that are missing are not started again until somebody acts.
+    /// True if missing instances are not started again until somebody acts.
     pub is_given_up: bool,
-    /// Whether a user has stopped the policy, so that nothing starts until a user starts it.
+    /// True if a user has stopped the policy, so that nothing starts until a user starts it.
     pub is_stopped: bool,
 }
 
@@ -62,7 +62,7 @@ impl InstanceCount {
             1 => text(total),
             _ => format!("{}; {}: {}", text(total), unit.workload_unit, text(numbers(unit))),
         });
-        // It says why the others do not run.
+        // It states why the others do not run.
         let why = status.warnings.first().map(|warning| format!("; {warning}")).unwrap_or_default();
         let difference = difference.map(|difference| format!("{difference}{why}"));
         let is_starting = |unit: &WorkloadUnit| unit.instances.iter().any(|one| one.monitor_state != "idle");

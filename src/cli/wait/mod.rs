@@ -48,11 +48,11 @@ pub enum Progress {
     Unread(String),
     /// It will not.
     Failed(String),
-    /// It does not go on until somebody acts.
+    /// It does not continue until a user acts.
     Held {
-        /// What it waits for.
+        /// Reason for which it waits.
         why: String,
-        /// What to do.
+        /// Suggested action.
         advice: String,
     },
 }
@@ -90,7 +90,7 @@ impl Progress {
     }
 }
 
-/// What was seen last.
+/// The last observation.
 struct Seen {
     progress: Progress,
     /// How many times in a row.

@@ -32,7 +32,7 @@ const TRANSIENT: [&str; 12] = [
     "ha-minimum",
 ];
 
-/// What is waited for: a policy as it was written.
+/// The policy to wait for, as it was written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WantedPolicy {
     /// `org/policy`.
@@ -43,13 +43,13 @@ pub struct WantedPolicy {
     pub written_at: Option<Timestamp>,
     /// How many instances it has at least, if the hub counts them.
     pub least_instances: usize,
-    /// Whether the hub keeps a number of instances in each workload unit.
+    /// True if the hub keeps a number of instances in each workload unit.
     pub is_counted: bool,
-    /// Whether its instances start only when a user requests it.
+    /// True if its instances start only when a user requests it.
     pub is_started_by_users: bool,
-    /// Whether a number of them is wanted.
+    /// True if a number of instances is wanted.
     pub has_number: bool,
-    /// Whether tasks carry it out, so that a user may stop it.
+    /// True if the policy is carried out by tasks, so that a user may stop it.
     pub is_orchestrated: bool,
 }
 
@@ -162,7 +162,8 @@ impl WantedPolicy {
         update.is_some_and(|update| update.set_aside > 0 && update.done >= update.total)
     }
 
-    /// Returns how the update by tasks stands, unless it has completed: it is in progress, held, or was rolled back.
+    /// Returns the state of the update by tasks, unless it has completed: it is in progress, held, or was
+    /// rolled back.
     ///
     /// An update in progress counts whenever it began, because a policy may be written without a change of its version. How an update
     /// ended counts only if it began after the policy was written.
@@ -180,7 +181,8 @@ impl WantedPolicy {
 
     /// Returns the version of the policy that the hub keeps away, because it rolled it back before the policy was written.
     ///
-    /// Until the agbot has read the policy, the version that was rolled back may be one that the policy does not want any more.
+    /// Until the agbot has read the policy, the version that was rolled back may be one that the policy no
+    /// longer names.
     fn rolled_back<'w>(&self, workloads: &'w [WorkloadUpdate]) -> Option<&'w str> {
         let own = self.own(workloads).filter(|own| own.update.state == "rollback-completed")?;
         let version = own.rolled_back_from.as_deref()?.rsplit(' ').next()?;
@@ -285,7 +287,8 @@ impl WantedPolicy {
         version.is_empty() || self.versions.is_empty() || self.versions.iter().any(|wanted| wanted == version)
     }
 
-    /// Returns whether the agbot has read the policy as it was written; one that does not say so is assumed to have.
+    /// Returns whether the agbot has read the policy as it was written; one that does not report it is
+    /// assumed to have read it.
     fn is_read_by(&self, reasons: &ReasonsResponse) -> bool {
         let Some(policies) = &reasons.policies else { return true };
         let seen = policies.get(&self.id).and_then(|at| instant(at));
@@ -336,7 +339,7 @@ fn instant(text: &str) -> Option<Timestamp> {
     text.split('[').next()?.parse().ok()
 }
 
-/// Waits for a policy that was just written, then shows how each node stands.
+/// Waits for a policy that was just written, then shows the state of each node.
 ///
 /// # Errors
 /// As [`super::Wait::follow`].
@@ -347,7 +350,7 @@ pub async fn follow(wait: &super::Wait, context: &Context, exchange: &Exchange, 
     follow_wanted(wait, context, exchange, &WantedPolicy::read(exchange, name).await?).await
 }
 
-/// Waits for a policy whose `orchestration` was just changed, then shows how each node stands.
+/// Waits for a policy whose `orchestration` was just changed, then shows the state of each node.
 ///
 /// The change is about no version: where the hub rolled the policy's version back, the version before is deployed.
 ///

@@ -39,7 +39,8 @@ impl Client {
         self.get(Path::org(org, &["orchestration"])).await
     }
 
-    /// What an organization has set for its workloads itself; `None` when the exchange has no such route.
+    /// Returns the settings that an organization made for its workloads, without defaults; `None` when the
+    /// exchange has no such route.
     pub async fn org_orchestration(&self, org: &str) -> Result<Option<RawJson>, ClientError> {
         self.get(Path::org(org, &["orchestration"]).query("given", "true")).await
     }

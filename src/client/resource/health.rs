@@ -9,7 +9,7 @@ use http::{Method, StatusCode};
 use crate::client::encode;
 use crate::{Client, ClientError, Path};
 
-/// What a report is about.
+/// Subject of a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HealthSubject {
     /// An organization.

@@ -25,13 +25,13 @@ const MEMBERS: Members = Members {
     unsupported: &[],
 };
 
-/// What an organization sets; `None` where it sets nothing, and the default holds.
+/// Settings of an organization; `None` stands for the default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct BlocklistSettings {
     values: [Option<i64>; SETTINGS.len()],
 }
 
-/// What holds for an organization.
+/// Rules in force for an organization.
 ///
 /// # Units
 /// Seconds.
@@ -47,7 +47,7 @@ pub struct BlocklistRules {
     pub factor: u64,
     /// Longest duration of a block.
     pub max_secs: u64,
-    /// Time after which a running instance is no failure any more, and the number of blocks is reset.
+    /// Time after which a running instance counts as a success and the number of blocks is reset.
     pub reset_after_secs: u64,
 }
 

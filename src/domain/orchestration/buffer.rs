@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::capacity::{Amounts, take_entries};
 use super::object::{MembersError, Object};
 
-/// What may use the buffer.
+/// Purposes for which the buffer may be used.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BufferUse {
     /// Moves that an upgrade needs.
@@ -29,7 +29,7 @@ impl BufferUse {
     }
 }
 
-/// What is kept free of the capacities of nodes, and what may use it.
+/// Share of the capacities of nodes that is kept free, and its permitted use.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CapacityBuffer {
     shares: Option<Amounts>,

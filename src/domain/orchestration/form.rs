@@ -1,4 +1,5 @@
-//! What cannot change of a deployment policy while nodes have tasks of it: its mode and the kind of its scope.
+//! Parts of a deployment policy that cannot change while nodes have tasks of it: its mode and the kind of its
+//! scope.
 //!
 //! Source: orchestration 1.2, 1.1-6; engine 6.
 

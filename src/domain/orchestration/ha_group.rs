@@ -23,7 +23,7 @@ const HEALTH_POLICY: &str = "healthPolicy";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", try_from = "Value")]
 pub struct HaGroupOrchestration {
-    /// Whether only one member may be disrupted at a time, whatever the cause.
+    /// True if only one member may be disrupted at a time, whatever the cause.
     pub exclusive_disruption: bool,
     /// Members that may be disrupted at once when the group is not exclusive.
     pub max_unavailable: u32,

@@ -20,7 +20,7 @@ const MEMBERS: Members = Members { known: &[WARNING, NODES, WORKLOADS, UNITS, IN
 /// Percent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HealthEvaluation {
-    /// Whether an event with a warning counts as an error.
+    /// True if an event with a warning counts as an error.
     pub considers_warning_as_error: Option<bool>,
     /// Nodes of the organization that may be in error.
     pub max_percent_unhealthy_nodes: Option<u8>,

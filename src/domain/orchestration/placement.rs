@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::{Mode, WorkloadReference};
 use crate::policy::expression::Expression;
 
-/// Which node comes first, and which never.
+/// Preferred and excluded nodes.
 ///
 /// # Source
 /// Orchestration 1.2, A3 to A5, D5 to D9.
@@ -27,13 +27,13 @@ pub struct Placement {
     pub expression: Expression,
     /// Workloads on the same node.
     pub affinity: Affinity,
-    /// What happens to an instance on a node that it would not be placed on any more.
+    /// Action for an instance whose node no longer satisfies its placement.
     pub on_violation: OnViolation,
     /// Fault domains and upgrade domains.
     pub domains: Domains,
     /// Priorities of constraints; one that is missing is the organization's.
     pub constraint_priorities: BTreeMap<Constraint, i8>,
-    /// Whether instances move to nodes that rank better.
+    /// True if instances move to nodes that rank better.
     pub rebalance: bool,
 }
 
@@ -115,7 +115,7 @@ impl Affinity {
     }
 }
 
-/// What happens to an instance on a node that it would not be placed on any more.
+/// Action for an instance whose node no longer satisfies its placement.
 ///
 /// # Source
 /// Orchestration A5.6.
@@ -135,7 +135,7 @@ pub enum OnViolation {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Domains {
-    /// Whether two instances may never share a domain.
+    /// True if two instances may never share a domain.
     pub require_domain_distribution: bool,
     /// The fault domain in which the primary instance should run.
     #[serde(skip_serializing_if = "Option::is_none")]

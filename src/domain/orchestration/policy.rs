@@ -12,8 +12,8 @@ use super::{HealthPolicy, InstanceReference, MembersError, Placement};
 /// How many instances of a workload there are, where they run and how they are replaced.
 ///
 /// # Shape
-/// Every member has its value; `None` stands for a default that the hub, the organization or the number of nodes decides, as each
-/// member says. Written as JSON, it reads back as the same value.
+/// Every member has its value; `None` stands for a default that the hub, the organization or the number of
+/// nodes decides, as documented for each member. Written as JSON, it reads back as the same value.
 ///
 /// # Source
 /// Orchestration 1.2.
@@ -24,7 +24,7 @@ pub struct Orchestration {
     pub version: u32,
     /// The kind of count.
     pub mode: Mode,
-    /// Whether instances are started and moved automatically.
+    /// Degree to which instances are started and moved automatically.
     pub orchestrate: Orchestrate,
     /// The nodes to choose from.
     pub scope: Scope,
@@ -36,26 +36,27 @@ pub struct Orchestration {
     pub flex: Option<Flex>,
     /// Instances that one node may run.
     pub max_per_node: u32,
-    /// Which node comes first, and which never.
+    /// Preferred and excluded nodes.
     pub placement: Placement,
     /// Instances that must be up before one starts.
     pub parents: Vec<InstanceReference>,
     /// Instances that must be down before one stops.
     pub children: Vec<InstanceReference>,
-    /// What an instance takes of each capacity of its node.
+    /// Capacity of its node that one instance uses, by name.
     pub loads: BTreeMap<String, f64>,
-    /// What happens when an instance ends.
+    /// Restart of an instance that ended.
     pub restart: Restart,
     /// How instances are replaced by those of another version; what is `None` is the hub's.
     pub update: Update,
     /// How a failed update is reverted; what is `None` is the hub's.
     pub rollback: Update,
-    /// What must hold in an HA group before an instance may stop for a planned change; what is `None` is the hub's.
+    /// Conditions in an HA group for stopping an instance for a planned change; `None` stands for the setting
+    /// of the hub.
     pub ha: Ha,
     /// How failures of instances are detected, and what recovers them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health_policy: Option<HealthPolicy>,
-    /// Whether different compatibility versions of the agents suspend automatic decisions.
+    /// Effect of different compatibility versions of agents on automatic decisions.
     pub compat_gate: CompatGate,
     /// Times to wait.
     pub timers: Timers,
@@ -173,7 +174,7 @@ impl Mode {
     }
 }
 
-/// Whether instances are started and moved automatically.
+/// Degree to which instances are started and moved automatically.
 ///
 /// # Source
 /// Orchestration A1.
@@ -188,7 +189,7 @@ pub enum Orchestrate {
     Ha,
 }
 
-/// The nodes to choose from, beside properties and constraints.
+/// The nodes to choose from, besides properties and constraints.
 ///
 /// # Source
 /// Orchestration 1.3.
@@ -256,7 +257,7 @@ impl Default for Flex {
     }
 }
 
-/// What must hold in an HA group before an instance may stop for a planned change.
+/// Conditions in an HA group for stopping an instance for a planned change.
 ///
 /// # Source
 /// Orchestration E4.
@@ -266,12 +267,12 @@ pub struct Ha {
     /// Instances that must run on other members; more than there are other members is all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_running: Option<u32>,
-    /// What happens while other members are down.
+    /// Behavior while other members are down.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offline_peer_policy: Option<OfflinePeerPolicy>,
 }
 
-/// What happens while other members are down.
+/// Behavior while other members are down.
 ///
 /// # Source
 /// Orchestration E4.4.
@@ -284,7 +285,7 @@ pub enum OfflinePeerPolicy {
     Proceed,
 }
 
-/// Whether different compatibility versions of the agents suspend automatic decisions.
+/// Effect of different compatibility versions of agents on automatic decisions.
 ///
 /// # Source
 /// Orchestration A7.

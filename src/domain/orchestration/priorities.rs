@@ -11,7 +11,7 @@ use super::placement::Constraint;
 
 const MEMBER: &str = "constraintPriorities";
 
-/// What holds where nobody says anything.
+/// Default priorities.
 const DEFAULTS: [(Constraint, i8); 6] = [
     (Constraint::PlacementConstraint, 0),
     (Constraint::NodeCapacity, 0),

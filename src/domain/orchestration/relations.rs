@@ -13,9 +13,9 @@ use super::Orchestration;
 /// The relation that has a cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Relation {
-    /// What must be up before a workload starts.
+    /// Workloads that must be up before this one starts.
     Parents,
-    /// What must be down before a workload stops.
+    /// Workloads that must be down before this one stops.
     Children,
 }
 

@@ -1,4 +1,4 @@
-//! What restarts instances that end, and what replaces instances by those of another version.
+//! Restart of instances that end, and their replacement by those of another version.
 
 use std::str::FromStr;
 
@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use super::Mode;
 
-/// What happens when an instance ends.
+/// Restart of an instance that ended.
 ///
 /// # Source
 /// Orchestration B10.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Restart {
-    /// When it is started again.
+    /// Condition of a restart.
     pub condition: RestartCondition,
     /// Time before it is started again, in seconds.
     pub delay_seconds: u64,
@@ -21,7 +21,7 @@ pub struct Restart {
     pub max_attempts: u32,
     /// Age up to which restarts count, in seconds; 0 counts all.
     pub window_seconds: u64,
-    /// What follows the last attempt.
+    /// Action after the last attempt.
     pub on_exhausted: OnExhausted,
 }
 
@@ -37,7 +37,7 @@ impl Restart {
     }
 }
 
-/// When an instance that ended is started again.
+/// Condition for restarting an instance that ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RestartCondition {
@@ -49,7 +49,7 @@ pub enum RestartCondition {
     Any,
 }
 
-/// What follows the last attempt to restart an instance.
+/// Action after the last attempt to restart an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnExhausted {
@@ -72,7 +72,7 @@ pub struct Update {
     /// Time between two slots, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_seconds: Option<u64>,
-    /// What comes first.
+    /// Order of stop and start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
     /// When the next slot follows.
@@ -84,7 +84,7 @@ pub struct Update {
     /// Share of failures that is tolerated, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_failure_ratio: Option<f64>,
-    /// What more failures do.
+    /// Action on more failures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_action: Option<FailureAction>,
     /// Time in which a new instance must be seen running, in seconds.
@@ -92,7 +92,7 @@ pub struct Update {
     pub start_timeout_seconds: Option<u64>,
 }
 
-/// What comes first when an instance is replaced.
+/// Order of stop and start when an instance is replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
@@ -113,7 +113,7 @@ pub enum Pace {
     Running,
 }
 
-/// What failures beyond the tolerated share do to an update.
+/// Action on failures beyond the tolerated share of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureAction {

@@ -1,4 +1,4 @@
-//! What the engine carries out today.
+//! Features that the engine supports.
 //!
 //! A valid document may ask for more. It is refused by name, because storing and ignoring a member would promise something.
 

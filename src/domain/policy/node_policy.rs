@@ -1,6 +1,6 @@
 //! The policy of a node, in its flat first format and its current format with parts for deployment and management.
 //!
-//! Source: agreement protocol, "External forms".
+//! Source: agreement-protocol 3.1.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,7 +29,8 @@ pub struct NodePolicy {
     pub deployment: ExternalPolicy,
     /// The part for the management of the node.
     pub management: ExternalPolicy,
-    /// Whether the top level has a list of properties, even an empty one: then duplicate properties of the parts are merged.
+    /// True if the top level has a list of properties, even an empty one: then duplicate properties of the
+    /// parts are merged.
     #[serde(skip)]
     pub names_common_properties: bool,
 }

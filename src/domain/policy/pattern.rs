@@ -1,6 +1,6 @@
 //! The pattern: the services that all nodes of the pattern run.
 //!
-//! Source: agreement protocol, "External forms" (pattern).
+//! Source: agreement-protocol 3.1 (pattern).
 
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +41,7 @@ pub struct Pattern {
     pub label: String,
     /// A human-readable description.
     pub description: String,
-    /// Whether other organizations may use it.
+    /// True if other organizations may use the pattern.
     #[serde(rename = "public")]
     pub is_public: bool,
     /// The services.
@@ -77,7 +77,7 @@ pub struct PatternService {
     pub data_verification: PatternDataVerification,
     /// The condition under which a node counts as lost.
     pub node_health: NodeHealth,
-    /// Whether the node starts the service without an agreement.
+    /// True if the node starts the service without an agreement.
     #[serde(rename = "agreementLess")]
     pub is_agreementless: bool,
 }
@@ -100,7 +100,7 @@ pub struct PatternServiceVersion {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PatternDataVerification {
-    /// Whether it is enabled.
+    /// True if data verification is enabled.
     #[serde(rename = "enabled", skip_serializing_if = "std::ops::Not::not")]
     pub is_enabled: bool,
     /// The URL to check.

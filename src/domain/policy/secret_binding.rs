@@ -1,6 +1,6 @@
 //! Bindings of stored secrets to the secrets of a service.
 //!
-//! Source: agreement protocol, "Secrets".
+//! Source: agreement-protocol 4.6.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub struct SecretBinding {
     /// The versions; empty matches every one.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub service_version_range: String,
-    /// Whether a secret of the node takes precedence over that of the organization or user.
+    /// True if a secret of the node takes precedence over that of the organization or user.
     pub enable_node_level_secrets: bool,
     /// The bindings.
     pub secrets: Vec<BoundSecret>,
@@ -58,7 +58,7 @@ pub struct NeededSecret {
     pub secret: String,
     /// Its name in the store.
     pub stored_as: String,
-    /// Whether a secret of the node of that name takes precedence.
+    /// True if a secret of the node of that name takes precedence.
     pub prefers_node_level: bool,
 }
 
@@ -90,7 +90,7 @@ pub enum SecretBindingProblem {
 /// # Errors
 /// [`SecretBindingProblem`].
 /// # Source
-/// Agreement protocol, "Secrets".
+/// Agreement-protocol 4.6.
 pub fn needed_secrets<'a>(
     service: ServiceVersion<'_>,
     declared: impl IntoIterator<Item = &'a String>,

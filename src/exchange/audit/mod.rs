@@ -1,6 +1,7 @@
 //! The audit record: who did what, from where, with which outcome; one for each write, in the transaction of the write.
 //!
-//! [`crate::operation::audit`] knows what a request is about, [`seal`] gives records their numbers and hashes afterwards. Source: `docs/adr/0012-audit-records-are-sealed-afterwards.md`.
+//! [`crate::operation::audit`] knows what a request is about, [`seal`] gives records their numbers and hashes afterwards. Source:
+//! docs/adr/0012-audit-records-are-sealed-afterwards.md.
 
 pub(crate) mod seal;
 
@@ -14,7 +15,7 @@ use evenkeel_store::{Database, StoreError, retry};
 /// Refused requests that are recorded within a second, at most: a caller who is refused again and again must not fill the database.
 const REFUSED_PER_FLUSH: usize = 200;
 
-/// What of the audit record is in memory.
+/// State of the audit record that is kept in memory.
 #[derive(Default)]
 pub(crate) struct Auditor {
     /// Records of refused requests, which have no transaction that could hold them.
@@ -51,7 +52,7 @@ impl Auditor {
         self.has_written.store(true, Ordering::Relaxed);
     }
 
-    /// Whether this exchange has written records since the last call.
+    /// Returns true if this exchange has written records since the last call.
     pub(crate) fn take_written(&self) -> bool {
         self.has_written.swap(false, Ordering::Relaxed)
     }
@@ -59,7 +60,7 @@ impl Auditor {
     /// Writes the records of refused requests.
     ///
     /// # Errors
-    /// When the store does not answer; then they are lost, as the requests themselves were.
+    /// When the store does not respond; then the records are lost, as the requests themselves were.
     pub(crate) async fn flush(&self, database: &Database) -> Result<(), StoreError> {
         let left_out = self.left_out.swap(0, Ordering::Relaxed);
         if left_out > 0 {
@@ -78,7 +79,7 @@ impl Auditor {
     /// Writes records that belong to no transaction.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// When the store does not respond.
     pub(crate) async fn write(
         &self,
         database: &Database,

@@ -1,4 +1,4 @@
-//! What an account loses besides its own rights when it is no administrator any more.
+//! Rights that an account loses along with those of an administrator.
 
 use evenkeel_exchange_store::agbot_approval;
 use evenkeel_exchange_store::change::Change;

@@ -17,7 +17,7 @@ use crate::{ApiError, Exchange};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClientAddress(pub(crate) Option<IpAddr>);
 
-/// Who asks, from where, and by which agbot.
+/// Caller of a request, with its address and the agbot that forwarded it.
 pub(crate) struct Authenticated {
     pub(crate) address: Option<IpAddr>,
     pub(crate) caller: Arc<Caller>,
@@ -25,10 +25,12 @@ pub(crate) struct Authenticated {
     pub(crate) agbot: Option<ActingAgbot>,
 }
 
-/// Who asks, and from which address. `client` is the other end of the connection, unless the request comes from inside the process.
+/// Authenticates the caller and determines its address. `client` is the other end of the connection, unless
+/// the request comes from inside the process.
 ///
 /// # Errors
-/// 401 for credentials that are absent, garbled or wrong, 409 for an agent whose place another one has taken, 429 when the caller asks too often, 503 when the store does not answer.
+/// 401 for credentials that are absent, garbled or wrong, 409 for an agent that another one has superseded,
+/// 429 when the caller sends too many requests, 503 when the store does not respond.
 pub(crate) async fn authenticate(
     exchange: &Exchange,
     headers: &HeaderMap,
@@ -52,7 +54,7 @@ pub(crate) async fn authenticate(
 /// else.
 ///
 /// # Errors
-/// 429 when the caller asks too often, 503 when the store does not answer.
+/// 429 when the caller sends too many requests, 503 when the store does not respond.
 pub(crate) async fn authenticate_departed(
     exchange: &Exchange,
     (headers, path): (&HeaderMap, &str),

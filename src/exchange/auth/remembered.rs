@@ -1,4 +1,4 @@
-//! What is remembered for a while: at most so many values, the least used go first.
+//! A bounded cache with expiry that evicts the least recently used values.
 
 use std::hash::Hash;
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
-//! JSON bodies, with the contract's answers to wrong ones.
+//! JSON bodies, with the contract's responses to invalid ones.
 //!
-//! Source: exchange contract 1.1 and 1.4.
+//! Source: exchange-api 1.1, 1.4.
 
 use axum::body::{self, HttpBody};
 use bytes::{Bytes, BytesMut};
@@ -18,7 +18,7 @@ use crate::ApiError;
 ///
 /// Callers without the right get 403 whatever they send: a wrong body is an error only after the right was granted.
 pub(crate) trait RequestBody: Sized + Send + 'static {
-    /// What is received before it is read.
+    /// Kind of body to receive before it is parsed.
     const KIND: BodyKind;
 
     /// Reads the received bytes.
@@ -31,7 +31,7 @@ pub(crate) trait RequestBody: Sized + Send + 'static {
     fn content() -> Content;
 }
 
-/// What a request sends as its body.
+/// The kind of body that a request sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyKind {
     /// A text that the request calls JSON.
@@ -146,7 +146,7 @@ fn parse<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, ApiError> {
         .map_err(|error| ApiError::invalid_input(format!("the request body is not valid: {error}")))
 }
 
-/// Whether a JSON text spells a NUL character, which no column of the database holds.
+/// Returns true if a JSON text spells a NUL character, which no column of the database holds.
 fn escapes_nul(json: &[u8]) -> bool {
     memmem::find_iter(json, b"\\u0000").any(|at| {
         // An even number of backslashes before it: it is no escaped backslash itself.
@@ -154,7 +154,7 @@ fn escapes_nul(json: &[u8]) -> bool {
     })
 }
 
-/// Receives the bytes of a body; `is_json` tells whether the request calls it JSON.
+/// Receives the bytes of a body; `is_json`: true if the request declares it as JSON.
 ///
 /// # Errors
 /// 413 when it is too large; for JSON 400 when it is absent and 415 when it is not declared as such.
@@ -212,7 +212,7 @@ async fn next_piece<B: HttpBody<Data = Bytes> + Unpin>(body: &mut B) -> Result<O
     Ok(None)
 }
 
-/// Whether a request calls its body JSON.
+/// Returns true if a request calls its body JSON.
 pub(crate) fn has_json_type(headers: &HeaderMap) -> bool {
     headers
         .get(header::CONTENT_TYPE)

@@ -7,7 +7,7 @@ use utoipa::openapi::path::{Parameter, ParameterIn};
 
 use crate::ApiError;
 
-/// What an operation reads of a request besides path and body.
+/// The parameters of an operation other than path and body.
 pub(crate) trait Parameters: Sized + Send + Sync + 'static {
     /// Reads the request.
     ///

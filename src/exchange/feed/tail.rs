@@ -70,7 +70,7 @@ impl Tail {
         Some(Selection { changes, last: self.last() })
     }
 
-    /// Whether one of the rows in memory is of this kind.
+    /// Returns true if one of the rows in memory satisfies the predicate.
     pub fn any(&self, is_wanted: impl Fn(&SequencedChange) -> bool) -> bool {
         let kept = self.kept.read().unwrap_or_else(PoisonError::into_inner);
         kept.rows.iter().rev().any(|row| is_wanted(row))

@@ -1,13 +1,13 @@
 //! Which changes a caller sees.
 //!
-//! Source: exchange contract 5.3.
+//! Source: exchange-api 5.3.
 
 use evenkeel_access::{Caller, Role};
 use evenkeel_exchange_store::change::SequencedChange;
 
 use super::INTERNAL;
 
-/// What is wanted of a node's tasks has changed.
+/// Resource of a change to the desired state of a node's tasks.
 pub(crate) const TASKS: &str = "nodetasks";
 /// A node has reported the state of a task.
 pub(crate) const TASK_STATUS: &str = "taskstatus";
@@ -23,18 +23,18 @@ pub(crate) const AGBOT_APPROVAL: &str = "agbotapproval";
 
 /// A caller looking at the feed of an organization.
 pub struct View<'a> {
-    /// Who looks.
+    /// Caller that reads the feed.
     pub caller: &'a Caller,
     /// Organization in the path.
     pub org: &'a str,
     /// Organizations a multi-tenant agbot asks for.
     pub orgs: &'a [String],
-    /// Whether the caller knows the records that the reference does not have.
+    /// True if the caller knows the records that the reference does not have.
     pub knows_extensions: bool,
 }
 
 impl View<'_> {
-    /// Whether the change is shown.
+    /// Returns true if the caller may see the change.
     #[must_use]
     pub fn shows(&self, change: &SequencedChange) -> bool {
         if change.category == INTERNAL || (!self.knows_extensions && is_extension(change)) {

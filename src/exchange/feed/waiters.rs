@@ -24,7 +24,7 @@ enum Interest {
     All,
 }
 
-/// Who waits for what.
+/// Parked polls with the changes that they wait for.
 #[derive(Default)]
 pub struct Waiters {
     by_interest: Mutex<HashMap<Interest, Vec<Weak<Notify>>>>,

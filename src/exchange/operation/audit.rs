@@ -1,6 +1,6 @@
-//! What the audit record knows of a request that writes.
+//! Facts about a writing request for the audit record.
 //!
-//! Nothing of a body, a credential or a token is in a record. Source: `docs/adr/0012-audit-records-are-sealed-afterwards.md`.
+//! Nothing of a body, a credential or a token is in a record. Source: docs/adr/0012-audit-records-are-sealed-afterwards.md.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use super::row::Operation;
 use crate::{ApiError, Exchange};
 
-/// Whether it is a whole resource that a POST creates: that succeeds only when there was none.
+/// Returns true if a POST creates the whole resource, so that it succeeds only if there was none.
 fn is_created_whole(kind: Subject) -> bool {
     matches!(
         kind,
@@ -36,7 +36,7 @@ fn is_created_whole(kind: Subject) -> bool {
 const TEXT_LIMIT: usize = 2048;
 const REQUEST_ID: &str = "x-request-id";
 
-/// What the records of an operation say of it.
+/// Audit facts of an operation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AuditedOperation {
     name: &'static str,
@@ -46,7 +46,7 @@ pub(crate) struct AuditedOperation {
 }
 
 impl AuditedOperation {
-    /// Every write but those that say why not.
+    /// Every write, except those that state why not.
     pub(crate) fn of(operation: &Operation) -> Option<AuditedOperation> {
         let success = operation.responses.iter().map(|response| response.status).find(|status| *status < 300);
         let (name, subject) = (operation.operation, operation.subject.and_then(Subject::named));
@@ -91,7 +91,7 @@ impl AuditedRequest {
         }
     }
 
-    /// What a login itself writes: the account that a person of an identity provider gets here.
+    /// Returns the request of a login itself, which writes the account of a user of an identity provider.
     pub(crate) fn of_login(caller: Caller, address: Option<IpAddr>) -> AuditedRequest {
         let path = [caller.org.clone(), caller.id.clone()];
         let kind = Some(Subject::Account);
@@ -113,14 +113,14 @@ impl AuditedRequest {
         self.subject.as_ref()
     }
 
-    /// Whether success means that there was nothing before.
+    /// Returns true if success means that the resource did not exist before.
     pub(crate) fn finds_nothing(&self) -> bool {
         self.method == Method::POST
             && self.operation.name.starts_with("create_")
             && self.operation.subject.is_some_and(is_created_whole)
     }
 
-    /// Whether success means that there is nothing any more.
+    /// Returns true if success means that the resource no longer exists.
     pub(crate) fn leaves_nothing(&self) -> bool {
         self.method == Method::DELETE && self.operation.name != "remove_ha_group_node"
     }

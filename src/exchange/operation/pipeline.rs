@@ -281,9 +281,9 @@ impl PathValues {
 
 /// A handler whose types are known only to itself.
 ///
-/// What happens before and after it is compiled once for all operations.
+/// The steps before and after it are compiled once for all operations.
 pub(crate) trait Run: Send + Sync {
-    /// What the handler wants as the body.
+    /// Returns the kind of body that the handler takes.
     fn body(&self) -> BodyKind;
 
     /// Carries out a request, from the parameters in its path on.

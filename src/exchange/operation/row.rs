@@ -15,7 +15,7 @@ use crate::openapi::ServedDocument;
 /// One operation of the exchange.
 pub type Operation = Endpoint<Carrier>;
 
-/// What carries an operation out.
+/// Handler of an operation.
 #[derive(Clone)]
 pub struct Carrier(pub(crate) Kind);
 

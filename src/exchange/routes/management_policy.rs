@@ -1,6 +1,6 @@
 //! Management policies.
 //!
-//! Source: exchange contract 4.9.
+//! Source: exchange-api 4.9.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -248,7 +248,7 @@ fn stored_response(row: ManagementPolicyRow) -> ManagementPolicyResponse {
     }
 }
 
-/// What the feed tells of a management policy.
+/// Returns the feed record of a change to a management policy.
 fn change(org: &str, policy: &str, operation: &'static str) -> Change {
     Change {
         org: org.to_owned(),

@@ -1,6 +1,6 @@
 //! Signing keys of services and patterns: plain text under a name.
 //!
-//! Source: exchange contract 4.6 and 4.7, rows `…/keys`.
+//! Source: exchange-api 4.6, 4.7 (rows `…/keys`).
 
 use std::sync::Arc;
 
@@ -23,13 +23,13 @@ use crate::operation::row::{delete, get, put};
 use crate::operation::{Content, Op, Operation, PartPath, ResourcePath};
 use crate::{ApiError, Exchange};
 
-/// What the routes of services and patterns differ in.
+/// Differences between the key routes of services and of patterns.
 pub(super) trait Keys: Send + Sync + 'static {
     const HOLDER: KeyHolder;
     type Read: Right;
     type Write: WritesKeys;
     const SUBJECT: AuditSubject;
-    /// Word for people and category of changes.
+    /// Noun in messages and category of changes.
     const WORD: &'static str;
     const RESOURCE: &'static str;
     /// Operation ids: list, delete all, get, put, delete.

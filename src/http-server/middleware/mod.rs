@@ -1,5 +1,5 @@
-//! What every request passes before its handler, on every listener: the address of the client, the limit for it, the rules for
-//! requests that browsers send from other sites, and the headers of every response.
+//! Middleware of every listener: the address of the client, the limit for it, the rules for cross-site
+//! requests of browsers, and the headers of every response.
 
 mod cross_origin;
 mod headers;
@@ -78,7 +78,7 @@ impl Client {
     }
 }
 
-/// A request that may go on to its handler, with what its response needs.
+/// A request that may pass to its handler, with what its response needs.
 #[derive(Debug)]
 pub(crate) struct Admitted {
     pub(crate) client: Client,
@@ -100,7 +100,7 @@ impl Middleware {
         Self(Arc::new(Inner { settings, addresses }))
     }
 
-    /// Decides whether a request goes on to its handler.
+    /// Decides whether a request passes to its handler.
     ///
     /// # Errors
     /// The response: to a preflight, 429 when its address asks too often, 403 when a browser sends it from another site.

@@ -1,4 +1,4 @@
-//! What the gates must know of parents and children.
+//! Facts about parents and children for the gates.
 //!
 //! Source: orchestration A8.
 

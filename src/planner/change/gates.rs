@@ -26,7 +26,7 @@ pub enum Gate {
     Blocklist,
     /// The node of the instance that stops is up, so that it obeys now and not unsupervised later (P3).
     Reachable,
-    /// What fails is not what most members fail of at once (C6).
+    /// The failure is not one that most members share (C6).
     CommonCause,
     /// Not too many running members are being recovered (C6).
     Recoveries,
@@ -40,7 +40,7 @@ pub enum Gate {
     Parents,
     /// The children are down (P5).
     Children,
-    /// What is known is not out of date after a start (P6).
+    /// The facts are not outdated after a start (P6).
     Grace,
     /// The agents of the nodes have one compatibility version (P6).
     Compatibility,
@@ -184,7 +184,7 @@ pub fn gates_of(kind: CauseKind) -> &'static [Gate] {
     GATES.iter().find(|(one, _)| *one == kind).map_or(&[], |(_, gates)| gates)
 }
 
-/// What the gates must know. A gate of which nothing is known is open.
+/// Facts for the gates. A gate without facts is open.
 pub trait GateFacts {
     /// Returns why a frozen object blocks the step.
     fn frozen(&self, _step: &Step) -> Option<Blocked> {

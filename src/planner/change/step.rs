@@ -14,10 +14,10 @@ use crate::{
 pub enum Cause {
     /// A user requested it.
     User {
-        /// Whether the gates that a user may lift are lifted.
+        /// True if the gates that a user may lift are lifted.
         force: bool,
     },
-    /// The node is down, or does not exist any more.
+    /// The node is down, or no longer exists.
     NodeLost,
     /// The task ended by itself.
     TaskFailed,
@@ -41,7 +41,7 @@ pub enum Cause {
     NodeHealth,
     /// More or fewer instances are wanted.
     Scale,
-    /// A user wants no instance any more: the workload is stopped, scaled to none, or deleted.
+    /// The user wants no instances: the workload is stopped, scaled to none, or deleted.
     Withdrawn,
 }
 
@@ -118,7 +118,7 @@ impl Cause {
     }
 }
 
-/// What a step does.
+/// The effect of a step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "change")]
 pub enum Change {
@@ -136,14 +136,14 @@ pub enum Change {
     Repair {
         /// Where.
         node: NodeId,
-        /// Whether everything else on the node is away, too.
+        /// True if everything else on the node is down meanwhile, too.
         is_of_host: bool,
     },
     /// Replaces an instance by one of another version.
     Replace {
         /// Where the old one is; none when no node has it.
         node: Option<NodeId>,
-        /// Whether the old one may be running, so that something is lost when it stops.
+        /// True if the old instance may be running, so that availability is lost when it stops.
         may_run: bool,
         /// Which of the two comes first.
         order: UpdateOrder,
@@ -164,7 +164,7 @@ pub struct Step {
     pub unit_id: UnitId,
     /// The slot.
     pub slot: Slot,
-    /// What it does.
+    /// The change.
     pub change: Change,
     /// Why.
     pub cause: Cause,

@@ -1,4 +1,4 @@
-//! What tasks tell the node blocklist, and the end of blocks.
+//! News of tasks for the node blocklist, and the end of blocks.
 //!
 //! Source: orchestration D4, A10, A12.
 
@@ -20,10 +20,10 @@ use crate::{
     workload::{Task, Workload},
 };
 
-/// Collects what the tasks of a workload unit tell.
+/// Collects the news of the tasks of a workload unit.
 #[derive(Default)]
 pub(super) struct Collector {
-    /// What they tell.
+    /// The news collected so far.
     pub news: BlocklistNews,
     /// When time alone changes a row because something runs.
     pub wake_at: Option<Timestamp>,

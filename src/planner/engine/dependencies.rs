@@ -24,7 +24,7 @@ use crate::{
 pub(crate) struct Dependencies<'a> {
     model: &'a Model,
     workload: &'a Workload,
-    /// What waited for a parent or a child when it was looked at last.
+    /// Slots that waited for a parent or a child at the last decision.
     waited: BTreeSet<(Gate, &'a Slot)>,
     now: Timestamp,
     /// Those that have been asked for: the steps of a decision all see the same.

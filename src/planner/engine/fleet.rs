@@ -45,7 +45,7 @@ pub(crate) struct Fleet {
     pub start_secs: BTreeMap<PolicyId, u64>,
     /// Nodes that send no heartbeats and report nothing.
     pub silent: BTreeSet<NodeId>,
-    /// Whether the agbot is alive and keeps its reports up.
+    /// True if the agbot is alive and renews its reports.
     pub is_alive: bool,
     health: BTreeMap<Entity, Vec<StoredReport>>,
     /// Rows of workloads as plans have written them.
@@ -64,7 +64,7 @@ pub(crate) struct Fleet {
     pub unreached: BTreeSet<NodeId>,
     /// Seconds that an instance takes to stop.
     pub stop_secs: u64,
-    /// Whether the database refuses to write the health registry.
+    /// True if the database refuses to write the health registry.
     pub refuses_registrations: bool,
     fencing: u64,
     seed: u64,
@@ -281,7 +281,7 @@ impl Fleet {
         self.handle(&Event::WorkloadRecorded { workload: Box::new(workload) });
     }
 
-    /// Decides about an event, carries out what is decided about tasks, and goes on until nothing follows.
+    /// Decides about an event, carries out what is decided about tasks, and continues until nothing follows.
     pub fn handle(&mut self, event: &Event) {
         let mut queue = vec![event.clone()];
         for _ in 0..1_000 {
@@ -335,7 +335,7 @@ impl Fleet {
         panic!("decisions do not come to an end");
     }
 
-    /// Returns the row of a workload, which the model may not have been told of yet.
+    /// Returns the row of a workload, which the model may not have received yet.
     fn row_of(&self, policy: &PolicyId) -> Option<&WorkloadRecord> {
         let known = self.model.workload(policy);
         self.rows.get(policy).into_iter().chain(known).max_by_key(|row| row.revision)
@@ -389,7 +389,7 @@ impl Fleet {
         }
     }
 
-    /// Lets seconds pass in which the exchange can be reached by nobody, or the agbot stands still.
+    /// Lets seconds pass in which the exchange is unreachable, or the agbot is suspended.
     pub fn run_unheard(&mut self, seconds: u64, is_suspended: bool) {
         for _ in 0..seconds {
             self.now += SignedDuration::from_secs(1);
@@ -462,7 +462,7 @@ impl Fleet {
         self.handle(&Event::NodeTasksChanged { node: node.clone(), tasks, health });
     }
 
-    /// What a node reports about the health of a task, and of those that it examines.
+    /// Returns a node's report about the health of a task and of the members that it examines.
     fn health_of(&self, node: &NodeId, task: &Task) -> ReportedHealth {
         let is_unhealthy = self.unhealthy.contains(&(node.clone(), task.unit_id.policy.clone()));
         let members = task.health.supervision.peers.iter().flat_map(|watch| &watch.members);

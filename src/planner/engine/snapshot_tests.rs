@@ -1,4 +1,4 @@
-//! What upgrades move away comes back, and nothing moves more than twice: D9, D8-S3, P-S7, P-S17.
+//! Instances that an upgrade moves away return, and none moves more than twice: D9, D8-S3, P-S7, P-S17.
 
 use serde_json::{Value, json};
 

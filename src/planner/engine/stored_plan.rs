@@ -36,7 +36,7 @@ pub struct StoredPlan {
     pub blocklist: BlocklistChanges,
     /// The workload's row.
     pub workload: Option<Box<WorkloadRecord>>,
-    /// What must still be true.
+    /// Conditions that must still hold.
     pub permits: Vec<Permit>,
     /// Claims to take.
     pub claims: Vec<ClaimRequest>,
@@ -179,10 +179,10 @@ impl StoredPlan {
     }
 }
 
-/// What is on nodes, by rows that are stored.
+/// Instances and tasks on nodes, read from stored rows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Neighbors {
-    /// What has an instance on which node, apart from the workload itself.
+    /// Other workloads with an instance, by node.
     pub partners: BTreeSet<(NodeId, Partner)>,
     /// The tasks that use which node.
     pub tasks: BTreeSet<(NodeId, TaskId)>,
@@ -255,6 +255,6 @@ fn instances(
 /// Returns the claim that a permit needs.
 fn request(permit: &Permit, facts: &UnitFacts<'_>, now: Timestamp) -> Option<ClaimRequest> {
     let deadline = later(now, facts.workload.update.start_timeout_secs);
-    // Without a version: a rollback goes on under the claim of its update.
+    // Without a version: a rollback continues under the claim of its update.
     permit.claim_request((Purpose::ServiceUpgrade, ""), deadline, 0)
 }

@@ -25,7 +25,7 @@ use crate::{
 /// An action that a user requests.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestedAction<'a> {
-    /// What.
+    /// Kind of the action.
     pub kind: LastingAction,
     /// Only this workload unit.
     pub part: Option<&'a str>,
@@ -33,21 +33,21 @@ pub struct RequestedAction<'a> {
     pub node: Option<&'a NodeId>,
     /// The nodes to move to.
     pub destinations: &'a [NodeId],
-    /// Whether the rules that a user may lift are lifted.
+    /// True if the gates that a user may lift are lifted.
     pub is_forced: bool,
-    /// What is recovered, and how.
+    /// Parameters of a recovery.
     pub recovery: Option<&'a RequestedRecovery>,
 }
 
-/// What the action recover is about.
+/// Parameters of the action `recover`.
 ///
 /// # Source
 /// Orchestration C7.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RequestedRecovery {
-    /// Whether instances that run are examined, too; without it they count as healthy.
+    /// True if running instances are examined, too; otherwise they count as healthy.
     pub examines: bool,
-    /// Whether instances that are missing are created afterwards.
+    /// True if missing instances are created afterwards.
     pub fills_up: bool,
     /// The action to take; none takes those of the health policy.
     pub operation: Option<PreparedAction>,
@@ -111,7 +111,7 @@ struct Accepting<'a> {
     /// The workload units that are meant.
     parts: Vec<Candidate<'a>>,
     request: &'a RequestedAction<'a>,
-    /// Whether something is stopped or frozen.
+    /// True if an instance is stopped or frozen.
     is_held: bool,
     now: Timestamp,
 }

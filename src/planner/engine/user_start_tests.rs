@@ -5,7 +5,7 @@ use serde_json::json;
 use super::fleet::{Fleet, node, policy};
 use crate::{model::Liveness, workload::LastingAction};
 
-/// Whether no action of a user is in progress.
+/// Returns true if no action of a user is in progress.
 fn is_over(fleet: &Fleet) -> bool {
     fleet.model.workload(&policy("w")).is_some_and(|record| record.action.is_none())
 }
@@ -38,7 +38,7 @@ fn start_runs_what_the_restart_policy_gave_up() {
     }
 }
 
-/// A9.6, A9.7: a start that fails is no restart: another node is tried, whatever the restart policy says of what ends.
+/// A9.6, A9.7: a start that fails is no restart: another node is tried, regardless of the restart policy.
 #[test]
 fn failed_start_is_tried_elsewhere_without_restarts() {
     let placement = json!({"nodesOrder": ["n1", "n2"]});

@@ -1,6 +1,6 @@
 //! The availability of a workload unit, and whether its instances are where they belong.
 //!
-//! Source: orchestration A9.1, A9.3 and A6; engine 6 (availability comes from observation alone).
+//! Source: orchestration A9.1, A9.3, A6; engine 6 (availability comes from observation alone).
 
 use serde::{Deserialize, Serialize};
 
@@ -44,9 +44,9 @@ impl Avail {
 pub struct InstanceState {
     /// Its availability.
     pub avail: Avail,
-    /// Whether its node is a leader.
+    /// True if the node of the instance is a leader.
     pub is_leader: bool,
-    /// Whether it is frozen.
+    /// True if the instance is frozen.
     pub is_frozen: bool,
 }
 
@@ -86,7 +86,7 @@ pub fn workload_avail(parts: &[Avail]) -> Avail {
     }
 }
 
-/// Whether the running instances are on leaders.
+/// Placement of the running instances relative to the leaders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PlacementState {
     /// Every running instance is on a leader, and every leader runs one.

@@ -1,7 +1,6 @@
 //! Goals: how many instances a workload unit is to have, and which slots are missing or surplus.
 //!
-//! The only place that knows the modes; everything else works with [`Goal`]. Sources: engine 1 and 3; orchestration A1, A2, B1,
-//! B2, B6, B7.
+//! The only place that knows the modes; everything else works with [`Goal`]. Source: engine 1, 3; orchestration A1, A2, B1, B2, B6, B7.
 
 mod avail;
 mod leaders;
@@ -34,7 +33,7 @@ pub enum Count {
     },
 }
 
-/// What is started without a user's request.
+/// Instances that are started without a user's request.
 ///
 /// # Source
 /// Orchestration A1.
@@ -57,7 +56,7 @@ pub enum MoveOrder {
     StartFirst,
 }
 
-/// What happens to instances beyond the wanted number.
+/// Treatment of instances beyond the wanted number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Surplus {
     /// They stay, and are a warning; a user decides.
@@ -73,17 +72,17 @@ pub enum Surplus {
 pub struct Goal {
     /// How many.
     pub count: Count,
-    /// What is started.
+    /// Instances that are started.
     pub start: StartMode,
     /// How they move.
     pub move_order: MoveOrder,
-    /// What happens to those beyond the number.
+    /// Treatment of surplus instances.
     pub surplus: Surplus,
-    /// Whether a restart stays on its node.
+    /// True if a restart stays on its node.
     pub is_sticky: bool,
     /// Seconds between the choice of another node and the start on it.
     pub ready_secs: u64,
-    /// Whether a user wants nothing to run.
+    /// True if a user stopped the workload unit.
     pub is_stopped: bool,
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use crate::workload::{Slot, SlotTasks};
 
-/// Whether a slot counts toward the goal.
+/// Contribution of a slot to the goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlotCondition {
     /// One of its tasks is wanted.

@@ -1,4 +1,4 @@
-//! What keeps recoveries from making it worse: too many at once, or a cause that is none of the members.
+//! Limits of recoveries: not too many at once, and none for a cause that lies outside of the members.
 //!
 //! Both are only about members that run: recovering one that has ended takes nothing away. Source: orchestration C6.
 
@@ -16,7 +16,8 @@ use crate::{
     workload::{Part, ReportedHealth, Slot, SlotTasks, Task},
 };
 
-/// What is known of the health of tasks, read when it is needed: an event of one task reads that of no other one.
+/// Access to the known health of tasks. It is read on demand, so that an event of one task does not read the
+/// health of others.
 pub trait HealthSurvey {
     /// Returns what is known of the health of a task.
     fn health_of(&self, task: &Task) -> Option<ReportedHealth>;

@@ -1,4 +1,4 @@
-//! What can be reported about.
+//! Entities that reports concern.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::workload::{Part, UnitId};
 
-/// What can be reported about.
+/// An entity that a report concerns.
 ///
 /// # Shape
 /// An organization holds nodes, HA groups and workloads; a workload its units; a unit its instances.
@@ -103,7 +103,8 @@ impl Entity {
         }
     }
 
-    /// Returns the key of its rows: the word of its kind, its name, and what tells units and instances of one policy apart.
+    /// Returns the key of its rows: the word of its kind, its name, and the discriminator of units and
+    /// instances of one policy.
     pub fn key(&self) -> (&'static str, &str, &str) {
         let word = self.kind().word();
         match self {

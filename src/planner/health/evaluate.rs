@@ -1,6 +1,6 @@
 //! Evaluation: the state of an entity, from its own events and from what it holds.
 //!
-//! Entities without an event cost nothing: only what was reported about is visited. Source: orchestration D1, "Evaluation".
+//! Entities without an event cost nothing: only what was reported about is visited. Source: orchestration D1 ("Evaluation").
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::{model::Model, workload::UnitId};
 /// How much may be wrong in what an entity holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EvaluationRules {
-    /// Whether an event with a warning counts as an error.
+    /// True if an event with a warning counts as an error.
     pub considers_warning_as_error: bool,
     /// Nodes of an organization that may be in error, in percent.
     pub max_percent_nodes: u8,
@@ -61,14 +61,14 @@ impl EvaluationRules {
 pub enum Reason {
     /// An event of it.
     Event {
-        /// Who says so.
+        /// Source of the event.
         source: String,
         /// About what.
         property: String,
         /// Its state, before a warning counts as an error.
         state: HealthState,
     },
-    /// What it holds.
+    /// Contained entities of one kind.
     Children {
         /// The kind.
         kind: EntityKind,
@@ -76,7 +76,7 @@ pub enum Reason {
         unhealthy: Vec<Entity>,
         /// All of them.
         total: usize,
-        /// How many of them may be in error, in percent.
+        /// Share of them that may be in error, in percent.
         max_percent: u8,
     },
 }
@@ -91,7 +91,7 @@ pub struct Evaluation {
     pub state: HealthState,
     /// Every reason that it is not Ok.
     pub reasons: Vec<Reason>,
-    /// What it holds.
+    /// Contained entities with their states.
     pub children: Vec<(Entity, HealthState)>,
     /// How many entities it holds.
     pub child_count: usize,
@@ -119,7 +119,7 @@ impl Tally {
     }
 }
 
-/// What an entity holds of one kind.
+/// Contained entities of one kind, summarized.
 struct Children {
     kind: EntityKind,
     /// Those that are not Ok, the worst first.
@@ -205,7 +205,7 @@ impl Model {
 
     /// Returns what others than the engine reported as an error of a workload after an instant, if the workload is in error for it.
     ///
-    /// What the engine reports follows from what it does, and would count twice.
+    /// Reports of the engine are left out: they follow from its own actions and would count twice.
     /// # Source
     /// Orchestration D1 (last paragraph), D10.
     pub(crate) fn new_errors(

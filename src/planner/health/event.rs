@@ -14,7 +14,7 @@ use crate::{stable_hash::stable_hash, usage::later};
 /// An organization may have a hundred thousand: descriptions are read from the database when they are shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HealthEvent {
-    /// Who says so.
+    /// Source of the event.
     pub source: Arc<str>,
     /// About what.
     pub property: Arc<str>,
@@ -28,7 +28,7 @@ pub struct HealthEvent {
     pub received_at: Timestamp,
     /// When it expires by itself.
     pub expires_at: Option<Timestamp>,
-    /// Whether it disappears then; otherwise it counts as an error.
+    /// True if the event disappears when it expires; otherwise it then counts as an error.
     pub is_removed_when_expired: bool,
     /// The partition of the agbot that keeps it up; none for reports that hold by themselves.
     pub partition: Option<u32>,
@@ -69,7 +69,7 @@ impl HealthEvent {
         match ends_at.filter(|at| now >= *at) {
             None => Some((self.state, self.since)),
             Some(_) if self.is_removed_when_expired => None,
-            // One that was an error before goes on being one.
+            // One that was an error before keeps being one.
             Some(_) if self.state == HealthState::Error => Some((HealthState::Error, self.since)),
             Some(at) => Some((HealthState::Error, at)),
         }

@@ -1,4 +1,4 @@
-//! What the engine reports about HA groups: upgrades that something keeps from going on, and members that went down during one.
+//! Reports of the engine about HA groups: blocked upgrades, and members that went down during one.
 //!
 //! Source: orchestration D2, D11, E6.5.
 
@@ -21,7 +21,7 @@ use crate::{
 
 const STALE: &str = "AgentUpgradeStale";
 
-/// What was found about an HA group.
+/// Conditions found for an HA group.
 #[derive(Debug, Clone, Default)]
 pub struct GroupFindings {
     /// Since when its upgrades are blocked, and by what.

@@ -106,8 +106,8 @@ fn end_action(draft: &mut Draft<'_>) {
 
 /// Checks the members of an HA group, and begins the recovery of those that have failed. Returns how many are healthy, and how many not.
 ///
-/// What runs on a member that is up is taken away by its recovery. So no more of them are recovered at once than the policy allows, and none
-/// while most of them fail at once.
+/// The recovery of a member that is up interrupts its instances. Therefore no more of these members are
+/// recovered at once than the policy allows, and none while most of them fail at once.
 pub(super) fn check_members(draft: &mut Draft<'_>) -> (u64, u64) {
     let (model, policy, now) = (draft.model, draft.policy, draft.now);
     let members: Vec<NodeId> = draft.row.members.keys().cloned().collect();
@@ -160,7 +160,8 @@ fn may_take_away(draft: &Draft<'_>, is_up: impl Fn(&NodeId) -> bool) -> bool {
     draft.row.withheld.is_none() && open < draft.policy.recovery.limit(1) as usize
 }
 
-/// Returns whether the recovery of a node that has failed may begin: it was not changed lately, and no instance of it is recovered.
+/// Returns whether the recovery of a node that has failed may begin: it was not changed recently, and no
+/// instance of it is recovered.
 fn may_begin(draft: &Draft<'_>, node: &NodeId) -> bool {
     let detection = &draft.policy.detection;
     let joined_at = draft.row.members.get(node).copied().flatten();

@@ -1,5 +1,5 @@
-//! What the engine reports about nodes: whether they are there, whether they have too little for what runs on them, and which services
-//! keep failing there.
+//! Reports of the engine about nodes: their presence, capacities that are too small for their instances, and
+//! services that keep failing there.
 //!
 //! Source: orchestration D2.
 

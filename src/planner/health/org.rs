@@ -1,4 +1,5 @@
-//! What the engine reports about organizations: whether their nodes have too little for what runs on them.
+//! Reports of the engine about organizations: capacities of their nodes that are too small for their
+//! instances.
 //!
 //! Source: orchestration D2.
 

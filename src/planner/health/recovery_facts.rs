@@ -1,4 +1,4 @@
-//! What surrounds the tasks of a workload unit as to their recovery: the health policies of the HA groups of their nodes, and other
+//! Context of recoveries in a workload unit: the health policies of the HA groups of its nodes, and other
 //! recoveries on those nodes.
 //!
 //! Source: orchestration C1 (recoveries are serialized per node, that of the group first), C10.
@@ -26,13 +26,13 @@ pub struct CoveredNode {
     pub group: GroupId,
     /// Why the node has failed, by the policy of the group.
     pub failure: Option<String>,
-    /// Whether the group recovers the node when it has failed.
+    /// True if the group recovers the node when it has failed.
     pub is_checked: bool,
     /// The recovery of the node in progress.
     pub recovery: Option<MemberRecovery>,
 }
 
-/// What surrounds tasks as to their recovery.
+/// Context of the recoveries of tasks.
 #[derive(Debug, Clone, Default)]
 pub struct RecoveryFacts {
     /// The nodes that the policy of a group covers.
@@ -45,9 +45,9 @@ pub struct RecoveryFacts {
     pub recovering: BTreeMap<NodeId, BTreeSet<(UnitId, Slot)>>,
     /// The addresses of the nodes of the workload unit, if its members examine each other.
     pub addresses: BTreeMap<NodeId, Arc<str>>,
-    /// What must not be away, on nodes whose machine a recovery is to reboot.
+    /// Reasons not to interrupt a node whose machine a recovery would reboot.
     pub host_blocks: BTreeMap<NodeId, Blocked>,
-    /// Whether an operation of a user suspends the checks of the workload.
+    /// True if a user's operation suspends the checks of the workload.
     pub is_suspended: bool,
 }
 

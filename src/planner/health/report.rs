@@ -1,4 +1,5 @@
-//! Reports: what a source says about a property of an entity, and the rules by which a newer one replaces an older one.
+//! Reports: statements of a source about a property of an entity, and the rules by which a newer one replaces
+//! an older one.
 //!
 //! Source: orchestration D1.
 
@@ -69,10 +70,10 @@ impl HealthState {
     }
 }
 
-/// What a source says about a property of an entity.
+/// Report of a source about a property of an entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HealthReport {
-    /// Who says so.
+    /// Source of the report.
     pub source: String,
     /// About what.
     pub property: String,
@@ -82,9 +83,9 @@ pub struct HealthReport {
     pub sequence: Option<i64>,
     /// How long it holds; none: it does not expire.
     pub ttl_secs: Option<u64>,
-    /// Whether it disappears when it expires; otherwise it then counts as an error.
+    /// True if the event disappears when it expires; otherwise it then counts as an error.
     pub is_removed_when_expired: bool,
-    /// More, in words.
+    /// Human-readable details.
     pub description: String,
     /// When it was sent, by the sender's clock.
     pub sent_at: Option<Timestamp>,
@@ -168,10 +169,10 @@ pub struct Stale {
 /// The newest report of a source about a property, with what came before it.
 ///
 /// # Shape
-/// The times of transitions: for the present state when it began, for the other ones when a report last said so.
+/// The times of transitions: the start of the current state, and the last report of each other state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredReport {
-    /// Who says so.
+    /// Source of the event.
     pub source: String,
     /// About what.
     pub property: String,
@@ -179,11 +180,11 @@ pub struct StoredReport {
     pub state: HealthState,
     /// Its number.
     pub sequence: i64,
-    /// How long it holds.
+    /// Lifetime of the event.
     pub ttl_secs: Option<u64>,
-    /// Whether it disappears when it expires.
+    /// True if the event disappears when it expires.
     pub is_removed_when_expired: bool,
-    /// More, in words.
+    /// Human-readable details.
     pub description: String,
     /// When it was sent, by the sender's clock.
     pub sent_at: Option<Timestamp>,

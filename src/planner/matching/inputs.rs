@@ -1,7 +1,7 @@
-//! Whether the variables and secrets of a service and its dependencies can be filled.
+//! Checks that the variables and secrets of a service and its dependencies can be filled.
 //!
-//! What depends on the policy alone is tested when the consumer is prepared; everything else against the node's input. Source:
-//! agreement protocol 3.7 step 5, 4.5, 4.6.
+//! Conditions that depend on the policy alone are tested when the consumer is prepared; all others are tested
+//! against the node's input. Source: agreement-protocol 3.7 (step 5), 4.5, 4.6.
 
 use evenkeel_domain::policy::{
     compatibility::deployment::declared_secrets,

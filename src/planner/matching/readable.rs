@@ -1,4 +1,4 @@
-//! What is stored and cannot be read, in words.
+//! Descriptions of stored members that cannot be read.
 //!
 //! The exchange keeps members as they were written. They are read as the reference reads them: one that is null is as one that is
 //! absent. What cannot be read even so matches nothing; these functions name it, so that it does not vanish.

@@ -21,7 +21,7 @@ pub struct Absence {
     pub monitor_state: NodeMonitorState,
     /// When it was announced.
     pub since: Timestamp,
-    /// Whether its grace period passed without a heartbeat.
+    /// True if the grace period passed without a heartbeat.
     pub is_expired: bool,
 }
 
@@ -56,17 +56,17 @@ pub struct NodeCondition {
     pub node: NodeId,
     /// Last heartbeat of a node that is down.
     pub down_since: Option<Timestamp>,
-    /// What its agent announced; none of an agent that works, or has started since.
+    /// Absence that the agent announced; none for an agent that works, or has started since.
     pub absence: Option<Absence>,
-    /// What its operator allows.
+    /// Availability that the operator set.
     pub availability: Availability,
-    /// Whether the last instance of an HA group is taken off it as well while it is drained.
+    /// True if a drain also removes the last instance of an HA group from the node.
     pub is_drain_forced: bool,
-    /// Whether the node is being drained and has no agreement any more.
+    /// True if the node is being drained and no longer has an agreement.
     pub is_drained: bool,
-    /// Whether it is frozen.
+    /// True if the node is frozen.
     pub is_frozen: bool,
-    /// Who said last what its operator allows and whether it is frozen; none when nobody did.
+    /// User who last changed the availability of the node or froze or unfroze it; none when nobody did.
     pub spec_updated_by: Option<Arc<str>>,
     /// The other agent that has its identity.
     pub conflict: Option<IdentityConflict>,

@@ -1,8 +1,8 @@
-//! What the hub itself does for tasks: checks that it makes, and workflows that it calls.
+//! Work that the hub itself does for tasks: checks that it makes, and workflows that it calls.
 //!
 //! The agbot that holds a workload unit does it, and reports what it found as events; one that holds the HA group of a node makes the checks
 //! of the group's policy as well. A report is not stored: after a restart, or with another owner, nothing is known before the next check,
-//! and that counts as healthy. Sources: orchestration C4.2, C6.
+//! and that counts as healthy. Source: orchestration C4.2, C6.
 
 use evenkeel_ids::{NodeId, TaskId};
 use jiff::Timestamp;
@@ -23,7 +23,7 @@ pub struct HubTask<'m> {
     pub address: Option<&'m str>,
     /// The URL that is polled now.
     pub probe: Option<&'m Probe>,
-    /// Whether the last check of the hub succeeded; none before the first one.
+    /// True if the last check of the hub succeeded; none before the first one.
     pub is_healthy: Option<bool>,
     /// Why the last check was broken itself.
     pub check_error: Option<&'m str>,
@@ -97,8 +97,8 @@ impl Model {
         Some(found)
     }
 
-    /// Returns what the other members of its workload unit say of a task. What a member said counts as long as it runs on a node that is
-    /// alive.
+    /// Returns the reports of the other members of its workload unit about a task. A report counts as long as
+    /// its member runs on a node that is alive.
     pub(crate) fn peer_votes(&self, task: &TaskId, now: Timestamp) -> PeerVotes {
         let mut votes = PeerVotes::default();
         for member in self.watchers_of(task).filter(|member| member.is_wanted() && member.is_running()) {

@@ -19,7 +19,7 @@ use crate::{
 /// The parsed deployment policy of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct NodePolicy {
-    /// Properties as constraints see them: the group property is the hub's, whatever the policy says.
+    /// Properties as constraints see them: the group property is the hub's, regardless of the policy.
     properties: PropertyList,
     constraints: ConstraintList,
     tree: Result<Expression, String>,
@@ -48,9 +48,9 @@ pub struct NodeRecord {
     pub agreements: Option<ListedAgreements>,
     /// Its last report about each of its tasks.
     pub tasks: BTreeMap<TaskId, TaskReport>,
-    /// What it reported about the health of its tasks.
+    /// Health of its tasks, as the node reported it.
     pub health: BTreeMap<TaskId, ReportedHealth>,
-    /// What it reported of its container engine; none when it never did.
+    /// State of the container engine that the node reported; none before the first report.
     pub engine: Option<EngineReport>,
     /// The address by which other nodes reach it; none when it never reported one.
     pub address: Option<Arc<str>>,
@@ -61,7 +61,8 @@ pub struct NodeRecord {
     pub(crate) stored_status_at: Option<Timestamp>,
     /// When it was alive again after it had been down: earlier reports are no longer believed.
     pub(crate) back_at: Option<Timestamp>,
-    /// Whether its status was read while another agbot looked after the node: until it is read again it does not tell what has stopped.
+    /// True if its status was read while another agbot looked after the node: until it is read again, it does
+    /// not prove that an instance has stopped.
     pub(crate) awaits_status: bool,
     group: Option<String>,
 }

@@ -14,7 +14,7 @@ use crate::{reconcile::UnitSettings, workload::HubDefaults};
 /// Reports arrive within this time after a start of an agbot or the return of a node, unless the rejoin grace period is shorter.
 const SETTLING_SECS: u64 = 15;
 
-/// What holds in an organization that sets nothing.
+/// Settings of an organization that sets nothing.
 static UNSET: LazyLock<OrgSettings> = LazyLock::new(OrgSettings::default);
 
 impl Model {
@@ -76,7 +76,7 @@ impl Model {
         self.org_settings(org).metrics_max_age_secs().unwrap_or(self.settings.metrics_max_age_secs)
     }
 
-    /// Returns what holds for the workloads of an organization where their policies say nothing.
+    /// Returns the settings of an organization for workloads whose policies set none.
     pub(crate) fn hub_defaults(&self, org: &str) -> HubDefaults {
         let hub = HubDefaults::default();
         let ready_secs = self.org_settings(org).ready_secs().unwrap_or(hub.ready_secs);

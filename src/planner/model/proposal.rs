@@ -22,7 +22,7 @@ const SENDS_AFTER_CANCEL: u32 = 2;
 pub(crate) struct ProposalStatus {
     sent_count: u32,
     sent_at: Timestamp,
-    /// Whether the node accepted.
+    /// True if the node accepted.
     pub(crate) is_accepted: bool,
 }
 

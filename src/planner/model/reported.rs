@@ -20,14 +20,14 @@ pub(crate) struct Repetition {
     pub at: Timestamp,
 }
 
-/// Whether the exchange has a final agreement of its node, where the policy requires that.
+/// State of the final agreement of a node in the exchange, where the policy requires one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Listing {
     /// It has, or the policy does not require it.
     Fine,
     /// The node still has time to record it.
     DueAt(Timestamp),
-    /// The list was read too early to tell.
+    /// The list was read too early to decide.
     NotRead,
     /// It has not.
     Missing,

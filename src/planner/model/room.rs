@@ -22,23 +22,23 @@ use crate::{
 const BY_PROPERTY: [(&str, &str, f64); 2] =
     [("memoryMb", "openhorizon.memory", 1.0), ("cpuMilli", "openhorizon.cpu", 1000.0)];
 
-/// What tasks use of one capacity of a node.
+/// Use of one capacity of a node by tasks.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct UsedCapacity {
     /// The name of the capacity.
     pub name: String,
-    /// What they use.
+    /// Amount that the tasks use.
     pub amount: f64,
-    /// What they may use while the buffer is kept free.
+    /// Amount that tasks may use while the buffer is kept free.
     pub usable: f64,
 }
 
 /// A capacity of all nodes of an organization that are not down.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct CapacitySum {
-    /// What tasks use.
+    /// Amount that tasks use.
     pub used: f64,
-    /// What they may use while the buffer is kept free.
+    /// Amount that tasks may use while the buffer is kept free.
     pub usable: f64,
 }
 
@@ -231,7 +231,7 @@ impl Model {
     }
 }
 
-/// Returns a capacity of a node, as its operator said or as its properties say; none: unlimited.
+/// Returns a capacity of a node, as its operator set it or from its properties; none if unlimited.
 fn capacity(record: &NodeRecord, metric: &str) -> Option<f64> {
     if let Some(amount) = record.facts.capacities.get(metric) {
         return Some(*amount);

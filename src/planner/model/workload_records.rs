@@ -1,6 +1,6 @@
 //! The records of workloads in the model: workloads, tasks, instances, and the workload units with their nodes.
 //!
-//! Everything is kept by workload unit and slot, so that the event of one task costs one slot. Sources: engine 3 to 5.
+//! Everything is kept by workload unit and slot, so that the event of one task costs one slot. Source: engine 3 to 5.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,18 +32,19 @@ pub(crate) struct KnownWorkload {
     pub workload: Option<Workload>,
     /// The versions of its task spec, by number.
     pub specs: BTreeMap<u64, KnownSpec>,
-    /// What one instance of the current version uses of its node, also after the policy was deleted.
+    /// Capacities of its node that one instance of the current version uses, also after the policy was
+    /// deleted.
     pub loads: Amounts,
-    /// What one instance of each version uses.
+    /// Capacities that one instance uses, by version.
     pub spec_loads: BTreeMap<u64, Amounts>,
-    /// Whether the user who deleted the policy does not wait for its children.
+    /// True if the user who deleted the policy does not wait for its children.
     pub is_removal_forced: bool,
 }
 
 /// A version of a workload's task spec.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct KnownSpec {
-    /// The policy as if it said what this version runs.
+    /// The policy with the service of this version.
     pub policy: DeploymentPolicyFacts,
     /// Its prepared consumer sides.
     pub consumers: Consumers,
@@ -56,9 +57,9 @@ pub struct UnitRecord {
     pub table: NodeTable,
     /// Its tasks.
     pub slots: Slots,
-    /// Whether its policy has such a workload unit; if not, its tasks are removed.
+    /// True if the policy has such a workload unit; if not, its tasks are removed.
     pub is_wanted: bool,
-    /// What waits since the last decision about all of it or about some slots.
+    /// Steps blocked since the last decision about all slots or about some.
     pub blocked: Vec<(Step, Blocked)>,
     /// Since when slots wait to leave a drained node.
     pub(crate) drains: BTreeMap<Slot, Timestamp>,
@@ -112,7 +113,7 @@ impl UnitRecord {
                 }
             }
         }
-        // A decision about some slots says nothing about the others.
+        // A decision about some slots leaves the others unchanged.
         let is_covered = |slot: &Slot| report.slots.as_ref().is_none_or(|slots| slots.contains(slot));
         let drains = report.blocked.iter().filter(|(step, _)| step.cause == Cause::Drain);
         let waiting: BTreeSet<&Slot> = drains.map(|(step, _)| &step.slot).collect();
@@ -154,13 +155,13 @@ pub(crate) struct WorkloadRecords {
     pub workload_units: BTreeMap<UnitId, UnitRecord>,
     slots_of: BTreeMap<TaskId, (UnitId, Slot)>,
     tasks_on: BTreeMap<(NodeId, PolicyId), BTreeSet<TaskId>>,
-    /// What is planned again at a time.
+    /// Units and slots to plan again at a time.
     pub watches: BTreeSet<(Timestamp, UnitId, Option<Slot>)>,
-    /// What is planned again when the plan in flight is carried out.
+    /// Units and slots to plan again when the plan in flight is carried out.
     pub deferred: BTreeSet<Due>,
     /// When the plan of a workload unit in flight counts as lost, so that the workload unit is planned again.
     pub in_flight: BTreeMap<UnitId, Timestamp>,
-    /// What an event changed although it does not name it.
+    /// Units and slots that an event changed although it does not name them.
     pub touched: BTreeSet<Due>,
     /// When each living node will have been silent for too long.
     pub silence: BTreeSet<(Timestamp, NodeId)>,
@@ -178,11 +179,11 @@ pub(crate) struct WorkloadRecords {
     pub limited: BTreeSet<PolicyId>,
     /// Nodes on which tasks of such workloads changed.
     pub loaded_nodes: BTreeSet<NodeId>,
-    /// Tasks that say how far operations and recoveries are.
+    /// Tasks that show the progress of operations and recoveries.
     pub health_tasks: HealthTasks,
     /// Tasks for which the hub itself has something to do.
     hub_tasks: BTreeSet<TaskId>,
-    /// What the hub found about them.
+    /// Reports of the hub about these tasks.
     hub_reports: BTreeMap<TaskId, ReportedHealth>,
     /// How often there was a decision.
     pub decisions: BTreeMap<PolicyId, DecisionCounts>,
@@ -387,7 +388,8 @@ impl WorkloadRecords {
         }
     }
 
-    /// Returns the nodes on which tasks of an update have just started: whether they go on running decides about the update.
+    /// Returns the nodes on which tasks of an update have just started: whether they keep running decides
+    /// about the update.
     pub fn monitored_nodes(&self, now: Timestamp) -> impl Iterator<Item = NodeId> {
         let rolling = self.workloads.values().filter(|known| known.record.update.is_rolling());
         rolling.filter_map(|known| known.workload.as_ref()).flat_map(move |workload| {

@@ -1,4 +1,4 @@
-//! How a node stands to the affinity of a workload unit.
+//! Relation of a node to the affinity of a workload unit.
 //!
 //! Source: orchestration A4.
 
@@ -14,7 +14,7 @@ use super::sparse::Usual;
 pub struct NodeAffinity {
     /// Why `hard` or `hardAnti` is violated, in words.
     pub hard: Option<Arc<str>>,
-    /// What is violated of `softAnti` and `soft`.
+    /// Violations of `softAnti` and `soft`.
     pub soft: SoftViolations,
     /// The violated entries of both, in words; none when nothing is violated.
     pub soft_text: Option<Arc<str>>,

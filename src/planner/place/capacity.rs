@@ -8,7 +8,7 @@ use evenkeel_ids::{NodeId, TaskId};
 
 use crate::workload::{DesiredState, SlotTasks, Task};
 
-/// Whether a decision may use what is kept free of the capacities of nodes.
+/// Use of the buffer in the capacities of nodes by a decision.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Buffer {
     /// It is kept free.
@@ -23,13 +23,13 @@ pub enum Buffer {
 pub struct Metric {
     /// Its name.
     pub name: Arc<str>,
-    /// What the tasks on the node use.
+    /// Amount that the tasks on the node use.
     pub used: f64,
-    /// What one instance of the workload uses.
+    /// Amount that one instance of the workload uses.
     pub load: f64,
-    /// What the node has.
+    /// Amount that the node has.
     pub capacity: f64,
-    /// What instances may use of it while the buffer is kept free.
+    /// Amount that instances may use while the buffer is kept free.
     pub usable: f64,
 }
 
@@ -42,7 +42,7 @@ impl Metric {
     }
 }
 
-/// What the capacities of a node leave for instances of a workload.
+/// Room that the capacities of a node leave for instances of a workload.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NodeRoom {
     /// The capacities that the workload uses.
@@ -117,7 +117,7 @@ pub fn loading_tasks(tasks: &SlotTasks, node: &NodeId) -> u32 {
     loading(tasks, node, |_| 1.0) as u32
 }
 
-/// What a decision adds to nodes beyond what the table counts.
+/// Instances that a decision adds to nodes beyond those that the table counts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Added {
     /// Instances of the workload unit, or removed ones.

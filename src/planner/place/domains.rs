@@ -18,7 +18,7 @@ struct Domain {
     name: Arc<str>,
     /// The domains with the same parent, this one included.
     siblings: usize,
-    /// Whether nodes name exactly this domain.
+    /// True if nodes name exactly this domain.
     is_leaf: bool,
 }
 
@@ -203,7 +203,7 @@ impl Builder {
 pub struct DomainRules {
     /// The priorities of the workload.
     pub priorities: Priorities,
-    /// Whether two instances may never share a domain.
+    /// True if two instances may never share a domain.
     pub is_distribution_required: bool,
 }
 
@@ -213,7 +213,7 @@ impl DomainRules {
     }
 }
 
-/// Whether instances may come to the nodes of a cell.
+/// Decision about the nodes of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Admission {
     /// They may, at a price.
@@ -249,7 +249,7 @@ impl Spread {
         }
     }
 
-    /// Notes that a node is not left any more.
+    /// Notes that a node is no longer left.
     pub fn fill(&mut self, domains: &Domains, node: u32) {
         if let Some(cell) = domains.cell_of.get(node as usize) {
             self.free[*cell] = self.free[*cell].saturating_sub(1);

@@ -15,7 +15,7 @@ pub struct Stage {
     pub removed: RoaringBitmap,
 }
 
-/// What each constraint removed, and what remains.
+/// Nodes removed by each constraint, and the remaining ones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Elimination {
     /// Number of nodes of the workload unit.
@@ -24,7 +24,7 @@ pub struct Elimination {
     pub stages: Vec<Stage>,
     /// The nodes that remain.
     pub remaining: RoaringBitmap,
-    /// Whether the buffer of the capacities may be used.
+    /// Use of the buffer in the capacities.
     pub buffer: Buffer,
 }
 

@@ -23,7 +23,7 @@ pub struct EliminatedNode {
     pub reason: String,
 }
 
-/// What one constraint removed.
+/// Nodes removed by one constraint.
 ///
 /// # Shape
 /// `eliminated` holds at most 100 nodes, by scope order; `count` counts all.
@@ -39,7 +39,7 @@ pub struct ExplainedStage {
     pub remaining: u64,
 }
 
-/// Whether waiting may help.
+/// Cause of an incomplete placement, which shows whether waiting may help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum UnplacedCause {
@@ -58,11 +58,11 @@ pub struct EliminationReport {
     pub placed: u32,
     /// Number of nodes of the workload unit.
     pub candidates: u64,
-    /// What each constraint removed, in order.
+    /// Nodes removed by each constraint, in order.
     pub sequence: Vec<ExplainedStage>,
     /// The chosen nodes, at most 100.
     pub chosen: Vec<NodeId>,
-    /// Whether waiting may help; none when everything was placed.
+    /// Cause of an incomplete placement; none when everything was placed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<UnplacedCause>,
     /// The numbers in words.

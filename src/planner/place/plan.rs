@@ -42,7 +42,7 @@ pub struct Want {
     pub preferred: Option<u32>,
     /// The node that it must not get.
     pub avoided: Option<u32>,
-    /// Whether it takes over what its predecessor uses of the preferred node.
+    /// True if the instance takes over the capacity that its predecessor uses on the preferred node.
     pub keeps_load: bool,
     /// Where it should go.
     pub location: Location,
@@ -55,7 +55,7 @@ pub struct Placed {
     pub nodes: Vec<Option<u32>>,
     /// Which constraint removed which nodes.
     pub elimination: Elimination,
-    /// What each instance violates of the constraints that are not hard, in the order of the tasks.
+    /// Violations of constraints that are not hard, by instance, in the order of the tasks.
     pub violations: Vec<Violations>,
     /// Instances that the decision has added to nodes, as to capacities.
     pub loads: BTreeMap<u32, u32>,
@@ -118,7 +118,8 @@ pub fn place(
     Placed { nodes, elimination, violations, loads, added, spread }
 }
 
-/// Returns nodes in the order in which instances are spread over them: as `order` says as far as their domains allow.
+/// Returns nodes in the order in which instances are spread over them: by `order` as far as their domains
+/// allow.
 ///
 /// `count`: so many instances are spread; the other nodes follow in their order.
 pub fn spread(table: &NodeTable, order: Vec<u32>, count: usize) -> Vec<u32> {

@@ -8,7 +8,7 @@ use evenkeel_domain::orchestration::{Constraint as Named, ConstraintPriorities};
 
 use super::{Constraint, SoftViolations};
 
-/// What a constraint is worth.
+/// Strictness of a constraint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Priority {
     /// It removes nodes.
@@ -61,7 +61,7 @@ impl Priorities {
         )
     }
 
-    /// Returns the priority of a constraint. Those that nobody can set are hard.
+    /// Returns the priority of a constraint. Those that cannot be configured are hard.
     pub fn of_constraint(&self, constraint: Constraint) -> Priority {
         position(constraint).map_or(Priority::Hard, |position| self.0[position])
     }
@@ -76,7 +76,7 @@ fn position(constraint: Constraint) -> Option<usize> {
     CONFIGURABLE.iter().position(|(one, _)| *one == constraint)
 }
 
-/// What an instance on a node would violate of the constraints that are not hard.
+/// Violations by an instance on a node of constraints that are not hard.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Violations {
     soft: u8,

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{statistics::NodeStatistics, workload::PlacementRules};
 
-/// What the nodes of a workload unit are tested by.
+/// Rules by which the nodes of a workload unit are tested.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct TableRules {
     /// Instances of the workload unit that a node may run; at least 1.
@@ -344,7 +344,8 @@ impl NodeTable {
         self.instance_counts[number as usize]
     }
 
-    /// Returns how many instances of the workload unit a node may run. Only agents that read tasks tell two of them apart.
+    /// Returns how many instances of the workload unit a node may run. Only agents that read tasks
+    /// distinguish two of them.
     pub fn max_per_node(&self, number: u32) -> u32 {
         match self.node(number) {
             node if node.is_occupied => 0,

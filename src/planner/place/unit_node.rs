@@ -25,7 +25,7 @@ pub enum Verdict {
     Passed,
     /// Failed, with the reason in words.
     Failed(Arc<str>),
-    /// Cannot be decided now, with the reason in words: nothing starts, and what runs goes on.
+    /// Cannot be decided now, with the reason in words: nothing starts, and what runs continues.
     Unclear(Arc<str>),
 }
 
@@ -41,7 +41,7 @@ impl Verdict {
     }
 }
 
-/// Whether a node is alive.
+/// Liveness of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeState {
     /// Its heartbeats arrive.
@@ -55,7 +55,7 @@ pub enum NodeState {
     },
     /// Its agent announced that it is not available for a while: what runs on it stays, and nothing is placed on it.
     Away {
-        /// What the agent is doing.
+        /// Activity of the agent.
         monitor_state: NodeMonitorState,
         /// Since when.
         since: Timestamp,
@@ -67,43 +67,43 @@ pub enum NodeState {
 pub struct UnitNode {
     /// Its id.
     pub id: NodeId,
-    /// Whether it belongs to the workload unit; an instance may still run on a node that left.
+    /// True if the node belongs to the workload unit; an instance may still run on a node that left.
     pub is_member: bool,
-    /// Whether the policy selects it.
+    /// Result of the policy's selection of the node.
     pub eligibility: Verdict,
-    /// Whether the placement expression is true on it.
+    /// Value of the placement expression on the node.
     pub expression: Verdict,
-    /// Whether the workloads on it are those that the unit wants beside it.
+    /// Affinity between the unit and the workloads on the node.
     pub affinity: Sparse<NodeAffinity>,
-    /// What its capacities leave; none when nothing limits the workload on it.
+    /// Room that its capacities leave; none when nothing limits the workload on the node.
     pub room: Option<Box<NodeRoom>>,
-    /// Its fault domain, with the domains around it: `fd:/dc/rack`; none when nobody said it.
+    /// Fault domain of the node, with the enclosing domains, such as `fd:/dc/rack`; none when not set.
     pub fault_domain: Option<Arc<str>>,
-    /// Its upgrade domain; none when nobody said it.
+    /// Upgrade domain of the node; none when not set.
     pub upgrade_domain: Option<Arc<str>>,
-    /// Whether it is alive.
+    /// Liveness of the node.
     pub state: NodeState,
     /// When it was alive again after it had been down.
     pub back_at: Option<Timestamp>,
-    /// What its operator allows.
+    /// Availability that the operator set.
     pub availability: Availability,
-    /// Whether the last instance of an HA group is taken off it as well while it is drained.
+    /// True if a drain also removes the last instance of an HA group from the node.
     pub is_drain_forced: bool,
-    /// Whether it is upgraded, after which instances that left it return.
+    /// True if the node is being upgraded, after which instances that left it return.
     pub is_in_upgrade: bool,
-    /// What is frozen, apart from the workload.
+    /// Frozen level, apart from the workload.
     pub frozen: Option<FrozenLevel>,
-    /// What happened on it.
+    /// Past events of the workload on the node.
     pub marks: Sparse<NodeMarks>,
-    /// Whether a user placed the instance.
+    /// True if a user placed the instance.
     pub is_pinned: bool,
-    /// Whether its agent can hold two instances of one workload, and a prepared one.
+    /// True if the agent can hold two instances of one workload, and a prepared one.
     pub is_capable: bool,
-    /// Whether its agent names itself, and so knows what the hub has added since.
+    /// True if the agent names itself, and so supports later additions of the hub.
     pub is_named: bool,
-    /// Whether the guardian of its agent enforces leases.
+    /// State of the guardian that enforces the leases of the agent.
     pub guardian: Guardian,
-    /// Whether the one instance that its agent can hold is that of another workload unit.
+    /// True if the only instance that the agent can hold belongs to another workload unit.
     pub is_occupied: bool,
     /// Its HA group.
     pub group: Option<GroupId>,
@@ -115,7 +115,7 @@ pub struct UnitNode {
     pub compat_version: Option<i64>,
 }
 
-/// What happened on a node with a workload.
+/// Past events of a workload on a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeMarks {
     /// Why the last start of the workload failed on it.
@@ -128,11 +128,11 @@ pub struct NodeMarks {
     pub probe: Option<Box<BlocklistKey>>,
     /// When a user last cleared its failures: earlier restarts do not count.
     pub cleared_at: Option<Timestamp>,
-    /// When a user confirmed that nothing of the workload runs on it any more.
+    /// When a user confirmed that no instance of the workload runs on it.
     pub fenced_at: Option<Timestamp>,
     /// When the workload last started on it.
     pub last_start_at: Option<Timestamp>,
-    /// Whether the version list of the workload has versions that were not tried on it often enough.
+    /// True if the version list of the workload has versions that were not tried on it often enough.
     pub has_versions_left: bool,
 }
 

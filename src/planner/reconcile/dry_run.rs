@@ -1,4 +1,4 @@
-//! What would happen: plans one after the other, as if every task did at once what is wanted of it.
+//! Dry run: plans one after the other, as if every task reached its desired state at once.
 //!
 //! Nothing is carried out. Source: orchestration D3 (`plan`).
 
@@ -41,7 +41,7 @@ pub enum ExpectedKind {
 /// An expected change of one slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpectedChange {
-    /// What happens.
+    /// Kind of the change.
     pub kind: ExpectedKind,
     /// The slot.
     pub slot: Slot,
@@ -62,11 +62,11 @@ pub struct ExpectedChange {
 pub struct DryRun {
     /// The changes.
     pub changes: Vec<ExpectedChange>,
-    /// What waits, and for what.
+    /// Blocked steps with their reasons.
     pub blocked: Vec<(Step, Blocked)>,
     /// Why not everything is placed.
     pub unplaced: Option<EliminationReport>,
-    /// Whether nothing follows.
+    /// True if no changes follow.
     pub is_complete: bool,
 }
 
@@ -120,7 +120,7 @@ struct Imagined {
     slot_of: BTreeMap<TaskId, Slot>,
     /// The tasks that had no node at the beginning.
     waiting: BTreeSet<TaskId>,
-    /// What was reported, and that whatever starts is healthy.
+    /// Reported health; every instance that starts counts as healthy.
     health: BTreeMap<TaskId, ReportedHealth>,
     now: Timestamp,
 }
@@ -153,7 +153,7 @@ impl Imagined {
         }
     }
 
-    /// What was decided before comes to its end first, and so do the claims for it, and the slots in work of other workload units.
+    /// Completes earlier decisions, the claims for them, and the slots in work of other workload units.
     fn finish_what_is_in_work(&mut self, own_part: &Part) {
         let others = self.update.parts.iter_mut().filter(|(part, _)| part != own_part);
         others.for_each(|(_, share)| share.tickets.clear());

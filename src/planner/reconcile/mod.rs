@@ -1,7 +1,7 @@
 //! Reconciles one workload unit: compares goal and slots, and yields the changes of tasks that may be made now.
 //!
 //! [`plan_unit`] reads everything; [`plan_slot`] reads one slot and is what a task's event needs. Both are functions of their
-//! arguments: the rows that are true now, the time, and a seed for new ids. Sources: engine 4; orchestration B4 to B9.
+//! arguments: the rows that are true now, the time, and a seed for new ids. Source: engine 4; orchestration B4 to B9.
 
 mod dry_run;
 mod gate_facts;
@@ -43,7 +43,7 @@ pub use unit_nodes::{Instances, unit_node, unit_nodes};
 pub struct ReportedError {
     /// The entity.
     pub entity: Entity,
-    /// Who reported.
+    /// Source of the report.
     pub source: String,
     /// About what.
     pub property: String,
@@ -64,7 +64,7 @@ pub struct UnitSettings {
     pub health_interval_max_secs: u64,
     /// Tasks kept for each slot; negative keeps all.
     pub task_history_limit: i32,
-    /// Whether what takes the place of an instance on a lost node may use the buffer of the capacities.
+    /// True if the replacement of an instance on a lost node may use the buffer of the capacities.
     pub opens_buffer_on_failure: bool,
     /// Time between two moves to nodes that rank better.
     pub rebalance_interval_secs: u64,
@@ -97,7 +97,7 @@ impl UnitSettings {
     }
 }
 
-/// What is known of a workload unit.
+/// Facts about a workload unit.
 #[derive(Clone, Copy)]
 pub struct UnitFacts<'a> {
     /// The workload.
@@ -126,19 +126,21 @@ pub struct UnitFacts<'a> {
     pub gone_parts: &'a [Part],
     /// Workloads that should share its nodes and have an instance that starts or stops on nodes like its own.
     pub unsettled_partners: &'a [PolicyId],
-    /// Whether a workload that must, or must not, share its nodes is being upgraded: it may be away from its place for a while.
+    /// True if a workload that must, or must not, share its nodes is being upgraded and may be away from its
+    /// nodes for a while.
     pub are_partners_in_upgrade: bool,
-    /// What its tasks tell the node blocklist.
+    /// Changes of the blocklist that follow from its tasks.
     pub blocklist: &'a BlocklistNews,
     /// Its parents and children.
     pub dependencies: &'a dyn DependencyFacts,
-    /// What others than the engine reported as errors of the workload since its update began, if it is in error for them.
+    /// Errors of the workload that others than the engine reported since its update began, if it is in error
+    /// for them.
     pub errors: &'a [ReportedError],
-    /// What nodes reported about the health of its tasks.
+    /// Health of its tasks, as nodes reported it.
     pub health: &'a BTreeMap<TaskId, ReportedHealth>,
-    /// What is known of the health of all of its tasks.
+    /// Access to the known health of all of its tasks.
     pub survey: &'a dyn HealthSurvey,
-    /// What surrounds its tasks as to their recovery.
+    /// Context of the recoveries of its tasks.
     pub recovery: &'a RecoveryFacts,
     /// Until when what is known may be out of date after a start of the agbot.
     pub grace_until: Option<Timestamp>,

@@ -45,7 +45,7 @@ pub(crate) struct UnitPass<'a> {
     /// Tasks without a node, in the order in which they are placed.
     pub pending: Vec<(Slot, TaskId)>,
     pub(super) eliminations: BTreeMap<Buffer, Elimination>,
-    /// What a user's action wants of the workload unit, while that is not reached.
+    /// Goal of a user's action for the workload unit, while it is not reached.
     pub action_goal: Option<&'a ActionGoal>,
     /// Instances on which this decision begins an action of a recovery, by node.
     pub recovering: BTreeMap<NodeId, Slot>,
@@ -475,7 +475,8 @@ impl<'a> UnitPass<'a> {
         self.action_goal.is_some_and(ActionGoal::starts_missing)
     }
 
-    /// Returns whether a task ended before a user's action that starts instances, whatever the restart policy says of it.
+    /// Returns whether a task ended before a user's action that starts instances, regardless of the restart
+    /// policy.
     pub fn starts_again(&self, ended: &Task) -> bool {
         let action = self.facts.workload.action.as_ref().filter(|_| self.is_started_by_user());
         action.is_some_and(|action| ended.state_at < action.accepted_at)
@@ -525,7 +526,7 @@ impl<'a> UnitPass<'a> {
         self.finish()
     }
 
-    /// Tells that an update cannot go on for some time, and that it goes on again.
+    /// Emits an event when an update has been blocked for some time, and when it proceeds again.
     fn note_blocked_update(&mut self) {
         let was_announced = self.facts.update.blocked.as_ref().is_some_and(|blocked| blocked.is_announced);
         let now = self.now;

@@ -57,7 +57,7 @@ pub struct InstanceFailure {
     pub message: String,
     /// The number of the version that failed; another one may succeed.
     pub version: u64,
-    /// Whether a stop failed, and not a start.
+    /// True if a stop failed; false for a start.
     pub is_of_stop: bool,
 }
 
@@ -70,7 +70,7 @@ pub struct UnitEvent {
     pub slot: Option<Slot>,
     /// The node, if it is about one.
     pub node: Option<NodeId>,
-    /// What happened, in words.
+    /// Human-readable description.
     pub text: String,
     /// More about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -98,7 +98,7 @@ pub struct UnitPlan {
     pub update: Option<UpdateStatus>,
     /// The versions, after a rollback.
     pub versions: Option<Versions>,
-    /// What must still be true when the changes are made.
+    /// Conditions that must still hold when the changes are made.
     pub permits: Vec<Permit>,
     /// Steps that have to wait.
     pub blocked: Vec<(Step, Blocked)>,

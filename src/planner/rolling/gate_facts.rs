@@ -1,4 +1,4 @@
-//! What the gates must know of the instances of a policy without tasks.
+//! Facts for the gates about the instances of a policy without tasks.
 //!
 //! Source: engine 1; orchestration B11, E4, E5.
 
@@ -29,7 +29,7 @@ pub(super) struct RolloutFacts<'p, 'a> {
     pass: &'p Pass<'a>,
     rollout: &'p GroupRollout<'a>,
     services: [&'p ServiceKey; 2],
-    /// Whether the step has the claim, so that nothing that concerns the next one holds it back.
+    /// True if the step has the claim, so that gates for the next step do not block it.
     has_claim: bool,
     state: OnceCell<GroupState>,
 }

@@ -1,4 +1,4 @@
-//! Whether one instance of a policy without tasks may be ended, outside of the turns of a group.
+//! Decision about ending one instance of a policy without tasks, outside of the turns of a group.
 //!
 //! Source: design 1.1; orchestration B9, B11, E4.7, P.
 
@@ -19,7 +19,7 @@ use crate::{
 /// Time after which an instance that waits for others is looked at again, in seconds.
 const SUCCESSOR_SECS: u64 = 30;
 
-/// Whether an instance may be ended.
+/// Decision about ending an instance.
 pub(crate) enum Verdict {
     /// It may be ended now.
     Now,
@@ -63,7 +63,7 @@ pub(crate) fn judge(pass: &Pass<'_>, agreement: &Agreement, fit: &Fit) -> Verdic
     }
 }
 
-/// What the gates must know of one instance.
+/// Facts for the gates about one instance.
 struct InstanceFacts<'p, 'a> {
     pass: &'p Pass<'a>,
     agreement: &'p Agreement,

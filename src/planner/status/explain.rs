@@ -30,7 +30,7 @@ const NODE_COUNT: usize = 100;
 /// Nodes of a policy without tasks that are explained at once.
 const PAIR_COUNT: usize = 1000;
 
-/// What one constraint removed.
+/// Nodes removed by one constraint.
 ///
 /// # Shape
 /// Lists hold at most 100 nodes; the counts count all.
@@ -70,18 +70,18 @@ pub struct PartExplanation {
     pub chosen: Vec<NodeId>,
     /// Constraints that are not hard and that an instance violates, or would violate, on its node.
     pub relaxed: Vec<Constraint>,
-    /// Whether waiting may help; none when everything is placed.
+    /// Cause of an incomplete placement; none when everything is placed.
     pub cause: Option<UnplacedCause>,
-    /// What that means, in words.
+    /// Human-readable explanation of the cause.
     pub summary: String,
-    /// How the named node and the policy stand; none for a policy with tasks. It may name other nodes.
+    /// State of the named node and the policy; none for a policy with tasks. It may name other nodes.
     pub pair: Option<Explanation>,
 }
 
 /// Instances that are placed to explain what is missing; no fleet holds more of one workload.
 const MOST_PLACED: u32 = 100_000;
 
-/// What is asked about a workload unit.
+/// Subject of an explanation: a workload unit.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
     /// The workload unit.
@@ -169,9 +169,9 @@ struct Explainer<'a> {
     /// The last tasks of the slots that were given up, and their nodes.
     given_up: Vec<&'a Task>,
     given_up_nodes: RoaringBitmap,
-    /// What ended and is frozen.
+    /// Tasks that ended and are frozen.
     held: Vec<&'a Task>,
-    /// What waits.
+    /// Blocked steps.
     blocked: &'a [(Step, Blocked)],
 }
 
@@ -442,7 +442,7 @@ impl<'a> Explainer<'a> {
 }
 
 impl PartExplanation {
-    /// Returns the numbers in words; nothing of what else the summary says.
+    /// Returns the numbers in words, without the rest of the summary.
     pub(super) fn numbers(&self) -> String {
         summary((self.placed, self.requested), self.candidate_count, removed(&self.sequence))
     }

@@ -16,7 +16,7 @@ use crate::{
     workload::{DesiredState, Slot, Task, TaskState},
 };
 
-/// What the engine does with an instance.
+/// The engine's handling of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MonitorState {
     /// Nothing.
@@ -69,15 +69,15 @@ pub struct InstanceStatus {
     pub node: NodeId,
     /// Its availability.
     pub avail: Avail,
-    /// What the engine does with it.
+    /// The engine's handling of the instance.
     pub monitor: MonitorState,
-    /// What the engine keeps it in: `started`, `shutdown` or `none`.
+    /// State in which the engine keeps the instance: `started`, `shutdown` or `none`.
     pub local_expect: &'static str,
     /// Flags.
     pub flags: String,
-    /// Whether a user froze the instance or the workload.
+    /// True if a user froze the instance or the workload.
     pub is_frozen: bool,
-    /// Whether a user chose its node.
+    /// True if a user chose the node of the instance.
     pub is_pinned: bool,
     /// Slots of its tasks.
     pub slots: Vec<Slot>,
@@ -137,13 +137,13 @@ pub(super) struct Instance<'a> {
     /// The expression of its placement.
     pub expression: &'a str,
     pub is_leader: bool,
-    /// Whether a user's action moves instances.
+    /// True if a user's action moves instances.
     pub is_placing: bool,
     pub is_frozen: bool,
-    /// Whether it was reported to be in error.
+    /// True if the instance was reported to be in error.
     pub is_unhealthy: bool,
     pub table: &'a NodeTable,
-    /// Whether a node that could take an instance violates less of the soft lists of the affinity.
+    /// True if a node that could take an instance violates less of the soft lists of the affinity.
     pub has_better_neighbors: bool,
     pub now: Timestamp,
 }

@@ -1,6 +1,6 @@
 //! The runtime status of workloads: what runs, where, and whether that is as wanted.
 //!
-//! Read from the model; nothing here decides. Sources: orchestration 1.5, A9; engine 6 (availability comes from observation alone).
+//! Read from the model; nothing here decides. Source: orchestration 1.5, A9; engine 6 (availability comes from observation alone).
 
 mod agreements;
 mod explain;
@@ -56,7 +56,7 @@ pub struct Window {
     pub limit: usize,
 }
 
-/// Whether the instances of a workload are frozen.
+/// Frozen state of the instances of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrozenState {
     /// All of them.
@@ -98,7 +98,7 @@ impl FrozenState {
 pub struct WorkloadStatus {
     /// Its mode.
     pub mode: Mode,
-    /// Whether instances are started and moved automatically.
+    /// Degree to which instances are started and moved automatically.
     pub orchestrate: Orchestrate,
     /// Its row.
     pub record: Option<WorkloadRecord>,
@@ -108,13 +108,14 @@ pub struct WorkloadStatus {
     pub update: UpdateStatus,
     /// The common availability of its workload units.
     pub avail: Avail,
-    /// Whether running instances are on leaders.
+    /// Placement of the running instances relative to the leaders.
     pub placement: PlacementState,
-    /// Whether its instances are frozen.
+    /// Frozen state of the instances.
     pub frozen: FrozenState,
-    /// Whether the agents of each workload unit have one compatibility version, as far as that suspends automatic decisions.
+    /// True if the agents of each workload unit have one compatibility version, as far as a difference
+    /// suspends automatic decisions.
     pub is_compatible: bool,
-    /// What is not as it should be, in words.
+    /// Human-readable warnings.
     pub warnings: Vec<String>,
     /// Its health, as others than the engine report it.
     pub health: HealthState,
@@ -133,7 +134,7 @@ pub struct PartStatus {
     pub target: u32,
     /// Running instances.
     pub up: u32,
-    /// Whether running instances are on leaders.
+    /// Placement of the running instances relative to the leaders.
     pub placement: PlacementState,
     /// The nodes on which instances belong, the best first, at most 100.
     pub natural_leaders: Vec<NodeId>,

@@ -1,7 +1,7 @@
-//! What the instances of workload units wait for, on any agbot.
+//! Reasons for which instances of workload units wait, on any agbot.
 //!
 //! The agbot that decides about a workload unit knows it from its last decision. Every other one has the whole model as well, and finds
-//! what it would decide. Source: design 1.5, orchestration D3.
+//! what it would decide. Source: design 1.5; orchestration D3.
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
@@ -18,7 +18,7 @@ use crate::{
 /// The steps of a workload unit that wait, each with the reason.
 pub type WaitingSteps = Rc<[(Step, Blocked)]>;
 
-/// What instances wait for, for the answer to one request.
+/// Reasons for which instances wait, cached for the response to one request.
 #[derive(Debug)]
 pub struct Waits<'m> {
     model: &'m Model,
@@ -27,7 +27,7 @@ pub struct Waits<'m> {
 }
 
 impl<'m> Waits<'m> {
-    /// Creates an answer from the model as it is now.
+    /// Creates the cache from the current model.
     pub fn new(model: &'m Model, now: Timestamp) -> Self {
         Self { model, now, found: RefCell::default() }
     }

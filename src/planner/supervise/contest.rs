@@ -14,7 +14,7 @@ use crate::{
     workload::{NodeOrder, SlotTasks, Task},
 };
 
-/// Returns the claims that are given up: their nodes can take no instance any more, or better ones can.
+/// Returns the claims that are given up: their nodes can no longer take an instance, or better ones can.
 ///
 /// With several claims those of the lowest rank give way, as many as there are better nodes. Rankings that change with every measurement
 /// or placement contest nothing: no ready period would end.
@@ -56,9 +56,9 @@ pub(crate) fn contested(pass: &UnitPass<'_>) -> BTreeSet<TaskId> {
 struct Claim<'p> {
     task: &'p Task,
     node: u32,
-    /// Whether it waits for its delay on the node on which the task before was.
+    /// True if the task waits for its delay on the node of its predecessor.
     is_restart: bool,
-    /// Whether its ready period is not over, so that a better node contests it.
+    /// True if its ready period is not over, so that a better node may still replace the chosen one.
     is_open: bool,
 }
 

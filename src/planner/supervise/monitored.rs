@@ -1,6 +1,6 @@
-//! What health policies say of the instances of an update: it is a part of their monitoring.
+//! Health policies during the monitoring of an update's instances.
 //!
-//! Source: engine 9.
+//! Source: orchestration B11.5, B11.6.
 
 use jiff::Timestamp;
 

@@ -1,6 +1,6 @@
-//! Slots that no node can take now: they block nobody, and are updated when they get a node.
+//! Slots that no node can take now: they block no other slot, and are updated when they get a node.
 //!
-//! Source: engine 9 (slot without a node).
+//! Source: orchestration B11.3.
 
 use super::{update::target, update_status::Ticket};
 use crate::{
@@ -13,8 +13,8 @@ use crate::{
     workload::{DesiredState, Slot, Task},
 };
 
-/// What keeps an instance of another version off the node on which one runs. What a gate or the room of the node says about that is asked
-/// of them.
+/// Constraints that can exclude an instance of another version from the node on which one runs. Gates and the
+/// room of the node are asked separately.
 const OF_VERSION: [Constraint; 6] = [
     Constraint::Eligibility,
     Constraint::NodeState,

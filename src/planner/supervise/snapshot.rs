@@ -1,7 +1,8 @@
-//! What an upgrade moves away and brings back: each slot returns to the node on which it was when the upgrade began.
+//! Locations of instances before an upgrade, to which they return: each slot returns to the node on which it
+//! was when the upgrade began.
 //!
 //! The first move of a slot during an upgrade notes where it was, and its tasks carry that on: a slot that was not moved is where it was.
-//! Upgrades are updates of a workload, and drains and maintenance of nodes that are marked as such. Sources: orchestration D8 (a), D9; engine 6.
+//! Upgrades are updates of a workload, and drains and maintenance of nodes that are marked as such. Source: orchestration D8 (a), D9; engine 6.
 
 use evenkeel_ids::NodeId;
 
@@ -29,7 +30,7 @@ fn returns(pass: &UnitPass<'_>) -> bool {
     !is_off && !pass.facts.workload.goal.is_per_node()
 }
 
-/// Tells that it is known from now on where the instances were.
+/// Emits the event that the locations of the instances are recorded.
 pub(super) fn announce(pass: &mut UnitPass<'_>) {
     if returns(pass) {
         let count = pass.all_slots().len();
@@ -40,7 +41,7 @@ pub(super) fn announce(pass: &mut UnitPass<'_>) {
     }
 }
 
-/// Tells the same of the first instance that leaves a node which is drained for an upgrade.
+/// Emits the same event when the first instance leaves a node that is drained for an upgrade.
 pub(crate) fn announce_drain(pass: &mut UnitPass<'_>, node: &NodeId) {
     let is_upgrade = pass.facts.table.find(node).is_some_and(|row| row.is_in_upgrade);
     let slots = pass.all_slots();
@@ -54,7 +55,7 @@ pub(crate) fn announce_drain(pass: &mut UnitPass<'_>, node: &NodeId) {
 
 /// Returns the node to which a slot returns, for a task that is created in it.
 ///
-/// Who chooses a node, or how many instances there are, does not want back what was before.
+/// A change of the node or of the number of instances by a user or the scope replaces the earlier location.
 pub(crate) fn origin_of_successor(pass: &UnitPass<'_>, slot: &Slot, cause: Cause) -> Option<NodeId> {
     let is_kept = !matches!(
         cause,

@@ -1,4 +1,4 @@
-//! Whether the new instance of a slot starts before the old one stops, and where there is room for it.
+//! Order of the new and the old instance of a slot, and room for a new one that starts first.
 //!
 //! Source: orchestration 1.9, B11 (last paragraph), D9, P-S1.
 

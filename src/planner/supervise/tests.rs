@@ -69,7 +69,7 @@ fn b10_s2_condition_decides_which_ends_lead_to_a_restart() {
     }
 }
 
-/// What a node restarted while it had no contact counts like what the engine restarted.
+/// Restarts by a node without contact count like restarts by the engine.
 #[test]
 fn restarts_by_the_node_are_counted() {
     let own = |latest: &[i64]| NodeRestarts {

@@ -10,7 +10,7 @@ use crate::{
     workload::Task,
 };
 
-/// What failed in an update.
+/// Failures found during an update.
 pub(super) struct Failed {
     /// The slot, if it is about one.
     pub slot: Option<crate::workload::Slot>,

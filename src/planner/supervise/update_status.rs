@@ -72,7 +72,7 @@ impl UpdateState {
     }
 }
 
-/// What changes the state of an update.
+/// An event that changes the state of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UpdateEvent {
     /// Slots run another version than the workload's.
@@ -190,7 +190,7 @@ impl UnitProgress {
     }
 }
 
-/// What all remaining slots of an update wait for.
+/// Common reason for which all remaining slots of an update wait.
 ///
 /// # Source
 /// Orchestration D11.
@@ -203,7 +203,7 @@ pub struct UpdateBlocked {
     /// The nodes of numbered slots.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub nodes: BTreeMap<Slot, NodeId>,
-    /// Whether there was an event about it.
+    /// True if an event about it was emitted.
     #[serde(default)]
     pub is_announced: bool,
 }
@@ -251,13 +251,13 @@ pub struct UpdateStatus {
     pub counts_from: Option<Timestamp>,
     /// When the last slot was finished.
     pub last_step_at: Option<Timestamp>,
-    /// Whether a user lifted the gates that may be lifted, until the update is over.
+    /// True if a user lifted the gates that may be lifted, until the update is over.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_forced: bool,
-    /// Whether a user paused it, and no failure.
+    /// True if a user paused the update; false if a failure did.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_paused_by_user: bool,
-    /// What every remaining slot waits for.
+    /// Reason for which every remaining slot waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked: Option<UpdateBlocked>,
     /// The workload units.

@@ -27,7 +27,7 @@ pub enum WorkloadAction {
     Abort,
     /// An action on the update.
     Update(RolloutAction),
-    /// Let the update go on without the gates that a user may lift.
+    /// Let the update continue without the gates that a user may lift.
     ForceUpdate,
 }
 
@@ -107,9 +107,9 @@ impl WorkloadAction {
 /// How the instances of a workload are when a user acts on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct InstanceSummary {
-    /// Whether one is frozen by itself.
+    /// True if an instance is frozen by itself.
     pub is_any_frozen: bool,
-    /// Whether one is wanted: nothing has told it to stop.
+    /// True if an instance is wanted: nothing has ordered it to stop.
     pub is_any_wanted: bool,
 }
 

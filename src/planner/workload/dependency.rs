@@ -1,6 +1,6 @@
-//! What a workload depends on, and what depends on it, as ids.
+//! Parents and children of a workload, as ids.
 //!
-//! Source: orchestration A8; 1.2, "References".
+//! Source: orchestration A8, 1.2 ("References").
 
 use std::fmt;
 

@@ -19,7 +19,7 @@ use crate::{
 /// Slots in work at once unless the policy names a number.
 const SLOTS_AT_ONCE: u32 = 1;
 
-/// What holds where a policy says nothing.
+/// Defaults for members that a policy leaves out.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct HubDefaults {
     /// Updates and rollbacks.

@@ -1,4 +1,4 @@
-//! What a task knows of recoveries of its node that the health policy of an HA group began.
+//! A task's record of recoveries of its node that the health policy of an HA group began.
 //!
 //! Source: orchestration C1, C6.
 

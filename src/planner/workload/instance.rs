@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Instance {
-    /// Whether a user froze it.
+    /// True if a user froze the instance.
     pub is_frozen: bool,
     /// The number of the version for which a user chose its node; another version may leave it.
     pub pinned: Option<u64>,
@@ -22,7 +22,8 @@ pub struct Instance {
     pub cleared_at: Option<Timestamp>,
     /// When it last started.
     pub last_start_at: Option<Timestamp>,
-    /// When a user confirmed that nothing of it runs on the node any more; it holds until the node is heard again.
+    /// When a user confirmed that no instance of it runs on the node; valid until the next heartbeat of the
+    /// node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fenced_at: Option<Timestamp>,
 }
@@ -34,7 +35,7 @@ pub struct Failure {
     pub message: Arc<str>,
     /// The number of the version that was current then: another version is tried on the node again after a failed start.
     pub version: u64,
-    /// Whether the stop failed, and not the start.
+    /// True if the stop failed; false for the start.
     #[serde(default)]
     pub is_of_stop: bool,
 }

@@ -1,6 +1,6 @@
 //! The stored form of a workload: its versions, what each of them runs, and the status of its update.
 //!
-//! Source: orchestration 1.10; engine 5 and 6.
+//! Source: orchestration 1.10; engine 5, 6.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::{
     usage::best_version,
 };
 
-/// What the tasks of one version run: a copy of the policy as it was written.
+/// Specification of the tasks of one version: a copy of the policy as it was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskSpec {
     /// The service.
@@ -32,7 +32,7 @@ pub struct TaskSpec {
     pub user_input: Vec<Value>,
     /// `secretBinding`, as in the exchange.
     pub secret_binding: Vec<Value>,
-    /// What one instance uses of its node, by name; `null` when that is nothing.
+    /// Capacities of its node that one instance uses, by name; `null` when there are none.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub loads: Value,
     /// The rest of the policy as it was written last with this version.
@@ -41,7 +41,7 @@ pub struct TaskSpec {
 }
 
 impl TaskSpec {
-    /// Returns what a policy says now.
+    /// Returns the task specification of the current policy.
     pub fn of(policy: &DeploymentPolicyFacts) -> Self {
         let loads = policy.orchestration.document.as_ref().filter(|document| !document.loads.is_empty());
         Self {
@@ -80,7 +80,7 @@ impl TaskSpec {
         stable_hash(if self.loads.is_null() { &parts[..5] } else { &parts })
     }
 
-    /// Returns the policy as if it said what this version runs.
+    /// Returns the policy with the service of this version.
     pub fn of_policy(&self, policy: &DeploymentPolicyFacts) -> DeploymentPolicyFacts {
         DeploymentPolicyFacts {
             service: self.service.clone(),
@@ -93,7 +93,7 @@ impl TaskSpec {
     }
 }
 
-/// What a policy says apart from what its tasks run.
+/// The part of a policy outside of the task specification.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestOfPolicy {
     /// `orchestration`, as in the exchange.
@@ -103,13 +103,13 @@ pub struct RestOfPolicy {
 }
 
 impl RestOfPolicy {
-    /// Returns what a policy says now; none without `orchestration`.
+    /// Returns the rest of the current policy; none without `orchestration`.
     fn of(policy: &DeploymentPolicyFacts) -> Option<Self> {
         let document = policy.orchestration.document.as_ref()?;
         Some(Self { orchestration: json!(document), policy: json!(policy.policy) })
     }
 
-    /// Returns a policy as if it said this.
+    /// Returns a policy with these members.
     fn of_policy(self, policy: DeploymentPolicyFacts) -> DeploymentPolicyFacts {
         // What was read once is read again.
         let Ok(document) = Orchestration::of_policy(&policy.id, self.orchestration) else { return policy };
@@ -132,27 +132,27 @@ pub struct WorkloadRecord {
     pub versions: Versions,
     /// The status of its update.
     pub update: UpdateStatus,
-    /// Whether a user froze it.
+    /// True if a user froze the workload.
     #[serde(default)]
     pub is_frozen: bool,
-    /// Whether a user stopped it: nothing runs until a user starts it.
+    /// True if a user stopped the workload: nothing runs until a user starts it.
     #[serde(default)]
     pub is_stopped: bool,
     /// The action of a user that is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<UserAction>,
-    /// What must be down before an instance is stopped, also after the policy was deleted.
+    /// Workloads that must be down before an instance is stopped, also after the policy was deleted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<Dependency>,
     /// When the exchange stored the policy that was taken over last.
     pub written_at: Option<Timestamp>,
     /// Number of writes of the row.
     pub revision: u64,
-    /// The workload unit whose plan wrote the row last. Two units that come to one result write different rows, so that only one of
-    /// them tells it.
+    /// The workload unit whose plan wrote the row last. Two units with the same result write different rows,
+    /// so that only one of them reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written_by: Option<Part>,
-    /// What the versions run.
+    /// Task specifications by version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub specs: Vec<(u64, TaskSpec)>,
 }
@@ -246,7 +246,7 @@ impl WorkloadRecord {
     /// Returns a policy as it is in force after a rollback: with the document that worked last, as a whole. None while the written one is.
     ///
     /// # Source
-    /// Orchestration B11.7; engine 9.
+    /// Orchestration B11.7.
     pub fn in_force(&self, written: &DeploymentPolicyFacts) -> Option<DeploymentPolicyFacts> {
         self.versions.rolled_back_from?;
         written.orchestration.document.as_ref()?;

@@ -30,29 +30,29 @@ pub struct Workload {
     pub versions: Versions,
     /// Where instances go.
     pub placement: PlacementRules,
-    /// What one instance of the current version uses of its node.
+    /// Capacities of its node that one instance of the current version uses.
     pub loads: Amounts,
-    /// What one instance of each version uses, by number; empty when no version uses anything.
+    /// Capacities that one instance uses, by version number; empty when no version uses any.
     pub spec_loads: BTreeMap<u64, Amounts>,
-    /// What must be up before an instance starts.
+    /// Workloads that must be up before an instance starts.
     pub parents: Vec<Dependency>,
-    /// What must be down before an instance is stopped.
+    /// Workloads that must be down before an instance is stopped.
     pub children: Vec<Dependency>,
-    /// What happens when a task ends.
+    /// Restart of a task that ended.
     pub restart: Restart,
     /// How a new version is brought to the slots.
     pub update: UpdateSettings,
-    /// Whether instances that run keep their version until their agreement ends.
+    /// True if running instances keep their version until their agreement ends.
     pub keeps_running: bool,
     /// How an earlier version is brought back.
     pub rollback: UpdateSettings,
-    /// Whether different compatibility versions of the agents suspend automatic decisions.
+    /// True if different compatibility versions of the agents suspend automatic decisions.
     pub is_compat_gated: bool,
     /// How failures of instances are detected, and what recovers them.
     pub health: Option<HealthPolicy>,
     /// Time in which an instance must stop for a user's action, in seconds.
     pub stop_timeout_secs: u64,
-    /// Whether a user froze the workload.
+    /// True if a user froze the workload.
     pub is_frozen: bool,
     /// The action of a user that is in progress.
     pub action: Option<UserAction>,
@@ -97,17 +97,17 @@ pub struct PlacementRules {
     pub expression: Expression,
     /// Workloads on the same node.
     pub affinity: AffinityRules,
-    /// What happens to an instance on a node on which it would not be placed any more.
+    /// Treatment of an instance whose node no longer satisfies its placement.
     pub on_violation: OnViolation,
     /// Instances of one workload unit that a node may run.
     pub max_per_node: u32,
     /// Which constraints are hard.
     pub priorities: Priorities,
-    /// Whether two instances may never share a fault domain or an upgrade domain.
+    /// True if two instances may never share a fault domain or an upgrade domain.
     pub is_distribution_required: bool,
     /// The fault domain in which the instance of the first slot should be.
     pub preferred_domain: Option<Arc<str>>,
-    /// Whether instances move to nodes that rank better.
+    /// True if instances move to nodes that rank better.
     pub is_rebalanced: bool,
 }
 

@@ -17,7 +17,7 @@ use crate::statistics::EngineReport;
 
 use super::{GroupOrder, NodeRestarts};
 
-/// What the agent of a node does to supervise a task.
+/// Supervision of a task by the agent of its node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Supervision {
     /// The URL that the agent polls.
@@ -28,7 +28,7 @@ pub struct Supervision {
     /// The other members that the agent examines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peers: Option<Box<PeerWatch>>,
-    /// Whether the agent reports the end of a container and keeps the agreement.
+    /// True if the agent reports the end of a container and keeps the agreement.
     pub lifecycle: bool,
     /// Seconds without contact after which the agent kills the containers.
     pub lease_secs: Option<u32>,
@@ -47,7 +47,7 @@ pub struct RestartRule {
     pub condition: RestartCondition,
     /// Time between the end and the start, in seconds.
     pub delay_secs: u64,
-    /// Restarts that it may have; 0 is unlimited.
+    /// Maximum number of restarts; 0 is unlimited.
     pub max_attempts: u32,
     /// Age up to which restarts count, in seconds; 0 counts all.
     pub window_secs: u64,
@@ -89,14 +89,14 @@ pub struct Peer {
     pub address: Option<Arc<str>>,
 }
 
-/// What the other members say of one.
+/// Reports of the other members about one member.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerVotes {
-    /// Members that examine it and have said something.
+    /// Members that examine it and have reported.
     pub reports: u32,
     /// Those that do not reach it.
     pub offline: u32,
-    /// Whether there is only one other member.
+    /// True if there is only one other member.
     pub is_pair: bool,
 }
 
@@ -119,11 +119,11 @@ impl PeerVotes {
 pub struct Probe {
     /// The URL, with parameters for the node.
     pub url: String,
-    /// What the body of a healthy response contains.
+    /// Expected contents of the body of a healthy response.
     pub healthy_response: String,
-    /// Whether the certificate is verified.
+    /// True if the certificate is verified.
     pub ssl_verify: bool,
-    /// Whether a failed connection is a failed check.
+    /// True if a failed connection is a failed check.
     pub connection_error_is_unhealthy: bool,
     /// Further attempts.
     pub retry_limit: u32,
@@ -196,14 +196,14 @@ impl Supervision {
     }
 }
 
-/// What a node reported about the health of a task.
+/// A node's report about the health of a task.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReportedHealth {
-    /// Whether the last check succeeded; none before the first report.
+    /// True if the last check succeeded; none before the first report.
     pub healthy: Option<bool>,
     /// Message of the last check.
     pub message: Option<String>,
-    /// Why the last check was broken itself, so that it says nothing.
+    /// Why the last check was broken itself, so that it has no result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check_error: Option<String>,
     /// Number of life-cycle events.
@@ -215,10 +215,10 @@ pub struct ReportedHealth {
     /// The container engine of the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub engine: Option<EngineReport>,
-    /// Whether each member that it examines responds.
+    /// True for each examined member that responds.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub peers: BTreeMap<TaskId, bool>,
-    /// What the other members say of it.
+    /// Reports of the other members about it.
     #[serde(default)]
     pub votes: PeerVotes,
     /// Seconds without contact after which the guardian of its agent has killed it; none before that is confirmed.
@@ -229,13 +229,13 @@ pub struct ReportedHealth {
     pub restarts: NodeRestarts,
 }
 
-/// What the hub found itself about a task.
+/// A finding of the hub itself about a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HubReport {
     /// A check was made.
     Checked {
-        /// Whether it succeeded.
+        /// True if the check succeeded.
         healthy: bool,
         /// Message of the check.
         message: Option<String>,
@@ -300,30 +300,31 @@ impl LifecycleEvent {
 pub struct EndedCommand {
     /// Its id.
     pub id: String,
-    /// Whether it was carried out.
+    /// True if the command was carried out.
     pub is_ok: bool,
     /// Message.
     pub message: Option<String>,
 }
 
-/// What is stored about the health of a task.
+/// Stored health of a task.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TaskHealth {
-    /// What its node does.
+    /// Supervision by its node.
     pub supervision: Supervision,
     /// The recovery in progress, or the last one that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Box<Recovery>>,
     /// Number of life-cycle events that were examined.
     pub events_seen: u64,
-    /// Whether the last of them is a failure that was reported while recovery was suspended, or while the member was not examined.
+    /// True if the last of these events is a failure that was reported while recovery was suspended, or while
+    /// the member was not examined.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_missed: bool,
     /// Why its check is broken, as far as that was recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check_error: Option<String>,
-    /// Whether it was reported that its recovery waits because most running members fail at once.
+    /// True if the event was emitted that its recovery waits because most running members fail at once.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_withheld: bool,
     /// Number of commands so far.
@@ -334,10 +335,10 @@ pub struct TaskHealth {
     /// The last recovery that the health policy of an HA group ordered and that is over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ended_group_order: Option<Box<EndedOrder>>,
-    /// Whether it was reported that the task waits until an instance on a lost node is fenced.
+    /// True if the event was emitted that the task waits until an instance on a lost node is fenced.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_fence_requested: bool,
-    /// Whether it was reported that an instance cannot be fenced for which the task waits.
+    /// True if the event was emitted that an instance for which the task waits cannot be fenced.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_unfenced_reported: bool,
 }
@@ -403,11 +404,11 @@ pub struct Recovery {
     pub action_since: Option<Timestamp>,
     /// The command of the action in progress.
     pub command: Option<RecoveryCommand>,
-    /// Whether another task took the place of the failed one.
+    /// True if another task replaced the failed one.
     pub is_recreated: bool,
     /// When it may begin again, after all actions failed.
     pub failed_until: Option<Timestamp>,
-    /// Whether one before it did not help, and the instance was not healthy since.
+    /// True if an earlier recovery did not help and the instance has not been healthy since.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_failed: bool,
     /// The action of the user who ordered it.
@@ -441,11 +442,11 @@ impl Recovery {
 /// An action of a recovery.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PreparedAction {
-    /// What it does.
+    /// Kind of the action.
     pub kind: ActionKind,
-    /// Whether containers are killed instead of stopped with grace.
+    /// True if containers are killed instead of stopped with grace.
     pub hard: bool,
-    /// Whether the machine of the node is rebooted instead of the containers.
+    /// True if the machine of the node is rebooted instead of the containers.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_of_host: bool,
     /// The workflow to call; none for built-in actions.
@@ -453,7 +454,7 @@ pub struct PreparedAction {
     pub workflow: Option<Box<Workflow>>,
 }
 
-/// A workflow of somebody else, as the policy names it.
+/// An external workflow, as the policy names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workflow {
     /// Name of the action.
@@ -488,11 +489,11 @@ impl From<&RecoveryAction> for PreparedAction {
 pub struct RecoveryCommand {
     /// Its id.
     pub id: String,
-    /// What it does.
+    /// Kind of the action.
     pub kind: ActionKind,
-    /// Whether containers are killed instead of stopped with grace.
+    /// True if containers are killed instead of stopped with grace.
     pub hard: bool,
-    /// Whether the machine of the node is rebooted instead of the containers.
+    /// True if the machine of the node is rebooted instead of the containers.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_of_host: bool,
     /// The call of a workflow, which the hub makes; none for commands to the node.

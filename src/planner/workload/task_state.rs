@@ -91,9 +91,9 @@ pub enum TaskState {
     Ready,
     /// Containers are being created.
     Starting,
-    /// All containers run, apart from what the impairment says.
+    /// All containers run, apart from the impairment.
     Running {
-        /// What is wrong with it.
+        /// Impairment of the instance.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         impaired: Option<Impairment>,
     },

@@ -53,7 +53,8 @@ fn b3_s1_late_report_with_an_old_number_is_refused() {
     assert_eq!((task.state, task.seq, task.running_at), (TaskState::RUNNING, 5, Some(at(10))));
 }
 
-/// What a node says of the time holds within what the hub knows: whether an update is monitored long enough depends on it.
+/// A time reported by a node is clamped to the bounds that the hub knows, because it decides whether an
+/// update is monitored long enough.
 #[test]
 fn wrong_clock_of_a_node_neither_shortens_nor_lengthens_what_it_reports() {
     for (reported, seen) in [(at(-31_536_000), at(20)), (at(36_000), at(25)), (at(22), at(22))] {
@@ -117,7 +118,8 @@ fn desired_state_never_decreases() {
     assert_eq!((task.desired, task.desired_at), (DesiredState::Remove, Some(at(1))));
 }
 
-/// Whatever the clock of the hub says, and however often the request is raised: what is recorded first was first.
+/// Regardless of the clock of the hub and of how often the request is raised, the first record is the
+/// earliest.
 #[test]
 fn whether_an_end_was_requested_depends_on_the_order_of_the_records_alone() {
     for (end_at, request_at) in [(5, 5), (5, 9), (9, 5), (9, 1)] {

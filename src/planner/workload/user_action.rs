@@ -1,7 +1,8 @@
 //! Actions of users that last: what the whole of a workload, or a part of it, is to reach.
 //!
-//! The row of the workload holds the one that is in progress, so that every agbot goes on with it. Whether it is reached is read from the
-//! tasks and nodes of each workload unit ([`crate::supervise::action`]); nothing else is stored. Source: orchestration A6.
+//! The row of the workload holds the one that is in progress, so that every agbot continues with it. Whether
+//! it is reached is read from the tasks and nodes of each workload unit ([`crate::supervise::action`]);
+//! nothing else is stored. Source: orchestration A6.
 
 use std::collections::BTreeSet;
 
@@ -65,7 +66,7 @@ impl LastingAction {
     }
 }
 
-/// What parts of a workload are to reach.
+/// Goals of parts of a workload.
 pub type ActionGoals = Vec<(Option<Part>, ActionGoal)>;
 
 /// An action of a user that is in progress.
@@ -84,13 +85,13 @@ pub struct UserAction {
     pub unit_name: Option<String>,
     /// When it was accepted.
     pub accepted_at: Timestamp,
-    /// Whether the gates that a user may lift are lifted.
+    /// True if the gates that a user may lift are lifted.
     pub is_forced: bool,
-    /// What is to be reached.
+    /// Goals of the action.
     pub goals: ActionGoals,
 }
 
-/// What a user wants a workload unit to reach.
+/// Goal of a user's action for a workload unit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ActionGoal {
@@ -108,7 +109,7 @@ pub enum ActionGoal {
         /// The nodes.
         nodes: BTreeSet<NodeId>,
     },
-    /// What ran when the action was accepted has been started again.
+    /// The instances that ran when the action was accepted have been started again.
     Restarted {
         /// Only on this node.
         node: Option<NodeId>,
@@ -128,7 +129,7 @@ pub enum ActionGoal {
         nodes: BTreeSet<NodeId>,
         /// The actions to take; none takes those of the health policy.
         operation: Option<PreparedAction>,
-        /// Whether instances that are missing are created afterwards, as a start by a user would.
+        /// True if missing instances are created afterwards, as by a start.
         fills_up: bool,
     },
 }

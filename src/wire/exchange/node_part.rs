@@ -1,4 +1,4 @@
-//! What belongs to a node, on the wire: policy, status, errors, agreements, management status; see the exchange contract 4.4.1.
+//! What belongs to a node, on the wire: policy, status, errors, agreements, management status. Source: exchange-api 4.4.1.
 
 use std::collections::BTreeMap;
 

@@ -13,7 +13,7 @@ pub(super) async fn set(hub: &Hub, node: &str, availability: &str) {
     assert_eq!(status, 201, "{body}");
 }
 
-/// What the agbot says about the policy on a node.
+/// Returns the agbot's reason for the policy on a node.
 pub(super) async fn reason(hub: &Hub, node: &str) -> String {
     let (_, body) = hub.call("GET", "/orgs/o/agbot/reasons", None).await;
     let reasons = body["reasons"].as_array().cloned().unwrap_or_default();

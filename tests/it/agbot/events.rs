@@ -1,4 +1,4 @@
-//! What the agbot says it did: rollouts, agreements and nodes, newest first.
+//! Events of the agbot: rollouts, agreements and nodes, newest first.
 
 use serde_json::{Value, json};
 

@@ -79,7 +79,7 @@ async fn version_whose_check_fails_stops_the_update_and_reboots_nothing() {
     assert_eq!(hub.stop().await, 0);
 }
 
-/// A check that nobody can make says nothing: the instances go on, and the state says why.
+/// A check that nobody can make says nothing: the instances continue, and the state says why.
 #[tokio::test]
 async fn check_that_is_broken_is_shown_and_recovers_nothing() {
     let scratch = Scratch::new();
@@ -107,7 +107,7 @@ async fn check_that_is_broken_is_shown_and_recovers_nothing() {
     assert_eq!(hub.stop().await, 0);
 }
 
-/// What nothing else starts again is recovered each time that it ends, whatever reports come first.
+/// An instance that nothing else restarts is recovered each time that it ends, whatever reports come first.
 #[tokio::test]
 async fn every_instance_that_ends_is_recovered_when_nothing_restarts_it() {
     let scratch = Scratch::new();

@@ -22,7 +22,7 @@ async fn is_in(hub: &Hub, state: &str) {
     .await;
 }
 
-/// What the agent has not reported as running has not started, if it ends.
+/// Waits for the report that the instance runs: an instance that ends before it never counted as started.
 async fn is_up(hub: &Hub) {
     eventually("the hub knows that the instance runs", || async {
         let path = "/orgs/o/business/policies/everywhere/orchestration";

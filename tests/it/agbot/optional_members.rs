@@ -192,7 +192,7 @@ fn service_policy() -> Value {
     json!({"label": "l", "description": "d", "properties": properties(), "constraints": ["site == north"]})
 }
 
-/// What the agbot says of all pairs and documents: texts by node and policy, and by kind and id.
+/// Reasons of the agbot for all pairs and documents: texts by node and policy, and by kind and id.
 #[derive(Default)]
 struct Reasons {
     pairs: BTreeMap<(String, String), Value>,

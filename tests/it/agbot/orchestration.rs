@@ -1,4 +1,4 @@
-//! What the hub says of policies with tasks, and what users do about them: status, tasks, events, actions.
+//! Policies with tasks through the API: status, tasks, events, actions of users.
 
 use serde_json::{Value, json};
 

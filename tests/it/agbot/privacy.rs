@@ -1,4 +1,5 @@
-//! What the agbot tells of nodes is for those who may read the nodes: owner, node, administrators, agbots.
+//! Visibility of nodes in the agbot's API is limited to those who may read the nodes: owner, node,
+//! administrators, agbots.
 
 use serde_json::{Value, json};
 

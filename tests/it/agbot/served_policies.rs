@@ -1,4 +1,5 @@
-//! What the hub's own agbot serves: every organization there is and will be, unless an administrator says otherwise.
+//! Policies served by the hub's own agbot: those of all existing and future organizations, unless an
+//! administrator configures otherwise.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What an agent says when it cannot reach its hub or cannot log in there.
+//! Messages of an agent that cannot reach its hub or cannot log in there.
 
 use crate::support::{Hub, Program, Scratch, eventually, free_address};
 

@@ -128,7 +128,7 @@ async fn service_whose_need_fails_is_given_up_with_the_reason() {
     assert_eq!(hub.stop().await, 0);
 }
 
-/// Whether a running process of a service names the file.
+/// Returns true if a running process of a service names the file.
 fn is_mentioned(file: &str) -> bool {
     let directories = std::fs::read_dir("/proc").expect("the process table");
     let pids = directories.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());

@@ -1,4 +1,4 @@
-//! Who may use whom.
+//! Dependencies between crates.
 
 use std::collections::BTreeMap;
 

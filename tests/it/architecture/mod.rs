@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use crate::support::wait::must;
 
-/// What `cargo metadata` says about the workspace and its dependencies on Linux.
+/// Output of `cargo metadata` about the workspace and its dependencies on Linux.
 static METADATA: LazyLock<Value> = LazyLock::new(|| {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let arguments = ["metadata", "--format-version", "1", "--locked", "--filter-platform"];
@@ -100,7 +100,7 @@ fn differences<'a>(
     (found.difference(expected).collect(), expected.difference(found).collect())
 }
 
-/// Whether the golden files of this directory are to be written.
+/// Returns true if the golden files of this directory are to be written.
 fn writes_golden() -> bool {
     std::env::var_os("WRITE_GOLDEN").is_some()
 }

@@ -1,4 +1,4 @@
-//! What pure code may not do.
+//! Forbidden effects in pure code.
 
 use super::source::{sources, without_comments_and_strings};
 use super::{members, root};
@@ -17,7 +17,7 @@ const TEST_SOURCES: [(&str, &str); 3] = [
     ("src/wire/hostile_input.rs", "feeds altered messages"),
 ];
 
-/// What must not occur in pure code.
+/// Texts that must not occur in pure code.
 const FORBIDDEN: [&str; 19] = [
     "async fn",
     "async move",

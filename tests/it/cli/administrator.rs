@@ -160,7 +160,7 @@ fn groups(hzn: &Hzn) {
     hzn.refused(8, "exchange hagroup delete spare -f");
 }
 
-/// What a policy says for itself about placement and updates is passed on as it is (orchestration 1.2).
+/// The settings of a policy for placement and updates are passed on unchanged (orchestration 1.2).
 fn settings_of_policies(hzn: &Hzn) {
     let own = json!({"ha": {"minRunning": 2}, "update": {"delaySeconds": 30}});
     let mut whole = self::policy("clean");

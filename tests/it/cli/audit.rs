@@ -91,7 +91,7 @@ fn lists(hzn: &Hzn, records: &[Value]) {
     hzn.refused(1, "exchange audit verify --known nonsense");
 }
 
-/// What a node reports of itself is shown only when it is asked for.
+/// Reports of a node about itself are shown only on request.
 async fn reports_are_left_out(hzn: &Hzn, hub: &Hub) {
     let client = must(reqwest::Client::builder().no_proxy().tls_certs_only([]).build(), "a client");
     let status = client.put(format!("{}/v1/orgs/acme/nodes/n1/status", hub.url));

@@ -17,9 +17,9 @@ struct Project {
     definition: &'static str,
     service: &'static str,
     version: &'static str,
-    /// What the Makefile exports besides the service.
+    /// Variables that the Makefile exports besides the service.
     exported: &'static [(&'static str, &'static str)],
-    /// Whether a configuration file names the service.
+    /// True if a configuration file names the service.
     has_configuration: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Who may do what: every operation of the router by every kind of caller, against a table that people can read.
+//! Access control: every operation of the router by every kind of caller, compared with a readable table.
 //!
 //! `UPDATE_GOLDEN=1 cargo test --test it access` writes the table anew; the difference is for a reviewer to judge.
 

@@ -34,7 +34,7 @@ const ATTACKERS: [Attacker; 2] = [
     },
 ];
 
-/// What an identity gets although its creator does not, with the reason.
+/// Accesses that an identity has although its creator does not, with the reason.
 const BEYOND_THE_CREATOR: &[(&str, &str, &str)] = &[
     ("agbot", "get_max_change_id", "the number of the last change, which the creator reads with the feed"),
     ("node", "get_max_change_id", "the number of the last change, which the creator reads with the feed"),

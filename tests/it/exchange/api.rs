@@ -29,7 +29,7 @@ pub const ROOT: &str = "root/root:root password";
 #[derive(Clone)]
 pub struct Api {
     router: Router,
-    /// What requests from an address pass.
+    /// Handler that requests from an address pass.
     listener: RequestHandler,
     /// Its database.
     pub database: Database,

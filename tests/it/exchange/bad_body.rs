@@ -13,7 +13,7 @@ use super::world::{CALLERS, Caller, HOME, OUTSIDERS, ROOT, World};
 const JSON: Option<&str> = Some("application/json");
 const AIM: Aim = Aim { org: HOME, name: "private" };
 const POLICY: &str = "/orgs/acme/business/policies/pol";
-/// What no refusal may take, on a machine that does other things at the same time.
+/// Upper bound of the time that a rejection takes on a busy machine.
 const RETRY_LIMIT: Duration = Duration::from_secs(10);
 
 /// Every operation that reads JSON, with a path to something that is there.

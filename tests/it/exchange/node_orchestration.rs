@@ -1,4 +1,5 @@
-//! Whether services are placed on a node: said by people, shown only when it is not what holds anyway, kept when the node registers again.
+//! Availability of a node for placement: set by users, shown only when it is not the default, kept when the
+//! node registers again.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -25,7 +26,7 @@ fn availability(word: &str) -> Value {
     json!({"availability": word})
 }
 
-/// What the exchange answers to whoever asks for it.
+/// Returns the availability in the response of the exchange.
 async fn asked(api: &Api) -> Value {
     api.expect(200, OWNER, "GET", SHOWN, Value::Null).await["spec"]["availability"].clone()
 }

@@ -1,4 +1,5 @@
-//! What a node reports about itself: by the node alone, with or without a heartbeat, stored whole or not at all.
+//! Reports of a node about itself: by the node alone, with or without a heartbeat, stored whole or not at
+//! all.
 
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::world::{MARK, SHARED, World};
 
-/// What a request is about.
+/// Target of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Aim {
     /// Organization in the path.
@@ -94,13 +94,14 @@ pub fn deployment_policy(org: &str) -> Value {
     json!({"label": MARK, "service": {"name": "public.svc", "org": org, "arch": "amd64", "serviceVersions": versions}})
 }
 
-/// What an agbot wants of a task.
+/// Returns the desired state of a task, as an agbot writes it.
 pub fn node_task(org: &str) -> Value {
     json!({"policy": format!("{org}/pol"), "unit": "all", "specVersion": 1, "desiredState": "running", "fencing": 0,
            "supervision": {"command": {"id": "command", "op": "START"}}})
 }
 
-/// What is put into an organization besides people, nodes, agbots, services and patterns, in this order.
+/// Returns the objects that an organization gets besides users, nodes, agbots, services and patterns, in this
+/// order.
 pub fn parts(org: &str) -> Vec<(Method, String, Value)> {
     let workload = json!({"orgid": org, "pattern": "", "url": MARK});
     let post = |rest: &str, body: Value| (Method::POST, format!("/orgs/{org}/{rest}"), body);

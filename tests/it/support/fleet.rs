@@ -170,7 +170,7 @@ impl Fleet {
         .count()
     }
 
-    /// Whether the version answers on every node.
+    /// Returns true if the version responds on every node.
     pub fn all_run(&self, version: &str) -> bool {
         let versions = self.versions();
         versions.len() == self.nodes.len() && versions.values().all(|one| one == version)

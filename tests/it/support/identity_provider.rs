@@ -21,7 +21,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::wait::must;
 
-/// What tokens must be for.
+/// Audience that tokens must have.
 pub const AUDIENCE: &str = "evenkeel";
 
 /// A signing key of the provider.
@@ -113,7 +113,7 @@ impl IdentityProvider {
         self.with(|published| published.keys = keys.iter().map(|key| key.published()).collect());
     }
 
-    /// Whether it answers from now on.
+    /// Sets whether the provider responds.
     pub fn set_up(&self, is_up: bool) {
         self.with(|published| published.is_up = is_up);
     }

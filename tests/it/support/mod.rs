@@ -1,4 +1,5 @@
-//! What the integration tests share: scratch directories, a PostgreSQL server with a fresh database a test, hub processes.
+//! Support code of the integration tests: scratch directories, a PostgreSQL server with a fresh database per
+//! test, hub processes.
 //!
 //! Everything is fresh and on loopback, so that tests run side by side, and goes away with the test or, at the latest, with
 //! the test process, however that ends.

@@ -56,12 +56,12 @@ impl Program {
         must(kill(self.id(), signal), "sending a signal");
     }
 
-    /// What it wrote to standard output so far.
+    /// Returns the standard output so far.
     pub fn output(&self) -> String {
         std::fs::read_to_string(&self.output).unwrap_or_default()
     }
 
-    /// What it wrote to standard error so far.
+    /// Returns the standard error so far.
     pub fn errors(&self) -> String {
         std::fs::read_to_string(&self.errors).unwrap_or_default()
     }

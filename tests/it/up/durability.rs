@@ -1,4 +1,4 @@
-//! What was acknowledged is there after any end of the hub.
+//! Acknowledged writes survive every kind of end of the hub.
 
 use std::path::Path;
 use std::sync::Arc;

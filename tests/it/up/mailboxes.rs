@@ -1,4 +1,4 @@
-//! What readers of a full mailbox hold in memory, as real processes.
+//! Memory that readers of a full mailbox use, measured with real processes.
 
 use evenkeel_wire::agreement::{Body, Message, PrivateKey, PublicKey, seal};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What cannot work ends at once, with one message and the documented status.
+//! Invalid invocations end at once, with one message and the documented status.
 
 use std::os::unix::fs::PermissionsExt;
 

@@ -74,7 +74,7 @@ fn host_config(service: &ServiceSpec, container: &Container, ports: PortMap) -> 
     }
 }
 
-/// Whether the engine restarts a container that ends.
+/// Returns the engine's restart policy for containers that end.
 pub(super) fn restart_policy(restarts: bool) -> RestartPolicy {
     let name = if restarts { RestartPolicyNameEnum::ALWAYS } else { RestartPolicyNameEnum::NO };
     RestartPolicy { name: Some(name), maximum_retry_count: None }

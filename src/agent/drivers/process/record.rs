@@ -21,7 +21,7 @@ pub(crate) struct ProcessRecord {
     pub boot: String,
     /// When it was started, seconds since 1970.
     pub started_at: u64,
-    /// Whether it leads its process group.
+    /// True if the process leads its process group.
     pub is_leader: bool,
 }
 

@@ -14,7 +14,7 @@ use crate::output::{Table, View};
 use crate::wait::update::RollbackReasons;
 use crate::wait::{Progress, Wait};
 
-/// What an action is about.
+/// Target of an action.
 #[derive(Debug, Args)]
 pub struct Chosen {
     /// Deployment policy
@@ -29,7 +29,7 @@ pub struct Chosen {
     wait: Wait,
 }
 
-/// What an action is about that may lift rules.
+/// Target of an action that may lift rules.
 #[derive(Debug, Args)]
 pub struct Forceable {
     #[command(flatten)]
@@ -240,7 +240,7 @@ fn in_progress(action: &str, org: &str, name: &str, message: &str) -> String {
     if message.is_empty() { text } else { format!("{text}: {message}") }
 }
 
-/// Returns that an action is done; a recovery says when it found nothing to do.
+/// Returns that an action is done; a recovery reports if it found nothing to do.
 pub fn done_text(action: &str, found: &ActionState) -> String {
     let is_idle = found.members.as_ref().is_some_and(Vec::is_empty);
     let more = if is_idle { ": nothing had to be recovered" } else { "" };

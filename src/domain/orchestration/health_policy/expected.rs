@@ -1,4 +1,4 @@
-//! What the body of a healthy response contains.
+//! Expected contents of the body of a healthy response.
 
 use regex::{Regex, RegexBuilder};
 use serde::{Serialize, Serializer};

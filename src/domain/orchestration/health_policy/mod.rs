@@ -34,11 +34,11 @@ use super::MembersError;
 pub struct HealthPolicy {
     /// `1.2`.
     pub version: &'static str,
-    /// Whether failures are detected.
+    /// True if failures are detected.
     pub enabled: bool,
     /// How.
     pub detection: Detection,
-    /// What recovers from them.
+    /// Recovery from failures.
     pub recovery: Recovery,
 }
 
@@ -52,7 +52,7 @@ pub struct Detection {
     pub interval: u64,
     /// Time after a change of a member in which it counts as healthy.
     pub node_update_timeout: u64,
-    /// Whether one failed mode is enough.
+    /// Number of failed modes that a recovery requires: one or all.
     pub recovery_conditional: RecoveryConditional,
     /// The modes, each type at most once.
     pub detection_modes: Vec<DetectionMode>,
@@ -149,11 +149,11 @@ impl DetectionType {
 pub struct PollOptions {
     /// The URL, with `{nodename}` and `{nodeip}`.
     pub poll_url: PollUrl,
-    /// Whether the certificate of the server is verified.
+    /// True if the certificate of the server is verified.
     pub poll_url_ssl_verify: bool,
-    /// Whether a failed connection is a failed check.
+    /// True if a failed connection is a failed check.
     pub poll_url_conn_error_as_unhealthy: bool,
-    /// What the body of a healthy response contains.
+    /// Expected contents of the body of a healthy response.
     pub poll_url_healthy_response: Expected,
     /// Further attempts before the check fails.
     pub poll_url_retry_limit: u32,
@@ -161,11 +161,11 @@ pub struct PollOptions {
     pub poll_url_retry_interval: u64,
     /// Longest time of an attempt in seconds.
     pub poll_url_timeout: u64,
-    /// Who sends the request.
+    /// Sender of the request.
     pub executor: Executor,
 }
 
-/// Who sends the request of a check.
+/// The sender of the request of a check.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Executor {
@@ -176,7 +176,7 @@ pub enum Executor {
     Hub,
 }
 
-/// What recovers a failed member.
+/// Recovery of a failed member.
 ///
 /// # Units
 /// Seconds.
@@ -184,11 +184,11 @@ pub enum Executor {
 pub struct Recovery {
     /// Actions, tried in order.
     pub actions: Vec<RecoveryAction>,
-    /// What is fenced before a second instance starts.
+    /// Resources that are fenced before a second instance starts.
     pub fencing: Vec<FencedResource>,
     /// Longest wait for the old member to be gone before the new one is created.
     pub node_delete_timeout: u64,
-    /// Whether the new member is created although the old one may not be gone.
+    /// True if the new member is created although the old one may still exist.
     pub node_force_recreate: bool,
     /// Longest time of one action.
     pub action_timeout: u64,
@@ -229,7 +229,7 @@ impl Recovery {
     }
 }
 
-/// What is fenced.
+/// A resource that can be fenced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum FencedResource {
@@ -250,7 +250,7 @@ pub struct RecoveryAction {
     pub params: Map<String, Value>,
 }
 
-/// The type of an action that is carried out by somebody else.
+/// The type of an action that an external system carries out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum WorkflowType {
@@ -258,7 +258,7 @@ pub enum WorkflowType {
     Workflow,
 }
 
-/// What an action does.
+/// The effect of an action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ActionKind {

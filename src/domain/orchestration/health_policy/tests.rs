@@ -86,7 +86,7 @@ fn options_of_version_1_0_are_read() {
     assert!(read(later).is_err());
 }
 
-/// What no client could ever request is refused where it is written.
+/// A URL that no client could ever request is rejected on write.
 #[test]
 fn url_that_cannot_be_requested_is_refused() {
     for broken in [

@@ -1,6 +1,6 @@
 //! The cluster namespace of a service, and whether the agent may use it.
 //!
-//! Source: agreement protocol, "Node type, architecture, namespace".
+//! Source: agreement-protocol 3.8.
 
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ pub enum NamespaceError {
 pub struct NamespaceChoice<'a> {
     /// The namespace of the agent; empty for [`DEFAULT_NAMESPACE`].
     pub agent: &'a str,
-    /// Whether the agent is confined to it.
+    /// True if the agent is confined to its namespace.
     pub is_scoped: bool,
     /// The namespace that the deployment policy or pattern names; empty for none.
     pub deployer: &'a str,

@@ -196,7 +196,7 @@ impl fmt::Display for ServiceVerdict {
 /// The result of the check.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CompatibilityReport {
-    /// Whether at least one version can run.
+    /// True if at least one version can run.
     pub is_compatible: bool,
     /// One verdict per version and architecture that was checked, in the order of the policy, each id once.
     pub services: Vec<ServiceVerdict>,

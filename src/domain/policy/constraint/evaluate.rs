@@ -1,6 +1,6 @@
 //! Evaluation of a constraint: whether a list of properties satisfies it.
 //!
-//! Source: agreement protocol, "Constraint language" (table of evaluation).
+//! Source: agreement-protocol 3.4 (table of evaluation).
 
 use serde_json::Value;
 
@@ -51,7 +51,7 @@ impl Expression {
 
 /// The result of comparing a predicate with one property.
 enum Comparison {
-    /// Whether the property satisfies the predicate.
+    /// Definite result: true if the property satisfies the predicate.
     Decided(bool),
     /// The operator does not compare values of that kind (null, lists, objects; truth values with `in`), so that the property
     /// counts as absent.

@@ -3,7 +3,7 @@
 use super::program::Operation;
 use super::{Expression, Value};
 
-/// What is known of a value on the stack before the expression is evaluated.
+/// Static knowledge of a value on the stack before the expression is evaluated.
 #[derive(Clone, Copy)]
 enum Known<'a> {
     /// A reference takes part in it.

@@ -16,7 +16,7 @@ pub struct ApiSpec {
     pub org: String,
     /// The needed range or the offered version.
     pub version: String,
-    /// Whether a separate instance is needed.
+    /// True if a separate instance is needed.
     #[serde(rename = "exclusiveAccess")]
     pub is_exclusive: bool,
     /// The hardware architecture.
@@ -29,7 +29,7 @@ pub struct ApiSpec {
 /// The first offer that no requirement matches (the reference tests in this direction), or `None` when there are fewer
 /// offers than requirements.
 /// # Source
-/// Agreement protocol, "How the policies are combined" (pattern case).
+/// Agreement-protocol 3.7 (pattern case).
 pub fn support_required_specs<'a>(
     offered: &'a [ApiSpec],
     required: &[ApiSpec],

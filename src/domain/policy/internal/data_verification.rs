@@ -1,6 +1,6 @@
 //! Data verification and metering: an obsolete feature that is still compared and merged.
 //!
-//! Source: agreement protocol, "Compatibility of a producer policy with a consumer policy" and "How the policies are combined".
+//! Source: agreement-protocol 3.6, 3.7.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +24,7 @@ pub enum DataVerificationError {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DataVerification {
-    /// Whether it is enabled.
+    /// True if data verification is enabled.
     #[serde(rename = "enabled", skip_serializing_if = "std::ops::Not::not")]
     pub is_enabled: bool,
     /// The URL to check.

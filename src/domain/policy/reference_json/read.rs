@@ -42,7 +42,7 @@ pub fn read_naming<T: DeserializeOwned>(value: &Value) -> Result<Read<T>, Member
     }
 }
 
-/// What is noted while a value is read.
+/// Notes taken while a value is read.
 trait Notes: Clone {
     /// Returns the notes of a member.
     fn of_member(&self, name: &str) -> Self;
@@ -61,7 +61,7 @@ impl Notes for () {
     fn note_failure(&self) {}
 }
 
-/// Where a value stands, with what was noted in the whole document.
+/// Position of a value, with the notes about the whole document.
 #[derive(Clone, Default)]
 struct Trace {
     path: String,

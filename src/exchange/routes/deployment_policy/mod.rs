@@ -1,6 +1,6 @@
 //! Deployment policies.
 //!
-//! Source: exchange contract 4.8.
+//! Source: exchange-api 4.8.
 
 mod extent;
 mod get;
@@ -66,7 +66,7 @@ pub fn operations() -> Vec<Operation> {
     ]
 }
 
-/// What the feed tells of a deployment policy.
+/// Returns the feed record of a change to a deployment policy.
 fn change(org: &str, policy: &str, operation: &'static str) -> Change {
     Change {
         org: org.to_owned(),

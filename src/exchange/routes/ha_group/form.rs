@@ -1,4 +1,4 @@
-//! What a request says about a group, checked as far as possible without looking at the database.
+//! Requests that write groups, validated as far as possible without the database.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::ApiError;
 /// Longest accepted name: longer ones cannot be keys.
 const MAX_NAME: usize = 1024;
 
-/// What a group shall be.
+/// Desired state of a group.
 #[derive(Debug, Clone)]
 #[expect(clippy::option_option, reason = "absent, null and given are different")]
 pub struct WantedGroup {
@@ -22,9 +22,10 @@ pub struct WantedGroup {
     pub description: Option<String>,
     /// Sorted ids without organization; none: leave them as they are.
     pub members: Option<Vec<String>>,
-    /// How many members may be disrupted at once, or that this is not said any more; none: leave it as it is.
+    /// Limit of members that may be disrupted at once, or its removal; none leaves it as it is.
     pub orchestration: Option<Option<HaGroupOrchestration>>,
-    /// Whether clusters may enter, as the deployed routes let them. They have their own high availability, so documents refuse them.
+    /// True if clusters may be members, as the routes of the reference allow. Clusters have their own high
+    /// availability, so documents refuse them.
     pub allows_clusters: bool,
 }
 
@@ -58,7 +59,7 @@ pub fn check_name(name: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The 403 for a list with nodes that do not exist or belong to somebody else.
+/// The 403 for a list with nodes that do not exist or belong to another owner.
 pub fn not_all_nodes(caller: &Caller) -> ApiError {
     ApiError::access_denied(format!(
         "Access denied: '{caller}' does not have authorization: WRITE_ALL_NODES: \

@@ -1,4 +1,4 @@
-//! What the feed tells of nodes.
+//! Feed records of changes to nodes.
 
 use evenkeel_exchange_store::change::Change;
 

@@ -80,7 +80,7 @@ pub(in crate::routes) fn node_type(text: &str) -> Result<String, ApiError> {
     }
 }
 
-/// Reads a node with one statement: the row itself tells whether the caller may read it.
+/// Reads a node with one statement: the row itself determines whether the caller may read it.
 pub(super) async fn get_node(
     op: Op<ResourcePath, Query<AttributeQuery>>,
     right: AskedLater<right::NodeRead>,
@@ -180,7 +180,7 @@ fn response(exchange: &Exchange, caller: &Caller, row: NodeRow) -> NodeResponse 
     }
 }
 
-/// What the agent reported of itself, unless that is what holds without a report.
+/// Returns the reported status of the agent, unless it equals the default of a node without a report.
 fn shown_status(
     (monitor_state, since): (&str, Option<Timestamp>),
     compat_version: Option<i64>,

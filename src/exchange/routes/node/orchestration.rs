@@ -1,4 +1,4 @@
-//! Whether services are placed on a node, whether it is frozen, and what they may use of it, as its operator wants it.
+//! Orchestration settings of a node's operator: availability, freeze, capacities and domains.
 //!
 //! Source: orchestration 1.7, A12, B9, D7.
 use axum::Json;
@@ -66,7 +66,7 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// What the operator of a node that is new asks of the engine.
+/// Returns the orchestration settings of a new node.
 pub(super) fn new_spec() -> NodeSpecRow {
     NodeSpecRow {
         availability: Availability::default().word().to_owned(),
@@ -80,7 +80,8 @@ pub(super) fn new_spec() -> NodeSpecRow {
     }
 }
 
-/// The object as it is shown with its node; none for a node that is active, so that its answer is that of the reference.
+/// The object as it is shown with its node; none for a node that is active, so that the response equals that
+/// of the reference.
 pub(super) fn shown_spec(row: NodeSpecRow) -> Option<NodeOrchestration> {
     spec(row).unless_default()
 }

@@ -1,4 +1,4 @@
-//! What a node reports about itself: its monitor state, its statistics, its container engine.
+//! Reports of a node about itself: monitor state, statistics, container engine.
 //!
 //! Source: orchestration 1.7, A10.
 
@@ -140,7 +140,7 @@ fn shown_machine(fast: FastReport) -> ReportedMachine {
     }
 }
 
-/// What was stored by this program has the shape that it was stored with; what cannot be read is not shown, and the next report replaces it.
+/// Reads a stored report. An unreadable one is not shown, and the next report replaces it.
 fn read<T: DeserializeOwned>(text: &serde_json::value::RawValue) -> Option<T> {
     serde_json::from_str(text.get())
         .inspect_err(|error| tracing::warn!(%error, "a stored report of a node cannot be read"))

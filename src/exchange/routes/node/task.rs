@@ -245,7 +245,8 @@ async fn check_fencing(connection: &mut PgConnection, caller: &Caller, number: i
     )))
 }
 
-/// What identifies a task never changes, its wanted state never decreases, and the lease under which it is written is the last one.
+/// Rejects changes to the identity of a task, a lower desired generation, and a lease older than the last
+/// one.
 fn check_replacement(stored: &NodeTaskRow, wanted: &WantedTask) -> Result<(), ApiError> {
     let identity =
         |task: &WantedTask| (task.policy.clone(), task.workload_unit.clone(), task.slot, task.spec_version);

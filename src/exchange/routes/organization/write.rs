@@ -89,7 +89,7 @@ pub async fn delete_organization(
     Ok(NoContent)
 }
 
-/// What the contract asks of type and limits.
+/// Checks the type and the limits of an organization against the contract.
 async fn check(
     op: &Op<OrgPath>,
     org_type: Option<&str>,

@@ -1,6 +1,6 @@
 //! Patterns and their keys.
 //!
-//! Source: exchange contract 4.7 and 3.5.
+//! Source: exchange-api 4.7, 3.5.
 
 mod get;
 mod patch;
@@ -78,7 +78,7 @@ fn pattern_operations() -> Vec<Operation> {
     ]
 }
 
-/// What the feed tells of a pattern; `is_public` is the value at the time of the change.
+/// Returns the feed record of a change to a pattern; `is_public` is the value at the time of the change.
 fn change(org: &str, pattern: &str, operation: &'static str, is_public: bool) -> Change {
     Change {
         org: org.to_owned(),

@@ -122,7 +122,7 @@ fn row(org: &str, id: &str, owner: &UserId, request: &PostPattern, now: Timestam
 /// The rules that need no look at the store.
 ///
 /// # Source
-/// Exchange contract 4.7, "Validation".
+/// Exchange-api 4.7 (validation).
 fn validate(request: &PostPattern) -> Result<(), ApiError> {
     if request.services.is_empty() {
         return Err(ApiError::invalid_input("services must hold at least one service"));
@@ -130,7 +130,7 @@ fn validate(request: &PostPattern) -> Result<(), ApiError> {
     validate_services(&request.services)
 }
 
-/// What holds for every service that a pattern names.
+/// Validates each service that a pattern names.
 pub(super) fn validate_services(services: &[PatternService]) -> Result<(), ApiError> {
     for service in services {
         if service.service_versions.is_empty() {

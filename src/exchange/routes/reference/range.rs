@@ -1,7 +1,7 @@
 //! Versions and ranges of versions as the exchange reads them: digits only, and more forgiving than the agents.
 //!
 //! A missing bracket is `[` on the left and `)` on the right, a missing end is without end, blanks around a version do not
-//! matter. Source: exchange contract 4.0 "Version format" and what the recorded exchange accepts.
+//! matter. Source: exchange-api 4.0 ("Version format", and what the recorded exchange accepts).
 
 /// A version: three numbers, or above all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,7 +67,7 @@ impl ExchangeRange {
         })
     }
 
-    /// Whether a version lies in the range.
+    /// Returns true if the range contains a version.
     #[must_use]
     pub fn contains(&self, version: ExchangeVersion) -> bool {
         let is_above = if self.includes_lower { version >= self.lower } else { version > self.lower };

@@ -1,6 +1,6 @@
 //! Signs of life of the nodes of a pattern, or of those that follow policies.
 //!
-//! Source: exchange contract 7.3.
+//! Source: exchange-api 7.3.
 
 use std::sync::Arc;
 
@@ -117,7 +117,8 @@ fn health(node: &HealthRow, rows: &[HealthRow]) -> NodeHealth {
     }
 }
 
-/// Whether an instant is not before a given one; a text that is no instant is compared as text, as the reference does.
+/// Returns true if an instant is not before a given one; text that is not an instant is compared as text,
+/// like in the reference.
 fn is_since(at: Timestamp, text: &str) -> bool {
     match text.strip_suffix("[UTC]").unwrap_or(text).parse::<Timestamp>() {
         Ok(since) => at >= since,

@@ -1,6 +1,6 @@
 //! Which nodes may a pattern concern.
 //!
-//! Source: exchange contract 7.2.
+//! Source: exchange-api 7.2.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// What a pattern says of a service, as far as a search needs it.
+/// The part of a pattern's service that a search needs.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct PatternService {

@@ -1,6 +1,6 @@
 //! Services, and what belongs to them.
 //!
-//! Source: exchange contract 4.6 and 3.5.
+//! Source: exchange-api 4.6, 3.5.
 
 mod dockauth;
 mod get;
@@ -117,7 +117,8 @@ fn dockauth_operations() -> Vec<Operation> {
     ]
 }
 
-/// What the feed tells of a service and its parts; `is_public` is the value at the time of the change.
+/// Returns the feed record of a change to a service or a part of it; `is_public` is the value at the time of
+/// the change.
 fn change(
     org: &str,
     service: &str,

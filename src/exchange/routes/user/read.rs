@@ -16,7 +16,7 @@ use crate::operation::{Op, OrgPath, ResourcePath};
 use crate::routes::pages::{self, PAGE_ROWS, Page};
 use crate::{ApiError, Exchange};
 
-/// What is shown instead of a secret.
+/// Text shown in place of a secret.
 const MASK: &str = "***************";
 
 pub async fn list_users(

@@ -194,7 +194,7 @@ fn refused(reason: FlagsRefused) -> ApiError {
     })
 }
 
-/// Inserts an account whose name is nobody else's login.
+/// Inserts an account whose name is not used by another login.
 async fn insert<R: CreatesAccounts>(tx: &mut WriteTx<R>, account: &AccountRow) -> Result<(), ApiError> {
     let (org, name) = (&account.org, &account.name);
     identity::lock_name(tx, org, name).await?;
@@ -227,7 +227,7 @@ fn attribute_to_change(request: &PatchUser) -> Option<&'static str> {
     if given.next().is_some() { None } else { first.map(|(name, _)| name) }
 }
 
-/// What can be refused without looking at the account.
+/// Rejects patches that are invalid regardless of the stored account.
 fn check_patch(caller: &Caller, org: &str, name: &str, request: &PatchUser) -> Result<(), ApiError> {
     let changes_flags = request.admin.is_some() || request.hub_admin.is_some();
     if is_root(org, name) && (changes_flags || caller.role != Role::Root) {

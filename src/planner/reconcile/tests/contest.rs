@@ -12,7 +12,7 @@ use crate::{
     workload::{ActionGoal, DesiredState, Impairment, NodeOrder, Slot, Task, TaskState},
 };
 
-/// What may be wrong with a node of the table.
+/// A possible problem of a node of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Condition {
     /// Nothing.

@@ -1,4 +1,4 @@
-//! What would happen: D3.
+//! Dry runs: D3.
 
 use super::simulated::*;
 use crate::{

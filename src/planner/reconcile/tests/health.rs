@@ -548,7 +548,7 @@ fn failover_stays_away_when_no_guardian_enforces_the_lease() {
     }
 }
 
-/// What the agent has confirmed counts, and not what the policy asks for meanwhile.
+/// The length that the agent has confirmed applies, even if the policy asks for another one meanwhile.
 #[test]
 fn lease_has_the_length_that_its_guardian_enforces() {
     let mut world = failover(true);

@@ -28,7 +28,7 @@ mod nodes;
 
 use nodes::exited;
 
-/// What tasks of a version do.
+/// Behavior of the tasks of a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behavior {
     /// They run.
@@ -41,7 +41,7 @@ pub(crate) enum Behavior {
     Hangs,
 }
 
-/// What nodes reported, as the health of all tasks.
+/// Health of all tasks, as nodes reported it.
 struct Surveyed<'a>(&'a BTreeMap<TaskId, ReportedHealth>);
 
 impl crate::health::HealthSurvey for Surveyed<'_> {
@@ -60,13 +60,14 @@ pub(crate) struct World {
     pub members: BTreeSet<NodeId>,
     pub claims: Vec<Claim>,
     pub settings: UnitSettings,
-    /// What nodes reported about the health of tasks.
+    /// Health of tasks, as nodes reported it.
     pub health: BTreeMap<TaskId, ReportedHealth>,
-    /// What the checks of running tasks find, by the digest of the version: nothing when they are broken. Others are not made.
+    /// Results of the checks of running tasks, by digest of the version; none for a broken check. Versions
+    /// without an entry are not checked.
     pub checks: BTreeMap<u64, Option<bool>>,
-    /// Whether nodes have confirmed the leases of their tasks.
+    /// True if nodes have confirmed the leases of their tasks.
     pub confirms_leases: bool,
-    /// What else has an instance on a node.
+    /// Other workloads with an instance on a node.
     pub neighbors: BTreeMap<NodeId, BTreeSet<Partner>>,
     /// Workloads in the soft list that start or stop.
     pub unsettled_partners: Vec<PolicyId>,
@@ -87,7 +88,7 @@ pub(crate) struct World {
     pub plan_count: u64,
     is_changed: bool,
     changed_slots: BTreeSet<Slot>,
-    /// Whether the last plan of the whole had to leave something waiting.
+    /// True if the last full plan left something waiting.
     has_blocked: bool,
     wake_at: Option<Timestamp>,
     /// Slots are planned one by one after events of their tasks.

@@ -1,4 +1,4 @@
-//! Whether a workload unit has reached what a user's action wants of it.
+//! Progress of a workload unit toward the goal of a user's action.
 //!
 //! Source: orchestration A6 (rules 2 to 6).
 
@@ -15,7 +15,7 @@ use crate::{
     workload::{ActionGoal, DesiredState, Slot, Task, UserAction, Workload},
 };
 
-/// What a workload unit has.
+/// Current state of a workload unit.
 #[derive(Debug)]
 pub(crate) struct UnitView<'a> {
     /// Its workload.
@@ -42,7 +42,7 @@ impl UnitView<'_> {
         self.table.find(task.node.as_ref()?)
     }
 
-    /// Returns whether something of a task may still run, and its node will say when it does not.
+    /// Returns whether something of a task may still run, and its node will report when it has ended.
     fn is_open(&self, task: &Task) -> bool {
         let is_lost = || self.row(task).is_none_or(|row| row.down_since().is_some());
         !(task.is_stopped() || is_lost())
