@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn update_that_is_blocked_for_a_user_is_told_from_one_that_goes_on() {
+    fn update_that_waits_for_a_user_differs_from_one_that_goes_on() {
         let blocked = |rule: &str, detail: &str| UpdateBlocked {
             rules: vec![rule.to_owned()],
             slots: vec![BlockedSlot {

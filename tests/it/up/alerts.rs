@@ -141,8 +141,8 @@ async fn database_that_does_not_finish_statements_fires_the_rules_about_it() {
         assert!(later.contains("EvenkeelWorkerStuck"), "no pass has ended since: {later:?}");
         execute(&mut holder, "ROLLBACK").await;
     };
-    let (answers, ()) = tokio::join!(requests, watched);
-    assert!(answers.iter().any(|(status, _)| *status == 503), "some gave up: {answers:?}");
+    let (responses, ()) = tokio::join!(requests, watched);
+    assert!(responses.iter().any(|(status, _)| *status == 503), "some gave up: {responses:?}");
     fires(&hub, &first, "EvenkeelSlowRequests").await;
     hub.program.kill().await;
     assert!(firing(&[Scrape::of(&hub).await]).contains("EvenkeelHubDown"));
