@@ -149,7 +149,7 @@ mod tests {
         assert_eq!((status(&model).overall(), status(&model).parts[0].up), (Avail::Up, 2));
         for (number, agreement) in agreements.iter().enumerate() {
             let record = &model.nodes[&agreement.node];
-            let known = record.status.as_deref().cloned().unwrap_or_default();
+            let known = record.status.clone().unwrap_or_default();
             let failures = vec![failure(agreement, &[100, 400, 1_300])];
             let status = Some(Box::new(NodeStatusFacts { failures, ..known }));
             model.apply(&Event::NodeStatusChanged { node: agreement.node.clone(), status }, now);
