@@ -29,9 +29,9 @@ const HELD: i32 = 2_000;
 const TIMES: f64 = 10.0;
 /// Scope of agent upgrades.
 const SCOPE: &str = "agent";
-/// How long the agbot of the benchmark holds its leases, in seconds.
+/// Time for which the agbot of the benchmark holds its leases, in seconds.
 const LEASE_SECS: f64 = 3_600.0;
-/// How often the ways take turns, so that a disk that changes its speed does not favour one of them.
+/// Number of turns of each way, so that a disk that changes its speed does not favor one of them.
 const TURNS: u32 = 2;
 
 /// Runs the benchmark.
@@ -145,7 +145,6 @@ async fn compete(database: &Database, way: &Way, length: Duration) -> Result<f64
     Ok(taken as f64 / begin.elapsed().as_secs_f64())
 }
 
-/// The group of a client.
 fn group(client: usize) -> GroupId {
     GroupId::new("bench", &format!("group{client}"))
 }

@@ -2,8 +2,9 @@
 //!
 //! A pass reads what it needs, does what is due and returns. Start, end and result of the last pass are published in [`Workers`].
 //!
-//! A task that owns state and takes its inputs from a channel, in their order, is no worker: its inputs carry facts, and none may be lost.
-//! Each role has at most one such task, which decides: the engine of the agbot and the core of the agent.
+//! A task that owns state and takes its inputs from a channel, in their order, is not a worker: its inputs
+//! carry facts, and none may be lost. Each role has at most one such task, which decides: the engine of the
+//! agbot and the core of the agent.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -19,7 +20,7 @@ const REPEATED_AFTER: Duration = Duration::from_secs(60);
 
 /// One kind of periodic work.
 pub trait Worker: Send + 'static {
-    /// Why a pass can fail.
+    /// Reason why a pass can fail.
     type Error: Error + 'static;
 
     /// The name under which the worker is reported, unique within its role.
@@ -59,7 +60,7 @@ pub struct WorkerStatus {
     pub started_at: Option<Timestamp>,
     /// When the last finished pass ended.
     pub ended_at: Option<Timestamp>,
-    /// Why the last finished pass failed; `None` when it succeeded.
+    /// Reason why the last finished pass failed; `None` when it succeeded.
     pub failure: Option<String>,
 }
 

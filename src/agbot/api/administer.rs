@@ -78,22 +78,19 @@ pub(super) async fn act_on_rollouts(
 
 /// An action on the rollouts of a policy.
 pub(super) struct RolloutRequest {
-    /// The policy.
     pub(super) policy: PolicyId,
     /// Only this group.
     pub(super) group: Option<GroupId>,
-    /// The action.
     pub(super) action: RolloutAction,
 }
 
 /// Effect of an action.
 #[derive(Default)]
 pub(super) struct Done {
-    /// Rollouts that changed.
     pub(super) changed: Vec<Rollout>,
     /// Rollouts that were so already.
     pub(super) unchanged: Vec<Rollout>,
-    /// Why others were left as they are.
+    /// Reason why others were left as they are.
     pub(super) refused: Vec<String>,
 }
 

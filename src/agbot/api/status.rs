@@ -256,7 +256,7 @@ pub(super) async fn list_rollouts(
                 None => Vec::new(),
             };
             let mut shown = hidden::rollout(rollout, &members, &seen)?;
-            // What holds now: the policy's own settings over the hub's.
+            // The settings in force: the policy's own settings override the hub's.
             shown.update = Some(json!(model.update_settings(&rollout.policy)));
             Some(shown)
         })
@@ -315,7 +315,7 @@ pub(super) async fn list_events(
     Ok(Json(EventsResponse { events: shown.collect() }))
 }
 
-/// Why a page of a list cannot be had.
+/// Reason why a page of a list cannot be had.
 #[derive(Debug, thiserror::Error)]
 enum ListError {
     #[error(transparent)]

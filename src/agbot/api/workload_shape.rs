@@ -29,7 +29,6 @@ const HIDDEN: &str = "?";
 /// How a policy is shown to one caller.
 #[derive(Clone, Copy)]
 pub(super) struct Shape<'a> {
-    /// The policy.
     pub(super) policy: &'a PolicyId,
     /// The nodes that the caller may read.
     pub(super) seen: &'a SeenNodes,
@@ -170,7 +169,7 @@ impl Shape<'_> {
         }
     }
 
-    /// How far an update is; `has_tasks`: whether it is one of a policy with tasks.
+    /// Returns the progress of an update; `has_tasks`: true for that of a policy with tasks.
     pub(super) fn update(&self, update: &UpdateStatus, has_tasks: bool) -> wire::UpdateProgress {
         let blocked = update.blocked.as_ref().filter(|blocked| blocked.is_shown(self.now));
         wire::UpdateProgress {

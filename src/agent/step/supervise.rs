@@ -27,7 +27,7 @@ pub struct ProbedTask {
     pub probe: TaskProbe,
     /// True if the last check succeeded; none before the first one.
     pub is_healthy: Option<bool>,
-    /// Why the last check was broken itself.
+    /// Reason why the last check was broken itself.
     pub check_error: Option<String>,
 }
 
@@ -102,7 +102,7 @@ impl State {
         if let Some(agreement) = self.agreements.get_mut(&key) {
             agreement.down_since = None;
         }
-        // What does not run yet is seen when it does.
+        // A service that does not run yet is observed once it runs.
         if seen.is_running() {
             self.observed.insert(key.clone(), seen);
         }

@@ -45,7 +45,7 @@ const SIGNAL_ONLY: Duration = Duration::from_secs(3600);
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// Why a pass could not be completed.
+/// Reason why a pass could not be completed.
 #[derive(Debug, thiserror::Error)]
 enum PassError {
     /// A call to the hub failed.
@@ -119,7 +119,7 @@ impl Session {
         self.signals.statistics.notify_one();
     }
 
-    /// Ends the workers. What the returned future waits for is their last call.
+    /// Ends the workers. The returned future waits for their last call.
     pub fn end(self) -> impl Future<Output = ()> + Send + use<> {
         let tasks = self.tasks.clone();
         async move { tasks.wait().await }

@@ -37,7 +37,7 @@ pub struct Wait {
     pub limit: Option<Duration>,
 }
 
-/// How far a change is.
+/// Progress of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
     /// It has taken effect.
@@ -84,7 +84,7 @@ impl Progress {
         }
     }
 
-    /// How long it must last before it is worth a note.
+    /// Returns the time for which it must last before it is worth a note.
     fn quiet_time(&self) -> Duration {
         if matches!(self, Self::Unread(_)) { READ_TIME } else { Duration::ZERO }
     }
@@ -237,7 +237,7 @@ mod tests {
         let long = Duration::from_secs(600);
         let pending = Progress::Pending("1 of 2".to_owned());
         assert_eq!(follow(long, vec![pending.clone(), done()]).await, Ok(()));
-        // What was true before the agbot decided on the change is no outcome of it.
+        // A state from before the agbot decided on the change is not an outcome of it.
         assert_eq!(follow(long, vec![held(), held(), pending.clone(), done()]).await, Ok(()));
         assert_eq!(follow(long, vec![pending, held()]).await, Err(Exit::WaitHeld));
         assert_eq!(follow(long, vec![Progress::Failed("x".to_owned())]).await, Err(Exit::WaitFailed));

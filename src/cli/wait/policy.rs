@@ -41,7 +41,7 @@ pub struct WantedPolicy {
     pub versions: Vec<String>,
     /// When it was written.
     pub written_at: Option<Timestamp>,
-    /// How many instances it has at least, if the hub counts them.
+    /// Number of instances that it has at least, if the hub counts them.
     pub least_instances: usize,
     /// True if the hub keeps a number of instances in each workload unit.
     pub is_counted: bool,
@@ -68,7 +68,7 @@ impl WantedPolicy {
 
     fn of(id: String, policy: &DeploymentPolicyResponse) -> Self {
         let versions = policy.service().map(|service| service.service_versions).unwrap_or_default();
-        // What runs may keep the version that it has.
+        // Running instances may keep their version.
         let is_kept = |one: &DeployedServiceVersion| {
             UpgradeLifecycle::of_version(&json!(one)).unwrap_or_default().keeps_running()
         };

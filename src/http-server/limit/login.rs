@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use super::{Buckets, CAPACITY, Rate, nanoseconds_since, whole_seconds};
 
-/// How long the same wrong secret counts as one guess, as the rate of a bucket with one token: ten minutes.
+/// Time for which the same wrong secret counts as one guess, as the rate of a bucket with one token: ten
+/// minutes.
 const ONE_GUESS: Rate = Rate { per_second: 1.0 / 600.0, burst: 1 };
 
 /// Counts failed logins.
@@ -47,8 +48,8 @@ impl LoginLimits {
             .map_err(whole_seconds)
     }
 
-    /// Counts a failed login from a client prefix. The same `secret` within ten minutes is no further guess: a client with an old secret
-    /// repeats it forever. Only a hash of it is kept, under a random key.
+    /// Counts a failed login from a client prefix. The same `secret` within ten minutes is not a further
+    /// guess: a client with an old secret repeats it forever. Only a hash of it is kept, under a random key.
     pub fn count(&self, prefix: IpAddr, name: &impl Hash, secret: &impl Hash) {
         let now = nanoseconds_since(self.begun);
         // An empty bucket stays empty; this login was admitted before.

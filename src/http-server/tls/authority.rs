@@ -17,7 +17,7 @@ use evenkeel_runtime::files::{FileError, create_private_directory, write_private
 /// Validity of a listener's certificate; clients refuse much longer ones.
 const VALID_DAYS: i32 = 397;
 
-/// How long before its end a certificate is renewed.
+/// Time before its end at which a certificate is renewed.
 const RENEW_DAYS: i32 = 30;
 
 /// The authority's name; together with its key it identifies the authority across restarts.
@@ -56,7 +56,7 @@ impl Authority {
         let authority_key = self.open(today)?;
         let certificate_file = self.directory.join("server.pem");
         let key_file = self.directory.join("server-key.pem");
-        // What the certificate is for stands beside it, so that it need not be taken apart.
+        // The purpose of the certificate is stored next to it, so that it need not be parsed.
         let note_file = self.directory.join("server.names");
         let is_good =
             certificate_file.exists() && note(&note_file).is_some_and(|note| note.serves(names, today));

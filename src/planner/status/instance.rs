@@ -89,7 +89,7 @@ pub struct InstanceStatus {
     pub version: Option<String>,
     /// Violated constraints.
     pub violations: Vec<Violation>,
-    /// Why its node gets no start.
+    /// Reason why its node gets no start.
     pub blocklisted: Option<Box<Blocked>>,
     /// Since when its newest task has its state.
     pub since: Option<Timestamp>,
@@ -105,7 +105,7 @@ pub struct Violation {
     pub constraint: Constraint,
     /// The expression.
     pub expression: String,
-    /// Why it does not hold, in words.
+    /// Reason why it does not hold, in words.
     pub detail: String,
 }
 
@@ -225,7 +225,7 @@ impl Instance<'_> {
 
     pub fn avail(&self) -> Avail {
         let is_impaired = |task: &&&Task| matches!(task.state, TaskState::Running { impaired: Some(_) });
-        // What ran when a node announced that it goes away is taken to run (A10.2).
+        // Instances that ran when a node announced its absence count as running (A10.2).
         let is_silent = match self.row.state {
             NodeState::Ready => false,
             NodeState::Away { monitor_state, .. } => monitor_state == NodeMonitorState::Idle,

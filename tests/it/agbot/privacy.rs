@@ -47,7 +47,7 @@ async fn get(hub: &Hub, login: (&str, &str), path: &str) -> (u16, Value) {
     (response.status().as_u16(), response.json().await.unwrap_or_default())
 }
 
-/// Everything the agbot tells a caller of the organization, as one text.
+/// Returns everything that the agbot shows a caller of the organization, as one text.
 async fn reported(hub: &Hub, login: (&str, &str)) -> String {
     let mut text = String::new();
     for list in LISTS {
@@ -136,7 +136,7 @@ async fn users_see_their_own_nodes_and_nothing_of_others() {
     assert_eq!(hub.stop().await, 0);
 }
 
-/// How many of the events are about the own node.
+/// Returns the number of events about the own node.
 fn own_events(events: &Value) -> Option<usize> {
     Some(events["events"].as_array()?.iter().filter(|event| event["node"] == "o/mine").count())
 }

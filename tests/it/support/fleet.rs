@@ -147,17 +147,17 @@ impl Fleet {
         &self.key
     }
 
-    /// Which version answers on which node.
+    /// Returns the version that responds on each node.
     pub fn versions(&self) -> BTreeMap<String, String> {
         self.nodes.iter().filter_map(|node| Some((node.clone(), self.ask(node)?.0))).collect()
     }
 
-    /// Which process answers on which node.
+    /// Returns the process that responds on each node.
     pub fn processes(&self) -> BTreeMap<String, i32> {
         self.nodes.iter().filter_map(|node| Some((node.clone(), self.ask(node)?.1))).collect()
     }
 
-    /// How many copies there are on this machine, asked or not.
+    /// Returns the number of running copies on this machine, whether requested or not.
     pub fn instances(&self) -> usize {
         let sockets = self.sockets.to_string_lossy().into_owned();
         let directories = must(std::fs::read_dir("/proc"), "the process table");
