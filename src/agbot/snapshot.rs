@@ -9,12 +9,15 @@ use evenkeel_planner::claims::Purpose;
 use evenkeel_planner::facts::Availability;
 use evenkeel_planner::model::{DecisionCounts, HealthCounts, Liveness, Model, NodeRecord, UnitRecord};
 use evenkeel_planner::place::EliminationReport;
-use evenkeel_planner::rolling::RolloutState;
+use evenkeel_planner::supervise::UpdateState;
 use evenkeel_planner::workload::{SlotTasks, UnitId};
 use jiff::Timestamp;
 
 use crate::context::Context;
 use crate::observe::inert::PolicyKind;
+
+/// The state of a rollout whose policy, group or target is gone.
+const ABANDONED: &str = "abandoned";
 
 /// Counts by the name of a state.
 pub type Counts = BTreeMap<&'static str, usize>;
@@ -28,7 +31,7 @@ pub type Counts = BTreeMap<&'static str, usize>;
 pub struct Snapshot {
     /// Agreements that have not ended.
     pub agreements: Counts,
-    /// Rollouts through HA groups.
+    /// Rollouts through HA groups, and updates of policies with tasks.
     pub rollouts: Counts,
     /// Claims held, by purpose.
     pub claims: Counts,
@@ -38,10 +41,12 @@ pub struct Snapshot {
     pub inert_policies: Counts,
     /// Tasks, by policy and state; only those that there are.
     pub task_states: BTreeMap<(PolicyId, &'static str), usize>,
-    /// The state of the update of each policy with tasks.
-    pub update_states: Vec<(PolicyId, &'static str)>,
+    /// The state of the update of each policy with tasks or rollouts.
+    pub update_states: BTreeMap<PolicyId, UpdateState>,
     /// Wanted instances without a node, by workload unit.
     pub unplaced: Vec<(UnitId, usize)>,
+    /// Instances and workload units in error, by policy; only those that there are.
+    pub workload_errors: BTreeMap<PolicyId, usize>,
     /// Decisions of this agbot about each policy with tasks.
     pub decisions: BTreeMap<PolicyId, DecisionCounts>,
     /// First looks of this agbot at workload units that it took over.
@@ -65,16 +70,13 @@ impl Snapshot {
         let agreements = model.agreements().filter(|agreement| agreement.is_live());
         Self {
             agreements: count(&["proposed", "finalized"], agreements.map(agreement_state)),
-            rollouts: count(
-                &["updating", "held", "completed", "abandoned"],
-                model.rollouts().map(|rollout| rollout_state(&rollout.state)),
-            ),
+            rollouts: rollouts(&model),
             claims: count(
                 &["service-upgrade", "drain", "agent-upgrade"],
                 model.claims().map(|claim| purpose(&claim.purpose)),
             ),
             nodes: count(
-                &["up", "down", "never-heard", "paused", "draining"],
+                &["up", "down", "away", "never-heard", "paused", "draining"],
                 model.nodes().map(|node| node_state(&model, node, now)),
             ),
             inert_policies: PolicyKind::ALL
@@ -82,11 +84,9 @@ impl Snapshot {
                 .map(|kind| (kind.word(), context.inert.count(kind)))
                 .collect(),
             task_states: task_states(&model),
-            update_states: model
-                .workloads()
-                .map(|record| (record.policy.clone(), record.update.state.word()))
-                .collect(),
+            update_states: update_states(&model),
             unplaced: unplaced(&model),
+            workload_errors: workload_errors(&model, now),
             decisions: model.decision_counts().clone(),
             initial_passes: model.initial_passes(),
             health: health_counts(context, &model),
@@ -123,6 +123,15 @@ fn unplaced(model: &Model) -> Vec<(UnitId, usize)> {
     reports.map(|(unit_id, report)| (unit_id.clone(), count(report))).collect()
 }
 
+/// Counts what is reported to be in error, and instances without a task that keep exiting.
+fn workload_errors(model: &Model, now: Timestamp) -> BTreeMap<PolicyId, usize> {
+    let mut counts = model.workload_errors(now);
+    for policy in model.crash_looping_policies(now) {
+        *counts.entry(policy).or_default() += 1;
+    }
+    counts
+}
+
 fn workload_units(model: &Model) -> impl Iterator<Item = (&UnitId, &UnitRecord)> {
     model.workloads().flat_map(|record| model.workload_units_of(&record.policy))
 }
@@ -135,13 +144,29 @@ fn agreement_state(agreement: &Agreement) -> &'static str {
     }
 }
 
-fn rollout_state(state: &RolloutState) -> &'static str {
-    match state {
-        RolloutState::Updating => "updating",
-        RolloutState::Held { .. } => "held",
-        RolloutState::Completed { .. } => "completed",
-        RolloutState::Abandoned { .. } => "abandoned",
+/// Returns what the list of rollouts counts: those through HA groups, and the updates of policies with tasks.
+fn rollouts(model: &Model) -> Counts {
+    let started = UpdateState::ALL.into_iter().filter(|state| *state != UpdateState::None);
+    let words: Vec<&str> = started.map(UpdateState::word).chain([ABANDONED]).collect();
+    let of_groups =
+        model.rollouts().map(|rollout| rollout.update_state().map_or(ABANDONED, UpdateState::word));
+    let of_tasks = model.workloads().map(|record| record.update.state);
+    let of_tasks = of_tasks.filter(|state| *state != UpdateState::None).map(UpdateState::word);
+    count(&words, of_groups.chain(of_tasks))
+}
+
+/// Returns the state of the updates of each policy; of several rollouts the one that needs most attention.
+fn update_states(model: &Model) -> BTreeMap<PolicyId, UpdateState> {
+    let of_tasks = model.workloads().map(|record| (record.policy.clone(), record.update.state));
+    let mut states: BTreeMap<PolicyId, UpdateState> = of_tasks.collect();
+    for rollout in model.rollouts() {
+        let Some(state) = rollout.update_state() else { continue };
+        let known = states.entry(rollout.policy.clone()).or_default();
+        if state.weight() > known.weight() {
+            *known = state;
+        }
     }
+    states
 }
 
 fn purpose(purpose: &Purpose) -> &'static str {

@@ -15,6 +15,7 @@ use crate::exchange::node::NODES;
 use crate::exchange::resource::{Selectors, require_selectors};
 use crate::exit::{CliError, Outcome};
 use crate::output::{Table, View, note};
+use crate::rollout;
 use crate::server::Server;
 
 /// Options of `agbot`.
@@ -137,21 +138,7 @@ pub async fn run(arguments: AgbotArguments, context: &Context) -> Outcome {
             context.show_watched(&watch, list).await
         }
         AgbotCommand::Rollouts { watch } => {
-            let columns = [
-                ("group", "group"),
-                ("policy", "policy"),
-                ("to", "target"),
-                ("done", "done"),
-                ("of", "total"),
-                ("state", "state"),
-                ("how it stands", "text"),
-            ];
-            let list = async || {
-                let agbot = context.agbot(&exchange)?;
-                let found = agbot.client.rollout_records(&exchange.org);
-                let found = agbot.call("asking the agbot for its rollouts", found).await?;
-                require_if_empty(listed(found.rollouts, &columns), &exchange, &[]).await
-            };
+            let list = async || rollout::status(context, &exchange, None, None).await;
             context.show_watched(&watch, list).await
         }
         AgbotCommand::Events { group, node, policy, limit, watch } => {
@@ -260,7 +247,7 @@ fn qualified(exchange: &Exchange, name: &str) -> String {
 
 fn listed(records: Vec<RawJson>, columns: &[(&str, &str)]) -> View {
     let entries: Vec<Value> = records.into_iter().map(RawJson::into_value).collect();
-    let table = Table::of_list(&entries, columns).keeping(&["policy", "kind", "how it stands"]);
+    let table = Table::of_list(&entries, columns).keeping(&["policy", "kind"]);
     View::new(Value::Array(entries), table)
 }
 
@@ -298,9 +285,8 @@ fn reasons_view(
     let documents = documents.into_iter();
     let documents = documents.filter_map(|(one, text)| document_reason(one, &text, (node, policy)));
     let entries: Vec<Value> = documents.chain(chosen.map(|(_, record)| record.into_value())).collect();
-    let table =
-        Table::of_list(&entries, &[("node", "node"), ("policy", "policy"), ("how it stands", "text")])
-            .keeping(&["policy", "how it stands"]);
+    let table = Table::of_list(&entries, &[("node", "node"), ("policy", "policy"), ("reason", "text")])
+        .keeping(&["policy", "reason"]);
     View::new(Value::Array(entries), table)
 }
 

@@ -233,7 +233,7 @@ mod tests {
         assert!(at("hzn exchange hagroup ").words.contains(&"upgrades".to_owned()));
         assert_eq!(at("hzn exchange hagroup member add g --nodeI").words, ["--nodeId"]);
         assert_eq!(at("hzn exchange node list --output y").words, ["yaml"]);
-        assert_eq!(at("hzn exchange node orch set n1 --availability dr").words, ["drain"]);
+        assert_eq!(at("hzn exchange node orchestration set n1 --availability dr").words, ["drain"]);
         assert!(!at("hzn ").words.iter().any(|word| word.starts_with('_') || word == "reference"));
     }
 

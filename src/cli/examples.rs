@@ -12,10 +12,10 @@ const EXAMPLES: [(&str, &[&str]); 26] = [
     ("exchange node create", &["hzn exchange node create edge-1 - < edge-1.token"]),
     ("exchange node addpolicy", &["hzn exchange node addpolicy edge-1 -f node-policy.yaml"]),
     (
-        "exchange node orch set",
+        "exchange node orchestration set",
         &[
-            "hzn exchange node orch set edge-1 --availability drain --wait=30m",
-            "hzn exchange node orch set edge-1 --availability active",
+            "hzn exchange node orchestration set edge-1 --availability drain --wait=30m",
+            "hzn exchange node orchestration set edge-1 --availability active",
         ],
     ),
     (
@@ -42,22 +42,25 @@ const EXAMPLES: [(&str, &[&str]); 26] = [
         &["hzn exchange deployment updatepolicy watch-line-1 -f version-2.yaml --wait=15m"],
     ),
     (
-        "exchange deployment orch status",
+        "exchange deployment orchestration status",
         &[
-            "hzn exchange deployment orch status watch-line-1",
-            "hzn exchange deployment orch status watch-line-1 --watch",
+            "hzn exchange deployment orchestration status watch-line-1",
+            "hzn exchange deployment orchestration status watch-line-1 --watch",
         ],
     ),
-    ("exchange deployment orch events", &["hzn exchange deployment orch events watch-line-1 -f"]),
     (
-        "exchange deployment orch explain",
-        &["hzn exchange deployment orch explain watch-line-1 --node edge-2"],
+        "exchange deployment orchestration events",
+        &["hzn exchange deployment orchestration events watch-line-1 -f"],
     ),
     (
-        "exchange deployment orch set",
+        "exchange deployment orchestration explain",
+        &["hzn exchange deployment orchestration explain watch-line-1 --node edge-2"],
+    ),
+    (
+        "exchange deployment orchestration set",
         &[
-            "hzn exchange deployment orch set watch-line-1 update.parallelism=2 restart.maxAttempts=3",
-            "hzn exchange deployment orch set watch-line-1 scope.nodes+=edge-4",
+            "hzn exchange deployment orchestration set watch-line-1 update.parallelism=2 restart.maxAttempts=3",
+            "hzn exchange deployment orchestration set watch-line-1 scope.nodes+=edge-4",
         ],
     ),
     (

@@ -152,7 +152,7 @@ impl CliError {
                 format!("check the names, and that {server} ({source}) is the right address").to_owned()
             }
             Some(409) if is_change_of_mode(error) => {
-                "scale the policy to 0 (hzn exchange deployment orch scale) and wait until nothing of it runs, or remove it; then write it again"
+                "scale the policy to 0 (hzn exchange deployment orchestration scale) and wait until nothing of it runs, or remove it; then write it again"
                     .to_owned()
             }
             Some(409) => "change or remove what the reason names, or leave it as it is".to_owned(),

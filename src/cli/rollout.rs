@@ -21,12 +21,12 @@ use crate::wait::rollout::{Followed, Goal};
 use crate::wait::update::RollbackReasons;
 
 const COLUMNS: [(&str, &str); 6] = [
-    ("group", "group"),
     ("policy", "policy"),
-    ("to", "target"),
+    ("group", "group"),
+    ("version", "version"),
     ("done", "done"),
-    ("of", "total"),
-    ("how it stands", "text"),
+    ("state", "state"),
+    ("message", "text"),
 ];
 
 /// Options of `rollout`.
@@ -54,7 +54,7 @@ enum RolloutCommand {
     },
     /// Lets the current member finish and stops no other one
     Pause(Chosen),
-    /// Resumes a rollout that is held
+    /// Resumes a rollout that is paused
     Resume(Chosen),
     /// Pauses a rollout that is not meant to continue
     Abort(Chosen),
@@ -105,7 +105,11 @@ pub async fn run(arguments: RolloutArguments, context: &Context) -> Outcome {
     }
 }
 
-async fn status(
+/// Returns the rollouts through HA groups and the updates of policies with `orchestration` in one list.
+///
+/// # Errors
+/// With status 5 when the agbot does not respond, 8 when the policy or the group does not exist.
+pub async fn status(
     context: &Context,
     exchange: &Exchange,
     policy: Option<&str>,
@@ -143,9 +147,31 @@ fn is_chosen(rollout: &Rollout, policy: Option<&str>, group: Option<&str>) -> bo
 
 fn view(records: Vec<RawJson>) -> View {
     let entries: Vec<Value> = records.into_iter().map(RawJson::into_value).collect();
-    let rows: Vec<Value> = entries.iter().map(with_blocked).collect();
-    let table = Table::of_list(&rows, &COLUMNS).keeping(&["policy", "how it stands"]);
+    let rows: Vec<Value> = entries.iter().map(row).collect();
+    let table = Table::of_list(&rows, &COLUMNS).keeping(&["group", "version", "done", "message"]);
     View::new(Value::Array(entries), table)
+}
+
+/// Returns an entry with the texts of its columns: the version, what is done of how much, and one word for its state.
+fn row(entry: &Value) -> Value {
+    let mut row = with_blocked(entry);
+    let version = entry["target"].as_str().and_then(|target| target.rsplit(' ').next()).unwrap_or_default();
+    row["version"] = Value::from(version);
+    // Numbers are left out for callers who may not read every member.
+    row["done"] = match (entry["done"].as_u64(), entry["total"].as_u64()) {
+        (Some(done), Some(total)) => Value::from(format!("{done}/{total}")),
+        _ => Value::Null,
+    };
+    let state = match (entry["state"].as_str().unwrap_or_default(), entry["rollback"].is_object()) {
+        ("updating", true) => "rollback-started",
+        ("paused" | "held", true) => "rollback-paused",
+        ("completed", true) => "rollback-completed",
+        // An older agbot's word.
+        ("held", false) => "paused",
+        (state, _) => state,
+    };
+    row["state"] = Value::from(state);
+    row
 }
 
 /// Adds what blocks an update to its text, which does not name that.
@@ -222,14 +248,39 @@ mod tests {
 
     #[test]
     fn rollouts_are_chosen_by_policy_and_group() {
-        let held =
-            rollout("o/g", json!({"state": "held", "hold": {}, "since": "t"}), "held: paused by o/ann");
+        let held = rollout("o/g", json!({"state": "paused", "hold": {}, "since": "t"}), "paused by o/ann");
         assert!(is_chosen(&held, Some("o/p"), Some("o/g")) && is_chosen(&held, None, None));
         assert!(!is_chosen(&held, Some("o/q"), None) && !is_chosen(&held, None, Some("o/h")));
-        let document = json!({"group": "o/g", "policy": "o/p", "text": "held: paused by o/ann", "more": 1});
+        let document = json!({"group": "o/g", "policy": "o/p", "text": "paused by o/ann", "more": 1});
         let view = view(vec![document.clone().into()]);
         assert_eq!(view.json, json!([document]));
-        assert_eq!(view.table.rows[0].last().map(String::as_str), Some("held: paused by o/ann"));
+        assert_eq!(view.table.rows[0].last().map(String::as_str), Some("paused by o/ann"));
+    }
+
+    #[test]
+    fn rollouts_and_updates_have_the_same_words_and_fit_on_80_columns() {
+        let of_group = json!({
+            "group": "plant7/press-line-a", "policy": "plant7/camera-watch", "target": "plant7/camera 10.20.30", "state": "paused",
+            "hold": {}, "since": "t", "rollback": {"version": "10.20.30"}, "done": 1, "total": 12,
+            "text": "paused: 10.20.30 failed on plant7/press-a-7: image not found: registry.example.com/plant7/camera:10.20.30",
+        });
+        let of_tasks = json!({
+            "policy": "plant7/gauge-reader", "target": "plant7/gauge 2.0.0", "state": "paused", "done": 2, "total": 3,
+            "text": "paused, 2 of 3 done, 1 failed",
+        });
+        let table = view(vec![of_group.into(), of_tasks.into()]).table;
+        let states: Vec<&str> = table.rows.iter().map(|row| row[4].as_str()).collect();
+        assert_eq!(states, ["rollback-paused", "paused"]);
+        let text = table.render(Some(80));
+        assert!(text.lines().all(|line| line.chars().count() <= 80 + 8), "{text}");
+        let line =
+            |policy: &str| text.lines().find(|line| line.starts_with(policy)).unwrap_or_default().to_owned();
+        let (camera, gauge) = (line("plant7/camera-watch"), line("plant7/gauge-reader"));
+        assert!(
+            camera.contains("press-line-a") && camera.contains("10.20.30") && camera.contains("1/12"),
+            "{text}"
+        );
+        assert!(gauge.contains("2.0.0") && gauge.contains("2/3") && gauge.contains("paused"), "{text}");
     }
 
     #[test]

@@ -95,23 +95,25 @@ mod tests {
 
     #[test]
     fn unknown_option_is_no_value() {
-        for line in ["hzn explain n1 p --frobnicate", "hzn exchange deployment orch scale p 2 -x"] {
+        for line in ["hzn explain n1 p --frobnicate", "hzn exchange deployment orchestration scale p 2 -x"] {
             let error = refused(line).expect("a failure");
             assert!(error.why.contains("unexpected argument"), "{error}");
             assert!(error.advice.starts_with("use it as: hzn e"), "{error}");
         }
-        let error = refused("hzn exchange deployment orch scale p 2 --wiat").expect("a failure");
+        let error = refused("hzn exchange deployment orchestration scale p 2 --wiat").expect("a failure");
         assert!(error.advice.contains("'--wait'") && !error.advice.contains("as a value"), "{error}");
     }
 
     #[test]
     fn error_about_a_wrong_value_names_the_command_and_what_it_takes() {
-        let error = refused("hzn exchange -o acme node orch set n1 --availability off").expect("a failure");
-        let expected = "give one of: active, pause, drain; use it as: hzn exchange node orch set [OPTIONS] <";
+        let error =
+            refused("hzn exchange -o acme node orchestration set n1 --availability off").expect("a failure");
+        let expected =
+            "give one of: active, pause, drain; use it as: hzn exchange node orchestration set [OPTIONS] <";
         assert!(error.advice.starts_with(expected), "{error}");
         assert!(error.why.contains("'off'") && !error.why.contains("possible values"), "{error}");
-        let error = refused("hzn exchange deployment orch scale p many").expect("a failure");
-        let expected = "use it as: hzn exchange deployment orch scale [OPTIONS] <POLICY> <COUNT>";
+        let error = refused("hzn exchange deployment orchestration scale p many").expect("a failure");
+        let expected = "use it as: hzn exchange deployment orchestration scale [OPTIONS] <POLICY> <COUNT>";
         assert_eq!(error.advice, expected, "{error}");
         let error = refused("hzn exchange health list --limit 0").expect("a failure");
         assert!(
@@ -122,7 +124,7 @@ mod tests {
 
     #[test]
     fn every_option_that_changes_a_node_is_named_when_none_is_given() {
-        let error = refused("hzn exchange node orch set n1").expect("a failure");
+        let error = refused("hzn exchange node orchestration set n1").expect("a failure");
         for option in ["--availability", "--capacity", "--fault-domain", "--upgrade-domain"] {
             assert!(error.why.contains(option), "{error}");
         }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use evenkeel_agbot::{Agbot, Counts, Snapshot};
 use evenkeel_domain::text::printable;
 use evenkeel_exchange::Exchange;
+use evenkeel_http_server::tls::TlsSettings;
 use evenkeel_planner::model::DecisionCounts;
 use evenkeel_runtime::metrics::{Labeled, Metrics};
 use evenkeel_runtime::worker::{WorkerStatus, Workers};
@@ -29,6 +30,17 @@ pub fn observe_database(metrics: &Metrics, database: &Database) {
         &[],
         move || number(usage.usage().waiting),
     );
+}
+
+/// Adds when the certificate of the listeners expires; nothing without TLS.
+pub fn observe_certificate(metrics: &Metrics, tls: Option<&TlsSettings>) {
+    let tls = tls.cloned();
+    let help = "When the first certificate of the chain of the listeners expires; without a value where they do not use TLS";
+    metrics.gauges("tls_certificate_expiry_timestamp_seconds", help, &[], move || {
+        let expires_at = tls.as_ref().and_then(TlsSettings::expires_at);
+        let secs = expires_at.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).map(|age| age.as_secs_f64());
+        secs.map(|secs| (Vec::new(), secs)).into_iter().collect()
+    });
 }
 
 /// Adds what the periodic workers of a role show: the names of a time and of a state.
@@ -81,7 +93,12 @@ pub fn observe_agbot(metrics: &Metrics, agbot: &Agbot) {
         });
     };
     by_state("agbot_agreements", "Agreements that have not ended", &["state"], |one| one.agreements);
-    by_state("agbot_rollouts", "Rollouts through HA groups", &["state"], |one| one.rollouts);
+    by_state(
+        "agbot_rollouts",
+        "Rollouts through HA groups and updates of policies with tasks",
+        &["state"],
+        |one| one.rollouts,
+    );
     by_state("agbot_claims", "Claims held on HA groups", &["purpose"], |one| one.claims);
     by_state("agbot_nodes", "Nodes that are served", &["state"], |one| one.nodes);
     by_state(
@@ -134,11 +151,15 @@ fn observe_engine(metrics: &Metrics, snapshots: &Arc<Snapshots>) {
     });
     gauges("orch_update_state", "The state of the update of a policy", &["policy", "state"], |one| {
         let states = one.update_states.into_iter();
-        states.map(|(policy, state)| (vec![policy.to_string(), state.to_owned()], 1.0)).collect()
+        states.map(|(policy, state)| (vec![policy.to_string(), state.word().to_owned()], 1.0)).collect()
     });
     gauges("orch_unplaced", "Wanted instances without a node", &["policy", "unit"], |one| {
         let parts = one.unplaced.into_iter();
         parts.map(|(id, count)| (vec![id.policy.to_string(), id.name().to_owned()], number(count))).collect()
+    });
+    gauges("orch_workload_errors", "Instances and workload units in error", &["policy"], |one| {
+        let errors = one.workload_errors.into_iter();
+        errors.map(|(policy, count)| (vec![policy.to_string()], number(count))).collect()
     });
     gauges("orch_lock_held", "Claims held on HA groups", &["group", "kind"], |one| {
         let mut counts: BTreeMap<Vec<String>, usize> = BTreeMap::new();

@@ -58,6 +58,7 @@ impl ServerSetup {
         let health = Health::new(env!("CARGO_PKG_VERSION"), lifecycle.shutdown(), metrics.clone());
         let health = health.with_metrics_token(metrics_token);
         super::metrics::observe_database(&metrics, database);
+        super::metrics::observe_certificate(&metrics, tls.as_ref());
         let database = database.clone();
         health.depend("database", move || {
             let database = database.clone();

@@ -185,7 +185,7 @@ settings! {
     pub struct AgbotOptions {
         /// Seconds the new version must be seen running before the next member is upgraded [default: 5].
         upgrade_monitor_secs: u64 = "upgrade-monitor-secs", "EVENKEEL_UPGRADE_MONITOR_SECS";
-        /// Seconds a member has to run the new version before the rollout is held [default: 600].
+        /// Seconds a member has to run the new version before the rollout is paused [default: 600].
         upgrade_start_timeout_secs: u64 = "upgrade-start-timeout-secs", "EVENKEEL_UPGRADE_START_TIMEOUT_SECS";
         /// Seconds after its start for which the agbot starts nothing automatically where a node was not heard since; for at most 15 of
         /// them it takes no member down [default: 90].

@@ -173,6 +173,16 @@ fn store_response(error: &StoreError) -> (StatusCode, &'static str, &'static str
             "invalid-input",
             "a value of the request cannot be stored: NUL character or too long",
         ),
+        StoreError::ReadOnly(_) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "database-read-only",
+            "the exchange's database accepts no writes: point the exchange to the primary server, then try again",
+        ),
+        StoreError::TimedOut(_) => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "database-timeout",
+            "the exchange's database did not finish a statement in time, try again later",
+        ),
         StoreError::Contention { .. } | StoreError::Unavailable(_) => (
             StatusCode::SERVICE_UNAVAILABLE,
             "database-connection-error",

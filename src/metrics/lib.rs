@@ -226,6 +226,9 @@ impl Metrics {
             resident_bytes().unwrap_or(0.0)
         });
         self.gauge("process_open_fds", "Open file descriptors", &[], open_file_count);
+        self.gauge("process_max_fds", "Greatest number of open file descriptors", &[], || {
+            std::fs::read_to_string("/proc/self/limits").map_or(0.0, |limits| most_files(&limits))
+        });
     }
 }
 
@@ -277,9 +280,23 @@ fn open_file_count() -> f64 {
     std::fs::read_dir("/proc/self/fd").map_or(0.0, |entries| entries.count() as f64)
 }
 
+/// Returns the soft limit of open files in the text of `/proc/self/limits`; infinite when there is none.
+fn most_files(limits: &str) -> f64 {
+    let row = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    let soft = row.and_then(|row| row.split_whitespace().next());
+    soft.and_then(|number| number.parse().ok()).unwrap_or(f64::INFINITY)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn soft_limit_of_open_files_is_read() {
+        let text = "Limit   Soft Limit   Hard Limit   Units\nMax open files            1024                 4096                 files\n";
+        assert!((most_files(text) - 1024.0).abs() < f64::EPSILON);
+        assert!(most_files("Max open files  unlimited  unlimited  files").is_infinite());
+    }
 
     #[test]
     fn counters_of_one_name_share_a_header_and_labels_are_escaped() {

@@ -333,7 +333,7 @@ impl fmt::Display for ReleaseReason {
             Self::DeadlinePassed => formatter.write_str("the deadline passed"),
             Self::Superseded => formatter.write_str("another version is wanted now"),
             Self::MinimumAvailableLost => formatter.write_str("too few other members run the service"),
-            Self::RolloutHeld => formatter.write_str("the rollout was held"),
+            Self::RolloutHeld => formatter.write_str("the rollout was paused"),
             Self::NotWanted => formatter.write_str("the service is no longer wanted on the node"),
             Self::NodeDraining => formatter.write_str("the node is being drained"),
             Self::Drained => formatter.write_str("the instance has left the node"),
@@ -342,7 +342,7 @@ impl fmt::Display for ReleaseReason {
             Self::NodeRemoved => formatter.write_str("the node was deleted"),
             Self::GroupRemoved => formatter.write_str("the group was deleted"),
             Self::PolicyRemoved => formatter.write_str("the policy was deleted"),
-            Self::TasksTakeOver => formatter.write_str("the policy is carried out by tasks now"),
+            Self::TasksTakeOver => formatter.write_str("the policy has tasks now"),
             Self::NodeSilent => formatter.write_str("the node has been silent for too long"),
             Self::AgentFinished { status: Some(status) } => {
                 write!(formatter, "the node reports \"{status}\"")

@@ -17,7 +17,7 @@ use crate::{
     health::Entity,
     model::{Model, UnitRecord},
     report::Blocked,
-    workload::{Slot, Task, UnitId, WorkloadRecord},
+    workload::{Part, Slot, Task, UnitId, WorkloadRecord},
 };
 
 /// The scope of a decision.
@@ -63,6 +63,12 @@ pub(crate) fn of(model: &Model, event: &Event, now: Timestamp) -> Focus {
 }
 
 impl Focus {
+    /// Has the workloads examined of which something was reported that may be gone.
+    fn add_reported(&mut self, model: &Model, is_gone: impl Fn(&Entity) -> bool) {
+        let entities = model.health().entities().filter(|entity| is_gone(entity));
+        self.unsure.extend(entities.filter_map(|entity| entity.policy().cloned().map(Entity::Workload)));
+    }
+
     fn add_event(&mut self, model: &Model, event: &Event) {
         match event {
             Event::NodeChanged { node } => self.add_node(model, &node.id),
@@ -70,6 +76,7 @@ impl Focus {
                 self.unsure.insert(Entity::Node(node.clone()));
                 let policies = model.engine.pairs_of(node).map(|(_, policy)| policy.clone());
                 self.registrations.extend(policies.map(Entity::Workload));
+                self.add_reported(model, |entity| matches!(entity, Entity::Instance(_, one) if one == node));
                 self.add_node(model, node);
             }
             Event::NodePolicyChanged { node, .. } => self.add_node(model, node),
@@ -102,6 +109,11 @@ impl Focus {
             Event::RegistrationRecorded { target, .. } => self.add_registration(model, target),
             Event::HaGroupRemoved { group } => {
                 self.unsure.insert(Entity::Group(group.clone()));
+                let part = Part::Group(group.clone());
+                self.add_reported(
+                    model,
+                    |entity| matches!(entity, Entity::WorkloadUnit(unit_id) if unit_id.part == part),
+                );
                 self.add_group(model, group);
             }
             Event::Message { message } => self.add_agreement(model, &message.agreement),

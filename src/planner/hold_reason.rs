@@ -1,4 +1,4 @@
-//! Reason why a rollout is held, as data and as text.
+//! Reason why a rollout is paused, as data and as text.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{agreement::CancelReason, report::Blocked};
 
-/// The reason a rollout is held.
+/// The reason a rollout is paused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "cause")]
 pub enum HoldReason {

@@ -331,11 +331,12 @@ pub enum Blocked {
         /// End of the delay.
         until: Timestamp,
     },
-    /// The rollout is held.
+    /// The rollout is paused.
+    #[serde(rename = "rollout-paused", alias = "rollout-held")]
     RolloutHeld {
-        /// The reason of the hold.
+        /// The reason.
         hold: HoldReason,
-        /// Start of the hold.
+        /// Since when.
         since: Timestamp,
     },
     /// The node is not in the group.
@@ -448,6 +449,7 @@ pub enum Blocked {
         child: String,
     },
     /// No task of the policy is to run on the node.
+    #[serde(rename = "not-chosen", alias = "no-task")]
     NoTask,
     /// A task is no longer what the decision was based on.
     TaskChanged {
@@ -539,7 +541,7 @@ pub struct Report {
 /// An event in a report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannerEvent {
-    /// Kind, dotted, past tense: `rollout.held`, `claim.released`, `message.late-reply`.
+    /// Kind, dotted, past tense: `rollout.paused`, `claim.released`, `message.late-reply`.
     pub kind: String,
     /// A human-readable sentence.
     pub text: String,

@@ -71,7 +71,7 @@ pub(crate) fn write_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> 
         Blocked::PeerFirst { node } => write!(out, "{node} is first"),
         Blocked::UpdateParallelism { limit, groups } => write_parallelism(*limit, groups, out),
         Blocked::Delay { until } => write!(out, "pause between two members until {until}"),
-        Blocked::RolloutHeld { hold, since } => write!(out, "the rollout is held since {since}: {hold}"),
+        Blocked::RolloutHeld { hold, since } => write!(out, "the rollout is paused since {since}: {hold}"),
         Blocked::NotAMember { group } => write!(out, "the node is not a member of {group}"),
         Blocked::AgentPeer { node, state } => write!(out, "the agent of {node} is {state}"),
         Blocked::AgentTurn { node, until } => write_agent_turn(node, until, out),
@@ -139,7 +139,7 @@ fn write_recovery_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fm
         Blocked::FenceFailed { node, cause } => write!(
             out,
             "{node} is down and its instance cannot be fenced: {}; if you made sure that it does not run, confirm that with \
-             \"hzn exchange node orch fence-confirm\"",
+             \"hzn exchange node orchestration fence-confirm\"",
             cause.text()
         ),
         Blocked::CommonCause { failing, running, cause } => write!(
@@ -241,7 +241,7 @@ fn write_step_blocked(blocked: &Blocked, out: &mut fmt::Formatter<'_>) -> fmt::R
         Blocked::UnwantedNeighbor { partner, node } => {
             write!(out, "{partner} has an instance on {node} and must not share the node")
         }
-        Blocked::NoTask => out.write_str("no task of the policy is to run on the node"),
+        Blocked::NoTask => out.write_str("not chosen: no instance of the policy is to run on the node"),
         Blocked::TaskChanged { task } => write!(out, "task {task} has changed meanwhile"),
         _ => Ok(()),
     }

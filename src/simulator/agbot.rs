@@ -227,7 +227,7 @@ pub(crate) fn handle(world: &mut World, index: usize, event: &Event, mail: Optio
     for event in &decision.report.events {
         let line = format!("agbot {index}: {} {}", event.kind, event.text);
         world.note(line);
-        if event.kind == "rollout.held" {
+        if event.kind == "rollout.paused" {
             world.checker.held_count += 1;
         }
     }

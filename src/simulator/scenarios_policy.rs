@@ -10,6 +10,7 @@ use super::{
     },
     world::{Quality, World},
 };
+use evenkeel_ids::ServiceKey;
 use evenkeel_planner::{
     facts::{PolicyOrchestration, PolicyScope},
     report::Blocked,
@@ -142,6 +143,25 @@ fn tolerated_share_of_failures_is_the_policys() {
         "n2 tried"
     );
     assert_eq!(hold(&world, "w"), None);
+}
+
+/// B11.8: what failed is not done until it runs the version, and the text names it.
+#[test]
+fn member_on_which_the_version_failed_is_not_done() {
+    let mut world = lab(&MEMBERS);
+    add_service(&mut world, "s", "2.0.0", Quality::NeverStarts);
+    let tolerant = UpdateOverrides { max_failure_ratio: Some(0.4), ..UpdateOverrides::default() };
+    orchestrate(&mut world, "2.0.0", update(tolerant));
+    let rollout = |world: &World| world.database.rollouts.values().next().cloned();
+    let has_failed = |world: &World| rollout(world).is_some_and(|one| one.failed == [node("n1")]);
+    assert!(world.run_until(600, has_failed));
+    world.quality.insert((ServiceKey::new("o", "s"), "2.0.0".to_owned()), Quality::Good);
+    let is_next_done = |world: &World| rollout(world).is_some_and(|one| one.last_node == Some(node("n2")));
+    assert!(world.run_until(600, is_next_done));
+    let found = rollout(&world).unwrap();
+    let has_recovered = runs(&world, "n1", "w").as_deref() == Some("2.0.0");
+    assert_eq!(found.done, if has_recovered { 2 } else { 1 }, "{}", found.text());
+    assert_eq!(found.text(), format!("updating, {} of 3 done, 1 failed", found.done));
 }
 
 /// 1.3, E3-S4: only members of the listed groups get it; joining makes a node eligible, and nothing else is restarted.

@@ -29,6 +29,12 @@ pub enum StoreError {
     /// The database is absent or did not respond in time: try again later.
     #[error("the database does not respond")]
     Unavailable(#[source] sqlx::Error),
+    /// The database accepts no writes: it is a standby, or set to read only.
+    #[error("the database is read-only: it is a standby, or default_transaction_read_only is on")]
+    ReadOnly(#[source] sqlx::Error),
+    /// A statement was canceled because it took too long, or waited too long for a lock.
+    #[error("the database did not finish a statement in time")]
+    TimedOut(#[source] sqlx::Error),
     /// The disk of the database has no room for the write: it succeeds when there is some again.
     #[error("the disk of the database is full: free space on it")]
     DiskFull(#[source] sqlx::Error),
@@ -86,7 +92,11 @@ impl From<sqlx::Error> for StoreError {
                 StoreError::Unstorable(error)
             }
             Some("53100") => StoreError::DiskFull(error),
-            Some(code) if code.starts_with("57P") || code.starts_with("08") || code == "53300" => {
+            Some("25006") => StoreError::ReadOnly(error),
+            // Canceled by a timeout of statements, transactions or locks.
+            Some("57014" | "25P03" | "25P04" | "55P03") => StoreError::TimedOut(error),
+            // The class 53 is about memory, connections and limits of the server's configuration.
+            Some(code) if ["57P", "08", "53"].iter().any(|class| code.starts_with(class)) => {
                 StoreError::Unavailable(error)
             }
             _ => StoreError::Database(error),

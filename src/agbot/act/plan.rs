@@ -52,9 +52,32 @@ pub(super) async fn apply(
         let changed = published_tasks(context, &stored, plan, &deleted);
         publish_later(context, &mut tx, lease.partition, &changed).await?;
         tx.commit().await?;
+        log_versions(unit_id, plan);
         Ok(Outcome::PlanApplied { claims: taken })
     })
     .await
+}
+
+/// Logs that the agents of a workload unit have different compatibility versions, or have one again.
+///
+/// # Source
+/// Seed 000, "Compatibility"; orchestration A7.
+fn log_versions(unit_id: &UnitId, plan: &StoredPlan) {
+    for event in &plan.events {
+        match &*event.kind {
+            "compat.incompatible" => tracing::warn!(
+                policy.id = %unit_id.policy,
+                workload.unit = unit_id.name(),
+                "cluster members run incompatible versions. disable ha orchestration"
+            ),
+            "compat.restored" => tracing::info!(
+                policy.id = %unit_id.policy,
+                workload.unit = unit_id.name(),
+                "cluster members run compatible versions. enable ha orchestration"
+            ),
+            _ => {}
+        }
+    }
 }
 
 fn refused(blocked: Blocked) -> AgbotError {

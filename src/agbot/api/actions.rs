@@ -255,7 +255,7 @@ pub(super) struct Changed {
     pub(super) rows: Vec<(NodeId, Instance)>,
 }
 
-/// Acts on the rows of a workload in one transaction; none when the policy is not carried out by tasks.
+/// Acts on the rows of a workload in one transaction; none when the policy has no tasks.
 async fn carry_out(
     context: &Context,
     wanted: &Wanted,
@@ -419,16 +419,31 @@ fn events_of(
         });
         all.push(EventRow { detail, ..row });
     } else if let Some(record) = &changed.record {
+        all.extend(transition(action).map(|kind| wanted.event(kind, None, &text, context)));
         all.push(wanted.event(action.event_kind_after(record), None, &text, context));
     } else {
-        let kind = action.event_kind();
-        all.extend(changed.rows.iter().map(|(node, _)| wanted.event(kind, Some(node), &text, context)));
+        for (node, _) in &changed.rows {
+            let kinds = transition(action).into_iter().chain([action.event_kind()]);
+            all.extend(kinds.map(|kind| wanted.event(kind, Some(node), &text, context)));
+        }
     }
     all.push(wanted.event(ENDED, None, &text, context));
     all
 }
 
-/// Acts on the rollouts of a policy that is not carried out by tasks.
+/// Returns the kind of the event of what an instance passes through before it is frozen or thawed.
+///
+/// # Source
+/// Orchestration A9.2, A12. Both take no time, because nothing on the node has to happen.
+fn transition(action: WorkloadAction) -> Option<&'static str> {
+    match action {
+        WorkloadAction::Freeze => Some("instance.freezing"),
+        WorkloadAction::Thaw => Some("instance.thawing"),
+        _ => None,
+    }
+}
+
+/// Acts on the rollouts of a policy without `orchestration`.
 async fn act_on_rollouts(context: &Context, wanted: &Wanted, action: WorkloadAction) -> Result<(), Refusal> {
     let policy = &wanted.policy;
     let WorkloadAction::Update(action) = action else { return Err(without_tasks(policy)) };
@@ -458,12 +473,12 @@ async fn act_on_rollouts(context: &Context, wanted: &Wanted, action: WorkloadAct
 
 pub(super) fn without_tasks(policy: &PolicyId) -> Refusal {
     let text = format!(
-        "{policy} is not carried out by tasks: give it the member orchestration, such as {{\"mode\": \"global\"}}, first"
+        "{policy} has no tasks: give it the member orchestration, such as {{\"mode\": \"global\"}}, first"
     );
     Refusal::new(StatusCode::CONFLICT, text)
 }
 
-/// Acts on the update of a workload as on one of the hub's rollouts; none when the policy is not carried out by tasks.
+/// Acts on the update of a workload as on one of the hub's rollouts; none when the policy has no tasks.
 pub(super) async fn act_on_update(
     context: &Context,
     actor: &str,

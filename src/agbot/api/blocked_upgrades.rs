@@ -17,7 +17,7 @@ use jiff::{SignedDuration, Timestamp};
 
 pub(crate) use super::caller::SeenNodes;
 use super::hidden;
-use super::workload_shape::{Shape, drain_hint, hint, time};
+use super::workload_shape::{Shape, drain_hint, hint, most_actionable, time};
 use crate::context::Context;
 
 /// Time after which a waiting operation is shown.
@@ -40,13 +40,15 @@ pub(crate) struct Asking<'a> {
 pub(super) fn blocked(context: &Context, asking: &Asking<'_>, seen: &SeenNodes) -> Option<UpdateBlocked> {
     let (since, slots) = found(context, asking, seen)?;
     let rules: BTreeSet<String> = slots.iter().map(|slot| slot.reason.clone()).collect();
+    let rules: Vec<String> = rules.into_iter().collect();
     let drained = drained_members(context, asking, seen);
     let is_drained = |slot: &BlockedSlot| slot.node.as_ref().is_some_and(|node| drained.contains(node));
     let hint = match slots.first() {
         Some(first) if slots.iter().all(is_drained) => drain_hint(first),
-        _ => rules.first().map(|rule| hint(rule, &slots)).unwrap_or_default(),
+        // What a user may lift in the update of one policy is no advice for the group.
+        _ => most_actionable(&rules).map(|rule| hint(rule, &slots, false)).unwrap_or_default(),
     };
-    Some(UpdateBlocked { since: time(since), slots, rules: rules.into_iter().collect(), hint })
+    Some(UpdateBlocked { since: time(since), slots, rules, hint })
 }
 
 /// Returns the members that are being drained, as they are shown.

@@ -135,7 +135,7 @@ async fn refuse(context: &Context, wanted: &Wanted, refusal: ActionRefusal) -> R
     }
 }
 
-/// Stores an action in the row of its workload; none when the policy is not carried out by tasks.
+/// Stores an action in the row of its workload; none when the policy has no tasks.
 async fn store(
     context: &Context,
     wanted: &Wanted,

@@ -73,7 +73,7 @@ fn state(state: &RolloutState) -> rollout::RolloutState {
     match state {
         RolloutState::Updating => rollout::RolloutState::Updating,
         RolloutState::Held { hold, since } => {
-            rollout::RolloutState::Held { hold: json!(hold), since: since.to_string() }
+            rollout::RolloutState::Paused { hold: json!(hold), since: since.to_string() }
         }
         RolloutState::Abandoned { at, why } => {
             rollout::RolloutState::Abandoned { at: at.to_string(), why: json!(why) }

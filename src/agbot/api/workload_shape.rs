@@ -59,6 +59,7 @@ impl Shape<'_> {
         let record = status.record.as_ref();
         let action = record.and_then(|record| record.action.as_ref());
         let is_shown = |text: &&String| self.seen.is_all() || !text.starts_with(status::UPDATE_PAUSED);
+        let warnings = status.warnings.iter().filter(is_shown).map(|text| self.warning(text));
         wire::WorkloadStatus {
             policy: self.policy.to_string(),
             mode: word(json!(status.mode)),
@@ -76,9 +77,17 @@ impl Shape<'_> {
             global_expect: action.map(|action| self.expect(action)),
             action: action.map(|action| action.id.clone()),
             compat: if status.is_compatible { "ok" } else { "incompatible" }.to_owned(),
-            update: self.update(&status.update),
-            warnings: status.warnings.iter().filter(is_shown).cloned().collect(),
+            update: self.update(&status.update, record.is_some()),
+            warnings: warnings.collect(),
             workload_units: status.parts.iter().map(|part| self.part(part)).collect(),
+        }
+    }
+
+    /// A warning without what nodes say of their instances, which the caller may not read.
+    fn warning(&self, text: &str) -> String {
+        match text.find(status::KEEP_EXITING) {
+            Some(at) if !self.seen.is_all() => text[..at + status::KEEP_EXITING.len()].to_owned(),
+            _ => text.to_owned(),
         }
     }
 
@@ -94,7 +103,7 @@ impl Shape<'_> {
             placement: none.clone(),
             frozen: none,
             compat: "ok".to_owned(),
-            update: self.update(&UpdateStatus::default()),
+            update: self.update(&UpdateStatus::default(), false),
             warnings: vec!["the agbot does not serve the policy, or has not read it yet".to_owned()],
             ..wire::WorkloadStatus::default()
         }
@@ -160,8 +169,8 @@ impl Shape<'_> {
         }
     }
 
-    /// Returns the progress of an update.
-    pub(super) fn update(&self, update: &UpdateStatus) -> wire::UpdateProgress {
+    /// Returns the progress of an update; `has_tasks`: true for that of a policy with tasks.
+    pub(super) fn update(&self, update: &UpdateStatus, has_tasks: bool) -> wire::UpdateProgress {
         let blocked = update.blocked.as_ref().filter(|blocked| blocked.is_shown(self.now));
         wire::UpdateProgress {
             state: update.state.word().to_owned(),
@@ -173,14 +182,17 @@ impl Shape<'_> {
             done: update.done(),
             failed: update.failed(),
             set_aside: update.set_aside(),
-            blocked: blocked.map(|blocked| self.blocked(blocked)),
+            blocked: blocked.map(|blocked| self.blocked(blocked, has_tasks)),
         }
     }
 
     /// The update of a workload as one of the hub's rollouts.
     pub(super) fn workload_update(&self, record: &WorkloadRecord) -> WorkloadUpdate {
-        let update = self.update(&record.update);
+        let update = self.update(&record.update, true);
         let mut text = format!("{}, {} of {} done", update.state, update.done, update.total);
+        if update.failed > 0 {
+            text.push_str(&format!(", {} failed", update.failed));
+        }
         if update.set_aside > 0 {
             text.push_str(&format!(", {} without a node", update.set_aside));
         }
@@ -199,7 +211,7 @@ impl Shape<'_> {
         }
     }
 
-    fn blocked(&self, update: &UpdateBlocked) -> wire::UpdateBlocked {
+    fn blocked(&self, update: &UpdateBlocked, has_tasks: bool) -> wire::UpdateBlocked {
         let shown = update.slots.iter().map(|(slot, blocked)| {
             let blocked = hidden::reason(blocked.clone(), self.seen);
             wire::BlockedSlot {
@@ -209,11 +221,14 @@ impl Shape<'_> {
                 detail: blocked.to_string(),
             }
         });
-        let slots: Vec<wire::BlockedSlot> = shown.collect();
+        let mut slots: Vec<wire::BlockedSlot> = shown.collect();
         let mut rules: Vec<String> = slots.iter().map(|slot| slot.reason.clone()).collect();
         rules.sort();
         rules.dedup();
-        let hint = rules.first().map(|rule| hint(rule, &slots)).unwrap_or_default();
+        let hinted = most_actionable(&rules).map(str::to_owned);
+        let hint = hinted.as_deref().map(|rule| hint(rule, &slots, has_tasks)).unwrap_or_default();
+        // What the hint is about comes first.
+        slots.sort_by_key(|slot| Some(&slot.reason) != hinted.as_ref());
         wire::UpdateBlocked { since: time(update.since), slots, rules, hint }
     }
 
@@ -371,24 +386,35 @@ fn violation(violation: &Violation) -> wire::Violation {
     }
 }
 
-/// Returns what to do about a rule by which `slots` are blocked.
-pub(super) fn hint(rule: &str, slots: &[wire::BlockedSlot]) -> String {
+/// Rules about which a user can do something, the most specific first; the others pass by themselves.
+const ACTIONABLE: [&str; 7] =
+    ["Frozen", "NodePaused", "Blocklist", "Capacity", "NoCandidate", "HAMinimum", "NodeDown"];
+
+/// Returns the rule that a hint is given for: one about which a user can do something, if there is one.
+pub(super) fn most_actionable(rules: &[String]) -> Option<&str> {
+    let actionable = ACTIONABLE.into_iter().find(|rule| rules.iter().any(|one| one == rule));
+    actionable.or_else(|| rules.first().map(String::as_str))
+}
+
+/// Returns what to do about a rule by which `slots` are blocked; `has_tasks`: whether the policy has tasks, which actions of users change.
+pub(super) fn hint(rule: &str, slots: &[wire::BlockedSlot], has_tasks: bool) -> String {
     let text = match rule {
-        "HAMinimum" => {
-            "bring another member of the group back, set ha.offlinePeerPolicy to proceed, or do without with: hzn exchange deployment orch update POLICY resume --force"
+        "HAMinimum" if has_tasks => {
+            "bring another member of the group back, set ha.offlinePeerPolicy to proceed, or do without with: hzn exchange deployment orchestration update POLICY resume --force"
         }
+        "HAMinimum" => "bring another member of the group back",
         "HALock" => "wait for the claim to end, or free it with: hzn exchange hagroup free",
-        "NoCandidate" if slots.iter().any(|slot| slot.detail.contains("Blocklist ")) => {
+        "NoCandidate"
+            if slots.iter().any(|slot| slot.reason == rule && slot.detail.contains("Blocklist ")) =>
+        {
             "mend what fails on the node, then: hzn exchange blocklist clear"
         }
-        "NoCandidate" => {
-            "make a node available; with update.order start-first, stop-first needs no second one"
-        }
+        "NoCandidate" => "make a node available that the constraints of the placement allow",
         "Capacity" => "make room on the node, raise its capacities, or write loads that fit",
         "NodePaused" => {
             let node = slots.iter().find(|slot| slot.reason == rule).map_or("NODE", node_argument);
             return format!(
-                "set the node to active with: hzn exchange node orch set {node} --availability active"
+                "set the node to active with: hzn exchange node orchestration set {node} --availability active"
             );
         }
         "NodeDown" => "bring the node back",
@@ -403,7 +429,7 @@ pub(super) fn hint(rule: &str, slots: &[wire::BlockedSlot]) -> String {
 /// Returns the hint for a drain that waits.
 pub(super) fn drain_hint(slot: &wire::BlockedSlot) -> String {
     format!(
-        "make another node available for the instance, or stop it without one with: hzn exchange node orch set {} --availability drain --force",
+        "make another node available for the instance, or stop it without one with: hzn exchange node orchestration set {} --availability drain --force",
         node_argument(slot)
     )
 }
@@ -416,11 +442,13 @@ fn thaw_hint(slots: &[wire::BlockedSlot]) -> String {
     };
     let node_of = |level| slots.iter().find(|slot| is_frozen(slot, level)).map(node_argument);
     if let Some(node) = node_of(FrozenLevel::Node) {
-        return format!("thaw it with: hzn exchange node orch thaw {node}");
+        return format!("thaw it with: hzn exchange node orchestration thaw {node}");
     }
     match node_of(FrozenLevel::Instance) {
-        Some(node) => format!("thaw it with: hzn exchange deployment orch thaw POLICY --node {node}"),
-        None => "thaw it with: hzn exchange deployment orch thaw POLICY".to_owned(),
+        Some(node) => {
+            format!("thaw it with: hzn exchange deployment orchestration thaw POLICY --node {node}")
+        }
+        None => "thaw it with: hzn exchange deployment orchestration thaw POLICY".to_owned(),
     }
 }
 
@@ -445,12 +473,15 @@ mod tests {
             }
         };
         let command = |level, node| {
-            let text = hint("Frozen", &[slot(level, node)]);
+            let text = hint("Frozen", &[slot(level, node)], true);
             text.strip_prefix("thaw it with: hzn exchange ").unwrap_or_default().to_owned()
         };
-        assert_eq!(command(FrozenLevel::Node, Some("n1")), "node orch thaw n1");
-        assert_eq!(command(FrozenLevel::Node, Some(HIDDEN)), "node orch thaw NODE");
-        assert_eq!(command(FrozenLevel::Instance, Some("n1")), "deployment orch thaw POLICY --node n1");
-        assert_eq!(command(FrozenLevel::Workload, None), "deployment orch thaw POLICY");
+        assert_eq!(command(FrozenLevel::Node, Some("n1")), "node orchestration thaw n1");
+        assert_eq!(command(FrozenLevel::Node, Some(HIDDEN)), "node orchestration thaw NODE");
+        assert_eq!(
+            command(FrozenLevel::Instance, Some("n1")),
+            "deployment orchestration thaw POLICY --node n1"
+        );
+        assert_eq!(command(FrozenLevel::Workload, None), "deployment orchestration thaw POLICY");
     }
 }

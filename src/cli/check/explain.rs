@@ -33,7 +33,7 @@ use crate::output::{Table, View, note};
 pub struct ExplainArguments {
     #[command(flatten)]
     user: UserOptions,
-    /// Node, as [ORG/]NODE; without POLICY after it, a deployment policy to be explained as by `exchange deployment orch explain`
+    /// Node, as [ORG/]NODE; without POLICY after it, a deployment policy to be explained as by `exchange deployment orchestration explain`
     node: String,
     /// Deployment policy, as [ORG/]POLICY
     policy: Option<String>,
@@ -111,7 +111,7 @@ fn view(
 ) -> View {
     let obstacles = obstacles(node, policy, compared);
     let is_compatible = compared.as_ref().is_ok_and(|verdict| verdict.is_compatible);
-    let mut table = Table::new(&["service", "how it stands"]).keeping(&["how it stands"]);
+    let mut table = Table::new(&["service", "result"]).keeping(&["result"]);
     if let Some(health) = health {
         table.push(["(node)".to_owned(), health.text()]);
     }

@@ -87,7 +87,7 @@ pub enum DeploymentCommand {
         wait: Wait,
     },
     /// What runs of a deployment policy, where, and why
-    #[command(subcommand)]
+    #[command(subcommand, name = "orchestration", alias = "orch")]
     Orch(OrchCommand),
     /// Removes a deployment policy and stops its service on every node
     #[command(name = "removepolicy", visible_aliases = ["remove", "delete"])]

@@ -210,7 +210,7 @@ fn missing(subject: &HealthSubject) -> CliError {
         HealthSubject::Group { .. } => "hzn exchange hagroup list",
         HealthSubject::Workload { .. } => "hzn exchange deployment listpolicy",
         HealthSubject::WorkloadUnit { .. } | HealthSubject::Instance { .. } => {
-            "hzn exchange deployment orch status POLICY"
+            "hzn exchange deployment orchestration status POLICY"
         }
     };
     CliError::not_found("the", &subject.to_string(), list_with)

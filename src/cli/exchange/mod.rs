@@ -74,7 +74,7 @@ enum ExchangeCommand {
     #[command(subcommand, visible_alias = "business")]
     Deployment(deployment::DeploymentCommand),
     /// What holds for all workloads of the organization
-    #[command(subcommand)]
+    #[command(subcommand, name = "orchestration", alias = "orch")]
     Orch(orch_settings::OrgOrchCommand),
     /// Nodes that get no start of a service that keeps failing on them
     #[command(subcommand)]

@@ -78,7 +78,7 @@ pub enum NodeCommand {
         force: bool,
     },
     /// Whether services are placed on a node
-    #[command(subcommand)]
+    #[command(subcommand, name = "orchestration", alias = "orch")]
     Orch(NodeOrchCommand),
     #[command(flatten)]
     Part(NodePartCommand),

@@ -1,4 +1,4 @@
-//! `hzn exchange node orch`: whether services are placed on a node (orchestration 1.7, 2.8).
+//! `hzn exchange node orchestration`: whether services are placed on a node (orchestration 1.7, 2.8).
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgGroup, Args, Subcommand};

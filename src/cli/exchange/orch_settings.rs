@@ -1,4 +1,4 @@
-//! `hzn exchange orch settings`: settings of the organization for its workloads and nodes (orchestration 1.6, 2.8).
+//! `hzn exchange orchestration settings`: settings of the organization for its workloads and nodes (orchestration 1.6, 2.8).
 
 use clap::Subcommand;
 use serde_json::{Map, Value};

@@ -8,13 +8,14 @@ use super::columns::cut;
 const KEYS: [&str; 6] = ["q quit", "? legend", "Enter explain", "/ filter", "↑↓ move", "r refresh"];
 const GAP: &str = "   ";
 
-/// Meaning of flags, words and keys.
-pub const LEGEND: [&str; 11] = [
+/// What flags, words and keys mean.
+pub const LEGEND: [&str; 12] = [
     "flag C: a constraint of the placement does not hold on the node",
     "flag F: frozen; nothing starts, stops or moves by itself",
     "flag L: natural leader, a node on which instances belong",
     "avail: up, warn or down; n/a where nothing is wanted",
     "down: the heartbeats of the node are missing",
+    "load, mem, 1.2.0 (5): load average of 15 minutes, memory in use, agent with its compatibility version",
     "away: its agent announced a maintenance or an upgrade",
     "↑ ↓ or k j: move; PageUp, PageDown: by ten lines; g, G: to the first or last line",
     "Enter or e: explain the line",

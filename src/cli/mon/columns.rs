@@ -7,12 +7,31 @@ use super::lines::{HEADER, Line};
 
 /// The column with the state of a line, which gets the room that the others leave.
 const NOTE: usize = HEADER.len() - 1;
-/// Least width of that column.
-const MIN_NOTE: usize = 10;
-/// Least width of the column with the names.
-const MIN_NAME: usize = 8;
-/// Columns that a narrow screen drops: slots, flags, health and state, in this order.
-const DROPPED: [usize; 4] = [5, 4, 2, 3];
+/// What that column gets at least; an update names its state and its numbers first, which this has room for.
+const MIN_NOTE: usize = 20;
+/// The same on a screen that has no room for it.
+const SHORT_NOTE: usize = 10;
+/// Columns with that many characters less are no screen for people.
+const NARROW: usize = 56;
+
+/// What a narrow screen does without.
+enum Step {
+    /// A column.
+    Drop(usize),
+    /// A part of the texts of a column, of which so much is kept.
+    Cut(usize, usize),
+}
+
+/// The steps in their order. The versions are in the column of states, the slots in one of their own.
+const STEPS: [Step; 7] = [
+    Step::Drop(4),
+    Step::Drop(2),
+    Step::Cut(3, 12),
+    Step::Cut(0, 12),
+    Step::Drop(5),
+    Step::Drop(3),
+    Step::Cut(0, 8),
+];
 
 /// Returns the columns that are shown, in their order, each with its width; between two of them is a blank.
 pub fn fitting(lines: &[&Line], available: usize) -> Vec<(usize, usize)> {
@@ -21,14 +40,29 @@ pub fn fitting(lines: &[&Line], available: usize) -> Vec<(usize, usize)> {
         texts.map(UnicodeWidthStr::width).max().unwrap_or_default()
     };
     let total = |columns: &[(usize, usize)]| columns.iter().map(|(_, width)| width + 1).sum::<usize>();
+    let note = if available < NARROW { SHORT_NOTE } else { MIN_NOTE };
     let mut columns: Vec<(usize, usize)> = (0..NOTE).map(|column| (column, longest(column))).collect();
-    for dropped in DROPPED {
-        if total(&columns) + MIN_NOTE > available {
-            columns.retain(|(column, _)| *column != dropped);
+    for step in STEPS {
+        let missing = (total(&columns) + note).saturating_sub(available);
+        if missing == 0 {
+            break;
+        }
+        match step {
+            Step::Drop(dropped) => columns.retain(|(column, _)| *column != dropped),
+            Step::Cut(cut, kept) => {
+                for (_, width) in columns.iter_mut().filter(|(column, _)| *column == cut) {
+                    *width = width.saturating_sub(missing).max(kept.min(*width));
+                }
+            }
         }
     }
-    let missing = (total(&columns) + MIN_NOTE).saturating_sub(available);
-    columns[0].1 = columns[0].1.saturating_sub(missing).max(MIN_NAME.min(columns[0].1));
+    // What a column left that was dropped afterwards belongs to those that were cut.
+    for column in [0, 3] {
+        let spare = available.saturating_sub(total(&columns) + note);
+        for (_, width) in columns.iter_mut().filter(|(one, _)| *one == column) {
+            *width = longest(column).min(*width + spare);
+        }
+    }
     columns.push((NOTE, available.saturating_sub(total(&columns))));
     columns
 }
@@ -68,15 +102,39 @@ mod tests {
     #[test]
     fn columns_with_their_blanks_fill_every_width() {
         let long =
-            line(["o/a-rather-long-policy", "warn", "Error", "failover 1.0.0", "L", "1", "updating 1/2"]);
+            line(["o/a-rather-long-policy", "warn", "Error", "1.0.0 failover", "L", "1", "updating 1/2"]);
         for available in 25..150 {
             let columns = fitting(&[&long], available);
             let total: usize = columns.iter().map(|(_, width)| width + 1).sum();
             assert_eq!(total - 1, available, "{columns:?}");
-            assert!(columns.last().is_some_and(|(column, width)| *column == NOTE && *width >= MIN_NOTE));
+            assert!(columns.last().is_some_and(|(column, width)| *column == NOTE && *width >= SHORT_NOTE));
         }
-        let narrow: Vec<usize> = fitting(&[&long], 44).into_iter().map(|(column, _)| column).collect();
-        assert_eq!(narrow, [0, 1, NOTE]);
+        let shown =
+            |width| fitting(&[&long], width).into_iter().map(|(column, _)| column).collect::<Vec<usize>>();
+        assert_eq!((shown(36), shown(60)), (vec![0, 1, NOTE], vec![0, 1, 3, 5, NOTE]));
+    }
+
+    #[test]
+    fn version_numbers_and_slots_are_there_on_60_columns() {
+        let name = "plant7/gauge-reader-of-line-4";
+        let policy = line([
+            name,
+            "warn",
+            "Error",
+            "10.20.30 replicated, frozen",
+            "",
+            "",
+            "rollback-paused 1/12; the update is paused",
+        ]);
+        let instance = line(["  └ press-a-7", "up", "", "idle, started", "CFL", "7,11", ""]);
+        let columns = fitting(&[&policy, &instance], 60);
+        let text = |line: &Line| {
+            let cells = columns.iter().map(|(column, width)| cut(&line.cells[*column], *width));
+            cells.collect::<Vec<String>>().join(" ")
+        };
+        let (policy, instance) = (text(&policy), text(&instance));
+        assert!(policy.contains("10.20.30") && policy.contains("rollback-paused 1/1"), "{policy}");
+        assert!(instance.contains("7,11") && policy.width() <= 60, "{instance}");
     }
 
     #[test]

@@ -8,8 +8,10 @@ use evenkeel_wire::agbot::orchestration::WorkloadStatus;
 use evenkeel_wire::agbot::upgrade::UpgradesResponse;
 use evenkeel_wire::exchange::ha_group::HaGroupResponse;
 use evenkeel_wire::exchange::node::NodeResponse;
-use evenkeel_wire::exchange::node_report::NodeMonitorState;
+use evenkeel_wire::exchange::node_orchestration::Availability;
+use evenkeel_wire::exchange::node_report::{NodeMonitorState, NodeStatistics, ReportedMachine};
 use jiff::Timestamp;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::lines::{self, Line};
@@ -24,7 +26,22 @@ use crate::output::{Table, View};
 /// Entities whose health is asked for at once.
 const MOST_CHILDREN: u16 = 10_000;
 
-/// Contents of an organization.
+/// A node as a line shows it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeSummary {
+    /// Its state.
+    pub state: String,
+    /// Why it is not there; none while it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub absence: Option<String>,
+    /// Whether nothing starts, stops or moves on it by itself.
+    pub is_frozen: bool,
+    /// Its load, the memory in use, and its agent.
+    pub machine: String,
+}
+
+/// What there is in an organization.
 #[derive(Debug, Clone, Default)]
 pub struct Overview {
     /// The HA groups, each with its claims; none where the agbot does not show them to the caller.
@@ -33,8 +50,8 @@ pub struct Overview {
     pub workloads: Vec<(Value, WorkloadStatus)>,
     /// Health of entities that are not Ok, by kind and id.
     pub health: BTreeMap<(String, String), String>,
-    /// Reason why nodes that can be read are not there, by `org/node`.
-    pub absences: BTreeMap<String, String>,
+    /// The nodes that can be read, by `org/node`.
+    pub nodes: BTreeMap<String, NodeSummary>,
     /// The organization.
     pub org: String,
 }
@@ -48,8 +65,7 @@ impl Overview {
     /// Returns the tree as one result.
     pub fn view(&self) -> View {
         let rows = self.lines().into_iter().map(|line| line.cells.into()).collect();
-        let table =
-            Table { rows, ..Table::new(&lines::HEADER).keeping(&["avail", "state", "how it stands"]) };
+        let table = Table { rows, ..Table::new(&lines::HEADER).keeping(&["avail", "state", "message"]) };
         let groups =
             self.groups.iter().map(|(group, upgrades)| json!({"group": group, "upgrades": upgrades}));
         let workloads = self.workloads.iter().map(|(document, _)| document.clone());
@@ -60,6 +76,7 @@ impl Overview {
         let document = json!({
             "groups": groups.collect::<Vec<_>>(),
             "workloads": workloads.collect::<Vec<_>>(),
+            "nodes": self.nodes,
             "unhealthy": unhealthy.collect::<Vec<_>>(),
         });
         View::new(document, table)
@@ -93,7 +110,7 @@ pub async fn read(context: &Context, exchange: &Exchange) -> Outcome<Overview> {
             Err(error) => return Err(error),
         }
     }
-    overview.absences = absences(context, exchange).await?;
+    overview.nodes = nodes(context, exchange).await?;
     let (subject, doing) = (HealthSubject::Org { org }, "reading the health of the organization");
     let query = HealthQuery { limit: Some(MOST_CHILDREN), ..HealthQuery::default() };
     if let Some(found) = agbot.call(doing, agbot.client.health_record(&subject, &query)).await? {
@@ -106,15 +123,56 @@ pub async fn read(context: &Context, exchange: &Exchange) -> Outcome<Overview> {
     Ok(overview)
 }
 
-async fn absences(context: &Context, exchange: &Exchange) -> Outcome<BTreeMap<String, String>> {
-    let nodes = exchange.server.call("reading the nodes", exchange.server.client.list_nodes(&exchange.org));
-    let down_after = DownAfter::read(context, exchange, &exchange.org).await?;
+async fn nodes(context: &Context, exchange: &Exchange) -> Outcome<BTreeMap<String, NodeSummary>> {
+    let Exchange { server, org, .. } = exchange;
+    let nodes = server.call("reading the nodes", server.client.list_nodes(org)).await?;
+    let down_after = DownAfter::read(context, exchange, org).await?;
+    let machines = match server.client.list_node_statistics(org, None).await {
+        // Other hubs have none.
+        Ok(found) => found.unwrap_or_default(),
+        // Not everybody who may read nodes may read them.
+        Err(error) if error.status() == Some(403) => BTreeMap::new(),
+        Err(error) => return Err(server.failed("reading the statistics of the nodes", &error)),
+    };
     let now = Timestamp::now();
-    let absent = nodes.await?.into_iter().filter_map(|(id, node)| {
-        let why = absence(&node, NodeHealth::of(&node, now, down_after))?;
-        Some((id.to_string(), why))
+    let summaries = nodes.into_iter().map(|(id, node)| {
+        let health = NodeHealth::of(&node, now, down_after);
+        (id.to_string(), summary(&node, health, machines.get(&id)))
     });
-    Ok(absent.collect())
+    Ok(summaries.collect())
+}
+
+fn summary(node: &NodeResponse, health: NodeHealth, machine: Option<&ReportedMachine>) -> NodeSummary {
+    let absence = absence(node, health);
+    let announced = node.orchestration_status.as_ref().map(|status| status.monitor_state);
+    let announced = announced.filter(|state| *state != NodeMonitorState::Idle);
+    let paused = node.orchestration.as_ref().filter(|asked| asked.availability == Availability::Pause);
+    let state = match (health.state, announced, paused) {
+        (NodeState::Up, Some(state), _) => state.word().to_owned(),
+        (NodeState::Up, None, Some(_)) => "paused".to_owned(),
+        (state, ..) => state.word().to_lowercase(),
+    };
+    NodeSummary {
+        state,
+        is_frozen: node.orchestration.as_ref().is_some_and(|asked| asked.frozen),
+        machine: machine_text(node, machine.filter(|_| absence.is_none()).map(|machine| &machine.statistics)),
+        absence,
+    }
+}
+
+/// Returns the load average over 15 minutes, the share of the memory in use, and the version of the agent with its compatibility version.
+fn machine_text(node: &NodeResponse, statistics: Option<&NodeStatistics>) -> String {
+    let load = statistics.and_then(|one| one.load15).map(|load| format!("load {load:.2}"));
+    let memory = statistics.and_then(|one| Some((one.mem_total_mb?, one.mem_avail_mb?)));
+    let memory = memory.filter(|(total, _)| *total > 0).map(|(total, available)| {
+        let used = total.saturating_sub(available);
+        format!("mem {}%", used.saturating_mul(100) / total)
+    });
+    let versions = node.software_versions().unwrap_or_default();
+    let compat = node.orchestration_status.as_ref().and_then(|status| status.compat_version);
+    let compat = compat.map(|version| format!(" ({version})")).unwrap_or_default();
+    let agent = versions.get("horizon").map(|version| format!("{version}{compat}"));
+    load.into_iter().chain(memory).chain(agent).collect::<Vec<String>>().join(", ")
 }
 
 /// Returns why a node is not there: it is down, has stopped, or is away for a while on purpose.
@@ -135,6 +193,30 @@ fn absence(node: &NodeResponse, health: NodeHealth) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn node_shows_state_load_memory_and_agent() {
+        let now: Timestamp = "2026-03-01T12:00:00Z".parse().unwrap();
+        let document = json!({
+            "lastHeartbeat": "2026-03-01T11:59:50Z[UTC]", "softwareVersions": {"horizon": "1.2.0"},
+            "orchestrationStatus": {"monitorState": "idle", "compatVersion": 5},
+        });
+        let machine: ReportedMachine =
+            serde_json::from_value(json!({"load15": 0.425, "memTotalMb": 4000, "memAvailMb": 1000})).unwrap();
+        let found = |document: Value, secs| {
+            let node: NodeResponse = serde_json::from_value(document).unwrap();
+            summary(&node, NodeHealth::of(&node, now, DownAfter::of_secs(secs)), Some(&machine))
+        };
+        let up = found(document.clone(), 60);
+        assert_eq!((up.state.as_str(), up.machine.as_str()), ("up", "load 0.42, mem 75%, 1.2.0 (5)"));
+        // What a silent node had reported is no longer so.
+        let down = found(document.clone(), 5);
+        assert_eq!((down.state.as_str(), down.machine.as_str()), ("down", "1.2.0 (5)"));
+        let mut paused = document;
+        paused["orchestration"] = json!({"availability": "pause", "frozen": true});
+        let paused = found(paused, 60);
+        assert_eq!((paused.state.as_str(), paused.is_frozen), ("paused", true));
+    }
 
     #[test]
     fn node_that_is_down_or_away_is_absent() {

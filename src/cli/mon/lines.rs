@@ -1,5 +1,7 @@
 //! The tree as lines: groups with their members, workloads with their units and instances.
 
+use std::collections::BTreeSet;
+
 use evenkeel_wire::agbot::claim::Claim;
 use evenkeel_wire::agbot::orchestration::WorkloadStatus;
 use evenkeel_wire::agbot::upgrade::UpgradesResponse;
@@ -10,7 +12,7 @@ use crate::exchange::orch::status::{self, BLANK};
 use crate::output::counted;
 
 /// Names of the columns.
-pub const HEADER: [&str; 7] = ["what", "avail", "health", "state", "flags", "slots", "how it stands"];
+pub const HEADER: [&str; 7] = ["what", "avail", "health", "state", "flags", "slots", "message"];
 
 /// The object that a line shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +21,8 @@ pub enum Target {
     Group(String),
     /// A member of one.
     Member(String),
+    /// A node in no HA group.
+    Node(String),
     /// A deployment policy.
     Policy(String),
     /// A workload unit of a policy.
@@ -31,7 +35,7 @@ impl Target {
     /// How many lines of the tree it is below.
     fn depth(&self) -> usize {
         match self {
-            Self::Group(_) | Self::Policy(_) => 0,
+            Self::Group(_) | Self::Node(_) | Self::Policy(_) => 0,
             Self::Member(_) | Self::Unit(..) => 1,
             Self::Instance(..) => 2,
         }
@@ -96,6 +100,7 @@ pub fn of(overview: &Overview) -> Vec<Line> {
     for (group, upgrades) in &overview.groups {
         add_group(overview, group, upgrades.as_ref(), &mut lines);
     }
+    add_nodes(overview, &mut lines);
     for (_, status) in &overview.workloads {
         add_workload(overview, status, &mut lines);
     }
@@ -144,16 +149,47 @@ fn add_group(
             upgrades.into_iter().flat_map(|upgrades| upgrades.agent.iter().chain(&upgrades.workloads));
         let claims =
             claims.filter(|held| held.claim.node.name() == member).map(|held| claim_text(&held.claim));
-        let absence = overview.absences.get(&node).cloned();
         let waits = upgrades.into_iter().flat_map(|upgrades| &upgrades.waiting);
         let waits = waits.filter(|wait| wait.node.name() == member);
         let waits = waits.map(|wait| format!("{} waits: {}", wait.policy.name(), wait.reason));
-        let note = absence.into_iter().chain(claims).chain(waits).collect::<Vec<_>>().join("; ");
+        let notes = claims.chain(waits).collect();
         let what = format!("{branch}{BLANK}{member}");
-        let tone = tone_of("", &health);
-        let cells = [what, String::new(), health, String::new(), String::new(), String::new(), note];
-        lines.push(Line { cells, target: Target::Member(member.clone()), tone });
+        lines.push(node_line(overview, &node, what, health, notes, Target::Member(member.clone())));
     }
+}
+
+/// Adds the nodes that are in no HA group.
+fn add_nodes(overview: &Overview, lines: &mut Vec<Line>) {
+    let members: BTreeSet<String> = overview
+        .groups
+        .iter()
+        .flat_map(|(group, _)| &group.members)
+        .map(|member| format!("{}/{member}", overview.org))
+        .collect();
+    for node in overview.nodes.keys().filter(|node| !members.contains(*node)) {
+        let name = node.split_once('/').map_or(node.as_str(), |(_, name)| name);
+        let health = health_of(overview, "node", node).to_owned();
+        let what = format!("node{BLANK}{name}");
+        lines.push(node_line(overview, node, what, health, Vec::new(), Target::Node(name.to_owned())));
+    }
+}
+
+/// The line of a node: its state, why it is not there, what else is to be said, and its machine.
+fn node_line(
+    overview: &Overview,
+    node: &str,
+    what: String,
+    health: String,
+    notes: Vec<String>,
+    target: Target,
+) -> Line {
+    let found = overview.nodes.get(node).cloned().unwrap_or_default();
+    let machine = (!found.machine.is_empty()).then_some(found.machine);
+    let note = found.absence.into_iter().chain(notes).chain(machine).collect::<Vec<_>>().join("; ");
+    let flags = if found.is_frozen { "F" } else { "" };
+    let tone = tone_of(if found.state == "down" { "warn" } else { "" }, &health);
+    let cells = [what, String::new(), health, found.state, flags.to_owned(), String::new(), note];
+    Line { cells, target, tone }
 }
 
 fn claim_text(claim: &Claim) -> String {
@@ -183,6 +219,11 @@ fn add_workload(overview: &Overview, status: &WorkloadStatus, lines: &mut Vec<Li
         let mut next = || row.next().unwrap_or_default();
         let (what, avail) = (next(), next());
         let mut cells = [what, avail, health, next(), next(), next(), next()];
+        if let (0, Some(version)) = (number, &status.version) {
+            // A narrow screen cuts the end.
+            let (mode, state) = (&status.mode, cells[3].clone());
+            cells[3] = state.replacen(&format!("{mode} {version}"), &format!("{version} {mode}"), 1);
+        }
         if let Some(absence) = absence_of(overview, &target) {
             let note = &mut cells[HEADER.len() - 1];
             *note = if note.is_empty() { absence.to_owned() } else { format!("{absence}; {note}") };
@@ -196,7 +237,7 @@ fn absence_of<'o>(overview: &'o Overview, target: &Target) -> Option<&'o str> {
     let Target::Instance(policy, node) = target else { return None };
     let org = policy.split('/').next().unwrap_or_default();
     let node = if node.contains('/') { node.clone() } else { format!("{org}/{node}") };
-    overview.absences.get(&node).map(String::as_str)
+    overview.nodes.get(&node)?.absence.as_deref()
 }
 
 #[cfg(test)]
@@ -204,6 +245,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::mon::fleet::NodeSummary;
 
     fn overview() -> Overview {
         let group = json!({"name": "g1", "description": "", "members": ["n1", "n2"], "admin": false, "lastUpdated": ""});
@@ -212,12 +254,33 @@ mod tests {
             {"unit": "g1", "avail": "up", "target": 1, "up": 1, "placement": "optimal", "instances": [
                 {"node": "n1", "avail": "up", "monitorState": "idle", "localExpect": "started", "flags": "L", "slots": [1]},
                 {"node": "n2", "avail": "down", "monitorState": "idle", "localExpect": "none", "flags": "", "slots": []}]}]});
+        let absence = "node down, last heartbeat 5m ago".to_owned();
         let health = [(("node".to_owned(), "o/n2".to_owned()), "Error".to_owned())];
         Overview {
             groups: vec![(serde_json::from_value(group).unwrap(), serde_json::from_value(upgrades).ok())],
             workloads: vec![(Value::Null, serde_json::from_value(status).unwrap())],
             health: health.into_iter().collect(),
-            absences: [("o/n2".to_owned(), "node down, last heartbeat 5m ago".to_owned())].into(),
+            nodes: [
+                (
+                    "o/n1",
+                    NodeSummary {
+                        state: "up".to_owned(),
+                        machine: "load 0.10".to_owned(),
+                        ..NodeSummary::default()
+                    },
+                ),
+                (
+                    "o/n2",
+                    NodeSummary {
+                        state: "down".to_owned(),
+                        absence: Some(absence),
+                        ..NodeSummary::default()
+                    },
+                ),
+                ("o/n3", NodeSummary { state: "up".to_owned(), is_frozen: true, ..NodeSummary::default() }),
+            ]
+            .map(|(node, found)| (node.to_owned(), found))
+            .into(),
             org: "o".to_owned(),
         }
     }
@@ -230,21 +293,25 @@ mod tests {
         let (cam, part) = ("o/cam".to_owned(), "g1".to_owned());
         assert_eq!(found[0], ("group\u{a0}g1", &Target::Group(part.clone()), Tone::Calm));
         assert_eq!(found[2], ("└\u{a0}n2", &Target::Member("n2".to_owned()), Tone::Error));
-        assert_eq!(found[3], ("o/cam", &Target::Policy(cam.clone()), Tone::Warning));
-        assert_eq!(found[4].1, &Target::Unit(cam.clone(), part));
-        assert_eq!((found[5].1, found[5].2), (&Target::Instance(cam.clone(), "n1".to_owned()), Tone::Calm));
-        assert_eq!((found[6].1, found[6].2), (&Target::Instance(cam, "n2".to_owned()), Tone::Calm));
-        assert_eq!(lines.len(), 7);
+        assert_eq!(found[3], ("node\u{a0}n3", &Target::Node("n3".to_owned()), Tone::Calm));
+        assert_eq!(found[4], ("o/cam", &Target::Policy(cam.clone()), Tone::Warning));
+        assert_eq!(found[5].1, &Target::Unit(cam.clone(), part));
+        assert_eq!((found[6].1, found[6].2), (&Target::Instance(cam.clone(), "n1".to_owned()), Tone::Calm));
+        assert_eq!((found[7].1, found[7].2), (&Target::Instance(cam, "n2".to_owned()), Tone::Calm));
+        assert_eq!(lines.len(), 8);
         assert_eq!(lines[2].cells[2], "Error");
         let absent: Vec<bool> = lines.iter().map(|line| line.cells[6].contains("node down")).collect();
-        assert_eq!(absent, [false, false, true, false, false, false, true]);
+        assert_eq!(absent, [false, false, true, false, false, false, false, true]);
+        let states: Vec<&str> = lines[1..4].iter().map(|line| line.cells[3].as_str()).collect();
+        assert_eq!(states, ["up", "down", "up"]);
+        assert_eq!((lines[1].cells[6].as_str(), lines[3].cells[4].as_str()), ("load 0.10", "F"));
     }
 
     #[test]
     fn filter_searches_every_column_and_keeps_what_is_below_a_name() {
         let lines = of(&overview());
         let shown = |text: &str| holding(&lines, text).len();
-        assert_eq!((shown("N2"), shown("started"), shown("nothing"), shown("")), (2, 1, 0, 7));
+        assert_eq!((shown("N2"), shown("started"), shown("nothing"), shown("")), (2, 1, 0, 8));
         assert_eq!((shown("/cam"), shown("group"), shown("failover")), (4, 3, 1));
     }
 }

@@ -124,7 +124,7 @@ fn read_keys() -> mpsc::Receiver<io::Result<Event>> {
 async fn explanation(context: &Context, exchange: &Exchange, target: Target) -> Outcome<Vec<String>> {
     let (policy, part, node) = match &target {
         Target::Group(group) => return group_text(context, exchange, group).await,
-        Target::Member(node) => {
+        Target::Member(node) | Target::Node(node) => {
             let subject = HealthSubject::Node { org: exchange.org.clone(), node: node.clone() };
             let view = health::read(context, exchange, &subject, &HealthQuery::default()).await?;
             return Ok(texts(&view));

@@ -1,4 +1,4 @@
-//! Waits until a change of an HA group's members is carried out.
+//! Waits until a change of an HA group's members has taken effect.
 
 use std::collections::BTreeSet;
 
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn change_is_carried_out_when_the_agbot_knows_it_and_nothing_waits() {
+    fn change_has_taken_effect_when_the_agbot_knows_it_and_nothing_waits() {
         let set = |nodes: &[&str]| nodes.iter().map(|node| NodeId::from_text(node)).collect();
         let change = Change { group: "o/g".to_owned(), members: set(&["o/a"]), removed: set(&["o/b"]) };
         let runs = json!({"placement": "placed", "is_running": true});

@@ -1,5 +1,6 @@
 //! `--wait`: follows a change until it has taken effect, with the progress on standard error.
 
+mod cause;
 pub mod group;
 mod instances;
 pub mod node;
@@ -56,7 +57,7 @@ pub enum Progress {
     },
 }
 
-/// Returns what continues a rollout of a policy that is held, or undoes it. A rollback is continued only.
+/// Returns what continues a rollout of a policy that is paused, or undoes it. A rollback is continued only.
 pub fn held_advice(policy: &str, is_rollback: bool) -> String {
     match is_rollback {
         true => format!("go on with: hzn rollout resume {policy}"),
@@ -170,7 +171,7 @@ fn outcome(change: &str, end: Progress) -> Outcome {
             Err(CliError::new(Exit::WaitFailed, format!("{change} has failed"), why, advice))
         }
         Progress::Held { why, advice } => {
-            Err(CliError::new(Exit::WaitHeld, format!("{change} is held"), why, advice))
+            Err(CliError::new(Exit::WaitHeld, format!("{change} does not go on by itself"), why, advice))
         }
         Progress::Done(_) | Progress::Pending(_) | Progress::Unread(_) => Ok(()),
     }

@@ -37,7 +37,20 @@ fn judge(node: &str, wanted: Availability, reasons: &[Reason], active: &[Agreeme
             Some(AgreementRecord { policy, .. }) => {
                 let why = pairs.iter().find(|pair| pair.policy.as_str() == policy);
                 let why = why.map_or("", |pair| pair.text.as_str());
-                Progress::Pending(format!("{} agreements left; {policy}: {why}", left.len()))
+                let text = format!("{}; {policy}: {why}", agreements_left(left.len()));
+                let pair_of = |record: &&AgreementRecord| {
+                    pairs.iter().copied().find(|pair| pair.policy.as_str() == record.policy)
+                };
+                match left.iter().all(|record| pair_of(record).is_some_and(waits_for_user)) {
+                    true => Progress::Held {
+                        why: text,
+                        advice: format!(
+                            "mend the cause, or stop what is left with: hzn exchange node orchestration set {} --availability drain --force",
+                            node.split('/').next_back().unwrap_or(node)
+                        ),
+                    },
+                    false => Progress::Pending(text),
+                }
             }
             None => Progress::Done(format!("node {node} is drained")),
         },
@@ -47,6 +60,15 @@ fn judge(node: &str, wanted: Availability, reasons: &[Reason], active: &[Agreeme
             None => Progress::Done(format!("node {node} has its services")),
         },
     }
+}
+
+fn agreements_left(count: usize) -> String {
+    if count == 1 { "1 agreement left".to_owned() } else { format!("{count} agreements left") }
+}
+
+/// Returns whether what keeps an instance on the node ends only when a user does something.
+fn waits_for_user(pair: &Reason) -> bool {
+    matches!(pair.placement().blocked.kind.as_str(), "frozen" | "rollout-paused" | "update-paused")
 }
 
 fn is_active(pair: &Reason) -> bool {
@@ -77,8 +99,22 @@ mod tests {
         };
         let judge = |active: &[AgreementRecord]| judge("o/n", Availability::Drain, &reasons, active);
         let left = [agreement("o/n"), agreement("o/m")];
-        assert_eq!(judge(&left), Progress::Pending("1 agreements left; o/p: waits".to_owned()));
+        assert_eq!(judge(&left), Progress::Pending("1 agreement left; o/p: waits".to_owned()));
         assert_eq!(judge(&left[1..]), Progress::Done("node o/n is drained".to_owned()));
+    }
+
+    #[test]
+    fn drain_that_only_a_user_can_continue_is_not_waited_for() {
+        let frozen = json!({"placement": "waiting", "blocked": {"blocked": "frozen"}});
+        let active = [AgreementRecord {
+            node: "o/n".to_owned(),
+            policy: "o/p".to_owned(),
+            ..AgreementRecord::default()
+        }];
+        let found = judge("o/n", Availability::Drain, &[pair("the workload is frozen", frozen)], &active);
+        let Progress::Held { why, advice } = found else { panic!("{found:?}") };
+        assert_eq!(why, "1 agreement left; o/p: the workload is frozen");
+        assert!(advice.contains("orchestration set n --availability drain --force"), "{advice}");
     }
 
     #[test]

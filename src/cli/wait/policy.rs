@@ -1,4 +1,4 @@
-//! Waits until a deployment policy is carried out on every node that it selects.
+//! Waits until a deployment policy is deployed on every node that it selects.
 
 use evenkeel_domain::orchestration::lifecycle::UpgradeLifecycle;
 use evenkeel_domain::orchestration::{Mode, Orchestrate, Orchestration};
@@ -8,9 +8,9 @@ use evenkeel_wire::exchange::deployment_policy::{DeployedServiceVersion, Deploym
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::Progress;
 use super::instances::InstanceCount;
 use super::update::RollbackReasons;
+use super::{Progress, cause};
 use crate::context::{Context, Exchange};
 use crate::exchange::deployment::POLICIES;
 use crate::exit::Outcome;
@@ -107,6 +107,9 @@ impl WantedPolicy {
         let org = exchange.split(&self.id).0;
         let agbot = context.agbot(exchange)?;
         let placements = agbot.call("asking the agbot for its reasons", agbot.client.reasons(&org)).await?;
+        if let Some(inert) = self.inert(&placements) {
+            return Ok(inert);
+        }
         if !self.is_read_by(&placements) {
             // An agbot that has read the deletion knows as little of the policy as one that has not read the change.
             POLICIES.require(exchange, &self.id).await?;
@@ -123,19 +126,40 @@ impl WantedPolicy {
             return Ok(stopped);
         }
         let instances = instances.filter(|_| self.is_counted || self.is_started_by_users && self.has_number);
-        if let Some(update) = self.update(&rollouts.workloads, reasons) {
-            return Ok(update);
+        match self.update(&rollouts.workloads, reasons) {
+            // What has no node holds nobody, so that nothing is in work.
+            Some(Progress::Pending(text)) if self.is_set_aside(&rollouts.workloads) => {
+                return cause::with_cause(context, exchange, &self.id, text).await;
+            }
+            Some(update) => return Ok(update),
+            None => {}
         }
-        Ok(match self.judge(&placements, &rollouts.rollouts, instances.as_ref()) {
+        match self.judge(&placements, &rollouts.rollouts, instances.as_ref()) {
             Progress::Pending(text) => match self.rolled_back(&rollouts.workloads) {
-                Some(version) => Progress::Pending(format!(
-                    "{text}; version {version} was rolled back before, try it again with: hzn rollout retry {}",
-                    self.id
-                )),
-                None => Progress::Pending(text),
+                Some(version) => Ok(Progress::Held {
+                    why: format!("{text}; version {version} was rolled back before"),
+                    advice: format!("try it again with: hzn rollout retry {}", self.id),
+                }),
+                None => cause::with_cause(context, exchange, &self.id, text).await,
             },
-            judged => judged,
+            judged => Ok(judged),
+        }
+    }
+
+    /// Returns that the policy has no effect, because something in it cannot be read.
+    fn inert(&self, reasons: &ReasonsResponse) -> Option<Progress> {
+        let mut inert = reasons.inert_policies.iter();
+        let found = inert.find(|one| one.kind == "deployment" && one.id == self.id)?;
+        Some(Progress::Held {
+            why: found.text(),
+            advice: "correct the policy; until then it selects nothing".to_owned(),
         })
+    }
+
+    /// Returns whether all that an update still has to do has no node.
+    fn is_set_aside(&self, workloads: &[WorkloadUpdate]) -> bool {
+        let update = self.own(workloads).map(|own| &own.update);
+        update.is_some_and(|update| update.set_aside > 0 && update.done >= update.total)
     }
 
     /// Returns the state of the update by tasks, unless it has completed: it is in progress, held, or was
@@ -169,12 +193,12 @@ impl WantedPolicy {
         workloads.iter().find(|one| one.policy.as_str() == self.id)
     }
 
-    /// Returns that a user has stopped the policy. One whose instances users start anyway is carried out when it is written.
+    /// Returns that a user has stopped the policy. One whose instances users start anyway is deployed when it is written.
     fn stopped(&self, instances: Option<&InstanceCount>) -> Option<Progress> {
         let is_stopped = instances.is_some_and(|count| count.is_stopped) && !self.is_started_by_users;
         is_stopped.then(|| Progress::Held {
             why: format!("policy {} is stopped by a user, and nothing of it starts", self.id),
-            advice: format!("start it with: hzn exchange deployment orch start {}", self.id),
+            advice: format!("start it with: hzn exchange deployment orchestration start {}", self.id),
         })
     }
 
@@ -215,7 +239,7 @@ impl WantedPolicy {
         match instances {
             Some(InstanceCount { difference: Some(difference), .. }) if self.is_started_by_users => {
                 Progress::Done(format!(
-                    "policy {0} is written: {difference}; start and stop instances with: hzn exchange deployment orch start {0}, or stop",
+                    "policy {0} is written: {difference}; start and stop instances with: hzn exchange deployment orchestration start {0}, or stop",
                     self.id
                 ))
             }
@@ -233,25 +257,27 @@ impl WantedPolicy {
     /// Returns what to do about instances that are not started again.
     fn start_advice(&self) -> String {
         format!(
-            "see why with: hzn exchange deployment orch events {0}, then start them with: hzn exchange deployment orch start {0}",
+            "see why with: hzn exchange deployment orchestration events {0}, then start them with: hzn exchange deployment orchestration start {0}",
             self.id
         )
     }
 
-    /// Returns that the policy is carried out on a number of nodes.
+    /// Returns that the policy is deployed on a number of nodes.
     fn done_text(&self, nodes: usize, instances: Option<&InstanceCount>) -> String {
         let (id, on_nodes) = (&self.id, counted(nodes, "node"));
         match instances.map(|count| count.running) {
-            Some(0) => format!("policy {id} is carried out: no instance is wanted"),
+            Some(0) => format!("policy {id} is deployed: no instance is wanted"),
             Some(running) => {
                 let running = usize::try_from(running).unwrap_or(usize::MAX);
-                format!("policy {id} is carried out with {} on {on_nodes}", counted(running, "instance"))
+                format!("policy {id} is deployed with {} on {on_nodes}", counted(running, "instance"))
             }
             None if nodes == 0 && self.is_started_by_users => {
-                format!("policy {id} is written; start it with: hzn exchange deployment orch start {id}")
+                format!(
+                    "policy {id} is written; start it with: hzn exchange deployment orchestration start {id}"
+                )
             }
             None if nodes == 0 => format!("policy {id} selects no node"),
-            None => format!("policy {id} is carried out on {on_nodes}"),
+            None => format!("policy {id} is deployed on {on_nodes}"),
         }
     }
 
@@ -326,7 +352,7 @@ pub async fn follow(wait: &super::Wait, context: &Context, exchange: &Exchange, 
 
 /// Waits for a policy whose `orchestration` was just changed, then shows the state of each node.
 ///
-/// The change is about no version: where the hub rolled the policy's version back, it is carried out with the version before.
+/// The change is about no version: where the hub rolled the policy's version back, the version before is deployed.
 ///
 /// # Errors
 /// As [`super::Wait::follow`].

@@ -76,7 +76,7 @@ impl Followed {
     }
 }
 
-/// How far the update of a policy is that is carried out by tasks. The policy is named where the update is over, because the
+/// How far the update of a policy is with tasks. The policy is named where the update is over, because the
 /// updates of several policies may be.
 fn of_tasks(workload: &WorkloadUpdate, goal: Goal, reasons: &RollbackReasons) -> Progress {
     let policy = workload.policy.as_str();
@@ -116,7 +116,7 @@ fn ended(rollouts: &[&Rollout], done: Vec<String>, wants_rollback: bool) -> Prog
 
 /// The outcome of rollouts of which one does not reach its goal: it is held, or went back although that is not wanted.
 pub fn stopped(rollouts: &[&Rollout], wants_rollback: bool) -> Option<Progress> {
-    let is_held = |rollout: &&&Rollout| matches!(rollout.state, RolloutState::Held { .. });
+    let is_held = |rollout: &&&Rollout| matches!(rollout.state, RolloutState::Paused { .. });
     if let Some(held) = rollouts.iter().find(is_held) {
         let advice = held_advice(held.policy.as_str(), held.rollback.is_some());
         return Some(Progress::Held { why: line(held), advice });
@@ -165,12 +165,12 @@ pub mod tests {
     #[test]
     fn rollouts_have_ended_when_none_is_open() {
         let open = rollout("o/g", json!({"state": "updating"}), "updating");
-        let held = rollout("o/g", json!({"state": "held", "hold": {}, "since": "t"}), "held");
+        let held = rollout("o/g", json!({"state": "paused", "hold": {}, "since": "t"}), "paused");
         let closed = completed("o/g", false, "completed");
         assert!(matches!(ended(&[&open, &closed], Vec::new(), false), Progress::Pending(_)));
         assert_eq!(ended(&[&closed], Vec::new(), false), Progress::Done("o/g: completed".to_owned()));
         let found = ended(&[&open, &held], Vec::new(), false);
-        assert!(matches!(&found, Progress::Held { why, .. } if why == "o/g: held"), "{found:?}");
+        assert!(matches!(&found, Progress::Held { why, .. } if why == "o/g: paused"), "{found:?}");
         assert!(matches!(ended(&[], Vec::new(), false), Progress::Done(_)));
     }
 

@@ -5,14 +5,12 @@ use std::collections::BTreeMap;
 
 use evenkeel_wire::agbot::orchestration::{OrchestrationEvent, OrchestrationEventsQuery, UpdateProgress};
 
-use super::{Progress, held_advice};
+use super::{Progress, cause, held_advice};
 use crate::exchange::orch::status::{hint_for, update_text};
 use crate::server::Server;
 
 /// The kind of the event that states why an update is rolled back.
 const ROLLBACK_STARTED: &str = "update.rollback-started";
-/// The rule by which what a user has frozen blocks an update.
-const FROZEN: &str = "Frozen";
 
 /// The reasons of rollbacks seen by one command, by policy.
 ///
@@ -25,9 +23,9 @@ impl RollbackReasons {
     pub fn progress(&self, policy: &str, update: &UpdateProgress, wants_rollback: bool) -> Progress {
         let reason = self.note(policy, update);
         let text = text(update, policy, reason.as_deref());
-        let frozen = update.blocked.as_ref().filter(|blocked| blocked.rules == [FROZEN]);
+        let stuck = update.blocked.as_ref().filter(|blocked| cause::is_blocked_for_users(blocked));
         match update.state.as_str() {
-            "updating" | "rollback-started" if let Some(blocked) = frozen => {
+            "updating" | "rollback-started" if let Some(blocked) = stuck => {
                 Progress::Held { why: text, advice: hint_for(blocked, policy) }
             }
             "updating" | "rollback-started" => Progress::Pending(text),
@@ -139,7 +137,7 @@ mod tests {
         let blocked = |rules: &[&str]| UpdateProgress {
             blocked: Some(UpdateBlocked {
                 rules: rules.iter().map(|rule| (*rule).to_owned()).collect(),
-                hint: "thaw it with: hzn exchange deployment orch thaw POLICY".to_owned(),
+                hint: "thaw it with: hzn exchange deployment orchestration thaw POLICY".to_owned(),
                 ..UpdateBlocked::default()
             }),
             ..update("updating", "update in progress")
@@ -148,7 +146,7 @@ mod tests {
         let progress = |rules| reasons.progress("o/p", &blocked(rules), false);
         let Progress::Held { why, advice } = progress(&["Frozen"]) else { panic!("it is held") };
         assert!(why.contains("blocked: Frozen") && !why.contains("in progress"), "{why}");
-        assert_eq!(advice, "thaw it with: hzn exchange deployment orch thaw o/p");
+        assert_eq!(advice, "thaw it with: hzn exchange deployment orchestration thaw o/p");
         assert!(matches!(progress(&["Frozen", "NodeDown"]), Progress::Pending(_)));
     }
 

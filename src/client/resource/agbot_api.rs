@@ -34,7 +34,7 @@ pub struct ReasonRecords {
 pub struct RolloutRecords {
     /// The rollouts.
     pub rollouts: Vec<RawJson>,
-    /// The updates of policies that are carried out by tasks.
+    /// The updates of policies with tasks.
     pub workloads: Vec<RawJson>,
     /// Reason why others were left as they are; only after an action.
     pub refused: Vec<String>,

@@ -1,6 +1,6 @@
 //! When an instance that runs is replaced by a newer version: `upgradePolicy.lifecycle` of a version of a deployment policy.
 //!
-//! It counts for policies that are carried out by tasks. Source: orchestration B11.10.
+//! It counts for policies with tasks. Source: orchestration B11.10.
 
 use serde_json::Value;
 

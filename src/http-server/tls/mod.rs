@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs;
@@ -19,6 +19,8 @@ use rustls::sign::CertifiedKey;
 use serde::Deserialize;
 use thiserror::Error;
 use tokio_rustls::TlsAcceptor;
+use x509_cert::Certificate;
+use x509_cert::der::Decode;
 
 pub use authority::Authority;
 use evenkeel_runtime::exit::ExitStatus;
@@ -117,6 +119,17 @@ impl TlsSettings {
             .with_cert_resolver(certificate.clone());
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self { certificate, config: Arc::new(config) })
+    }
+
+    /// Returns when the first certificate of the chain in use expires; none for a chain that does not say so.
+    #[must_use]
+    pub fn expires_at(&self) -> Option<SystemTime> {
+        let current = self.certificate.current.read().unwrap_or_else(PoisonError::into_inner);
+        let ends = current.1.cert.iter().filter_map(|certificate| {
+            let certificate = Certificate::from_der(certificate).ok()?;
+            Some(UNIX_EPOCH + certificate.tbs_certificate.validity.not_after.to_unix_duration())
+        });
+        ends.min()
     }
 
     pub(super) fn acceptor(&self) -> TlsAcceptor {

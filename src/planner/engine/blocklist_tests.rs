@@ -234,6 +234,14 @@ fn d2_nodes_that_get_no_start_are_reported_and_a_workload_without_any_is_in_erro
     assert_eq!(fleet.reported(&workload, property).map(|report| report.state), Some(HealthState::Warning));
     assert_eq!(node_reports(&fleet, "n1"), ["Blocklist_o/p"]);
     assert!(node_reports(&fleet, "n2").is_empty());
+    // What failed is over when nothing wants the version.
+    let wanted = fleet.model.policy(&policy("p")).cloned().expect("the policy");
+    let none = crate::event::Event::DeploymentPolicyRemoved { policy: policy("p") };
+    let (mut model, now) = (fleet.model.clone(), fleet.now);
+    model.apply(&none, now);
+    assert!(reports_of(&model, "n1", now).is_empty());
+    model.apply(&crate::event::Event::DeploymentPolicyChanged { policy: Box::new(wanted) }, now);
+    assert_eq!(reports_of(&model, "n1", now), ["Blocklist_o/p"]);
     fleet.crash("p", "n2", true);
     let state = |fleet: &Fleet| fleet.reported(&workload, property).map(|report| report.state);
     fleet.run_until(600, |fleet| state(fleet) == Some(HealthState::Error));
@@ -249,8 +257,12 @@ fn d2_nodes_that_get_no_start_are_reported_and_a_workload_without_any_is_in_erro
 
 /// Returns the properties that are to be reported about a node.
 fn node_reports(fleet: &Fleet, name: &str) -> Vec<String> {
-    let (conditions, _) = fleet.model.node_conditions(None, 100, fleet.now);
+    reports_of(&fleet.model, name, fleet.now)
+}
+
+fn reports_of(model: &crate::model::Model, name: &str, now: jiff::Timestamp) -> Vec<String> {
+    let (conditions, _) = model.node_conditions(None, 100, now);
     let condition = conditions.into_iter().find(|one| one.node == node(name)).expect("the node was heard");
-    let found = fleet.model.node_reports(&condition).map(|(_, reports)| reports).unwrap_or_default();
+    let found = model.node_reports(&condition).map(|(_, reports)| reports).unwrap_or_default();
     found.into_iter().map(|report| report.property).collect()
 }

@@ -374,7 +374,7 @@ fn d3_s1_sequence_shows_which_constraint_removed_which_node_and_why() {
     assert_eq!(list(&found.chosen), ["n1"]);
     assert_eq!(found.relaxed, [Constraint::PreferredLocation]);
     assert_eq!(found.cause, Some(crate::place::UnplacedCause::Transient));
-    let summary = "1 of 3 placed: NodeState removed 1, PlacementConstraint 1, NodeCapacity 1, ReplicaExclusionDynamic 1";
+    let summary = "1 of 3 placed: NodeState removed 1, PlacementConstraint 1, NodeCapacity 1, maxPerNode 1";
     assert_eq!(found.summary, summary);
 }
 

@@ -182,6 +182,26 @@ fn unit_of_a_group_that_does_not_exist_is_reported_as_empty() {
     assert_eq!(fleet.model.health().len(), 0);
 }
 
+/// D1: what was reported about an instance ends with its node, also where no task is planned anew.
+#[test]
+fn reports_about_instances_of_a_deleted_node_are_dropped() {
+    let mut fleet = Fleet::new(&["n1", "n2"]);
+    let without_tasks = crate::fixture::deployment_policy();
+    assert_eq!(without_tasks.id, policy("p"));
+    fleet.handle(&crate::event::Event::DeploymentPolicyChanged { policy: Box::new(without_tasks) });
+    fleet.run(2);
+    let [kept, dropped] = ["n1", "n2"].map(|name| Entity::Instance(policy("p"), node(name)));
+    for entity in [&kept, &dropped] {
+        fleet.report_health(entity, "dog", "Error");
+        assert_eq!(reported(&fleet, entity, "p"), Some(HealthState::Error));
+    }
+    fleet.run(5);
+    fleet.handle(&crate::event::Event::NodeRemoved { node: node("n2") });
+    fleet.run(5);
+    assert_eq!(reported(&fleet, &dropped, "p"), None);
+    assert_eq!(reported(&fleet, &kept, "p"), Some(HealthState::Error), "its node is there");
+}
+
 /// A9.1, E3: what is reported to be in error runs, and does not count.
 #[test]
 fn instance_that_is_reported_to_be_in_error_is_a_warning() {

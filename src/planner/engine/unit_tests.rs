@@ -78,10 +78,10 @@ fn status_of_a_unit_of_another_agbot_follows_the_nodes() {
     let mut fleet = Fleet::new(&["n1", "n2"]);
     fleet.put_policy("w", json!({"mode": "replicated", "replicas": 3}));
     fleet.run(10);
-    let warning = "all: 0 of 1 placed: ReplicaExclusionStatic removed 2";
+    let warning = "all: 0 of 1 placed: maxPerNode removed 2";
     assert_eq!(fleet.status("w").warnings, [warning]);
     fleet.handle(&Event::PartitionsChanged { leases: BTreeMap::new() });
-    assert_eq!(fleet.status("w").warnings, ["all: 2 of 3 placed: ReplicaExclusionDynamic removed 2"]);
+    assert_eq!(fleet.status("w").warnings, ["all: 2 of 3 placed: maxPerNode removed 2"]);
     fleet.put_node("n3", |_| {});
     let facts = NodePolicyFacts { policy: ExternalPolicy::default(), ..NodePolicyFacts::default() };
     fleet.handle(&Event::NodePolicyChanged { node: node("n3"), policy: Some(Box::new(facts)) });

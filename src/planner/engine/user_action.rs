@@ -82,7 +82,7 @@ pub fn accept(
     now: Timestamp,
 ) -> Result<ActionGoals, ActionRefusal> {
     let (Some(record), Some(workload)) = (model.workload(policy), model.workload_of(policy)) else {
-        return Err(ActionRefusal::Conflict(format!("{policy} is not carried out by tasks")));
+        return Err(ActionRefusal::Conflict(format!("{policy} has no tasks")));
     };
     let is_meant = |id: &UnitId| request.part.is_none_or(|part| part == id.name());
     let parts: Vec<Candidate<'_>> = model

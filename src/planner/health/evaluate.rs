@@ -172,6 +172,24 @@ impl Model {
         evaluator.state_of(&Entity::Workload(policy.clone()))
     }
 
+    /// Returns how many workloads, workload units and instances of each policy are reported to be in error.
+    pub fn workload_errors(&self, now: Timestamp) -> BTreeMap<PolicyId, usize> {
+        let mut counts = BTreeMap::new();
+        for entity in self.health.entities() {
+            let policy = match entity {
+                Entity::Workload(policy) | Entity::Instance(policy, _) => policy,
+                Entity::WorkloadUnit(unit_id) => &unit_id.policy,
+                Entity::Org(_) | Entity::Node(_) | Entity::Group(_) => continue,
+            };
+            let rules = self.evaluation_rules(policy.org());
+            let evaluator = Evaluator { model: self, rules, counted: Counted::All, now };
+            if self.has_health_entity(entity) && evaluator.own_state(entity) == HealthState::Error {
+                *counts.entry(policy.clone()).or_default() += 1;
+            }
+        }
+        counts
+    }
+
     /// Returns an event that makes an entity an error, other than that its recovery failed or that two agents report for it: recovering
     /// instances would end neither.
     pub(crate) fn error_to_recover(&self, entity: &Entity, now: Timestamp) -> Option<&HealthEvent> {

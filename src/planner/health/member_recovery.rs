@@ -59,7 +59,7 @@ fn follow_one(draft: &mut Draft<'_>, node: &NodeId, recovery: MemberRecovery) {
             let what = if had_instance {
                 "the instances of the node are recovered"
             } else {
-                "no instance of the node is carried out by a task, so nothing was recovered"
+                "no instance of the node has a task, so nothing was recovered"
             };
             let text = format!("{what}: {}", recovery.reason);
             draft.emit_with("health.recovered", Some(node), text, Some(json!({"operation": operation})));

@@ -8,6 +8,7 @@ use super::{
     system::{self, NODE_MONITOR, PLACEMENT, SystemReport},
 };
 use crate::{
+    blocklist::BlocklistKey,
     command::Lease,
     model::{Model, NodeCondition},
 };
@@ -53,7 +54,7 @@ impl Model {
         if self.blocklist().next().is_none() {
             return Vec::new();
         }
-        let blocked = self.blocklist_of(&condition.node);
+        let blocked = self.blocklist_of(&condition.node).filter(|(key, _)| self.is_wanted(key));
         let reports = blocked.filter_map(|(key, entry)| {
             let property = format!("{BLOCKLIST}{}", key.service);
             let text = format!("node {}: {}", condition.node, entry.blocked(key)?);
@@ -69,6 +70,12 @@ impl Model {
             is_same
         });
         reports
+    }
+
+    /// Returns whether a policy wants the version that keeps failing on a node: otherwise what failed is over.
+    fn is_wanted(&self, key: &BlocklistKey) -> bool {
+        let policies = self.policies_of(&key.service).filter_map(|policy| self.policy(policy));
+        policies.flat_map(|facts| &facts.versions).any(|choice| choice.version == key.version)
     }
 }
 

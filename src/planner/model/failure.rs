@@ -1,6 +1,8 @@
 //! Failures of instances, as reported by their nodes.
 
-use evenkeel_ids::{NodeId, ServiceKey};
+use std::collections::BTreeSet;
+
+use evenkeel_ids::{AgreementId, NodeId, PolicyId, ServiceKey};
 use jiff::Timestamp;
 
 use super::{Liveness, Model};
@@ -55,6 +57,30 @@ impl Model {
             .any(|[first, .., last]| last.saturating_sub(*first) <= window)
     }
 
+    /// Returns how the instance of an agreement keeps exiting; none when it does not, or has recovered.
+    ///
+    /// # Shape
+    /// Nodes report exits until the service has run for a while without another one, so that the times between them do not matter.
+    /// # Source
+    /// Orchestration A9.3.
+    pub(crate) fn repeated_exit(&self, agreement: &Agreement) -> Option<&str> {
+        let own = self.failures(&agreement.node).filter(|one| one.agreement.as_ref() == Some(&agreement.id));
+        own.filter(|one| one.recent_exits.len() >= LOOP_EXITS).last().map(|one| one.text.as_str())
+    }
+
+    /// Returns the policy of each agreement without a task whose instance keeps exiting.
+    pub fn crash_looping_policies(&self, now: Timestamp) -> impl Iterator<Item = PolicyId> {
+        let failing = self.nodes.values().filter_map(|record| record.status.as_ref());
+        let ids = failing.flat_map(|status| &status.failures).filter_map(|one| one.agreement.as_ref());
+        let ids: BTreeSet<&AgreementId> = ids.collect();
+        let agreements = ids.into_iter().filter_map(|id| self.agreement(id)).filter(|one| one.is_live());
+        let is_exiting = move |one: &&Agreement| {
+            self.liveness(&one.node, now) == Liveness::Alive && self.repeated_exit(one).is_some()
+        };
+        let without_task = agreements.filter(|one| self.workload(&one.policy).is_none());
+        without_task.filter(is_exiting).map(|one| one.policy.clone())
+    }
+
     fn failures(&self, node: &NodeId) -> impl Iterator<Item = &ObservedFailure> {
         self.nodes
             .get(node)
@@ -67,7 +93,14 @@ impl Model {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{event::Event, facts::NodeStatusFacts, fixture::running_group, model::Observed};
+    use crate::{
+        event::Event,
+        facts::NodeStatusFacts,
+        fixture::{deployment_policy, running_group, service},
+        goal::Avail,
+        model::Observed,
+        status::{Window, status_of},
+    };
 
     fn failure(agreement: &Agreement, recent_exits: &[i64]) -> ObservedFailure {
         ObservedFailure {
@@ -102,8 +135,32 @@ mod tests {
         assert_eq!(model.failure_text(&agreement.node, &key, "0.0.0"), None);
     }
 
-    /// Facts that an agbot read before it took over a partition prove nothing about the time in which it did
-    /// not observe it.
+    /// A9.3: whatever the time between the exits, and whether an instance is seen running between two of them.
+    #[test]
+    fn instances_without_tasks_that_keep_exiting_are_not_up() {
+        let (mut model, now) = running_group(&["a", "b"]);
+        let service = Box::new(service("s", "1.0.0"));
+        model.apply(&Event::ServiceChanged { service }, now);
+        model.apply(&Event::DeploymentPolicyChanged { policy: Box::new(deployment_policy()) }, now);
+        let agreements: Vec<Agreement> = model.agreements().cloned().collect();
+        let policy = agreements[0].policy.clone();
+        let window = Window { limit: 10, ..Window::default() };
+        let status = |model: &Model| status_of(model, &policy, &window, now).unwrap();
+        assert_eq!((status(&model).overall(), status(&model).parts[0].up), (Avail::Up, 2));
+        for (number, agreement) in agreements.iter().enumerate() {
+            let record = &model.nodes[&agreement.node];
+            let known = record.status.clone().unwrap_or_default();
+            let failures = vec![failure(agreement, &[100, 400, 1_300])];
+            let status = Some(Box::new(NodeStatusFacts { failures, ..known }));
+            model.apply(&Event::NodeStatusChanged { node: agreement.node.clone(), status }, now);
+            assert_eq!(model.crash_looping_policies(now).count(), number + 1);
+        }
+        let found = status(&model);
+        assert_eq!((found.overall(), found.parts[0].up), (Avail::Warn, 0));
+        assert_eq!(found.warnings, ["all: 2 of 2 instances keep exiting: exit code 1"]);
+    }
+
+    /// What an agbot read before it took a partition over says nothing of the time when it did not look.
     #[test]
     fn agbot_that_takes_over_reads_again_what_does_not_run() {
         let (mut model, now) = running_group(&["a", "b"]);

@@ -51,7 +51,7 @@ impl Model {
         self.engine.workloads.values().map(|known| &known.record)
     }
 
-    /// Returns the workload of a policy as the engine sees it; none when the policy is not carried out by tasks.
+    /// Returns the workload of a policy as the engine sees it; none when the policy has no tasks.
     pub fn workload_of(&self, policy: &PolicyId) -> Option<&Workload> {
         self.engine.workloads.get(policy)?.workload.as_ref()
     }

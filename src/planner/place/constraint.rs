@@ -76,6 +76,14 @@ impl Constraint {
         }
     }
 
+    /// Returns the word for it in texts: what other texts call it, where the API has the name of another product.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::MaxPerNode | Self::AlreadyChosen => "maxPerNode",
+            constraint => constraint.name(),
+        }
+    }
+
     /// Returns whether the constraint removes a node only for a while.
     pub fn is_transient(self) -> bool {
         matches!(

@@ -197,14 +197,18 @@ pub(crate) fn summary(
     candidates: u64,
     removed: impl Iterator<Item = (Constraint, u64)>,
 ) -> String {
-    let removed: Vec<String> = removed
-        .filter(|(_, count)| *count > 0)
-        .enumerate()
-        .map(|(number, (constraint, count))| {
-            let verb = if number == 0 { " removed" } else { "" };
-            format!("{}{verb} {count}", constraint.name())
-        })
-        .collect();
+    let mut counts: Vec<(&str, u64)> = Vec::new();
+    for (constraint, count) in removed.filter(|(_, count)| *count > 0) {
+        match counts.iter_mut().find(|(label, _)| *label == constraint.label()) {
+            Some((_, known)) => *known += count,
+            None => counts.push((constraint.label(), count)),
+        }
+    }
+    let texts = counts.into_iter().enumerate().map(|(number, (label, count))| {
+        let verb = if number == 0 { " removed" } else { "" };
+        format!("{label}{verb} {count}")
+    });
+    let removed: Vec<String> = texts.collect();
     let removed = match removed.is_empty() {
         true if candidates == 0 => "no node belongs to it".to_owned(),
         true => "no node was removed".to_owned(),

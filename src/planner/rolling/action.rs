@@ -131,8 +131,8 @@ fn retry(rollout: &Rollout, state: &RolloutState, asker: Asker<'_>) -> Result<Ro
 
 fn state_name(state: &RolloutState) -> &'static str {
     match state {
-        RolloutState::Updating => "not held",
-        RolloutState::Held { .. } => "held",
+        RolloutState::Updating => "not paused",
+        RolloutState::Held { .. } => "paused",
         RolloutState::Abandoned { .. } => "abandoned",
         RolloutState::Completed { .. } => "completed",
     }

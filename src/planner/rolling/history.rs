@@ -11,7 +11,7 @@ use crate::report::HoldReason;
 /// An event of a rollout.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RolloutEvent {
-    /// Kind, for instance `rollout.held`.
+    /// Kind, for instance `rollout.paused`.
     pub kind: &'static str,
     /// The member it concerns, if any.
     pub node: Option<NodeId>,
@@ -64,14 +64,14 @@ fn state_event(before: Option<&Rollout>, after: &Rollout) -> Option<RolloutEvent
             let before = before.filter(|before| before.rollback.is_some() == after.rollback.is_some())?;
             match &before.state {
                 RolloutState::Held { hold, .. } => {
-                    let text = format!("no longer held: {hold}");
+                    let text = format!("no longer paused: {hold}");
                     event("rollout.resumed", hold.node(), json!({"text": text}))
                 }
                 _ => return None,
             }
         }
         RolloutState::Held { hold, .. } => {
-            event("rollout.held", hold.node(), json!({"text": hold.to_string(), "hold": hold}))
+            event("rollout.paused", hold.node(), json!({"text": hold.to_string(), "hold": hold}))
         }
         RolloutState::Completed { .. } if after.rollback.is_some() => {
             event("rollout.rollback-completed", None, numbers)

@@ -67,7 +67,10 @@ fn every_step_of_a_rollout_is_an_event() {
 fn hold_and_its_end_name_reason_and_member() {
     let failed = Rollout { failed: vec![NodeId::new("o", "n1")], state: held(failure()), ..started() };
     let found = events(Some(&started()), &failed);
-    assert_eq!(found.iter().map(|one| one.kind).collect::<Vec<_>>(), ["rollout.step-failed", "rollout.held"]);
+    assert_eq!(
+        found.iter().map(|one| one.kind).collect::<Vec<_>>(),
+        ["rollout.step-failed", "rollout.paused"]
+    );
     assert_eq!(found[1].node, Some(NodeId::new("o", "n1")));
     assert_eq!(found[1].detail["text"], "2.0.0 failed on o/n1: service did not start in time (104)");
     let again = Rollout { state: RolloutState::Updating, ..failed.clone() };

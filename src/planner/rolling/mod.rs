@@ -25,6 +25,7 @@ use crate::{
     facts::{DeploymentOverrides, VersionChoice},
     model::Model,
     report::HoldReason,
+    supervise::UpdateState,
 };
 
 pub(crate) use rollback::{rollback_of, wanted_versions};
@@ -34,6 +35,18 @@ pub(crate) fn holds_claim(model: &Model, node: &NodeId, policy: &PolicyId) -> bo
     let key = |group: &GroupId| (group.clone(), Scope::Policy(policy.clone()));
     let claim = model.group_of.get(node).and_then(|group| model.claims.get(&key(group)));
     claim.is_some_and(|claim| claim.node == *node && claim.purpose == Purpose::ServiceUpgrade)
+}
+
+/// Returns the description of a paused rollout.
+fn paused_text(hold: &HoldReason) -> String {
+    match hold {
+        HoldReason::Paused { .. } => hold.to_string(),
+        _ => format!("paused: {hold}"),
+    }
+}
+
+fn node_list(nodes: &[NodeId]) -> String {
+    nodes.iter().map(NodeId::as_str).collect::<Vec<&str>>().join(", ")
 }
 
 /// The state of a rollout.
@@ -115,7 +128,7 @@ pub struct Rollout {
     pub total: u32,
     /// Slots done.
     pub done: u32,
-    /// Members on which a step failed.
+    /// Members on which a step failed; none of them is done before it runs the version.
     pub failed: Vec<NodeId>,
     /// When the last slot was finished or given up.
     pub last_step_at: Option<Timestamp>,
@@ -184,7 +197,13 @@ impl Rollout {
 
     /// Returns a human-readable description of the state.
     pub fn text(&self) -> String {
-        self.text_with(&format!(", {} of {} done", self.done, self.total))
+        let failed = match self.failed.len() {
+            // Of a rollback they are what it returns from.
+            0 => String::new(),
+            _ if self.rollback.is_some() => String::new(),
+            count => format!(", {count} failed"),
+        };
+        self.text_with(&format!(", {} of {} done{failed}", self.done, self.total))
     }
 
     /// Returns the description of the state for callers that may not learn the number of members.
@@ -196,8 +215,11 @@ impl Rollout {
         let Some(back) = &self.rollback else {
             return match &self.state {
                 RolloutState::Updating => format!("updating{numbers}"),
-                RolloutState::Held { hold, .. } => format!("held: {hold}"),
-                RolloutState::Completed { .. } => "completed".to_owned(),
+                RolloutState::Held { hold, .. } => paused_text(hold),
+                RolloutState::Completed { .. } if self.failed.is_empty() => "completed".to_owned(),
+                RolloutState::Completed { .. } => {
+                    format!("completed{numbers}: failed on {}", node_list(&self.failed))
+                }
                 RolloutState::Abandoned { why, .. } => format!("abandoned: {why}"),
             };
         };
@@ -205,11 +227,24 @@ impl Rollout {
         match &self.state {
             RolloutState::Updating => format!("rolling back to {version}{numbers}: {why}"),
             RolloutState::Held { hold, .. } => {
-                format!("held: {hold}; rolling back to {version}{numbers}: {why}")
+                format!("{}; rolling back to {version}{numbers}: {why}", paused_text(hold))
             }
             RolloutState::Completed { .. } => format!("rolled back to {version}{numbers}: {why}"),
             RolloutState::Abandoned { why, .. } => format!("abandoned: {why}"),
         }
+    }
+
+    /// Returns the state as one of an update; none when the rollout was abandoned.
+    pub fn update_state(&self) -> Option<UpdateState> {
+        Some(match (&self.state, self.rollback.is_some()) {
+            (RolloutState::Updating, false) => UpdateState::Updating,
+            (RolloutState::Updating, true) => UpdateState::RollbackStarted,
+            (RolloutState::Held { .. }, false) => UpdateState::Paused,
+            (RolloutState::Held { .. }, true) => UpdateState::RollbackPaused,
+            (RolloutState::Completed { .. }, false) => UpdateState::Completed,
+            (RolloutState::Completed { .. }, true) => UpdateState::RollbackCompleted,
+            (RolloutState::Abandoned { .. }, _) => return None,
+        })
     }
 
     /// Returns whether the rollout leads to this target and has not been abandoned.

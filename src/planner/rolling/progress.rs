@@ -1,4 +1,4 @@
-//! State changes of a rollout (begun, held, completed, abandoned), each written to its row.
+//! State changes of a rollout (begun, paused, completed, abandoned), each written to its row.
 //!
 //! Source: orchestration B11, E5.
 
@@ -73,7 +73,7 @@ pub(super) fn record(pass: &mut Pass<'_>, lease: Lease, mut rollout: Rollout) {
     let kind = match (&rollout.state, &rollout.rollback) {
         (RolloutState::Updating, None) => "rollout.updating",
         (RolloutState::Updating, Some(_)) => "rollout.going-back",
-        (RolloutState::Held { .. }, _) => "rollout.held",
+        (RolloutState::Held { .. }, _) => "rollout.paused",
         (RolloutState::Completed { .. }, None) => "rollout.completed",
         (RolloutState::Completed { .. }, Some(_)) => "rollout.rollback-completed",
         (RolloutState::Abandoned { .. }, _) => "rollout.abandoned",

@@ -93,16 +93,27 @@ pub(super) fn laggards<'a>(
     rollout: &'a Rollout,
     now: Timestamp,
 ) -> impl Iterator<Item = &'a NodeId> {
-    let group = model.group(&rollout.group).filter(|_| rollout.rollback.is_some());
-    let failed = group
-        .into_iter()
-        .flat_map(move |group| rollout.failed.iter().filter(|node| group.members.contains(*node)));
+    let failed = failed_members(model, rollout, now).filter(|_| rollout.rollback.is_some());
     failed.filter(move |node| {
-        let runs = model.live_agreement(node, &rollout.policy).is_some_and(|agreement| {
+        model.may_start_on(node, now) && matching::is_intended(model, node, &rollout.policy, now)
+    })
+}
+
+/// Returns the members on which a step failed and that do not run what the policy wants now.
+pub(super) fn failed_members<'a>(
+    model: &'a Model,
+    rollout: &'a Rollout,
+    now: Timestamp,
+) -> impl Iterator<Item = &'a NodeId> {
+    let members = model.group(&rollout.group).map(|group| &group.members);
+    let failed = rollout.failed.iter();
+    let failed = failed.filter(move |node| members.is_some_and(|members| members.contains(*node)));
+    failed.filter(move |node| {
+        let agreement = model.live_agreement(node, &rollout.policy);
+        !agreement.is_some_and(|agreement| {
             matches!(matching::fit(model, agreement, now), Fit::Clean(_))
                 && model.observed(agreement, now) == Observed::Running
-        });
-        !runs && model.may_start_on(node, now) && matching::is_intended(model, node, &rollout.policy, now)
+        })
     })
 }
 

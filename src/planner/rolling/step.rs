@@ -201,8 +201,11 @@ fn is_recorded(group_rollout: &GroupRollout<'_>, claim: &Claim) -> bool {
 fn complete_step(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, claim: &Claim) {
     match group_rollout.current {
         Some(rollout) if !is_recorded(group_rollout, claim) => {
-            let laggards = rollback::laggards(pass.model, rollout, pass.now).count();
-            let left = u32::try_from(group_rollout.dirty.len() + laggards).unwrap_or(u32::MAX);
+            let failed = match rollout.rollback {
+                Some(_) => rollback::laggards(pass.model, rollout, pass.now).count(),
+                None => rollback::failed_members(pass.model, rollout, pass.now).count(),
+            };
+            let left = u32::try_from(group_rollout.dirty.len() + failed).unwrap_or(u32::MAX);
             let done = rules::done(rollout.done, rollout.total, left);
             let (last_step_at, last_node) = (Some(pass.now), Some(claim.node.clone()));
             record(pass, group_rollout.lease, Rollout { done, last_step_at, last_node, ..rollout.clone() });

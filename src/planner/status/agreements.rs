@@ -1,11 +1,14 @@
-//! The status of a policy that is not carried out by tasks: its agreements.
+//! The status of a policy without tasks: its agreements.
 //!
 //! Source: orchestration 0.2 (a policy without tasks is handled as before).
 
 use evenkeel_ids::{NodeId, PolicyId};
 use jiff::Timestamp;
 
-use super::{FrozenState, InstanceStatus, MonitorState, PartStatus, Window, WorkloadStatus, listed, summed};
+use super::{
+    FrozenState, InstanceStatus, KEEP_EXITING, MonitorState, PartStatus, UPDATE_PAUSED, Window,
+    WorkloadStatus, listed, summed,
+};
 use crate::{
     agreement::Agreement,
     claims::Scope,
@@ -30,6 +33,9 @@ pub(super) fn status(
     let all = parts.map(|part| status_of_part(model, &workload, part, window, now)).collect();
     let mut status = summed(all, update(model, &facts.id, now));
     status.mode = facts.orchestration.mode();
+    if status.update.is_paused() {
+        status.warnings.push(format!("{UPDATE_PAUSED}: {}", status.update.message));
+    }
     status.frozen = FrozenState::of(0, status.parts.iter().map(|part| part.instance_count).sum());
     status.parts.retain(|part| window.part.as_deref().is_none_or(|name| name == part.id.name()));
     status
@@ -86,6 +92,7 @@ fn status_of_part(
             .unusable_versions(policy)
             .into_iter()
             .chain(is_empty.then(|| "no node belongs to it".to_owned()))
+            .chain(exiting(model, policy, &holding))
             .map(|warning| format!("{}: {warning}", id.name()))
             .collect(),
         id,
@@ -95,11 +102,27 @@ fn status_of_part(
 pub(super) fn avail(model: &Model, node: &NodeId, agreement: Option<&Agreement>, now: Timestamp) -> Avail {
     match agreement.map(|agreement| model.observed(agreement, now)) {
         Some(Observed::Running) if is_unhealthy(model, agreement, now) => Avail::Warn,
+        Some(_) if is_exiting(model, agreement) && model.liveness(node, now) == Liveness::Alive => {
+            Avail::Warn
+        }
         Some(Observed::Running) => Avail::Up,
         Some(Observed::Unknown) if model.liveness(node, now) != Liveness::Alive => Avail::Unknown,
         None if model.liveness(node, now) == Liveness::NeverHeard => Avail::Unknown,
         Some(Observed::Absent | Observed::Unknown) | None => Avail::Down,
     }
+}
+
+/// Returns whether an instance keeps exiting: between two starts it may be seen running.
+fn is_exiting(model: &Model, agreement: Option<&Agreement>) -> bool {
+    agreement.is_some_and(|agreement| model.repeated_exit(agreement).is_some())
+}
+
+/// Returns how many of the instances keep exiting, and how the first of them does.
+fn exiting(model: &Model, policy: &PolicyId, holding: &[&NodeId]) -> Option<String> {
+    let agreements = holding.iter().filter_map(|node| model.live_agreement(node, policy));
+    let texts: Vec<&str> = agreements.filter_map(|agreement| model.repeated_exit(agreement)).collect();
+    let first = texts.first()?;
+    Some(format!("{} of {} instances {KEEP_EXITING}: {first}", texts.len(), holding.len()))
 }
 
 fn is_unhealthy(model: &Model, agreement: Option<&Agreement>, now: Timestamp) -> bool {
@@ -183,30 +206,9 @@ pub(super) fn blocked_update(model: &Model, policy: &PolicyId, now: Timestamp) -
 /// Returns the sum of the rollouts of a policy through its groups.
 fn update(model: &Model, policy: &PolicyId, now: Timestamp) -> UpdateStatus {
     let mut update = UpdateStatus::default();
-    let open = model.rollouts().filter(|rollout| {
-        rollout.policy == *policy && !matches!(rollout.state, RolloutState::Abandoned { .. })
-    });
-    for rollout in open {
-        let is_back = rollout.rollback.is_some();
-        let state = match (&rollout.state, is_back) {
-            (RolloutState::Held { .. }, false) => UpdateState::Paused,
-            (RolloutState::Held { .. }, true) => UpdateState::RollbackPaused,
-            (RolloutState::Updating, false) => UpdateState::Updating,
-            (RolloutState::Updating, true) => UpdateState::RollbackStarted,
-            (RolloutState::Completed { .. } | RolloutState::Abandoned { .. }, false) => {
-                UpdateState::Completed
-            }
-            (RolloutState::Completed { .. } | RolloutState::Abandoned { .. }, true) => {
-                UpdateState::RollbackCompleted
-            }
-        };
-        let weight = |state| match state {
-            UpdateState::Paused | UpdateState::RollbackPaused => 3,
-            UpdateState::Updating | UpdateState::RollbackStarted => 2,
-            UpdateState::Completed | UpdateState::RollbackCompleted => 1,
-            UpdateState::None => 0,
-        };
-        if weight(state) > weight(update.state) {
+    for rollout in model.rollouts().filter(|rollout| rollout.policy == *policy) {
+        let Some(state) = rollout.update_state() else { continue };
+        if state.weight() > update.state.weight() {
             update.state = state;
             update.message = format!("{}: {}", rollout.group, rollout.text());
         }
@@ -221,6 +223,9 @@ fn update(model: &Model, policy: &PolicyId, now: Timestamp) -> UpdateStatus {
         }
         let part = update.part_mut(&Part::Group(rollout.group.clone()));
         (part.total, part.done) = (rollout.total, rollout.done);
+        if rollout.rollback.is_none() {
+            part.unhealthy = rollout.failed.iter().map(|node| (node.to_string(), String::new())).collect();
+        }
         update.started_at = [update.started_at, Some(rollout.started_at)].into_iter().flatten().min();
     }
     // One that is not over has not completed.

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use evenkeel_ids::{NodeId, PolicyId};
+use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 use roaring::RoaringBitmap;
 
@@ -18,11 +18,11 @@ use crate::{
     model::{Model, UnitRecord},
     place::{
         Added, Constraint, EliminatedNode, Elimination, Location, NodeTable, Placed, Ranking, UnplacedCause,
-        Want, cause, explain_node, place, summary,
+        Want, cause, place, summary,
     },
     reconcile::leaders_of,
     report::{Blocked, FrozenLevel},
-    workload::{DesiredState, NodeOrder, SlotTasks, Task, UnitId, Workload},
+    workload::{NodeOrder, SlotTasks, Task, UnitId, Workload},
 };
 
 /// Nodes that are listed.
@@ -138,7 +138,7 @@ pub(super) fn why_given_up<'t>(
         let why = match row {
             Some(row) if row.availability == Availability::Pause => "not restarted: its node is paused",
             Some(row) if row.marks.start_failed.is_some() => {
-                "given up: the start failed and no other node is left; try again with: hzn exchange deployment orch clear"
+                "given up: the start failed and no other node is left; try again with: hzn exchange deployment orchestration clear"
             }
             _ if !task.state.has_failed() => {
                 "ended with exit code 0: the restart policy does not start it again"
@@ -331,8 +331,13 @@ impl<'a> Explainer<'a> {
             })
             .collect();
         let summary = match sequence.first() {
-            Some(stage) => format!("{} {}", stage.constraint.name(), stage.eliminated[0].reason),
-            None if self.live.contains(&number) => self.with_wait("has an instance".to_owned(), Some(node)),
+            Some(stage) => format!("{} {}", stage.constraint.label(), stage.eliminated[0].reason),
+            None if self.live.contains(&number) => {
+                // What keeps failing there is not removed by the blocklist while an attempt is in progress.
+                let failing = self.table.node(number).marks.blocklisted.as_ref();
+                let failing = failing.map(|why| format!("; {why}")).unwrap_or_default();
+                self.with_wait(format!("has an instance{failing}"), Some(node))
+            }
             None if self.given_up_nodes.contains(number) => {
                 let here = self.given_up.iter().copied().filter(|task| task.node.as_ref() == Some(node));
                 why_given_up(self.table, here).into_keys().next().unwrap_or_default().to_owned()
@@ -455,7 +460,7 @@ fn without_members(blocked: &Blocked) -> String {
     }
 }
 
-/// Explains a policy that is not carried out by tasks, by the placement of each pair.
+/// Explains a policy without tasks, by the placement of each pair.
 fn explain_pairs(model: &Model, question: Question<'_>) -> Option<PartExplanation> {
     let policy = &question.part.policy;
     model.policy(policy)?;
@@ -478,17 +483,17 @@ fn explain_pairs(model: &Model, question: Question<'_>) -> Option<PartExplanatio
         }
         last = Some(found);
     }
-    let mut remaining = nodes.len() as u64;
+    let mut remaining_count = nodes.len() as u64;
     let explained = stages.into_iter().map(|(constraint, mut eliminated)| {
         let eliminated_count = eliminated.len() as u64;
-        remaining -= eliminated_count;
+        remaining_count -= eliminated_count;
         eliminated.truncate(NODE_COUNT);
         ExplainedConstraint {
             constraint,
             eliminated,
             eliminated_count,
             remaining: Vec::new(),
-            remaining_count: remaining,
+            remaining_count,
         }
     });
     let sequence: Vec<ExplainedConstraint> = explained.collect();
@@ -511,9 +516,15 @@ fn explain_pairs(model: &Model, question: Question<'_>) -> Option<PartExplanatio
 
 fn constraint_of(blocked: &Blocked) -> Option<Constraint> {
     match blocked {
-        Blocked::NodeDown { .. } | Blocked::NeverHeard | Blocked::NodePaused | Blocked::NodeDraining => {
-            Some(Constraint::NodeState)
-        }
+        Blocked::NodeDown { .. }
+        | Blocked::NodeAway { .. }
+        | Blocked::NeverHeard
+        | Blocked::NodePaused
+        | Blocked::NodeDraining => Some(Constraint::NodeState),
+        Blocked::Frozen { .. } => Some(Constraint::Frozen),
+        Blocked::Blocklisted { .. } => Some(Constraint::Blocklist),
+        Blocked::BackingOff { .. } => Some(Constraint::StartFailed),
+        Blocked::NoRoom { .. } => Some(Constraint::NodeCapacity),
         Blocked::NodeUnknown | Blocked::Suspended { .. } | Blocked::UserInput { .. } => {
             Some(Constraint::Eligibility)
         }
@@ -522,65 +533,7 @@ fn constraint_of(blocked: &Blocked) -> Option<Constraint> {
     }
 }
 
-/// Returns what a task of a node waits for, before it gets an agreement. It may name other nodes.
-pub fn blocked_task(
-    model: &Model,
-    waits: &Waits<'_>,
-    (node, policy): (&NodeId, &PolicyId),
-) -> Option<Blocked> {
-    let workload = model.workload_of(policy)?;
-    let mut workload_units = model.workload_units_of(policy);
-    let (unit_id, unit) = workload_units.find(|(_, unit)| unit.table.number(node).is_some())?;
-    let blocked = waits.of_unit(unit_id, unit);
-    if let Some((_, blocked)) = blocked.iter().find(|(step, _)| step.node() == Some(node)) {
-        return Some(blocked.clone());
-    }
-    let mut tasks = unit.slots.values().flat_map(SlotTasks::iter).filter(|task| task.is_live());
-    let holder = tasks.find_map(|task| task.node.clone()).filter(|_| workload.goal.is_exclusive())?;
-    (holder != *node).then_some(Blocked::InstanceElsewhere { node: holder })
-}
-
-/// Returns what the drain of a node waits for, on which the policy runs. It may name other nodes.
-pub fn waiting_drain(waits: &Waits<'_>, node: &NodeId, policy: &PolicyId) -> Option<Blocked> {
-    let waiting = waits.on_nodes([node]).into_iter();
-    let mut drains = waiting.filter(|one| one.policy == *policy && one.drained_since.is_some());
-    drains.next().map(|one| one.blocked)
-}
-
-/// Returns what the start of a node's task waits for, which may have its agreement already. It may name other nodes.
-pub fn held_task(model: &Model, waits: &Waits<'_>, (node, policy): (&NodeId, &PolicyId)) -> Option<Blocked> {
-    let is_held = |task: &&Task| task.is_live() && task.desired == DesiredState::Ready;
-    let task = model.tasks_of(node).filter(|task| task.unit_id.policy == *policy).find(is_held)?;
-    let blocked = waits.of_unit(&task.unit_id, model.workload_unit(&task.unit_id)?);
-    let own = blocked.iter().find(|(step, _)| step.slot == task.slot && step.node() == Some(node))?;
-    Some(own.1.clone())
-}
-
 /// Returns the last task of a slot that the restart policy gave up; none of another slot.
 pub(super) fn given_up(tasks: &SlotTasks) -> Option<&Task> {
     tasks.newest().filter(|newest| tasks.wanted().next().is_none() && newest.ended_by_itself())
-}
-
-/// Returns why a node has no task of a policy that is carried out by tasks, in words.
-pub fn why_no_task(model: &Model, node: &NodeId, policy: &PolicyId) -> Option<String> {
-    let workload = model.workload_of(policy)?;
-    let (_, unit) = model.workload_units_of(policy).find(|(_, unit)| unit.table.number(node).is_some())?;
-    if let Some((constraint, reason)) = explain_node(&unit.table, node).ok()? {
-        return Some(format!("{}: {reason}", constraint.name()));
-    }
-    let live = unit.slots.values().flat_map(SlotTasks::iter).filter(|task| task.is_live()).count();
-    let wanted = workload.goal.wanted(live as u32);
-    if live < wanted as usize && workload.goal.start == StartMode::Never {
-        return Some("not started: orchestrate is no, so a user starts it with the action start".to_owned());
-    }
-    let given_up: Vec<&Task> = unit.slots.values().filter_map(given_up).collect();
-    if given_up.iter().any(|task| task.node.as_ref() == Some(node)) {
-        let here = given_up.iter().copied().filter(|task| task.node.as_ref() == Some(node));
-        return why_given_up(&unit.table, here).into_keys().next().map(str::to_owned);
-    }
-    let others = match given_up.len() {
-        0 => String::new(),
-        count => format!(", and {count} were given up by the restart policy"),
-    };
-    Some(format!("not needed: {live} of {wanted} wanted instances are on other nodes{others}"))
 }

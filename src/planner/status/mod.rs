@@ -5,6 +5,7 @@
 mod agreements;
 mod explain;
 mod instance;
+mod node_waits;
 mod part;
 mod standing;
 mod unit_view;
@@ -24,11 +25,9 @@ use crate::{
 };
 
 pub(crate) use explain::explain_placement;
-pub use explain::{
-    ExplainedConstraint, PartExplanation, Question, blocked_task, explain_part, held_task, waiting_drain,
-    why_no_task,
-};
+pub use explain::{ExplainedConstraint, PartExplanation, Question, explain_part};
 pub use instance::{InstanceStatus, MonitorState, Violation};
+pub use node_waits::{blocked_task, held_task, waiting_drain, why_no_task};
 pub use standing::{Removal, removal_of};
 pub(crate) use standing::{Standing, standing_of, standing_of_service};
 pub(crate) use unit_view::{UnitView, unit_view};
@@ -39,6 +38,9 @@ pub const STOPPED: &str = "stopped by a user: start it with the action start";
 
 /// Begins the warning that names the node on which the update failed.
 pub const UPDATE_PAUSED: &str = "the update is paused";
+
+/// What instances do that are reported to exit again and again; how the first one exits follows.
+pub const KEEP_EXITING: &str = "keep exiting";
 
 /// The warning about agents whose compatibility versions differ.
 const INCOMPATIBLE: &str = "incompatible versions";
@@ -91,7 +93,7 @@ impl FrozenState {
 /// The status of a workload.
 ///
 /// # Shape
-/// `parts`: by name. `tasks`: the row of a workload that is carried out by tasks; none for other policies.
+/// `parts`: by name. `tasks`: the row of a workload with tasks; none for other policies.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkloadStatus {
     /// Its mode.
@@ -102,7 +104,7 @@ pub struct WorkloadStatus {
     pub record: Option<WorkloadRecord>,
     /// The `orchestration` that is in force after a rollback, while that of the document is not.
     pub restored: Option<Box<Orchestration>>,
-    /// Its update; of a policy that is not carried out by tasks the sum of its rollouts.
+    /// Its update; of a policy without tasks the sum of its rollouts.
     pub update: UpdateStatus,
     /// The common availability of its workload units.
     pub avail: Avail,

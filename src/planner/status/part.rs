@@ -1,4 +1,4 @@
-//! The status of a workload unit that is carried out by tasks.
+//! The status of a workload unit with tasks.
 //!
 //! Source: orchestration A1, A6 (placement), A9.3.
 
@@ -38,7 +38,7 @@ pub(super) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Returns the workload of a policy; none when the policy is not carried out by tasks.
+    /// Returns the workload of a policy; none when the policy has no tasks.
     pub fn new(model: &'a Model, policy: &PolicyId, now: Timestamp) -> Option<Self> {
         Some(Self { model, workload: model.workload_of(policy)?, record: model.workload(policy)?, now })
     }

@@ -261,7 +261,7 @@ fn d3_s3_nodes_of_the_other_instances_are_removed_as_chosen_by_the_same_decision
         let [stage] = &found.sequence[..] else { panic!("{:?}", found.sequence) };
         assert_eq!(stage.constraint.name(), "ReplicaExclusionDynamic");
         assert_eq!((stage.eliminated.len(), stage.remaining_count), (2, 0), "{orchestrate}");
-        let numbers = found.summary.strip_prefix("2 of 3 placed: ReplicaExclusionDynamic removed 2");
+        let numbers = found.summary.strip_prefix("2 of 3 placed: maxPerNode removed 2");
         let wait = numbers.unwrap_or_else(|| panic!("{}", found.summary));
         assert_eq!(wait.contains("orchestrate is no"), orchestrate == "no", "{wait}");
         assert_eq!(found.cause, Some(UnplacedCause::Unsatisfiable));

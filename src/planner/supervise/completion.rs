@@ -23,6 +23,8 @@ pub(super) fn count(pass: &mut UnitPass<'_>) {
     let (aside, dirty) = set_aside::split(pass, dirty_slots(pass));
     let mut left: BTreeSet<Slot> = dirty.into_iter().collect();
     left.extend(pass.all_slots().into_iter().filter(|slot| is_unproven(pass, slot)));
+    let failing = pass.all_slots().into_iter().filter(|slot| is_failing(pass, slot));
+    let failing = failing.filter(|slot| !left.contains(slot)).count() as u32;
     let lost =
         pass.all_slots().into_iter().filter(|slot| set_aside::is_lost_with_version(pass, slot)).count();
     let part = pass.facts.unit_id.part.clone();
@@ -31,6 +33,7 @@ pub(super) fn count(pass: &mut UnitPass<'_>) {
     left.extend(open.map(|(slot, _)| slot.clone()));
     let without_node = (aside.len() + lost) as u32;
     progress.set_aside = without_node;
+    progress.failing = failing;
     progress.done = rules::done(progress.done, progress.total, left.len() as u32 + without_node);
 }
 
@@ -44,6 +47,15 @@ fn is_unproven(pass: &UnitPass<'_>, slot: &Slot) -> bool {
     let failed = pass.update.part(&pass.facts.unit_id.part).map(|part| &part.failed);
     let is_tolerated = failed.is_some_and(|failed| tasks.iter().any(|task| failed.contains(&task.id)));
     newest.spec == target(pass) && !newest.is_running() && !is_tolerated && !pass.is_node_lost(newest)
+}
+
+/// Returns whether a slot whose failure was counted does not run the version.
+fn is_failing(pass: &UnitPass<'_>, slot: &Slot) -> bool {
+    let tasks = pass.tasks(slot);
+    let failed = pass.update.part(&pass.facts.unit_id.part).map(|part| &part.failed);
+    let has_failed = failed.is_some_and(|failed| tasks.iter().any(|task| failed.contains(&task.id)));
+    let runs = |task: &Task| task.spec == target(pass) && task.is_running();
+    has_failed && !tasks.newest().is_some_and(runs)
 }
 
 /// Returns until when what runs in the slots is watched.

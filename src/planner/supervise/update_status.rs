@@ -48,6 +48,16 @@ impl UpdateState {
         Self::RollbackCompleted,
     ];
 
+    /// Returns how much attention a policy needs whose updates have this state in one of its HA groups: more for one that waits for a user.
+    pub fn weight(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Completed | Self::RollbackCompleted => 1,
+            Self::Updating | Self::RollbackStarted => 2,
+            Self::Paused | Self::RollbackPaused => 3,
+        }
+    }
+
     /// Returns the word that the API shows.
     pub fn word(self) -> &'static str {
         match self {
@@ -152,6 +162,9 @@ pub struct UnitProgress {
     /// Slots without a node, which are neither in work nor failed: they follow when they get one.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub set_aside: u32,
+    /// Slots that count as done because their failure is tolerated, and that do not run the version.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failing: u32,
     /// The slots in work.
     pub tickets: BTreeMap<Slot, Ticket>,
     /// Tasks of the update that failed.
@@ -258,9 +271,10 @@ impl UpdateStatus {
         self.parts.iter().map(|(_, part)| part.reachable()).sum()
     }
 
-    /// Returns slots that are done.
+    /// Returns slots that are done: those that failed are not, whether that is tolerated or not.
     pub fn done(&self) -> u32 {
-        self.parts.iter().map(|(_, part)| part.done.min(part.reachable())).sum()
+        let done = |part: &UnitProgress| part.done.min(part.reachable()).saturating_sub(part.failing);
+        self.parts.iter().map(|(_, part)| done(part)).sum()
     }
 
     /// Returns slots without a node, which follow when they get one.

@@ -268,7 +268,7 @@ impl WorkloadRecord {
         self.specs.iter().find(|(one, _)| *one == number).map(|(_, spec)| spec)
     }
 
-    /// Returns the workload of the policy, if the policy is carried out by tasks.
+    /// Returns the workload of the policy, if the policy has tasks.
     pub fn workload(&self, policy: &DeploymentPolicyFacts, hub: &HubDefaults) -> Option<Workload> {
         let document = policy.orchestration.document.as_deref()?;
         let mut workload = Workload::of_document(&self.policy, document, self.versions, hub);

@@ -47,7 +47,7 @@ pub struct WorkloadStatus {
     /// `no`, `start` or `ha`.
     #[schema(required = true)]
     pub orchestrate: String,
-    /// Number of the version that tasks are to run; none when the policy is not carried out by tasks.
+    /// Number of the version that tasks are to run; none when the policy has no tasks.
     pub spec_version: Option<u64>,
     /// Service version that it prefers.
     pub version: Option<String>,
@@ -413,7 +413,7 @@ pub struct PlacementExplanation {
     /// `start`.
     #[schema(required = true)]
     pub purpose: String,
-    /// Number of the version that tasks are to run; none when the policy is not carried out by tasks.
+    /// Number of the version that tasks are to run; none when the policy has no tasks.
     pub spec_version: Option<u64>,
     /// When.
     #[schema(required = true)]

@@ -12,7 +12,7 @@ use super::orchestration::UpdateProgress;
 pub struct RolloutsResponse {
     /// The rollouts.
     pub rollouts: Vec<Rollout>,
-    /// The updates of policies that are carried out by tasks.
+    /// The updates of policies with `orchestration`.
     #[serde(default)]
     #[schema(required = true)]
     pub workloads: Vec<WorkloadUpdate>,
@@ -23,7 +23,7 @@ pub struct RolloutsResponse {
 pub struct ChangedRollouts {
     /// Those that are now as wished.
     pub rollouts: Vec<Rollout>,
-    /// The update of a policy that is carried out by tasks.
+    /// The update of a policy with `orchestration`.
     #[serde(default)]
     #[schema(required = true)]
     pub workloads: Vec<WorkloadUpdate>,
@@ -31,7 +31,7 @@ pub struct ChangedRollouts {
     pub refused: Vec<String>,
 }
 
-/// The update of a policy that is carried out by tasks.
+/// The update of a policy with `orchestration`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadUpdate {
@@ -89,10 +89,10 @@ pub struct Rollout {
     /// How many times its record was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<u64>,
-    /// Where it stands.
+    /// Its state.
     #[serde(flatten)]
     pub state: RolloutState,
-    /// Where it stands, in words.
+    /// Its state, in words.
     pub text: String,
     /// Service and version that were wanted before it led back.
     #[serde(default, rename = "rolledBackFrom", skip_serializing_if = "Option::is_none")]
@@ -103,14 +103,15 @@ pub struct Rollout {
     pub update: Option<Value>,
 }
 
-/// Where a rollout stands.
+/// The state of a rollout.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case", tag = "state")]
 pub enum RolloutState {
     /// Instances are being replaced.
     Updating,
     /// No further instance is touched until somebody acts, or the stalled member catches up.
-    Held {
+    #[serde(alias = "held")]
+    Paused {
         /// Why.
         #[schema(value_type = Object)]
         hold: Value,

@@ -99,9 +99,9 @@ async fn broken_version_stops_at_the_first_member_and_says_why() {
     fleet.publish_broken(&hub, "2.0.0").await;
     let lowest = lowest_while(&fleet, async {
         fleet.want(&hub, "2.0.0").await;
-        eventually("the rollout is held", || async {
+        eventually("the rollout is paused", || async {
             let (_, body) = hub.call("GET", "/orgs/o/agbot/rollouts", None).await;
-            (body["rollouts"][0]["state"] == "held").then_some(())
+            (body["rollouts"][0]["state"] == "paused").then_some(())
         })
         .await;
     })

@@ -181,9 +181,9 @@ fn settings_of_policies(hzn: &Hzn) {
 
 /// Orchestration 1.7.
 fn emptying_a_node(hzn: &Hzn) {
-    let shown = || hzn.data("exchange node orch show n1")["spec"]["availability"].clone();
+    let shown = || hzn.data("exchange node orchestration show n1")["spec"]["availability"].clone();
     assert_eq!(shown(), "active");
-    let drained = hzn.run("exchange node orch set n1 --availability drain --wait=30s");
+    let drained = hzn.run("exchange node orchestration set n1 --availability drain --wait=30s");
     assert!(drained.errors.contains("node acme/n1 is drained"), "{}", drained.errors);
     assert_eq!((drained.status, drained.output.as_str()), (0, ""), "{}", drained.errors);
     assert!(drained.errors.contains("hzn agbot agreement list --node acme/n1"), "{}", drained.errors);
@@ -193,15 +193,15 @@ fn emptying_a_node(hzn: &Hzn) {
         hzn.data("exchange node list n1")["acme/n1"]["orchestration"],
         json!({"availability": "drain"})
     );
-    let table = hzn.run("exchange node orch show n1 --output table").output;
+    let table = hzn.run("exchange node orchestration show n1 --output table").output;
     assert!(table.lines().any(|line| line.split_whitespace().eq(["availability", "drain"])), "{table}");
     assert_eq!(hzn.data("agbot agreement list --node acme/n1"), json!([]));
-    hzn.refused(1, "exchange node orch set n1 --availability drained");
-    hzn.refused(1, "exchange node orch set n1");
-    hzn.refused(8, "exchange node orch set nobody --availability drain");
-    hzn.refused(8, "exchange node orch show nobody");
-    hzn.refused(5, "exchange node orch set n1 --availability active -n n1:token-n1");
-    hzn.done("exchange node orch set n1 --availability active");
+    hzn.refused(1, "exchange node orchestration set n1 --availability drained");
+    hzn.refused(1, "exchange node orchestration set n1");
+    hzn.refused(8, "exchange node orchestration set nobody --availability drain");
+    hzn.refused(8, "exchange node orchestration show nobody");
+    hzn.refused(5, "exchange node orchestration set n1 --availability active -n n1:token-n1");
+    hzn.done("exchange node orchestration set n1 --availability active");
     assert_eq!(shown(), "active");
     assert_eq!(hzn.data("exchange node list n1")["acme/n1"].get("orchestration"), None);
 }
@@ -228,13 +228,13 @@ fn checks_and_explanations(hzn: &Hzn) {
         (&found["acme/n1"]["compatible"], &found["acme/n3"]["compatible"]),
         (&json!(true), &json!(false))
     );
-    hzn.done("exchange node orch set n1 --availability pause");
+    hzn.done("exchange node orchestration set n1 --availability pause");
     let found = hzn.data("deploycheck policy -n n1 -b cameras");
     assert_eq!(
         (&found["compatible"], &found["reason"]["general"]),
         (&json!(false), &json!("Not Placed: the node is paused; nothing is placed or updated on it"))
     );
-    hzn.done("exchange node orch set n1 --availability active");
+    hzn.done("exchange node orchestration set n1 --availability active");
     hzn.write("own.json", &json!({"orchestration": {"scope": {"type": "hagroups", "haGroups": ["line"]}}}));
     hzn.done("exchange deployment updatepolicy cameras -f own.json");
     let found = hzn.data("explain n1 cameras");

@@ -6,7 +6,7 @@ use super::Hzn;
 use crate::support::fleet::Fleet;
 use crate::support::{Hub, Scratch, eventually};
 
-const ORCH: &str = "exchange deployment orch";
+const ORCH: &str = "exchange deployment orchestration";
 
 /// Orchestration 2.8: each command on real processes, as data and as a tree.
 #[tokio::test]

@@ -11,6 +11,7 @@ pub mod fleet;
 pub mod identity_provider;
 pub mod link;
 pub mod process;
+pub mod promql;
 pub mod scratch;
 pub mod wait;
 

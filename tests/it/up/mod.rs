@@ -1,6 +1,8 @@
 //! `evenkeel up` as its users meet it: starting, stopping, being killed, and refusing.
 
+mod alerts;
 mod browsers;
+mod database_refusals;
 mod durability;
 mod logins;
 mod mailboxes;

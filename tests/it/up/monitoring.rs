@@ -9,7 +9,7 @@ use crate::support::wait::must;
 use crate::support::{Hub, Scratch, eventually};
 
 /// Beginnings of the names of our metrics; other words of an expression are functions and labels.
-const PREFIXES: [&str; 6] = ["agbot_", "database_", "exchange_", "http_", "orch_", "process_"];
+const PREFIXES: [&str; 7] = ["agbot_", "database_", "exchange_", "http_", "orch_", "process_", "tls_"];
 
 fn read(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/monitoring").join(name);
@@ -69,8 +69,9 @@ fn families(text: &str) -> BTreeMap<String, String> {
 }
 
 /// Families with a series for each policy with tasks, for each claim, or for each kind of recovery.
-const OF_POLICIES: [&str; 7] = [
+const OF_POLICIES: [&str; 8] = [
     "orch_task_state",
+    "orch_workload_errors",
     "orch_update_state",
     "orch_unplaced",
     "orch_lock_held",

@@ -271,9 +271,9 @@ async fn follow_action(
 /// Returns the failure of an action with the command that shows what happened.
 fn with_events(error: CliError, policy: &str) -> CliError {
     match error.exit {
-        Exit::WaitFailed => {
-            error.with_advice(format!("see what happened with: hzn exchange deployment orch events {policy}"))
-        }
+        Exit::WaitFailed => error.with_advice(format!(
+            "see what happened with: hzn exchange deployment orchestration events {policy}"
+        )),
         _ => error,
     }
 }
@@ -417,7 +417,7 @@ mod tests {
     fn failed_action_is_explained_by_the_events_of_its_policy() {
         let failed = |exit| CliError::new(exit, "start of o/p has failed", "why", "advice");
         let found = with_events(failed(Exit::WaitFailed), "o/p");
-        assert_eq!(found.advice, "see what happened with: hzn exchange deployment orch events o/p");
+        assert_eq!(found.advice, "see what happened with: hzn exchange deployment orchestration events o/p");
         assert_eq!(with_events(failed(Exit::WaitTimeout), "o/p").advice, "advice");
     }
 }

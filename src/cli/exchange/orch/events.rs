@@ -1,4 +1,4 @@
-//! `orch events`: the event log of a deployment policy, once or for as long as the command runs (orchestration 2.6).
+//! `orchestration events`: the event log of a deployment policy, once or for as long as the command runs (orchestration 2.6).
 
 use std::collections::BTreeSet;
 use std::time::Duration;

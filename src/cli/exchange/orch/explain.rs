@@ -1,4 +1,4 @@
-//! `orch explain`: why instances of a deployment policy are, or are not, on nodes (orchestration D3).
+//! `orchestration explain`: why instances of a deployment policy are, or are not, on nodes (orchestration D3).
 
 use evenkeel_wire::agbot::orchestration::{ExplainQuery, PlacementExplanation, StatusQuery};
 
@@ -76,7 +76,7 @@ fn add(table: &mut Table, found: &PlacementExplanation, is_single: bool) {
     for stage in &found.sequence {
         // A node that was chosen takes no further instance; that is one line, not two.
         for one in stage.eliminated.iter().filter(|one| is_single || !found.chosen.contains(&one.node)) {
-            table.push([one.node.clone(), stage.constraint.clone(), one.reason.clone()]);
+            table.push([one.node.clone(), label(&stage.constraint).to_owned(), one.reason.clone()]);
         }
     }
     for node in &found.chosen {
@@ -90,6 +90,14 @@ fn add(table: &mut Table, found: &PlacementExplanation, is_single: bool) {
         }
     } else {
         table.push([format!("({})", found.workload_unit), "summary".to_owned(), found.summary.clone()]);
+    }
+}
+
+/// Returns the word for a constraint in texts; the API has those of another product for how many instances a node takes.
+fn label(constraint: &str) -> &str {
+    match constraint {
+        "ReplicaExclusionStatic" | "ReplicaExclusionDynamic" => "maxPerNode",
+        constraint => constraint,
     }
 }
 
@@ -121,6 +129,7 @@ mod tests {
             ..PlacementExplanation::default()
         };
         assert_eq!(table(&found, true).rows, [["n2", "NodeState", "down"]]);
+        assert_eq!(label("ReplicaExclusionStatic"), "maxPerNode");
         found.chosen = vec!["n2".to_owned()];
         let lines = table(&found, false).rows;
         assert_eq!(lines[0], ["n2", "chosen", ""], "a node has one line");

@@ -1,4 +1,4 @@
-//! `hzn exchange deployment orch`: what the engine runs of a deployment policy, and why (orchestration 2.8).
+//! `hzn exchange deployment orchestration`: what the engine runs of a deployment policy, and why (orchestration 2.8).
 
 pub mod action;
 pub(super) mod edit;
@@ -145,7 +145,7 @@ async fn missing_part(context: &Context, exchange: &Exchange, policy: &str, part
             "set HZN_AGBOT_URL to the address of an agbot",
         );
     }
-    let advice = format!("hzn exchange deployment orch status {policy}");
+    let advice = format!("hzn exchange deployment orchestration status {policy}");
     CliError::not_found("node or unit of the policy", part.unwrap_or(policy), &advice)
 }
 

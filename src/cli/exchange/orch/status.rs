@@ -1,7 +1,7 @@
-//! `orch status`: the runtime status of a deployment policy as a tree (orchestration 1.5, A9.4).
+//! `orchestration status`: the runtime status of a deployment policy as a tree (orchestration 1.5, A9.4).
 
 use evenkeel_wire::agbot::orchestration::{
-    Instance, SlotName, StatusQuery, UpdateBlocked, UpdateProgress, WorkloadStatus,
+    Instance, SlotName, StatusQuery, UpdateBlocked, UpdateProgress, WorkloadStatus, WorkloadUnit,
 };
 use serde_json::Value;
 
@@ -97,14 +97,12 @@ fn extend(document: &mut Value, first: &mut WorkloadStatus, mut page: Value, sta
 
 /// The status as a tree: the policy, its workload units, their instances.
 pub fn tree(status: &WorkloadStatus) -> Table {
-    let mut table = Table::new(&["policy", "avail", "state", "flags", "slots", "how it stands"]).keeping(&[
-        "avail",
-        "state",
-        "how it stands",
-    ]);
-    let mut notes: Vec<String> = expect_text(status).into_iter().collect();
+    let mut table = Table::new(&["policy", "avail", "state", "flags", "slots", "message"])
+        .keeping(&["avail", "state", "message"]);
+    // How far an update is comes first, because a narrow screen cuts the end.
+    let mut notes: Vec<String> = update_text(&status.update, &status.policy).into_iter().collect();
+    notes.extend(expect_text(status));
     notes.extend(status.warnings.iter().cloned());
-    notes.extend(update_text(&status.update, &status.policy));
     let mode = match &status.version {
         Some(version) => format!("{} {version}", status.mode),
         None => status.mode.clone(),
@@ -123,7 +121,7 @@ pub fn tree(status: &WorkloadStatus) -> Table {
         table.push([
             format!("{}{BLANK}{}", if is_last { "└" } else { "├" }, part.workload_unit),
             part.avail.clone(),
-            format!("{} of {} up", part.up, part.target),
+            up_text(part),
             String::new(),
             String::new(),
             placement_text(&part.placement).to_owned(),
@@ -149,6 +147,17 @@ pub fn tree(status: &WorkloadStatus) -> Table {
         }
     }
     table
+}
+
+/// How many of the wanted instances are up.
+fn up_text(part: &WorkloadUnit) -> String {
+    let WorkloadUnit { up, target, .. } = part;
+    match (up, target) {
+        (0, 0) => "none wanted".to_owned(),
+        // Those that are to stop, or that an update starts first.
+        (up, target) if up > target => format!("{up} up, {target} wanted"),
+        (up, target) => format!("{up} of {target} up"),
+    }
 }
 
 /// The action of a user that is in progress.
@@ -209,10 +218,13 @@ pub fn update_text(update: &UpdateProgress, policy: &str) -> Option<String> {
 
 /// Returns what blocks the update of a policy and what to do about it, in words.
 pub fn blocked_text(blocked: &UpdateBlocked, policy: &str) -> String {
-    let mut details: Vec<String> =
-        blocked.slots.iter().map(|slot| format!("{}: {}", slot.reason, slot.detail)).collect();
-    details.sort();
-    details.dedup();
+    let mut details: Vec<String> = Vec::new();
+    // The agbot lists first what its hint is about.
+    for detail in blocked.slots.iter().map(|slot| format!("{}: {}", slot.reason, slot.detail)) {
+        if !details.contains(&detail) {
+            details.push(detail);
+        }
+    }
     let hidden_count = details.len().saturating_sub(DETAIL_COUNT);
     details.truncate(DETAIL_COUNT);
     let mut text = match details.is_empty() {
@@ -237,7 +249,7 @@ pub fn hint_for(blocked: &UpdateBlocked, policy: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_wire::agbot::orchestration::{BlockedSlot, WorkloadUnit};
+    use evenkeel_wire::agbot::orchestration::BlockedSlot;
     use serde_json::json;
 
     use super::*;
@@ -288,6 +300,13 @@ mod tests {
     }
 
     #[test]
+    fn surplus_instances_are_no_share_of_the_wanted_ones() {
+        let unit = |up, target| WorkloadUnit { up, target, ..WorkloadUnit::default() };
+        let texts = [(2, 3), (4, 3), (0, 0), (1, 0)].map(|(up, target)| up_text(&unit(up, target)));
+        assert_eq!(texts, ["2 of 3 up", "4 up, 3 wanted", "none wanted", "1 up, 0 wanted"]);
+    }
+
+    #[test]
     fn update_is_named_while_it_is_under_way_or_paused() {
         let mut update =
             UpdateProgress { state: "updating".to_owned(), total: 6, done: 2, ..UpdateProgress::default() };
@@ -310,10 +329,10 @@ mod tests {
         let mut blocked = UpdateBlocked {
             slots: vec![slot("the workload is frozen"); 3],
             rules: vec!["Frozen".to_owned()],
-            hint: "thaw it with: hzn exchange deployment orch thaw POLICY".to_owned(),
+            hint: "thaw it with: hzn exchange deployment orchestration thaw POLICY".to_owned(),
             ..UpdateBlocked::default()
         };
-        let hint = "(thaw it with: hzn exchange deployment orch thaw o/p)";
+        let hint = "(thaw it with: hzn exchange deployment orchestration thaw o/p)";
         let expected = format!("blocked: Frozen: the workload is frozen {hint}");
         assert_eq!(blocked_text(&blocked, "o/p"), expected);
         blocked.slots = ["a", "b", "c", "d", "e"].map(slot).into();

@@ -1,4 +1,4 @@
-//! `orch tasks`: the tasks of a deployment policy (orchestration 1.5, B3).
+//! `orchestration tasks`: the tasks of a deployment policy (orchestration 1.5, B3).
 
 use clap::Args;
 use evenkeel_wire::RawJson;

@@ -48,10 +48,10 @@ fn judge(pairs: &[Reason], rollouts: &[Rollout]) -> Progress {
 }
 
 #[test]
-fn policy_is_carried_out_when_every_selected_node_runs_a_wanted_version() {
+fn policy_is_deployed_when_every_selected_node_runs_a_wanted_version() {
     let new = placed("o/n1", "2.0.0", true);
     let done = judge(&[new.clone(), left_out("constraints")], &[]);
-    assert_eq!(done, Progress::Done("policy o/p is carried out on 1 node".to_owned()));
+    assert_eq!(done, Progress::Done("policy o/p is deployed on 1 node".to_owned()));
     let pending = judge(&[new.clone(), placed("o/n2", "1.0.0", true)], &[]);
     assert_eq!(pending, Progress::Pending("1 of 2 nodes done; o/n2: runs version 1.0.0".to_owned()));
     assert!(matches!(judge(&[placed("o/n1", "2.0.0", false)], &[]), Progress::Pending(_)));
@@ -62,7 +62,7 @@ fn policy_is_carried_out_when_every_selected_node_runs_a_wanted_version() {
 }
 
 #[test]
-fn policy_whose_instances_are_counted_is_carried_out_when_all_run() {
+fn policy_whose_instances_are_counted_is_deployed_when_all_run() {
     let least = |orchestration: Value| {
         let policy = json!({"orchestration": orchestration, "lastUpdated": ""});
         let policy: DeploymentPolicyResponse = serde_json::from_value(policy).expect("a policy");
@@ -76,12 +76,12 @@ fn policy_whose_instances_are_counted_is_carried_out_when_all_run() {
     assert_eq!(least(json!({"update": {"parallelism": 2}})), 1);
     let wanted = WantedPolicy { least_instances: 2, ..wanted() };
     let judge = |pairs: &[Reason]| wanted.judge(&reasons(Some("2026-01-01T00:00:05Z"), pairs), &[], None);
-    let none = judge(&[left_out("no-task")]);
+    let none = judge(&[left_out("not-chosen")]);
     assert_eq!(none, Progress::Pending("0 of 2 instances run".to_owned()));
     let new = placed("o/n1", "2.0.0", true);
-    assert!(matches!(judge(&[new.clone(), left_out("no-task")]), Progress::Pending(_)));
-    let all = judge(&[new, placed("o/n2", "2.0.0", true), left_out("no-task")]);
-    assert_eq!(all, Progress::Done("policy o/p is carried out on 2 nodes".to_owned()));
+    assert!(matches!(judge(&[new.clone(), left_out("not-chosen")]), Progress::Pending(_)));
+    let all = judge(&[new, placed("o/n2", "2.0.0", true), left_out("not-chosen")]);
+    assert_eq!(all, Progress::Done("policy o/p is deployed on 2 nodes".to_owned()));
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn instances_are_counted_where_a_node_may_run_several() {
         wanted.judge(&reasons(Some("2026-01-01T00:00:05Z"), pairs), &[], Some(&count))
     };
     let nodes = ["o/n1", "o/n2", "o/n3"].map(|node| placed(node, "1.0.0", true));
-    let done = "policy o/p is carried out with 5 instances on 3 nodes".to_owned();
+    let done = "policy o/p is deployed with 5 instances on 3 nodes".to_owned();
     assert_eq!(judge(&nodes, 5, None), Progress::Done(done));
     let some = "3 of 5 instances run".to_owned();
     assert_eq!(judge(&nodes, 3, Some(&some)), Progress::Pending(some.clone()));
@@ -147,18 +147,21 @@ fn write_of_a_stopped_policy_says_how_to_start_it() {
         InstanceCount { running: 0, wanted: 0, difference: None, is_given_up: false, is_stopped: true };
     let found = of("ha").stopped(Some(&count));
     let Some(Progress::Held { why, advice }) = found else { panic!("{found:?}") };
-    assert!(why.contains("stopped by a user") && advice.ends_with("orch start o/p"), "{why} {advice}");
+    assert!(
+        why.contains("stopped by a user") && advice.ends_with("orchestration start o/p"),
+        "{why} {advice}"
+    );
     assert_eq!(of("no").stopped(Some(&count)), None);
     assert_eq!(of("ha").stopped(Some(&InstanceCount { is_stopped: false, ..count })), None);
 }
 
 #[test]
-fn policy_that_users_start_is_carried_out_when_it_is_read() {
+fn policy_that_users_start_is_deployed_when_it_is_read() {
     let policy = json!({"orchestration": {"mode": "failover"}, "lastUpdated": ""});
     let policy: DeploymentPolicyResponse = serde_json::from_value(policy).expect("a policy");
     let wanted = WantedPolicy::of("o/p".to_owned(), &policy);
-    let found = wanted.judge(&reasons(Some("2026-01-01T00:00:05Z"), &[left_out("no-task")]), &[], None);
-    assert!(matches!(&found, Progress::Done(text) if text.contains("orch start o/p")), "{found:?}");
+    let found = wanted.judge(&reasons(Some("2026-01-01T00:00:05Z"), &[left_out("not-chosen")]), &[], None);
+    assert!(matches!(&found, Progress::Done(text) if text.contains("orchestration start o/p")), "{found:?}");
 }
 
 fn update(state: &str, started_at: &str) -> WorkloadUpdate {
@@ -214,7 +217,7 @@ fn update_by_tasks_in_progress_is_waited_for() {
 }
 
 #[test]
-fn change_that_is_about_no_version_is_carried_out_with_any() {
+fn change_that_is_about_no_version_is_deployed_with_any() {
     let wanted = WantedPolicy { versions: Vec::new(), ..wanted() };
     let found = reasons(Some("2026-01-01T00:00:05Z"), &[placed("o/n1", "1.0.0", true)]);
     assert!(matches!(wanted.judge(&found, &[], None), Progress::Done(_)));
@@ -233,9 +236,9 @@ fn state_of_the_agbot_before_the_change_does_not_count() {
 #[test]
 fn held_rollout_and_one_that_went_back_end_the_wait() {
     let pairs = [placed("o/n1", "1.0.0", true)];
-    let held = rollout("o/g", json!({"state": "held", "hold": {}, "since": "t"}), "held: paused");
+    let held = rollout("o/g", json!({"state": "paused", "hold": {}, "since": "t"}), "paused by o/ann");
     let found = judge(&pairs, std::slice::from_ref(&held));
-    assert!(matches!(&found, Progress::Held { why, .. } if why == "o/g: held: paused"), "{found:?}");
+    assert!(matches!(&found, Progress::Held { why, .. } if why == "o/g: paused by o/ann"), "{found:?}");
     let old = Rollout { target: "o/s 1.5.0".to_owned(), ..held };
     assert!(matches!(judge(&pairs, &[old]), Progress::Pending(_)), "it is of the policy before the change");
     let back = completed("o/g", true, "went back");

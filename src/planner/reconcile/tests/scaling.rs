@@ -210,7 +210,7 @@ fn d3_s3_third_instance_on_two_nodes_waits_and_says_why() {
     let mut world = World::new(Goal::replicated(3), 2);
     let report = world.plan(None).unplaced.expect("one is not placed");
     assert_eq!((report.requested, report.placed), (3, 2));
-    assert_eq!(report.summary, "2 of 3 placed: ReplicaExclusionDynamic removed 2");
+    assert_eq!(report.summary, "2 of 3 placed: maxPerNode removed 2");
     assert_eq!(report.cause, Some(crate::place::UnplacedCause::Unsatisfiable));
     world.run(5);
     assert_eq!(world.running().len(), 2);

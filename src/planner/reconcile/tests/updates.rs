@@ -117,6 +117,22 @@ fn b11_s3_failures_within_the_ratio_are_tolerated_and_more_roll_back() {
     }
 }
 
+/// B11.6, B11.8: a failure that is tolerated lets the update complete, and its slot is not done.
+#[test]
+fn slot_whose_failure_is_tolerated_is_not_done() {
+    let mut world = running(4, 4, |workload| {
+        workload.update.max_failure_ratio = 0.25;
+        workload.restart.delay_seconds = 1_000;
+    });
+    world.write(2);
+    world.run_until(60, |world| {
+        world.running().iter().any(|task| task.slot == Slot::Number(1) && task.spec.digest == 2)
+    });
+    world.fail_slot(1, 1);
+    ends(&mut world, UpdateState::Completed);
+    assert_eq!((world.update.done(), world.update.total(), world.update.failed()), (3, 4, 1));
+}
+
 /// B11-S4.
 #[test]
 fn b11_s4_last_slot_is_monitored_before_the_update_completes() {

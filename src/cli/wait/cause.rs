@@ -1,0 +1,193 @@
+//! Why instances of a deployment policy are missing, and whether that ends by itself: what `explain` shows, for a command that waits.
+
+use evenkeel_wire::agbot::orchestration::{
+    ExplainQuery, PlacementExplanation, StatusQuery, UpdateBlocked, WorkloadStatus, WorkloadUnit,
+};
+
+use super::Progress;
+use crate::context::{Context, Exchange};
+use crate::exit::Outcome;
+
+/// What the agbot warns of when instances are reported to exit again and again.
+const KEEP_EXITING: &str = " keep exiting";
+/// Constraints of which nodes may become free without a user.
+const PASSING: [&str; 4] = ["NodeState", "Blocklist", "NodeCapacity", "Affinity"];
+/// Rules by which an update is blocked until a user does something.
+const OF_USERS: [&str; 3] = ["Frozen", "NodePaused", "Capacity"];
+
+/// Returns the progress of a policy, `org/policy`, that has not taken effect: with the cause that `explain` names, and whether it needs a
+/// user.
+///
+/// # Errors
+/// With status 5 when the agbot does not respond.
+pub(super) async fn with_cause(
+    context: &Context,
+    exchange: &Exchange,
+    policy: &str,
+    pending: String,
+) -> Outcome<Progress> {
+    let (org, name) = exchange.split(policy);
+    let agbot = context.agbot(exchange)?;
+    let doing = format!("reading the orchestration status of {policy}");
+    let query = StatusQuery { limit: Some(1), ..StatusQuery::default() };
+    let found = agbot.call(&doing, agbot.client.orchestration_record(&org, &name, &query)).await?;
+    let Some(found) = found else { return Ok(Progress::Pending(pending)) };
+    let status: WorkloadStatus = agbot.read(&doing, &found)?;
+    if let Some(progress) = exiting(&status) {
+        return Ok(progress);
+    }
+    let Some(missing) = status.workload_units.iter().find(|unit| unit.up < unit.target) else {
+        return Ok(Progress::Pending(pending));
+    };
+    let query =
+        ExplainQuery { workload_unit: Some(missing.workload_unit.clone()), ..ExplainQuery::default() };
+    let doing = format!("explaining {policy}");
+    let found = agbot.call(&doing, agbot.client.placement_explanation(&org, &name, &query)).await?;
+    let Some(found) = found else { return Ok(Progress::Pending(pending)) };
+    Ok(explained(policy, pending, &agbot.read(&doing, &found)?))
+}
+
+/// Returns that every instance that there is keeps exiting.
+fn exiting(status: &WorkloadStatus) -> Option<Progress> {
+    let is_up = |unit: &WorkloadUnit| unit.up > 0;
+    let warning = status.warnings.iter().find(|warning| warning.contains(KEEP_EXITING))?;
+    (!status.workload_units.iter().any(is_up)).then(|| Progress::Held {
+        why: warning.clone(),
+        advice: format!(
+            "mend the service or go back to a version that works; see each node with: hzn agbot reasons --policy {}",
+            status.policy
+        ),
+    })
+}
+
+fn explained(policy: &str, pending: String, found: &PlacementExplanation) -> Progress {
+    if found.placed >= found.requested {
+        return Progress::Pending(pending);
+    }
+    let text = match pending.contains(&found.summary) {
+        true => pending,
+        false => format!("{pending}; {}: {}", found.workload_unit, found.summary),
+    };
+    if !needs_user(found) {
+        return Progress::Pending(text);
+    }
+    let advice = format!(
+        "change the placement or the nodes; see each node with: hzn exchange deployment orchestration explain {policy}"
+    );
+    Progress::Held { why: text, advice }
+}
+
+/// Returns whether what is missing stays missing without a user: the nodes are too few, or each is one that a user has excluded.
+fn needs_user(found: &PlacementExplanation) -> bool {
+    let mut removing = found.sequence.iter().filter(|stage| !stage.eliminated.is_empty());
+    found.cause.as_deref() == Some("unsatisfiable")
+        || found.cause.is_some() && removing.all(|stage| !PASSING.contains(&stage.constraint.as_str()))
+}
+
+/// Returns whether a blocked update goes on only when a user does something.
+pub(super) fn is_blocked_for_users(blocked: &UpdateBlocked) -> bool {
+    let needs_user = |rule: &String| match rule.as_str() {
+        "NoCandidate" => {
+            let mut slots = blocked.slots.iter().filter(|slot| slot.reason == *rule).peekable();
+            slots.peek().is_some()
+                && slots.all(|slot| !PASSING.iter().any(|passing| slot.detail.contains(passing)))
+        }
+        rule => OF_USERS.contains(&rule),
+    };
+    !blocked.rules.is_empty() && blocked.rules.iter().all(needs_user)
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_wire::agbot::orchestration::{BlockedSlot, EliminatedNode, ExplainedConstraint};
+
+    use super::*;
+
+    fn explanation(cause: &str, removed_by: &str) -> PlacementExplanation {
+        let eliminated = vec![EliminatedNode { node: "n1".to_owned(), reason: "x".to_owned() }];
+        let stage = ExplainedConstraint {
+            constraint: removed_by.to_owned(),
+            eliminated,
+            ..ExplainedConstraint::default()
+        };
+        PlacementExplanation {
+            workload_unit: "all".to_owned(),
+            requested: 2,
+            placed: 1,
+            sequence: vec![stage],
+            cause: Some(cause.to_owned()),
+            summary: format!("1 of 2 placed: {removed_by} removed 1"),
+            ..PlacementExplanation::default()
+        }
+    }
+
+    fn judged(found: &PlacementExplanation) -> Progress {
+        explained("o/p", "1 of 2 instances run".to_owned(), found)
+    }
+
+    #[test]
+    fn placement_that_no_node_can_satisfy_waits_for_a_user_and_says_why() {
+        let found = judged(&explanation("unsatisfiable", "PlacementConstraint"));
+        let Progress::Held { why, advice } = found else { panic!("{found:?}") };
+        assert_eq!(why, "1 of 2 instances run; all: 1 of 2 placed: PlacementConstraint removed 1");
+        assert!(advice.ends_with("orchestration explain o/p"), "{advice}");
+        assert!(matches!(judged(&explanation("transient", "Frozen")), Progress::Held { .. }));
+    }
+
+    #[test]
+    fn node_that_may_come_back_is_waited_for_with_the_cause() {
+        let found = judged(&explanation("transient", "NodeState"));
+        assert!(
+            matches!(&found, Progress::Pending(text) if text.ends_with("NodeState removed 1")),
+            "{found:?}"
+        );
+        let placed = PlacementExplanation { placed: 2, ..explanation("transient", "NodeState") };
+        assert_eq!(judged(&placed), Progress::Pending("1 of 2 instances run".to_owned()));
+    }
+
+    #[test]
+    fn instances_that_all_keep_exiting_wait_for_a_user() {
+        let unit = |up| WorkloadUnit { up, target: 3, ..WorkloadUnit::default() };
+        let warnings = vec!["all: 3 of 3 instances keep exiting: exit code 7".to_owned()];
+        let status = |up| WorkloadStatus {
+            policy: "o/p".to_owned(),
+            warnings: warnings.clone(),
+            workload_units: vec![unit(up)],
+            ..WorkloadStatus::default()
+        };
+        let found = exiting(&status(0));
+        assert!(
+            matches!(&found, Some(Progress::Held { why, .. }) if why.ends_with("exit code 7")),
+            "{found:?}"
+        );
+        assert_eq!(exiting(&status(1)), None, "one works");
+    }
+
+    #[test]
+    fn update_that_waits_for_a_user_differs_from_one_that_goes_on() {
+        let blocked = |rule: &str, detail: &str| UpdateBlocked {
+            rules: vec![rule.to_owned()],
+            slots: vec![BlockedSlot {
+                reason: rule.to_owned(),
+                detail: detail.to_owned(),
+                ..BlockedSlot::default()
+            }],
+            ..UpdateBlocked::default()
+        };
+        for (rule, detail, needs_user) in [
+            ("Frozen", "the workload is frozen", true),
+            ("NodePaused", "the node is paused", true),
+            ("NoCandidate", "1 of 2 placed: PlacementConstraint removed 1", true),
+            ("NoCandidate", "1 of 2 placed: NodeState removed 1", false),
+            ("HALock", "n2 holds the claim", false),
+            ("NodeDown", "the node is down", false),
+        ] {
+            assert_eq!(is_blocked_for_users(&blocked(rule, detail)), needs_user, "{rule}: {detail}");
+        }
+        let mixed = UpdateBlocked {
+            rules: vec!["Frozen".to_owned(), "NodeDown".to_owned()],
+            ..UpdateBlocked::default()
+        };
+        assert!(!is_blocked_for_users(&mixed) && !is_blocked_for_users(&UpdateBlocked::default()));
+    }
+}
