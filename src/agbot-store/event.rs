@@ -229,11 +229,11 @@ pub async fn find_of_group_action(
 }
 
 /// Lists the events of an organization, by number: those of its deployment policies, and those of its nodes, HA groups and settings that
-/// name no policy; only those about the given nodes if any are given.
+/// name no policy; only those about the given nodes, and about the given group, if any are given.
 pub async fn list_of_org(
     conn: &mut PgConnection,
     org: &str,
-    nodes: Option<&[NodeId]>,
+    (nodes, group): (Option<&[NodeId]>, Option<&GroupId>),
     filter: &PolicyEventFilter,
 ) -> Result<Vec<NumberedEvent>, StoreError> {
     let rows = sqlx::query_as!(
@@ -250,10 +250,12 @@ pub async fn list_of_org(
               WHERE split_part(COALESCE(older.policy, older.node, older.ha_group, older.subject_org), '/', 1) = $1
                 AND ($2::text[] IS NULL OR older.node = ANY ($2))
                 AND ($4::text IS NULL OR older.kind LIKE $4)
+                AND ($6::text IS NULL OR older.ha_group = $6)
               ORDER BY older.event_id DESC
               LIMIT 1 OFFSET $5
           ), 0)
           AND ($4::text IS NULL OR kind LIKE $4)
+          AND ($6::text IS NULL OR ha_group = $6)
         ORDER BY event_id
         LIMIT $5"#,
         org,
@@ -261,6 +263,7 @@ pub async fn list_of_org(
         filter.since,
         filter.kind.as_deref(),
         filter.limit,
+        group.map(GroupId::as_str),
     )
     .fetch_all(conn)
     .await?;

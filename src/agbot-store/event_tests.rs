@@ -71,7 +71,8 @@ async fn events_of_an_organization_are_those_of_its_policies_and_nodes() {
     insert_events(&mut connection, at, &others).await.expect("events are inserted");
     let mut listed = async |org: &str, nodes: Option<&[NodeId]>, kind: Option<&str>| {
         let filter = PolicyEventFilter { kind: kind.map(str::to_owned), limit: 10, since: None };
-        let found = list_of_org(&mut connection, org, nodes, &filter).await.expect("events are listed");
+        let found =
+            list_of_org(&mut connection, org, (nodes, None), &filter).await.expect("events are listed");
         let text = |event: EventRow| format!("{} {}", event.kind, event.node.expect("each names a node"));
         found.into_iter().map(|one| text(one.event)).collect::<Vec<_>>()
     };

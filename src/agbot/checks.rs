@@ -16,6 +16,7 @@ use evenkeel_planner::model::{HubTask, Model};
 use evenkeel_planner::workload::{EndedCommand, HubReport, WorkflowCall};
 use evenkeel_runtime::worker::Worker;
 use evenkeel_wire::exchange::task_health::TaskProbe;
+use futures_util::stream::{self, StreamExt};
 use rand::Rng;
 
 use crate::context::Context;
@@ -25,6 +26,8 @@ use crate::outbox::task_probe;
 const ROUND: Duration = Duration::from_secs(1);
 /// Longest wait for the response of a workflow, regardless of the policy.
 const LONGEST_CALL: Duration = Duration::from_secs(300);
+/// Checks that an order of a user makes side by side.
+const MOST_AT_ONCE: usize = 16;
 /// Pause before a call is made again whose outcome the planner did not take.
 const CALL_PAUSE: Duration = Duration::from_secs(10);
 
@@ -163,6 +166,34 @@ impl HubChecks {
             tokio::spawn(make_call(self.context.clone(), client.clone(), call, calls));
         }
     }
+}
+
+/// Makes the checks of the hub about some tasks now, and waits for the results: what was found last may be out of date.
+pub(crate) async fn check_now(context: &Context, is_meant: impl Fn(&Model, &HubTask<'_>) -> bool) {
+    let due: Vec<DueCheck> = {
+        let model = context.model();
+        let meant = model.hub_tasks().filter(|task| is_meant(&model, task));
+        meant.filter_map(|task| Some(DueCheck::new(&task, task_probe(task.probe?)))).collect()
+    };
+    if due.is_empty() {
+        return;
+    }
+    let rule = AddressRule::public(context.settings.checks_addresses.clone());
+    let client = match ProbeClient::new(rule, context.settings.checks_ca_file.as_deref()) {
+        Ok(client) => client,
+        Err(error) => return tracing::error!(error, "the hub can make no checks"),
+    };
+    let results = stream::iter(due).map(|check| {
+        let client = client.clone();
+        async move {
+            match check.make(&client).await {
+                Ok((_, event)) => event,
+                Err(error) => check.broken(&error),
+            }
+        }
+    });
+    let events: Vec<Option<Event>> = results.buffer_unordered(MOST_AT_ONCE).collect().await;
+    context.apply_events(events.into_iter().flatten().collect()).await;
 }
 
 /// Makes a check, and reports news. A broken check is counted, and proves nothing about the task.

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     AgentError, AgentSettings, clock,
     contact::Outage,
+    departure::Departures,
     drivers::{Driver, ServiceSpec},
     effects::{self, Context},
     installed,
@@ -63,6 +64,8 @@ pub(crate) struct Parts {
     pub run: Arc<RunHeader>,
     /// Signals that other tasks need a lease than before.
     pub leases_changed: Arc<Notify>,
+    /// Nodes whose end the hub is to know.
+    pub departures: Departures,
 }
 
 /// The state of the task.
@@ -82,6 +85,7 @@ pub(crate) struct Core {
     /// When the hub is asked again whether this agent may report for its node, if another one does.
     return_at: Option<Instant>,
     is_leaving: bool,
+    departures: Departures,
     replacement: Option<Replacement>,
     began: Instant,
     /// True if this program has not proved yet that it works.
@@ -96,7 +100,8 @@ pub(crate) struct Core {
 
 impl Core {
     pub fn new(parts: Parts) -> Self {
-        let Parts { settings, machine, driver, file, journal, handle, run, leases_changed } = parts;
+        let Parts { settings, machine, driver, file, journal, handle, run, leases_changed, departures } =
+            parts;
         Self {
             run,
             leases_changed,
@@ -114,6 +119,7 @@ impl Core {
             refused_since: None,
             return_at: None,
             is_leaving: false,
+            departures,
             replacement: None,
             began: Instant::now(),
             is_new: true,
@@ -231,6 +237,10 @@ impl Core {
                 self.refusals = 0;
                 self.refused_since = None;
                 self.return_at = None;
+                if self.journal.superseded.take().is_some() {
+                    tracing::info!("the other agent is gone: this one reports again");
+                    self.journal.note("reports to the hub again".to_owned(), clock::now_secs());
+                }
                 if let Some(registration) = &mut self.journal.registration {
                     registration.was_known = true;
                 }
@@ -273,7 +283,11 @@ impl Core {
                 }
             }
             Order::Replace(replacement) => self.replacement = Some(replacement),
-            Order::Forget(done) => {
+            Order::Departed(node) => self.departures.end(&node),
+            Order::Forget(departs, done) => {
+                if departs {
+                    self.depart()?;
+                }
                 self.forget().await?;
                 self.acknowledgements.push(done);
             }
@@ -350,9 +364,10 @@ impl Core {
         self.act(commands);
         if self.is_leaving && self.journal.state.is_stopped() {
             self.is_leaving = false;
-            self.confirm_departure().await;
+            self.depart()?;
             self.forget().await?;
         }
+        self.confirm_departures();
         Ok(())
     }
 

@@ -71,6 +71,9 @@ pub struct Journal {
     pub next_entry: u64,
     /// Number of the first log entry since the node was last unregistered.
     pub first_entry: u64,
+    /// Reason for reporting nothing to the hub while another agent has the identity of the node.
+    #[serde(skip)]
+    pub superseded: Option<String>,
     /// The maintenance that the operator of the machine announced.
     pub maintenance: Option<Maintenance>,
     /// Description of the loss of an earlier journal, until the hub has received it.

@@ -9,7 +9,8 @@ mod api;
 mod clock;
 mod contact;
 mod core;
-pub mod deployment;
+pub mod departure;
+mod deployment;
 pub mod drivers;
 mod effects;
 mod environment;
@@ -154,6 +155,7 @@ async fn run_once(
         handle: handle.clone(),
         run,
         leases_changed,
+        departures: departure::Departures::read(&settings.data_dir)?,
     });
     let stop = shutdown.child_token();
     let _stop_all = stop.clone().drop_guard();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use evenkeel_ids::NodeId;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{
@@ -37,8 +38,10 @@ pub(crate) enum Order {
     Hub(oneshot::Sender<Option<Arc<Hub>>>),
     /// End the workers that talk to the hub; done when the last call of each is over.
     Hush(oneshot::Sender<()>),
-    /// Remove the registration and everything that belongs to it.
-    Forget(oneshot::Sender<()>),
+    /// Remove the registration and everything that belongs to it; with `true` the hub waits for the report that everything has stopped.
+    Forget(bool, oneshot::Sender<()>),
+    /// The hub knows that everything has stopped on a node that it deleted, or does not ask any more.
+    Departed(NodeId),
     /// Report the monitor state again if it has changed.
     Announce,
     /// Let another program take over.

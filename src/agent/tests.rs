@@ -274,26 +274,23 @@ async fn crash_reaches_the_hub_with_its_code_and_its_last_output() {
     agent.end().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn node_is_unregistered_while_its_container_engine_is_dead() {
-    let hub = TestHub::new();
-    let directory = tempfile::tempdir().unwrap();
+/// Starts an agent without a container engine, registers it, and makes an agreement whose service it can neither start nor stop.
+async fn registered_without_engine(hub: &Arc<TestHub>, directory: &Path) -> (Agent, evenkeel_client::Client) {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let settings = AgentSettings {
         driver: crate::DriverKind::Docker,
-        docker_endpoint: format!("unix://{}", directory.path().join("none.sock").display()),
+        docker_endpoint: format!("unix://{}", directory.join("none.sock").display()),
         api_listen: crate::ApiListen::At(port),
         unregister_timeout: Duration::from_millis(300),
         identity: None,
-        ..settings(&hub, directory.path())
+        ..settings(hub, directory)
     };
     let agent = Agent::start(settings);
     let transport = evenkeel_client::HttpSettings::new(format!("http://{port}"));
     let api = evenkeel_client::Client::anonymous(evenkeel_client::Transport::http(transport).unwrap(), "");
-    let path = |segments: &[&str]| evenkeel_client::Path::new(segments);
     let device = json!({"organization": ORG, "id": NODE, "token": "t0ken"});
     for _ in 0..200 {
-        if api.post(path(&["node"]), &device).await.is_ok() {
+        if api.post(local(&["node"]), &device).await.is_ok() {
             break;
         }
         sleep(Duration::from_millis(10)).await;
@@ -301,9 +298,9 @@ async fn node_is_unregistered_while_its_container_engine_is_dead() {
     // Before the registration is complete, as `hzn register -f` does it.
     let input =
         json!([{"serviceOrgid": "acme", "serviceUrl": "web", "inputs": [{"name": "RATE", "value": 5}]}]);
-    api.post(path(&["node", "userinput"]), &input).await.unwrap();
+    api.post(local(&["node", "userinput"]), &input).await.unwrap();
     assert_eq!(hub.state().node["userInput"], input);
-    api.put(path(&["node", "configstate"]), &json!({"state": "configured"})).await.unwrap();
+    api.put(local(&["node", "configstate"]), &json!({"state": "configured"})).await.unwrap();
     hub.propose("a1", "exec sleep 100");
     hub.expect("a1", Body::Reply { decision: true, device_id: format!("{ORG}/{NODE}") }).await;
     hub.send(&Message::new("a1", Body::ReplyAck { decision: true }));
@@ -313,13 +310,64 @@ async fn node_is_unregistered_while_its_container_engine_is_dead() {
     })
     .await;
     assert!(!error.is_empty());
-    let farewell = api.delete(path(&["node"]).query("block", "true")).await;
+    (agent, api)
+}
+
+/// A path of the local API.
+fn local(segments: &[&str]) -> evenkeel_client::Path {
+    evenkeel_client::Path::new(segments)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn node_is_unregistered_while_its_container_engine_is_dead() {
+    let hub = TestHub::new();
+    let directory = tempfile::tempdir().unwrap();
+    let (agent, api) = registered_without_engine(&hub, directory.path()).await;
+    let farewell = api.delete(local(&["node"]).query("block", "true")).await;
     assert_eq!(farewell.unwrap_err().status(), Some(503));
-    let device: Value = api.get(path(&["node"])).await.unwrap().unwrap();
+    let device: Value = api.get(local(&["node"])).await.unwrap().unwrap();
     assert_eq!(device["configstate"]["state"], "unconfigured");
+    assert!(hub.state().status["failures"].is_array(), "the last status stays: nothing has stopped");
     let journal = std::fs::read_to_string(directory.path().join("journal.json")).unwrap();
     let journal: Value = serde_json::from_str(&journal).unwrap();
     assert_eq!(journal["state"]["leftovers"], json!(["a1"]), "it is stopped when the engine is back");
+    agent.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn node_that_is_removed_with_an_unstopped_service_departs_only_when_that_has_stopped() {
+    let hub = TestHub::new();
+    let directory = tempfile::tempdir().unwrap();
+    let (agent, api) = registered_without_engine(&hub, directory.path()).await;
+    let farewell = api.delete(local(&["node"]).query("block", "true").query("removeNode", "true")).await;
+    assert_eq!(farewell.unwrap_err().status(), Some(503));
+    assert_eq!(hub.state().removal.as_deref(), Some("stopped=false"));
+    agent.end().await;
+    assert!(!hub.is_departure_confirmed(), "the service may still run");
+    // The driver responds again, after a restart of the agent.
+    let agent = Agent::start(AgentSettings { identity: None, ..settings(&hub, directory.path()) });
+    until("the hub knows", || hub.is_departure_confirmed().then_some(())).await;
+    until("nothing is left to report", || (!directory.path().join("departures.json").exists()).then_some(()))
+        .await;
+    agent.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn node_that_is_removed_when_everything_has_stopped_does_not_depart() {
+    let hub = TestHub::new();
+    let directory = tempfile::tempdir().unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let agent = Agent::start(AgentSettings {
+        api_listen: crate::ApiListen::At(port),
+        ..settings(&hub, directory.path())
+    });
+    let pid = agree(&hub, "a1", directory.path()).await;
+    let transport = evenkeel_client::HttpSettings::new(format!("http://{port}"));
+    let api = evenkeel_client::Client::anonymous(evenkeel_client::Transport::http(transport).unwrap(), "");
+    api.delete(local(&["node"]).query("block", "true").query("removeNode", "true")).await.unwrap();
+    assert!(!is_alive(pid));
+    assert_eq!(hub.state().removal.as_deref(), Some(""));
+    assert!(!directory.path().join("departures.json").exists());
     agent.end().await;
 }
 

@@ -256,26 +256,50 @@ fn create(context: &Context, bits: usize, private: &Path, public: &Path, is_forc
         CliError::input("no key was made", error.to_string(), "choose another length")
     };
     let key = PrivateKey::generate(&mut rand::rng(), bits).map_err(refuse)?;
-    write_key(private, &key.to_pkcs1_pem().map_err(refuse)?, 0o600)?;
-    write_key(public, &key.public_key().map_err(refuse)?.to_pem(), 0o644)?;
+    // A pair is replaced when both are written.
+    let private_file = Written::write(private, &key.to_pkcs1_pem().map_err(refuse)?, 0o600)?;
+    let public_file = Written::write(public, &key.public_key().map_err(refuse)?.to_pem(), 0o644)?;
+    private_file.keep()?;
+    public_file.keep()?;
     let json = json!({"privateKey": private, "publicKey": public});
     context.screen.show(&View::of(json))
 }
 
-/// Writes a file whose mode is right from its first byte on.
-fn write_key(path: &Path, text: &str, mode: u32) -> Outcome {
-    use std::os::unix::fs::OpenOptionsExt;
-    let failed = |error: std::io::Error| CliError::file("writing", path, &error);
-    if let Some(directory) = path.parent() {
-        std::fs::create_dir_all(directory).map_err(failed)?;
+/// A file that was written beside the one whose place it is to take: what cannot be written whole replaces nothing. It is removed when it
+/// is not used.
+struct Written<'p> {
+    aside: PathBuf,
+    path: &'p Path,
+}
+
+impl<'p> Written<'p> {
+    /// Writes a file whose mode is right from its first byte on.
+    fn write(path: &'p Path, text: &str, mode: u32) -> Outcome<Self> {
+        use std::os::unix::fs::OpenOptionsExt;
+        let failed = |error: std::io::Error| CliError::file("writing", path, &error);
+        if let Some(directory) = path.parent() {
+            std::fs::create_dir_all(directory).map_err(failed)?;
+        }
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}", std::process::id()));
+        let written = Self { aside: path.with_file_name(name), path };
+        let mut options = std::fs::OpenOptions::new();
+        let mut file =
+            options.write(true).create_new(true).mode(mode).open(&written.aside).map_err(failed)?;
+        file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+        Ok(written)
     }
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
-        _ => {}
+
+    fn keep(self) -> Outcome {
+        std::fs::rename(&self.aside, self.path).map_err(|error| CliError::file("writing", self.path, &error))
     }
-    let mut file =
-        std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path).map_err(failed)?;
-    file.write_all(text.as_bytes()).map_err(failed)
+}
+
+impl Drop for Written<'_> {
+    fn drop(&mut self) {
+        // It was renamed, or could not be created.
+        let _absent = std::fs::remove_file(&self.aside);
+    }
 }
 
 async fn list(context: &Context, name: Option<&str>, is_long: bool) -> Outcome {

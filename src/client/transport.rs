@@ -4,10 +4,10 @@ use std::{
     fmt,
     net::IpAddr,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -21,6 +21,9 @@ use crate::ClientError;
 
 /// Maximum size of a response; a larger one is refused instead of filling the memory.
 const MAX_RESPONSE_BYTES: usize = 256 * 1024 * 1024;
+
+/// Time between two warnings that an address does not respond.
+const WARNING_PERIOD: Duration = Duration::from_secs(60);
 
 /// Settings of an HTTP connection.
 #[derive(Debug, Clone)]
@@ -89,6 +92,7 @@ enum Way {
 struct Urls {
     all: Vec<String>,
     current: AtomicUsize,
+    warned_at: Mutex<Option<Instant>>,
 }
 
 impl Urls {
@@ -98,7 +102,7 @@ impl Urls {
         let is_http = |url: &&String| url.starts_with("http://") || url.starts_with("https://");
         match all.iter().find(|url| !is_http(url)) {
             Some(url) => Err(ClientError::Request(format!("\"{url}\" is no http:// or https:// address"))),
-            None => Ok(Self { all, current: AtomicUsize::new(0) }),
+            None => Ok(Self { all, current: AtomicUsize::new(0), warned_at: Mutex::default() }),
         }
     }
 
@@ -113,13 +117,26 @@ impl Urls {
         let next = (number + 1) % self.all.len();
         let is_left =
             self.current.compare_exchange(number, next, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-        if is_left && next != number {
-            tracing::warn!(
-                url = self.all[number],
-                next = self.all[next],
-                "the hub does not respond; its next address is used"
-            );
+        if !is_left || next == number {
+            return;
         }
+        let (url, next) = (&self.all[number], &self.all[next]);
+        if self.is_warning_due() {
+            tracing::warn!(url, next, "the hub does not respond; its next address is used");
+        } else {
+            tracing::debug!(url, next, "the hub does not respond; its next address is used");
+        }
+    }
+
+    /// Limits the warnings while no address responds.
+    fn is_warning_due(&self) -> bool {
+        // An instant is consistent whatever happened to whoever stored it.
+        let mut warned_at = self.warned_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = warned_at.is_none_or(|at| at.elapsed() >= WARNING_PERIOD);
+        if is_due {
+            *warned_at = Some(Instant::now());
+        }
+        is_due
     }
 }
 

@@ -21,26 +21,47 @@ pub struct Departure {
     pub seen_at: Timestamp,
 }
 
-/// Records the departure of a node that is about to be deleted, if it was seen since an instant and has an agreement.
+/// Knowledge of what may run on a node that is about to be deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Remainder {
+    /// Its agent says that something could not be stopped.
+    Unstopped,
+    /// Its agreements and tasks decide, if its agent was seen since this instant.
+    AsRecorded(Timestamp),
+}
+
+/// Records the departure of a node that is about to be deleted, if something may run there.
 pub async fn insert(
     tx: &mut Permitted<right::NodeWrite>,
     (org, node): (&str, &str),
-    seen_since: Timestamp,
+    remainder: Remainder,
     now: Timestamp,
 ) -> Result<(), StoreError> {
+    let seen_since = match remainder {
+        Remainder::Unstopped => None,
+        Remainder::AsRecorded(seen_since) => Some(to_sql(seen_since)),
+    };
     sqlx::query!(
         "-- departure.insert
         INSERT INTO node_departure (org, node, token_hash, deleted_at, seen_at)
         SELECT node.org, node.node, node.token_hash, $4, LEAST(heartbeat.seen_at, $4)
         FROM node
-        JOIN node_heartbeat AS heartbeat ON heartbeat.org = node.org AND heartbeat.node = node.node
-        WHERE node.org = $1 AND node.node = $2 AND heartbeat.seen_at > $3
-          AND EXISTS (SELECT 1 FROM node_agreement AS held WHERE held.org = node.org AND held.node = node.node)
+        LEFT JOIN node_heartbeat AS heartbeat ON heartbeat.org = node.org AND heartbeat.node = node.node
+        WHERE node.org = $1 AND node.node = $2
+          AND ($3::timestamptz IS NULL OR heartbeat.seen_at > $3 AND (
+              EXISTS (SELECT 1 FROM node_agreement AS held WHERE held.org = node.org AND held.node = node.node)
+              OR EXISTS (
+                  SELECT 1
+                  FROM node_task AS task
+                  WHERE task.org = node.org AND task.node = node.node AND task.reported_at IS NOT NULL
+                    AND task.state NOT IN ('complete', 'shutdown', 'failed', 'rejected')
+              )
+          ))
         ON CONFLICT (org, node) DO UPDATE
         SET token_hash = excluded.token_hash, deleted_at = excluded.deleted_at, seen_at = excluded.seen_at",
         org,
         node,
-        to_sql(seen_since) as _,
+        seen_since as _,
         to_sql(now) as _,
     )
     .execute(&mut **tx)

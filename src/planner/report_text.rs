@@ -258,7 +258,7 @@ fn write_departing(
         Some(until) => write!(out, "its agent is to confirm the stop, at most until {until}"),
         None => write!(
             out,
-            "only its agent can confirm the stop, or a user: hzn exchange node remove {} -f",
+            "its agent has not confirmed the stop; when you know that nothing runs there: hzn exchange node remove {} --force",
             node.name()
         ),
     }

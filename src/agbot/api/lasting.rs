@@ -11,6 +11,7 @@ use evenkeel_domain::orchestration::MembersError;
 use evenkeel_domain::orchestration::health_policy::{RecoveryAction, Target};
 use evenkeel_ids::NodeId;
 use evenkeel_planner::engine::{ActionRefusal, RequestedAction, RequestedRecovery, accept};
+use evenkeel_planner::model::{HubTask, Model};
 use evenkeel_planner::workload::{
     ActionGoals, Instance, LastingAction, PreparedAction, UserAction, WorkloadRecord,
 };
@@ -23,6 +24,7 @@ use super::actions::{Changed, Wanted, failed, follow, without_tasks, write};
 use super::orchestration::{node_of, unknown_part};
 use super::pipeline::Refusal;
 use crate::AgbotError;
+use crate::checks;
 use crate::context::Context;
 
 /// Begins an action.
@@ -54,6 +56,12 @@ pub(super) async fn begin(
     if node.is_some() && matches!(kind, LastingAction::Switch | LastingAction::Giveback) {
         let text = format!("node cannot be given with the action {}", kind.name());
         return Err(Refusal::new(StatusCode::BAD_REQUEST, text));
+    }
+    if recovery.as_ref().is_some_and(|recovery| recovery.examines) {
+        let is_of_policy = |model: &Model, task: &HubTask<'_>| {
+            model.task(task.id).is_some_and(|task| task.unit_id.policy == *policy)
+        };
+        checks::check_now(context, is_of_policy).await;
     }
     let goals = match decide(context, wanted, &requested) {
         Ok(goals) => goals,

@@ -10,6 +10,7 @@ use evenkeel_domain::orchestration::health_policy::Target;
 use evenkeel_ids::{GroupId, NodeId};
 use evenkeel_planner::engine::ActionRefusal;
 use evenkeel_planner::health::{Entity, GroupAction, Registration, members_to_recover};
+use evenkeel_planner::model::{HubTask, Model};
 use evenkeel_planner::workload::PreparedAction;
 use evenkeel_store::retry;
 use evenkeel_wire::agbot::action::{AcceptedAction, ActionRequest, ActionState};
@@ -27,6 +28,7 @@ use super::pipeline::{GroupActionPath, GroupPath, Op, OrgPath, Refusal, unreadab
 use super::workload_shape::time;
 use crate::AgbotError;
 use crate::act::registration::{engine, row as event_row};
+use crate::checks;
 use crate::context::Context;
 use crate::observe::records::entity_key;
 
@@ -93,6 +95,12 @@ pub(super) async fn recover_ha_group(
     let group = GroupId::new(&org, &hagroup);
     let recovery = recovery_of(&request, Target::Group).map_err(|error| bad(error.to_string()))?;
     let node = request.node.as_deref().map(|name| node_of(&org, name));
+    if recovery.examines {
+        let is_of_group = |model: &Model, task: &HubTask<'_>| {
+            model.group(&group).is_some_and(|group| group.members.contains(task.node))
+        };
+        checks::check_now(&context, is_of_group).await;
+    }
     let members = {
         let model = context.model();
         members_to_recover(&model, &group, node.as_ref(), recovery.examines, context.now())

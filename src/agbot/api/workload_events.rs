@@ -6,9 +6,11 @@ use axum::Json;
 use evenkeel_agbot_store::event::{self, NumberedEvent, PolicyEventFilter};
 use evenkeel_domain::orchestration::MembersError;
 use evenkeel_domain::orchestration::object::Members;
-use evenkeel_ids::PolicyId;
+use evenkeel_ids::{GroupId, PolicyId};
 use evenkeel_store::StoreError;
-use evenkeel_wire::agbot::orchestration::{OrchestrationEvents, OrchestrationEventsQuery};
+use evenkeel_wire::agbot::orchestration::{
+    OrchestrationEvents, OrchestrationEventsQuery, OrganizationEventsQuery,
+};
 
 use super::caller::SeenNodes;
 use super::parameters::{Named, NamedQuery, Parameters, known};
@@ -29,6 +31,16 @@ impl NamedQuery for OrchestrationEventsQuery {
         let limit = parameters.number("limit", 1..=MOST_EVENTS)?;
         let limit = limit.and_then(|limit| u16::try_from(limit).ok());
         Ok(Self { since, kind: parameters.text("kind")?, limit })
+    }
+}
+
+impl NamedQuery for OrganizationEventsQuery {
+    const KNOWN: Members = known(&["since", "kind", "group", "limit"]);
+
+    fn take(parameters: &mut Parameters) -> Result<Self, MembersError> {
+        let group = parameters.text("group")?;
+        let OrchestrationEventsQuery { since, kind, limit } = OrchestrationEventsQuery::take(parameters)?;
+        Ok(Self { since, kind, group, limit })
     }
 }
 
@@ -53,15 +65,18 @@ pub(super) async fn list_policy_events(
 pub(super) async fn list_orchestration_events(
     op: Op<OrgPath>,
     permission: Permission<right::NodesRead>,
-    Named(query): Named<OrchestrationEventsQuery>,
+    Named(query): Named<OrganizationEventsQuery>,
 ) -> Result<Json<OrchestrationEvents>, Refusal> {
     let Op { context, path: OrgPath { organization: org } } = op;
     let seen = permission.into_proof();
-    let filter = filter(query);
+    let OrganizationEventsQuery { since, kind, group, limit } = query;
+    let filter = filter(OrchestrationEventsQuery { since, kind, limit });
+    let group = group.map(|name| GroupId::new(&org, &name));
     let nodes = seen.ids();
+    let about = (nodes.as_deref(), group.as_ref());
     let rows = context
         .database
-        .read(async |connection| event::list_of_org(connection, &org, nodes.as_deref(), &filter).await)
+        .read(async |connection| event::list_of_org(connection, &org, about, &filter).await)
         .await;
     Ok(Json(shown(&context, rows, &PolicyId::new(&org, ""), &seen)?))
 }

@@ -98,7 +98,11 @@ impl Api {
     async fn hub(&self) -> Result<Arc<Hub>, Refusal> {
         let (give, take) = oneshot::channel();
         self.handle.order(Order::Hub(give)).await?;
-        take.await.map_err(|_| Ended)?.ok_or(Refusal::NotRegistered)
+        if let Some(hub) = take.await.map_err(|_| Ended)? {
+            return Ok(hub);
+        }
+        let superseded = self.handle.with(|journal| journal.superseded.clone()).await?;
+        Err(superseded.map_or(Refusal::NotRegistered, Refusal::Unavailable))
     }
 }
 
@@ -141,7 +145,8 @@ async fn status(State(api): State<Api>) -> Result<Json<AgentStatus>, Refusal> {
         horizon_version: api.settings.software_version.clone(),
         ..Configuration::default()
     };
-    Ok(Json(AgentStatus { configuration, live_health: None }))
+    let superseded = api.handle.with(|journal| journal.superseded.clone()).await?;
+    Ok(Json(AgentStatus { configuration, live_health: None, superseded }))
 }
 
 async fn workers(State(api): State<Api>) -> Result<Json<WorkersStatus>, Refusal> {

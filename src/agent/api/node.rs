@@ -26,6 +26,7 @@ use tokio::{sync::oneshot, time::Instant};
 use super::{Api, Refusal};
 use crate::{
     clock,
+    hub::Hub,
     journal::{Journal, Registration},
     order::{Ended, Order},
     step::Event,
@@ -223,10 +224,15 @@ async fn leave(api: &Api, removes_node: bool) -> Result<(), Refusal> {
     let hub = api.hub().await;
     // A running worker would repair the record that is being deleted.
     order(api, Order::Hush).await?;
+    let is_stopped = api.handle.with(|journal| journal.state.unstopped_keys().next().is_none()).await?;
+    let is_known = hub.is_ok();
     let cleaned = match hub {
-        Ok(hub) => clean_hub(&hub, removes_node).await,
+        Ok(hub) if removes_node => remove_node(&hub, is_stopped).await,
+        Ok(hub) => clean_hub(&hub, is_stopped).await,
         Err(_) => Ok(()),
     };
+    // The hub waits for the report that the rest has stopped, too.
+    let departs = is_known && removes_node && !is_stopped && cleaned.is_ok();
     api.handle.apply(Event::Deleted).await?;
     // Services that could not be stopped in time are stopped later: they must not keep the node registered.
     let deadline = deadline.max(Instant::now() + LAST_STOPS);
@@ -234,25 +240,29 @@ async fn leave(api: &Api, removes_node: bool) -> Result<(), Refusal> {
         tokio::time::sleep(LEAVE_POLL).await;
     }
     let running = api.handle.with(|journal| journal.state.unstopped_keys().count()).await?;
-    order(api, Order::Forget).await?;
+    order(api, |done| Order::Forget(departs, done)).await?;
     cleaned.map_err(|error| {
         Refusal::Unavailable(format!("unregistered, but the hub was not cleaned: {error}"))
     })?;
     if running > 0 {
         tracing::warn!(services = running, "unregistered while services could not be stopped");
         return Err(Refusal::Unavailable(format!(
-            "unregistered, but {running} services could not be stopped; the agent stops them as soon as their driver responds"
+            "unregistered, but {running} services could not be stopped; the agent stops them as soon as their driver responds, and reports that to the hub"
         )));
     }
     Ok(())
 }
 
-async fn clean_hub(hub: &crate::hub::Hub, removes_node: bool) -> Result<(), ClientError> {
-    let node = &hub.node;
-    if removes_node {
-        hub.exchange.delete_node(node).await?;
-        return Ok(());
+async fn remove_node(hub: &Hub, is_stopped: bool) -> Result<(), ClientError> {
+    match is_stopped {
+        true => hub.exchange.delete_node(&hub.node).await,
+        false => hub.exchange.delete_unstopped_node(&hub.node).await,
     }
+    .map(drop)
+}
+
+async fn clean_hub(hub: &Hub, is_stopped: bool) -> Result<(), ClientError> {
+    let node = &hub.node;
     for status in hub.exchange.list_management_statuses(node).await?.into_keys() {
         hub.exchange.delete_management_status(node, status.name()).await?;
     }
@@ -264,7 +274,10 @@ async fn clean_hub(hub: &crate::hub::Hub, removes_node: bool) -> Result<(), Clie
     ] {
         hub.exchange.patch_node(node, &change).await?;
     }
-    hub.exchange.put_node_status(node, &PutNodeStatus::default()).await?;
+    // What could not be stopped is in the status that was reported last.
+    if is_stopped {
+        hub.exchange.put_node_status(node, &PutNodeStatus::default()).await?;
+    }
     Ok(())
 }
 

@@ -8,10 +8,13 @@ use tokio::time::Instant;
 
 use super::{Core, FIRST_PAUSE};
 use crate::{
-    AgentError, clock, files,
+    AgentError, clock,
+    departure::Departure,
+    files,
     hub::Hub,
     journal::{Journal, Registration},
     keyring,
+    order::{Handle, Order},
     step::{Event, State},
     workers,
 };
@@ -22,9 +25,28 @@ const REFUSED_FOR: Duration = Duration::from_secs(5);
 /// How often the stop of everything on a node that was deleted at the hub is reported to it.
 const CONFIRMATIONS: u32 = 5;
 /// The log line when the hub did not take that report.
-const UNCONFIRMED: &str = "the hub does not know that everything has stopped: what may run only once starts elsewhere when the silent time is over";
+const UNCONFIRMED: &str = "the hub does not know that everything has stopped: what may run only once starts elsewhere when the silent time is over, or when an administrator confirms it";
 /// Pause before the hub is asked again whether another agent still reports for the node.
 const RETURN_PAUSE: Duration = Duration::from_secs(30);
+
+/// Reports that everything has stopped on a node that was deleted at the hub; after a restart of the agent again, if the hub does not respond.
+async fn confirm_departure(client: Client, node: NodeId, handle: Handle) {
+    for attempt in 1..=CONFIRMATIONS {
+        match client.confirm_departure(&node).await {
+            Err(error) if !error.is_unauthorized() => {
+                tracing::debug!(%error, "the hub does not know yet that everything has stopped");
+                tokio::time::sleep(FIRST_PAUSE * attempt).await;
+            }
+            // Nobody waits for it when the hub does not know the node at all.
+            Ok(_) | Err(_) => {
+                // A core that has ended reports it again.
+                let _ended = handle.order(Order::Departed(node)).await;
+                return;
+            }
+        }
+    }
+    tracing::warn!(%node, "{UNCONFIRMED}");
+}
 
 impl Core {
     /// Only a node that the hub once knew can have been deleted there.
@@ -54,6 +76,8 @@ impl Core {
             tracing::error!(why, "another agent has the identity of this node: nothing is reported any more");
             self.journal.note(text, clock::now_secs());
         }
+        self.journal.superseded = Some(why.to_owned());
+        self.journal.state.doubt_reports();
         self.return_at = Some(Instant::now() + RETURN_PAUSE);
     }
 
@@ -78,25 +102,33 @@ impl Core {
         self.begin_session().await
     }
 
-    /// Reports to the hub that everything has stopped on this node, which was deleted there. Until it knows that, nothing that may run once
-    /// only starts elsewhere; without the report it waits for longer.
-    pub(super) async fn confirm_departure(&self) {
-        let Some(registration) = &self.journal.registration else { return };
-        let hub = match self.open_hub(registration).await {
-            Ok(hub) => hub,
-            Err(error) => {
-                tracing::warn!(%error, "{UNCONFIRMED}");
-                return;
+    /// Notes that the hub is to know when everything has stopped on this node, which was deleted there. Until it knows that, nothing that may
+    /// run once only starts elsewhere.
+    pub(super) fn depart(&mut self) -> Result<(), AgentError> {
+        let Some(registration) = self.journal.registration.clone() else { return Ok(()) };
+        if let Some(token) = self.token(&registration)? {
+            self.departures.begin(Departure { org: registration.org, id: registration.id, token });
+        }
+        Ok(())
+    }
+
+    /// Reports to the hub which nodes, deleted there, run nothing any more.
+    pub(super) fn confirm_departures(&mut self) {
+        if !self.journal.state.leftovers.is_empty() {
+            return;
+        }
+        for departure in self.departures.to_confirm() {
+            let node = NodeId::new(&departure.org, &departure.id);
+            let credentials = Credentials::new(&departure.org, &departure.id, departure.token);
+            let client = self.settings.hub_transport().map_err(|error| error.to_string());
+            let client = client
+                .and_then(|hub| Client::new(hub, "/v1", credentials).map_err(|error| error.to_string()));
+            let handle = self.handle.clone();
+            match client {
+                Ok(client) => drop(tokio::spawn(confirm_departure(client, node, handle))),
+                Err(error) => tracing::warn!(%node, error, "{UNCONFIRMED}"),
             }
-        };
-        tokio::spawn(async move {
-            for attempt in 1..=CONFIRMATIONS {
-                let Err(error) = hub.exchange.confirm_departure(&hub.node).await else { return };
-                tracing::debug!(%error, "the hub does not know yet that everything has stopped");
-                tokio::time::sleep(FIRST_PAUSE * attempt).await;
-            }
-            tracing::warn!("{UNCONFIRMED}");
-        });
+        }
     }
 
     /// Resets the node to unregistered; with an identity in the settings it registers again.

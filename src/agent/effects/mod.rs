@@ -1,5 +1,6 @@
 //! Carries out the commands of the step machine. Each may be repeated; each ends in the event that records it.
 
+mod check;
 mod reboot;
 mod report;
 
@@ -7,7 +8,7 @@ use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use evenkeel_domain::policy::internal::InternalPolicy;
 use evenkeel_wire::exchange::node_part::{AgreedService, AgreementWorkload, PutNodeAgreement};
-use evenkeel_wire::exchange::task_health::{CommandResult, EndedCommand, REBOOT_HOST, TaskCommand};
+use evenkeel_wire::exchange::task_health::{CHECK, CommandResult, EndedCommand, REBOOT_HOST, TaskCommand};
 
 use tokio::time::timeout;
 
@@ -73,6 +74,15 @@ pub(crate) fn prepare(command: &Command, journal: &Journal, machine: &Machine, c
         }
         Command::Supervise { agreement, task, command } => {
             let Some(agreement) = agreement_of(agreement) else { return nothing() };
+            if command.op == CHECK {
+                let probe = journal.state.tasks.get(task).and_then(|task| task.supervision.probe.clone());
+                return Box::pin(check::check(
+                    context,
+                    agreement.id,
+                    probe,
+                    (task.clone(), command.id.clone()),
+                ));
+            }
             let spec = service_spec(&agreement, journal, &context.settings, machine);
             Box::pin(supervise(context, agreement, spec, (task.clone(), command.clone())))
         }
@@ -279,7 +289,8 @@ async fn supervise(
         Err(error) => (CommandResult::Failed, Some(error.to_string())),
     };
     let seen = context.driver.observe(&agreement.id).await;
-    Ok(Some(Event::CommandEnded { task, ended: EndedCommand { id: command.id, result, message }, seen }))
+    let ended = EndedCommand { id: command.id, result, message };
+    Ok(Some(Event::CommandEnded { task, ended, seen, health: None }))
 }
 
 async fn start_dependency(

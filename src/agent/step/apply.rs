@@ -34,7 +34,12 @@ impl State {
             Event::TasksRead(tasks) => self.take_tasks(tasks, now),
             Event::TaskReported { task, seq } => self.task_reported(&task, seq),
             Event::TaskRefused { task, seq, stored } => self.task_refused(&task, seq, &stored),
-            Event::CommandEnded { task, ended, seen } => self.command_ended(&task, ended, seen, now),
+            Event::CommandEnded { task, ended, seen, health } => {
+                if let Some(health) = health {
+                    self.probed(&task, health);
+                }
+                self.command_ended(&task, ended, seen, now)
+            }
             Event::CommandReported { task, id } => self.command_reported(&task, &id),
             Event::Probed { task, health } => self.probed(&task, health),
             Event::PeersSeen { task, peers } => self.peers_seen(&task, peers),

@@ -223,6 +223,8 @@ pub enum Event {
         /// Observation of the service after the command, so that the hub need not wait for the next
         /// observation of all services.
         seen: Observation,
+        /// Result of a check; none for other commands.
+        health: Option<TaskCheck>,
     },
     /// The exchange has recorded the outcome of a command.
     CommandReported {

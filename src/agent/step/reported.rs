@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::State;
+
 /// The value that the exchange has.
 ///
 /// It is unknown from the moment a report of another one begins until that report has succeeded: a report whose outcome was lost may have
@@ -35,5 +37,21 @@ impl<T: PartialEq> Reported<T> {
 impl<T: Default> Default for Reported<T> {
     fn default() -> Self {
         Self(Some(T::default()))
+    }
+}
+
+impl State {
+    /// Forgets what the exchange has: another agent may have reported for the node. Everything is reported again.
+    pub fn doubt_reports(&mut self) {
+        self.reported_status.begin();
+        self.reported_services.begin();
+        self.reported_errors.begin();
+        self.agreements.values_mut().for_each(|agreement| agreement.recorded.begin());
+        for task in self.tasks.values_mut() {
+            task.reported_health.begin();
+            task.reported_broken.begin();
+            task.reported_peers.begin();
+            task.reported_lease.begin();
+        }
     }
 }

@@ -264,7 +264,7 @@ fn rebuild_that_fails_is_an_event_of_its_own() {
         let mut state = supervised(Some("REBUILD"));
         let ended = EndedCommand { id: "c1".to_owned(), result, message: None };
         let seen = Observation::default();
-        state.apply(Event::CommandEnded { task: "t1".to_owned(), ended, seen }, NOW);
+        state.apply(Event::CommandEnded { task: "t1".to_owned(), ended, seen, health: None }, NOW);
         assert_eq!(lifecycle(&state).map(|(event, _)| event).as_deref(), expected);
         report_lifecycle(&mut state);
         state.apply(super::super::tests::observed("a1", RunState::Running), NOW + 1);
@@ -283,7 +283,7 @@ fn command_after_which_the_service_runs_says_so_with_its_end() {
         unreachable!("an observation");
     };
     let ended = EndedCommand { id: "c1".to_owned(), result: CommandResult::Ok, message: None };
-    state.apply(Event::CommandEnded { task: "t1".to_owned(), ended, seen }, NOW);
+    state.apply(Event::CommandEnded { task: "t1".to_owned(), ended, seen, health: None }, NOW);
     assert_eq!(lifecycle(&state), Some(("POWER_ON".to_owned(), "running".to_owned())));
 }
 
@@ -306,7 +306,10 @@ fn task_that_was_reported_down_and_runs_again_says_so_although_it_is_supervised_
     let mut state = supervised(Some("REBUILD"));
     state.tasks.get_mut("t1").unwrap().is_down_reported = true;
     let ended = EndedCommand { id: "c1".to_owned(), result: CommandResult::Ok, message: None };
-    state.apply(Event::CommandEnded { task: "t1".to_owned(), ended, seen: Observation::default() }, NOW);
+    state.apply(
+        Event::CommandEnded { task: "t1".to_owned(), ended, seen: Observation::default(), health: None },
+        NOW,
+    );
     state.apply(Event::TasksRead(vec![listed("t1", "a1", DesiredState::Running)]), NOW + 1);
     assert_eq!(state.tasks["t1"].end, None, "nothing was seen to have ended");
     state.apply(super::super::tests::observed("a1", RunState::Running), NOW + 2);

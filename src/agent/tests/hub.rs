@@ -11,7 +11,7 @@ use std::{
 
 use axum::{
     Json, Router,
-    extract::{Path, Query, Request, State},
+    extract::{Path, Query, RawQuery, Request, State},
     http::{HeaderMap, StatusCode},
     middleware::{self, Next},
     response::{IntoResponse, Response},
@@ -67,6 +67,8 @@ pub struct HubState {
     pub file_versions: Value,
     pub grants: bool,
     pub request_count: u32,
+    /// The parameters with which the agent removed its node.
+    pub removal: Option<String>,
     /// Number of searches for services that get a 503 response.
     pub failing_lookups: u32,
     pub refuses_failures: bool,
@@ -253,7 +255,7 @@ impl TestHub {
     pub fn transport(self: &Arc<Self>) -> Transport {
         let node = "/v1/orgs/acme/nodes/edge-1";
         let router = Router::new()
-            .route(node, get(get_node).patch(patch_node))
+            .route(node, get(get_node).patch(patch_node).delete(remove_node))
             .route(&format!("{node}/policy"), get(get_policy).put(put_policy))
             .route(&format!("{node}/status"), put(put_status))
             .route(&format!("{node}/errors"), put(accept).delete(nothing))
@@ -312,6 +314,12 @@ fn ok() -> Response {
 
 async fn accept() -> Response {
     ok()
+}
+
+async fn remove_node(State(hub): Hub, RawQuery(query): RawQuery) -> StatusCode {
+    hub.delete_node();
+    hub.state().removal = Some(query.unwrap_or_default());
+    StatusCode::NO_CONTENT
 }
 
 async fn nothing() -> StatusCode {

@@ -119,6 +119,9 @@ fn combine(node: LocalNode, status: &Value) -> Value {
         },
         "configuration": status.get("configuration"),
     });
+    if let Some(superseded) = status.get("superseded") {
+        shown["superseded"] = superseded.clone();
+    }
     if let Some(connectivity) = status.get("connectivity") {
         shown["connectivity"] = connectivity.clone();
     }
@@ -136,5 +139,8 @@ mod tests {
         assert_eq!(shown["configstate"], json!({"state": "unconfigured", "last_update_time": ""}));
         assert_eq!(shown["configuration"], json!({"architecture": "amd64", "more": 1}));
         assert_eq!((&shown["organization"], &shown["token_valid"]), (&Value::Null, &Value::Null));
+        assert_eq!(shown.get("superseded"), None);
+        let superseded = combine(LocalNode::default(), &json!({"superseded": "another agent reports"}));
+        assert_eq!(superseded["superseded"], "another agent reports");
     }
 }

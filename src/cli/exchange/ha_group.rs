@@ -14,6 +14,7 @@ use super::deployment::POLICIES;
 use super::ha_group_edit as edit;
 use super::ha_group_recover::{RecoverMembers, recover};
 use super::node::NODES;
+use super::orch::events::{self, ChosenEvents, Subject};
 use super::resource::{Kind, require_selectors};
 use crate::confirm::confirm;
 use crate::context::{Context, Exchange, Watch};
@@ -79,6 +80,13 @@ pub enum HaGroupCommand {
         name: String,
         #[command(flatten)]
         watch: Watch,
+    },
+    /// Shows the events of an HA group in the order of their numbers
+    Events {
+        /// Group to show
+        name: String,
+        #[command(flatten)]
+        chosen: ChosenEvents,
     },
     /// Recovers members of an HA group by its health policy
     Recover(RecoverMembers),
@@ -215,6 +223,9 @@ pub async fn run(command: HaGroupCommand, context: &Context, exchange: &Exchange
         HaGroupCommand::Member(MemberCommand::Remove(members)) => {
             edit::remove_members(&members, exchange).await?;
             wait::group::follow(&members.wait, context, exchange, &members.name, &members.nodes).await
+        }
+        HaGroupCommand::Events { name, chosen } => {
+            events::run(context, exchange, Subject::Group(&name), &chosen).await
         }
         HaGroupCommand::Recover(wanted) => recover(context, exchange, &wanted).await,
         HaGroupCommand::Free { name, node, policy, force } => {

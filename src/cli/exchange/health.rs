@@ -8,6 +8,7 @@ use evenkeel_client::HealthSubject;
 use evenkeel_wire::agbot::health::{
     ChildHealthState, HealthEvaluation, HealthEvent, HealthQuery, HealthReport, UnhealthyEvaluation,
 };
+use evenkeel_wire::agbot::registration::HealthRegistryResponse;
 
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
@@ -29,6 +30,11 @@ pub enum HealthCommand {
         subject: SubjectArguments,
         #[command(flatten)]
         rules: RuleArguments,
+        #[command(flatten)]
+        watch: Watch,
+    },
+    /// Shows which HA groups and deployment policies are checked by a health policy, by which agbot, and their recoveries
+    Registry {
         #[command(flatten)]
         watch: Watch,
     },
@@ -117,6 +123,9 @@ pub async fn run(command: HealthCommand, context: &Context, exchange: &Exchange)
             let (subject, query) = (subject.subject(exchange), rules.query());
             context.show_watched(&watch, async || read(context, exchange, &subject, &query).await).await
         }
+        HealthCommand::Registry { watch } => {
+            context.show_watched(&watch, async || registry(context, exchange).await).await
+        }
         HealthCommand::Report { subject, report } => {
             let subject = subject.subject(exchange);
             let agbot = context.agbot(exchange)?;
@@ -127,6 +136,58 @@ pub async fn run(command: HealthCommand, context: &Context, exchange: &Exchange)
             Ok(())
         }
     }
+}
+
+async fn registry(context: &Context, exchange: &Exchange) -> Outcome<View> {
+    let agbot = context.agbot(exchange)?;
+    let doing = format!("reading the health registry of organization {}", exchange.org);
+    let found = agbot.call(&doing, agbot.client.health_registry_record(&exchange.org)).await?;
+    let found = found.ok_or_else(|| {
+        CliError::input(
+            format!("{doing} failed"),
+            "there is no such organization, or the agbot has no such registry",
+            "check HZN_ORG_ID and HZN_AGBOT_URL",
+        )
+    })?;
+    let typed: HealthRegistryResponse = agbot.read(&doing, &found)?;
+    Ok(View::new(found.into_value(), registry_table(&typed)))
+}
+
+/// One line for each target, and one for each member that is recovered or was.
+fn registry_table(found: &HealthRegistryResponse) -> Table {
+    let header = ["kind", "target", "state", "modes", "interval", "engine", "at", "message"];
+    let mut table = Table::new(&header).keeping(&["target", "state"]);
+    for one in &found.registrations {
+        let state = match (one.enabled, &one.suspended_by) {
+            (false, _) => "disabled".to_owned(),
+            (true, Some(operation)) => format!("suspended by {operation}"),
+            (true, None) => "enabled".to_owned(),
+        };
+        table.push([
+            one.kind.clone(),
+            one.target.clone(),
+            state,
+            one.detection_modes.join(","),
+            format!("{} s", one.interval),
+            one.engine.clone(),
+            one.last_check_at.clone().unwrap_or_default(),
+            String::new(),
+        ]);
+        for member in &one.recoveries {
+            let empty = String::new;
+            table.push([
+                "member".to_owned(),
+                format!("{} {}", one.target, member.node),
+                member.state.clone(),
+                empty(),
+                empty(),
+                empty(),
+                member.ended_at.as_ref().unwrap_or(&member.since).clone(),
+                member.message.as_ref().unwrap_or(&member.reason).clone(),
+            ]);
+        }
+    }
+    table
 }
 
 /// Reads the health of something.
@@ -316,6 +377,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn registry_is_shown_with_the_recoveries_of_members() {
+        let found: HealthRegistryResponse = serde_json::from_value(serde_json::json!({"registrations": [
+            {"kind": "group", "target": "o/g", "detectionModes": ["NODE_STATUS_POLLING"], "interval": 60,
+             "enabled": true, "engine": "IBM/a/1", "lastCheckAt": "t1", "recoveries": [
+                {"node": "n1", "state": "failed", "reason": "down", "since": "t0", "endedAt": "t2", "message": "no action helped"}]},
+            {"kind": "workload", "target": "o/p", "detectionModes": [], "interval": 5, "enabled": false, "engine": "IBM/a/1"},
+        ]}))
+        .unwrap();
+        let text = registry_table(&found).render(None);
+        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(lines[1], ["group", "o/g", "enabled", "NODE_STATUS_POLLING", "60", "s", "IBM/a/1", "t1"]);
+        assert_eq!(lines[2], ["member", "o/g", "n1", "failed", "t2", "no", "action", "helped"]);
+        assert_eq!(lines[3], ["workload", "o/p", "disabled", "5", "s", "IBM/a/1"]);
+    }
 
     #[test]
     fn evaluation_is_shown_with_its_events_and_children() {

@@ -3,6 +3,7 @@
 use clap::Subcommand;
 use serde_json::{Map, Value};
 
+use super::orch::events::{self, ChosenEvents, Subject};
 use crate::confirm::confirm;
 use crate::context::{Context, Exchange, Watch};
 use crate::exit::{CliError, Outcome};
@@ -21,6 +22,11 @@ pub enum OrgOrchCommand {
     /// Settings of the organization for its workloads and nodes
     #[command(subcommand)]
     Settings(SettingsCommand),
+    /// Shows the events of all deployment policies, nodes and HA groups in the order of their numbers
+    Events {
+        #[command(flatten)]
+        chosen: ChosenEvents,
+    },
 }
 
 /// Commands for the settings of the organization.
@@ -43,12 +49,17 @@ pub enum SettingsCommand {
     },
 }
 
-/// Runs a command for the settings of the organization.
+/// Runs a command for all workloads of the organization.
 ///
 /// # Errors
 /// Those of the command.
 pub async fn run(command: OrgOrchCommand, context: &Context, exchange: &Exchange) -> Outcome {
-    let OrgOrchCommand::Settings(command) = command;
+    let command = match command {
+        OrgOrchCommand::Settings(command) => command,
+        OrgOrchCommand::Events { chosen } => {
+            return events::run(context, exchange, Subject::Organization, &chosen).await;
+        }
+    };
     match command {
         SettingsCommand::Show { watch } => context.show_watched(&watch, async || show(exchange).await).await,
         SettingsCommand::Set { changes, force } => {

@@ -94,6 +94,11 @@ impl fmt::Display for HealthSubject {
 }
 
 impl Client {
+    /// Targets of health checks with the agbots that check them, as the agbot sent them; `None` from an agbot that has no such registry.
+    pub async fn health_registry_record(&self, org: &str) -> Result<Option<RawJson>, ClientError> {
+        self.get(Path::org(org, &["health", "registry"])).await
+    }
+
     /// Health, as the agbot sent it; `None` when there is no such thing (404).
     pub async fn health_record(
         &self,

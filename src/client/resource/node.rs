@@ -124,6 +124,11 @@ impl Client {
         self.delete(node_path(node, &[]).query("force", "true")).await
     }
 
+    /// Removes the node of the caller, although something that it ran could not be stopped: its end is confirmed later.
+    pub async fn delete_unstopped_node(&self, node: &NodeId) -> Result<bool, ClientError> {
+        self.delete(node_path(node, &[]).query("stopped", "false")).await
+    }
+
     /// Confirms that everything has stopped on a node that was deleted while its agent was alive; `false`
     /// when there is no pending confirmation.
     pub async fn confirm_departure(&self, node: &NodeId) -> Result<bool, ClientError> {

@@ -2,7 +2,9 @@
 
 use evenkeel_wire::RawJson;
 use evenkeel_wire::agbot::action::{AcceptedAction, ActionRequest, ActionState};
-use evenkeel_wire::agbot::orchestration::{ExplainQuery, OrchestrationEventsQuery, StatusQuery, TasksQuery};
+use evenkeel_wire::agbot::orchestration::{
+    ExplainQuery, OrchestrationEventsQuery, OrganizationEventsQuery, StatusQuery, TasksQuery,
+};
 use http::{Method, StatusCode};
 use serde::Deserialize;
 
@@ -57,6 +59,18 @@ impl Client {
     ) -> Result<Option<Vec<RawJson>>, ClientError> {
         let found: Option<EventRecords> =
             self.get(policy_path(org, policy, "events").parameters(query)?).await?;
+        Ok(found.map(|found| found.events))
+    }
+
+    /// Events about the deployment policies, nodes and HA groups of an organization as the agbot sent them; `None` from an agbot that has no
+    /// such events.
+    pub async fn orchestration_event_records(
+        &self,
+        org: &str,
+        query: &OrganizationEventsQuery,
+    ) -> Result<Option<Vec<RawJson>>, ClientError> {
+        let found: Option<EventRecords> =
+            self.get(Path::org(org, &["orchestration", "events"]).parameters(query)?).await?;
         Ok(found.map(|found| found.events))
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use evenkeel_access::{Permission, right};
 use evenkeel_api::{Either, List, NoContent};
+use evenkeel_domain::review;
 use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::change::Change;
 use evenkeel_exchange_store::management_policy::{self, ManagementPolicyFilter, ManagementPolicyRow};
@@ -139,8 +140,7 @@ async fn create_management_policy(
     Body(request): Body<PostManagementPolicy>,
 ) -> Result<Warned<Created>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
-    let mut warnings = WriteWarnings::new(exchange);
-    warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
+    let warnings = warnings(exchange, &request)?;
     let row = row(org, id, &caller.account(), request, exchange.now())?;
     op.write(&permission, "management_policy.create", async |mut tx| {
         lock_owner(&mut tx, &row.owner_org, &row.owner).await?;
@@ -159,14 +159,20 @@ async fn create_management_policy(
     Ok(warnings.on(created(format!("management policy '{org}/{id}' created"))))
 }
 
+fn warnings(exchange: &Exchange, request: &PostManagementPolicy) -> Result<WriteWarnings, ApiError> {
+    let mut warnings = WriteWarnings::new(exchange);
+    warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
+    warnings.add(review::properties("properties", &json!({"properties": request.properties})));
+    Ok(warnings)
+}
+
 async fn replace_management_policy(
     op: Op<ResourcePath>,
     permission: Permission<right::ManagementPolicyWrite>,
     Body(request): Body<PostManagementPolicy>,
 ) -> Result<Warned<Created>, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, .. } = &op;
-    let mut warnings = WriteWarnings::new(exchange);
-    warnings.check("constraints", request.constraints.as_deref().unwrap_or_default())?;
+    let warnings = warnings(exchange, &request)?;
     let row = row(org, id, &caller.account(), request, exchange.now())?;
     op.write(&permission, "management_policy.replace", async |mut tx| {
         if !management_policy::update(&mut tx, &row).await? {

@@ -6,7 +6,10 @@ use std::{
 };
 
 use evenkeel_domain::{
-    orchestration::{HealthPolicy, Orchestration, health_policy::Target},
+    orchestration::{
+        HealthPolicy, Orchestration,
+        health_policy::{ActionKind, Target},
+    },
     policy::ExternalPolicy,
 };
 use evenkeel_ids::{AgreementId, GroupId, NodeId, PolicyId, ServiceKey, TaskId};
@@ -58,6 +61,8 @@ pub(crate) struct Fleet {
     pub broken_versions: BTreeSet<(PolicyId, String)>,
     /// Pairs of node and policy whose instances fail their checks.
     pub unhealthy: BTreeSet<(NodeId, PolicyId)>,
+    /// Instances that a check by order of a user finds unhealthy, on a node by policy; none answers when the node is silent.
+    pub failing_checks: BTreeSet<(NodeId, PolicyId)>,
     /// Tasks whose instances ended and that their nodes keep for the recovery.
     pub powered_off: BTreeSet<TaskId>,
     /// Nodes that no other node reaches.
@@ -101,6 +106,7 @@ impl Fleet {
             rejecting: BTreeSet::new(),
             broken_versions: BTreeSet::new(),
             unhealthy: BTreeSet::new(),
+            failing_checks: BTreeSet::new(),
             powered_off: BTreeSet::new(),
             unreached: BTreeSet::new(),
             stop_secs: 0,
@@ -469,8 +475,11 @@ impl Fleet {
         let peers = members.map(|peer| (peer.task.clone(), !self.unreached.contains(&peer.node))).collect();
         // Nodes carry out commands at once.
         let command = task.health.command().filter(|command| command.call.is_none());
-        let command =
-            command.map(|command| EndedCommand { id: command.id.clone(), is_ok: true, message: None });
+        let is_failing = self.failing_checks.contains(&(node.clone(), task.unit_id.policy.clone()));
+        let command = command.map(|command| {
+            let is_ok = command.kind != ActionKind::Check || !is_failing;
+            EndedCommand { id: command.id.clone(), is_ok, message: None }
+        });
         let lifecycle = self.powered_off.contains(&task.id).then(|| LifecycleEvent {
             event: "POWER_OFF".into(),
             state: "stopped".into(),

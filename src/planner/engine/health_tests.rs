@@ -348,6 +348,35 @@ fn c7_s4_missing_slot_is_created_when_the_capacity_is_checked() {
     assert!(fleet.model.workload(&policy("w")).is_some_and(|record| record.action.is_none()), "it is over");
 }
 
+/// C7: a check that a user orders is made now, and only what it finds unhealthy is recovered.
+#[test]
+fn c7_recovery_with_a_check_asks_the_nodes_and_recovers_what_fails_now() {
+    let mut fleet = Fleet::new(&["n1", "n2", "n3"]);
+    let options = json!({"poll_url": "http://{nodename}/", "poll_url_healthy_response": "ok"});
+    let health = json!({"detection": {"type": "NODE_STATUS_POLL_URL", "options": options, "interval": 60},
+                        "recovery": {"action_timeout": 20}});
+    fleet.put_policy("w", json!({"mode": "global", "healthPolicy": health}));
+    fleet.run_until(60, |fleet| fleet.running("w") == "n1 n2 n3");
+    let tasks = |fleet: &Fleet| {
+        let running = fleet.tasks().into_iter().filter(|task| task.is_running() && task.is_wanted());
+        running.map(|task| (task.node.clone(), task.id.clone())).collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let before = tasks(&fleet);
+    fleet.failing_checks.insert((node("n2"), policy("w")));
+    let checked = RequestedRecovery { examines: true, ..RequestedRecovery::default() };
+    fleet.recover("w", &checked);
+    fleet.run_until(10, |fleet| fleet.has_event("health.recover"));
+    fleet.failing_checks.clear();
+    fleet.run_until(60, |fleet| {
+        fleet.model.workload(&policy("w")).is_some_and(|record| record.action.is_none())
+    });
+    assert_eq!((fleet.count("health.checked"), fleet.count("health.recover")), (2, 1));
+    fleet.run_until(60, |fleet| fleet.running("w") == "n1 n2 n3");
+    let after = tasks(&fleet);
+    let kept = |name: &str| before[&Some(node(name))] == after[&Some(node(name))];
+    assert_eq!(["n1", "n2", "n3"].map(kept), [true, false, true]);
+}
+
 /// C8-S3, D2: what cannot be fenced is an error until the node is back.
 #[test]
 fn c8_s3_instance_that_nothing_stops_on_a_lost_node_is_an_error() {

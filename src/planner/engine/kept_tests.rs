@@ -6,12 +6,13 @@
 use std::collections::BTreeMap;
 
 use evenkeel_ids::GroupId;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::fleet::{Fleet, node, policy};
 use crate::{
     event::Event,
     fixture::at,
+    health::{Entity, HealthState},
     model::Departure,
     workload::{Part, SlotTasks, UnitId},
 };
@@ -132,9 +133,17 @@ fn instances_without_a_candidate_are_a_number_with_one_reason() {
 
 /// A failover workload on `n1`, which is deleted while its agent is alive.
 fn deleted() -> Fleet {
+    deleted_with(json!({}))
+}
+
+/// The same; `more` are further members of its document.
+fn deleted_with(more: Value) -> Fleet {
     let mut fleet = Fleet::new(&["n1", "n2"]);
-    let document = json!({"mode": "failover", "orchestrate": "ha", "placement": {"nodesOrder": ["n1", "n2"]},
-                          "timers": {"readyPeriodSeconds": 0}});
+    let mut document = json!({"mode": "failover", "orchestrate": "ha", "placement": {"nodesOrder": ["n1", "n2"]},
+                              "timers": {"readyPeriodSeconds": 0}});
+    for (name, value) in more.as_object().into_iter().flatten() {
+        document[name] = value.clone();
+    }
     fleet.put_policy("w", document);
     fleet.run_until(60, |fleet| fleet.running("w") == "n1");
     let departure = Departure { deleted_at: fleet.now, seen_at: fleet.now };
@@ -167,4 +176,32 @@ fn agent_of_a_deleted_node_that_says_nothing_counts_as_dead_like_a_silent_one() 
     let mut fleet = deleted();
     let waited = fleet.run_until(400, runs_on_second);
     assert!((180..300).contains(&waited), "{waited}");
+}
+
+/// Where the policy asks for fencing, the event, the reason and the health say what ends the wait; nothing else does.
+#[test]
+fn departure_that_needs_fencing_says_what_to_do_until_it_is_confirmed() {
+    let health = json!({"detection": {"type": "LIFECYCLE_EVENTS"}, "recovery": {"fencing": ["COMPUTE"]}});
+    let mut fleet = deleted_with(json!({"healthPolicy": health}));
+    fleet.run(2_000);
+    assert!(!runs_on_second(&fleet), "nobody has confirmed that it does not run");
+    let advice = "hzn exchange node remove n1 --force";
+    let reasons = |fleet: &Fleet, kind: &str| -> Vec<String> {
+        let of_kind = fleet.events.iter().filter(|event| event.kind == kind);
+        of_kind.map(|event| event.text.clone()).collect()
+    };
+    let failed = reasons(&fleet, "fence.failed");
+    assert!(failed.len() == 1 && failed[0].contains(advice), "{failed:?}");
+    let blocked = |fleet: &Fleet| {
+        let unit = fleet.model.workload_unit(&Fleet::unit_id("w")).expect("a unit");
+        unit.blocked.iter().map(|(_, blocked)| blocked.to_string()).collect::<Vec<_>>().join("; ")
+    };
+    assert!(blocked(&fleet).contains(advice), "{}", blocked(&fleet));
+    let found = fleet.reported(&Entity::WorkloadUnit(Fleet::unit_id("w")), "Fencing");
+    assert!(found.is_some_and(|report| report.state == HealthState::Error), "{found:?}");
+    departures(&mut fleet, BTreeMap::new());
+    assert!(fleet.run_until(30, runs_on_second) < 15);
+    assert_eq!(reasons(&fleet, "fence.confirmed").len(), 1);
+    fleet.run(60);
+    assert!(!blocked(&fleet).contains(advice), "{}", blocked(&fleet));
 }

@@ -526,7 +526,9 @@ pub(super) fn end(pass: &mut Pass<'_>, record: &WorkloadRecord) -> Option<Action
         until.into_iter().for_each(|until| pass.watch_unit(&unit_id, None, until));
         return None;
     }
-    Some(ActionEnd { action: action.clone(), failure: summed(&failures) })
+    let units = model.workload_units_of(&record.policy);
+    let tasks = units.flat_map(|(_, unit)| unit.slots.values().flat_map(SlotTasks::iter));
+    Some(ActionEnd { action: action.without_healthy(tasks), failure: summed(&failures) })
 }
 
 fn summed(failures: &[String]) -> Option<String> {

@@ -65,7 +65,7 @@ fn note_common_cause(pass: &mut UnitPass<'_>, task: &Task) {
 
 /// Returns whether an action takes away what runs.
 fn takes_away(pass: &UnitPass<'_>, task: &Task, kind: ActionKind) -> bool {
-    kind != ActionKind::Unpause && running_member(pass, &task.slot).is_some()
+    !matches!(kind, ActionKind::Unpause | ActionKind::Check) && running_member(pass, &task.slot).is_some()
 }
 
 pub(super) fn announce(pass: &mut UnitPass<'_>, task: &Task, name: &str) {

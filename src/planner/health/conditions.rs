@@ -163,6 +163,12 @@ fn add_unfenced(model: &Model, unit_id: &UnitId, found: &mut Found) {
         let instance = Entity::Instance(unit_id.policy.clone(), node.clone());
         found.add(&instance, SystemReport::new(HEALTH, FENCING, HealthState::Error, why));
     }
+    // Its node was removed, and with it the instance that could be reported about.
+    let is_endless = |blocked: &Blocked| matches!(blocked, Blocked::NodeDeparting { until: None, .. });
+    if let Some((_, blocked)) = unit.blocked.iter().find(|(_, blocked)| is_endless(blocked)) {
+        let entity = Entity::WorkloadUnit(unit_id.clone());
+        found.add(&entity, SystemReport::new(HEALTH, FENCING, HealthState::Error, blocked.to_string()));
+    }
 }
 
 /// Adds a workload unit of which most running members fail at once.

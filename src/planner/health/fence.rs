@@ -89,6 +89,11 @@ pub(crate) fn note(pass: &mut UnitPass<'_>, task: &Task, is_permitted: bool) {
             };
             pass.emit("fence.confirmed", Some(&one.slot), one.node.as_ref(), text);
         }
+        if let Some(one) = departed_before(pass, task).cloned() {
+            let node = one.node.as_ref();
+            let text = format!("the stop of task {} on its node, which was removed, is confirmed", one.id);
+            pass.emit("fence.confirmed", Some(&one.slot), node, text);
+        }
         let stopped = stopped_before(pass, task).filter(|_| task.health.is_fence_requested).cloned();
         if let Some(one) = stopped {
             let text = format!("its node reports that task {} has ended", one.id);
@@ -100,6 +105,10 @@ pub(crate) fn note(pass: &mut UnitPass<'_>, task: &Task, is_permitted: bool) {
     let found = of_slot.map(|(_, blocked)| blocked).find_map(|blocked| match blocked {
         Blocked::FencePending { node, .. } => Some((false, node.clone(), blocked.to_string())),
         Blocked::FenceFailed { node, .. } => Some((true, node.clone(), blocked.to_string())),
+        // Without an end nobody but its agent or a user ends the wait.
+        Blocked::NodeDeparting { node, until, .. } => {
+            Some((until.is_none(), node.clone(), blocked.to_string()))
+        }
         Blocked::TaskStopping { node, .. } if task.is_recreated() && task.node.as_ref() != Some(node) => {
             Some((false, node.clone(), blocked.to_string()))
         }
@@ -115,6 +124,15 @@ pub(crate) fn note(pass: &mut UnitPass<'_>, task: &Task, is_permitted: bool) {
         pass.emit(kind, Some(&task.slot), Some(&node), text);
         pass.set_health(&task.slot, &task.id, health);
     }
+}
+
+/// Returns the task on a removed node for which the start of this one had to wait, if that is over.
+fn departed_before<'a>(pass: &'a UnitPass<'_>, task: &Task) -> Option<&'a Task> {
+    let has_waited = task.health.is_unfenced_reported || task.health.is_fence_requested;
+    let older = pass.tasks(&task.slot).iter().filter(|one| one.generation < task.generation);
+    let newest = older.max_by_key(|one| one.generation).filter(|_| has_waited)?;
+    let is_removed = newest.node.is_some() && pass.node_of(newest).is_none();
+    (is_removed && newest.state.is_ended()).then_some(newest)
 }
 
 /// Returns the task that a recovery replaced by one on another node, if it has stopped.

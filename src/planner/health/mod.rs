@@ -6,6 +6,7 @@
 //! Source: orchestration C1 to C10, D1, D2; engine 3, 5, 6.
 
 mod actions;
+mod check;
 pub(crate) mod checks;
 mod common_cause;
 mod conditions;

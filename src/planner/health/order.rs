@@ -6,7 +6,7 @@
 use evenkeel_domain::orchestration::HealthPolicy;
 use evenkeel_ids::GroupId;
 
-use super::{MemberRecovery, recover};
+use super::{MemberRecovery, check, recover};
 use crate::{
     reconcile::UnitPass,
     workload::{ActionGoal, EndedOrder, GroupOrder, PreparedAction, Recovery, Slot, TaskHealth, UserAction},
@@ -21,6 +21,8 @@ pub(super) enum Order<'a> {
         action: &'a UserAction,
         /// Action that replaces those of the health policy.
         operation: Option<&'a PreparedAction>,
+        /// True if the node checks the instance first.
+        checks: bool,
     },
     /// The HA group of its node recovers the node.
     OfGroup {
@@ -40,8 +42,9 @@ impl<'a> Order<'a> {
     fn of_user(pass: &UnitPass<'a>, slot: &Slot) -> Option<Self> {
         let action = pass.facts.workload.action.as_ref()?;
         match pass.action_goal? {
-            ActionGoal::Recovered { slots, operation, .. } if slots.contains(slot) => {
-                Some(Self::OfUser { action, operation: operation.as_ref() })
+            ActionGoal::Recovered { slots, operation, checks, .. } if slots.contains(slot) => {
+                let checks = checks.contains(slot);
+                Some(Self::OfUser { action, operation: operation.as_ref(), checks })
             }
             _ => None,
         }
@@ -85,7 +88,7 @@ impl<'a> Order<'a> {
         let known = task.health.recovery.clone();
         let without_checks = HealthPolicy::without_checks();
         match self {
-            Self::OfUser { action, operation } => {
+            Self::OfUser { action, operation, checks } => {
                 let order = Some(action.id.clone());
                 let in_progress = known.filter(|recovery| recovery.failed_until.is_none());
                 if let Some(recovery) = in_progress.filter(|_| operation.is_none()) {
@@ -99,7 +102,10 @@ impl<'a> Order<'a> {
                 };
                 let reason = format!("ordered by {}", action.actor);
                 let recovery = Recovery { order, ..Recovery::new(reason, actions, pass.now) };
-                recover::start(pass, policy, &task, recovery);
+                match checks {
+                    true => check::begin(pass, policy, &task, recovery),
+                    false => recover::start(pass, policy, &task, recovery),
+                }
             }
             Self::OfGroup { group, recovery } => {
                 let order = GroupOrder { group: (*group).clone(), id: recovery.id.clone() };
@@ -118,7 +124,7 @@ impl<'a> Order<'a> {
     fn drop_order(&self, pass: &mut UnitPass<'_>, slot: &Slot) {
         let Some(task) = pass.tasks(slot).newest().cloned() else { return };
         let failure = Some("it was stopped".to_owned());
-        let ended = Some(Box::new(EndedOrder { id: self.id().to_owned(), failure }));
+        let ended = Some(Box::new(EndedOrder { id: self.id().to_owned(), failure, is_checked: false }));
         let health = match self {
             Self::OfUser { .. } => TaskHealth { ended_order: ended, ..task.health },
             Self::OfGroup { .. } => TaskHealth { ended_group_order: ended, ..task.health },

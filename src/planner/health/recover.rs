@@ -10,6 +10,7 @@ use serde_json::json;
 
 use super::{
     actions::{call, command, replace},
+    check,
     detect::{self, Failure, Verdict},
     order::Order,
     peers, workflow,
@@ -351,6 +352,9 @@ fn go_on(
     let ended = pass.facts.health.get(&task.id).and_then(|reported| reported.command.as_ref());
     let command = recovery.command.as_ref();
     let ended = ended.filter(|ended| command.is_some_and(|command| command.id == ended.id));
+    if command.is_some_and(|command| command.kind == ActionKind::Check) {
+        return check::go_on(pass, policy, task, recovery.clone(), (ended, since));
+    }
     let is_done = command.is_none() || ended.is_some_and(|ended| ended.is_ok);
     if let Verdict::NotBefore(until) = verdict {
         pass.wake(until);
@@ -424,8 +428,12 @@ fn end(pass: &mut UnitPass<'_>, task: &Task, recovery: &Recovery) {
 }
 
 /// Returns the health of a task after the end of a recovery, as the user who ordered it will read it.
-fn with_order_ended(health: TaskHealth, recovery: &Recovery, failure: Option<String>) -> TaskHealth {
-    let ended = |id: String| Box::new(EndedOrder { id, failure: failure.clone() });
+pub(super) fn with_order_ended(
+    health: TaskHealth,
+    recovery: &Recovery,
+    failure: Option<String>,
+) -> TaskHealth {
+    let ended = |id: String| Box::new(EndedOrder { id, failure: failure.clone(), is_checked: false });
     let of_user = recovery.order.clone().map(ended);
     let of_group = recovery.of_group.as_ref().map(|order| ended(order.id.clone()));
     TaskHealth {
@@ -436,7 +444,7 @@ fn with_order_ended(health: TaskHealth, recovery: &Recovery, failure: Option<Str
 }
 
 /// Carries out the next action that is possible, or records that all have failed.
-fn act(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, mut recovery: Recovery) {
+pub(super) fn act(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, mut recovery: Recovery) {
     while let Some(action) = recovery.action().cloned() {
         let outcome = match action.kind {
             kind if kind.is_in_place() => command(pass, task, &mut recovery, &action),

@@ -385,6 +385,9 @@ pub struct EndedOrder {
     pub id: String,
     /// Reason why it failed; none when the instance was recovered.
     pub failure: Option<String>,
+    /// True if the check that the order began with found the instance healthy, so that nothing was done.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_checked: bool,
 }
 
 /// A recovery of a member.

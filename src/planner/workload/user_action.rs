@@ -10,7 +10,7 @@ use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Part, PreparedAction, Slot};
+use super::{Part, PreparedAction, Slot, Task};
 
 /// An action that lasts until its goal is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,6 +131,9 @@ pub enum ActionGoal {
         operation: Option<PreparedAction>,
         /// True if missing instances are created afterwards, as by a start.
         fills_up: bool,
+        /// Slots that are checked by their nodes first: a healthy instance needs nothing.
+        #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+        checks: BTreeSet<Slot>,
     },
 }
 
@@ -187,6 +190,22 @@ impl UserAction {
             });
             nodes.flatten().collect()
         })
+    }
+
+    /// Returns the action without the members that a check found healthy.
+    pub(crate) fn without_healthy<'t>(&self, tasks: impl Iterator<Item = &'t Task>) -> Self {
+        let is_healthy = |task: &&Task| {
+            task.health.ended_order.as_ref().is_some_and(|ended| ended.is_checked && ended.id == self.id)
+        };
+        let healthy: BTreeSet<NodeId> =
+            tasks.filter(is_healthy).filter_map(|task| task.node.clone()).collect();
+        let mut next = self.clone();
+        for (_, goal) in &mut next.goals {
+            if let ActionGoal::Recovered { nodes, .. } = goal {
+                nodes.retain(|node| !healthy.contains(node));
+            }
+        }
+        next
     }
 
     /// Returns why no other action may begin.

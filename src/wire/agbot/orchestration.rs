@@ -402,6 +402,25 @@ pub struct OrchestrationEventsQuery {
     pub limit: Option<u16>,
 }
 
+/// Selection of events of an organization.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
+pub struct OrganizationEventsQuery {
+    /// Only those with a greater number, the oldest first; without it the newest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 0)]
+    pub since: Option<i64>,
+    /// Only those of this kind, or, with `.*` at its end, of all kinds that begin so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+    /// Only those about this HA group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// At most so many, 1 to 1000; 500 if left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u16>,
+}
+
 /// Why instances are, or are not, on the nodes of a workload unit.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]

@@ -14,6 +14,9 @@ pub struct AgentStatus {
     pub configuration: Configuration,
     /// Always null.
     pub live_health: Option<RawJson>,
+    /// Reason for reporting nothing to the hub while another agent has the identity of the node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub superseded: Option<String>,
 }
 
 /// Configuration of an agent.

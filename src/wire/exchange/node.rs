@@ -322,6 +322,10 @@ pub struct NodeRemovalQuery {
     /// What the node ran counts as stopped, although its agent may be alive.
     #[serde(deserialize_with = "query::optional_flag")]
     pub force: Option<bool>,
+    /// Of an agent that removes its own node: `false` when something that it runs could not be stopped. Then what may run only once starts
+    /// elsewhere when the agent, or an administrator, has confirmed the end; left out, everything has stopped.
+    #[serde(deserialize_with = "query::optional_flag")]
+    pub stopped: Option<bool>,
 }
 
 /// Deleted nodes whose agents have not confirmed that they stopped everything.

@@ -140,13 +140,16 @@ pub struct PeerMember {
 /// The command that reboots the machine of a node.
 pub const REBOOT_HOST: &str = "REBOOT_HOST";
 
+/// The command that checks a task at once, by the URL that the agent polls.
+pub const CHECK: &str = "CHECK";
+
 /// A command on the containers of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TaskCommand {
     /// Id.
     pub id: String,
-    /// `START`, `UNPAUSE`, `REBOOT`, `REBOOT_HOST` or `REBUILD`.
+    /// `START`, `UNPAUSE`, `REBOOT`, `REBOOT_HOST`, `REBUILD` or `CHECK`.
     pub op: String,
     /// Whether containers are killed instead of stopped with grace.
     #[serde(default)]
@@ -158,7 +161,7 @@ response! {
     pub struct NodeCommand {
         /// Id.
         id: String,
-        /// `START`, `UNPAUSE`, `REBOOT`, `REBOOT_HOST` or `REBUILD`.
+        /// `START`, `UNPAUSE`, `REBOOT`, `REBOOT_HOST`, `REBUILD` or `CHECK`.
         op: String,
         /// The task whose containers it is about.
         task_id: String,

@@ -411,6 +411,55 @@ async fn user_recovers_the_instances_that_have_failed() {
     assert_eq!(hub.stop().await, 0);
 }
 
+/// C7: what the node reported last may be out of date, so that a check by order of a user is a request of its own.
+#[tokio::test]
+async fn recovery_with_a_check_makes_its_own_request_and_waits_for_its_result() {
+    let scratch = Scratch::new();
+    let hub = hub(&scratch).await;
+    let fleet = Fleet::start(&scratch, &hub, 1).await;
+    fleet.publish(&hub, "1.0.0").await;
+    let page = StatusPage::start(|_| GOOD.to_owned()).await;
+    let mut health = url_policy(&page.url, json!({}), json!({"action_timeout": 60}));
+    health["detection"]["interval"] = json!(60);
+    want(&fleet, &hub, "1.0.0", replicated(&health)).await;
+    runs(&fleet, "1.0.0", 1).await;
+    let task = running_task(&hub, "edge-1").await;
+    eventually("its first check is reported", || async {
+        (running_task(&hub, "edge-1").await["health"]["healthy"] == true).then_some(())
+    })
+    .await;
+    let recover = async || {
+        let body = Some(json!({"check": true}));
+        let (status, accepted) = hub.call("POST", &format!("{EVERYWHERE}/actions/recover"), body).await;
+        assert_eq!(status, 202, "{accepted}");
+        let path = format!("{EVERYWHERE}/actions/{}", accepted["actionId"].as_str().unwrap_or_default());
+        eventually("the action is done", || async {
+            let (_, found) = hub.call("GET", &path, None).await;
+            (found["state"] == "done").then_some(found)
+        })
+        .await
+    };
+    let process = fleet.processes()["edge-1"];
+    page.set(|_| GOOD.to_owned());
+    let nothing = recover().await;
+    assert_eq!(nothing["members"], json!([]), "{nothing}");
+    assert_eq!(page.requests().len(), 1, "it asked once");
+    assert_eq!(fleet.processes()["edge-1"], process);
+    assert_eq!(events(&hub, "health.recover").await.len(), 0);
+
+    let mut count = 0;
+    page.set(move |_| {
+        count += 1;
+        if count == 1 { "out of order".to_owned() } else { GOOD.to_owned() }
+    });
+    let done = recover().await;
+    assert_eq!(done["members"], json!(["o/edge-1"]), "{done}");
+    assert_ne!(running_task(&hub, "edge-1").await["agreementId"], task["agreementId"]);
+    assert_eq!(events(&hub, "health.recovered").await.len(), 1);
+    drop(fleet);
+    assert_eq!(hub.stop().await, 0);
+}
+
 /// C10-S2, C10-S5: an update that continues after a crash of the hub is not a failure, and what fails after
 /// it is recovered.
 #[tokio::test]

@@ -3,9 +3,11 @@
 
 mod contact;
 mod engine;
+mod identity;
 mod needed;
 mod outage;
 mod overrides;
 mod pattern;
+mod several_hubs;
 mod tasks;
 mod upgrade;

@@ -91,12 +91,14 @@ async fn application_of_files_removes_what_they_lack_and_nothing_for_an_empty_in
     assert_eq!(hzn.data("apply -f policy.json")[0]["action"], "unchanged");
 
     must(std::fs::create_dir(scratch.join("empty")), "a directory");
-    for text in ["", "---\n", "[]"] {
+    for text in ["", " \n", "# all of them are gone\n", "---\n", "---\n---\n", "[]"] {
         write(text);
         for source in ["policy.json", "empty"] {
             let why = hzn.refused(1, &format!("apply -f {source} --prune line1"));
             assert!(why.contains("--allow-empty"), "{why}");
         }
+        let piped = hzn.run_with("apply -f - --prune line1", text);
+        assert!(piped.status == 1 && piped.errors.contains("--allow-empty"), "{text:?}: {}", piped.errors);
     }
     assert!(hzn.refused(1, "apply -f empty --prune= --allow-empty").contains("empty label"));
     assert_eq!(hzn.data("exchange deployment listpolicy"), json!(["acme/cameras"]));
@@ -165,4 +167,32 @@ async fn advice_on_an_unknown_certificate_names_the_setting_for_its_authority() 
     let authority = hub.directory().join("tls/ca.pem");
     hzn.set("HZN_MGMT_HUB_CERT_PATH", authority.to_string_lossy().into_owned());
     assert_eq!(hzn.run("exchange org list").status, 0);
+}
+
+/// A variable in the name of a member is replaced like one in a text, whatever reads the file.
+#[tokio::test]
+async fn variables_in_names_of_members_are_replaced_like_those_in_texts() {
+    let scratch = Scratch::new();
+    let (_hub, mut hzn) = set_up(&scratch).await;
+    hzn.set("NAME", "door".to_owned());
+    hzn.set("VARIABLE", "MODE".to_owned());
+    let services = json!({"$NAME-cam": {"image": "i/$NAME", "secrets": {"${NAME}_key": {}}, "environment": ["$VARIABLE=1"]}});
+    let expected = json!({"services": {"door-cam": {
+        "image": "i/door", "secrets": {"door_key": {}}, "environment": ["MODE=1"],
+    }}});
+    let definition =
+        json!({"url": "door", "version": "1.0.0", "arch": "amd64", "deployment": {"services": services}});
+    hzn.write("door.json", &definition);
+    assert_eq!(hzn.run("key create -l 2048").status, 0);
+    hzn.done("exchange service publish -f door.json");
+    let mut applied = definition;
+    applied["version"] = json!("2.0.0");
+    hzn.write("applied.json", &json!({"kind": "service", "spec": applied}));
+    assert_eq!(hzn.data("apply -f applied.json")[0]["action"], "create");
+    for version in ["1.0.0", "2.0.0"] {
+        let id = format!("acme/door_{version}_amd64");
+        let stored = hzn.data(&format!("exchange service list {id}"));
+        let deployment = stored[&id]["deployment"].as_str().unwrap_or_default();
+        assert_eq!(must(serde_json::from_str::<Value>(deployment), "a deployment"), expected, "{version}");
+    }
 }

@@ -4,6 +4,7 @@ mod administrator;
 mod apply;
 mod audit;
 mod files;
+mod full_disk;
 mod node_owner;
 mod orch;
 mod projects;

@@ -1,13 +1,15 @@
 //! Example projects of Open Horizon, their files made anew: published, checked and deployed as their Makefiles do it.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
-use serde_json::Value;
+use nix::sys::signal::Signal;
+use serde_json::{Value, json};
 
 use super::Hzn;
 use crate::support::fleet::{Fleet, arch};
 use crate::support::wait::must;
-use crate::support::{Hub, Scratch, eventually};
+use crate::support::{Hub, Scratch, eventually, free_address};
 
 /// A project, as its Makefile and `hzn.json` describe it.
 struct Project {
@@ -21,6 +23,8 @@ struct Project {
     exported: &'static [(&'static str, &'static str)],
     /// True if a configuration file names the service.
     has_configuration: bool,
+    /// True if the node has user input of its own.
+    has_user_input: bool,
 }
 
 const PLAIN: Project = Project {
@@ -31,10 +35,11 @@ const PLAIN: Project = Project {
     version: "1.0.0",
     exported: &[],
     has_configuration: false,
+    has_user_input: false,
 };
 
 /// Deployed by a policy, each to a node with the policy of the project.
-const BY_POLICY: [Project; 6] = [
+const BY_POLICY: [Project; 7] = [
     Project {
         directory: "web-helloworld-python",
         definition: "service.json",
@@ -75,6 +80,16 @@ const BY_POLICY: [Project; 6] = [
         ..PLAIN
     },
     Project { directory: "service-edgelake", service: "service-edgelake", version: "1.3.5", ..PLAIN },
+    Project {
+        directory: "cpu2evtstreams",
+        files: "horizon/",
+        service: "ibm.cpu2evtstreams",
+        version: "1.4.3",
+        exported: &[("EVTSTREAMS_API_KEY", "key of the broker")],
+        has_configuration: true,
+        has_user_input: true,
+        ..PLAIN
+    },
 ];
 
 /// Deployed by a pattern.
@@ -167,14 +182,20 @@ impl Project {
 /// Deploys a project by its policy to a node.
 fn deploy(project: &Project, hzn: &mut Hzn, node: &str) {
     let file = |name: &str| project.file(name);
-    let checked = format!(
-        "deploycheck all --exit-code -t device -B {} --service={} --service-pol={} --node-pol={}",
+    let mut checked = format!(
+        "deploycheck all -t device -B {} --service={} --service-pol={} --node-pol={}",
         file("deployment.policy.json"),
         file(project.definition),
         file("service.policy.json"),
         file("node.policy.json"),
     );
-    let commands = [
+    if project.has_user_input {
+        // Its service requires memory, which the agent adds to the policy of the node.
+        let _ = write!(checked, " --node-ui={}", file("userinput.json"));
+    } else {
+        checked.push_str(" --exit-code");
+    }
+    let mut commands = vec![
         project.publish(),
         format!("exchange service addpolicy -f {} {}", file("service.policy.json"), project.id()),
         checked,
@@ -186,6 +207,9 @@ fn deploy(project: &Project, hzn: &mut Hzn, node: &str) {
             project.version
         ),
     ];
+    if project.has_user_input {
+        commands.push(format!("userinput add -f {}", file("userinput.json")));
+    }
     project.make(hzn, &commands);
 }
 
@@ -198,12 +222,27 @@ async fn running(hub: &Hub, node: &str) -> BTreeSet<String> {
     services.iter().filter(is_running).map(url).collect()
 }
 
+/// Lets the agent of a node serve its local API to the command line.
+async fn serve_locally(fleet: &mut Fleet, scratch: &Scratch, hub: &Hub, (index, hzn): (usize, &mut Hzn)) {
+    let address = free_address();
+    fleet.agent(index).signal(Signal::SIGTERM);
+    assert_eq!(fleet.agent(index).wait().await, 0);
+    fleet.restart_agent_with(scratch, hub, index, &["--api-listen", &address]);
+    hzn.set("HORIZON_URL", format!("http://{address}"));
+    eventually("the agent serves its local API", || async {
+        (hzn.run("node list").status == 0).then_some(())
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn example_projects_are_published_checked_and_deployed() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &[]).await;
     let mut fleet = Fleet::start(&scratch, &hub, BY_POLICY.len()).await;
     let mut hzn = Hzn::new(&scratch, &hub, &format!("root/root:{}", hub.root_password()));
+    let with_input = BY_POLICY.iter().position(|project| project.has_user_input).expect("one has user input");
+    serve_locally(&mut fleet, &scratch, &hub, (with_input, &mut hzn)).await;
     hzn.set("HZN_ORG_ID", "o".to_owned());
     hzn.done("exchange user create ann first-secret ann@o.com -A");
     hzn.set("HZN_EXCHANGE_USER_AUTH", "ann:first-secret".to_owned());
@@ -215,7 +254,10 @@ async fn example_projects_are_published_checked_and_deployed() {
     for (index, project) in BY_POLICY.iter().enumerate() {
         let node = format!("edge-{}", index + 1);
         deploy(project, &mut hzn, &node);
-        expected.push((node, BTreeSet::from([project.service.to_owned()])));
+        let needed: &[&str] =
+            if project.directory == "cpu2evtstreams" { &["ibm.cpu", "ibm.gps"] } else { &[] };
+        let all = needed.iter().copied().chain([project.service]).map(str::to_owned).collect();
+        expected.push((node, all));
     }
     for (index, (project, pattern)) in BY_PATTERN.iter().enumerate() {
         let pattern = pattern.replace("ARCH", arch());
@@ -252,4 +294,56 @@ fn text_of_a_command_is_left_as_it_is(hzn: &Hzn) {
     let container = &deployment["services"]["web-helloworld-python"];
     assert_eq!(container["command"][2], "for f in 1; do echo $f of $HZN_DEVICE_ID; done; exec sleep 600");
     assert_eq!(container["image"], "openhorizon/web-helloworld-python:1.0.0");
+}
+
+/// The properties of the policy of the node.
+async fn properties(hub: &Hub) -> Vec<(String, Value)> {
+    let (_, policy) = hub.call("GET", "/orgs/o/nodes/edge-1/policy", None).await;
+    let found = policy["properties"].as_array().cloned().unwrap_or_default();
+    found
+        .iter()
+        .map(|one| (one["name"].as_str().unwrap_or_default().to_owned(), one["value"].clone()))
+        .collect()
+}
+
+/// Waits until the policy of the node has the properties of its machine, and others as they were written.
+async fn has_built_ins(hub: &Hub, how: &str, own: Option<&str>) {
+    eventually(&format!("the built-in properties are there after {how}"), || async {
+        let found = properties(hub).await;
+        let has = |name: &str| found.iter().any(|(one, _)| one == name);
+        let memory = found.iter().find(|(name, _)| name == "openhorizon.memory")?.1.as_u64()?;
+        let is_complete = memory > 1 && has("openhorizon.cpu") && has("openhorizon.arch");
+        (is_complete && own.is_none_or(has)).then_some(())
+    })
+    .await;
+}
+
+/// The agent adds what describes its machine again, whoever replaces the policy of its node, and corrects it.
+#[tokio::test]
+async fn built_in_properties_of_a_node_stay_whoever_replaces_its_policy() {
+    let scratch = Scratch::new();
+    let hub = Hub::start(&scratch, &[]).await;
+    let mut fleet = Fleet::start(&scratch, &hub, 1).await;
+    let mut hzn = Hzn::new(&scratch, &hub, &format!("root/root:{}", hub.root_password()));
+    hzn.set("HZN_ORG_ID", "o".to_owned());
+    serve_locally(&mut fleet, &scratch, &hub, (0, &mut hzn)).await;
+    has_built_ins(&hub, "the registration", None).await;
+    let policy = |name: &str| json!({"properties": [{"name": name, "value": 1}], "constraints": []});
+    for (file, command) in [
+        ("exchange", "exchange node addpolicy -f exchange.json edge-1"),
+        ("local", "policy update -f local.json"),
+    ] {
+        hzn.write(&format!("{file}.json"), &policy(file));
+        hzn.done(command);
+        has_built_ins(&hub, command, Some(file)).await;
+    }
+    hzn.done("exchange node removepolicy -f edge-1");
+    has_built_ins(&hub, "the removal of the policy", None).await;
+    let wrong =
+        json!({"properties": [{"name": "site", "value": "x"}, {"name": "openhorizon.memory", "value": 1}]});
+    let (status, body) = hub.call("PUT", "/orgs/o/nodes/edge-1/policy", Some(wrong)).await;
+    assert_eq!(status, 201, "{body}");
+    has_built_ins(&hub, "a replacement by the API", Some("site")).await;
+    drop(fleet);
+    assert_eq!(hub.stop().await, 0);
 }

@@ -173,6 +173,30 @@ async fn nobody_waits_for_the_agent_of_a_node_that_is_deleted_by_force_or_by_its
 }
 
 #[tokio::test]
+async fn node_that_removes_itself_while_something_may_run_departs_like_one_that_is_removed() {
+    let (_database, api) = exchange().await;
+    let (departures, node) = ("/orgs/o/orchestration/departures", "/orgs/o/nodes/n");
+    // Its agreements and its heartbeat say nothing of what could not be stopped.
+    api.make_node("o/u:pu", "o", "n").await;
+    api.expect(204, "o/n:token-n", "DELETE", &format!("{node}?stopped=false"), Value::Null).await;
+    let found = api.expect(200, "o/admin:pa", "GET", departures, Value::Null).await;
+    assert_eq!(members(&found, "nodes"), 1, "{found}");
+    api.expect(204, "o/n:token-n", "DELETE", &format!("{departures}/n"), Value::Null).await;
+    // Force settles it afterwards, too, although the node is gone.
+    api.make_node("o/u:pu", "o", "n").await;
+    api.expect(204, "o/n:token-n", "DELETE", &format!("{node}?stopped=false"), Value::Null).await;
+    api.expect(404, "o/admin:pa", "DELETE", node, Value::Null).await;
+    api.expect(204, "o/admin:pa", "DELETE", &format!("{node}?force=true"), Value::Null).await;
+    let found = api.expect(200, "o/admin:pa", "GET", departures, Value::Null).await;
+    assert_eq!(members(&found, "nodes"), 0, "{found}");
+    // Only its agent knows whether everything has stopped.
+    make_busy_node(&api).await;
+    api.expect(204, "o/u:pu", "DELETE", &format!("{node}?stopped=true"), Value::Null).await;
+    let found = api.expect(200, "o/admin:pa", "GET", departures, Value::Null).await;
+    assert_eq!(members(&found, "nodes"), 1, "{found}");
+}
+
+#[tokio::test]
 async fn free_json_reads_back_as_it_was_given() {
     let (_database, api) = exchange().await;
     api.make_node("o/u:pu", "o", "n").await;

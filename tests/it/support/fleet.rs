@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::link::Link;
 use super::wait::{eventually, must};
-use super::{Hub, Program, Scratch};
+use super::{Hub, Machine, Program, Scratch};
 
 /// An organization `o` with agents of its nodes and a service `watch` for a policy `everywhere`.
 pub struct Fleet {
@@ -77,6 +77,11 @@ impl Fleet {
     /// The same with more options.
     pub fn restart_agent_with(&mut self, scratch: &Scratch, hub: &Hub, index: usize, options: &[&str]) {
         self.agents[index] = start_agent(scratch, &hub.url, &self.nodes[index], options);
+    }
+
+    /// The same with these addresses of the hub.
+    pub fn restart_agent_at(&mut self, scratch: &Scratch, addresses: &str, index: usize) {
+        self.agents[index] = start_agent(scratch, addresses, &self.nodes[index], &[]);
     }
 
     /// The same; the agent reaches the hub by a path that can be cut.
@@ -191,6 +196,19 @@ impl Fleet {
         start_agent_in(scratch, (&hub.url, &node), &format!("{node}-second"), &[])
     }
 
+    /// Starts an agent with the identity of a node on another machine, with this data directory below `scratch`.
+    pub fn agent_on(
+        &self,
+        machine: &Machine,
+        scratch: &Scratch,
+        hub: &Hub,
+        (index, data): (usize, &str),
+    ) -> Program {
+        let arguments = arguments(scratch, (&hub.url, &self.nodes[index]), data, &[]);
+        let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        Program::start_by(scratch, &machine.words(), &words, None)
+    }
+
     /// The agent of a node.
     pub fn agent(&mut self, index: usize) -> &mut Program {
         &mut self.agents[index]
@@ -209,7 +227,14 @@ fn start_agent(scratch: &Scratch, url: &str, node: &str, options: &[&str]) -> Pr
 }
 
 /// See [`start_agent`]; in a directory of this name.
-fn start_agent_in(scratch: &Scratch, (url, node): (&str, &str), data: &str, options: &[&str]) -> Program {
+fn start_agent_in(scratch: &Scratch, hub: (&str, &str), data: &str, options: &[&str]) -> Program {
+    let arguments = arguments(scratch, hub, data, options);
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    Program::start(scratch, &words, None)
+}
+
+/// The arguments of an agent. Options replace what they name besides the hub.
+fn arguments(scratch: &Scratch, (url, node): (&str, &str), data: &str, options: &[&str]) -> Vec<String> {
     let token_file = scratch.join(&format!("{node}.token"));
     let data = scratch.join(data);
     let arguments = [
@@ -225,11 +250,13 @@ fn start_agent_in(scratch: &Scratch, (url, node): (&str, &str), data: &str, opti
         "--data-dir",
         &data.to_string_lossy(),
         "--stop-services",
-        "--api-listen",
-        "off",
     ];
-    let driver: &[&str] = if options.contains(&"--driver") { &[] } else { &["--driver", "process"] };
-    Program::start(scratch, &[&arguments, driver, options].concat(), None)
+    let usual = |name: &'static str, value: &'static str| match options.contains(&name) {
+        true => Vec::new(),
+        false => vec![name, value],
+    };
+    let (driver, listen) = (usual("--driver", "process"), usual("--api-listen", "off"));
+    [&arguments, &*driver, &*listen, options].concat().into_iter().map(str::to_owned).collect()
 }
 
 /// Waits until the agent of a node has registered it: what is written afterwards finds all nodes.

@@ -7,15 +7,18 @@
 
 pub mod account;
 pub mod database;
+pub mod disk;
 pub mod fleet;
 pub mod identity_provider;
 pub mod link;
+pub mod machine;
 pub mod process;
 pub mod promql;
 pub mod scratch;
 pub mod wait;
 
 pub use database::TestDatabase;
+pub use machine::Machine;
 pub use process::{Hub, Program, free_address};
 pub use scratch::Scratch;
 pub use wait::eventually;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use evenkeel_embedded_postgres::Account;
-use nix::sys::signal::{Signal, kill};
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use super::scratch::Scratch;
@@ -25,10 +25,28 @@ pub struct Program {
 impl Program {
     /// Starts the program with `arguments`, writing into `scratch`, as `account` when one is given.
     pub fn start(scratch: &Scratch, arguments: &[&str], account: Option<Account>) -> Self {
+        Self::start_by(scratch, &[], arguments, account)
+    }
+
+    /// The same; `before` are the words of a command that starts it.
+    pub fn start_by(
+        scratch: &Scratch,
+        before: &[String],
+        arguments: &[&str],
+        account: Option<Account>,
+    ) -> Self {
         let unique = format!("{:08x}", rand::random::<u32>());
         let output = scratch.join(&format!("{unique}.out"));
         let errors = scratch.join(&format!("{unique}.err"));
-        let mut command = Command::new(executable(scratch, account));
+        let program = executable(scratch, account);
+        let mut command = match before {
+            [] => Command::new(program),
+            [first, further @ ..] => {
+                let mut command = Command::new(first);
+                command.args(further).arg(program);
+                command
+            }
+        };
         // Environment settings of the test run must not reach the program.
         let inherited =
             std::env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with("EVENKEEL_"));
@@ -54,6 +72,11 @@ impl Program {
     /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         must(kill(self.id(), signal), "sending a signal");
+    }
+
+    /// Sends a signal to it and to what it has started in its process group.
+    pub fn signal_group(&self, signal: Signal) {
+        must(killpg(self.id(), signal), "sending a signal");
     }
 
     /// Returns the standard output so far.

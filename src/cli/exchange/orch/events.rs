@@ -1,4 +1,4 @@
-//! `orchestration events`: the event log of a deployment policy, once or for as long as the command runs (orchestration 2.6).
+//! The event log of a deployment policy, an HA group or the organization, once or for as long as the command runs (orchestration 2.6).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,12 +6,15 @@ use std::time::Duration;
 use clap::Args;
 use evenkeel_domain::text::printable;
 use evenkeel_wire::RawJson;
-use evenkeel_wire::agbot::orchestration::{OrchestrationEvent, OrchestrationEventsQuery};
+use evenkeel_wire::agbot::orchestration::{
+    OrchestrationEvent, OrchestrationEventsQuery, OrganizationEventsQuery,
+};
 use serde_json::Value;
 
 use crate::context::{Context, Exchange};
 use crate::exchange::deployment::POLICIES;
-use crate::exit::Outcome;
+use crate::exchange::ha_group::GROUPS;
+use crate::exit::{CliError, Outcome};
 use crate::output::{Table, View, show_json_line, show_text};
 
 /// Between two requests of a command that follows.
@@ -49,28 +52,52 @@ pub struct ChosenEvents {
     limit: Option<u16>,
 }
 
-/// Shows the events of a policy.
+/// Subject of events.
+#[derive(Debug, Clone, Copy)]
+pub enum Subject<'a> {
+    /// A deployment policy.
+    Policy(&'a str),
+    /// An HA group.
+    Group(&'a str),
+    /// The deployment policies, nodes and HA groups of the organization.
+    Organization,
+}
+
+/// Shows the events of a subject.
 ///
 /// # Errors
-/// With status 8 when the policy does not exist, 5 when the agbot does not respond.
-pub async fn run(context: &Context, exchange: &Exchange, policy: &str, chosen: &ChosenEvents) -> Outcome {
+/// With status 8 when the policy or the group does not exist, 5 when the agbot does not respond.
+pub async fn run(
+    context: &Context,
+    exchange: &Exchange,
+    subject: Subject<'_>,
+    chosen: &ChosenEvents,
+) -> Outcome {
+    if let Subject::Group(name) = subject {
+        GROUPS.require(exchange, name).await?;
+    }
     let query =
         OrchestrationEventsQuery { since: chosen.since, kind: chosen.kind.clone(), limit: chosen.limit };
-    let first = read(context, exchange, policy, &query).await?;
+    let first = read(context, exchange, subject, &query).await?;
     if !chosen.follow {
         let entries: Vec<Value> = first.into_iter().map(RawJson::into_value).collect();
-        let table = Table::of_list(&entries, &COLUMNS).keeping(&["kind", "reason"]);
+        let columns: Vec<(&str, &str)> = match subject {
+            Subject::Organization => [&COLUMNS[..3], &[("policy", "policy")], &COLUMNS[3..]].concat(),
+            Subject::Policy(_) | Subject::Group(_) => COLUMNS.to_vec(),
+        };
+        let table = Table::of_list(&entries, &columns).keeping(&["kind", "reason"]);
         return context.screen.show(&View::new(Value::Array(entries), table));
     }
     let mut shown = BTreeSet::new();
-    print(context, first, &mut shown)?;
+    let shows_policy = matches!(subject, Subject::Organization);
+    print(context, first, &mut shown, shows_policy)?;
     loop {
         tokio::time::sleep(PERIOD).await;
         let since = shown.last().copied().or(chosen.since).unwrap_or(0);
         let since = Some((since - OVERLAP).max(chosen.since.unwrap_or(0)));
         let next = OrchestrationEventsQuery { since, limit: Some(MOST), ..query.clone() };
-        match read(context, exchange, policy, &next).await {
-            Ok(found) => print(context, found, &mut shown)?,
+        match read(context, exchange, subject, &next).await {
+            Ok(found) => print(context, found, &mut shown, shows_policy)?,
             // The hub may be restarted meanwhile.
             Err(error) if error.is_retryable => {}
             Err(error) => return Err(error),
@@ -81,18 +108,38 @@ pub async fn run(context: &Context, exchange: &Exchange, policy: &str, chosen: &
 async fn read(
     context: &Context,
     exchange: &Exchange,
-    policy: &str,
+    subject: Subject<'_>,
     query: &OrchestrationEventsQuery,
 ) -> Outcome<Vec<RawJson>> {
-    let (org, name) = exchange.split(policy);
     let agbot = context.agbot(exchange)?;
-    let doing = format!("reading the events of {org}/{name}");
-    let found = agbot.call(&doing, agbot.client.policy_event_records(&org, &name, query)).await?;
-    found.ok_or_else(|| POLICIES.missing(policy))
+    let (org, group) = match subject {
+        Subject::Policy(policy) => {
+            let (org, name) = exchange.split(policy);
+            let doing = format!("reading the events of {org}/{name}");
+            let found = agbot.call(&doing, agbot.client.policy_event_records(&org, &name, query)).await?;
+            return found.ok_or_else(|| POLICIES.missing(policy));
+        }
+        Subject::Group(name) => {
+            let (org, name) = exchange.split(name);
+            (org, Some(name))
+        }
+        Subject::Organization => (exchange.org.clone(), None),
+    };
+    let OrchestrationEventsQuery { since, kind, limit } = query.clone();
+    let query = OrganizationEventsQuery { since, kind, group, limit };
+    let doing = format!("reading the events of organization {org}");
+    let found = agbot.call(&doing, agbot.client.orchestration_event_records(&org, &query)).await?;
+    found.ok_or_else(|| {
+        CliError::input(
+            format!("{doing} failed"),
+            "there is no such organization, or the agbot has no such events",
+            "see the agbot's own events with: hzn agbot events",
+        )
+    })
 }
 
 /// Writes the events that were not shown before, one on each line.
-fn print(context: &Context, found: Vec<RawJson>, shown: &mut BTreeSet<i64>) -> Outcome {
+fn print(context: &Context, found: Vec<RawJson>, shown: &mut BTreeSet<i64>, shows_policy: bool) -> Outcome {
     // Before the first event of a command that follows, older ones are none of its business.
     let oldest = shown.first().copied().unwrap_or(0);
     for record in found {
@@ -101,7 +148,7 @@ fn print(context: &Context, found: Vec<RawJson>, shown: &mut BTreeSet<i64>) -> O
             if context.screen.is_json() {
                 show_json_line(&record.into_value())?;
             } else {
-                show_text(&format!("{}\n", printable(&line(&event))))?;
+                show_text(&format!("{}\n", printable(&line(&event, shows_policy))))?;
             }
         }
     }
@@ -111,9 +158,10 @@ fn print(context: &Context, found: Vec<RawJson>, shown: &mut BTreeSet<i64>) -> O
     Ok(())
 }
 
-fn line(event: &OrchestrationEvent) -> String {
+fn line(event: &OrchestrationEvent, shows_policy: bool) -> String {
     let slot = event.slot.as_ref().map(|slot| format!("slot {slot}"));
-    let about = [event.workload_unit.clone(), slot, event.node.clone()];
+    let policy = event.policy.clone().filter(|_| shows_policy);
+    let about = [policy, event.workload_unit.clone(), slot, event.node.clone()];
     let about: Vec<String> = about.into_iter().flatten().collect();
     let reason = event.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
     let actor = event.actor.as_deref().map(|actor| format!(" ({actor})")).unwrap_or_default();
@@ -129,10 +177,11 @@ mod tests {
     #[test]
     fn event_is_one_line_with_what_it_is_about() {
         let event: OrchestrationEvent = serde_json::from_value(json!({
-            "seq": 7, "at": "t", "kind": "update.slot", "unit": "all", "slot": 2, "node": "n1", "reason": "done",
+            "seq": 7, "at": "t", "kind": "update.slot", "policy": "o/p", "unit": "all", "slot": 2, "node": "n1", "reason": "done",
             "actor": "o/ann",
         }))
         .unwrap();
-        assert_eq!(line(&event), "7 t update.slot all slot 2 n1: done (o/ann)");
+        assert_eq!(line(&event, false), "7 t update.slot all slot 2 n1: done (o/ann)");
+        assert_eq!(line(&event, true), "7 t update.slot o/p all slot 2 n1: done (o/ann)");
     }
 }

@@ -2,7 +2,7 @@
 
 pub mod action;
 pub(super) mod edit;
-mod events;
+pub mod events;
 pub mod explain;
 pub mod status;
 mod tasks;
@@ -192,6 +192,8 @@ pub async fn run(command: OrchCommand, context: &Context, exchange: &Exchange) -
         OrchCommand::Update { policy, command } => {
             action::run_update(context, exchange, &policy, &command).await
         }
-        OrchCommand::Events { policy, chosen } => events::run(context, exchange, &policy, &chosen).await,
+        OrchCommand::Events { policy, chosen } => {
+            events::run(context, exchange, events::Subject::Policy(&policy), &chosen).await
+        }
     }
 }

@@ -276,6 +276,8 @@ pub enum ActionKind {
     Migrate,
     /// Calls a URL.
     Workflow,
+    /// Examines the instance, before anything is done to it. A policy cannot name it.
+    Check,
 }
 
 impl ActionKind {
@@ -289,16 +291,19 @@ impl ActionKind {
         ("MIGRATE", Self::Migrate),
     ];
 
-    /// Returns the word of a built-in action; `WORKFLOW` for the other.
+    /// Returns the word of a built-in action; `WORKFLOW` or `CHECK` for the others.
     #[must_use]
     pub fn word(self) -> &'static str {
+        if self == Self::Check {
+            return "CHECK";
+        }
         Self::BUILT_IN.iter().find(|(_, one)| *one == self).map_or("WORKFLOW", |(word, _)| word)
     }
 
     /// Returns whether the node carries it out on the existing instance.
     #[must_use]
     pub fn is_in_place(self) -> bool {
-        matches!(self, Self::Reboot | Self::Rebuild | Self::Start | Self::Unpause)
+        matches!(self, Self::Reboot | Self::Rebuild | Self::Start | Self::Unpause | Self::Check)
     }
 }
 

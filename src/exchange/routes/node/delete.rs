@@ -2,13 +2,15 @@
 //!
 //! The user who removes a node whose agent is alive cannot know when the agent has stopped what it runs:
 //! until the agent confirms it, no instance that may run only once starts elsewhere. The agent confirms it by
-//! ending the departure of its node. Source: orchestration A2 (deletion of a live node).
+//! ending the departure of its node. An agent that removes its own node while a service cannot be stopped
+//! departs like one whose node was removed. Source: orchestration A2 (deletion of a live node).
 
 use std::collections::BTreeMap;
 
 use evenkeel_access::{Permission, Role, right};
 use evenkeel_api::NoContent;
 use evenkeel_exchange_store::audit_state::Subject;
+use evenkeel_exchange_store::departure::Remainder;
 use evenkeel_exchange_store::{departure, node, organization};
 use evenkeel_wire::exchange::node::{DepartingNode, DeparturesResponse, NodeRemovalQuery};
 use evenkeel_wire::exchange::time::millisecond_time;
@@ -48,9 +50,10 @@ pub(super) async fn delete_node(
     permission: Permission<right::NodeWrite>,
 ) -> Result<NoContent, ApiError> {
     let Op { exchange, caller, path: ResourcePath { org, id }, parameters: Query(query), .. } = &op;
-    // A node that removes itself has stopped everything.
+    // A node that removes itself has stopped everything, unless its agent says otherwise.
     let is_own = caller.role == Role::Node && (&caller.org, &caller.id) == (org, id);
-    let is_confirmed = is_own || query.force == Some(true);
+    let is_unstopped = is_own && query.stopped == Some(false);
+    let is_confirmed = (is_own && !is_unstopped) || query.force == Some(true);
     op.write(&permission, "node.delete", async |mut tx| {
         let now = exchange.now();
         if is_confirmed {
@@ -61,7 +64,11 @@ pub(super) async fn delete_node(
         } else {
             let stored = organization::find_settings(&mut tx, org).await?.flatten();
             let down_secs = stored_settings(org, stored)?.node_down_after_secs().unwrap_or(NODE_DOWN_SECS);
-            departure::insert(&mut tx, (org, id), before(now, down_secs), now).await?;
+            let remainder = match is_unstopped {
+                true => Remainder::Unstopped,
+                false => Remainder::AsRecorded(before(now, down_secs)),
+            };
+            departure::insert(&mut tx, (org, id), remainder, now).await?;
             if !node::delete_node(&mut tx, org, id).await? {
                 return Err(ApiError::not_found(format!("node '{org}/{id}' not found")));
             }

@@ -4,6 +4,7 @@
 use axum::Json;
 use evenkeel_access::{Permission, right};
 use evenkeel_api::NoContent;
+use evenkeel_domain::review;
 use evenkeel_exchange_store::audit_state::Subject;
 use evenkeel_exchange_store::node;
 use evenkeel_exchange_store::node_part::{self, NodePolicyRow};
@@ -71,6 +72,8 @@ async fn replace_policy(
     warnings.check("constraints", &request.constraints)?;
     let deployment = checked("deployment", request.deployment, &mut warnings)?;
     let management = checked("management", request.management, &mut warnings)?;
+    let document = serde_json::json!({"properties": request.properties, "deployment": deployment, "management": management});
+    warnings.add(review::node_policy(&document));
     let now = exchange.now();
     let label = request.label.unwrap_or_default();
     let row = NodePolicyRow {

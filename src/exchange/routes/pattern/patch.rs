@@ -1,6 +1,7 @@
 //! Changing one attribute of a pattern.
 
 use evenkeel_access::{Permission, right};
+use evenkeel_domain::review;
 use evenkeel_exchange_store::pattern::{self, PatternRow};
 use evenkeel_store::PgConnection;
 use evenkeel_wire::exchange::pattern::{PatchPattern, PatternService};
@@ -14,7 +15,7 @@ use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::{Op, ResourcePath};
-use crate::routes::reference::require_user_input;
+use crate::routes::reference::{Warned, WriteWarnings, require_user_input};
 
 /// The attribute that a request changes.
 enum Attribute {
@@ -28,14 +29,28 @@ enum Attribute {
     UserInput(Vec<UserInputService>),
 }
 
+impl Attribute {
+    /// Returns a document with this attribute, if anything can be wrong with it.
+    fn document(&self) -> Value {
+        match self {
+            Self::SecretBinding(binding) => json!({"secretBinding": binding}),
+            Self::Services(services) => json!({"services": services}),
+            Self::UserInput(input) => json!({"userInput": input}),
+            _ => Value::Null,
+        }
+    }
+}
+
 pub(super) async fn patch_pattern(
     op: Op<ResourcePath>,
     permission: Permission<right::PatternWrite>,
     Body(request): Body<PatchPattern>,
-) -> Result<Created, ApiError> {
+) -> Result<Warned<Created>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
     validate_services(request.services.as_deref().unwrap_or_default())?;
     let (name, attribute) = first_attribute(request)?;
+    let mut warnings = WriteWarnings::new(exchange);
+    warnings.add(review::pattern(&attribute.document()));
     op.write(&permission, "pattern.patch", async |mut tx| {
         let mut row = pattern::lock(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
         require_references(&mut tx, org, &attribute).await?;
@@ -45,7 +60,7 @@ pub(super) async fn patch_pattern(
         tx.finish([change(org, id, "modified", row.is_public)])
     })
     .await?;
-    Ok(created(format!("attribute '{name}' of pattern '{org}/{id}' updated")))
+    Ok(warnings.on(created(format!("attribute '{name}' of pattern '{org}/{id}' updated"))))
 }
 
 /// The first attribute present counts, in the order of the contract.

@@ -1,6 +1,7 @@
 //! Changing one attribute of a service.
 
 use evenkeel_access::{Permission, right};
+use evenkeel_domain::review;
 use evenkeel_exchange_store::service::{self, ServiceRow};
 use evenkeel_wire::exchange::service::{PatchService, RequiredService};
 use serde_json::{Value, json};
@@ -12,6 +13,7 @@ use crate::ApiError;
 use crate::error::{Created, created};
 use crate::extract::Body;
 use crate::operation::{Op, ResourcePath};
+use crate::routes::reference::{Warned, WriteWarnings};
 
 /// The attribute that a request changes.
 enum Attribute {
@@ -28,13 +30,27 @@ enum Attribute {
     ImageStore(Value),
 }
 
+impl Attribute {
+    /// Returns a document with this attribute, if anything can be wrong with it.
+    fn document(&self) -> Value {
+        match self {
+            Self::RequiredServices(required) => json!({"requiredServices": required}),
+            Self::UserInput(user_input) => json!({"userInput": user_input}),
+            Self::Deployment(deployment) => json!({"deployment": deployment}),
+            _ => Value::Null,
+        }
+    }
+}
+
 pub(super) async fn patch_service(
     op: Op<ResourcePath>,
     permission: Permission<right::ServiceWrite>,
     Body(request): Body<PatchService>,
-) -> Result<Created, ApiError> {
+) -> Result<Warned<Created>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = &op;
     let (name, attribute) = first_attribute(request)?;
+    let mut warnings = WriteWarnings::new(exchange);
+    warnings.add(review::service(&attribute.document()));
     op.write(&permission, "service.patch", async |mut tx| {
         let mut row = service::lock(&mut tx, org, id).await?.ok_or_else(|| absent(org, id))?;
         if let Attribute::RequiredServices(required) = &attribute {
@@ -46,7 +62,7 @@ pub(super) async fn patch_service(
         tx.finish([change(org, id, "service", "modified", row.is_public)])
     })
     .await?;
-    Ok(created(format!("attribute '{name}' of service '{org}/{id}' updated")))
+    Ok(warnings.on(created(format!("attribute '{name}' of service '{org}/{id}' updated"))))
 }
 
 /// The first attribute present counts, in the order of the contract.

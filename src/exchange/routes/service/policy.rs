@@ -2,6 +2,7 @@
 use axum::Json;
 use evenkeel_access::{Permission, right};
 use evenkeel_api::NoContent;
+use evenkeel_domain::review;
 use evenkeel_exchange_store::service::lock_visibility;
 use evenkeel_exchange_store::service_part::{self, ServicePolicyRow};
 use evenkeel_wire::exchange::service::{PutServicePolicy, ServicePolicyResponse};
@@ -45,6 +46,7 @@ pub(super) async fn replace_service_policy(
     require_property_types(&request.properties)?;
     let mut warnings = WriteWarnings::new(exchange);
     warnings.check("constraints", &request.constraints)?;
+    warnings.add(review::node_policy(&json!({"properties": request.properties})));
     let label = request.label.unwrap_or_default();
     let row = ServicePolicyRow {
         description: request.description.unwrap_or_else(|| label.clone()),

@@ -32,17 +32,22 @@ impl Accepting<'_> {
         let policy = self.workload.health.as_ref().unwrap_or(&without_checks);
         let mut goals = ActionGoals::new();
         for part in self.parts.iter().filter(|part| named.is_none_or(|named| named.id == part.id)) {
-            let (mut slots, mut nodes) = (BTreeSet::new(), BTreeSet::new());
-            for (slot, task) in part.members() {
-                let is_meant = node.is_none() || task.node.as_ref() == node;
-                if is_meant && self.is_to_recover(part, task, policy, request) {
+            let (mut slots, mut nodes, mut checks) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+            for (slot, task) in
+                part.members().filter(|(_, task)| node.is_none() || task.node.as_ref() == node)
+            {
+                let is_checked_first = request.examines && is_checked_by_node(part, task);
+                if is_checked_first {
+                    checks.insert(slot.clone());
+                }
+                if is_checked_first || self.is_to_recover(part, task, policy, request) {
                     slots.insert(slot.clone());
                     nodes.extend(task.node.clone());
                 }
             }
             if !slots.is_empty() || request.fills_up {
                 let (operation, fills_up) = (request.operation.clone(), request.fills_up);
-                let goal = ActionGoal::Recovered { slots, nodes, operation, fills_up };
+                let goal = ActionGoal::Recovered { slots, nodes, operation, fills_up, checks };
                 goals.push((Some(part.id.part.clone()), goal));
             }
         }
@@ -70,6 +75,14 @@ impl Accepting<'_> {
         let found = self.model.found_health(task, self.now);
         request.examines && is_unhealthy_member(policy, task, found.as_ref(), self.now)
     }
+}
+
+/// Returns true if the agent of a member checks it by a URL, and can do so now: the last report may be out of date.
+fn is_checked_by_node(part: &Candidate<'_>, task: &Task) -> bool {
+    let row = task.node.as_ref().and_then(|node| part.unit.table.find(node));
+    let is_reached = row.is_some_and(|row| row.is_capable && row.down_since().is_none());
+    let is_recovering = task.health.is_recovering();
+    is_reached && !is_recovering && task.is_running() && task.health.supervision.probe.is_some()
 }
 
 impl<'a> Candidate<'a> {

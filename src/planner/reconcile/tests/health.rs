@@ -421,8 +421,13 @@ fn ordered(operation: Option<PreparedAction>, is_url: bool) -> (World, Vec<TaskI
     }
     world.run(2);
     let slots = slots.into_iter().filter(|slot| *slot != Slot::Number(3)).collect();
-    let goal =
-        ActionGoal::Recovered { slots, nodes: std::collections::BTreeSet::new(), operation, fills_up: false };
+    let goal = ActionGoal::Recovered {
+        slots,
+        nodes: std::collections::BTreeSet::new(),
+        operation,
+        fills_up: false,
+        checks: std::collections::BTreeSet::new(),
+    };
     let action = UserAction {
         id: "7".into(),
         name: "recover".into(),

@@ -70,7 +70,13 @@ fn is_blocked(world: &World, is_it: impl Fn(&Blocked) -> bool) -> bool {
 /// A user orders the recovery of every instance.
 fn order_recovery(world: &mut World) {
     let slots = world.running().iter().map(|task| task.slot.clone()).collect();
-    let goal = ActionGoal::Recovered { slots, nodes: BTreeSet::new(), operation: None, fills_up: false };
+    let goal = ActionGoal::Recovered {
+        slots,
+        nodes: BTreeSet::new(),
+        operation: None,
+        fills_up: false,
+        checks: std::collections::BTreeSet::new(),
+    };
     let action = UserAction {
         id: "7".into(),
         name: "recover".into(),

@@ -1,0 +1,47 @@
+//! Checks a task at once, because a user wants to know how it is now.
+
+use std::iter;
+
+use evenkeel_client::{AddressRule, ProbeClient};
+use evenkeel_wire::exchange::task_health::{CommandResult, EndedCommand, TaskCheck, TaskProbe};
+
+use super::Context;
+use crate::{address::Addresses, step::Event};
+
+/// Makes the check, with its attempts. A check that is broken says nothing about the task, which counts as healthy.
+pub(super) async fn check(
+    context: Context,
+    agreement: String,
+    probe: Option<TaskProbe>,
+    (task, command): (String, String),
+) -> Result<Option<Event>, String> {
+    let health = match probe {
+        Some(probe) => Some(examine(&context, &probe).await.unwrap_or_else(TaskCheck::broken)),
+        None => None,
+    };
+    let (result, message) = match &health {
+        Some(health) if !health.healthy => (CommandResult::Failed, health.message.clone()),
+        Some(health) if health.is_broken => {
+            let error = health.message.as_deref().unwrap_or_default();
+            (
+                CommandResult::Ok,
+                Some(format!("the check is broken and says nothing about the instance: {error}")),
+            )
+        }
+        Some(_) => (CommandResult::Ok, None),
+        None => (CommandResult::Ok, Some("its node checks it no longer".to_owned())),
+    };
+    let seen = context.driver.observe(&agreement).await;
+    let ended = EndedCommand { id: command, result, message };
+    Ok(Some(Event::CommandEnded { task, ended, seen, health }))
+}
+
+async fn examine(context: &Context, probe: &TaskProbe) -> Result<TaskCheck, String> {
+    let settings = &context.settings;
+    let hubs = iter::once(&settings.hub).chain(&settings.further_hubs).map(String::as_str);
+    let addresses = Addresses::new(settings.node_address, hubs);
+    addresses.refresh().await;
+    let client = ProbeClient::new(AddressRule::Any, settings.checks_ca_file.as_deref())?;
+    let name = context.hub.as_ref().map(|hub| hub.node.name().to_owned()).unwrap_or_default();
+    client.check(probe, &name, addresses.main().as_deref()).await
+}
