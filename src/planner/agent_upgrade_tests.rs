@@ -126,7 +126,7 @@ fn member_in_maintenance_keeps_the_last_other_agent_from_upgrading() {
 
 /// E8-S3: another member that is there does not help.
 #[test]
-fn e8_s3_member_in_maintenance_refuses_all_others() {
+fn member_in_maintenance_refuses_all_others() {
     let mut world = world(&["n1", "n2", "n3"]);
     let away = |monitor_state| Liveness::Away { monitor_state, since: at(0) };
     for monitor_state in [NodeMonitorState::Maintenance, NodeMonitorState::Upgrade] {

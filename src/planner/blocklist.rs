@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn d4_s1_five_failures_within_the_window_block_until_the_restart_delay_is_over() {
+    fn five_failures_within_the_window_block_until_the_restart_delay_is_over() {
         let mut entry = None;
         for number in 0..4 {
             entry = BlocklistEntry::changed(entry.as_ref(), &failed(number, number * 10));
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn d4_s3_each_failed_probe_doubles_the_next_block_and_a_run_ends_all() {
+    fn failed_probe_doubles_the_next_block_and_a_run_clears_the_node() {
         let first = block(100);
         assert_eq!(expire(&first, 119), Some(first.clone()), "the block is not over");
         let mut entry = expire(&first, 120).expect("the count of blocks is kept");

@@ -90,7 +90,7 @@ mod tests {
 
     /// A3-S4.
     #[test]
-    fn a3_s4_score_weighs_swap_memory_and_load() {
+    fn score_weighs_swap_memory_and_load() {
         assert_eq!(statistics(0.5, 50, 100).score, 92);
         assert_eq!(statistics(4.0, 80, 100).score, 86);
     }

@@ -326,7 +326,7 @@ mod tests {
 
     /// A10-S2.
     #[test]
-    fn a10_s2_absence_begins_expires_and_ends_with_an_event_each() {
+    fn absence_begins_expires_and_ends_with_an_event_each() {
         let since = Timestamp::UNIX_EPOCH;
         let of = |is_expired| NodeCondition {
             absence: Some(Absence { monitor_state: NodeMonitorState::Maintenance, since, is_expired }),

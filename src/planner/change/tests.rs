@@ -17,7 +17,7 @@ use crate::{
 
 /// E5-S2: the claim of another member is named, although it leaves too few members running as well.
 #[test]
-fn e5_s2_claim_is_named_before_the_minimum() {
+fn claim_is_named_before_the_minimum_available() {
     let mut state = group(&["n1", "n2"], &[]);
     state.claims = vec![claim("n2", "other")];
     let facts = Facts { min_running: 1, group: Some(state), ..Facts::default() };
@@ -174,7 +174,7 @@ fn p_closed_gate_blocks_exactly_the_causes_that_have_it() {
 
 /// A8.2, A8.3: only a user's stop waits for children, and only what starts something waits for parents.
 #[test]
-fn a8_only_the_stop_of_a_user_waits_for_children() {
+fn only_the_stop_of_a_user_waits_for_children() {
     let stop = |cause| step(Change::Stop { node: node("n1") }, cause);
     let facts = Facts { closed: [Gate::Parents, Gate::Children].into(), ..Facts::default() };
     for cause in CAUSES {
@@ -194,7 +194,7 @@ fn p_first_closed_gate_is_the_reason() {
 
 /// E4-S3.
 #[test]
-fn e4_s3_minimum_is_limited_to_the_other_intended_members() {
+fn minimum_available_is_limited_to_the_other_intended_members() {
     let facts = |min_running, group| Facts { min_running, group: Some(group), ..Facts::default() };
     let all = || group(&["n1", "n2", "n3"], &[]);
     assert!(permit(&facts(2, all()), &replace("n1")).is_ok());
@@ -205,13 +205,13 @@ fn e4_s3_minimum_is_limited_to_the_other_intended_members() {
 }
 
 #[test]
-fn e4_1_instance_that_does_not_run_may_be_replaced() {
+fn instance_that_does_not_run_may_be_replaced() {
     let facts = Facts { min_running: 1, group: Some(group(&[], &["n1", "n2"])), ..Facts::default() };
     assert!(permit(&facts, &replace("n1")).is_ok());
 }
 
 #[test]
-fn e4_5_user_may_lift_the_minimum() {
+fn user_may_lift_the_minimum_available() {
     let facts = Facts { min_running: 1, group: Some(group(&["n1"], &["n2"])), ..Facts::default() };
     let stop = |force| step(Change::Stop { node: node("n1") }, Cause::User { force });
     assert!(permit(&facts, &stop(false)).is_err());
@@ -219,7 +219,7 @@ fn e4_5_user_may_lift_the_minimum() {
 }
 
 #[test]
-fn e4_7_unplanned_steps_are_not_held_back() {
+fn unplanned_steps_are_not_held_back() {
     let facts = Facts { min_running: 1, group: Some(group(&["n1"], &["n2"])), ..Facts::default() };
     for cause in [Cause::NodeLost, Cause::Incompatible, Cause::TaskFailed] {
         assert!(permit(&facts, &step(Change::Stop { node: node("n1") }, cause)).is_ok());
@@ -228,7 +228,7 @@ fn e4_7_unplanned_steps_are_not_held_back() {
 
 /// E5-S1.
 #[test]
-fn e5_s1_claim_of_another_member_blocks_and_one_on_the_same_node_does_not() {
+fn claim_of_another_member_blocks_and_one_on_the_same_node_does_not() {
     let mut state = group(&["n1", "n2", "n3"], &[]);
     state.claims = vec![claim("n2", "other")];
     let facts = Facts { group: Some(state.clone()), ..Facts::default() };
@@ -242,7 +242,7 @@ fn e5_s1_claim_of_another_member_blocks_and_one_on_the_same_node_does_not() {
 }
 
 #[test]
-fn e4_6_start_first_disrupts_nothing() {
+fn start_first_disrupts_nothing() {
     let facts = Facts { min_running: 1, group: Some(group(&["n1"], &["n2"])), ..Facts::default() };
     let change = Change::Replace { node: Some(node("n1")), may_run: true, order: UpdateOrder::StartFirst };
     let permit = permit(&facts, &step(change, Cause::Update)).unwrap();

@@ -50,7 +50,7 @@ fn ids(fleet: &Fleet) -> Vec<String> {
 
 /// A10-S1.
 #[test]
-fn a10_s1_agent_that_is_restarted_in_time_changes_nothing() {
+fn agent_that_is_restarted_in_time_changes_nothing() {
     let mut fleet = pair();
     let before = ids(&fleet);
     leave(&mut fleet, "n1", Maintenance);
@@ -68,7 +68,7 @@ fn a10_s1_agent_that_is_restarted_in_time_changes_nothing() {
 
 /// A10-S2.
 #[test]
-fn a10_s2_node_that_stays_away_is_down_when_its_grace_is_over() {
+fn node_that_stays_away_is_down_when_its_grace_is_over() {
     let mut fleet = pair();
     leave(&mut fleet, "n1", Maintenance);
     let passed = fleet.run_until(80, |fleet| fleet.live("w") == "n2");
@@ -85,7 +85,7 @@ fn a10_s2_node_that_stays_away_is_down_when_its_grace_is_over() {
 
 /// A10-S3.
 #[test]
-fn a10_s3_instance_of_a_node_that_was_rebooted_is_restarted_there() {
+fn instance_of_a_node_that_was_rebooted_is_restarted_there() {
     let mut fleet = pair();
     let task = fleet.tasks()[0].clone();
     leave(&mut fleet, "n1", Maintenance);
@@ -111,7 +111,7 @@ fn a10_s3_instance_of_a_node_that_was_rebooted_is_restarted_there() {
 
 /// A10-S4.
 #[test]
-fn a10_s4_node_that_dies_without_a_word_is_down_after_its_silence() {
+fn node_that_dies_unannounced_is_down_after_the_silence_limit() {
     let mut fleet = pair();
     let settings = Box::new(OrgSettings::read(json!({"nodeDownAfterSeconds": 30})).expect("valid settings"));
     fleet.handle(&Event::OrgSettingsChanged { org: "o".parse().expect("an organization"), settings });
@@ -122,7 +122,7 @@ fn a10_s4_node_that_dies_without_a_word_is_down_after_its_silence() {
 
 /// A10-S5.
 #[test]
-fn a10_s5_nothing_starts_by_itself_before_every_node_was_heard_since_the_start() {
+fn nothing_starts_automatically_before_every_node_was_heard_after_an_agbot_start() {
     let started = || {
         let mut fleet = Fleet::started(&["n1", "n2"], &["n2"]);
         fleet.put_policy("w", document());
@@ -145,7 +145,7 @@ fn a10_s5_nothing_starts_by_itself_before_every_node_was_heard_since_the_start()
 
 /// A10-S6, E6-S8, E8-S1.
 #[test]
-fn a10_s6_announced_upgrade_of_an_agent_leads_to_no_failover() {
+fn announced_upgrade_of_an_agent_leads_to_no_failover() {
     let mut fleet = pair();
     let before = ids(&fleet);
     leave(&mut fleet, "n1", Upgrade);
@@ -172,7 +172,7 @@ fn node_in_maintenance_whose_agent_runs_keeps_what_it_has() {
 
 /// A7-S1: the events and the status.
 #[test]
-fn a7_s1_different_versions_are_reported() {
+fn different_versions_are_reported() {
     let mut fleet = pair();
     fleet.put_node("n1", |facts| facts.compat_version = Some(12));
     fleet.put_node("n2", |facts| facts.compat_version = Some(13));
@@ -190,7 +190,7 @@ fn a7_s1_different_versions_are_reported() {
 
 /// B9.1, P4: nothing else can take the last instance of a group, so it stays until something can.
 #[test]
-fn p_s4_last_instance_of_a_group_stays_on_a_node_that_is_drained() {
+fn last_instance_of_a_group_stays_on_a_drained_node() {
     let scope = json!({"type": "hagroups", "haGroups": ["g"]});
     for document in [
         json!({"mode": "flex", "orchestrate": "ha", "scope": scope, "flex": {"min": 1, "target": 2}}),
@@ -215,7 +215,7 @@ fn p_s4_last_instance_of_a_group_stays_on_a_node_that_is_drained() {
 
 /// P4: what is to stop protects no other member, from the moment that this is decided; what is reported to run does from that moment.
 #[test]
-fn p_s4_instances_that_stop_do_not_count_for_the_minimum_of_their_group() {
+fn instances_that_stop_do_not_count_for_the_minimum_available_of_their_group() {
     let names = ["n1", "n2", "n3"];
     let mut fleet = Fleet::new(&names);
     fleet.stop_secs = 5;
@@ -235,7 +235,7 @@ fn p_s4_instances_that_stop_do_not_count_for_the_minimum_of_their_group() {
 
 /// B9.1: a user takes the last instance off a drained node all the same.
 #[test]
-fn b9_forced_drain_takes_the_last_instance_of_a_group_off_the_node() {
+fn forced_drain_takes_the_last_instance_of_a_group_off_the_node() {
     let scope = json!({"type": "hagroups", "haGroups": ["g"]});
     for document in [
         json!({"mode": "global"}),
@@ -311,7 +311,7 @@ fn instances_of_a_group_are_kept_on_nodes_that_are_lost() {
 
 /// E4-S2, D11-S1: a member that is down still counts among those that should run the service.
 #[test]
-fn e4_s2_last_instance_is_not_updated_while_the_other_member_is_down() {
+fn last_instance_is_not_updated_while_the_other_member_is_down() {
     let scope = json!({"type": "hagroups", "haGroups": ["g"]});
     for document in [
         json!({"mode": "global", "scope": scope}),

@@ -40,14 +40,14 @@ fn assert_starts(on: &str, list: &str, leader: &str, frozen: &[&str]) -> Fleet {
 
 /// A4-S1, A4-S2.
 #[test]
-fn a4_s1_s2_hard_affinity_starts_beside_the_partner_whatever_the_order() {
+fn hard_affinity_starts_beside_the_partner_whatever_the_order() {
     assert_starts("n1", "hard", "n1", &[]);
     assert_starts("n1", "hard", "n2", &[]);
 }
 
 /// A4-S3.
 #[test]
-fn a4_s3_nothing_starts_when_the_node_of_the_partner_is_frozen() {
+fn nothing_starts_when_the_node_of_the_partner_is_frozen() {
     let fleet = assert_starts("", "hard", "n1", &["n1"]);
     assert_eq!((fleet.flags("svc2", "n1").as_str(), fleet.flags("svc2", "n2").as_str()), ("FL", "A"));
     let status = fleet.status("svc2");
@@ -57,21 +57,21 @@ fn a4_s3_nothing_starts_when_the_node_of_the_partner_is_frozen() {
 
 /// A4-S4, A4-S5.
 #[test]
-fn a4_s4_s5_hard_anti_affinity_starts_on_another_node_whatever_the_order() {
+fn hard_anti_affinity_starts_on_another_node_whatever_the_order() {
     assert_starts("n2", "hardAnti", "n2", &[]);
     assert_starts("n2", "hardAnti", "n1", &[]);
 }
 
 /// A4-S6.
 #[test]
-fn a4_s6_nothing_starts_when_only_the_node_of_the_partner_is_left() {
+fn nothing_starts_when_only_the_node_of_the_partner_is_left() {
     let fleet = assert_starts("", "hardAnti", "n2", &["n2"]);
     assert_eq!((fleet.flags("svc2", "n1").as_str(), fleet.flags("svc2", "n2").as_str()), ("A", "FL"));
 }
 
 /// A4-S7, A4-S8.
 #[test]
-fn a4_s7_s8_soft_affinity_starts_beside_the_partner_whatever_the_order() {
+fn soft_affinity_starts_beside_the_partner_whatever_the_order() {
     assert_starts("n1", "soft", "n1", &[]);
     let fleet = assert_starts("n1", "soft", "n2", &[]);
     assert!(!fleet.has_event("placement.violation"));
@@ -79,7 +79,7 @@ fn a4_s7_s8_soft_affinity_starts_beside_the_partner_whatever_the_order() {
 
 /// A4-S9.
 #[test]
-fn a4_s9_soft_affinity_starts_elsewhere_when_the_node_of_the_partner_is_frozen() {
+fn soft_affinity_starts_elsewhere_when_the_node_of_the_partner_is_frozen() {
     let fleet = assert_starts("n2", "soft", "n1", &["n1"]);
     // The only candidate is taken without regard to the list.
     assert!(!fleet.has_event("placement.violation"));
@@ -88,14 +88,14 @@ fn a4_s9_soft_affinity_starts_elsewhere_when_the_node_of_the_partner_is_frozen()
 
 /// A4-S10, A4-S11.
 #[test]
-fn a4_s10_s11_soft_anti_affinity_starts_on_another_node_whatever_the_order() {
+fn soft_anti_affinity_starts_on_another_node_whatever_the_order() {
     assert_starts("n2", "softAnti", "n2", &[]);
     assert_starts("n2", "softAnti", "n1", &[]);
 }
 
 /// A4-S12.
 #[test]
-fn a4_s12_soft_anti_affinity_starts_beside_the_partner_when_nothing_else_is_left() {
+fn soft_anti_affinity_starts_beside_the_partner_when_nothing_else_is_left() {
     assert_starts("n1", "softAnti", "n2", &["n2"]);
 }
 
@@ -112,7 +112,7 @@ fn ready_pair(soft_of_first: &Value) -> Fleet {
 
 /// A4-S13.
 #[test]
-fn a4_s13_start_waits_until_the_soft_partner_is_up() {
+fn start_waits_until_the_soft_partner_is_up() {
     let mut fleet = ready_pair(&json!({}));
     let passed = fleet.run_until(40, |fleet| {
         assert!(fleet.live("svc2").is_empty() || fleet.running("svc1") == "n1", "{:#?}", fleet.tasks());
@@ -124,7 +124,7 @@ fn a4_s13_start_waits_until_the_soft_partner_is_up() {
 }
 
 #[test]
-fn a4_5_wait_for_a_soft_partner_that_does_not_get_up_has_an_end() {
+fn wait_for_a_soft_partner_that_never_starts_is_limited() {
     let mut fleet = Fleet::new(&["n1", "n2"]);
     fleet.start_secs.insert(super::fleet::policy("svc1"), 1_000);
     fleet.put_policy("svc1", failover("n1", &json!({})));
@@ -139,7 +139,7 @@ fn a4_5_wait_for_a_soft_partner_that_does_not_get_up_has_an_end() {
 }
 
 #[test]
-fn a4_5_workloads_that_wait_for_each_other_start() {
+fn workloads_that_wait_for_each_other_start() {
     let mut fleet = ready_pair(&json!({"soft": ["svc2"]}));
     fleet.run(100);
     assert_eq!((fleet.running("svc1").is_empty(), fleet.running("svc2").is_empty()), (false, false));
@@ -147,7 +147,7 @@ fn a4_5_workloads_that_wait_for_each_other_start() {
 
 /// A4-S14.
 #[test]
-fn a4_s14_missing_partner_blocks_hard_affinity_and_satisfies_anti_affinity() {
+fn missing_partner_blocks_hard_affinity_and_satisfies_anti_affinity() {
     let mut fleet = Fleet::new(&["n1", "n2"]);
     fleet.put_policy("svc2", failover("n1", &json!({"hard": ["ghost"]})));
     fleet.put_policy("svc3", failover("n1", &json!({"hardAnti": ["ghost"], "softAnti": ["ghost"]})));
@@ -175,7 +175,7 @@ fn a4_s14_missing_partner_blocks_hard_affinity_and_satisfies_anti_affinity() {
 
 /// A4.8: what runs stays when its partner leaves, unless violations are corrected.
 #[test]
-fn a4_8_instance_follows_its_partner_only_with_the_correction_of_violations() {
+fn instance_follows_its_partner_only_with_the_correction_of_violations() {
     for (on_violation, expected) in [("report", "n1"), ("move", "n2")] {
         let mut fleet = Fleet::new(&["n1", "n2"]);
         fleet.put_policy("svc1", failover("n1", &json!({})));

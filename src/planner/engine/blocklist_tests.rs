@@ -38,7 +38,7 @@ fn blocked_on_n1(document: Value) -> Fleet {
 
 /// D4-S1, P-S9: whatever recreates the instance, it comes up on another node.
 #[test]
-fn d4_s1_p_s9_five_failures_block_the_node_and_the_instance_runs_elsewhere() {
+fn five_failures_block_the_node_and_the_instance_runs_elsewhere() {
     let mut fleet = blocked_on_n1(replicated(1));
     assert_eq!(last_generation(&fleet, "p"), 6, "five failed, and the next one waits");
     let (_, entry) = fleet.model.blocklist().next().expect("there is a row");
@@ -55,7 +55,7 @@ fn d4_s1_p_s9_five_failures_block_the_node_and_the_instance_runs_elsewhere() {
 
 /// D4-S2, D4.1: while all nodes are blocked nothing starts, then one task probes each of them.
 #[test]
-fn d4_s2_service_that_fails_everywhere_is_probed_less_and_less_often() {
+fn service_that_fails_everywhere_is_probed_less_and_less_often() {
     let mut fleet = Fleet::new(&["n1", "n2", "n3"]);
     for name in ["n1", "n2", "n3"] {
         fleet.crash("p", name, true);
@@ -84,7 +84,7 @@ fn blocks(fleet: &Fleet) -> u32 {
 
 /// D4-S3, D4.1.
 #[test]
-fn d4_s3_failed_probes_double_the_block_and_one_that_runs_ends_it() {
+fn failed_probes_double_the_block_and_one_that_runs_ends_it() {
     let mut fleet = Fleet::new(&["n1"]);
     fleet.crash("p", "n1", true);
     fleet.put_policy("p", replicated(1));
@@ -152,7 +152,7 @@ fn node_whose_block_is_over_is_tried_by_one_instance_before_the_others_follow() 
 
 /// D4-S4.
 #[test]
-fn d4_s4_another_service_still_starts_on_the_blocked_node() {
+fn another_service_still_starts_on_the_blocked_node() {
     let mut fleet = blocked_on_n1(replicated(1));
     fleet.put_policy("q", replicated(2));
     fleet.run_until(30, |fleet| fleet.running("q") == "n1 n2");
@@ -160,7 +160,7 @@ fn d4_s4_another_service_still_starts_on_the_blocked_node() {
 
 /// D4-S5.
 #[test]
-fn d4_s5_new_version_is_started_on_the_node_at_once() {
+fn new_version_is_started_on_the_node_at_once() {
     let mut fleet = blocked_on_n1(replicated(2));
     fleet.run_until(30, |fleet| fleet.running("p") == "n2");
     fleet.crash("p", "n1", false);
@@ -171,7 +171,7 @@ fn d4_s5_new_version_is_started_on_the_node_at_once() {
 
 /// D4-S6: the node is used as soon as the row is removed.
 #[test]
-fn d4_s6_node_is_used_as_soon_as_the_row_is_removed() {
+fn node_is_used_as_soon_as_the_row_is_removed() {
     let mut fleet = blocked_on_n1(replicated(2));
     fleet.run(30);
     assert_eq!(fleet.running("p"), "n2");
@@ -182,7 +182,7 @@ fn d4_s6_node_is_used_as_soon_as_the_row_is_removed() {
 }
 
 #[test]
-fn d4_instance_of_every_node_waits_on_the_blocked_node() {
+fn instance_of_every_node_waits_on_the_blocked_node() {
     let mut fleet = Fleet::new(&["n1", "n2"]);
     fleet.crash("p", "n1", true);
     fleet.put_policy("p", json!({"mode": "global", "restart": {"delaySeconds": 6}}));
@@ -199,7 +199,7 @@ fn d4_instance_of_every_node_waits_on_the_blocked_node() {
 }
 
 #[test]
-fn d4_user_starts_on_a_blocked_node_and_that_ends_the_block() {
+fn user_starts_on_a_blocked_node_and_that_ends_the_block() {
     let mut fleet = blocked_on_n1(json!({
         "mode": "flex", "flex": {"min": 0, "max": 2, "target": 1}, "orchestrate": "ha",
         "restart": {"delaySeconds": 5, "onExhausted": "none"}, "timers": {"readyPeriodSeconds": 0},
@@ -212,7 +212,7 @@ fn d4_user_starts_on_a_blocked_node_and_that_ends_the_block() {
 }
 
 #[test]
-fn d4_frozen_instances_are_not_blocklisted() {
+fn frozen_instances_are_not_blocklisted() {
     let mut fleet = Fleet::new(&["n1"]);
     fleet.put_policy("p", replicated(1));
     fleet.run_until(20, |fleet| fleet.running("p") == "n1");
@@ -226,7 +226,7 @@ fn d4_frozen_instances_are_not_blocklisted() {
 
 /// D2: on the nodes and on the workload, an error once no node is left, and over when the block is.
 #[test]
-fn d2_nodes_that_get_no_start_are_reported_and_a_workload_without_any_is_in_error() {
+fn nodes_that_get_no_start_are_reported_and_a_workload_without_any_is_in_error() {
     let workload = Entity::Workload(policy("p"));
     let property = "Blocklist_o/p";
     let mut fleet = blocked_on_n1(replicated(1));

@@ -53,7 +53,7 @@ fn activate(fleet: &mut Fleet, name: &str) {
 
 /// D7-S1.
 #[test]
-fn d7_s1_buffer_is_kept_free_and_the_reason_shows_what_is_usable() {
+fn buffer_is_kept_free_and_the_reason_shows_what_is_usable() {
     let mut fleet = fleet(json!({}));
     fleet.put_policy("w", on("n1", 3, 400));
     fleet.run(20);
@@ -68,7 +68,7 @@ fn d7_s1_buffer_is_kept_free_and_the_reason_shows_what_is_usable() {
 
 /// D7-S2, D7-S3.
 #[test]
-fn d7_s2_move_of_an_upgrade_may_use_the_buffer_and_d7_s3_gives_it_back() {
+fn move_of_an_upgrade_uses_the_buffer_and_the_return_frees_it() {
     let loads = [("a", 400), ("w", 200)];
     let mut fleet = fleet(json!({}));
     fleet.put_policy("a", on("n2", 2, 400));
@@ -88,7 +88,7 @@ fn d7_s2_move_of_an_upgrade_may_use_the_buffer_and_d7_s3_gives_it_back() {
 /// D7-S2: what is more than the whole capacity is no more possible, and a drain that is not an upgrade leaves
 /// the buffer alone.
 #[test]
-fn d7_s2_whole_capacity_is_the_limit_of_an_upgrade_and_other_drains_keep_the_buffer() {
+fn whole_capacity_is_the_limit_of_an_upgrade_and_other_drains_keep_the_buffer() {
     for (memory, is_upgrade) in [(250, true), (200, false)] {
         let mut fleet = fleet(json!({}));
         fleet.put_policy("a", on("n2", 2, 400));
@@ -102,7 +102,7 @@ fn d7_s2_whole_capacity_is_the_limit_of_an_upgrade_and_other_drains_keep_the_buf
 
 /// D7-S4.
 #[test]
-fn d7_s4_failure_uses_the_buffer_only_if_the_organization_says_so() {
+fn failure_uses_the_buffer_only_if_the_organization_says_so() {
     for (usage, expected) in [("upgrade", ""), ("upgrade-and-failure", "n2")] {
         let mut fleet = fleet(json!({"bufferUse": usage}));
         fleet.put_policy("a", on("n2", 2, 400));
@@ -116,7 +116,7 @@ fn d7_s4_failure_uses_the_buffer_only_if_the_organization_says_so() {
 
 /// P-S1: the copy of an update that starts first may use the buffer.
 #[test]
-fn p_s1_surge_of_an_update_fits_into_the_buffer() {
+fn surge_of_an_update_fits_into_the_buffer() {
     let document = || {
         let mut document = on("n1", 1, 450);
         document["update"] = json!({"order": "start-first", "monitorSeconds": 1});

@@ -99,7 +99,7 @@ fn new_version_takes_over_the_room_of_the_one_that_stops() {
 
 /// D7-S5.
 #[test]
-fn d7_s5_instance_moves_off_a_node_with_too_little_left() {
+fn instance_moves_off_a_node_with_too_little_left() {
     let mut fleet = fleet(&["n1"], 1_000.0);
     fleet.put_policy("w", replicated(2, 400));
     fleet.run(10);
@@ -126,7 +126,7 @@ fn d7_s5_instance_moves_off_a_node_with_too_little_left() {
 
 /// D2-S2: what is too much is reported until it has moved, and stays reported where no other node has room.
 #[test]
-fn d2_s2_load_above_the_capacity_moves_or_stays_reported() {
+fn load_above_the_capacity_moves_or_stays_reported() {
     let property = "InstanceConstraintViolation_NodeCapacity";
     let unit = Entity::WorkloadUnit(Fleet::unit_id("w"));
     let heavy = |memory: u32| {
@@ -176,7 +176,7 @@ fn start_first_degrades_to_stop_first_when_no_node_has_room_for_both() {
 
 /// B1-S3.
 #[test]
-fn b1_s3_task_of_a_node_without_room_waits_and_is_assigned_when_there_is_room() {
+fn task_of_a_node_without_room_waits_and_is_assigned_when_there_is_room() {
     let document = json!({"mode": "global", "loads": {"memoryMb": 512}});
     let mut fleet = fleet(&["n1", "n2"], 1_000.0);
     set_memory(&mut fleet, "n2", 256.0);
@@ -222,7 +222,7 @@ fn task_that_waits_for_room_is_removed_with_its_node_or_policy() {
 
 /// D11-S2: start-first where required distribution leaves no domain.
 #[test]
-fn d11_s2_update_without_a_free_domain_waits_and_names_it() {
+fn update_without_a_free_domain_waits_and_names_it() {
     let mut fleet = fleet(&["n1", "n2"], 500.0);
     for name in ["n1", "n2"] {
         fleet.put_node(name, |facts| facts.fault_domain = Some("fd:/a".into()));
@@ -250,7 +250,7 @@ fn d11_s2_update_without_a_free_domain_waits_and_names_it() {
 
 /// D2: a node whose tasks use more than is usable, and one in maintenance.
 #[test]
-fn d2_overload_and_absence_of_a_node_are_reported_about_it() {
+fn overload_and_absence_of_a_node_are_reported_about_it() {
     let mut fleet = fleet(&["n1"], 1_000.0);
     fleet.put_policy("w", replicated(2, 400));
     fleet.run(10);
@@ -275,7 +275,7 @@ fn d2_overload_and_absence_of_a_node_are_reported_about_it() {
 
 /// D2: the nodes of an organization together, those that are down left out.
 #[test]
-fn d2_organization_without_buffer_left_is_reported() {
+fn organization_without_buffer_left_is_reported() {
     let mut fleet = fleet(&["n1", "n2", "n3"], 1_000.0);
     fleet.put_policy("w", replicated(2, 900));
     fleet.run(10);
@@ -309,7 +309,7 @@ fn d2_organization_without_buffer_left_is_reported() {
 
 /// D3-S1: what the specification shows, constraint by constraint.
 #[test]
-fn d3_s1_sequence_shows_which_constraint_removed_which_node_and_why() {
+fn sequence_shows_which_constraint_removed_which_node_and_why() {
     let names = ["n1", "n2", "n3", "n4"];
     let mut fleet = fleet(&names, 512.0);
     for (name, env) in [("n1", "LAB"), ("n2", "LAB"), ("n3", "PRD"), ("n4", "LAB")] {

@@ -37,7 +37,7 @@ fn newest<'f>(fleet: &'f Fleet, name: &str) -> &'f Task {
 
 /// A8-S1: also with a ready period, which begins when the parent is up.
 #[test]
-fn a8_s1_child_starts_after_its_parent() {
+fn child_starts_after_its_parent() {
     for ready_secs in [0, 16] {
         let mut fleet = Fleet::new(&["n1", "n2"]);
         fleet.start_secs.insert(policy("svc1"), 30);
@@ -69,7 +69,7 @@ fn a8_s1_child_starts_after_its_parent() {
 
 /// A8-S2.
 #[test]
-fn a8_s2_parent_stops_after_its_child() {
+fn parent_stops_after_its_child() {
     let mut fleet = parent_and_child();
     let before = newest(&fleet, "svc1").clone();
     fleet.act("svc1", LastingAction::Stop, false);
@@ -89,7 +89,7 @@ fn a8_s2_parent_stops_after_its_child() {
 
 /// A8-S3.
 #[test]
-fn a8_s3_abort_ends_the_wait_for_children() {
+fn abort_ends_the_wait_for_children() {
     let mut fleet = parent_and_child();
     fleet.act("svc1", LastingAction::Stop, false);
     fleet.run(3);
@@ -102,7 +102,7 @@ fn a8_s3_abort_ends_the_wait_for_children() {
 
 /// A8-S4.
 #[test]
-fn a8_s4_one_instance_of_a_parent_is_waited_for() {
+fn one_instance_of_a_parent_is_waited_for() {
     let mut fleet = Fleet::new(&["n1", "n2"]);
     let flex = json!({
         "mode": "flex", "orchestrate": "ha", "timers": {"readyPeriodSeconds": 0},
@@ -122,7 +122,7 @@ fn a8_s4_one_instance_of_a_parent_is_waited_for() {
 
 /// A8-S5, and the other changes that do not wait for children.
 #[test]
-fn a8_s5_update_and_drain_do_not_wait_for_children() {
+fn update_and_drain_do_not_wait_for_children() {
     let mut fleet = parent_and_child();
     fleet.put_version("svc1", "2.0.0", failover("n1", &json!({"children": ["svc2"]})));
     fleet.run(5);
@@ -178,7 +178,7 @@ fn instances_that_are_not_wanted_any_more_wait_for_children() {
 
 /// A8.6: a missing parent is not up, a missing child is down.
 #[test]
-fn a8_6_missing_parent_is_waited_for_and_shown_and_a_missing_child_is_not() {
+fn missing_parent_is_waited_for_and_shown_and_a_missing_child_is_not() {
     let mut fleet = Fleet::new(&["n1", "n2"]);
     fleet.put_policy("svc1", failover("n1", &json!({"parents": ["ghost"], "children": ["spook"]})));
     fleet.run(5);
@@ -195,7 +195,7 @@ fn a8_6_missing_parent_is_waited_for_and_shown_and_a_missing_child_is_not() {
 
 /// A8.7: a workload and its parent may name each other.
 #[test]
-fn a8_7_workload_starts_after_the_parent_that_names_it_as_its_child() {
+fn workload_starts_after_the_parent_that_names_it_as_its_child() {
     let mut fleet = Fleet::new(&["n1", "n2"]);
     fleet.put_policy("svc2", failover("n2", &json!({"parents": ["svc1"]})));
     fleet.put_policy("svc1", failover("n1", &json!({"children": ["svc2"]})));

@@ -78,7 +78,7 @@ fn unit() -> Entity {
 
 /// D6-S1.
 #[test]
-fn d6_s1_each_fault_domain_gets_one_instance() {
+fn each_fault_domain_gets_one_instance() {
     let mut fleet = in_fault_domains(&NINE);
     fleet.put_policy("w", replicated(3, json!({})));
     fleet.run(10);
@@ -100,7 +100,7 @@ fn listed_nodes_are_used_in_their_order_within_the_domains() {
 
 /// D6-S2.
 #[test]
-fn d6_s2_the_fourth_instance_makes_no_domain_exceed_another_by_two() {
+fn the_fourth_instance_makes_no_domain_exceed_another_by_two() {
     let mut fleet = in_fault_domains(&NINE);
     fleet.put_policy("w", replicated(4, json!({})));
     fleet.run(10);
@@ -114,7 +114,7 @@ fn d6_s2_the_fourth_instance_makes_no_domain_exceed_another_by_two() {
 
 /// D6-S3: the instances are packed while two domains are down, and spread again.
 #[test]
-fn d6_s3_lost_instances_are_packed_and_spread_again_when_their_domains_return() {
+fn lost_instances_are_packed_and_spread_again_when_their_domains_return() {
     let mut fleet = in_fault_domains(&NINE);
     fleet.put_policy("w", replicated(3, json!({})));
     fleet.run(10);
@@ -134,7 +134,7 @@ fn d6_s3_lost_instances_are_packed_and_spread_again_when_their_domains_return() 
 
 /// D6-S3: with `requireDomainDistribution` what does not fit stays unplaced.
 #[test]
-fn d6_s3_required_distribution_leaves_instances_unplaced() {
+fn required_distribution_leaves_instances_unplaced() {
     let mut fleet = in_fault_domains(&NINE);
     fleet.put_policy("w", replicated(3, json!({"domains": {"requireDomainDistribution": true}})));
     fleet.run(10);
@@ -151,7 +151,7 @@ fn d6_s3_required_distribution_leaves_instances_unplaced() {
 
 /// D6-S4.
 #[test]
-fn d6_s4_nodes_without_domains_are_not_spread() {
+fn nodes_without_domains_are_not_spread() {
     let mut fleet = Fleet::new(&["n1", "n2", "n3"]);
     let mut document = replicated(4, json!({"policy": "nodes-order", "nodesOrder": ["n1", "n2"]}));
     document["maxPerNode"] = json!(2);
@@ -163,7 +163,7 @@ fn d6_s4_nodes_without_domains_are_not_spread() {
 
 /// D6-S5.
 #[test]
-fn d6_s5_instance_of_a_lost_domain_is_packed_and_reported() {
+fn instance_of_a_lost_domain_is_packed_and_reported() {
     let domains = [("n0", "UD0"), ("n1", "UD1"), ("n2", "UD2"), ("n3", "UD3"), ("n4", "UD4"), ("n5", "UD0")];
     let mut fleet = in_upgrade_domains(&domains);
     fleet.put_policy("w", replicated(5, json!({"policy": "nodes-order"})));
@@ -225,7 +225,7 @@ fn with_full_partner(priorities: Value) -> Fleet {
 
 /// D5-S1: hard by default, so that nothing starts; with Affinity 1 the instance starts elsewhere.
 #[test]
-fn d5_s1_soft_affinity_gives_way_to_a_hard_capacity() {
+fn soft_affinity_gives_way_to_a_hard_capacity() {
     assert_eq!(with_full_partner(json!({})).running("w"), "");
     let fleet = with_full_partner(json!({"Affinity": 1, "NodeCapacity": 0}));
     assert_eq!(fleet.running("w"), "n2");
@@ -239,7 +239,7 @@ fn d5_s1_soft_affinity_gives_way_to_a_hard_capacity() {
 
 /// D5-S2, D5-S3.
 #[test]
-fn d5_s2_soft_domains_are_packed_with_a_warning_and_without_one_when_they_are_off() {
+fn soft_domains_are_packed_with_a_warning_unless_they_are_off() {
     let domains = [("n1", "u1"), ("n2", "u1"), ("n3", "u2")];
     let start = |priorities: Value| {
         let mut fleet = in_upgrade_domains(&domains);
@@ -261,7 +261,7 @@ fn d5_s2_soft_domains_are_packed_with_a_warning_and_without_one_when_they_are_of
 
 /// D5-S3: packing without a word where the constraint is off.
 #[test]
-fn d5_s3_fault_domains_that_are_off_are_not_looked_at() {
+fn fault_domains_with_priority_off_are_ignored() {
     let mut fleet = in_fault_domains(&[("a1", "fd:/a"), ("a2", "fd:/a"), ("b1", "fd:/b")]);
     let off = json!({"policy": "nodes-order", "constraintPriorities": {"FaultDomain": -1}});
     fleet.put_policy("w", replicated(2, off));
@@ -273,7 +273,7 @@ fn d5_s3_fault_domains_that_are_off_are_not_looked_at() {
 
 /// D5-S6: of two soft constraints the one that is tested later gives way.
 #[test]
-fn d5_s6_later_soft_constraint_is_sacrificed_first() {
+fn later_soft_constraint_is_sacrificed_first() {
     let mut fleet = in_upgrade_domains(&[("n1", "u1"), ("n2", "u1"), ("n3", "u2")]);
     // "db" runs beside the first two; n1 is not in question, and n3 lacks the partner.
     let on_two = json!({"mode": "replicated", "replicas": 2, "placement": {
@@ -304,7 +304,7 @@ fn organization_says_which_constraints_are_hard() {
 
 /// P-S8: a domain is compared with those that are alive; where distribution is required, with all.
 #[test]
-fn p_s8_only_domain_that_is_left_takes_the_instances_unless_distribution_is_required() {
+fn only_domain_that_is_left_takes_the_instances_unless_distribution_is_required() {
     let nodes = [("a1", "fd:/a"), ("b1", "fd:/b"), ("b2", "fd:/b")];
     let lose = |document: Value| {
         let mut fleet = in_fault_domains(&nodes);
@@ -342,7 +342,7 @@ fn node_of_a_packed_domain_is_explained() {
 
 /// D6: where distribution is required the levels above the leaves are spread as well.
 #[test]
-fn d6_required_distribution_spreads_the_levels_above_the_leaves() {
+fn required_distribution_spreads_the_levels_above_the_leaves() {
     let names = ["n1", "n2", "n3", "n4", "n5", "n6"];
     let domains = ["fd:/a/1", "fd:/a/2", "fd:/b/1", "fd:/b/2", "fd:/c/1", "fd:/c/2"];
     let mut fleet = Fleet::new(&names);

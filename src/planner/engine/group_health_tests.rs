@@ -63,7 +63,7 @@ fn task_on(fleet: &Fleet, name: &str) -> evenkeel_ids::TaskId {
 
 /// C3-S1.
 #[test]
-fn c3_s1_member_that_is_down_is_recovered_in_the_next_round_and_the_others_are_untouched() {
+fn member_that_is_down_is_recovered_in_the_next_round_and_the_others_are_untouched() {
     let mut fleet = fleet(recreate());
     let untouched = task_on(&fleet, "n1");
     fleet.silent.insert(node("n2"));
@@ -150,7 +150,7 @@ fn instance_that_ends_during_the_recovery_of_its_node_is_recreated_at_once() {
 
 /// C1-S2.
 #[test]
-fn c1_s2_recovery_of_the_group_comes_before_that_of_the_workload() {
+fn recovery_of_the_group_comes_before_that_of_the_workload() {
     let mut fleet = Fleet::new(&["n1", "n2", "n3"]);
     fleet.put_group("g", &["n1", "n2"], Some(recreate()));
     let probe = json!({"poll_url": "http://{nodename}/", "poll_url_healthy_response": "ok"});
@@ -197,7 +197,7 @@ fn recovery_of_a_workload_that_is_in_progress_ends_before_that_of_the_group() {
 
 /// C10-S1.
 #[test]
-fn c10_s1_removal_of_a_member_suspends_the_checks_until_its_instance_has_stopped() {
+fn removal_of_a_member_suspends_the_checks_until_its_instance_has_stopped() {
     let mut fleet = Fleet::new(&["n1", "n2"]);
     fleet.put_group("g", &["n1", "n2"], Some(recreate()));
     fleet.put_policy(
@@ -397,7 +397,7 @@ fn owner_of_the_group_polls_the_members_of_other_agbots() {
 
 /// E6-S4: a member that goes down during the upgrade of its agent is reported until it is back.
 #[test]
-fn e6_s4_member_that_goes_down_during_its_upgrade_is_reported() {
+fn member_that_goes_down_during_its_upgrade_is_reported() {
     let mut fleet = Fleet::new(&["n1", "n2"]);
     let group = GroupId::new("o", "g");
     let facts = HaGroupFacts {

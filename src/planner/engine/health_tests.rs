@@ -44,7 +44,7 @@ fn text<'f>(fleet: &'f Fleet, entity: &Entity, property: &str) -> &'f str {
 
 /// D2-S1: reported as soon as it is so, and gone after the cure.
 #[test]
-fn d2_s1_violated_constraint_is_reported_while_it_lasts() {
+fn violated_constraint_is_reported_while_it_lasts() {
     let mut fleet = Fleet::new(&["n1", "n2"]);
     let document = |expression: &str| {
         json!({"mode": "failover", "orchestrate": "ha", "timers": {"readyPeriodSeconds": 0},
@@ -80,7 +80,7 @@ fn d2_s1_violated_constraint_is_reported_while_it_lasts() {
 
 /// C6: an instance that no action helped is in error until it has recovered, whatever is tried meanwhile.
 #[test]
-fn c6_instance_stays_in_error_while_its_recovery_is_tried_again() {
+fn instance_stays_in_error_while_its_recovery_is_tried_again() {
     let mut fleet = Fleet::new(&["n1"]);
     let probe = json!({"poll_url": "http://{nodename}/", "poll_url_healthy_response": "ok"});
     let detection =
@@ -101,7 +101,7 @@ fn c6_instance_stays_in_error_while_its_recovery_is_tried_again() {
 
 /// D2: reports about an instance end when the instance has left its node.
 #[test]
-fn d2_report_ends_on_the_node_that_the_instance_left() {
+fn report_ends_on_the_node_that_the_instance_left() {
     let mut fleet = Fleet::new(&["n1", "n2"]);
     let document = |expression: &str, on_violation: &str| {
         json!({"mode": "failover", "orchestrate": "ha", "timers": {"readyPeriodSeconds": 0},
@@ -122,7 +122,7 @@ fn d2_report_ends_on_the_node_that_the_instance_left() {
 
 /// D2-S3.
 #[test]
-fn d2_s3_report_of_an_agbot_that_died_disappears() {
+fn report_of_an_agbot_that_died_disappears() {
     let mut fleet = Fleet::new(&["n1"]);
     fleet.put_policy("w", json!({"mode": "replicated", "replicas": 2}));
     fleet.run(10);
@@ -244,7 +244,7 @@ fn rolling_fleet(action: &str) -> Fleet {
 
 /// D1-S7 and the end of D1: once per instance. D10-S3: an error from before the update is ignored.
 #[test]
-fn d1_s7_error_reported_during_an_update_is_a_failure_and_pauses_it() {
+fn error_reported_during_an_update_is_a_failure_and_pauses_it() {
     let mut fleet = rolling_fleet("pause");
     assert_eq!(update_state(&fleet), UpdateState::Updating, "an error from before is no failure");
     fleet.report_health(&instance("n1"), "dog", "Error");
@@ -293,7 +293,7 @@ fn error_that_the_organization_tolerates_fails_no_update() {
 /// D11, D11-S3: a blocked update is a warning, an error after the time of the organization, and continues
 /// when the reason ends.
 #[test]
-fn d11_s3_blocked_update_is_reported_and_becomes_an_error() {
+fn blocked_update_is_reported_and_becomes_an_error() {
     let mut fleet = Fleet::new(&["n1"]);
     let document = json!({"mode": "replicated", "replicas": 1, "update": {"monitorSeconds": 0}});
     fleet.put_policy("w", document.clone());
@@ -329,7 +329,7 @@ fn d11_s3_blocked_update_is_reported_and_becomes_an_error() {
 
 /// C7-S4: instances that nothing creates by itself are created when the user wants the count to be right.
 #[test]
-fn c7_s4_missing_slot_is_created_when_the_capacity_is_checked() {
+fn missing_slot_is_created_when_the_capacity_is_checked() {
     let mut fleet = Fleet::new(&["n1", "n2", "n3"]);
     let document = json!({"mode": "flex", "orchestrate": "no", "flex": {"min": 1, "max": 3, "target": 3}});
     fleet.put_policy("w", document);
@@ -350,7 +350,7 @@ fn c7_s4_missing_slot_is_created_when_the_capacity_is_checked() {
 
 /// C7: a check that a user orders is made now, and only what it finds unhealthy is recovered.
 #[test]
-fn c7_recovery_with_a_check_asks_the_nodes_and_recovers_what_fails_now() {
+fn recovery_with_a_check_asks_the_nodes_and_recovers_what_fails_now() {
     let mut fleet = Fleet::new(&["n1", "n2", "n3"]);
     let options = json!({"poll_url": "http://{nodename}/", "poll_url_healthy_response": "ok"});
     let health = json!({"detection": {"type": "NODE_STATUS_POLL_URL", "options": options, "interval": 60},
@@ -379,7 +379,7 @@ fn c7_recovery_with_a_check_asks_the_nodes_and_recovers_what_fails_now() {
 
 /// C8-S3, D2: what cannot be fenced is an error until the node is back.
 #[test]
-fn c8_s3_instance_that_nothing_stops_on_a_lost_node_is_an_error() {
+fn instance_that_nothing_stops_on_a_lost_node_is_an_error() {
     let mut fleet = Fleet::new(&["n1", "n2"]);
     fleet.stop_secs = 1;
     let health = json!({"detection": {"type": "LIFECYCLE_EVENTS"}, "recovery": {"fencing": ["COMPUTE"]}});

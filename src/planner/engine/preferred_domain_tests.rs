@@ -43,7 +43,7 @@ fn relaxed(fleet: &Fleet) -> Vec<Constraint> {
 
 /// D8-S1, D8-S2.
 #[test]
-fn d8_s1_instance_starts_in_the_preferred_domain_and_returns_to_it() {
+fn instance_starts_in_the_preferred_domain_and_returns_to_it() {
     let mut fleet = fleet();
     fleet.put_policy("w", preferring_east(order()));
     fleet.run(20);
@@ -62,7 +62,7 @@ fn d8_s1_instance_starts_in_the_preferred_domain_and_returns_to_it() {
 
 /// D8-S2.
 #[test]
-fn d8_s2_other_domain_is_used_without_a_warning_when_the_preferred_one_is_full() {
+fn other_domain_is_used_without_a_warning_when_the_preferred_one_is_full() {
     let mut fleet = fleet();
     fleet.freeze("east1");
     fleet.put_policy("w", preferring_east(order()));
@@ -75,7 +75,7 @@ fn d8_s2_other_domain_is_used_without_a_warning_when_the_preferred_one_is_full()
 
 /// D8-S4.
 #[test]
-fn d8_s4_preferred_domain_that_is_off_changes_nothing() {
+fn preferred_domain_that_is_off_changes_nothing() {
     let mut off = order();
     off["constraintPriorities"] = json!({"PreferredLocation": -1});
     let mut fleet = fleet();
@@ -102,7 +102,7 @@ fn hard_preferred_domain_is_not_left() {
 
 /// D5-S5: a violates UpgradeDomain, because c is in the same one, and b violates PreferredLocation.
 #[test]
-fn d5_s5_preferred_location_gives_way_before_the_upgrade_domain() {
+fn preferred_location_gives_way_before_the_upgrade_domain() {
     let mut fleet = Fleet::new(&["a", "b", "c", "d"]);
     let domains =
         [("a", "fd:/x/1", "u1"), ("b", "fd:/y/1", "u2"), ("c", "fd:/z/1", "u1"), ("d", "fd:/x/2", "u2")];

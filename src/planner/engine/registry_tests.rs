@@ -27,7 +27,7 @@ fn checks(fleet: &Fleet) -> u64 {
 
 /// C1-S1.
 #[test]
-fn c1_s1_target_is_registered_while_it_has_a_health_policy() {
+fn target_is_registered_while_it_has_a_health_policy() {
     let mut fleet = Fleet::new(&["n1", "n2"]);
     let target = Entity::Workload(policy("w"));
     fleet.put_policy("w", json!({"mode": "replicated", "replicas": 1}));
@@ -55,7 +55,7 @@ fn c1_s1_target_is_registered_while_it_has_a_health_policy() {
 
 /// C9-S1: the rounds continue under the new owner, none of them twice.
 #[test]
-fn c9_s1_new_owner_adopts_every_group_and_checks_each_once_in_an_interval() {
+fn new_owner_adopts_every_group_and_checks_each_once_in_an_interval() {
     let mut fleet = Fleet::new(&["n1"]);
     for number in 0..10 {
         fleet.put_group(&format!("g{number}"), &[], Some(polling(INTERVAL)));
@@ -76,7 +76,7 @@ fn c9_s1_new_owner_adopts_every_group_and_checks_each_once_in_an_interval() {
 
 /// C9-S2.
 #[test]
-fn c9_s2_disabled_target_is_adopted_and_not_checked() {
+fn disabled_target_is_adopted_and_not_checked() {
     let mut fleet = Fleet::new(&["n1"]);
     let mut document = polling(INTERVAL);
     document["enabled"] = json!(false);
@@ -92,7 +92,7 @@ fn c9_s2_disabled_target_is_adopted_and_not_checked() {
 
 /// C9-S3: an agbot that was not seen to hold its partitions for longer than a lease checks nothing.
 #[test]
-fn c9_s3_owner_that_stood_still_checks_nothing_until_it_knows_what_it_holds() {
+fn suspended_owner_checks_nothing_until_it_knows_its_leases() {
     let mut fleet = Fleet::new(&["n1"]);
     fleet.put_group("g", &["n1"], Some(polling(INTERVAL)));
     fleet.run(2 * INTERVAL);
@@ -108,7 +108,7 @@ fn c9_s3_owner_that_stood_still_checks_nothing_until_it_knows_what_it_holds() {
 
 /// C3-S4.
 #[test]
-fn c3_s4_check_whose_result_cannot_be_written_recovers_nothing() {
+fn check_whose_result_cannot_be_written_recovers_nothing() {
     let mut fleet = Fleet::new(&["n1", "n2"]);
     fleet.put_group("g", &["n1"], Some(polling(INTERVAL)));
     fleet.put_policy("w", json!({"mode": "replicated", "replicas": 1, "placement": {"nodesOrder": ["n1"]}}));
@@ -127,7 +127,7 @@ fn c3_s4_check_whose_result_cannot_be_written_recovers_nothing() {
 
 /// C10: what suspends the checks of a workload is read from what is in progress.
 #[test]
-fn c10_operations_on_a_workload_suspend_its_checks_while_they_last() {
+fn operations_on_a_workload_suspend_its_checks_while_they_last() {
     let mut fleet = Fleet::new(&["n1", "n2", "n3"]);
     let document =
         |count: u32| json!({"mode": "replicated", "replicas": count, "healthPolicy": polling(INTERVAL)});

@@ -39,7 +39,7 @@ fn moves(fleet: &Fleet, name: &str) -> usize {
 
 /// D9-S1.
 #[test]
-fn d9_s1_instance_moves_out_and_back_while_three_nodes_are_upgraded() {
+fn instance_moves_out_and_back_while_three_nodes_are_upgraded() {
     let mut fleet = Fleet::new(&["n1", "n2", "n3"]);
     fleet.put_policy("w", failover(json!({})));
     fleet.run(10);
@@ -94,7 +94,7 @@ fn instance_returns_to_a_node_whose_maintenance_was_an_upgrade() {
 
 /// D9-S2: an emptied node is not refilled while other nodes are upgraded, although the policy rebalances.
 #[test]
-fn d9_s2_nothing_is_rebalanced_during_an_upgrade() {
+fn nothing_is_rebalanced_during_an_upgrade() {
     let mut fleet = Fleet::new(&["n1", "n2", "n3"]);
     // n1 is better than n2, where the instance is because n1 was frozen.
     fleet.freeze("n1");
@@ -111,7 +111,7 @@ fn d9_s2_nothing_is_rebalanced_during_an_upgrade() {
 
 /// D9-S3: hard constraints hold for temporary destinations, too.
 #[test]
-fn d9_s3_temporary_destination_keeps_the_constraints() {
+fn temporary_destination_keeps_the_constraints() {
     let mut fleet = Fleet::new(&["n1", "n2", "n3"]);
     fleet.put_policy(
         "other",
@@ -158,7 +158,7 @@ fn instance_does_not_return_into_a_domain_where_it_would_be_packed() {
 
 /// D9-S4.
 #[test]
-fn d9_s4_instance_stays_when_its_origin_is_deleted() {
+fn instance_stays_when_its_origin_is_deleted() {
     let mut fleet = Fleet::new(&["n1", "n2", "n3"]);
     fleet.put_policy("w", failover(json!({})));
     fleet.run(10);
@@ -174,7 +174,7 @@ fn d9_s4_instance_stays_when_its_origin_is_deleted() {
 
 /// D9-S5: twenty nodes are upgraded in an order that has nothing to do with where the instances are.
 #[test]
-fn d9_s5_no_instance_moves_more_than_twice_over_an_upgrade_of_twenty_nodes() {
+fn no_instance_moves_more_than_twice_over_an_upgrade_of_twenty_nodes() {
     let names: Vec<String> = (1..=20).map(|number| format!("n{number:02}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut fleet = Fleet::new(&names);
@@ -225,7 +225,7 @@ fn update_that_moves_an_instance_brings_it_back() {
 
 /// D8-S3: the origin is over the preferred domain, to which the instance returns after the upgrade.
 #[test]
-fn d8_s3_origin_is_over_the_preferred_domain_during_an_upgrade() {
+fn origin_outranks_the_preferred_domain_during_an_upgrade() {
     let mut fleet = Fleet::new(&["east1", "west1", "west2"]);
     for (name, domain) in [("east1", "fd:/east/r1"), ("west1", "fd:/west/r1"), ("west2", "fd:/west/r2")] {
         fleet.put_node(name, |facts| facts.fault_domain = Some(domain.into()));
@@ -251,7 +251,7 @@ fn d8_s3_origin_is_over_the_preferred_domain_during_an_upgrade() {
 
 /// D8-S4: without the constraint nothing returns.
 #[test]
-fn d8_s4_nothing_returns_when_the_preferred_location_is_off() {
+fn nothing_returns_when_the_preferred_location_is_off() {
     let mut fleet = Fleet::new(&["n1", "n2"]);
     fleet.put_policy("w", failover(json!({"constraintPriorities": {"PreferredLocation": -1}})));
     fleet.run(10);
@@ -264,7 +264,7 @@ fn d8_s4_nothing_returns_when_the_preferred_location_is_off() {
 
 /// P-S7: an instance stays although the workload that it must share its node with is away for an upgrade.
 #[test]
-fn p_s7_dependent_stays_while_its_partner_is_away_for_an_upgrade() {
+fn dependent_stays_while_its_partner_is_away_for_an_upgrade() {
     let mut fleet = Fleet::new(&["n1", "n2"]);
     fleet.put_policy("db", failover(json!({"nodesOrder": ["n1", "n2"]})));
     fleet.run(10);
@@ -290,7 +290,7 @@ fn p_s7_dependent_stays_while_its_partner_is_away_for_an_upgrade() {
 
 /// P-S17: the node to which an instance would return is in maintenance.
 #[test]
-fn p_s17_return_waits_for_an_origin_in_maintenance_while_the_upgrade_lasts() {
+fn return_waits_for_an_origin_in_maintenance_while_the_upgrade_lasts() {
     for returns in [true, false] {
         let mut fleet = Fleet::new(&["n1", "n2", "n3"]);
         fleet.put_policy("w", failover(json!({})));
@@ -317,7 +317,7 @@ fn p_s17_return_waits_for_an_origin_in_maintenance_while_the_upgrade_lasts() {
 
 /// D9-S1, E6.4: the agents of a group are upgraded one after the other, and each node is drained first.
 #[test]
-fn d9_s1_upgrade_of_an_agent_drains_its_node_first_and_the_instance_returns() {
+fn upgrade_of_an_agent_drains_its_node_first_and_the_instance_returns() {
     let mut fleet = Fleet::new(&["n1", "n2", "n3"]);
     let id = GroupId::new("o", "g");
     let group = HaGroupFacts::new(id.clone(), ["n1", "n2", "n3"].map(node));

@@ -118,7 +118,7 @@ fn blocked_group_stays_blocked_while_the_other_one_is_done() {
 
 /// D10-S1: an error on an instance of the first domain after its update.
 #[test]
-fn d10_s1_error_in_the_first_domain_pauses_the_update_before_the_second_one() {
+fn error_in_the_first_domain_pauses_the_update_before_the_second_one() {
     let update = json!({"parallelism": 0, "monitorSeconds": 20});
     let mut fleet = fleet(&update);
     fleet.put_version("w", "2.0.0", document(&update));
@@ -133,7 +133,7 @@ fn d10_s1_error_in_the_first_domain_pauses_the_update_before_the_second_one() {
 
 /// D10-S2: what is tolerated as a failure still keeps the next domain waiting, until it is over.
 #[test]
-fn d10_s2_next_domain_proceeds_when_the_error_is_cleared_in_time() {
+fn next_domain_proceeds_when_the_error_is_cleared_in_time() {
     let update = json!({"parallelism": 0, "monitorSeconds": 10, "maxFailureRatio": 0.5});
     let mut fleet = fleet(&update);
     fleet.put_version("w", "2.0.0", document(&update));

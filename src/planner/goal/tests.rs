@@ -50,26 +50,26 @@ fn removed(surplus: Surplus, slots: &Slots, count: usize) -> Vec<String> {
 
 /// B7-S1.
 #[test]
-fn b7_s1_slots_on_the_fullest_nodes_go_first() {
+fn slots_on_the_fullest_nodes_go_first() {
     assert_eq!(removed(Surplus::Balance, &six(None), 2), ["3", "5"]);
 }
 
 /// B7-S2.
 #[test]
-fn b7_s2_slot_that_does_not_run_goes_first_on_its_node() {
+fn slot_that_does_not_run_goes_first_on_its_node() {
     assert_eq!(removed(Surplus::Balance, &six(Some(2)), 1), ["2"]);
 }
 
 /// B7-S3.
 #[test]
-fn b7_s3_highest_slot_goes_first_when_nodes_are_even() {
+fn highest_slot_goes_first_when_nodes_are_even() {
     let slots = by_slot((1..=3).map(|slot| task(slot, Some(&format!("n{slot}")), true)));
     assert_eq!(removed(Surplus::Balance, &slots, 1), ["3"]);
 }
 
 /// B7-S4.
 #[test]
-fn b7_s4_slot_without_a_node_goes_before_all_others() {
+fn slot_without_a_node_goes_before_all_others() {
     let mut tasks: Vec<Task> = (1..=3).map(|slot| task(slot, Some(&format!("n{slot}")), true)).collect();
     tasks.push(task(2, None, false));
     tasks[3].slot = Slot::Number(7);
@@ -79,14 +79,14 @@ fn b7_s4_slot_without_a_node_goes_before_all_others() {
 }
 
 #[test]
-fn b7_slot_with_several_tasks_goes_before_settled_ones() {
+fn slot_with_several_tasks_goes_before_settled_ones() {
     let mut tasks = vec![task(1, Some("n1"), true), task(2, Some("n2"), true)];
     tasks.push(Task { slot: Slot::Number(1), ..task(9, Some("n3"), true) });
     assert_eq!(removed(Surplus::Balance, &by_slot(tasks), 1), ["1"]);
 }
 
 #[test]
-fn a2_surplus_of_flex_goes_from_the_lowest_rank_and_stopped_ones_first() {
+fn surplus_of_flex_goes_from_the_lowest_rank_and_stopped_ones_first() {
     let mut tasks: Vec<Task> =
         (1..=3).map(|slot| task(slot, Some(&format!("n{}", 4 - slot)), true)).collect();
     assert_eq!(removed(Surplus::LowestRank, &by_slot(tasks.clone()), 3), ["1", "2", "3"]);
@@ -96,14 +96,14 @@ fn a2_surplus_of_flex_goes_from_the_lowest_rank_and_stopped_ones_first() {
 
 /// B2-S3.
 #[test]
-fn b2_s3_new_slot_takes_the_smallest_free_number() {
+fn new_slot_takes_the_smallest_free_number() {
     let used = [Slot::Number(1), Slot::Number(3)];
     assert_eq!(new_numbers(&used, 1), [2]);
     assert_eq!(new_numbers(&used, 3), [2, 4, 5]);
 }
 
 #[test]
-fn b2_2_slot_counts_while_it_is_wanted_or_given_up() {
+fn slot_counts_while_it_is_wanted_or_given_up() {
     let ended = TaskState::Ended(Ending::Failed { exit_code: Some(1), error: String::new() });
     let of = |desired, state, may_restart| {
         let tasks = by_slot([Task { desired, state, ..task(1, Some("n1"), false) }]);
@@ -117,7 +117,7 @@ fn b2_2_slot_counts_while_it_is_wanted_or_given_up() {
 }
 
 #[test]
-fn a1_natural_leaders_are_the_first_of_all_and_available_ones_of_the_rest() {
+fn natural_leaders_are_the_first_of_all_and_available_ones_of_the_rest() {
     let goal = Goal::flex((1, 3, 2), StartMode::BestAvailable, 0);
     // The first node is frozen: it stays a natural leader, and is not available.
     let found = leaders(&goal, &[0, 1, 2], &[1, 2]);
@@ -133,7 +133,7 @@ fn instance(avail: Avail, is_leader: bool) -> InstanceState {
 
 /// A9-S41.
 #[test]
-fn a9_s41_availability_of_a_workload_unit() {
+fn availability_of_a_workload_unit_follows_its_mode() {
     let (up, down) = (instance(Avail::Up, false), instance(Avail::Down, false));
     let (warn, none) = (instance(Avail::Warn, false), instance(Avail::NotApplicable, false));
     let failover = Goal::failover(StartMode::BestAvailable, 0);
@@ -161,7 +161,7 @@ fn a9_s41_availability_of_a_workload_unit() {
 }
 
 #[test]
-fn a9_3_availability_of_a_workload_is_that_of_its_parts() {
+fn availability_of_a_workload_is_that_of_its_parts() {
     use Avail::{Down, NotApplicable, Up, Warn};
     assert_eq!(workload_avail(&[Up, NotApplicable, Up]), Up);
     assert_eq!(workload_avail(&[Up, Down]), Warn);
@@ -169,7 +169,7 @@ fn a9_3_availability_of_a_workload_is_that_of_its_parts() {
 }
 
 #[test]
-fn a6_placement_is_optimal_when_the_leaders_run_and_nothing_else() {
+fn placement_is_optimal_when_the_leaders_run_and_nothing_else() {
     let flex = Goal::flex((1, 3, 2), StartMode::BestAvailable, 0);
     let (up, down) = (|leader| instance(Avail::Up, leader), |leader| instance(Avail::Down, leader));
     let frozen = InstanceState { is_frozen: true, ..up(false) };

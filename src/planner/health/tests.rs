@@ -121,7 +121,7 @@ fn refused_reports_name_the_member_and_the_rule() {
 
 /// D1-S1.
 #[test]
-fn d1_s1_warning_and_ok_of_two_sources_are_a_warning_with_one_reason() {
+fn warning_and_ok_of_two_sources_are_a_warning_with_one_reason() {
     let mut world = World::new();
     world.report(&unit(), body("A", "Warning"), at(100)).unwrap();
     world.report(&unit(), body("B", "Ok"), at(100)).unwrap();
@@ -135,7 +135,7 @@ fn d1_s1_warning_and_ok_of_two_sources_are_a_warning_with_one_reason() {
 
 /// D1-S2.
 #[test]
-fn d1_s2_expired_report_disappears_or_is_an_error() {
+fn expired_report_disappears_or_is_an_error() {
     for (is_removed, expected) in [(true, HealthState::Ok), (false, HealthState::Error)] {
         let mut world = World::new();
         let mut value = body("A", "Warning");
@@ -152,7 +152,7 @@ fn d1_s2_expired_report_disappears_or_is_an_error() {
 
 /// D1-S3.
 #[test]
-fn d1_s3_older_number_is_stale_and_changes_nothing() {
+fn older_number_is_stale_and_changes_nothing() {
     let mut world = World::new();
     let numbered = |number: Value, state: &str| {
         let mut value = body("A", state);
@@ -184,7 +184,7 @@ fn number_after_the_greatest_one_is_refused() {
 
 /// D1-S5.
 #[test]
-fn d1_s5_one_of_three_instances_in_error_is_tolerated_by_forty_percent() {
+fn one_of_three_instances_in_error_is_tolerated_by_forty_percent() {
     let mut world = World::new();
     world.report(&instance("b"), body("dog", "Error"), at(100)).unwrap();
     let found = world.evaluate(&unit(), EvaluationRules::default(), at(101));
@@ -216,7 +216,7 @@ fn d1_s5_one_of_three_instances_in_error_is_tolerated_by_forty_percent() {
 
 /// D1-S6.
 #[test]
-fn d1_s6_unit_warns_while_all_instances_are_ok() {
+fn unit_warns_while_all_instances_are_ok() {
     let mut world = World::new();
     world.report(&unit(), body("System.Placement", "Ok"), at(90)).unwrap();
     world.report(&unit(), body("System.Placement", "Warning"), at(100)).unwrap();
@@ -334,7 +334,7 @@ proptest::proptest! {
 
 /// A12-S3.
 #[test]
-fn a12_s3_no_placement_warning_while_every_node_is_frozen() {
+fn no_placement_warning_while_every_node_is_frozen() {
     let mut fleet = Fleet::new(&["n1", "n2"]);
     ["n1", "n2"].into_iter().for_each(|name| fleet.freeze(name));
     fleet.put_policy("w", json!({"mode": "replicated", "replicas": 2}));
@@ -357,7 +357,7 @@ fn a12_s3_no_placement_warning_while_every_node_is_frozen() {
 
 /// A7, D2.
 #[test]
-fn a7_different_compatibility_versions_are_reported_until_they_are_equal() {
+fn different_compatibility_versions_are_reported_until_they_are_equal() {
     let mut fleet = Fleet::new(&["n1", "n2"]);
     fleet.put_node("n1", |facts| facts.compat_version = Some(12));
     fleet.put_policy("w", json!({"mode": "failover", "orchestrate": "ha"}));
@@ -376,7 +376,7 @@ fn a7_different_compatibility_versions_are_reported_until_they_are_equal() {
 
 /// D2: the source and the property of a recovery that failed, on a member of a group. It is no reason for the next recovery.
 #[test]
-fn d2_failed_recovery_is_reported_by_system_health() {
+fn failed_recovery_is_reported_by_system_health() {
     let mut fleet = Fleet::new(&["n1"]);
     let policy = json!({
         "detection": {"type": "NODE_STATUS_POLLING", "interval": 60, "node_update_timeout": 60},

@@ -41,7 +41,7 @@ fn put(table: &NodeTable, placement: &PlacementRules, wants: &[Want]) -> Placed 
 
 /// A3-S1.
 #[test]
-fn a3_s1_listed_nodes_come_first_and_the_others_in_scope_order() {
+fn listed_nodes_come_first_and_the_others_in_scope_order() {
     let table = NodeTable::new(nodes(4), 1);
     let mut placement = placement(NodeOrder::Listed);
     placement.listed = vec![NodeId::new("o", "n3"), NodeId::new("o", "n2")];
@@ -60,7 +60,7 @@ fn with_loads(loads: &[Option<f64>]) -> NodeTable {
 
 /// A3-S2.
 #[test]
-fn a3_s2_least_loaded_node_comes_first_and_one_without_statistics_last() {
+fn least_loaded_node_comes_first_and_one_without_statistics_last() {
     let table = with_loads(&[Some(1.5), Some(0.3), None]);
     assert_eq!(order(&placement(NodeOrder::LoadAverage), "w", &table), ["n2", "n1", "n3"]);
     let best = put(&table, &placement(NodeOrder::LoadAverage), &[Want::default(); 3]);
@@ -69,7 +69,7 @@ fn a3_s2_least_loaded_node_comes_first_and_one_without_statistics_last() {
 
 /// A3-S4.
 #[test]
-fn a3_s4_greatest_score_comes_first_and_a_node_without_statistics_last() {
+fn greatest_score_comes_first_and_a_node_without_statistics_last() {
     let mut nodes = nodes(3);
     let space = |available| Some(Space { available, total: 100 });
     nodes[2].statistics = Some(Box::new(NodeStatistics::new(Some(0.5), space(50), space(100), at(0))));
@@ -80,7 +80,7 @@ fn a3_s4_greatest_score_comes_first_and_a_node_without_statistics_last() {
 
 /// A3-S3.
 #[test]
-fn a3_s3_spread_levels_workloads_out_and_is_always_the_same() {
+fn spread_levels_workloads_out_and_is_always_the_same() {
     let table = NodeTable::new(nodes(3), 1);
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     for number in 0..300 {
@@ -93,14 +93,14 @@ fn a3_s3_spread_levels_workloads_out_and_is_always_the_same() {
 
 /// A3-S5.
 #[test]
-fn a3_s5_shift_rotates_the_order() {
+fn shift_rotates_the_order() {
     let table = NodeTable::new(nodes(3), 1);
     let leader = |shift| order(&placement(NodeOrder::Shifted(shift)), "w", &table)[0].clone();
     assert_eq!([leader(0), leader(1), leader(2), leader(3)], ["n1", "n2", "n3", "n1"]);
 }
 
 #[test]
-fn a3_5_last_start_prefers_where_the_workload_was_last() {
+fn last_start_prefers_where_the_workload_was_last() {
     let mut nodes = nodes(3);
     nodes[1].marks.last_start_at = Some(at(10));
     nodes[2].marks.last_start_at = Some(at(20));
@@ -110,7 +110,7 @@ fn a3_5_last_start_prefers_where_the_workload_was_last() {
 
 /// A3-S6.
 #[test]
-fn a3_s6_explicit_destinations_have_no_order() {
+fn placement_policy_none_ranks_no_node() {
     let table = NodeTable::new(nodes(3), 1);
     assert!(order(&placement(NodeOrder::Unranked), "w", &table).is_empty());
     assert_eq!(put(&table, &placement(NodeOrder::Unranked), &[Want::default()]).count(), 0);
@@ -118,7 +118,7 @@ fn a3_s6_explicit_destinations_have_no_order() {
 
 /// A3-S7.
 #[test]
-fn a3_s7_scope_order_decides_between_equal_nodes() {
+fn scope_order_decides_between_equal_nodes() {
     let table = NodeTable::new(nodes(5), 1);
     for _ in 0..20 {
         let found = order(&placement(NodeOrder::LeastInstances), "w", &table);
@@ -129,7 +129,7 @@ fn a3_s7_scope_order_decides_between_equal_nodes() {
 }
 
 #[test]
-fn a3_7_instances_spread_over_the_emptiest_nodes() {
+fn instances_spread_over_the_emptiest_nodes() {
     let mut nodes = nodes(3);
     nodes[0].instance_count = 5;
     let mut table = NodeTable::new(nodes, 3);
@@ -168,7 +168,7 @@ fn few_tasks_get_the_nodes_that_the_first_of_many_get() {
 }
 
 #[test]
-fn a4_4_soft_lists_outweigh_the_ranking_for_few_and_for_many_tasks() {
+fn soft_lists_outweigh_the_ranking_for_few_and_for_many_tasks() {
     let mut nodes = nodes(6);
     for (node, (anti, missing)) in nodes.iter_mut().zip([(0, 1), (1, 0), (0, 0), (2, 0), (0, 2), (1, 1)]) {
         node.affinity.soft = SoftViolations { anti, missing };
@@ -203,7 +203,7 @@ fn preferred_node_is_taken_if_it_remains_and_an_avoided_one_never() {
 }
 
 #[test]
-fn d3_constraints_remove_nodes_in_their_order() {
+fn constraints_remove_nodes_in_their_order() {
     let mut nodes = nodes(7);
     let failed = |text: &str| Verdict::Failed(text.into());
     nodes[0].eligibility = failed("wrong architecture");
@@ -234,7 +234,7 @@ fn d3_constraints_remove_nodes_in_their_order() {
 
 /// D3-S2.
 #[test]
-fn d3_s2_expression_that_matches_no_node_is_unsatisfiable() {
+fn expression_that_matches_no_node_is_unsatisfiable() {
     let mut nodes = nodes(2);
     nodes.iter_mut().for_each(|node| node.expression = Verdict::Failed("\"a\" == \"b\" is false".into()));
     let table = NodeTable::new(nodes, 1);
@@ -248,7 +248,7 @@ fn d3_s2_expression_that_matches_no_node_is_unsatisfiable() {
 
 /// D3-S2: a node that is away is no help if it would fail a lasting constraint when it returns.
 #[test]
-fn d3_s2_node_that_is_down_or_frozen_and_does_not_match_is_no_reason_to_wait() {
+fn node_that_is_down_or_frozen_and_does_not_match_is_no_reason_to_wait() {
     let mut nodes = nodes(4);
     nodes.iter_mut().for_each(|node| node.expression = Verdict::Failed("false".into()));
     nodes[0].state = NodeState::Down { since: at(5) };
@@ -304,14 +304,14 @@ fn first_instance_relaxes_nothing_when_no_domain_is_preferred() {
 
 /// D3-S4.
 #[test]
-fn d3_s4_node_without_objection_is_explained_by_nothing() {
+fn explanation_of_a_suitable_node_eliminates_nothing() {
     let table = NodeTable::new(nodes(1), 1);
     assert_eq!(explain_node(&table, &NodeId::new("o", "n1")), Ok(None));
 }
 
 /// D3-S5.
 #[test]
-fn d3_s5_node_outside_of_the_workload_unit_is_unknown() {
+fn node_outside_of_the_workload_unit_is_unknown() {
     let mut nodes = nodes(2);
     nodes[1].is_member = false;
     let table = NodeTable::new(nodes, 1);
@@ -348,7 +348,7 @@ fn at_most_a_hundred_examples_are_listed() {
 
 /// D6-S3: an instance that ended goes back to its node only if no other one has come into its domain meanwhile.
 #[test]
-fn d6_s3_required_distribution_outweighs_the_node_of_an_instance_that_ended() {
+fn required_distribution_outweighs_the_node_of_an_instance_that_ended() {
     let mut nodes = nodes(4);
     for (node, domain) in nodes.iter_mut().zip(["fd:/a", "fd:/a", "fd:/b", "fd:/c"]) {
         node.fault_domain = Some(domain.into());

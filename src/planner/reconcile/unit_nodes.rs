@@ -281,7 +281,7 @@ mod tests {
 
     /// A5-S2.
     #[test]
-    fn a5_s2_expression_is_evaluated_on_each_node_and_explained() {
+    fn expression_is_evaluated_on_each_node_and_explained() {
         let found = nodes("\"{node.tier}\" in (LAB, QA) and {hagroup} == g");
         assert!(found[0].expression.is_passed());
         // Node b has no property of that name.

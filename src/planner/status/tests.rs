@@ -204,7 +204,7 @@ fn node_is_explained_by_its_instance_or_by_the_constraint_that_removes_it() {
 
 /// A9.2, B10: from the failure until the replacement on the same node runs.
 #[test]
-fn a9_2_instance_whose_restart_is_pending_is_restarting() {
+fn instance_whose_restart_is_pending_is_restarting() {
     let mut fleet = Fleet::new(&["n1"]);
     fleet.put_policy("w", json!({"mode": "replicated", "replicas": 1}));
     fleet.run(5);
@@ -220,7 +220,7 @@ fn a9_2_instance_whose_restart_is_pending_is_restarting() {
 
 /// A9.4.
 #[test]
-fn a9_4_overloaded_node_and_packed_domain_are_flagged_as_violated_constraints() {
+fn overloaded_node_and_packed_domain_are_flagged_as_violated_constraints() {
     let mut row = UnitNode::new(NodeId::new("o", "n1"));
     let metric = Metric { name: "memoryMb".into(), used: 800.0, load: 400.0, capacity: 500.0, usable: 500.0 };
     row.room = Some(Box::new(NodeRoom { metrics: vec![metric], surplus: None }));
@@ -247,7 +247,7 @@ fn explained(fleet: &Fleet, is_complete: bool) -> PartExplanation {
 
 /// D3-S3: before anything is placed, and once two instances run.
 #[test]
-fn d3_s3_nodes_of_the_other_instances_are_removed_as_chosen_by_the_same_decision() {
+fn nodes_of_the_other_instances_are_removed_as_chosen_by_the_same_decision() {
     let mut fleet = Fleet::new(&["n1", "n2"]);
     let mut document = json!({"mode": "replicated", "replicas": 3, "orchestrate": "no"});
     fleet.put_policy("w", document.clone());

@@ -55,7 +55,7 @@ fn judge(policy: &Restart, tasks: &[Task], now: i64) -> RestartVerdict {
 
 /// B10-S2.
 #[test]
-fn b10_s2_condition_decides_which_ends_lead_to_a_restart() {
+fn condition_decides_which_ends_lead_to_a_restart() {
     let table = [
         (RestartCondition::None, 1, false),
         (RestartCondition::OnFailure, 0, false),
@@ -103,7 +103,7 @@ fn restarts_by_the_node_are_counted() {
 
 /// B10-S3.
 #[test]
-fn b10_s3_restarts_are_limited() {
+fn restarts_are_limited() {
     let policy = Restart { max_attempts: 2, ..restart() };
     let tasks: Vec<Task> =
         (0..3).map(|number| ended(number, i64::from(number) * 10, i64::from(number) * 10 + 5, 1)).collect();
@@ -117,7 +117,7 @@ fn b10_s3_restarts_are_limited() {
 
 /// B10-S4.
 #[test]
-fn b10_s4_only_restarts_within_the_window_count() {
+fn only_restarts_within_the_window_count() {
     let policy = Restart { max_attempts: 1, window_seconds: 60, ..restart() };
     let first = ended(0, -100, 0, 1);
     assert!(matches!(
@@ -130,7 +130,7 @@ fn b10_s4_only_restarts_within_the_window_count() {
 
 /// B10-S8.
 #[test]
-fn b10_s8_restarts_of_another_version_do_not_count() {
+fn restarts_of_another_version_do_not_count() {
     let policy = Restart { max_attempts: 1, ..restart() };
     let mut new = ended(2, 50, 60, 1);
     (new.spec, new.cause) = (SpecVersion { number: 2, digest: 2 }, Cause::Update);
@@ -139,7 +139,7 @@ fn b10_s8_restarts_of_another_version_do_not_count() {
 }
 
 #[test]
-fn b10_task_that_fails_before_its_delay_is_over_waits_for_it() {
+fn task_that_fails_before_its_delay_is_over_waits_for_it() {
     let mut task = ended(1, 0, 2, 1);
     task.start_at = at(10);
     assert_eq!(judge(&restart(), &[task.clone()], 2), RestartVerdict::Wait { until: at(10) });
@@ -147,7 +147,7 @@ fn b10_task_that_fails_before_its_delay_is_over_waits_for_it() {
 }
 
 #[test]
-fn b10_each_node_counts_by_itself_when_another_one_is_tried() {
+fn each_node_counts_by_itself_when_another_one_is_tried() {
     let policy = Restart { max_attempts: 1, on_exhausted: OnExhausted::Switch, ..restart() };
     let mut moved = ended(2, 40, 50, 1);
     moved.node = Some(NodeId::new("o", "n2"));
@@ -172,7 +172,7 @@ fn state_of(letter: char) -> Option<UpdateState> {
 
 /// B12-S1.
 #[test]
-fn b12_s1_every_cell_of_the_table_of_states() {
+fn every_state_and_event_of_an_update_follow_the_table() {
     let columns = [
         UpdateEvent::Dirty,
         UpdateEvent::Failed(FailureAction::Pause),
@@ -196,7 +196,7 @@ fn b12_s1_every_cell_of_the_table_of_states() {
 }
 
 #[test]
-fn b12_failures_that_are_to_be_ignored_change_no_state() {
+fn failures_that_are_to_be_ignored_change_no_state() {
     let event = UpdateEvent::Failed(FailureAction::Continue);
     for state in [UpdateState::Updating, UpdateState::RollbackStarted] {
         assert_eq!(next_state(state, event), Ok(state));
@@ -204,7 +204,7 @@ fn b12_failures_that_are_to_be_ignored_change_no_state() {
 }
 
 #[test]
-fn b11_6_written_policy_keeps_slots_in_work_and_forgets_the_rest() {
+fn written_policy_keeps_slots_in_work_and_forgets_the_rest() {
     let mut status = UpdateStatus { state: UpdateState::Paused, ..UpdateStatus::default() };
     let part = status.part_mut(&Part::All);
     part.total = 4;
@@ -230,7 +230,7 @@ fn history(count: u32) -> SlotTasks {
 
 /// B13-S1.
 #[test]
-fn b13_s1_newest_records_are_kept() {
+fn newest_records_are_kept() {
     let deleted = tasks_to_delete(&history(21), 5, 0);
     assert_eq!((deleted.len(), deleted[0].as_str(), deleted[15].as_str()), (16, "0000", "0015"));
     assert_eq!(tasks_to_delete(&history(21), 2, 0).len(), 19);
@@ -238,18 +238,18 @@ fn b13_s1_newest_records_are_kept() {
 
 /// B13-S2.
 #[test]
-fn b13_s2_as_many_records_are_kept_as_restarts_are_counted() {
+fn as_many_records_are_kept_as_restarts_are_counted() {
     assert_eq!(tasks_to_delete(&history(21), 2, 6).len(), 14);
 }
 
 /// B13-S3.
 #[test]
-fn b13_s3_negative_limit_keeps_everything() {
+fn negative_limit_keeps_everything() {
     assert!(tasks_to_delete(&history(21), -1, 0).is_empty());
 }
 
 #[test]
-fn b13_removed_task_is_deleted_only_after_it_stopped() {
+fn removed_task_is_deleted_only_after_it_stopped() {
     let mut task = ended(0, 0, 1, 1);
     task.desired = DesiredState::Remove;
     assert_eq!(tasks_to_delete(&SlotTasks::new(vec![task.clone()]), 5, 0).len(), 1);

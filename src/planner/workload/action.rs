@@ -370,7 +370,7 @@ mod tests {
 
     /// A6, rule 1.
     #[test]
-    fn a6_1_one_action_at_a_time_but_safety_states_are_always_possible() {
+    fn one_action_at_a_time_but_safety_states_are_always_possible() {
         let record = WorkloadRecord::new(&deployment_policy());
         let moving = record.begin(action(ActionGoal::Restarted { node: None })).unwrap();
         let refused = moving.begin(action(ActionGoal::Started)).unwrap_err();

@@ -147,7 +147,7 @@ mod tests {
 
     /// A3-S5.
     #[test]
-    fn a3_s5_shift_comes_from_the_name_unless_it_is_given() {
+    fn shift_comes_from_the_name_unless_it_is_given() {
         let shift = |name, shift: Value| {
             let placement = json!({"policy": "shift", "shift": shift});
             workload(name, json!({"mode": "flex", "placement": placement})).placement.order

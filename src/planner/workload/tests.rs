@@ -46,7 +46,7 @@ fn failed() -> TaskState {
 
 /// B3-S1.
 #[test]
-fn b3_s1_late_report_with_an_old_number_is_refused() {
+fn late_report_with_an_old_number_is_refused() {
     let mut task = task();
     task.report(report(TaskState::RUNNING, 5), at(11)).unwrap();
     let refused = task.report(report(TaskState::Preparing, 4), at(12)).unwrap_err();
@@ -70,7 +70,7 @@ fn wrong_clock_of_a_node_neither_shortens_nor_lengthens_what_it_reports() {
 
 /// B3-S2.
 #[test]
-fn b3_s2_ended_task_does_not_run_again() {
+fn ended_task_does_not_run_again() {
     let mut task = task();
     task.report(report(failed(), 1), at(1)).unwrap();
     let refused = task.report(report(TaskState::RUNNING, 2), at(2)).unwrap_err();
@@ -163,7 +163,7 @@ fn end_in_a_row_of_an_older_version_is_judged_by_its_times() {
 
 /// 2-S5.
 #[test]
-fn s2_s5_live_agreements_become_tasks_in_scope_order() {
+fn live_agreements_become_tasks_in_scope_order() {
     let unit_id = UnitId::all(PolicyId::new("o", "w"));
     let workload_unit = WorkloadUnit { id: unit_id, nodes: vec![node("n2"), node("n1")] };
     let agreement = |id: &str, name: &str| LiveAgreement {
@@ -205,7 +205,7 @@ fn any_state() -> impl Strategy<Value = TaskState> {
 proptest! {
     /// B3-S4.
     #[test]
-    fn b3_s4_random_reports_never_take_a_task_back(
+    fn random_reports_never_move_a_task_back(
         reports in proptest::collection::vec((any_state(), 0_u64..40, any::<bool>()), 0..60)
     ) {
         let mut task = task();

@@ -133,7 +133,7 @@ mod tests {
 
     /// E3-S4.
     #[test]
-    fn e3_s4_scope_of_every_group_holds_no_node_outside_of_groups() {
+    fn scope_of_every_group_holds_no_node_outside_of_groups() {
         assert_eq!(units_of(&NodeScope::EveryGroup), [("g1".into(), vec![node("n1"), node("n2")])]);
     }
 }

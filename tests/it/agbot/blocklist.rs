@@ -42,7 +42,7 @@ async fn blocked(hub: &Hub) -> Value {
 
 /// D4-S1, D4-S6: three failures block the node, the instance runs on the other one, and a cleared node is used at once.
 #[tokio::test]
-async fn d4_s1_s6_node_on_which_the_service_fails_is_blocked_until_it_is_cleared() {
+async fn node_on_which_the_service_fails_is_blocked_until_it_is_cleared() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &["--upgrade-grace-secs", "1"]).await;
     let fleet = Fleet::start(&scratch, &hub, 2).await;
@@ -113,7 +113,7 @@ async fn d4_s1_s6_node_on_which_the_service_fails_is_blocked_until_it_is_cleared
 
 /// D4: a block ends by itself, and the count of blocks is kept; the action `clear` of the policy ends the next one (A11).
 #[tokio::test]
-async fn d4_s3_block_ends_by_itself_and_the_next_one_is_longer() {
+async fn block_ends_by_itself_and_the_next_one_is_longer() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &["--upgrade-grace-secs", "1"]).await;
     let fleet = Fleet::start(&scratch, &hub, 1).await;

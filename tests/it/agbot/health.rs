@@ -87,7 +87,7 @@ fn own_events(found: &Value) -> Vec<Value> {
 
 /// D1-S1, D1-S2, D1-S3, D1-S5.
 #[tokio::test]
-async fn d1_s1_to_s5_reports_are_kept_by_number_and_time_and_add_up() {
+async fn reports_are_kept_by_number_and_time_and_aggregated() {
     let scratch = Scratch::new();
     let hub = start(&scratch).await;
     for path in [ORG, NODE, GROUP, POLICY, UNIT, INSTANCE] {
@@ -160,7 +160,7 @@ async fn health_changes(hub: &Hub) -> Vec<String> {
 
 /// D1-S4.
 #[tokio::test]
-async fn d1_s4_reports_are_for_nodes_themselves_owners_and_administrators() {
+async fn reports_are_for_nodes_themselves_owners_and_administrators() {
     let scratch = Scratch::new();
     let hub = start(&scratch).await;
     for path in [ORG, NODE, GROUP, POLICY, UNIT, INSTANCE] {
@@ -213,7 +213,7 @@ const EVERYWHERE: &str = "/orgs/o/business/policies/everywhere";
 
 /// D1-S7, D2-S1: the node's watchdog finds that the new version hangs, and every instance returns to the version before.
 #[tokio::test]
-async fn d1_s7_watchdog_that_reports_an_error_during_an_update_rolls_it_back() {
+async fn watchdog_that_reports_an_error_during_an_update_rolls_it_back() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &["--upgrade-grace-secs", "1"]).await;
     let fleet = Fleet::start(&scratch, &hub, 2).await;
@@ -264,7 +264,7 @@ async fn d1_s7_watchdog_that_reports_an_error_during_an_update_rolls_it_back() {
 
 /// D2: what cannot be placed is reported, and what is placed again is not.
 #[tokio::test]
-async fn d2_s1_hub_reports_what_it_cannot_place_as_long_as_it_is_so() {
+async fn hub_reports_what_it_cannot_place_while_that_lasts() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &["--upgrade-grace-secs", "1"]).await;
     let fleet = Fleet::start(&scratch, &hub, 1).await;

@@ -44,7 +44,7 @@ async fn end(hub: Hub, fleet: Fleet) {
 
 /// C5-S2: what is paused by hand continues, as the same process.
 #[tokio::test]
-async fn c5_s2_process_that_is_paused_by_hand_continues_as_the_same() {
+async fn process_that_is_paused_by_hand_continues_as_the_same() {
     let scratch = Scratch::new();
     let hub = local_hub(&scratch).await;
     let fleet = fleet(&scratch, &hub, 1).await;
@@ -67,7 +67,7 @@ async fn c5_s2_process_that_is_paused_by_hand_continues_as_the_same() {
 
 /// P-S15: what no action of a recovery by events brings back is left to the restart policy.
 #[tokio::test]
-async fn p_s15_process_that_no_action_brings_back_is_restarted() {
+async fn process_that_no_action_brings_back_is_restarted() {
     let scratch = Scratch::new();
     let hub = local_hub(&scratch).await;
     let fleet = fleet(&scratch, &hub, 1).await;
@@ -145,7 +145,7 @@ fn workflow(url: &str, name: &str) -> Value {
 
 /// C6-S3: a workflow that fails, redirects or never responds is followed by the next action, and the body names the node.
 #[tokio::test]
-async fn c6_s3_workflow_that_does_not_succeed_is_followed_by_the_next_action() {
+async fn workflow_that_does_not_succeed_is_followed_by_the_next_action() {
     let scratch = Scratch::new();
     let hub = local_hub(&scratch).await;
     let fleet = fleet(&scratch, &hub, 1).await;
@@ -284,7 +284,7 @@ async fn workflow_at_an_address_that_the_hub_may_not_reach_is_not_called() {
 
 /// C3-S3: an instance leaves a node whose engine cannot be used, although the node is alive.
 #[tokio::test]
-async fn c3_s3_instance_leaves_a_node_whose_engine_is_down() {
+async fn instance_leaves_a_node_whose_engine_is_down() {
     let scratch = Scratch::new();
     let hub = local_hub(&scratch).await;
     let fleet = fleet(&scratch, &hub, 2).await;
@@ -362,7 +362,7 @@ async fn instance_that_its_peers_do_not_reach_is_recreated() {
 
 /// C3-S4: a check that the database refuses is counted, and recovers nothing.
 #[tokio::test]
-async fn c3_s4_check_that_the_database_refuses_is_counted_and_recovers_nothing() {
+async fn check_that_the_database_refuses_is_counted_and_recovers_nothing() {
     let (scratch, database) = (Scratch::new(), TestDatabase::empty().await);
     let hub = Hub::start(&scratch, &["--upgrade-grace-secs", "1", "--database-url", database.url()]).await;
     let fleet = fleet(&scratch, &hub, 1).await;

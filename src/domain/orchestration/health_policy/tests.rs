@@ -22,7 +22,7 @@ fn url(options: &Value) -> Value {
 
 /// C2-S1: what is left out has its default.
 #[test]
-fn c2_s1_document_is_returned_with_all_defaults() {
+fn document_is_returned_with_all_defaults() {
     let shown = json!(read(url(&json!({}))).unwrap());
     assert_eq!(
         shown,
@@ -43,7 +43,7 @@ fn c2_s1_document_is_returned_with_all_defaults() {
 
 /// C2-S2: the organization sets the least interval of modes that poll.
 #[test]
-fn c2_s2_members_are_not_polled_more_often_than_the_organization_allows() {
+fn members_are_not_polled_more_often_than_the_organization_allows() {
     let mut document = polling();
     document["detection"]["interval"] = json!(30);
     let policy = read(document).unwrap();
@@ -59,7 +59,7 @@ fn c2_s2_members_are_not_polled_more_often_than_the_organization_allows() {
 
 /// C2-S3: the form of version 1.0.
 #[test]
-fn c2_s3_single_mode_is_read_as_a_list() {
+fn single_mode_is_read_as_a_list() {
     for version in [json!("1.0"), json!("1.1"), json!(1.1), json!("1.2"), Value::Null] {
         let policy = read(json!({"version": version, "detection": {"type": "LIFECYCLE_EVENTS"}})).unwrap();
         assert_eq!(json!(policy.detection.detection_modes), json!([{"type": "LIFECYCLE_EVENTS"}]));
@@ -116,7 +116,7 @@ fn url_that_cannot_be_requested_is_refused() {
 
 /// C2-S4, C2-S5, C6-S6, C1-S3 and the other rules.
 #[test]
-fn c2_s4_c2_s5_document_that_breaks_a_rule_is_refused_with_the_member_and_the_rule() {
+fn document_that_breaks_a_rule_is_refused_with_the_member_and_the_rule() {
     let modes = |modes: Value| json!({"detection": {"detection_modes": modes}});
     let with = |recovery: Value| {
         let mut document = polling();
@@ -236,7 +236,7 @@ fn mode_refuses_options_of_another_kind() {
 
 /// C1-S3: some actions need an instance.
 #[test]
-fn c1_s3_group_refuses_actions_on_instances() {
+fn group_refuses_actions_on_instances() {
     let mut document = polling();
     document["recovery"] = json!({"actions": [{"name": "REBUILD"}]});
     assert!(read(document.clone()).is_ok());
@@ -248,7 +248,7 @@ fn c1_s3_group_refuses_actions_on_instances() {
 
 /// C6-S6.
 #[test]
-fn c6_s6_actions_are_different_and_have_their_defaults() {
+fn actions_are_different_and_have_their_defaults() {
     let mut document = polling();
     document["recovery"] = json!({"actions": [
         {"name": "REBOOT", "params": {"type": "soft"}}, {"name": "RECREATE"},
@@ -266,7 +266,7 @@ fn c6_s6_actions_are_different_and_have_their_defaults() {
 
 /// C4-S4: parameters of a URL.
 #[test]
-fn c4_s4_parameters_stand_for_the_node() {
+fn parameters_stand_for_the_node() {
     let url = PollUrl::parse("http://{nodename}/h?ip={nodeip}").unwrap();
     assert_eq!(url.expand("edge-7", "10.0.0.7"), "http://edge-7/h?ip=10.0.0.7");
     assert_eq!(url.expand("edge-7", "fe80::1"), "http://edge-7/h?ip=[fe80::1]");

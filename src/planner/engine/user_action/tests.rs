@@ -123,7 +123,7 @@ fn placed(names: &[&str], is_pinned: bool) -> ActionGoals {
 
 /// A6-S2.
 #[test]
-fn a6_s2_frozen_node_is_chosen_only_by_name() {
+fn frozen_node_is_chosen_only_by_name() {
     let mut fixture = Fixture::failover(StartMode::BestAvailable, &["n1"]);
     fixture.nodes[1].frozen = Some(FrozenLevel::Node);
     assert_eq!(fixture.act(LastingAction::Switch, &[]), Ok(placed(&["n3"], true)));
@@ -160,7 +160,7 @@ fn unit_is_stopped_and_started_alone() {
 
 /// A6-S4.
 #[test]
-fn a6_s4_what_is_reached_already_is_refused() {
+fn action_whose_goal_is_reached_already_is_refused() {
     let fixture = Fixture::failover(StartMode::BestAvailable, &["n1"]);
     assert_eq!(fixture.refused(LastingAction::Start, &[]), "o/p is started already");
     assert_eq!(fixture.refused(LastingAction::Giveback, &[]), "o/p runs on its leaders already");
@@ -173,7 +173,7 @@ fn a6_s4_what_is_reached_already_is_refused() {
 
 /// A2-S3, the refusal.
 #[test]
-fn a2_s3_second_failover_instance_needs_force() {
+fn second_failover_instance_needs_force() {
     let fixture = Fixture::failover(StartMode::BestAvailable, &["n1"]);
     let text = fixture.refused(LastingAction::Start, &["n2"]);
     assert!(text.contains("is on o/n1") && text.contains("with force"), "{text}");
@@ -184,7 +184,7 @@ fn a2_s3_second_failover_instance_needs_force() {
 
 /// P-S11.
 #[test]
-fn p_s11_move_during_an_update_needs_force_and_ignores_the_expression() {
+fn move_during_an_update_needs_force_and_ignores_the_expression() {
     let mut fixture = Fixture::failover(StartMode::BestAvailable, &["n1"]);
     fixture.nodes[1].expression = Verdict::Failed("it is false".into());
     assert_eq!(fixture.act(LastingAction::Takeover, &["n2"]), Ok(placed(&["n2"], true)));
@@ -201,7 +201,7 @@ fn p_s11_move_during_an_update_needs_force_and_ignores_the_expression() {
 }
 
 #[test]
-fn a6_3_node_that_is_down_or_does_not_fit_is_refused_even_with_force() {
+fn node_that_is_down_or_does_not_fit_is_refused_even_with_force() {
     let mut fixture = Fixture::failover(StartMode::BestAvailable, &["n1"]);
     fixture.nodes[1].state = NodeState::Down { since: at(50) };
     fixture.nodes[2].eligibility = Verdict::Failed("wrong architecture".into());
@@ -219,7 +219,7 @@ fn a6_3_node_that_is_down_or_does_not_fit_is_refused_even_with_force() {
 
 /// A1, the last column: where a giveback leads.
 #[test]
-fn a1_giveback_leads_to_natural_leaders_or_to_the_best_available() {
+fn giveback_leads_to_natural_leaders_or_to_the_best_available() {
     for (start, expected) in [
         (StartMode::Never, None),
         (StartMode::NaturalLeader, None),
@@ -233,7 +233,7 @@ fn a1_giveback_leads_to_natural_leaders_or_to_the_best_available() {
 }
 
 #[test]
-fn a6_moves_keep_the_number_of_instances() {
+fn moves_keep_the_number_of_instances() {
     let flex = Fixture::new(Goal::flex((1, 2, 2), StartMode::BestAvailable, 0), &["n1", "n2"]);
     assert_eq!(
         flex.act(LastingAction::Takeover, &["n3"]),
@@ -251,7 +251,7 @@ fn a6_moves_keep_the_number_of_instances() {
 
 /// A3-S6, the explicit destinations.
 #[test]
-fn a3_s6_policy_without_a_ranking_starts_only_on_named_nodes() {
+fn policy_without_a_ranking_starts_only_on_named_nodes() {
     let mut fixture = Fixture::failover(StartMode::Never, &[]);
     fixture.workload.placement.order = NodeOrder::Unranked;
     assert!(fixture.refused(LastingAction::Start, &[]).contains("name the node"));
@@ -273,7 +273,7 @@ fn recover(fixture: &Fixture, recovery: &RequestedRecovery) -> ActionGoals {
 
 /// C7-S2, C7-S4: healthy members are left alone, and missing ones are a goal only when that is wanted.
 #[test]
-fn c7_s2_c7_s4_recovery_of_healthy_members_has_nothing_to_do() {
+fn recovery_of_healthy_members_does_nothing() {
     let fixture = Fixture::new(Goal::replicated(3), &["n1", "n2"]);
     let checked = RequestedRecovery { examines: true, ..RequestedRecovery::default() };
     assert_eq!(recover(&fixture, &checked), ActionGoals::new());

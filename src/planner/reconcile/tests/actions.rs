@@ -71,7 +71,7 @@ fn placed(names: &[&str], is_pinned: bool) -> ActionGoal {
 
 /// A1-S1, the start by a user.
 #[test]
-fn a1_s1_user_starts_on_the_natural_leader_what_nobody_starts() {
+fn user_starts_on_the_natural_leader_what_start_mode_never_leaves() {
     let mut world = failover(StartMode::Never);
     world.run(120);
     assert!(world.tasks.is_empty());
@@ -88,7 +88,7 @@ fn a1_s1_user_starts_on_the_natural_leader_what_nobody_starts() {
 
 /// A1-S4.
 #[test]
-fn a1_s4_moved_instance_stays_until_it_is_given_back() {
+fn moved_instance_stays_until_it_is_given_back() {
     let mut world = failover(StartMode::NaturalLeader);
     world.run(30);
     assert_eq!(world.running_nodes(), ["n1"]);
@@ -104,7 +104,7 @@ fn a1_s4_moved_instance_stays_until_it_is_given_back() {
 
 /// A2-S3.
 #[test]
-fn a2_s3_forced_second_instance_stays_until_a_user_stops_one() {
+fn forced_second_instance_stays_until_a_user_stops_one() {
     let mut world = failover(StartMode::BestAvailable);
     world.run(30);
     world.begin(ActionGoal::StartedOn { node: node("n2") }, true);
@@ -120,7 +120,7 @@ fn a2_s3_forced_second_instance_stays_until_a_user_stops_one() {
 
 /// A6.
 #[test]
-fn a6_unit_that_a_user_stopped_stays_stopped_until_it_is_started() {
+fn unit_that_a_user_stopped_stays_stopped_until_it_is_started() {
     let mut world = failover(StartMode::BestAvailable);
     world.run(30);
     let nodes: Vec<_> = world.nodes.iter().map(|row| row.id.clone()).collect();
@@ -142,7 +142,7 @@ fn a6_unit_that_a_user_stopped_stays_stopped_until_it_is_started() {
 
 /// A6, A12: a workload that was stopped is taken over by one node, and gets its other instance when that is done.
 #[test]
-fn a6_takeover_of_a_stopped_workload_starts_the_other_instance_afterwards() {
+fn takeover_of_a_stopped_workload_starts_the_other_instance_afterwards() {
     let mut world = ranked(Goal::replicated(2).stopped(), 3);
     world.run(2);
     world.edit(|workload| workload.goal.is_stopped = false);
@@ -156,7 +156,7 @@ fn a6_takeover_of_a_stopped_workload_starts_the_other_instance_afterwards() {
 
 /// A12, P0: a freeze holds a move in progress, also when the new instances run already.
 #[test]
-fn a12_move_stops_nothing_while_the_workload_is_frozen() {
+fn move_stops_nothing_while_the_workload_is_frozen() {
     let mut world = ranked(Goal::replicated(2), 4);
     world.run(30);
     assert_eq!(world.running_nodes(), ["n1", "n2"]);
@@ -172,7 +172,7 @@ fn a12_move_stops_nothing_while_the_workload_is_frozen() {
 
 /// A12, P0: a freeze holds a restart in progress.
 #[test]
-fn a12_restart_rests_while_the_workload_is_frozen() {
+fn restart_rests_while_the_workload_is_frozen() {
     let mut world = ranked(Goal::replicated(3), 3);
     world.run(30);
     world.begin(ActionGoal::Restarted { node: None }, false);
@@ -188,7 +188,7 @@ fn a12_restart_rests_while_the_workload_is_frozen() {
 
 /// A5-S7.
 #[test]
-fn a5_s7_instance_placed_by_a_user_is_not_moved_back_for_the_expression() {
+fn instance_placed_by_a_user_is_not_moved_back_for_the_expression() {
     let mut world = failover(StartMode::BestAvailable);
     world.edit(|workload| workload.placement.on_violation = OnViolation::Move);
     world.change_node("n2", |node| node.expression = Verdict::Failed("it is false".into()));
@@ -207,7 +207,7 @@ fn a5_s7_instance_placed_by_a_user_is_not_moved_back_for_the_expression() {
 
 /// A6-S1.
 #[test]
-fn a6_s1_takeover_creates_the_new_task_after_the_old_one_is_confirmed_stopped() {
+fn takeover_creates_the_new_task_after_the_old_one_is_confirmed_stopped() {
     let mut world = failover(StartMode::BestAvailable);
     world.run(30);
     world.stop_secs = 7;
@@ -229,7 +229,7 @@ fn a6_s1_takeover_creates_the_new_task_after_the_old_one_is_confirmed_stopped() 
 
 /// A6-S3.
 #[test]
-fn a6_s3_flex_starts_the_new_instance_before_it_stops_the_old_one() {
+fn flex_starts_the_new_instance_before_it_stops_the_old_one() {
     let mut world = ranked(Goal::flex((1, 3, 2), StartMode::BestAvailable, 0), 3);
     world.run(10);
     world.start_secs = 5;
@@ -243,7 +243,7 @@ fn a6_s3_flex_starts_the_new_instance_before_it_stops_the_old_one() {
 
 /// A6-S6.
 #[test]
-fn a6_s6_instance_that_does_not_stop_ends_the_move_and_nothing_starts() {
+fn instance_that_does_not_stop_ends_the_move_and_nothing_starts() {
     for start in [StartMode::Never, StartMode::BestAvailable] {
         let mut world = failover(start);
         world.begin(ActionGoal::Started, false);
@@ -266,7 +266,7 @@ fn a6_s6_instance_that_does_not_stop_ends_the_move_and_nothing_starts() {
 
 /// A6, rule 5.
 #[test]
-fn a6_5_failed_start_ends_the_move_and_ha_starts_it_on_the_best_node() {
+fn failed_start_ends_the_move_and_ha_starts_it_on_the_best_node() {
     for (start, expected) in [(StartMode::BestAvailable, vec!["n1"]), (StartMode::Never, vec![])] {
         let mut world = failover(start);
         world.begin(ActionGoal::Started, false);
@@ -282,7 +282,7 @@ fn a6_5_failed_start_ends_the_move_and_ha_starts_it_on_the_best_node() {
 
 /// A6, rule 6.
 #[test]
-fn a6_6_start_ends_when_it_failed_on_every_node() {
+fn start_ends_when_it_failed_on_every_node() {
     let mut world = failover(StartMode::Never);
     world.behaviors.insert(1, Behavior::Rejected);
     world.begin(ActionGoal::Started, false);
@@ -294,7 +294,7 @@ fn a6_6_start_ends_when_it_failed_on_every_node() {
 
 /// A6-S7, the end of what waited.
 #[test]
-fn a6_s7_aborted_move_leaves_nothing_that_waits() {
+fn aborted_move_leaves_nothing_that_waits() {
     let mut world = failover(StartMode::Never);
     world.begin(ActionGoal::Started, false);
     assert_eq!(world.finish(30), Progress::Done);
@@ -307,7 +307,7 @@ fn a6_s7_aborted_move_leaves_nothing_that_waits() {
 }
 
 #[test]
-fn a6_restart_replaces_one_instance_at_a_time() {
+fn restart_replaces_one_instance_at_a_time() {
     let mut world = ranked(Goal::replicated(3), 3);
     world.group(&["n1", "n2", "n3"]);
     world.run(10);
@@ -324,7 +324,7 @@ fn a6_restart_replaces_one_instance_at_a_time() {
 }
 
 #[test]
-fn a6_stop_and_start_of_one_instance_on_every_node() {
+fn one_instance_of_a_global_workload_is_stopped_and_started() {
     let mut world = World::new(Goal::global(), 3);
     world.run(5);
     world.edit(|workload| workload.goal = workload.goal.stopped());
@@ -340,7 +340,7 @@ fn a6_stop_and_start_of_one_instance_on_every_node() {
 
 /// A11-S1.
 #[test]
-fn a11_s1_cleared_node_alone_is_tried_again() {
+fn cleared_node_alone_is_tried_again() {
     let mut world = failover(StartMode::BestAvailable);
     for name in ["n1", "n2"] {
         world.change_node(name, |node| node.marks.start_failed = Some("exit 1".into()));
@@ -355,7 +355,7 @@ fn a11_s1_cleared_node_alone_is_tried_again() {
 
 /// A11-S2.
 #[test]
-fn a11_s2_leader_starts_when_all_nodes_are_cleared() {
+fn leader_starts_when_all_nodes_are_cleared() {
     let mut world = failover(StartMode::BestAvailable);
     for name in ["n1", "n2"] {
         world.change_node(name, |node| node.marks.start_failed = Some("exit 1".into()));
@@ -370,7 +370,7 @@ fn a11_s2_leader_starts_when_all_nodes_are_cleared() {
 
 /// A11-S3.
 #[test]
-fn a11_s3_node_of_a_failed_stop_is_a_candidate_after_it_is_cleared() {
+fn node_of_a_failed_stop_is_a_candidate_after_it_is_cleared() {
     let mut world = failover(StartMode::Never);
     world.begin(ActionGoal::Started, false);
     assert_eq!(world.finish(30), Progress::Done);

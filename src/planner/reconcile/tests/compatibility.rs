@@ -30,7 +30,7 @@ fn failover() -> Goal {
 
 /// A7-S1, P-S13.
 #[test]
-fn a7_s1_nothing_is_taken_over_while_versions_differ() {
+fn nothing_is_taken_over_while_versions_differ() {
     let mut world = fleet(failover(), &[Some(12); 3]);
     world.run(30);
     assert_eq!(world.running_nodes(), ["n1"]);
@@ -48,7 +48,7 @@ fn a7_s1_nothing_is_taken_over_while_versions_differ() {
 
 /// A7-S1, as to a claim.
 #[test]
-fn a7_s1_claim_is_given_up_when_versions_differ() {
+fn claim_is_given_up_when_versions_differ() {
     let mut world = fleet(failover(), &[Some(12); 2]);
     world.run(5);
     announce(&mut world, "n2", Some(13));
@@ -58,7 +58,7 @@ fn a7_s1_claim_is_given_up_when_versions_differ() {
 
 /// A7-S2.
 #[test]
-fn a7_s2_users_move_the_instance_while_versions_differ() {
+fn users_move_the_instance_while_versions_differ() {
     let mut world = fleet(failover(), &[Some(12), Some(12), Some(13)]);
     announce(&mut world, "n3", Some(12));
     world.run(30);
@@ -70,7 +70,7 @@ fn a7_s2_users_move_the_instance_while_versions_differ() {
 
 /// A7-S3, A7-S4.
 #[test]
-fn a7_s3_s4_agents_without_a_version_and_workloads_without_the_gate_are_not_held() {
+fn agents_without_a_version_and_workloads_without_the_gate_are_not_blocked() {
     let mut legacy = fleet(failover(), &[Some(12), Some(12), None]);
     legacy.run(30);
     assert_eq!(legacy.running_nodes(), ["n1"]);
@@ -85,7 +85,7 @@ fn a7_s3_s4_agents_without_a_version_and_workloads_without_the_gate_are_not_held
 
 /// P-S13.
 #[test]
-fn p_s13_surplus_stays_and_failures_are_restarted_while_versions_differ() {
+fn surplus_stays_and_failures_are_restarted_while_versions_differ() {
     let mut world = fleet(Goal::flex((1, 3, 3), StartMode::BestAvailable, 0), &[Some(12); 3]);
     world.run(30);
     announce(&mut world, "n2", Some(13));

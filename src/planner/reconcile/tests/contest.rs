@@ -71,7 +71,7 @@ pub(super) fn claimed(world: &World) -> Option<&str> {
 /// A9-S13, A9-S14, A9-S15, A9-S16, A9-S17, A9-S18, A9-S19, A9-S20, A9-S21, A9-S22, A9-S23, A9-S24,
 /// A9-S25, A9-S26, A9-S27, A9-S28, A9-S29, A9-S30, A9-S31, A9-S32, A9-S33, A9-S34, A9-S35, A9-S36.
 #[test]
-fn a9_6_table_of_two_nodes() {
+fn transitions_of_two_nodes_follow_the_table() {
     // The flags of node A, whether it is the leader, and which node becomes ready for each condition of node B.
     let (a, b, none) = (Some("a"), Some("b"), None);
     let table = [
@@ -100,7 +100,7 @@ fn a9_6_table_of_two_nodes() {
 
 /// A9-S37.
 #[test]
-fn a9_s37_leader_starts_after_the_ready_period() {
+fn leader_starts_after_the_ready_period() {
     let mut world = failover(2);
     world.run(15);
     assert_eq!(claimed(&world), Some("n1"));
@@ -111,7 +111,7 @@ fn a9_s37_leader_starts_after_the_ready_period() {
 
 /// A9-S38.
 #[test]
-fn a9_s38_better_node_contests_the_claim_of_another_one() {
+fn better_node_contests_the_claim_of_another_one() {
     let mut world = failover(2);
     set(&mut world, "n1", Frozen);
     world.run(8);
@@ -127,7 +127,7 @@ fn a9_s38_better_node_contests_the_claim_of_another_one() {
 
 /// A9-S39.
 #[test]
-fn a9_s39_claim_gives_way_to_a_users_start_on_another_node() {
+fn claim_gives_way_to_a_users_start_on_another_node() {
     for is_exclusive in [true, false] {
         let mut world = failover(3);
         if !is_exclusive {
@@ -148,7 +148,7 @@ fn a9_s39_claim_gives_way_to_a_users_start_on_another_node() {
 
 /// A9-S38: a claim ends as well when its node can take the instance no longer.
 #[test]
-fn a9_s38_claim_of_a_node_that_is_no_candidate_any_more_is_given_up() {
+fn claim_of_a_node_that_is_no_candidate_any_more_is_given_up() {
     for condition in [Affinity, Constraint, Frozen] {
         let mut world = failover(2);
         world.run(8);
@@ -161,7 +161,7 @@ fn a9_s38_claim_of_a_node_that_is_no_candidate_any_more_is_given_up() {
 
 /// A9.5: with several claims the lowest of them gives way.
 #[test]
-fn a9_5_surplus_claim_of_the_lowest_rank_gives_way() {
+fn surplus_claim_of_the_lowest_rank_gives_way() {
     let mut world = World::new(Goal::flex((1, 3, 2), StartMode::BestAvailable, 16), 4);
     world.edit(|workload| workload.placement.order = NodeOrder::Listed);
     set(&mut world, "n2", Frozen);
@@ -185,7 +185,7 @@ fn a9_5_surplus_claim_of_the_lowest_rank_gives_way() {
 
 /// A9-S40, A9.7: the start that failed is not tried again; the next best node claims the instance.
 #[test]
-fn a9_s40_node_on_which_the_start_failed_is_left() {
+fn node_on_which_the_start_failed_is_left() {
     for behavior in [Behavior::Rejected, Behavior::Hangs] {
         let mut world = failover(2);
         world.node_behaviors.insert(node("n1"), behavior);

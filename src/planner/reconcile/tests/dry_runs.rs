@@ -27,7 +27,7 @@ fn kinds(found: &DryRun) -> Vec<(ExpectedKind, String)> {
 }
 
 #[test]
-fn d3_plan_of_a_new_workload_creates_its_slots() {
+fn plan_of_a_new_workload_creates_its_slots() {
     let found = expected(&World::new(Goal::replicated(2), 3));
     assert_eq!(kinds(&found), [(Create, "1".into()), (Create, "2".into())]);
     assert_eq!(found.changes[0].to, Some(node("n1")));
@@ -35,7 +35,7 @@ fn d3_plan_of_a_new_workload_creates_its_slots() {
 }
 
 #[test]
-fn d3_plan_of_an_update_replaces_slot_after_slot_and_scales() {
+fn plan_of_an_update_replaces_slot_after_slot_and_scales() {
     let mut world = World::new(Goal::replicated(3), 3);
     world.run(5);
     world.edit(|workload| workload.update.parallelism = 1);
@@ -49,7 +49,7 @@ fn d3_plan_of_an_update_replaces_slot_after_slot_and_scales() {
 }
 
 #[test]
-fn d3_plan_of_a_drain_names_both_nodes() {
+fn plan_of_a_drain_names_both_nodes() {
     let mut world = World::new(Goal::replicated(1), 2);
     world.run(5);
     world.set_availability("n1", Availability::Drain);
@@ -61,7 +61,7 @@ fn d3_plan_of_a_drain_names_both_nodes() {
 }
 
 #[test]
-fn d3_plan_shows_what_blocks_at_the_end() {
+fn plan_shows_what_blocks_at_the_end() {
     let mut world = World::new(Goal::global(), 2);
     world.group(&["n1", "n2"]);
     world.run(5);
@@ -89,7 +89,7 @@ fn slots_that_are_left_are_listed_while_one_is_in_work() {
 
 /// D3: a task that waits for a node is shown with the one that it would get.
 #[test]
-fn d3_plan_assigns_what_has_waited_for_a_node() {
+fn plan_assigns_what_has_waited_for_a_node() {
     let mut world = World::new(Goal::replicated(1), 1);
     world.set_availability("n1", Availability::Pause);
     world.run(5);
@@ -103,7 +103,7 @@ fn d3_plan_assigns_what_has_waited_for_a_node() {
 
 /// D3, B12: what a paused update has left names the pause.
 #[test]
-fn d3_plan_of_a_paused_update_names_the_pause() {
+fn plan_of_a_paused_update_names_the_pause() {
     let mut world = World::new(Goal::replicated(2), 2);
     world.run(5);
     world.write(2);

@@ -22,7 +22,7 @@ fn flex(target: u32) -> World {
 
 /// A1-S1.
 #[test]
-fn a1_s1_nothing_starts_by_itself_under_start_mode_never() {
+fn nothing_starts_automatically_under_start_mode_never() {
     let mut world = failover(StartMode::Never);
     world.run(120);
     assert!(world.tasks.is_empty());
@@ -30,7 +30,7 @@ fn a1_s1_nothing_starts_by_itself_under_start_mode_never() {
 
 /// A1-S2.
 #[test]
-fn a1_s2_only_the_natural_leader_starts_by_itself() {
+fn only_the_natural_leader_starts_automatically() {
     let mut world = failover(StartMode::NaturalLeader);
     world.take_down("n1");
     world.run(120);
@@ -42,7 +42,7 @@ fn a1_s2_only_the_natural_leader_starts_by_itself() {
 
 /// A1-S3.
 #[test]
-fn a1_s3_best_available_node_starts_after_the_ready_period() {
+fn best_available_node_starts_after_the_ready_period() {
     let mut world = failover(StartMode::BestAvailable);
     world.take_down("n1");
     let passed = world.run_until(30, |world| world.running_nodes() == ["n2"]);
@@ -51,7 +51,7 @@ fn a1_s3_best_available_node_starts_after_the_ready_period() {
 
 /// A1-S4.
 #[test]
-fn a1_s4_instance_on_another_node_than_the_leader_stays() {
+fn instance_on_another_node_than_the_leader_stays() {
     let mut world = failover(StartMode::BestAvailable);
     world.take_down("n1");
     world.run(30);
@@ -63,7 +63,7 @@ fn a1_s4_instance_on_another_node_than_the_leader_stays() {
 
 /// A1-S5.
 #[test]
-fn a1_s5_flex_starts_only_the_natural_leaders_that_are_there() {
+fn flex_starts_only_the_natural_leaders_that_are_there() {
     let mut world = World::new(Goal::flex((2, 3, 2), StartMode::NaturalLeader, 0), 3);
     world.edit(|workload| workload.placement.order = NodeOrder::Listed);
     world.take_down("n2");
@@ -73,7 +73,7 @@ fn a1_s5_flex_starts_only_the_natural_leaders_that_are_there() {
 
 /// A2-S1.
 #[test]
-fn a2_s1_flex_runs_the_target_on_the_best_nodes_and_grows_without_restarts() {
+fn flex_runs_the_target_on_the_best_nodes_and_grows_without_restarts() {
     let mut world = flex(2);
     world.run(10);
     assert_eq!(world.running_nodes(), ["n1", "n2"]);
@@ -86,7 +86,7 @@ fn a2_s1_flex_runs_the_target_on_the_best_nodes_and_grows_without_restarts() {
 
 /// A2-S2.
 #[test]
-fn a2_s2_flex_stops_the_lowest_ranked_instances() {
+fn flex_stops_the_lowest_ranked_instances() {
     let mut world = flex(3);
     world.run(10);
     let survivor = world.running().into_iter().find(|task| task.node == Some(node("n1"))).unwrap().id.clone();
@@ -98,7 +98,7 @@ fn a2_s2_flex_stops_the_lowest_ranked_instances() {
 
 /// A2-S2: the rank decides between instances that a user placed as well, whatever their slots are.
 #[test]
-fn a2_s2_flex_stops_the_lowest_ranked_of_those_that_a_user_placed() {
+fn flex_stops_the_lowest_ranked_of_those_that_a_user_placed() {
     let mut world = flex(2);
     world.edit(|workload| workload.placement.listed = ["n3", "n2", "n1"].map(node).into());
     world.run(10);
@@ -114,7 +114,7 @@ fn a2_s2_flex_stops_the_lowest_ranked_of_those_that_a_user_placed() {
 }
 
 #[test]
-fn a2_surplus_of_failover_is_left_to_a_user() {
+fn surplus_of_failover_is_left_to_a_user() {
     let mut world = World::new(Goal::flex((0, 2, 2), StartMode::BestAvailable, 0), 2);
     world.run(10);
     world.edit(|workload| workload.goal = Goal::failover(StartMode::BestAvailable, 0));
@@ -124,7 +124,7 @@ fn a2_surplus_of_failover_is_left_to_a_user() {
 
 /// A3-S1.
 #[test]
-fn a3_s1_nodes_order_leads_to_the_next_node_when_the_first_is_frozen() {
+fn nodes_order_leads_to_the_next_node_when_the_first_is_frozen() {
     let mut world = failover(StartMode::BestAvailable);
     world.edit(|workload| workload.placement.listed = vec![node("n2"), node("n1")]);
     world.change_node("n2", |node| node.frozen = Some(FrozenLevel::Node));
@@ -138,7 +138,7 @@ fn a3_s1_nodes_order_leads_to_the_next_node_when_the_first_is_frozen() {
 
 /// A3-S6.
 #[test]
-fn a3_s6_nothing_starts_without_a_ranking() {
+fn nothing_starts_without_a_ranking() {
     let mut world = failover(StartMode::BestAvailable);
     world.edit(|workload| workload.placement.order = NodeOrder::Unranked);
     world.run(60);
@@ -147,7 +147,7 @@ fn a3_s6_nothing_starts_without_a_ranking() {
 
 /// B9-S4.
 #[test]
-fn b9_s4_drain_of_the_active_node_stops_and_confirms_before_it_starts_the_other() {
+fn drain_of_the_active_node_stops_and_confirms_before_it_starts_the_other() {
     let mut world = failover(StartMode::BestAvailable);
     world.group(&["n1", "n2"]);
     world.run(30);
@@ -163,7 +163,7 @@ fn b9_s4_drain_of_the_active_node_stops_and_confirms_before_it_starts_the_other(
 }
 
 #[test]
-fn p1_failover_waits_without_limit_for_a_stop_that_is_not_confirmed() {
+fn failover_waits_without_limit_for_a_stop_that_is_not_confirmed() {
     let mut world = failover(StartMode::BestAvailable);
     world.run(30);
     world.stuck.insert(node("n1"));
@@ -179,7 +179,7 @@ fn p1_failover_waits_without_limit_for_a_stop_that_is_not_confirmed() {
 }
 
 #[test]
-fn e4_drain_of_a_failover_instance_waits_for_a_candidate() {
+fn drain_of_a_failover_instance_waits_for_a_candidate() {
     let mut world = failover(StartMode::BestAvailable);
     world.group(&["n1", "n2"]);
     world.run(30);

@@ -13,7 +13,7 @@ fn pair() -> World {
 
 /// E4-S1.
 #[test]
-fn e4_s1_one_member_runs_at_every_instant_of_an_update() {
+fn one_member_runs_at_every_instant_of_an_update() {
     let mut world = pair();
     world.write(2);
     world.run_until(60, |world| {
@@ -25,7 +25,7 @@ fn e4_s1_one_member_runs_at_every_instant_of_an_update() {
 
 /// E4-S2, D11-S1.
 #[test]
-fn e4_s2_d11_s1_update_waits_while_the_peer_is_down() {
+fn update_waits_while_the_peer_is_down() {
     let mut world = pair();
     world.take_down("n2");
     world.write(2);
@@ -43,7 +43,7 @@ fn e4_s2_d11_s1_update_waits_while_the_peer_is_down() {
 
 /// E4-S3.
 #[test]
-fn e4_s3_minimum_is_limited_to_the_other_members() {
+fn minimum_available_is_limited_to_the_other_members() {
     for (min_running, expected) in [(2, 2), (5, 2)] {
         let mut world = World::new(Goal::global(), 3);
         world.group(&["n1", "n2", "n3"]);
@@ -62,7 +62,7 @@ fn e4_s3_minimum_is_limited_to_the_other_members() {
 
 /// E4-S4.
 #[test]
-fn e4_s4_peer_keeps_the_old_version_when_the_new_one_crashes() {
+fn peer_keeps_the_old_version_when_the_new_one_crashes() {
     let mut world = pair();
     world.behaviors.insert(2, Behavior::Exits(1, 1));
     world.write(2);
@@ -73,7 +73,7 @@ fn e4_s4_peer_keeps_the_old_version_when_the_new_one_crashes() {
 
 /// P-S4.
 #[test]
-fn p_s4_drain_of_the_last_running_member_waits() {
+fn drain_of_the_last_running_member_waits() {
     let mut world = pair();
     world.take_down("n2");
     world.set_availability("n1", Availability::Drain);
@@ -87,7 +87,7 @@ fn p_s4_drain_of_the_last_running_member_waits() {
 
 /// P-S3.
 #[test]
-fn p_s3_parallelism_gives_way_to_the_group() {
+fn parallelism_gives_way_to_the_group() {
     let mut world = pair();
     world.edit(|workload| workload.update.parallelism = 4);
     world.write(2);
@@ -99,7 +99,7 @@ fn p_s3_parallelism_gives_way_to_the_group() {
 
 /// P-S5.
 #[test]
-fn p_s5_rollback_waits_when_the_new_version_is_the_only_one_that_runs() {
+fn rollback_waits_when_only_the_new_version_runs() {
     let mut world = pair();
     world.write(2);
     // The old version no longer runs anywhere, and does not start again on n2.
@@ -115,7 +115,7 @@ fn p_s5_rollback_waits_when_the_new_version_is_the_only_one_that_runs() {
 
 /// P-S16.
 #[test]
-fn p_s16_scale_down_keeps_the_last_member_of_a_group() {
+fn scale_down_keeps_the_last_member_of_a_group() {
     let mut world = World::new(Goal::replicated(3), 3);
     // By balance alone slot 3 would go.
     world.group(&["n3", "n9"]);

@@ -81,7 +81,7 @@ pub(super) fn count(world: &World, kind: &str) -> usize {
 
 /// C4-S2: the recovery waits until the member has not changed for a while.
 #[test]
-fn c4_s2_failed_check_recreates_the_instance_after_the_grace_of_a_change() {
+fn failed_check_recreates_the_instance_after_the_grace_of_a_change() {
     let mut world = World::new(Goal::replicated(1), 2);
     world.edit(|workload| workload.health = Some(url(json!({}))));
     world.run(3);
@@ -139,7 +139,7 @@ fn last_running_instance_of_a_group_is_not_stopped_by_the_recovery_of_its_node()
 
 /// P-S9: the blocklist goes before the recovery: with another node the instance moves there, without one it waits.
 #[test]
-fn p_s9_recovery_starts_nothing_on_a_node_that_is_blocked() {
+fn recovery_starts_nothing_on_a_node_that_is_blocked() {
     for (count, expected) in [(2, vec!["n2"]), (1, vec![])] {
         let mut world = World::new(Goal::replicated(1), count);
         world.edit(|workload| workload.health = Some(url(json!({}))));
@@ -166,7 +166,7 @@ fn p_s9_recovery_starts_nothing_on_a_node_that_is_blocked() {
 
 /// C6-S1: a reboot that helps keeps the task.
 #[test]
-fn c6_s1_reboot_that_helps_is_the_only_action() {
+fn reboot_that_helps_is_the_only_action() {
     let actions = json!({"actions": [{"name": "REBOOT", "params": {"type": "SOFT"}}, {"name": "RECREATE"}]});
     let (mut world, task) = running(url(actions));
     unhealthy(&mut world, &task);
@@ -182,7 +182,7 @@ fn c6_s1_reboot_that_helps_is_the_only_action() {
 
 /// C6-S2: the next action follows after the timeout of the first one.
 #[test]
-fn c6_s2_recreation_follows_a_reboot_that_does_not_help() {
+fn recreation_follows_a_reboot_that_does_not_help() {
     let recovery = json!({"actions": [{"name": "REBOOT"}, {"name": "RECREATE"}], "action_timeout": 30});
     let (mut world, task) = running(url(recovery));
     unhealthy(&mut world, &task);
@@ -213,7 +213,7 @@ fn next_attempt_follows_a_pause_after_all_actions_failed() {
 
 /// C5-S1, C5-S5: a hint chooses a lighter action, and the event has all hints.
 #[test]
-fn c5_s1_c5_s5_stopped_instance_is_started_at_once() {
+fn stopped_instance_is_started_at_once() {
     let (mut world, task) = running(events(json!({})));
     event(&mut world, &task, "POWER_OFF");
     world.run(1);
@@ -233,7 +233,7 @@ fn c5_s1_c5_s5_stopped_instance_is_started_at_once() {
 
 /// C6-S5, C5: other events, and a second trigger, recover nothing.
 #[test]
-fn c6_s5_second_trigger_is_merged_and_other_events_are_only_recorded() {
+fn second_trigger_is_merged_and_other_events_are_only_recorded() {
     let (mut world, task) = running(events(json!({"actions": [{"name": "REBOOT"}]})));
     event(&mut world, &task, "START");
     world.run(1);
@@ -247,7 +247,7 @@ fn c6_s5_second_trigger_is_merged_and_other_events_are_only_recorded() {
 
 /// C10-S2: nothing is recovered while an update replaces instances.
 #[test]
-fn c10_s2_update_suspends_recovery() {
+fn update_suspends_recovery() {
     let (mut world, task) = running(events(json!({})));
     world.edit(|workload| workload.update.monitor_secs = 30);
     world.write(2);
@@ -279,7 +279,7 @@ fn what_may_start_is_supervised_already() {
 
 /// P-S15: the restart policy decides only after the recovery has failed.
 #[test]
-fn p_s15_restart_policy_follows_a_recovery_by_events_that_failed() {
+fn restart_policy_follows_a_recovery_by_events_that_failed() {
     let (mut world, task) = running(events(json!({"actions": [{"name": "REBOOT"}]})));
     event(&mut world, &task, "SHUTDOWN");
     world.run(1);
@@ -300,7 +300,7 @@ fn p_s15_restart_policy_follows_a_recovery_by_events_that_failed() {
 
 /// P-S15: while recovery is suspended the restart policy decides, and what it cannot see is recovered afterwards.
 #[test]
-fn p_s15_restart_policy_decides_while_recovery_is_suspended() {
+fn restart_policy_decides_while_recovery_is_suspended() {
     let (mut world, task) = running(events(json!({})));
     world.recovery.is_suspended = true;
     event(&mut world, &task, "SHUTDOWN");
@@ -329,7 +329,7 @@ fn p_s15_restart_policy_decides_while_recovery_is_suspended() {
 
 /// C6-S4: a deletion that is not confirmed in time fails the action, unless the policy forces the new instance.
 #[test]
-fn c6_s4_unconfirmed_deletion_fails_the_action_unless_the_policy_forces_it() {
+fn unconfirmed_deletion_fails_the_action_unless_the_policy_forces_it() {
     for is_forced in [false, true] {
         let recovery =
             json!({"node_delete_timeout": 20, "node_force_recreate": is_forced, "action_timeout": 60});
@@ -347,7 +347,7 @@ fn c6_s4_unconfirmed_deletion_fails_the_action_unless_the_policy_forces_it() {
 
 /// C10-S3: more instances suspend nothing.
 #[test]
-fn c10_s3_growth_does_not_suspend_recovery() {
+fn scaling_up_does_not_suspend_recovery() {
     let (mut world, task) = running(events(json!({})));
     world.edit(|workload| workload.goal = Goal::replicated(2));
     event(&mut world, &task, "SHUTDOWN");
@@ -357,7 +357,7 @@ fn c10_s3_growth_does_not_suspend_recovery() {
 
 /// C10-S4: what the engine does by itself suspends nothing.
 #[test]
-fn c10_s4_replacement_of_a_failed_task_does_not_suspend_recovery() {
+fn replacement_of_a_failed_task_does_not_suspend_recovery() {
     let mut world = World::new(Goal::replicated(2), 3);
     world.edit(|workload| workload.health = Some(events(json!({}))));
     world.run(UPDATE_TIMEOUT + 5);
@@ -380,7 +380,7 @@ fn status_and_url(conditional: &str) -> HealthPolicy {
 
 /// C3-S2: with ALL_FAILED the state must have failed, too.
 #[test]
-fn c3_s2_one_failed_mode_is_enough_only_with_any_failed() {
+fn one_failed_mode_is_enough_only_with_any_failed() {
     for (conditional, expected) in [("ALL_FAILED", 0), ("ANY_FAILED", 1)] {
         let (mut world, task) = running(status_and_url(conditional));
         unhealthy(&mut world, &task);
@@ -443,7 +443,7 @@ fn ordered(operation: Option<PreparedAction>, is_url: bool) -> (World, Vec<TaskI
 
 /// C7-S1: what runs is left alone.
 #[test]
-fn c7_s1_two_failed_instances_are_recovered_and_the_third_is_untouched() {
+fn two_failed_instances_are_recovered_and_the_third_is_untouched() {
     let (mut world, _) = ordered(None, false);
     let kept = world.running()[0].id.clone();
     assert_eq!(world.running().len(), 1, "nothing starts the others again");
@@ -457,7 +457,7 @@ fn c7_s1_two_failed_instances_are_recovered_and_the_third_is_untouched() {
 
 /// C7-S3: the operation replaces the actions of the policy for this time.
 #[test]
-fn c7_s3_operation_of_the_user_is_carried_out_instead_of_the_policy() {
+fn operation_of_the_user_is_carried_out_instead_of_the_policy() {
     let operation = PreparedAction {
         workflow: None,
         kind: evenkeel_domain::orchestration::health_policy::ActionKind::Reboot,
@@ -494,7 +494,7 @@ fn failover(is_fencing: bool) -> World {
 
 /// C8-S1: the other node waits until the lease of the lost one is over.
 #[test]
-fn c8_s1_failover_waits_for_the_end_of_the_lease() {
+fn failover_waits_for_the_end_of_the_lease() {
     let mut world = failover(true);
     world.take_down("n1");
     let passed = world.run_until(100, |world| world.running_nodes().contains(&"n2"));
@@ -522,7 +522,7 @@ fn fenced_recovery_starts_elsewhere_only_after_a_stop_that_is_confirmed() {
 
 /// C8-S2: without fencing it does not wait.
 #[test]
-fn c8_s2_failover_without_fencing_does_not_wait() {
+fn failover_without_fencing_does_not_wait() {
     let mut world = failover(false);
     world.take_down("n1");
     let passed = world.run_until(20, |world| world.running_nodes().contains(&"n2"));
@@ -567,7 +567,7 @@ fn lease_has_the_length_that_its_guardian_enforces() {
 
 /// C8-S3: nothing stops an instance on a node whose agent knows no lease.
 #[test]
-fn c8_s3_failover_stays_away_when_the_node_cannot_be_fenced() {
+fn failover_stays_away_when_the_node_cannot_be_fenced() {
     let mut world = failover(true);
     world.change_node("n1", |node| node.is_capable = false);
     world.take_down("n1");

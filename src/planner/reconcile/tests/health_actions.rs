@@ -19,7 +19,7 @@ use crate::{
 
 /// C5-S2: a paused instance continues; nothing is created again.
 #[test]
-fn c5_s2_paused_instance_is_unpaused() {
+fn paused_instance_is_unpaused() {
     let (mut world, task) = running(events(json!({})));
     event(&mut world, &task, "PAUSE");
     world.run(1);
@@ -64,7 +64,7 @@ fn call_ends(world: &mut World, task: &TaskId, is_ok: bool) {
 
 /// C6-S3: the body names action, target, member and hints; a failed call leads to the next action.
 #[test]
-fn c6_s3_workflow_that_fails_is_followed_by_the_next_action() {
+fn workflow_that_fails_is_followed_by_the_next_action() {
     let (mut world, task) = running(url(workflow(20)));
     unhealthy(&mut world, &task);
     world.run(1);
@@ -124,7 +124,7 @@ fn hypervisor() -> HealthPolicy {
 
 /// C3-S3: an engine that is down while the node is alive is a failure, and another node gets the instance.
 #[test]
-fn c3_s3_engine_that_is_down_moves_the_instance_to_another_node() {
+fn engine_that_is_down_moves_the_instance_to_another_node() {
     let (mut world, task) = running(hypervisor());
     let node = world.running()[0].node.clone();
     let at = world.now();
@@ -161,7 +161,7 @@ fn votes(world: &mut World, task: &TaskId, votes: PeerVotes) {
 
 /// C3-S5: one of two peers is not a majority, and both are; of a pair the only other member is enough.
 #[test]
-fn c3_s5_instance_that_a_majority_of_its_peers_does_not_reach_is_recovered() {
+fn instance_that_a_majority_of_its_peers_does_not_reach_is_recovered() {
     let mut world = World::new(Goal::replicated(3), 4);
     world.edit(|workload| workload.health = Some(peers()));
     world.run(60);

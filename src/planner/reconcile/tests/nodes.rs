@@ -15,7 +15,7 @@ use crate::{
 
 /// B9-S1.
 #[test]
-fn b9_s1_drained_instance_starts_elsewhere_without_delay_before_it_stops() {
+fn drained_instance_starts_elsewhere_without_delay_before_it_stops() {
     let mut world = World::new(Goal::replicated(4), 5);
     world.run(5);
     world.set_availability("n4", Availability::Drain);
@@ -28,7 +28,7 @@ fn b9_s1_drained_instance_starts_elsewhere_without_delay_before_it_stops() {
 }
 
 #[test]
-fn b9_drained_instance_that_nothing_can_take_over_stops_and_waits_for_a_node() {
+fn drained_instance_that_nothing_can_take_over_stops_and_waits_for_a_node() {
     let mut world = World::new(Goal::replicated(2), 2);
     world.run(5);
     world.set_availability("n2", Availability::Drain);
@@ -42,7 +42,7 @@ fn b9_drained_instance_that_nothing_can_take_over_stops_and_waits_for_a_node() {
 
 /// B9-S2.
 #[test]
-fn b9_s2_task_that_fails_on_a_paused_node_is_replaced_elsewhere() {
+fn task_that_fails_on_a_paused_node_is_replaced_elsewhere() {
     let mut world = World::new(Goal::replicated(2), 3);
     world.run(5);
     world.set_availability("n2", Availability::Pause);
@@ -55,7 +55,7 @@ fn b9_s2_task_that_fails_on_a_paused_node_is_replaced_elsewhere() {
 
 /// B9-S3.
 #[test]
-fn b9_s3_instance_that_survived_a_partition_is_stopped_and_one_remains() {
+fn instance_that_survived_a_partition_is_stopped_and_one_remains() {
     let mut world = World::new(Goal::replicated(3), 4);
     world.run(5);
     world.take_down("n3");
@@ -68,7 +68,7 @@ fn b9_s3_instance_that_survived_a_partition_is_stopped_and_one_remains() {
 }
 
 #[test]
-fn b9_tasks_of_a_node_that_stays_away_are_orphaned() {
+fn tasks_of_a_node_that_stays_away_are_orphaned() {
     let mut world = World::new(Goal::replicated(1), 2);
     world.settings.orphan_after_secs = 30;
     world.run(5);
@@ -80,7 +80,7 @@ fn b9_tasks_of_a_node_that_stays_away_are_orphaned() {
 }
 
 #[test]
-fn b8_tasks_of_a_deleted_node_are_given_up_and_replaced() {
+fn tasks_of_a_deleted_node_are_given_up_and_replaced() {
     let mut world = World::new(Goal::replicated(2), 3);
     world.run(5);
     world.delete_node("n2");
@@ -91,7 +91,7 @@ fn b8_tasks_of_a_deleted_node_are_given_up_and_replaced() {
 
 /// P-S18.
 #[test]
-fn p_s18_update_leaves_a_paused_instance_as_it_is() {
+fn update_leaves_a_paused_instance_as_it_is() {
     let mut world = World::new(Goal::replicated(2), 3);
     world.run(5);
     world.set_availability("n2", Availability::Pause);
@@ -102,7 +102,7 @@ fn p_s18_update_leaves_a_paused_instance_as_it_is() {
 
 /// A12-S1.
 #[test]
-fn a12_s1_frozen_workload_is_not_restarted_until_it_is_thawed() {
+fn frozen_workload_is_not_restarted_until_it_is_thawed() {
     let mut world = World::new(Goal::replicated(1), 2);
     world.run(5);
     world.edit(|workload| workload.is_frozen = true);
@@ -118,7 +118,7 @@ fn a12_s1_frozen_workload_is_not_restarted_until_it_is_thawed() {
 
 /// A12-S2.
 #[test]
-fn a12_s2_frozen_node_gets_nothing_and_keeps_what_it_has() {
+fn frozen_node_gets_nothing_and_keeps_what_it_has() {
     let mut world = World::new(Goal::replicated(1), 2);
     world.change_node("n1", |node| node.frozen = Some(FrozenLevel::Node));
     world.run(5);
@@ -131,7 +131,7 @@ fn a12_s2_frozen_node_gets_nothing_and_keeps_what_it_has() {
 
 /// A12-S3.
 #[test]
-fn a12_s3_nothing_starts_while_all_nodes_are_frozen() {
+fn nothing_starts_while_all_nodes_are_frozen() {
     let mut world = World::new(Goal::global(), 2);
     world.change_node("n1", |node| node.frozen = Some(FrozenLevel::Node));
     world.change_node("n2", |node| node.frozen = Some(FrozenLevel::Node));
@@ -140,7 +140,7 @@ fn a12_s3_nothing_starts_while_all_nodes_are_frozen() {
 }
 
 #[test]
-fn a12_update_waits_for_frozen_slots_and_says_so() {
+fn update_waits_for_frozen_slots_and_says_so() {
     let mut world = World::new(Goal::global(), 2);
     world.run(5);
     world.change_node("n1", |node| node.frozen = Some(FrozenLevel::Instance));
@@ -155,7 +155,7 @@ fn a12_update_waits_for_frozen_slots_and_says_so() {
 }
 
 #[test]
-fn a5_instance_that_violates_the_expression_moves_start_first_if_it_may() {
+fn instance_that_violates_the_expression_moves_start_first_if_it_may() {
     let mut world = World::new(Goal::replicated(1), 2);
     world.run(5);
     world.change_node("n1", |node| node.expression = Verdict::Failed("false".into()));
@@ -166,7 +166,7 @@ fn a5_instance_that_violates_the_expression_moves_start_first_if_it_may() {
 }
 
 #[test]
-fn a5_violating_instance_stays_when_it_is_only_reported_or_pinned() {
+fn violating_instance_stays_when_it_is_pinned_or_only_reported() {
     for is_pinned in [true, false] {
         let mut world = World::new(Goal::replicated(1), 2);
         let policy = if is_pinned { OnViolation::Move } else { OnViolation::Report };
@@ -183,7 +183,7 @@ fn a5_violating_instance_stays_when_it_is_only_reported_or_pinned() {
 
 /// P-S6.
 #[test]
-fn p_s6_nothing_stops_when_no_node_satisfies_the_expression() {
+fn nothing_stops_when_no_node_satisfies_the_expression() {
     let mut world = World::new(Goal::replicated(2), 3);
     world.run(5);
     for name in ["n1", "n2", "n3"] {
@@ -195,7 +195,7 @@ fn p_s6_nothing_stops_when_no_node_satisfies_the_expression() {
 }
 
 #[test]
-fn s1_3_instance_on_a_node_that_left_stops_after_its_replacement_runs() {
+fn instance_on_a_node_that_left_stops_after_its_replacement_runs() {
     let mut world = World::new(Goal::replicated(1), 2);
     world.run(5);
     world.change_node("n1", |node| node.is_member = false);
@@ -208,7 +208,7 @@ fn s1_3_instance_on_a_node_that_left_stops_after_its_replacement_runs() {
 
 /// E3-S3, E4.7: as long as too few others run that may.
 #[test]
-fn e3_s3_lost_compatibility_keeps_the_minimum_of_the_group() {
+fn lost_compatibility_keeps_the_minimum_of_the_group() {
     let mut world = World::new(Goal::global(), 2);
     world.group(&["n1", "n2"]);
     world.run(5);

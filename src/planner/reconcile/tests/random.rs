@@ -24,7 +24,7 @@ const CALM_SECS: u64 = 400;
 
 /// B3-S4.
 #[test]
-fn b3_s4_random_schedules_keep_every_invariant_and_converge() {
+fn random_schedules_keep_every_invariant_and_converge() {
     for seed in 0..SEEDS {
         Schedule::new(seed).run();
     }

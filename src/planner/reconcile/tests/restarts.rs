@@ -12,7 +12,7 @@ use crate::{
 
 /// B10-S1.
 #[test]
-fn b10_s1_task_is_never_restarted_under_condition_never() {
+fn task_is_never_restarted_under_condition_none() {
     let mut world = World::new(Goal::replicated(1), 1);
     world.edit(|workload| workload.restart.condition = RestartCondition::None);
     world.run(5);
@@ -24,7 +24,7 @@ fn b10_s1_task_is_never_restarted_under_condition_never() {
 
 /// B10-S2.
 #[test]
-fn b10_s2_only_failures_are_restarted_under_condition_on_failure() {
+fn only_failures_are_restarted_under_condition_on_failure() {
     let mut world = World::new(Goal::replicated(2), 2);
     world.edit(|workload| workload.restart.condition = RestartCondition::OnFailure);
     world.run(5);
@@ -38,7 +38,7 @@ fn b10_s2_only_failures_are_restarted_under_condition_on_failure() {
 
 /// B10-S3.
 #[test]
-fn b10_s3_slot_is_given_up_after_the_allowed_restarts() {
+fn slot_is_given_up_after_the_allowed_restarts() {
     let mut world = World::new(Goal::replicated(1), 1);
     world.edit(|workload| workload.restart.max_attempts = 2);
     world.behaviors.insert(1, Behavior::Exits(1, 1));
@@ -49,7 +49,7 @@ fn b10_s3_slot_is_given_up_after_the_allowed_restarts() {
 
 /// B5-S3.
 #[test]
-fn b5_s3_restarts_are_counted_from_the_records_after_the_agbot_restarts() {
+fn restarts_are_counted_from_the_records_after_the_agbot_restarts() {
     let mut world = World::new(Goal::replicated(1), 1);
     world.edit(|workload| workload.restart.max_attempts = 3);
     world.behaviors.insert(1, Behavior::Exits(1, 1));
@@ -63,7 +63,7 @@ fn b5_s3_restarts_are_counted_from_the_records_after_the_agbot_restarts() {
 
 /// B10-S5.
 #[test]
-fn b10_s5_image_that_cannot_be_fetched_is_tried_once_in_each_delay() {
+fn image_that_cannot_be_fetched_is_tried_once_in_each_delay() {
     let mut world = World::new(Goal::replicated(1), 1);
     world.edit(|workload| workload.restart.delay_seconds = 10);
     world.behaviors.insert(1, Behavior::Rejected);
@@ -76,7 +76,7 @@ fn b10_s5_image_that_cannot_be_fetched_is_tried_once_in_each_delay() {
 
 /// B10-S6.
 #[test]
-fn b10_s6_new_task_waits_until_the_old_one_has_stopped_for_a_limited_time() {
+fn new_task_waits_until_the_old_one_has_stopped_for_a_limited_time() {
     for (stop_secs, expected) in [(20, 20), (1_000, 60)] {
         let mut world = World::new(Goal::replicated(1), 1);
         world.run(5);
@@ -93,7 +93,7 @@ fn b10_s6_new_task_waits_until_the_old_one_has_stopped_for_a_limited_time() {
 
 /// B10-S7.
 #[test]
-fn b10_s7_exhausted_failover_instance_switches_to_another_node() {
+fn exhausted_failover_instance_switches_to_another_node() {
     let mut world = World::new(Goal::failover(StartMode::BestAvailable, 0), 2);
     world.edit(|workload| {
         workload.restart.max_attempts = 1;
@@ -108,7 +108,7 @@ fn b10_s7_exhausted_failover_instance_switches_to_another_node() {
 
 /// P-S12.
 #[test]
-fn p_s12_instance_that_failed_on_every_node_stays_down_until_it_is_cleared() {
+fn instance_that_failed_on_every_node_stays_down_until_it_is_cleared() {
     let mut world = World::new(Goal::failover(StartMode::BestAvailable, 0), 2);
     world.edit(|workload| {
         workload.restart.max_attempts = 1;
@@ -129,7 +129,7 @@ fn p_s12_instance_that_failed_on_every_node_stays_down_until_it_is_cleared() {
 
 /// B10-S8.
 #[test]
-fn b10_s8_new_version_starts_a_slot_that_was_given_up() {
+fn new_version_starts_a_slot_that_was_given_up() {
     let mut world = World::new(Goal::replicated(1), 1);
     world.edit(|workload| workload.restart.max_attempts = 1);
     world.behaviors.insert(1, Behavior::Exits(1, 1));
@@ -141,7 +141,7 @@ fn b10_s8_new_version_starts_a_slot_that_was_given_up() {
 }
 
 #[test]
-fn b10_cleared_slot_that_was_given_up_starts_again() {
+fn cleared_slot_that_was_given_up_starts_again() {
     let mut world = World::new(Goal::replicated(1), 1);
     world.edit(|workload| workload.restart.max_attempts = 1);
     world.behaviors.insert(1, Behavior::Exits(1, 1));
@@ -155,7 +155,7 @@ fn b10_cleared_slot_that_was_given_up_starts_again() {
 
 /// B5-S2.
 #[test]
-fn b5_s2_rest_of_a_delay_is_waited_for_after_the_agbot_restarts() {
+fn rest_of_a_delay_is_waited_for_after_the_agbot_restarts() {
     let mut world = World::new(Goal::replicated(1), 1);
     world.edit(|workload| workload.restart.delay_seconds = 30);
     world.run(5);
@@ -169,7 +169,7 @@ fn b5_s2_rest_of_a_delay_is_waited_for_after_the_agbot_restarts() {
 
 /// B5-S1.
 #[test]
-fn b5_s1_failure_and_scaling_during_an_outage_are_handled_by_one_pass() {
+fn failure_and_scaling_during_an_outage_are_handled_by_one_pass() {
     let mut world = World::new(Goal::replicated(3), 5);
     world.run(5);
     world.fail_slot(2, 1);
@@ -182,7 +182,7 @@ fn b5_s1_failure_and_scaling_during_an_outage_are_handled_by_one_pass() {
 
 /// A1-S6.
 #[test]
-fn a1_s6_instance_of_a_user_is_restarted_where_it_was() {
+fn instance_of_a_user_is_restarted_where_it_was() {
     let mut world = World::new(Goal::failover(StartMode::BestAvailable, 0), 2);
     world.run(5);
     world.edit(|workload| workload.goal = Goal::failover(StartMode::Never, 0));
@@ -192,7 +192,7 @@ fn a1_s6_instance_of_a_user_is_restarted_where_it_was() {
 }
 
 #[test]
-fn b10_failing_task_is_not_restarted_faster_than_its_delay() {
+fn failing_task_is_not_restarted_faster_than_its_delay() {
     let mut world = World::new(Goal::global(), 1);
     world.behaviors.insert(1, Behavior::Exits(0, 1));
     world.run(61);
@@ -202,7 +202,7 @@ fn b10_failing_task_is_not_restarted_faster_than_its_delay() {
 
 /// Engine 6: agents that read no tasks restart by themselves and report no exit code.
 #[test]
-fn b10_condition_degrades_to_any_where_the_agent_reads_no_tasks() {
+fn condition_degrades_to_any_where_the_agent_reads_no_tasks() {
     let mut world = World::new(Goal::replicated(1), 1);
     world.change_node("n1", |node| node.is_capable = false);
     world.edit(|workload| workload.restart.condition = RestartCondition::None);

@@ -11,7 +11,7 @@ use crate::{
 
 /// B1-S1.
 #[test]
-fn b1_s1_three_replicas_over_five_nodes_take_three_nodes() {
+fn three_replicas_over_five_nodes_take_three_nodes() {
     let mut world = World::new(Goal::replicated(3), 5);
     world.run(5);
     assert_eq!(wanted_slots(&world), ["1", "2", "3"]);
@@ -20,7 +20,7 @@ fn b1_s1_three_replicas_over_five_nodes_take_three_nodes() {
 
 /// B1-S2.
 #[test]
-fn b1_s2_global_workload_runs_where_the_expression_is_true() {
+fn global_workload_runs_where_the_expression_is_true() {
     let mut world = World::new(Goal::global(), 4);
     world.change_node("n4", |node| node.expression = Verdict::Failed("false".into()));
     world.run(5);
@@ -29,7 +29,7 @@ fn b1_s2_global_workload_runs_where_the_expression_is_true() {
 
 /// B1-S4.
 #[test]
-fn b1_s4_tasks_of_a_deleted_workload_disappear_after_they_stopped() {
+fn tasks_of_a_deleted_workload_disappear_after_they_stopped() {
     let mut world = World::new(Goal::replicated(3), 3);
     world.run(5);
     for _ in 0..5 {
@@ -42,7 +42,7 @@ fn b1_s4_tasks_of_a_deleted_workload_disappear_after_they_stopped() {
 
 /// B2-S1.
 #[test]
-fn b2_s1_replacement_keeps_the_slot_and_the_history() {
+fn replacement_keeps_the_slot_and_the_history() {
     let mut world = World::new(Goal::replicated(3), 3);
     world.run(5);
     world.fail_slot(2, 1);
@@ -55,7 +55,7 @@ fn b2_s1_replacement_keeps_the_slot_and_the_history() {
 
 /// B2-S2.
 #[test]
-fn b2_s2_numbers_that_became_free_are_used_again() {
+fn numbers_that_became_free_are_used_again() {
     let mut world = World::new(Goal::replicated(3), 6);
     world.run(5);
     world.edit(|workload| workload.goal = Goal::replicated(5));
@@ -71,7 +71,7 @@ fn b2_s2_numbers_that_became_free_are_used_again() {
 
 /// B4-S1.
 #[test]
-fn b4_s1_failure_of_one_task_is_planned_from_its_slot_alone() {
+fn failure_of_one_task_is_planned_from_its_slot_alone() {
     let mut world = World::new(Goal::replicated(50), 50);
     world.run(5);
     world.fail_slot(7, 1);
@@ -86,7 +86,7 @@ fn b4_s1_failure_of_one_task_is_planned_from_its_slot_alone() {
 
 /// B4-S3.
 #[test]
-fn b4_s3_a_hundred_failures_are_repaired_without_a_full_reconcile() {
+fn a_hundred_failures_are_repaired_without_a_full_reconcile() {
     let mut world = World::new(Goal::replicated(100), 100);
     world.run(5);
     world.plans_slots = true;
@@ -103,7 +103,7 @@ fn b4_s3_a_hundred_failures_are_repaired_without_a_full_reconcile() {
 
 /// B6-S1.
 #[test]
-fn b6_s1_new_slots_run_the_new_version_at_once_and_the_others_roll() {
+fn new_slots_run_the_new_version_at_once_and_the_others_are_updated() {
     let mut world = World::new(Goal::replicated(3), 9);
     world.edit(|workload| workload.update.parallelism = 1);
     world.run(5);
@@ -119,7 +119,7 @@ fn b6_s1_new_slots_run_the_new_version_at_once_and_the_others_roll() {
 
 /// B6-S2.
 #[test]
-fn b6_s2_no_replicas_leave_no_tasks() {
+fn scaling_to_zero_leaves_no_tasks() {
     let mut world = World::new(Goal::replicated(3), 3);
     world.group(&["n1", "n2"]);
     world.run(5);
@@ -130,7 +130,7 @@ fn b6_s2_no_replicas_leave_no_tasks() {
 
 /// B6-S3.
 #[test]
-fn b6_s3_edit_of_a_label_changes_nothing() {
+fn edit_of_a_label_changes_nothing() {
     let mut world = World::new(Goal::replicated(3), 3);
     world.run(5);
     world.write(1);
@@ -140,7 +140,7 @@ fn b6_s3_edit_of_a_label_changes_nothing() {
 
 /// B8-S1.
 #[test]
-fn b8_s1_new_node_gets_a_global_task() {
+fn new_node_gets_a_global_task() {
     let mut world = World::new(Goal::global(), 4);
     world.run(5);
     world.nodes.push(crate::place::UnitNode::new(node("n5")));
@@ -151,7 +151,7 @@ fn b8_s1_new_node_gets_a_global_task() {
 
 /// B8-S2.
 #[test]
-fn b8_s2_update_leaves_a_node_that_is_down_out_and_it_follows_when_it_returns() {
+fn update_leaves_a_node_that_is_down_out_and_it_follows_when_it_returns() {
     let mut world = World::new(Goal::global(), 4);
     world.run(5);
     world.take_down("n3");
@@ -168,7 +168,7 @@ fn b8_s2_update_leaves_a_node_that_is_down_out_and_it_follows_when_it_returns() 
 
 /// B8-S3.
 #[test]
-fn b8_s3_paused_node_keeps_its_version_and_is_replaced_outside_of_the_update() {
+fn paused_node_keeps_its_version_and_is_replaced_outside_of_the_update() {
     let mut world = World::new(Goal::global(), 3);
     world.run(5);
     world.set_availability("n2", Availability::Pause);
@@ -185,7 +185,7 @@ fn b8_s3_paused_node_keeps_its_version_and_is_replaced_outside_of_the_update() {
 
 /// B8-S4.
 #[test]
-fn b8_s4_node_that_no_longer_fits_loses_its_global_task() {
+fn node_that_no_longer_fits_loses_its_global_task() {
     let mut world = World::new(Goal::global(), 3);
     world.run(5);
     world.change_node("n1", |node| node.expression = Verdict::Failed("false".into()));
@@ -196,7 +196,7 @@ fn b8_s4_node_that_no_longer_fits_loses_its_global_task() {
 
 /// B13-S4.
 #[test]
-fn b13_s4_records_of_removed_slots_are_gone_after_the_stop() {
+fn records_of_removed_slots_are_gone_after_the_stop() {
     let mut world = World::new(Goal::replicated(3), 3);
     world.run(5);
     world.edit(|workload| workload.goal = Goal::replicated(1));
@@ -206,7 +206,7 @@ fn b13_s4_records_of_removed_slots_are_gone_after_the_stop() {
 
 /// D3-S3.
 #[test]
-fn d3_s3_third_instance_on_two_nodes_waits_and_says_why() {
+fn third_instance_on_two_nodes_waits_and_says_why() {
     let mut world = World::new(Goal::replicated(3), 2);
     let report = world.plan(None).unplaced.expect("one is not placed");
     assert_eq!((report.requested, report.placed), (3, 2));

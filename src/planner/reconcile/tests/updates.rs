@@ -31,7 +31,7 @@ fn ends(world: &mut World, state: UpdateState) -> u64 {
 
 /// B11-S1.
 #[test]
-fn b11_s1_two_at_a_time_with_a_delay_between_the_slots_of_a_worker() {
+fn two_slots_at_a_time_are_updated_with_the_delay_between_them() {
     let mut world = running(6, 6, |workload| {
         workload.update.parallelism = 2;
         workload.update.delay_secs = 10;
@@ -51,7 +51,7 @@ fn b11_s1_two_at_a_time_with_a_delay_between_the_slots_of_a_worker() {
 
 /// B11-S2.
 #[test]
-fn b11_s2_start_first_stops_the_old_task_after_the_new_one_runs() {
+fn start_first_stops_the_old_task_after_the_new_one_runs() {
     for is_capable in [true, false] {
         let mut world = running(1, 2, |workload| workload.update.order = UpdateOrder::StartFirst);
         for name in ["n1", "n2"] {
@@ -69,7 +69,7 @@ fn b11_s2_start_first_stops_the_old_task_after_the_new_one_runs() {
 }
 
 #[test]
-fn b11_start_first_that_no_node_allows_is_degraded() {
+fn start_first_that_no_node_allows_is_degraded() {
     let mut world = running(1, 1, |workload| workload.update.order = UpdateOrder::StartFirst);
     world.change_node("n1", |node| node.is_capable = false);
     world.write(2);
@@ -80,7 +80,7 @@ fn b11_start_first_that_no_node_allows_is_degraded() {
 
 /// P-S2.
 #[test]
-fn p_s2_start_first_exceeds_the_maximum_by_no_more_than_the_parallelism() {
+fn start_first_exceeds_the_maximum_by_no_more_than_the_parallelism() {
     let mut world = World::new(Goal::flex((1, 3, 3), crate::goal::StartMode::BestAvailable, 0), 3);
     world.edit(|workload| {
         workload.update.parallelism = 1;
@@ -97,7 +97,7 @@ fn p_s2_start_first_exceeds_the_maximum_by_no_more_than_the_parallelism() {
 
 /// B11-S3.
 #[test]
-fn b11_s3_failures_within_the_ratio_are_tolerated_and_more_roll_back() {
+fn failures_within_the_ratio_are_tolerated_and_more_roll_back() {
     for (failing, expected) in [(1, UpdateState::Completed), (2, UpdateState::RollbackCompleted)] {
         let mut world = running(4, 4, |workload| {
             workload.update.max_failure_ratio = 0.25;
@@ -135,7 +135,7 @@ fn slot_whose_failure_is_tolerated_is_not_done() {
 
 /// B11-S4.
 #[test]
-fn b11_s4_last_slot_is_monitored_before_the_update_completes() {
+fn last_slot_is_monitored_before_the_update_completes() {
     for (after, expected) in [(3, UpdateState::RollbackCompleted), (8, UpdateState::Completed)] {
         let mut world = running(1, 1, |workload| {
             workload.update.failure_action = FailureAction::Rollback;
@@ -203,7 +203,7 @@ fn rollback_leaves_no_task_of_the_version_that_failed() {
 
 /// B11-S5.
 #[test]
-fn b11_s5_rollback_that_fails_pauses_and_is_tried_again_on_resume() {
+fn rollback_that_fails_pauses_and_is_tried_again_on_resume() {
     let mut world = running(1, 1, |workload| {
         workload.update.failure_action = FailureAction::Rollback;
         workload.rollback.failure_action = FailureAction::Pause;
@@ -224,7 +224,7 @@ fn b11_s5_rollback_that_fails_pauses_and_is_tried_again_on_resume() {
 
 /// B11.5, B11.8: what is resumed is watched again, restarts included.
 #[test]
-fn b11_resumed_update_is_not_completed_by_a_version_that_does_not_run() {
+fn resumed_update_is_not_completed_by_a_version_that_does_not_run() {
     let mut world = running(2, 2, |_| ());
     world.behaviors.insert(2, Behavior::Exits(1, 1));
     world.write(2);
@@ -242,7 +242,7 @@ fn b11_resumed_update_is_not_completed_by_a_version_that_does_not_run() {
 
 /// B11.6: after a user resumed an update each slot can fail it once; restarts of what failed are the restart policy's.
 #[test]
-fn b11_6_restarts_after_a_resume_are_no_further_failures() {
+fn restarts_after_a_resume_are_no_further_failures() {
     let mut world = running(4, 4, |workload| workload.update.max_failure_ratio = 0.25);
     world.behaviors.insert(2, Behavior::Exits(1, 1));
     world.write(2);
@@ -261,7 +261,7 @@ fn b11_6_restarts_after_a_resume_are_no_further_failures() {
 
 /// D11, B9.1: a slot on a paused node is not updated, and the update is not over.
 #[test]
-fn d11_slot_on_a_paused_node_blocks_the_update_until_the_node_is_active() {
+fn slot_on_a_paused_node_blocks_the_update_until_the_node_is_active() {
     let mut world = running(3, 3, |_| ());
     world.set_availability("n2", Availability::Pause);
     world.write(2);
@@ -278,7 +278,7 @@ fn d11_slot_on_a_paused_node_blocks_the_update_until_the_node_is_active() {
 
 /// B11-S6.
 #[test]
-fn b11_s6_new_version_takes_over_from_a_paused_update() {
+fn new_version_takes_over_from_a_paused_update() {
     let mut world = running(2, 2, |_| ());
     world.behaviors.insert(2, Behavior::Exits(1, 1));
     world.write(2);
@@ -290,7 +290,7 @@ fn b11_s6_new_version_takes_over_from_a_paused_update() {
 
 /// B11-S7.
 #[test]
-fn b11_s7_new_version_interrupts_an_update_and_is_counted_anew() {
+fn new_version_interrupts_an_update_and_is_counted_anew() {
     let mut world = running(6, 6, |_| ());
     world.write(2);
     world.run_until(60, |world| world.running_versions().iter().filter(|one| **one == 2).count() == 2);
@@ -307,7 +307,7 @@ fn b11_s7_new_version_interrupts_an_update_and_is_counted_anew() {
 
 /// B11-S8.
 #[test]
-fn b11_s8_change_of_the_placement_alone_updates_nothing() {
+fn change_of_the_placement_alone_updates_nothing() {
     let mut world = running(2, 2, |_| ());
     world.edit(|workload| workload.placement.listed = vec![node("n2")]);
     world.run(10);
@@ -317,7 +317,7 @@ fn b11_s8_change_of_the_placement_alone_updates_nothing() {
 
 /// B5-S4.
 #[test]
-fn b5_s4_half_done_update_is_continued_and_no_slot_is_updated_twice() {
+fn half_done_update_is_continued_and_no_slot_is_updated_twice() {
     let mut world = running(6, 6, |_| ());
     world.write(2);
     world.run_until(60, |world| world.update.done() == 2);
@@ -329,7 +329,7 @@ fn b5_s4_half_done_update_is_continued_and_no_slot_is_updated_twice() {
 
 /// B12-S2.
 #[test]
-fn b12_s2_pause_names_the_task_and_its_error() {
+fn pause_names_the_task_and_its_error() {
     let mut world = running(2, 2, |_| ());
     world.behaviors.insert(2, Behavior::Exits(1, 7));
     world.write(2);
@@ -343,7 +343,7 @@ fn b12_s2_pause_names_the_task_and_its_error() {
 
 /// B12-S3.
 #[test]
-fn b12_s3_done_counts_up_to_the_total_at_the_start() {
+fn done_counts_up_to_the_total_at_the_start() {
     let mut world = running(4, 4, |_| ());
     world.write(2);
     let mut counts = vec![0];
@@ -361,7 +361,7 @@ fn b12_s3_done_counts_up_to_the_total_at_the_start() {
 }
 
 #[test]
-fn b12_pause_of_a_user_lets_slots_in_work_finish_and_resume_continues() {
+fn pause_of_a_user_lets_slots_in_work_finish_and_resume_continues() {
     let mut world = running(4, 4, |_| ());
     world.write(2);
     world.run(1);
@@ -374,7 +374,7 @@ fn b12_pause_of_a_user_lets_slots_in_work_finish_and_resume_continues() {
 }
 
 #[test]
-fn b11_9_rollback_of_a_user_brings_the_previous_version_back() {
+fn rollback_of_a_user_brings_the_previous_version_back() {
     let mut world = running(2, 2, |_| ());
     world.write(2);
     ends(&mut world, UpdateState::Completed);
@@ -385,7 +385,7 @@ fn b11_9_rollback_of_a_user_brings_the_previous_version_back() {
 }
 
 #[test]
-fn b11_7_rollback_without_a_previous_version_pauses_with_the_reason() {
+fn rollback_without_a_previous_version_pauses_with_the_reason() {
     let mut world = running(1, 1, |workload| workload.update.failure_action = FailureAction::Rollback);
     world.behaviors.insert(2, Behavior::Exits(1, 1));
     world.write(2);
@@ -395,7 +395,7 @@ fn b11_7_rollback_without_a_previous_version_pauses_with_the_reason() {
 }
 
 #[test]
-fn b11_6_version_that_does_not_run_in_time_fails() {
+fn version_that_does_not_run_in_time_fails() {
     let mut world = running(2, 2, |workload| workload.update.start_timeout_secs = 20);
     world.behaviors.insert(2, Behavior::Hangs);
     world.write(2);
@@ -407,7 +407,7 @@ fn b11_6_version_that_does_not_run_in_time_fails() {
 
 /// P-S14.
 #[test]
-fn p_s14_update_takes_over_a_slot_that_waits_for_its_restart() {
+fn update_takes_over_a_slot_that_waits_for_its_restart() {
     let mut world = running(1, 1, |workload| workload.restart.delay_seconds = 60);
     world.fail_slot(1, 1);
     world.run(2);
