@@ -1,10 +1,9 @@
 //! The state that the workers of an agbot share.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use evenkeel_client::Client;
@@ -12,9 +11,9 @@ use evenkeel_ids::{NodeId, PolicyId};
 use evenkeel_metrics::Histogram;
 use evenkeel_planner::command::MessageFate;
 use evenkeel_planner::event::Event;
-use evenkeel_planner::explain::explain;
 use evenkeel_planner::model::Model;
-use evenkeel_planner::report::{Blocked, Placement};
+use evenkeel_planner::placements::{self, Placements};
+use evenkeel_planner::report::Placement;
 use evenkeel_planner::settings::PlannerSettings;
 use evenkeel_store::Database;
 use evenkeel_wire::agreement::{PrivateKey, PublicKey};
@@ -43,9 +42,6 @@ pub enum Input {
     /// Sent back when all earlier events are in the model.
     Marker(oneshot::Sender<()>),
 }
-
-/// The rule that something waits for, and since when.
-type WaitBegin = (&'static str, Timestamp);
 
 /// The state that the workers of an agbot share.
 pub struct Context {
@@ -87,9 +83,7 @@ pub struct Context {
     pub(crate) has_unrecorded_actions: AtomicBool,
     inputs: mpsc::Sender<Input>,
     model: RwLock<Model>,
-    placements: Mutex<BTreeMap<(NodeId, PolicyId), Placement>>,
-    /// Since when pairs have waited for the same rule, as far as this agbot decides about them.
-    waiting_since: Mutex<BTreeMap<(NodeId, PolicyId), WaitBegin>>,
+    placements: Mutex<Placements>,
     /// When all heartbeats were read last.
     heartbeats_read_at: RwLock<Option<Instant>>,
     dropped_messages: AtomicU64,
@@ -136,7 +130,6 @@ impl Context {
                 ..settings.planner.clone()
             })),
             placements: Mutex::default(),
-            waiting_since: Mutex::default(),
             heartbeats_read_at: RwLock::default(),
             dropped_messages: AtomicU64::new(0),
             mailbox_backlog: Mutex::default(),
@@ -220,64 +213,28 @@ impl Context {
         self.model.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores the newest placements and drops pairs whose node or policy is gone.
+    /// Records the placements of a decision.
     pub(crate) fn keep_placements(&self, newer: BTreeMap<(NodeId, PolicyId), Placement>) {
-        self.note_waits(&newer);
-        let mut kept = self.placements.lock().unwrap_or_else(PoisonError::into_inner);
-        for (pair, placement) in newer {
-            match &placement {
-                Placement::NotPlaced { blocked: Blocked::NodeUnknown | Blocked::PolicyUnknown } => {
-                    kept.remove(&pair);
-                }
-                _ => {
-                    kept.insert(pair, placement);
-                }
-            }
-        }
+        self.kept_placements().note(newer, self.now());
     }
 
-    /// Drops the placements of a policy or node that is gone. Agreements of it that still end are planned,
-    /// and reported, after that.
+    /// Drops the placements of a policy or node that is gone.
     pub(crate) fn forget_placements(&self, event: &Event) {
-        let (gone_node, gone_policy) = match event {
-            Event::DeploymentPolicyRemoved { policy } => (None, Some(policy)),
-            Event::NodeRemoved { node } => (Some(node), None),
-            _ => return,
-        };
-        let is_gone =
-            |(node, policy): &(NodeId, PolicyId)| Some(node) == gone_node || Some(policy) == gone_policy;
-        self.placements.lock().unwrap_or_else(PoisonError::into_inner).retain(|pair, _| !is_gone(pair));
-        self.waiting_since.lock().unwrap_or_else(PoisonError::into_inner).retain(|pair, _| !is_gone(pair));
+        self.kept_placements().forget(event);
     }
 
-    fn note_waits(&self, newer: &BTreeMap<(NodeId, PolicyId), Placement>) {
-        let mut waits = self.waiting_since.lock().unwrap_or_else(PoisonError::into_inner);
-        for (pair, placement) in newer {
-            match placement {
-                Placement::Waiting { blocked, .. } => {
-                    let (rule, now) = (blocked.upgrade_rule(), self.now());
-                    let known = waits.entry(pair.clone()).or_insert((rule, now));
-                    if known.0 != rule {
-                        *known = (rule, now);
-                    }
-                }
-                _ => {
-                    waits.remove(pair);
-                }
-            }
-        }
+    fn kept_placements(&self) -> MutexGuard<'_, Placements> {
+        self.placements.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns since when a pair has waited for the same rule; none when this agbot does not decide about it.
     pub(crate) fn waiting_since(&self, node: &NodeId, policy: &PolicyId) -> Option<Timestamp> {
-        let waits = self.waiting_since.lock().unwrap_or_else(PoisonError::into_inner);
-        waits.get(&(node.clone(), policy.clone())).map(|(_, since)| *since)
+        self.kept_placements().waiting_since(node, policy)
     }
 
     /// Returns the nodes on which something waits.
     pub(crate) fn waiting_nodes(&self) -> BTreeSet<NodeId> {
-        let waits = self.waiting_since.lock().unwrap_or_else(PoisonError::into_inner);
-        waits.keys().map(|(node, _)| node.clone()).collect()
+        self.kept_placements().waiting_nodes()
     }
 
     /// Returns the newest placements of the organization's pairs that were planned, at most `limit` in order.
@@ -291,40 +248,32 @@ impl Context {
         after: Option<&(NodeId, PolicyId)>,
         limit: usize,
     ) -> Vec<((NodeId, PolicyId), Placement)> {
-        let start = match after {
-            Some(pair) => Bound::Excluded(pair.clone()),
-            None => Bound::Included((NodeId::new(org, ""), PolicyId::new("", ""))),
-        };
-        let kept = self.placements.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = kept.range((start, Bound::Unbounded)).take_while(|((node, _), _)| node.org() == org);
-        let found = found.take(limit).map(|(pair, placement)| (pair.clone(), placement.clone())).collect();
+        let kept = self.kept_placements();
+        let found = kept.of_org(org, after).take(limit);
+        let found = found.map(|(pair, placement)| (pair.clone(), placement.clone())).collect();
         drop(kept);
-        self.with_those_of_others(found)
+        self.as_shown(found)
     }
 
     /// Returns the newest placements of one node.
     #[must_use]
     pub fn placements_of(&self, node: &NodeId) -> Vec<(PolicyId, Placement)> {
-        let kept = self.placements.lock().unwrap_or_else(PoisonError::into_inner);
-        let found =
-            kept.range((node.clone(), PolicyId::from_text("/"))..).take_while(|((of, _), _)| of == node);
-        let found = found.map(|(pair, placement)| (pair.clone(), placement.clone())).collect();
+        let kept = self.kept_placements();
+        let found = kept.of_node(node).map(|(pair, placement)| (pair.clone(), placement.clone())).collect();
         drop(kept);
-        let found = self.with_those_of_others(found);
+        let found = self.as_shown(found);
         found.into_iter().map(|((_, policy), placement)| (policy, placement)).collect()
     }
 
-    /// Explains the pairs that another agbot decides about: the model holds the records of all agbots, so
-    /// that each can report the state of every pair, even while the agbot that decides is down.
-    fn with_those_of_others(
+    /// Returns the placements as they are shown. The model holds the records of all agbots, so that each can report the state of every pair,
+    /// even while the agbot that decides is down.
+    fn as_shown(
         &self,
         mut found: Vec<((NodeId, PolicyId), Placement)>,
     ) -> Vec<((NodeId, PolicyId), Placement)> {
         let (model, now) = (self.model(), self.now());
-        for ((node, policy), placement) in &mut found {
-            if matches!(placement, Placement::NotPlaced { blocked: Blocked::OtherAgbot { .. } }) {
-                *placement = explain(&model, node, policy, now).placement;
-            }
+        for (pair, placement) in &mut found {
+            *placement = placements::shown(&model, pair, placement.clone(), now);
         }
         found
     }

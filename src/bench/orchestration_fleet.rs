@@ -272,6 +272,7 @@ pub fn running_task(workload: u32, slot: u32, node: &NodeId, spec: SpecVersion) 
         running_at: Some(at(2)),
         ended_at: None,
         health: evenkeel_planner::workload::TaskHealth::default(),
+        is_end_requested: None,
         restarts: evenkeel_planner::workload::NodeRestarts::default(),
     }
 }

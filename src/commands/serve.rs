@@ -6,7 +6,9 @@ use evenkeel_http_server::middleware::Middleware;
 use evenkeel_http_server::tls::TlsSettings;
 use evenkeel_http_server::{HttpLimits, HttpMetrics, HttpServer, RequestHandler};
 use evenkeel_runtime::health::Health;
+use evenkeel_runtime::memory::FreedMemory;
 use evenkeel_runtime::metrics::Metrics;
+use evenkeel_runtime::worker::Workers;
 use evenkeel_runtime::{ExitStatus, Failure, Lifecycle, Secret};
 use evenkeel_store::{Database, StoreError};
 use tokio::net::TcpListener;
@@ -103,7 +105,10 @@ pub async fn listen(address: &str) -> Result<(TcpListener, SocketAddr), Failure>
     Ok((listener, bound))
 }
 
-/// Starts to listen for signals.
+/// Starts to listen for signals, and to return freed memory.
 pub fn lifecycle() -> Result<Lifecycle, Failure> {
-    Lifecycle::listen().map_err(|error| Failure::from_error(ExitStatus::Failure, &error))
+    let lifecycle = Lifecycle::listen().map_err(|error| Failure::from_error(ExitStatus::Failure, &error))?;
+    let returned = Workers::default().run(FreedMemory::default(), lifecycle.shutdown());
+    lifecycle.tasks().spawn(returned);
+    Ok(lifecycle)
 }

@@ -192,6 +192,12 @@ pub fn is_active(status: &str) -> bool {
     matches!(status, "download started" | "downloaded" | "initiated" | "rollback started" | "ha node waiting")
 }
 
+/// Returns whether a status means that the upgrade has ended, whatever the result.
+pub fn is_over(status: &str) -> bool {
+    is_failed(status)
+        || matches!(status, "successful" | "no action required" | "download failed" | "precheck failed")
+}
+
 /// Returns whether a status means that the upgrade failed.
 pub fn is_failed(status: &str) -> bool {
     matches!(status, "failed" | "rollback failed" | "rollback successful")

@@ -5,6 +5,7 @@
 //! drives exactly this code through faulty schedules. Read [`decide`] first. Source: design 4; orchestration B11, E3, E4, E5.
 
 pub mod agent_upgrade;
+mod agent_wait;
 pub mod agreement;
 pub mod blocklist;
 pub mod change;
@@ -26,10 +27,12 @@ mod messages;
 pub mod model;
 mod no_lease;
 pub mod other_agbots;
+pub mod outdated;
 mod pair;
 mod pass;
 pub mod place;
 mod placement;
+pub mod placements;
 pub mod preview;
 pub mod reconcile;
 pub mod report;

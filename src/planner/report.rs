@@ -485,6 +485,8 @@ impl Blocked {
             Self::TaskStopping { .. } => "Stopping",
             Self::DomainOrder { .. } => "DomainOrder",
             Self::Unhealthy { .. } => "Health",
+            Self::AgentPeer { .. } => "AgentPeer",
+            Self::AgentTurn { .. } => "AgentTurn",
             _ => "Waiting",
         }
     }

@@ -7,6 +7,7 @@ pub mod exit;
 pub mod files;
 pub mod health;
 pub mod lifecycle;
+pub mod memory;
 pub mod process;
 pub mod request_id;
 pub mod settings;

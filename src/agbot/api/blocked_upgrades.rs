@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use evenkeel_agbot_store::claim::WaitRow;
 use evenkeel_ids::{GroupId, NodeId, PolicyId};
+use evenkeel_planner::agent_upgrade::Refusal;
 use evenkeel_planner::claims::{Claim, Scope};
 use evenkeel_planner::facts::Availability;
 use evenkeel_planner::report::{Blocked, Placement};
@@ -21,8 +22,6 @@ use crate::context::Context;
 
 /// Time after which a waiting operation is shown.
 const SHOWN_AFTER: SignedDuration = SignedDuration::from_secs(10);
-/// A member that has not asked for this time has given its upgrade up.
-const ASKED_LATELY: SignedDuration = SignedDuration::from_mins(10);
 /// The rules that keep an upgrade from continuing until something changes.
 const RULES: [&str; 7] =
     ["HAMinimum", "HALock", "NoCandidate", "Capacity", "NodePaused", "NodeDown", "Frozen"];
@@ -69,7 +68,7 @@ pub(crate) fn found(
     let now = context.now();
     let none = PolicyId::new(asking.group.org(), "");
     let shape = Shape { policy: &none, seen, now };
-    let mut found = of_agents(asking, &shape, now);
+    let mut found = of_agents(context, asking, &shape);
     found.extend(of_pairs(context, asking, &shape));
     found.extend(of_workloads(context, asking, &shape));
     found.extend(of_drains(context, asking, &shape));
@@ -90,23 +89,22 @@ fn slot(shape: &Shape<'_>, node: &NodeId, blocked: &Blocked) -> BlockedSlot {
     }
 }
 
-/// Members that were refused an agent upgrade, and would ask again.
-fn of_agents(asking: &Asking<'_>, shape: &Shape<'_>, now: Timestamp) -> Vec<(Timestamp, BlockedSlot)> {
-    let lately = asking.waits.iter().filter(|wait| now.duration_since(wait.refreshed_at) < ASKED_LATELY);
-    let waits = lately.map(|wait| {
-        let node = shape.node(&wait.node);
-        let holder = asking.claims.iter().find(|claim| claim.node != wait.node);
-        let (reason, detail) = match holder {
-            Some(claim) => {
-                ("HALock", format!("{} holds the claim for the {}", shape.node(&claim.node), claim.task()))
-            }
-            None => ("HAMinimum", "too few other members run what it runs".to_owned()),
-        };
-        let detail = format!("the agent upgrade of {node} waits: {detail}");
-        let slot = SlotName::Node(node.clone());
-        (wait.since, BlockedSlot { slot, node: Some(node), reason: reason.to_owned(), detail })
+/// Members whose agent upgrades were refused and would be refused now.
+fn of_agents(context: &Context, asking: &Asking<'_>, shape: &Shape<'_>) -> Vec<(Timestamp, BlockedSlot)> {
+    let refusal = |wait: &WaitRow| Refusal {
+        node: wait.node.clone(),
+        first_at: wait.since,
+        last_at: wait.refreshed_at,
+    };
+    let refusals: Vec<Refusal> = asking.waits.iter().map(refusal).collect();
+    let model = context.model();
+    let found = refusals.iter().filter_map(|one| {
+        let blocked = model.agent_upgrade_wait(asking.group, &refusals, &one.node, shape.now)?;
+        let found = slot(shape, &one.node, &blocked);
+        let detail = format!("the agent upgrade of {} waits: {}", shape.node(&one.node), found.detail);
+        Some((one.first_at, BlockedSlot { detail, ..found }))
     });
-    waits.collect()
+    found.collect()
 }
 
 /// Members that wait with an agreement: for the update of a policy without tasks, or to be drained.

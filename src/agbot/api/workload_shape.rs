@@ -392,6 +392,7 @@ pub(super) fn hint(rule: &str, slots: &[wire::BlockedSlot]) -> String {
             );
         }
         "NodeDown" => "bring the node back",
+        "AgentPeer" => "bring the other member back, or mend the agent upgrade that failed on it",
         "Blocklist" => "mend what fails on the node, then: hzn exchange blocklist clear",
         "Frozen" => return thaw_hint(slots),
         _ => "",

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 
+use super::observe::agreement_of;
 use super::task_fit::{choose, has_versions_left};
 use crate::{
     blocklist::{BlocklistChange, BlocklistEntry, BlocklistKey, BlocklistNews},
@@ -104,7 +105,7 @@ impl Collector {
 /// Returns the service version that a task runs on its node: that of its agreement, or what its version would run there.
 fn key_of(model: &Model, task: &Task, now: Timestamp) -> Option<BlocklistKey> {
     let node = task.node.clone()?;
-    if let Some(agreement) = task.agreement.as_ref().and_then(|id| model.agreement(id)) {
+    if let Some(agreement) = agreement_of(model, task) {
         let (service, version) = (agreement.service_key.clone(), agreement.version.clone());
         return Some(BlocklistKey { node, service, version });
     }

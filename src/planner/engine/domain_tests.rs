@@ -353,3 +353,21 @@ fn d6_required_distribution_spreads_the_levels_above_the_leaves() {
     fleet.put_policy("w", json!({"mode": "replicated", "replicas": 3, "placement": placement}));
     fleet.run_until(60, |fleet| fleet.running("w") == "n1 n3 n5");
 }
+
+/// Engine 9: an instance on every node is not spread, however many nodes a domain has.
+#[test]
+fn global_workload_is_not_packed_where_a_domain_has_more_nodes() {
+    for placement in [json!({}), json!({"domains": {"requireDomainDistribution": true}})] {
+        let mut fleet =
+            in_fault_domains(&[("a1", "fd:/a"), ("a2", "fd:/a"), ("a3", "fd:/a"), ("b1", "fd:/b")]);
+        fleet.put_policy("w", json!({"mode": "global", "placement": placement}));
+        fleet.run(60);
+        assert_eq!(fleet.running("w"), "a1 a2 a3 b1");
+        assert_eq!(fleet.status("w").warnings, Vec::<String>::new(), "{placement}");
+        for name in ["a1", "a2", "a3", "b1"] {
+            assert!(!fleet.flags("w", name).contains('C'), "{placement} {name}");
+        }
+        let unit = Entity::WorkloadUnit(Fleet::unit_id("w"));
+        assert!(fleet.reported(&unit, FAULT_PACKING).is_none(), "{placement}");
+    }
+}

@@ -59,7 +59,7 @@ pub(crate) fn observe(model: &Model, task: &Task, workload: &Workload, now: Time
 }
 
 /// Returns the live or recently ended agreement that carries a task out.
-fn agreement_of<'m>(model: &'m Model, task: &'m Task) -> Option<&'m Agreement> {
+pub(super) fn agreement_of<'m>(model: &'m Model, task: &'m Task) -> Option<&'m Agreement> {
     if let Some(id) = &task.agreement {
         return model.agreement(id);
     }

@@ -155,3 +155,59 @@ fn pinned_instance_is_not_rebalanced() {
     fleet.run(700);
     assert!(fleet.running("w").contains("n2"), "{}", fleet.running("w"));
 }
+
+/// D8 (b): at most one return in each interval, however short the history of the slot is.
+#[test]
+fn return_to_the_preferred_domain_keeps_its_interval() {
+    let mut fleet = fleet();
+    let settings =
+        json!({"nodeDownAfterSeconds": 20, "taskHistoryRetentionLimit": 1, "rebalanceIntervalSeconds": 300});
+    let settings = serde_json::from_value(settings).expect("valid settings");
+    let org = "o".parse().expect("an organization");
+    fleet.handle(&crate::event::Event::OrgSettingsChanged { org, settings });
+    fleet.put_policy("w", preferring_east(order()));
+    fleet.run(20);
+    let mut returns = Vec::new();
+    for _ in 0..3 {
+        fleet.silent.insert(node("east1"));
+        fleet.run_until(60, |fleet| fleet.running("w") == "west1");
+        fleet.silent.clear();
+        fleet.run_until(400, |fleet| fleet.running("w") == "east1");
+        returns.push(fleet.now);
+    }
+    for pair in returns.windows(2) {
+        let passed = pair[1].duration_since(pair[0]).as_secs();
+        assert!(passed >= 300, "{passed} s");
+    }
+}
+
+/// D9.1: what is hard holds for a move to a better node as well, and another better node is taken.
+#[test]
+fn instance_is_not_moved_where_that_violates_a_hard_constraint() {
+    for (has_other, expected) in [(true, "c1 d1"), (false, "b1 c1")] {
+        let domains = [("a1", "fd:/c"), ("d1", "fd:/d"), ("b1", "fd:/b"), ("c1", "fd:/c")];
+        let mut fleet = Fleet::new(&["a1", "d1", "b1", "c1"]);
+        for (name, domain) in domains {
+            fleet.put_node(name, |facts| facts.fault_domain = Some(domain.into()));
+        }
+        fleet.freeze("a1");
+        fleet.freeze("d1");
+        let placement = json!({"policy": "nodes-order", "nodesOrder": ["c1", "a1", "d1", "b1"], "rebalance": true,
+            "domains": {"requireDomainDistribution": true}});
+        let document = json!({"mode": "flex", "orchestrate": "ha", "flex": {"min": 2, "max": 2, "target": 2},
+            "placement": placement, "timers": {"readyPeriodSeconds": 0}});
+        fleet.put_policy("w", document);
+        fleet.run(20);
+        assert_eq!(fleet.running("w"), "b1 c1");
+        fleet.put_node("a1", |facts| facts.is_frozen = false);
+        if has_other {
+            fleet.put_node("d1", |facts| facts.is_frozen = false);
+        }
+        for _ in 0..70 {
+            fleet.run(10);
+            let running = fleet.running("w");
+            assert!(!running.contains("a1"), "{running}");
+        }
+        assert_eq!(fleet.running("w"), expected);
+    }
+}

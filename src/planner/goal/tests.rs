@@ -30,6 +30,7 @@ fn task(slot: u32, node: Option<&str>, is_running: bool) -> Task {
         running_at: None,
         ended_at: None,
         health: crate::workload::TaskHealth::default(),
+        is_end_requested: None,
         restarts: crate::workload::NodeRestarts::default(),
     }
 }

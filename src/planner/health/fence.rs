@@ -12,7 +12,7 @@ use crate::{
     reconcile::UnitPass,
     report::{Blocked, NoLease},
     usage::later,
-    workload::Task,
+    workload::{DesiredState, Task, TaskState},
 };
 
 /// Time that agent and guardian may need to kill containers after the end of the lease, in seconds.
@@ -21,11 +21,10 @@ const MARGIN_SECS: u64 = 10;
 /// Returns why an instance on a lost node may still run; none when its lease is over.
 pub(crate) fn unfenced(pass: &UnitPass<'_>, task: &Task) -> Option<Blocked> {
     let node = task.node.clone()?;
-    // An instance that never started cannot run.
-    if task.state.is_ended() || (task.agreement.is_none() && task.running_at.is_none()) {
+    let row = pass.node_of(task)?;
+    if !may_run(task, row) {
         return None;
     }
-    let row = pass.node_of(task)?;
     let last_heartbeat = row.down_since()?;
     if is_confirmed(row, last_heartbeat) {
         return None;
@@ -37,6 +36,17 @@ pub(crate) fn unfenced(pass: &UnitPass<'_>, task: &Task) -> Option<Blocked> {
         }
         Err(cause) => Some(Blocked::FenceFailed { node, cause }),
     }
+}
+
+/// Returns whether an instance may run on its node, seen or not: the node has accepted it, and is to start it.
+fn may_run(task: &Task, row: &UnitNode) -> bool {
+    if task.state.is_ended() {
+        return false;
+    }
+    // Only an agent that reads tasks waits until a task is to run.
+    let is_held = row.is_capable && task.desired == DesiredState::Ready;
+    let is_accepted = task.agreement.is_some() || task.state.rank() >= TaskState::Accepted.rank();
+    task.running_at.is_some() || task.state.rank() >= TaskState::Starting.rank() || is_accepted && !is_held
 }
 
 /// Returns the length of the lease of an instance, as its guardian enforces it.
@@ -63,8 +73,8 @@ pub(crate) fn note(pass: &mut UnitPass<'_>, task: &Task, is_permitted: bool) {
     }
     if is_permitted {
         let is_lost = |one: &&Task| {
-            let may_run = one.running_at.is_some() || one.agreement.is_some();
-            one.id != task.id && !one.state.is_ended() && may_run && pass.is_node_lost(one)
+            let may_run = pass.node_of(one).is_some_and(|row| may_run(one, row));
+            one.id != task.id && may_run && pass.is_node_lost(one)
         };
         let others = pass.others(&task.slot, pass.facts.workload.goal.is_exclusive());
         let fenced: Vec<Task> = others.into_iter().filter(is_lost).cloned().collect();

@@ -61,6 +61,15 @@ impl Priorities {
         )
     }
 
+    /// Returns the same priorities with some constraints that are not tested.
+    #[must_use]
+    pub fn without(mut self, constraints: impl IntoIterator<Item = Constraint>) -> Self {
+        for position in constraints.into_iter().filter_map(position) {
+            self.0[position] = Priority::Off;
+        }
+        self
+    }
+
     /// Returns the priority of a constraint. Those that cannot be configured are hard.
     pub fn of_constraint(&self, constraint: Constraint) -> Priority {
         position(constraint).map_or(Priority::Hard, |position| self.0[position])

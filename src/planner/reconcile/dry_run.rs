@@ -336,6 +336,7 @@ impl Imagined {
                     self.health.entry(task.id.clone()).or_default().healthy.get_or_insert(true);
                 }
                 self.change(&task.id, |task, _| {
+                    task.is_end_requested = state.is_ended().then_some(true);
                     (task.state, task.state_at) = (state, now);
                     let seen_at = if is_running { &mut task.running_at } else { &mut task.ended_at };
                     *seen_at = Some(now);

@@ -558,6 +558,15 @@ pub(super) fn reap(pass: &mut UnitPass<'_>, slot: &Slot) {
     if tasks.len() <= 1 && tasks.newest().is_none_or(Task::is_wanted) {
         return;
     }
-    let deleted = tasks_to_delete(tasks, limit, pass.facts.workload.restart.max_attempts);
+    let mut deleted = tasks_to_delete(tasks, limit, pass.facts.workload.restart.max_attempts);
+    // The interval between two moves is measured from it.
+    let moved = tasks.iter().find(|task| is_recent_move(pass, task)).map(|task| task.id.clone());
+    deleted.retain(|task| Some(task) != moved.as_ref());
     pass.plan.changes.extend(deleted.into_iter().map(|task| super::TaskChange::Delete { task }));
+}
+
+/// Returns whether an instance was moved by itself so lately that the next one may not move yet.
+fn is_recent_move(pass: &UnitPass<'_>, task: &Task) -> bool {
+    let interval_secs = pass.facts.settings.rebalance_interval_secs;
+    task.cause == Cause::Rebalance && pass.now < later(task.created_at, interval_secs)
 }

@@ -38,6 +38,7 @@ fn task(generation: u64, desired: DesiredState, state: TaskState) -> Task {
         running_at: None,
         ended_at: None,
         health: crate::workload::TaskHealth::default(),
+        is_end_requested: None,
         restarts: crate::workload::NodeRestarts::default(),
     }
 }
@@ -96,6 +97,45 @@ fn node_that_is_silent_refused_or_violates_a_constraint_is_shown_as_such() {
     assert_eq!(shown(&failed, &[]).1, MonitorState::StartFailed);
     let violated = UnitNode { expression: Verdict::Failed("false".into()), ..row };
     assert_eq!(shown(&violated, &[]).3, "CL");
+}
+
+/// The table of service monitor states of seed 000, row by row. Freezing and thawing are one write each, so that no instance is ever seen in
+/// between: what they lead to is the flag.
+#[test]
+fn monitor_states_are_those_of_the_table_in_every_row() {
+    let row = || UnitNode::new(NodeId::new("o", "n1"));
+    let marked = |change: fn(&mut UnitNode)| {
+        let mut row = row();
+        change(&mut row);
+        row
+    };
+    let exited = TaskState::Ended(Ending::Failed { exit_code: Some(1), error: "exit 1".into() });
+    let running = task(1, DesiredState::Running, TaskState::RUNNING);
+    let claim = task(2, DesiredState::Ready, TaskState::Assigned);
+    let starting = task(2, DesiredState::Running, TaskState::Starting);
+    let ended = task(1, DesiredState::Running, exited.clone());
+    let refused = task(1, DesiredState::Remove, exited);
+    let stopping = task(1, DesiredState::Shutdown, TaskState::RUNNING);
+    let start_failed = marked(|row| row.marks.start_failed = Some("exit 1".into()));
+    let stop_failed = marked(|row| row.marks.stop_failed = Some("it hangs".into()));
+    let frozen = marked(|row| row.frozen = Some(crate::report::FrozenLevel::Instance));
+    let table: [(&str, &str, UnitNode, Vec<&Task>, &str); 11] = [
+        ("idle", "nothing runs", row(), vec![], "L"),
+        ("idle", "it runs", row(), vec![&running], "L"),
+        ("ready", "it waits to be contested", row(), vec![&claim], "L"),
+        ("starting", "nobody contested", row(), vec![&starting], "L"),
+        ("start-failed", "the start failed", start_failed.clone(), vec![], "L"),
+        ("start-failed", "the start failed, and its record is kept", start_failed, vec![&refused], "L"),
+        ("restarting", "it starts again", row(), vec![&starting, &ended], "L"),
+        ("stopping", "it is to stop", row(), vec![&stopping], "L"),
+        ("stop-failed", "the stop failed", stop_failed, vec![&stopping], "L"),
+        ("idle", "freezing: it is frozen", frozen, vec![&running], "FL"),
+        ("idle", "thawing: it is thawed", row(), vec![&running], "L"),
+    ];
+    for (word, case, row, tasks, flags) in table {
+        let found = shown(&row, &tasks);
+        assert_eq!((found.1.word(), found.3.as_str()), (word, flags), "{case}");
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ use super::{
     part::{Source, is_frozen_everywhere, selected, tasks_by_number},
 };
 use crate::{
+    facts::Availability,
     goal::{Avail, Count},
     model::{Model, UnitRecord},
     report::Blocked,
@@ -55,7 +56,10 @@ pub(crate) fn unit_view(model: &Model, unit_id: &UnitId, now: Timestamp) -> Opti
     let source = Source::new(model, &unit_id.policy, now)?;
     let unit = model.workload_unit(unit_id).filter(|unit| unit.is_wanted)?;
     let (goal, tasks) = (&source.workload.goal, tasks_by_number(unit));
-    let mut view = UnitView { failures: failures(unit), ..UnitView::default() };
+    // What is to be down has no start that could fail.
+    let is_stopped = goal.is_stopped || source.record.is_stopped;
+    let failures = if is_stopped { BTreeMap::new() } else { failures(unit) };
+    let mut view = UnitView { failures, ..UnitView::default() };
     let waits = BTreeMap::new();
     for (number, of_node) in &tasks {
         let instance = source.instance(unit, of_node, *number, &waits);
@@ -119,15 +123,19 @@ fn failures(unit: &UnitRecord) -> BTreeMap<NodeId, StartFailure> {
             TaskState::Ended(Ending::Failed { error, .. } | Ending::Rejected { error }) => error.clone(),
             _ => continue,
         };
+        // Nothing is wanted on a node that left the workload unit, that may not have an instance, or that is emptied.
+        let row = unit.table.find(node).filter(|row| {
+            row.is_member && !row.eligibility.is_failed() && row.availability != Availability::Drain
+        });
+        let Some(row) = row else { continue };
+        let is_final = row.marks.start_failed.is_some();
         // Starts on a node whose slot runs elsewhere now are over.
         let is_elsewhere =
             |one: &Task| one.is_wanted() && one.is_running() && one.node.as_ref() != Some(node);
-        if task.running_at.is_some() && unit.tasks(&task.slot).iter().any(is_elsewhere) {
+        if (task.running_at.is_some() || !is_final) && unit.tasks(&task.slot).iter().any(is_elsewhere) {
             continue;
         }
-        let row = unit.table.find(node);
-        let is_final = row.is_some_and(|row| row.marks.start_failed.is_some());
-        let is_cleared = row.and_then(|row| row.marks.cleared_at).is_some_and(|at| at >= task.state_at);
+        let is_cleared = row.marks.cleared_at.is_some_and(|at| at >= task.state_at);
         if !is_cleared && (task.is_wanted() || task.ended_by_itself() || is_final) {
             failures.insert(node.clone(), StartFailure { text, is_final });
         }

@@ -114,9 +114,7 @@ fn has_failed(task: &Task, judged_secs: u64, timeout_secs: u64, now: Timestamp) 
     }
     let is_requested = match &task.state {
         TaskState::Ended(Ending::Orphaned) => true,
-        TaskState::Ended(Ending::Shutdown) => {
-            task.desired_at.is_some_and(|at| task.desired > DesiredState::Running && at < task.state_at)
-        }
+        TaskState::Ended(Ending::Shutdown) => task.is_end_requested(),
         _ => !task.ended_by_itself(),
     };
     let soon = match (task.running_at, task.ended_at) {

@@ -6,9 +6,10 @@ use evenkeel_ids::NodeId;
 use jiff::Timestamp;
 use roaring::RoaringBitmap;
 
-use super::snapshot;
+use super::snapshot::{self, can_take};
 use crate::{
     change::Cause,
+    place::Buffer,
     reconcile::{UnitPass, relocate_to},
     usage::later,
     workload::{Slot, Task},
@@ -24,10 +25,17 @@ pub(crate) fn plan(pass: &mut UnitPass<'_>) {
         return;
     }
     let Some(instances) = instances_at_rest(pass) else { return };
-    let Some((slot, task, target)) = next_move(pass, &instances) else { return };
+    let moves = moves(pass, &instances);
+    if moves.is_empty() {
+        return;
+    }
     if let Some(until) = next_move_at(pass).filter(|until| pass.now < *until) {
         return pass.wake(until);
     }
+    // A better rank is no reason to violate what is hard.
+    let mut possible = moves.into_iter();
+    let possible = possible.find(|(_, task, target)| can_take(pass, task, target, Buffer::Kept));
+    let Some((slot, task, target)) = possible else { return };
     relocate_to(pass, &slot, &task, Cause::Rebalance, Some(target));
 }
 
@@ -56,27 +64,26 @@ fn next_move_at(pass: &UnitPass<'_>) -> Option<Timestamp> {
     last.map(|at| later(at, pass.facts.settings.rebalance_interval_secs))
 }
 
-/// Returns the slot, its instance and the node to which it moves.
-fn next_move(pass: &UnitPass<'_>, instances: &[(Slot, Task)]) -> Option<(Slot, Task, NodeId)> {
+/// Returns the slots, their instances and the nodes to which they would move, the best move first.
+fn moves(pass: &UnitPass<'_>, instances: &[(Slot, Task)]) -> Vec<(Slot, Task, NodeId)> {
     let table = pass.facts.table;
     let number = |task: &Task| table.number(task.node.as_ref()?);
     let is_movable = |task: &Task| pass.node_of(task).is_some_and(|row| !row.is_pinned && row.is_member);
     let leaders = pass.leaders().available;
     let used: RoaringBitmap = instances.iter().filter_map(|(_, task)| number(task)).collect();
-    let mut free = leaders.iter().copied().filter(|leader| !used.contains(*leader));
-    let name = |number: u32| table.node(number).id.clone();
-    if let Some(preferred) = pass.ranking().preferred_nodes() {
-        let (slot, task) = instances.first()?;
-        let is_outside = number(task).is_some_and(|number| !preferred.contains(number));
-        let target = free.clone().find(|leader| preferred.contains(*leader));
-        if let Some(target) = target.filter(|_| is_outside && is_movable(task)) {
-            return Some((slot.clone(), task.clone(), name(target)));
-        }
+    let free: Vec<u32> = leaders.iter().copied().filter(|leader| !used.contains(*leader)).collect();
+    let to = |(slot, task): &(Slot, Task), target: u32| {
+        (slot.clone(), task.clone(), table.node(target).id.clone())
+    };
+    let mut moves = Vec::new();
+    if let Some((preferred, first)) = pass.ranking().preferred_nodes().zip(instances.first()) {
+        let is_outside = number(&first.1).is_some_and(|number| !preferred.contains(number));
+        let inside = free.iter().copied().filter(|leader| preferred.contains(*leader));
+        moves.extend(inside.filter(|_| is_outside && is_movable(&first.1)).map(|target| to(first, target)));
     }
     if !pass.facts.workload.placement.is_rebalanced {
-        return None;
+        return moves;
     }
-    let target = free.next()?;
     let leaders: RoaringBitmap = leaders.iter().copied().collect();
     let is_misplaced =
         |task: &Task| number(task).is_some_and(|number| !leaders.contains(number)) && is_movable(task);
@@ -85,5 +92,6 @@ fn next_move(pass: &UnitPass<'_>, instances: &[(Slot, Task)]) -> Option<(Slot, T
     let position = |task: &Task| order.iter().position(|one| Some(*one) == number(task));
     let worst =
         instances.iter().filter(|(_, task)| is_misplaced(task)).max_by_key(|(_, task)| position(task));
-    worst.map(|(slot, task)| (slot.clone(), task.clone(), name(target)))
+    moves.extend(worst.into_iter().flat_map(|one| free.iter().map(move |target| to(one, *target))));
+    moves
 }

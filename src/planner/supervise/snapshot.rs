@@ -95,7 +95,7 @@ pub(crate) fn plan(pass: &mut UnitPass<'_>) {
         // The replaced instance may still run, even on its origin.
         let is_alone = pass.tasks(&slot).iter().filter(|one| one.is_live()).count() == 1;
         let is_settled = is_alone && task.is_running();
-        if is_upgraded && is_settled && can_take(pass, &task, &origin) {
+        if is_upgraded && is_settled && can_take(pass, &task, &origin, Buffer::Open) {
             bring_back(pass, &slot, &task, origin);
         } else if is_in_upgrade(pass) || !is_settled {
             let step = step(pass, &slot, &task);
@@ -108,12 +108,12 @@ pub(crate) fn plan(pass: &mut UnitPass<'_>) {
     }
 }
 
-/// Returns whether an instance may be on its origin when it has left the node on which it is.
-fn can_take(pass: &mut UnitPass<'_>, task: &Task, origin: &NodeId) -> bool {
-    let Some(number) = pass.facts.table.number(origin) else { return false };
+/// Returns whether an instance may be on a node when it has left the one on which it is: no hard constraint is violated there then.
+pub(super) fn can_take(pass: &mut UnitPass<'_>, task: &Task, target: &NodeId, buffer: Buffer) -> bool {
+    let Some(number) = pass.facts.table.number(target) else { return false };
     let want = Want { location: Location::Only(number), ..Want::default() };
     let left = task.node.as_ref().and_then(|node| pass.facts.table.number(node));
-    pass.place_without(left.as_slice(), &[want], Buffer::Open).count() == 1
+    pass.place_without(left.as_slice(), &[want], buffer).count() == 1
 }
 
 fn bring_back(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, origin: NodeId) {

@@ -39,6 +39,7 @@ fn ended(number: u32, created: i64, end: i64, exit_code: i32) -> Task {
         running_at: Some(at(created)),
         ended_at: Some(at(end)),
         health: crate::workload::TaskHealth::default(),
+        is_end_requested: None,
         restarts: crate::workload::NodeRestarts::default(),
     }
 }

@@ -59,6 +59,7 @@ pub fn adopt(
             state_at: now,
             running_at: agreement.running_since,
             ended_at: None,
+            is_end_requested: None,
             restarts: super::NodeRestarts::default(),
             health: super::TaskHealth::default(),
         })

@@ -5,14 +5,14 @@
 use std::collections::BTreeMap;
 
 use evenkeel_domain::orchestration::{
-    CompatGate, ConstraintPriorities, Orchestration, PlacementPolicy, Scope, Update,
+    CompatGate, ConstraintPriorities, Mode, Orchestration, PlacementPolicy, Scope, Update,
 };
 use evenkeel_ids::{NodeId, PolicyId};
 
 use super::{AffinityRules, Dependency, NodeOrder, NodeScope, PlacementRules, Versions, Workload};
 use crate::{
     goal::Goal,
-    place::Priorities,
+    place::{Constraint, Priorities},
     settings::{UpdateOverrides, UpdateSettings},
 };
 
@@ -106,6 +106,9 @@ fn placement(policy: &PolicyId, document: &Orchestration, hub: &HubDefaults) -> 
         true => NodeId::from_text(name),
         false => NodeId::new(policy.org(), name),
     };
+    let priorities = Priorities::of(&hub.priorities, &placement.constraint_priorities);
+    // An instance on every node is not spread.
+    let is_spread = document.mode != Mode::Global;
     PlacementRules {
         order,
         listed: placement.nodes_order.iter().map(qualified).collect(),
@@ -113,8 +116,8 @@ fn placement(policy: &PolicyId, document: &Orchestration, hub: &HubDefaults) -> 
         affinity: AffinityRules::of(policy, &placement.affinity, document.timers.affinity_wait_seconds),
         on_violation: placement.on_violation,
         max_per_node: document.max_per_node,
-        priorities: Priorities::of(&hub.priorities, &placement.constraint_priorities),
-        is_distribution_required: placement.domains.require_domain_distribution,
+        priorities: if is_spread { priorities } else { priorities.without(Constraint::OF_DOMAINS) },
+        is_distribution_required: is_spread && placement.domains.require_domain_distribution,
         preferred_domain: placement.domains.preferred_domain.as_deref().map(Into::into),
         is_rebalanced: placement.rebalance,
     }

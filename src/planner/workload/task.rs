@@ -3,7 +3,7 @@
 //! Source: orchestration B3.
 
 use evenkeel_ids::{AgreementId, NodeId, TaskId};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{DesiredState, Ending, Slot, SpecVersion, TaskHealth, TaskState, UnitId, Writer};
@@ -53,6 +53,9 @@ pub struct Task {
     pub running_at: Option<Timestamp>,
     /// When it ended: as its node reported, clamped to the bounds that the hub knows.
     pub ended_at: Option<Timestamp>,
+    /// True if its end had been requested when it was recorded; none before that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_end_requested: Option<bool>,
     /// Its restarts by its node.
     #[serde(default, skip_serializing_if = "NodeRestarts::is_none")]
     pub restarts: NodeRestarts,
@@ -96,9 +99,6 @@ pub struct TaskReport {
     /// Time of the change, by the node's clock.
     pub at: Timestamp,
 }
-
-/// Least time between the request that a task ends and its end.
-const LEAST_STEP: SignedDuration = SignedDuration::from_micros(1);
 
 /// A report or transition that a task does not allow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -161,13 +161,21 @@ impl Task {
     }
 
     /// Returns true if the task ended without a request.
-    ///
-    /// The order of both times is that in which they were recorded: see [`Self::raise_desired`].
     pub fn ended_by_itself(&self) -> bool {
-        let is_requested = matches!(self.state, TaskState::Ended(Ending::Shutdown | Ending::Orphaned));
-        self.state.is_ended()
-            && !is_requested
-            && (self.is_wanted() || self.desired_at.is_none_or(|at| at >= self.state_at))
+        let is_stopped = matches!(self.state, TaskState::Ended(Ending::Shutdown | Ending::Orphaned));
+        self.state.is_ended() && !is_stopped && !self.is_end_requested()
+    }
+
+    /// Returns true if the end of the task had been requested when it was recorded.
+    ///
+    /// The end records that, and no times are compared: a later request, or a clock that is set back, changes nothing.
+    pub fn is_end_requested(&self) -> bool {
+        self.is_end_requested.unwrap_or_else(|| !self.is_wanted() && self.was_requested_before())
+    }
+
+    /// Returns whether a request is older than the end, for a row that was written before ends recorded that.
+    fn was_requested_before(&self) -> bool {
+        self.desired_at.is_some_and(|at| at < self.state_at)
     }
 
     /// Returns whether the task is seen running.
@@ -248,20 +256,17 @@ impl Task {
     }
 
     /// Raises the desired state; a lower one is ignored. Returns whether it changed.
-    ///
-    /// The clock of the hub may be set back, and two changes may have one time. So an end that was recorded before is never later than the request,
-    /// and one that is recorded after it always is.
     pub fn raise_desired(&mut self, desired: DesiredState, now: Timestamp) -> bool {
         let is_raised = desired > self.desired;
         if is_raised {
-            let was_wanted = self.is_wanted();
+            let had_request = self.state.is_ended() && !self.is_wanted();
+            if self.state.is_ended() {
+                // A row of an older version says from here on what its times say now.
+                self.is_end_requested = Some(self.is_end_requested());
+            }
             self.desired = desired;
-            self.desired_at = match self.state.is_ended() {
-                // An earlier end was not requested, regardless of clocks.
-                true if was_wanted => Some(now.max(self.state_at)),
-                true => self.desired_at,
-                false => Some(now),
-            };
+            // What was requested to end and has ended was not requested to now.
+            self.desired_at = if had_request { self.desired_at } else { Some(now) };
         }
         is_raised
     }
@@ -270,12 +275,10 @@ impl Task {
         if !self.state.may_become(&state) {
             return Err(self.backwards(&state));
         }
-        self.state = state;
-        self.state_at = match self.desired_at.filter(|_| self.state.is_ended() && !self.is_wanted()) {
-            // An end after the request was requested, regardless of clocks.
-            Some(requested_at) => now.max(requested_at.saturating_add(LEAST_STEP).unwrap_or(requested_at)),
-            None => now,
-        };
+        if state.is_ended() {
+            self.is_end_requested = Some(!self.is_wanted());
+        }
+        (self.state, self.state_at) = (state, now);
         Ok(())
     }
 

@@ -31,6 +31,7 @@ fn task() -> Task {
         running_at: None,
         ended_at: None,
         health: crate::workload::TaskHealth::default(),
+        is_end_requested: None,
         restarts: crate::workload::NodeRestarts::default(),
     }
 }
@@ -136,7 +137,28 @@ fn whether_an_end_was_requested_depends_on_the_order_of_the_records_alone() {
         assert!(!requested.ended_by_itself(), "{end_at} {request_at}");
         requested.raise_desired(DesiredState::Remove, at(20));
         assert!(!requested.ended_by_itself(), "{end_at} {request_at}");
+
+        // Not even times that were changed afterwards count, or that are read from a row.
+        for (task, is_by_itself) in [(&mut by_itself, true), (&mut requested, false)] {
+            for (desired_at, state_at) in [(at(1), at(9)), (at(9), at(1)), (at(5), at(5))] {
+                (task.desired_at, task.state_at) = (Some(desired_at), state_at);
+                let stored = serde_json::to_value(&*task).unwrap();
+                let read: Task = serde_json::from_value(stored).unwrap();
+                assert_eq!(read.ended_by_itself(), is_by_itself, "{desired_at} {state_at}");
+            }
+        }
     }
+}
+
+/// A row from before ends recorded whether they were requested says so by its times.
+#[test]
+fn end_in_a_row_of_an_older_version_is_judged_by_its_times() {
+    let ended = Task { state: failed(), state_at: at(5), desired: DesiredState::Shutdown, ..task() };
+    let by_itself = Task { desired_at: Some(at(5)), ..ended.clone() };
+    let mut requested = Task { desired_at: Some(at(4)), ..ended };
+    assert!(by_itself.ended_by_itself() && !requested.ended_by_itself());
+    requested.raise_desired(DesiredState::Remove, at(9));
+    assert!(!requested.ended_by_itself());
 }
 
 /// 2-S5.

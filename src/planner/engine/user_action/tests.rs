@@ -66,6 +66,7 @@ impl Fixture {
             running_at: Some(at(1)),
             ended_at: None,
             health: crate::workload::TaskHealth::default(),
+            is_end_requested: None,
             restarts: crate::workload::NodeRestarts::default(),
         }
     }

@@ -33,7 +33,7 @@ use Condition::{Affinity, Changing, Constraint, Frozen, Idle, StartFailed, StopF
 const CONDITIONS: [Condition; 8] =
     [Idle, Affinity, Constraint, Frozen, StartFailed, StopFailed, Changing, Warn];
 
-fn failover(node_count: usize) -> World {
+pub(super) fn failover(node_count: usize) -> World {
     let mut world = World::new(Goal::failover(StartMode::BestAvailable, 16), node_count);
     world.edit(|workload| {
         workload.placement.order = NodeOrder::Listed;
@@ -61,7 +61,7 @@ fn set(world: &mut World, name: &str, condition: Condition) {
 }
 
 /// Returns the node that claims the instance.
-fn claimed(world: &World) -> Option<&str> {
+pub(super) fn claimed(world: &World) -> Option<&str> {
     let mut claims = world.tasks.values().filter(|task| task.is_wanted() && task.is_claim());
     claims.next().and_then(|task| Some(task.node.as_ref()?.name()))
 }

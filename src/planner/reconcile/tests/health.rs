@@ -582,3 +582,17 @@ fn c8_s3_failover_stays_away_when_the_node_cannot_be_fenced() {
     let passed = world.run_until(20, |world| world.running_nodes().contains(&"n2"));
     assert!(passed <= 5, "{passed} s after a user said that the node is dead");
 }
+
+/// An instance that was never seen running may run as well: its fencing is requested and confirmed like that of any other.
+#[test]
+fn instance_that_was_never_seen_running_is_fenced_before_it_runs_elsewhere() {
+    let mut world = failover(true);
+    world.fail_slot(1, 1);
+    world.node_behaviors.insert(node("n1"), Behavior::Hangs);
+    world.run(20);
+    assert!(world.running().is_empty());
+    world.take_down("n1");
+    let passed = world.run_until(100, |world| world.running_nodes().contains(&"n2"));
+    assert!((70..=75).contains(&passed), "{passed} s");
+    assert_eq!((count(&world, "fence.requested"), count(&world, "fence.confirmed")), (1, 1));
+}

@@ -18,6 +18,7 @@ mod restarts;
 mod scaling;
 mod simulated;
 mod speed;
+mod state_tables;
 mod updates;
 
 use crate::workload::{Slot, Task};

@@ -181,6 +181,7 @@ impl World {
             running_at: None,
             ended_at: None,
             health: crate::workload::TaskHealth::default(),
+            is_end_requested: None,
             restarts: crate::workload::NodeRestarts::default(),
         };
         let task = change(task);

@@ -1,0 +1,91 @@
+//! Freed memory goes back to the operating system.
+//!
+//! The allocator of glibc keeps what was freed between blocks that are still in use, so that a hub would stay as large as its peak: after 100,000
+//! instances were scaled back to three, 40 of 68 MB.
+
+use std::convert::Infallible;
+use std::time::{Duration, Instant};
+
+use crate::worker::Worker;
+
+/// Least pause between two passes.
+const LEAST_PAUSE: Duration = Duration::from_secs(60);
+/// A pass takes at most one part in so many of the time: it holds up whoever allocates.
+const SHARE: u32 = 1_000;
+
+/// Returns freed memory now and then.
+#[derive(Debug)]
+pub struct FreedMemory {
+    pause: Duration,
+}
+
+impl Default for FreedMemory {
+    fn default() -> Self {
+        Self { pause: LEAST_PAUSE }
+    }
+}
+
+impl Worker for FreedMemory {
+    type Error = Infallible;
+    const NAME: &'static str = "freed_memory";
+
+    async fn pass(&mut self) -> Result<(), Infallible> {
+        let began = Instant::now();
+        // A pass that cannot be started, because the process stops, returns nothing.
+        let _ = tokio::task::spawn_blocking(return_freed).await;
+        self.pause = LEAST_PAUSE.max(began.elapsed().saturating_mul(SHARE));
+        Ok(())
+    }
+
+    fn pause(&self) -> Duration {
+        self.pause
+    }
+
+    fn first_pause(&self) -> Duration {
+        LEAST_PAUSE
+    }
+}
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[expect(unsafe_code, reason = "no safe function returns what the allocator of glibc keeps")]
+fn return_freed() {
+    // SAFETY: `malloc_trim` takes the locks of the allocator, and may be called at any time by any thread. No memory in use is changed.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+/// Other allocators return it by themselves.
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn return_freed() {}
+
+#[cfg(all(test, target_os = "linux", target_env = "gnu"))]
+mod tests {
+    use super::*;
+
+    /// Returns the anonymous memory of this process, in KiB.
+    fn resident_kib() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").expect("a status");
+        let line = status.lines().find(|line| line.starts_with("RssAnon:")).expect("a line");
+        line.split_whitespace().nth(1).expect("a number").parse().expect("a number")
+    }
+
+    #[tokio::test]
+    async fn memory_that_was_freed_between_blocks_in_use_is_returned() {
+        let start = resident_kib();
+        let mut blocks: Vec<Option<Vec<u8>>> = (0..400_000).map(|_| Some(vec![1; 256])).collect();
+        let peak = resident_kib() - start;
+        for (number, block) in blocks.iter_mut().enumerate() {
+            if number % 1_000 != 0 {
+                *block = None;
+            }
+        }
+        FreedMemory::default().pass().await.expect("it cannot fail");
+        let left = resident_kib().saturating_sub(start);
+        assert!(
+            left < peak / 3,
+            "{left} of {peak} KiB are left; blocks in use: {}",
+            blocks.iter().flatten().count()
+        );
+    }
+}
