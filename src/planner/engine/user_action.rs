@@ -526,8 +526,8 @@ pub(super) fn end(pass: &mut Pass<'_>, record: &WorkloadRecord) -> Option<Action
         until.into_iter().for_each(|until| pass.watch_unit(&unit_id, None, until));
         return None;
     }
-    let units = model.workload_units_of(&record.policy);
-    let tasks = units.flat_map(|(_, unit)| unit.slots.values().flat_map(SlotTasks::iter));
+    let workload_units = model.workload_units_of(&record.policy);
+    let tasks = workload_units.flat_map(|(_, unit)| unit.slots.values().flat_map(SlotTasks::iter));
     Some(ActionEnd { action: action.without_healthy(tasks), failure: summed(&failures) })
 }
 

@@ -195,7 +195,7 @@ async fn questionable(hub: &Hub) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn partner_that_does_not_exist_is_named_by_the_answer_and_the_reasons_until_it_does() {
+async fn partner_that_does_not_exist_is_named_by_the_response_and_the_reasons_until_it_does() {
     let scratch = Scratch::new();
     let hub = Hub::start(&scratch, &[]).await;
     create_node_and_service(&hub).await;
