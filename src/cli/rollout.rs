@@ -155,6 +155,13 @@ fn view(records: Vec<RawJson>) -> View {
 /// Returns an entry with the texts of its columns: the version, what is done of how much, and one word for its state.
 fn row(entry: &Value) -> Value {
     let mut row = with_blocked(entry);
+    // The group belongs to the nodes' organization, mostly that of the policy: it is named once.
+    let org = |name: &str| entry[name].as_str().and_then(|id| id.split_once('/'));
+    if let (Some((policy_org, _)), Some((group_org, group))) = (org("policy"), org("group"))
+        && policy_org == group_org
+    {
+        row["group"] = Value::from(group);
+    }
     let version = entry["target"].as_str().and_then(|target| target.rsplit(' ').next()).unwrap_or_default();
     row["version"] = Value::from(version);
     // Numbers are left out for callers who may not read every member.
@@ -262,7 +269,7 @@ mod tests {
         let of_group = json!({
             "group": "plant7/press-line-a", "policy": "plant7/camera-watch", "target": "plant7/camera 10.20.30", "state": "paused",
             "hold": {}, "since": "t", "rollback": {"version": "10.20.30"}, "done": 1, "total": 12,
-            "text": "paused: 10.20.30 failed on plant7/press-a-7: image not found: registry.example.com/plant7/camera:10.20.30",
+            "text": "paused: 10.20.30 failed on plant7/press-a-7: image not found",
         });
         let of_tasks = json!({
             "policy": "plant7/gauge-reader", "target": "plant7/gauge 2.0.0", "state": "paused", "done": 2, "total": 3,
@@ -272,7 +279,8 @@ mod tests {
         let states: Vec<&str> = table.rows.iter().map(|row| row[4].as_str()).collect();
         assert_eq!(states, ["rollback-paused", "paused"]);
         let text = table.render(Some(80));
-        assert!(text.lines().all(|line| line.chars().count() <= 80 + 8), "{text}");
+        let escapes = "\u{1b}[1m\u{1b}[0m".len();
+        assert!(text.lines().all(|line| line.chars().count() <= 80 + escapes), "{text}");
         let line =
             |policy: &str| text.lines().find(|line| line.starts_with(policy)).unwrap_or_default().to_owned();
         let (camera, gauge) = (line("plant7/camera-watch"), line("plant7/gauge-reader"));

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use crate::{
         event::Event,
-        facts::NodeStatusFacts,
+        facts::{NodePolicyFacts, NodeStatusFacts},
         fixture::{deployment_policy, running_group, service},
         goal::Avail,
         model::Observed,
@@ -141,6 +141,10 @@ mod tests {
         let (mut model, now) = running_group(&["a", "b"]);
         let service = Box::new(service("s", "1.0.0"));
         model.apply(&Event::ServiceChanged { service }, now);
+        for node in ["a", "b"].map(|name| NodeId::new("o", name)) {
+            let policy = Some(Box::new(NodePolicyFacts::default()));
+            model.apply(&Event::NodePolicyChanged { node, policy }, now);
+        }
         model.apply(&Event::DeploymentPolicyChanged { policy: Box::new(deployment_policy()) }, now);
         let agreements: Vec<Agreement> = model.agreements().cloned().collect();
         let policy = agreements[0].policy.clone();
