@@ -57,8 +57,8 @@ impl Departures {
         self.save();
     }
 
-    /// Returns the nodes whose report is to begin.
-    pub fn to_confirm(&mut self) -> Vec<Departure> {
+    /// Begins the reports of all nodes that have none in progress, and returns these.
+    pub fn begin_reports(&mut self) -> Vec<Departure> {
         let open: Vec<Departure> =
             self.all.iter().filter(|one| !self.reported.contains(&one.node())).cloned().collect();
         self.reported.extend(open.iter().map(Departure::node));
@@ -101,18 +101,18 @@ mod tests {
     fn nodes_are_reported_once_in_a_run_and_again_in_the_next_one_until_the_hub_knows() {
         let directory = tempfile::tempdir().unwrap();
         let mut departures = Departures::read(directory.path()).unwrap();
-        assert!(departures.to_confirm().is_empty());
+        assert!(departures.begin_reports().is_empty());
         departures.begin(departure("a"));
         departures.begin(departure("b"));
         departures.begin(departure("a"));
         let ids = |found: Vec<Departure>| found.into_iter().map(|one| one.id).collect::<Vec<_>>();
-        assert_eq!(ids(departures.to_confirm()), ["b", "a"]);
-        assert!(departures.to_confirm().is_empty());
+        assert_eq!(ids(departures.begin_reports()), ["b", "a"]);
+        assert!(departures.begin_reports().is_empty());
         departures.end(&NodeId::new("o", "b"));
         let file = directory.path().join(FILE);
         assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
         let mut later = Departures::read(directory.path()).unwrap();
-        assert!(later.to_confirm() == [departure("a")]);
+        assert!(later.begin_reports() == [departure("a")]);
         later.end(&NodeId::new("o", "a"));
         assert!(!file.exists());
     }

@@ -69,16 +69,26 @@ impl Focus {
         self.unsure.extend(entities.filter_map(|entity| entity.policy().cloned().map(Entity::Workload)));
     }
 
+    fn add_removed_node(&mut self, model: &Model, node: &NodeId) {
+        self.unsure.insert(Entity::Node(node.clone()));
+        let policies = model.engine.pairs_of(node).map(|(_, policy)| policy.clone());
+        self.registrations.extend(policies.map(Entity::Workload));
+        self.add_reported(model, |entity| matches!(entity, Entity::Instance(_, one) if one == node));
+        self.add_node(model, node);
+    }
+
+    fn add_removed_group(&mut self, model: &Model, group: &GroupId) {
+        self.unsure.insert(Entity::Group(group.clone()));
+        let part = Part::Group(group.clone());
+        let is_of_it = |entity: &Entity| matches!(entity, Entity::WorkloadUnit(unit) if unit.part == part);
+        self.add_reported(model, is_of_it);
+        self.add_group(model, group);
+    }
+
     fn add_event(&mut self, model: &Model, event: &Event) {
         match event {
             Event::NodeChanged { node } => self.add_node(model, &node.id),
-            Event::NodeRemoved { node } => {
-                self.unsure.insert(Entity::Node(node.clone()));
-                let policies = model.engine.pairs_of(node).map(|(_, policy)| policy.clone());
-                self.registrations.extend(policies.map(Entity::Workload));
-                self.add_reported(model, |entity| matches!(entity, Entity::Instance(_, one) if one == node));
-                self.add_node(model, node);
-            }
+            Event::NodeRemoved { node } => self.add_removed_node(model, node),
             Event::NodePolicyChanged { node, .. } => self.add_node(model, node),
             Event::NodeTasksChanged { node, .. } => self.pairs.extend(model.engine.pairs_of(node).cloned()),
             Event::NodeStatusChanged { node, .. } | Event::NodeAgreementsRead { node, .. } => {
@@ -107,15 +117,7 @@ impl Focus {
                 self.add_group(model, &group.id);
             }
             Event::RegistrationRecorded { target, .. } => self.add_registration(model, target),
-            Event::HaGroupRemoved { group } => {
-                self.unsure.insert(Entity::Group(group.clone()));
-                let part = Part::Group(group.clone());
-                self.add_reported(
-                    model,
-                    |entity| matches!(entity, Entity::WorkloadUnit(unit_id) if unit_id.part == part),
-                );
-                self.add_group(model, group);
-            }
+            Event::HaGroupRemoved { group } => self.add_removed_group(model, group),
             Event::Message { message } => self.add_agreement(model, &message.agreement),
             Event::CommandOutcome { command, .. } => self.add_command(model, command),
             Event::AgreementRecorded { agreement } => {

@@ -117,7 +117,7 @@ impl Core {
         if !self.journal.state.leftovers.is_empty() {
             return;
         }
-        for departure in self.departures.to_confirm() {
+        for departure in self.departures.begin_reports() {
             let node = NodeId::new(&departure.org, &departure.id);
             let credentials = Credentials::new(&departure.org, &departure.id, departure.token);
             let client = self.settings.hub_transport().map_err(|error| error.to_string());

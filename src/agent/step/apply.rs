@@ -79,11 +79,7 @@ impl State {
             }
             Event::ServiceDelayed { key, error } => self.service_delayed(&key, error, now),
             Event::Stopped { agreement } => self.stopped(&agreement),
-            Event::DependencyStarted { key } => {
-                self.forget_error(&key);
-                self.instances.entry(key).and_modify(|instance| instance.is_start_ordered = true);
-                Outcome::default()
-            }
+            Event::DependencyStarted { key } => self.dependency_started(key),
             Event::DependencyFailed { key, reason, error } => {
                 self.note_error(&key, error, now);
                 self.end_needing(&key, reason, now)
@@ -115,6 +111,12 @@ impl State {
             Event::Deleted => self.end_all_in_silence(now),
             Event::Tick => self.tick(now),
         }
+    }
+
+    fn dependency_started(&mut self, key: String) -> Outcome {
+        self.forget_error(&key);
+        self.instances.entry(key).and_modify(|instance| instance.is_start_ordered = true);
+        Outcome::default()
     }
 
     fn with_agreement(&mut self, id: &str, change: impl FnOnce(&mut Agreement)) -> Outcome {

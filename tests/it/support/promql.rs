@@ -9,6 +9,9 @@ use super::Hub;
 type Labels = BTreeMap<String, String>;
 type Series = Vec<(Labels, f64)>;
 
+/// Comparison of two samples.
+type Comparison = fn(f64, f64) -> bool;
+
 /// The metrics of a hub at one instant.
 #[derive(Debug, Clone)]
 pub struct Scrape {
@@ -108,7 +111,7 @@ impl Parser<'_> {
 
     fn comparison(&mut self) -> Value {
         let left = self.sum();
-        let operators: [(&str, fn(f64, f64) -> bool); 3] =
+        let operators: [(&str, Comparison); 3] =
             [("==", |a, b| (a - b).abs() < f64::EPSILON), (">", |a, b| a > b), ("<", |a, b| a < b)];
         for (token, holds) in operators {
             if self.takes(token) {
@@ -331,7 +334,7 @@ mod tests {
         );
         assert!(fires("max by (instance) (up{job=\"evenkeel\"}) == 1"));
         assert!(!evaluate("max(up) == 0", &[Scrape::of_page(None)]).is_empty());
-        let found = evaluate("max by (s) (g) > 0", &[second.clone()]);
+        let found = evaluate("max by (s) (g) > 0", std::slice::from_ref(&second));
         assert_eq!(found.iter().map(|labels| labels["s"].as_str()).collect::<Vec<_>>(), ["down", "up"]);
     }
 

@@ -138,7 +138,7 @@ impl Exits {
         let last = self.seen().until;
         let since = format!("{}.{:09}", last / NANOS, last % NANOS);
         let options = EventsOptionsBuilder::new().since(&since).filters(&filters);
-        let options = until.into_iter().fold(options, |options, until| options.until(until));
+        let options = until.into_iter().fold(options, EventsOptionsBuilder::until);
         docker.events(Some(options.build())).boxed()
     }
 
