@@ -61,7 +61,7 @@ pub(super) async fn apply(
 /// Logs that the agents of a workload unit have different compatibility versions, or have one again.
 ///
 /// # Source
-/// orchestration A7.
+/// Orchestration A7.
 fn log_versions(unit_id: &UnitId, plan: &StoredPlan) {
     for event in &plan.events {
         match &*event.kind {
