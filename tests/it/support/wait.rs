@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 /// Time for which a condition may take on a loaded machine before the test fails.
-pub const LIMIT: Duration = Duration::from_secs(60);
+pub const LIMIT: Duration = Duration::from_secs(120);
 
 /// Polls until `check` returns `Some`; panics with `what` when that takes too long.
 pub async fn eventually<T, F>(what: &str, mut check: impl FnMut() -> F) -> T
