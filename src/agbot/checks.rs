@@ -152,9 +152,7 @@ impl HubChecks {
         if checks.is_empty() && calls.is_empty() {
             return;
         }
-        let rule = AddressRule::public(self.context.settings.checks_addresses.clone());
-        let ca_file = self.context.settings.checks_ca_file.as_deref();
-        let client = match self.client.take().map_or_else(|| ProbeClient::new(rule, ca_file), Ok) {
+        let client = match self.client.take().map_or_else(|| probe_client(&self.context), Ok) {
             Ok(client) => self.client.insert(client).clone(),
             Err(error) => return tracing::error!(error, "the hub can make neither checks nor calls"),
         };
@@ -178,39 +176,41 @@ pub(crate) async fn check_now(context: &Context, is_meant: impl Fn(&Model, &HubT
     if due.is_empty() {
         return;
     }
-    let rule = AddressRule::public(context.settings.checks_addresses.clone());
-    let client = match ProbeClient::new(rule, context.settings.checks_ca_file.as_deref()) {
+    let client = match probe_client(context) {
         Ok(client) => client,
         Err(error) => return tracing::error!(error, "the hub can make no checks"),
     };
     let results = stream::iter(due).map(|check| {
         let client = client.clone();
-        async move {
-            match check.make(&client).await {
-                Ok((_, event)) => event,
-                Err(error) => check.broken(&error),
-            }
-        }
+        async move { news_of(context, &client, &check).await }
     });
     let events: Vec<Option<Event>> = results.buffer_unordered(MOST_AT_ONCE).collect().await;
     context.apply_events(events.into_iter().flatten().collect()).await;
 }
 
-/// Makes a check, and reports news. A broken check is counted, and proves nothing about the task.
+fn probe_client(context: &Context) -> Result<ProbeClient, String> {
+    let rule = AddressRule::public(context.settings.checks_addresses.clone());
+    ProbeClient::new(rule, context.settings.checks_ca_file.as_deref())
+}
+
+/// Makes a check, and reports news.
 async fn make_check(context: Arc<Context>, client: ProbeClient, check: DueCheck, guard: ProbeGuard<TaskId>) {
-    match check.make(&client).await {
-        Ok((_, event)) => {
-            context.apply_events(event.into_iter().collect()).await;
-        }
+    let event = news_of(&context, &client, &check).await;
+    context.apply_events(event.into_iter().collect()).await;
+    drop(guard);
+}
+
+/// Makes a check and returns its news. A broken check is counted, and proves nothing about the task.
+async fn news_of(context: &Context, client: &ProbeClient, check: &DueCheck) -> Option<Event> {
+    match check.make(client).await {
+        Ok((_, event)) => event,
         Err(error) => {
             context.broken_checks.fetch_add(1, Ordering::Relaxed);
-            if let Some(event) = check.broken(&error) {
-                tracing::warn!(task.id = check.task.as_str(), error, "the check of a task is broken");
-                context.apply_events(vec![event]).await;
-            }
+            let event = check.broken(&error)?;
+            tracing::warn!(task.id = check.task.as_str(), error, "the check of a task is broken");
+            Some(event)
         }
     }
-    drop(guard);
 }
 
 /// Calls a workflow, and reports the outcome.
