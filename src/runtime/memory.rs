@@ -3,14 +3,15 @@
 //! The allocator of glibc keeps what was freed between blocks that are still in use, so that a hub would stay as large as its peak: after 100,000
 //! instances were scaled back to three, 40 of 68 MB.
 
-use std::convert::Infallible;
 use std::time::{Duration, Instant};
+
+use tokio::task::JoinError;
 
 use crate::worker::Worker;
 
 /// Least pause between two passes.
 const LEAST_PAUSE: Duration = Duration::from_secs(60);
-/// A pass takes at most one part in so many of the time: it holds up whoever allocates.
+/// Reciprocal of the share of time that passes take at most: a pass blocks every thread that allocates.
 const SHARE: u32 = 1_000;
 
 /// Returns freed memory now and then.
@@ -26,13 +27,13 @@ impl Default for FreedMemory {
 }
 
 impl Worker for FreedMemory {
-    type Error = Infallible;
+    type Error = JoinError;
     const NAME: &'static str = "freed_memory";
 
-    async fn pass(&mut self) -> Result<(), Infallible> {
+    async fn pass(&mut self) -> Result<(), JoinError> {
         let began = Instant::now();
         // A pass that cannot be started, because the process stops, returns nothing.
-        let _ = tokio::task::spawn_blocking(return_freed).await;
+        tokio::task::spawn_blocking(return_freed).await?;
         self.pause = LEAST_PAUSE.max(began.elapsed().saturating_mul(SHARE));
         Ok(())
     }
@@ -80,7 +81,7 @@ mod tests {
                 *block = None;
             }
         }
-        FreedMemory::default().pass().await.expect("it cannot fail");
+        FreedMemory::default().pass().await.expect("a pass");
         let left = resident_kib().saturating_sub(start);
         assert!(
             left < peak / 3,
