@@ -13,6 +13,8 @@ use evenkeel_wire::exchange::node_report::NodeAddress;
 use nix::ifaddrs::getifaddrs;
 use tokio::{net::lookup_host, time::timeout};
 
+use crate::AgentSettings;
+
 /// Longest wait for the name of the hub.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 /// Most addresses that are reported.
@@ -33,8 +35,13 @@ pub(crate) struct Addresses {
 }
 
 impl Addresses {
+    /// Creates the addresses of the node that the settings describe.
+    pub fn of(settings: &AgentSettings) -> Self {
+        Self::new(settings.node_address, settings.hubs())
+    }
+
     /// `hubs`: addresses of the hub, as URLs.
-    pub fn new<'u>(named: Option<IpAddr>, hubs: impl Iterator<Item = &'u str>) -> Self {
+    fn new<'u>(named: Option<IpAddr>, hubs: impl Iterator<Item = &'u str>) -> Self {
         Self { named, hubs: hubs.filter_map(host_and_port).collect(), main: Mutex::new(named) }
     }
 

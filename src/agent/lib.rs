@@ -9,8 +9,8 @@ mod api;
 mod clock;
 mod contact;
 mod core;
-pub mod departure;
-mod deployment;
+mod departure;
+pub mod deployment;
 pub mod drivers;
 mod effects;
 mod environment;
@@ -112,7 +112,7 @@ fn warn_of_plain_hub(settings: &AgentSettings) {
     if settings.transport.is_some() {
         return;
     }
-    for url in std::iter::once(&settings.hub).chain(&settings.further_hubs).chain(&settings.agbot_url) {
+    for url in settings.hubs().chain(settings.agbot_url.as_deref()) {
         if evenkeel_client::is_plain_off_loopback(url) {
             tracing::warn!(
                 hub.url = url,

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use evenkeel_client::{HttpSettings, Transport};
+use evenkeel_client::{AddressRule, HttpSettings, ProbeClient, Transport};
 
 use crate::{
     AgentError,
@@ -123,7 +123,7 @@ pub struct AgentSettings {
     pub reboot_program: Option<PathBuf>,
     /// The address by which other nodes reach this one; otherwise that from which packets to the hub leave.
     pub node_address: Option<IpAddr>,
-    /// How a guardian is started; without it no task has a lease unless a guardian is run externally.
+    /// Program and arguments that start a guardian; without them no task has a lease unless a guardian is run externally.
     pub guardian: Option<GuardianCommand>,
     /// The transport to use instead of HTTP, for an agent inside the hub's process.
     pub transport: Option<Transport>,
@@ -171,6 +171,19 @@ impl AgentSettings {
     /// Returns the address of the hub without `/v1`.
     pub fn hub_root(&self) -> &str {
         root(&self.hub)
+    }
+
+    /// Returns the addresses of the hub, the preferred one first.
+    pub fn hubs(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.hub).chain(&self.further_hubs).map(String::as_str)
+    }
+
+    /// Creates the client for checks of services and nodes.
+    ///
+    /// # Errors
+    /// When the file of certificate authorities cannot be used.
+    pub(crate) fn probe_client(&self) -> Result<ProbeClient, String> {
+        ProbeClient::new(AddressRule::Any, self.checks_ca_file.as_deref())
     }
 
     /// Creates the transport to the hub.

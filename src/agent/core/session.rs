@@ -22,7 +22,7 @@ use crate::{
 /// Number of consecutive refusals of the credentials, over this time, after which the node counts as deleted.
 const REFUSALS: u32 = 3;
 const REFUSED_FOR: Duration = Duration::from_secs(5);
-/// How often the stop of everything on a node that was deleted at the hub is reported to it.
+/// Number of attempts to report to the hub that everything has stopped on a node that was deleted there.
 const CONFIRMATIONS: u32 = 5;
 /// The log line when the hub did not take that report.
 const UNCONFIRMED: &str = "the hub does not know that everything has stopped: what may run only once starts elsewhere when the silent time is over, or when an administrator confirms it";
@@ -119,16 +119,18 @@ impl Core {
         }
         for departure in self.departures.begin_reports() {
             let node = NodeId::new(&departure.org, &departure.id);
-            let credentials = Credentials::new(&departure.org, &departure.id, departure.token);
-            let client = self.settings.hub_transport().map_err(|error| error.to_string());
-            let client = client
-                .and_then(|hub| Client::new(hub, "/v1", credentials).map_err(|error| error.to_string()));
-            let handle = self.handle.clone();
-            match client {
-                Ok(client) => drop(tokio::spawn(confirm_departure(client, node, handle))),
-                Err(error) => tracing::warn!(%node, error, "{UNCONFIRMED}"),
+            match self.client_of(departure) {
+                Ok(client) => drop(tokio::spawn(confirm_departure(client, node, self.handle.clone()))),
+                Err(error) => tracing::warn!(%node, %error, "{UNCONFIRMED}"),
             }
         }
+    }
+
+    fn client_of(&self, departure: Departure) -> Result<Client, AgentError> {
+        let Departure { org, id, token } = departure;
+        let credentials = Credentials::new(&org, &id, token);
+        Client::new(self.settings.hub_transport()?, "/v1", credentials)
+            .map_err(|error| AgentError::Setting(error.to_string()))
     }
 
     /// Resets the node to unregistered; with an identity in the settings it registers again.

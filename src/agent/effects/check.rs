@@ -1,8 +1,5 @@
 //! Checks a task at once, because a user wants to know how it is now.
 
-use std::iter;
-
-use evenkeel_client::{AddressRule, ProbeClient};
 use evenkeel_wire::exchange::task_health::{CommandResult, EndedCommand, TaskCheck, TaskProbe};
 
 use super::Context;
@@ -38,10 +35,9 @@ pub(super) async fn check(
 
 async fn examine(context: &Context, probe: &TaskProbe) -> Result<TaskCheck, String> {
     let settings = &context.settings;
-    let hubs = iter::once(&settings.hub).chain(&settings.further_hubs).map(String::as_str);
-    let addresses = Addresses::new(settings.node_address, hubs);
+    let addresses = Addresses::of(settings);
     addresses.refresh().await;
-    let client = ProbeClient::new(AddressRule::Any, settings.checks_ca_file.as_deref())?;
+    let client = settings.probe_client()?;
     let name = context.hub.as_ref().map(|hub| hub.node.name().to_owned()).unwrap_or_default();
     client.check(probe, &name, addresses.main().as_deref()).await
 }

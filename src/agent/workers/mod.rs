@@ -144,8 +144,7 @@ pub(crate) fn begin(
     let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
     let signals = Arc::new(Signals::default());
     let arch = machine.arch;
-    let hubs = std::iter::once(&settings.hub).chain(&settings.further_hubs).map(String::as_str);
-    let addresses = Arc::new(Addresses::new(settings.node_address, hubs));
+    let addresses = Arc::new(Addresses::of(&settings));
     let contact = |call| Contact::new(call, settings.hub_root(), hub.node.to_string());
     let reader = Arc::new(tasks::TaskReader::new(hub.clone(), handle.clone()));
     let feed = feed::ChangeFeed::new(feed::Parts {

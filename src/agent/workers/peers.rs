@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use evenkeel_client::{AddressRule, ProbeClient};
+use evenkeel_client::ProbeClient;
 use evenkeel_runtime::worker::Worker;
 use evenkeel_wire::exchange::task_health::PeerMember;
 use tokio::{
@@ -87,8 +87,7 @@ impl Peers {
     }
 
     fn start(&mut self, task: WatchedPeers) {
-        let made = || ProbeClient::new(AddressRule::Any, self.settings.checks_ca_file.as_deref());
-        let client = match self.client.take().map_or_else(made, Ok) {
+        let client = match self.client.take().map_or_else(|| self.settings.probe_client(), Ok) {
             Ok(client) => self.client.insert(client).clone(),
             Err(error) => {
                 // A broken checker is not a failure of the members.
@@ -159,6 +158,8 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 #[cfg(test)]
 mod tests {
     use evenkeel_wire::exchange::task_health::PeerWatch;
+
+    use evenkeel_client::AddressRule;
 
     use super::*;
 

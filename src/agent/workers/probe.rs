@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use evenkeel_client::{AddressRule, ProbeClient, ProbeGuard, ProbeSchedule, pause_after};
+use evenkeel_client::{ProbeClient, ProbeGuard, ProbeSchedule, pause_after};
 use evenkeel_runtime::worker::Worker;
 use evenkeel_wire::exchange::task_health::TaskCheck;
 
@@ -71,8 +71,7 @@ impl Probes {
     }
 
     fn start(&mut self, task: ProbedTask, guard: ProbeGuard<String>) {
-        let made = || ProbeClient::new(AddressRule::Any, self.settings.checks_ca_file.as_deref());
-        let client = match self.client.clone().map_or_else(made, Ok) {
+        let client = match self.client.clone().map_or_else(|| self.settings.probe_client(), Ok) {
             Ok(client) => client,
             Err(error) => {
                 // A broken checker is not a failure of the service.

@@ -185,6 +185,10 @@ impl Exits {
 
     /// Notes the exit of a container (service key and name) that no event reported.
     pub async fn note(&self, docker: &Docker, (key, name): (&str, &str), id: &str, code: Option<i64>) {
+        // The exit is expected: reading the events first would only delay the stop.
+        if self.seen().stopping.contains(key) {
+            return;
+        }
         self.catch_up(docker).await;
         let _alone = self.taking.lock().await;
         if !self.of(key, name).is_empty() {
