@@ -130,7 +130,7 @@ impl Urls {
 
     /// Limits the warnings while no address responds.
     fn is_warning_due(&self) -> bool {
-        // An instant is consistent whatever happened to whoever stored it.
+        // The value of a poisoned lock is consistent: a change is a single assignment.
         let mut warned_at = self.warned_at.lock().unwrap_or_else(PoisonError::into_inner);
         let is_due = warned_at.is_none_or(|at| at.elapsed() >= WARNING_PERIOD);
         if is_due {

@@ -1,4 +1,4 @@
-//! What the agent upgrade of a member waits for, as it would be decided now.
+//! The reason for which the agent upgrade of a member waits, as it would be decided now.
 //!
 //! A refusal says why a request was refused when it was made. What is shown is decided anew from the model, so that nothing is shown that is over.
 //! Source: orchestration D11, E6.

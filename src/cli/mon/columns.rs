@@ -7,14 +7,14 @@ use super::lines::{HEADER, Line};
 
 /// The column with the state of a line, which gets the room that the others leave.
 const NOTE: usize = HEADER.len() - 1;
-/// What that column gets at least; an update names its state and its numbers first, which this has room for.
+/// Least width of that column: it has room for the state and the numbers of an update, which come first.
 const MIN_NOTE: usize = 20;
 /// The same on a screen that has no room for it.
 const SHORT_NOTE: usize = 10;
 /// Columns with that many characters less are no screen for people.
 const NARROW: usize = 56;
 
-/// What a narrow screen does without.
+/// A reduction of the columns for a narrow screen.
 enum Step {
     /// A column.
     Drop(usize),

@@ -35,7 +35,7 @@ pub struct NodeSummary {
     /// Why it is not there; none while it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub absence: Option<String>,
-    /// Whether nothing starts, stops or moves on it by itself.
+    /// True if nothing starts, stops or moves on it by itself.
     pub is_frozen: bool,
     /// Its load, the memory in use, and its agent.
     pub machine: String,

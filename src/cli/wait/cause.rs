@@ -1,4 +1,4 @@
-//! Why instances of a deployment policy are missing, and whether that ends by itself: what `explain` shows, for a command that waits.
+//! The cause for which instances of a deployment policy are missing, as `explain` shows it, and whether it ends without a user: for commands that wait.
 
 use evenkeel_wire::agbot::orchestration::{
     ExplainQuery, PlacementExplanation, StatusQuery, UpdateBlocked, WorkloadStatus, WorkloadUnit,
@@ -8,7 +8,7 @@ use super::Progress;
 use crate::context::{Context, Exchange};
 use crate::exit::Outcome;
 
-/// What the agbot warns of when instances are reported to exit again and again.
+/// Part of the warning of the agbot about instances that exit again and again.
 const KEEP_EXITING: &str = " keep exiting";
 /// Constraints of which nodes may become free without a user.
 const PASSING: [&str; 4] = ["NodeState", "Blocklist", "NodeCapacity", "Affinity"];

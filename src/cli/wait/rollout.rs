@@ -76,8 +76,8 @@ impl Followed {
     }
 }
 
-/// How far the update of a policy is with tasks. The policy is named where the update is over, because the
-/// updates of several policies may be.
+/// Returns the progress of the update of a policy with tasks. A completed update is shown with its policy, because
+/// updates of several policies may be followed.
 fn of_tasks(workload: &WorkloadUpdate, goal: Goal, reasons: &RollbackReasons) -> Progress {
     let policy = workload.policy.as_str();
     match (reasons.progress(policy, &workload.update, goal == Goal::RolledBack), goal) {

@@ -16,8 +16,8 @@ use subtle::ConstantTimeEq;
 /// Exchange-api 2.4.
 const COST: (u32, u32, u32) = (7168, 5, 1);
 const HASH_BYTES: usize = 32;
-/// Blocks that are asked of the allocator; those that are not used never become memory. The C library hands
-/// requests of more than 32 MiB to the system and returns them at once, smaller ones it may keep (mallopt(3),
+/// Number of blocks that are allocated; unused ones are never backed by memory. The C library maps allocations of
+/// more than 32 MiB separately and unmaps them when they are freed; it may keep smaller ones (mallopt(3),
 /// `M_MMAP_THRESHOLD`).
 const RESERVED_BLOCKS: usize = 40 * 1024;
 

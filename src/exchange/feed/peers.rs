@@ -66,7 +66,7 @@ impl Peers {
     }
 
     /// Keeps the lease of an exchange that has seen the feed up to `seen_id`. Returns the time of the request
-    /// if the lease had to be taken anew: then everything in memory may be stale until the feed is read to
+    /// if the lease had expired and was acquired again: then everything in memory may be stale until the feed is read to
     /// its end, and [`Peers::resume`] must be called.
     pub async fn keep(&self, seen_id: i64) -> Result<Option<Instant>, StoreError> {
         let asked_at = Instant::now();

@@ -39,7 +39,7 @@ pub const STOPPED: &str = "stopped by a user: start it with the action start";
 /// Begins the warning that names the node on which the update failed.
 pub const UPDATE_PAUSED: &str = "the update is paused";
 
-/// What instances do that are reported to exit again and again; how the first one exits follows.
+/// Part of the warning about instances that exit again and again; the exit of the first one follows.
 pub const KEEP_EXITING: &str = "keep exiting";
 
 /// The warning about agents whose compatibility versions differ.

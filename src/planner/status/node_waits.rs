@@ -1,4 +1,4 @@
-//! What single nodes wait for, of policies with tasks: before a task has an agreement, and after.
+//! The reasons for which tasks of single nodes wait, before they have an agreement and after.
 //!
 //! Source: orchestration D3, D11.
 

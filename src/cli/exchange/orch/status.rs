@@ -149,7 +149,7 @@ pub fn tree(status: &WorkloadStatus) -> Table {
     table
 }
 
-/// How many of the wanted instances are up.
+/// Returns the number of instances that are up and the number that is wanted, in words.
 fn up_text(part: &WorkloadUnit) -> String {
     let WorkloadUnit { up, target, .. } = part;
     match (up, target) {
