@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use evenkeel_http_server::tls::Authority;
 use jiff::{SignedDuration, Timestamp};
@@ -43,6 +44,9 @@ const OF_FLEET: [&str; 5] = [
     "EvenkeelNodesDown",
 ];
 
+/// A scrape is a request too: many of them would hide the failed ones in a share of all requests.
+const BETWEEN_SCRAPES: Duration = Duration::from_millis(500);
+
 #[derive(Debug, Default)]
 struct Rule {
     expression: String,
@@ -77,7 +81,11 @@ async fn fires(hub: &Hub, first: &Scrape, name: &str) -> (BTreeSet<String>, Scra
     eventually(name, || async {
         let scrape = Scrape::of(hub).await;
         let firing = firing(&[first.clone(), scrape.clone()]);
-        firing.contains(name).then_some((firing, scrape))
+        let fired = firing.contains(name);
+        if !fired {
+            tokio::time::sleep(BETWEEN_SCRAPES).await;
+        }
+        fired.then_some((firing, scrape))
     })
     .await
 }
