@@ -4,6 +4,7 @@
 //! variables ([`crate::variables`]), names of members without regard to case, null as absent, and unknown members left out with a warning.
 //! Source: agbot 5.1.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::Path;
 
@@ -16,7 +17,8 @@ use crate::context::Context;
 use crate::exit::{CliError, Exit, Outcome};
 use crate::members;
 use crate::output::warn;
-use crate::variables::Variables;
+use crate::repeated::repeated_names;
+use crate::variables::{self, Variables};
 
 /// Most bytes that are read of a file or of standard input.
 const LARGEST: u64 = 64 * 1024 * 1024;
@@ -151,23 +153,49 @@ fn read_file(path: &Path, context: &Context) -> Outcome<(Vec<Value>, String)> {
     let mut variables = Variables::beside(path, &context.settings)?;
     let failed = |error: &dyn std::fmt::Display| not_json(&shown(path), &error.to_string());
     if is_json(path, text) {
-        let filled = variables.fill_in_json(&without_comments(text));
+        let bare = without_comments(text);
+        let filled = variables.fill_in_json(&bare);
         variables.report(path, context.is_strict)?;
         let document = serde_json::from_str(&filled).map_err(|error| failed(&error))?;
+        let names = |text: &str| repeated_names(&mut serde_json::Deserializer::from_str(text));
+        let repeated = names(&filled).map_err(|error| failed(&error))?;
+        let written = names(&variables::left_as_they_are(&bare)).unwrap_or_default();
+        if let Some(name) = repeated.difference(&written).next() {
+            return Err(failed(&same_name(name)));
+        }
+        report_repeated(path, &repeated, context.is_strict)?;
         return Ok((vec![document], filled));
     }
-    let documents = serde_yaml_ng::Deserializer::from_str(text).map(Value::deserialize);
-    let documents: Vec<Value> =
-        documents.collect::<Result<_, serde_yaml_ng::Error>>().map_err(|error| failed(&error))?;
+    let mut documents = Vec::new();
+    for document in serde_yaml_ng::Deserializer::from_str(text) {
+        documents.push(Value::deserialize(document).map_err(|error| failed(&error))?);
+    }
+    for document in serde_yaml_ng::Deserializer::from_str(text) {
+        let repeated = repeated_names(document).map_err(|error| failed(&error))?;
+        report_repeated(path, &repeated, context.is_strict)?;
+    }
     // A separator at the end begins an empty document.
-    let mut documents: Vec<Value> = documents.into_iter().filter(|document| !document.is_null()).collect();
+    documents.retain(|document| !document.is_null());
     for document in &mut documents {
-        variables.fill_in(document).map_err(|name| {
-            failed(&format!("with its variables filled in, two members of one object have the name {name}"))
-        })?;
+        variables.fill_in(document).map_err(|name| failed(&same_name(&name)))?;
     }
     variables.report(path, context.is_strict)?;
     Ok((documents, text.to_owned()))
+}
+
+fn same_name(name: &str) -> String {
+    format!("with its variables filled in, two members of one object have the name {name}")
+}
+
+/// Warns about names that were written twice: as in the reference's programs the last member counts.
+fn report_repeated(path: &Path, repeated: &BTreeSet<String>, is_strict: bool) -> Outcome {
+    let Some(name) = repeated.first() else { return Ok(()) };
+    let twice = format!("two members of one object have the name {name}");
+    if is_strict {
+        return Err(not_json(&shown(path), &twice));
+    }
+    warn(format!("{}: {twice}; the last one counts", shown(path)));
+    Ok(())
 }
 
 /// Returns whether a file holds JSON with comments: it begins like JSON and is not named as YAML. Everything else is YAML.
@@ -324,6 +352,33 @@ mod tests {
         let error = read_json(&path, &strict).expect_err("unset variables");
         assert_eq!(error.exit, Exit::Input);
         assert!(error.to_string().contains("x.json") && error.why.contains("HZN_DEVICE_ID, f"), "{error}");
+    }
+
+    #[test]
+    fn names_that_become_equal_are_refused_and_repeated_ones_are_an_error_when_that_is_asked_for() {
+        let directory = tempfile::tempdir().expect("a directory");
+        std::fs::write(directory.path().join("hzn.json"), r#"{"MetadataVars": {"A": "x", "N": "1"}}"#)
+            .expect("a file");
+        let read = |name: &str, text: &str, is_strict: bool| {
+            let path = directory.path().join(name);
+            std::fs::write(&path, text).expect("a file");
+            read_json(&path, &Context { is_strict, ..Context::default() })
+        };
+        for (name, text) in [
+            ("x.json", r#"{"s": {"$A": 1, "${A}": 2}, "n": $N}"#),
+            ("x.json", r#"{"$A": 1, "x": $N}"#),
+            ("x.yaml", "s:\n  $A: 1\n  ${A}: 2\n"),
+        ] {
+            let error = read(name, text, false).expect_err(text);
+            assert_eq!(error.exit, Exit::Json);
+            assert!(error.why.contains("two members of one object have the name x"), "{error}");
+        }
+        for (name, text) in [("x.json", r#"{"a": 1, "n": $N, "a": 2}"#), ("x.yaml", "a: 1\nn: 1\na: 2\n")] {
+            let found = read(name, text, false).map_err(|error| error.to_string());
+            assert_eq!(found, Ok(json!({"a": 2, "n": 1})), "as in the reference's programs");
+            let error = read(name, text, true).expect_err(text);
+            assert!(error.why.contains("the name a"), "{error}");
+        }
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod output;
 mod plan;
 mod project;
 mod reference;
+mod repeated;
 mod rollout;
 mod server;
 mod settings;

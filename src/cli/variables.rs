@@ -54,27 +54,11 @@ impl<'a> Variables<'a> {
 
     /// Fills in a JSON text: inside of quotes values are escaped.
     pub fn fill_in_json(&mut self, text: &str) -> String {
-        let mut filled = String::with_capacity(text.len());
-        let (mut is_quoted, mut rest) = (false, text);
-        while let Some(at) = rest.find(['"', '\\', '$']) {
-            filled.push_str(&rest[..at]);
-            rest = &rest[at..];
-            let length = if rest.starts_with('$') {
-                let (value, length) = self.expanded(rest);
-                let escaped = Value::from(value.as_str()).to_string();
-                filled.push_str(if is_quoted { &escaped[1..escaped.len() - 1] } else { &value });
-                length
-            } else {
-                is_quoted ^= rest.starts_with('"');
-                let count = if rest.starts_with('\\') { 2 } else { 1 };
-                let length = rest.chars().take(count).map(char::len_utf8).sum();
-                filled.push_str(&rest[..length]);
-                length
-            };
-            rest = &rest[length..];
-        }
-        filled.push_str(rest);
-        filled
+        json_filled(text, |rest, is_quoted| {
+            let (value, length) = self.expanded(rest);
+            let escaped = Value::from(value.as_str()).to_string();
+            (if is_quoted { escaped[1..escaped.len() - 1].to_owned() } else { value }, length)
+        })
     }
 
     /// Fills in every text of a document, and the names of members.
@@ -147,6 +131,39 @@ impl<'a> Variables<'a> {
         warn(format!("{file} names variables that are not set, and they stay as they are: {names}"));
         Ok(())
     }
+}
+
+/// Returns a JSON text with the variables in its texts as they are, and null in place of those that are values.
+pub fn left_as_they_are(text: &str) -> String {
+    json_filled(text, |rest, is_quoted| match named(rest) {
+        Some((_, length)) if !is_quoted => ("null".to_owned(), length),
+        _ => ("$".to_owned(), 1),
+    })
+}
+
+/// Replaces what begins with a dollar sign in a JSON text. `replace` gets the rest of the text from there, and whether it is inside of
+/// quotes; it returns the replacement, and the length of what that replaces.
+fn json_filled(text: &str, mut replace: impl FnMut(&str, bool) -> (String, usize)) -> String {
+    let mut filled = String::with_capacity(text.len());
+    let (mut is_quoted, mut rest) = (false, text);
+    while let Some(at) = rest.find(['"', '\\', '$']) {
+        filled.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let length = if rest.starts_with('$') {
+            let (value, length) = replace(rest, is_quoted);
+            filled.push_str(&value);
+            length
+        } else {
+            is_quoted ^= rest.starts_with('"');
+            let count = if rest.starts_with('\\') { 2 } else { 1 };
+            let length = rest.chars().take(count).map(char::len_utf8).sum();
+            filled.push_str(&rest[..length]);
+            length
+        };
+        rest = &rest[length..];
+    }
+    filled.push_str(rest);
+    filled
 }
 
 /// Returns the name of the variable that a text begins with, and the length of what names it.
