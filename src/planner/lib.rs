@@ -27,6 +27,7 @@ mod messages;
 pub mod model;
 mod no_lease;
 pub mod other_agbots;
+pub mod outdated;
 mod pair;
 mod pass;
 pub mod place;

@@ -85,6 +85,11 @@ impl Placements {
         self.waiting_since.keys().map(|(node, _)| node.clone()).collect()
     }
 
+    /// Returns all pairs, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&Pair, &Placement)> {
+        self.newest.iter()
+    }
+
     /// Returns the pairs of an organization's nodes after the given one, in order; none begins with the first.
     pub fn of_org<'p>(
         &'p self,

@@ -1,0 +1,159 @@
+//! What is reported and does not hold: every reported reason is decided anew from the model and compared.
+//!
+//! For checks: the simulator asks once nothing happens any more. A reason may be behind for as long as the next decision about it is due, never
+//! for longer.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel_ids::PolicyId;
+use jiff::Timestamp;
+
+use crate::{
+    change::Step,
+    command::{Action, Decision, UnitReport},
+    decide::decide,
+    event::Event,
+    explain::explain,
+    model::{Model, UnitRecord},
+    placements::{self, Placements},
+    report::{Blocked, Placement},
+    workload::{Slot, UnitId},
+};
+
+/// Returns what an agbot reports, and would not report by a decision about everything that it took now: texts, each naming its subject.
+pub fn outdated(model: &Model, placements: &Placements, now: Timestamp) -> BTreeSet<String> {
+    let fresh = decide(model, &Event::FullReconcile, now, 0);
+    let mut found = BTreeSet::new();
+    for (unit_id, report) in fresh.unit_reports.iter().filter(|(_, report)| report.slots.is_none()) {
+        if let Some(unit) = model.workload_unit(unit_id) {
+            found.extend(of_unit(unit_id, unit, report));
+        }
+    }
+    found.extend(of_updates(model, &fresh));
+    found.extend(of_pairs(model, placements, &fresh, now));
+    found.extend(of_health(&fresh));
+    found
+}
+
+/// Reasons, what has no node, and versions that differ.
+fn of_unit<'a>(
+    unit_id: &'a UnitId,
+    unit: &'a UnitRecord,
+    fresh: &'a UnitReport,
+) -> impl Iterator<Item = String> + 'a {
+    let name = format!("{} ({})", unit_id.policy, unit_id.name());
+    let (shown, holds) = (texts(&unit.blocked), texts(&fresh.blocked));
+    let summary = |report: &Option<crate::place::EliminationReport>| {
+        report.as_ref().map(|report| report.summary.clone())
+    };
+    let unplaced = (summary(&unit.unplaced), summary(&fresh.unplaced));
+    let versions = (unit.incompatible != fresh.incompatible).then(|| {
+        format!("{name}: versions {:?} are shown, {:?} differ", unit.incompatible, fresh.incompatible)
+    });
+    let unplaced = (unplaced.0 != unplaced.1)
+        .then(|| format!("{name}: unplaced is shown as {:?} and is {:?}", unplaced.0, unplaced.1));
+    let blocked = (shown != holds).then(|| format!("{name}: {shown:?} is shown, and {holds:?} holds"));
+    [versions, unplaced, blocked].into_iter().flatten()
+}
+
+fn texts(blocked: &[(Step, Blocked)]) -> BTreeSet<String> {
+    blocked.iter().map(|(step, blocked)| format!("slot {}: {}", step.slot, without_times(blocked))).collect()
+}
+
+/// The reasons for which an update waits, as the row of its workload has them.
+fn of_updates(model: &Model, fresh: &Decision) -> Vec<String> {
+    let mut holds: BTreeMap<&PolicyId, BTreeSet<(&Slot, &'static str)>> = BTreeMap::new();
+    let mut decided: BTreeSet<&PolicyId> = BTreeSet::new();
+    for (unit_id, report) in &fresh.unit_reports {
+        decided.insert(&unit_id.policy);
+        let slots = report.blocked.iter().map(|(step, blocked)| (&step.slot, blocked.upgrade_rule()));
+        holds.entry(&unit_id.policy).or_default().extend(slots);
+    }
+    let mut found = Vec::new();
+    for record in model.workloads().filter(|record| decided.contains(&record.policy)) {
+        let holds = holds.get(&record.policy);
+        for (slot, blocked) in record.update.blocked.iter().flat_map(|blocked| &blocked.slots) {
+            let key = (slot, blocked.upgrade_rule());
+            if holds.is_none_or(|holds| !holds.contains(&key)) {
+                let text = without_times(blocked);
+                found.push(format!(
+                    "{}: the update of slot {slot} is shown as blocked: {text}",
+                    record.policy
+                ));
+            }
+        }
+    }
+    found
+}
+
+/// The placements of the pairs that the agbot decides about.
+fn of_pairs(model: &Model, placements: &Placements, fresh: &Decision, now: Timestamp) -> Vec<String> {
+    let mut found = Vec::new();
+    for (pair @ (node, policy), placement) in placements.iter() {
+        if model.lease_for(node).is_none() {
+            continue;
+        }
+        let is_shown = placements::shown(model, pair, placement.clone(), now);
+        let holds = fresh.report.pairs.get(pair).cloned();
+        let holds = holds.unwrap_or_else(|| explain(model, node, policy, now).placement);
+        if text(&is_shown) != text(&holds) {
+            let (shown, holds) = (text(&is_shown), text(&holds));
+            found.push(format!("({node}, {policy}): {shown} is shown, and {holds} holds"));
+        }
+    }
+    found
+}
+
+fn reason(placement: &Placement) -> Option<&Blocked> {
+    match placement {
+        Placement::Waiting { blocked, .. } | Placement::NotPlaced { blocked } => Some(blocked),
+        Placement::Placed { .. } | Placement::Acting { .. } => None,
+    }
+}
+
+fn text(placement: &Placement) -> String {
+    match (reason(placement), placement) {
+        (Some(blocked), _) => without_times(blocked),
+        (None, Placement::Placed { version, is_running, .. }) => format!("{version}, running: {is_running}"),
+        _ => "acting".to_owned(),
+    }
+}
+
+/// Reports about health that a decision would write or drop.
+fn of_health(fresh: &Decision) -> impl Iterator<Item = String> + '_ {
+    fresh.commands.iter().filter_map(|command| match &command.action {
+        Action::DropHealth { .. } => Some(format!("{}: is to be dropped", command.action.key().as_str())),
+        _ => None,
+    })
+}
+
+/// Returns a reason without the instants that it names: they say until when, and change while the reason does not.
+fn without_times(blocked: &Blocked) -> String {
+    let text = blocked.to_string();
+    let is_time = |word: &&str| word.trim_end_matches([',', ';', ')', ':']).parse::<Timestamp>().is_ok();
+    text.split_whitespace().filter(|word| !is_time(word)).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_ids::NodeId;
+
+    use super::*;
+    use crate::fixture::running_group;
+
+    #[test]
+    fn reason_that_holds_no_more_is_found_and_one_that_holds_is_not() {
+        let (mut model, now) = running_group(&["a", "b"]);
+        let leases = (0..model.settings.partition_count).map(|partition| (partition, 1)).collect();
+        model.apply(&Event::PartitionsChanged { leases }, now);
+        let mut placements = Placements::default();
+        placements.note(decide(&model, &Event::FullReconcile, now, 0).report.pairs, now);
+        assert_eq!(outdated(&model, &placements, now), BTreeSet::new());
+        let (node, policy) = (NodeId::new("o", "a"), PolicyId::new("o", "p"));
+        let agreement = evenkeel_ids::AgreementId::from_text("a1");
+        let stale = Placement::Waiting { agreement, blocked: Blocked::NodePaused };
+        placements.note([((node.clone(), policy.clone()), stale)], now);
+        let found = outdated(&model, &placements, now);
+        assert!(found.iter().any(|text| text.starts_with(&format!("({node}, {policy}): "))), "{found:?}");
+    }
+}
