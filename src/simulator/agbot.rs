@@ -17,6 +17,7 @@ use evenkeel_planner::{
     decide::decide,
     event::{Event, Outcome},
     model::Model,
+    placements::Placements,
 };
 
 const POLL_MILLIS: u64 = 800;
@@ -29,6 +30,8 @@ pub(crate) struct Agbot {
     /// Until then the process is suspended, and then continues with its old state.
     pub paused_until_millis: u64,
     pub model: Model,
+    /// The placements that it shows.
+    pub placements: Placements,
     leases: BTreeMap<u32, u64>,
     feed_position: usize,
     pub tail: Tail,
@@ -43,6 +46,7 @@ impl Agbot {
             incarnation: 0,
             paused_until_millis: 0,
             model: Model::new(world.deliberate.settings(&world.settings)),
+            placements: Placements::default(),
             leases: BTreeMap::new(),
             feed_position: 0,
             tail: Tail::default(),
@@ -99,9 +103,7 @@ pub(crate) fn poll(world: &mut World, index: usize, incarnation: u32) {
     }
     renew_leases(world, index);
     read_awaited_statuses(world, index);
-    for event in new_events(world, index) {
-        handle(world, index, &event, None);
-    }
+    read(world, index);
     request_unknown_records(world, index);
     read_mail(world, index);
     deliver(world, index, incarnation);
@@ -116,6 +118,13 @@ pub(crate) fn poll(world: &mut World, index: usize, incarnation: u32) {
     }
     let jitter = world.between(0, 400);
     world.schedule(POLL_MILLIS + jitter, ScheduledEvent::Poll { agbot: index, incarnation });
+}
+
+/// Reads what has changed in the exchange, and decides about it.
+pub(crate) fn read(world: &mut World, index: usize) {
+    for event in new_events(world, index) {
+        handle(world, index, &event, None);
+    }
 }
 
 fn renew_leases(world: &mut World, index: usize) {
@@ -215,6 +224,8 @@ pub(crate) fn handle(world: &mut World, index: usize, event: &Event, mail: Optio
         agbot.model.note(&decision, now);
         decision
     });
+    agbot.placements.forget(event);
+    agbot.placements.note(decision.report.pairs.clone(), now);
     let incarnation = agbot.incarnation;
     let mail = mail.filter(|_| decision.message == Some(MessageFate::Delete));
     match mail {

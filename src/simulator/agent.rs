@@ -132,6 +132,14 @@ pub(crate) enum AgentTimer {
     ReportHealth,
     Check { task: TaskId },
     Command { task: TaskId, command: String },
+    Contact,
+}
+
+impl AgentTimer {
+    /// Returns whether nothing is done about it without contact to the hub.
+    fn needs_contact(&self) -> bool {
+        matches!(self, Self::Heartbeat | Self::Report | Self::ReadTasks | Self::Verify | Self::Refused)
+    }
 }
 
 /// The container of an agreement.
@@ -165,6 +173,8 @@ pub(crate) struct Agent {
     pub held: BTreeMap<AgreementId, Held>,
     pub tasks: BTreeMap<TaskId, HeldTask>,
     pub mail: Vec<ToAgent>,
+    /// Until then it runs and has no contact to the hub.
+    pub cut_until_millis: u64,
 }
 
 impl Agent {
@@ -176,6 +186,7 @@ impl Agent {
             held: BTreeMap::new(),
             tasks: BTreeMap::new(),
             mail: Vec::new(),
+            cut_until_millis: 0,
         }
     }
 
@@ -211,6 +222,7 @@ fn report_soon(world: &mut World, node: &NodeId) {
 pub(crate) fn start(world: &mut World, node: &NodeId) {
     let Some(agent) = world.agents.get_mut(node) else { return };
     agent.is_up = true;
+    agent.cut_until_millis = 0;
     agent.incarnation += 1;
     // One that was up loses its timers: what was starting starts again.
     for held in agent.held.values_mut().filter(|held| held.container == Container::Starting) {
@@ -280,14 +292,55 @@ pub(crate) fn kill_process(world: &mut World, node: &NodeId) {
     world.note(format!("agent process of {node} dies"));
 }
 
+/// Cuts a running agent off from the hub for a while; its instances go on.
+pub(crate) fn cut_off(world: &mut World, node: &NodeId) {
+    let duration = world.between(3_000, 60_000);
+    let until = world.millis + duration;
+    let Some(agent) = world.agents.get_mut(node).filter(|agent| agent.is_up) else { return };
+    agent.cut_until_millis = until;
+    world.note(format!("{node} loses its contact to the hub for {duration} ms"));
+    schedule(world, node, duration, AgentTimer::Contact);
+}
+
+/// Returns how long an agent has no contact to the hub yet; none while it has.
+fn cut_for(world: &World, node: &NodeId) -> Option<u64> {
+    let until = world.agents.get(node)?.cut_until_millis;
+    until.checked_sub(world.millis).filter(|left| *left > 0)
+}
+
+/// Returns whether an agent has contact to the hub.
+pub(crate) fn has_contact(world: &World, node: &NodeId) -> bool {
+    cut_for(world, node).is_none()
+}
+
+/// An agent has contact again: it reads its mail and its tasks, and reports.
+pub(crate) fn restore_contact(world: &mut World, node: &NodeId) {
+    let Some(agent) = world.agents.get_mut(node).filter(|agent| agent.is_up) else { return };
+    agent.cut_until_millis = 0;
+    let mail = std::mem::take(&mut agent.mail);
+    world.checker.note_start(world.millis, node);
+    world.note(format!("{node} has contact to the hub again"));
+    agent_tasks::read(world, node);
+    for message in mail {
+        receive(world, node, message);
+    }
+    task_health::report(world, node);
+    report_soon(world, node);
+}
+
 fn send(world: &mut World, node: &NodeId, agreement: &AgreementId, body: MessageBody) {
-    world.send_to_agbots(&AgreementMessage { from: node.clone(), agreement: agreement.clone(), body });
+    let message = AgreementMessage { from: node.clone(), agreement: agreement.clone(), body };
+    match cut_for(world, node) {
+        // It is sent again until the hub responds.
+        Some(left) => world.schedule(left + 1, ScheduledEvent::DeliverToAgbots { message }),
+        None => world.send_to_agbots(&message),
+    }
 }
 
 /// Handles a message, or keeps it in the mailbox while the agent is down.
 pub(crate) fn receive(world: &mut World, node: &NodeId, message: ToAgent) {
     let Some(agent) = world.agents.get_mut(node) else { return };
-    if !agent.is_up {
+    if !agent.is_up || world.millis < agent.cut_until_millis {
         agent.mail.push(message);
         return;
     }
@@ -417,11 +470,15 @@ pub(crate) fn end(world: &mut World, node: &NodeId, agreement: &AgreementId, rea
 
 /// Handles a timer of the agent.
 pub(crate) fn timer(world: &mut World, node: &NodeId, incarnation: u32, timer: AgentTimer) {
-    let now = world.now();
+    let (now, left) = (world.now(), cut_for(world, node));
     let Some(agent) = world.agents.get_mut(node).filter(|agent| agent.incarnation == incarnation) else {
         return;
     };
+    if let Some(left) = left.filter(|_| timer.needs_contact()) {
+        return schedule(world, node, left + 10, timer);
+    }
     match timer {
+        AgentTimer::Contact => restore_contact(world, node),
         AgentTimer::Heartbeat => {
             world.exchange.put_heartbeat(node, now);
             world.checker.note_heard(node, world.millis);

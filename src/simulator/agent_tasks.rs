@@ -153,6 +153,9 @@ pub(crate) fn note_exit(world: &mut World, node: &NodeId, agreement: &AgreementI
 
 /// Reports the tasks whose states have changed.
 pub(crate) fn note(world: &mut World, node: &NodeId) {
+    if !agent::has_contact(world, node) {
+        return;
+    }
     let now = world.now();
     let Some(agent) = world.agents.get_mut(node).filter(|agent| agent.is_up) else { return };
     let held = &agent.held;

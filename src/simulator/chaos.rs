@@ -8,7 +8,7 @@ use super::{
     agbot::{self, Agbot},
     agent::{self, Agent},
     exchange::StoredNode,
-    invariants, workload_chaos,
+    invariants, polling, workload_chaos,
     world::{Faults, Quality, ScheduledEvent, World},
 };
 use evenkeel_ids::{GroupId, NmpId, NodeId, PolicyId, ServiceKey};
@@ -51,6 +51,10 @@ pub(crate) fn run(world: &mut World, steps: u32) {
         return;
     }
     invariants::check_explained(world);
+    invariants::check_reasons(world);
+    if world.checker.violation.is_some() {
+        return;
+    }
     publish_good_versions(world);
     // Instances that waited for another workload, or return one after the other, may continue only when
     // something else has come to rest.
@@ -65,6 +69,8 @@ pub(crate) fn run(world: &mut World, steps: u32) {
         }
     }
     invariants::check_settled(world);
+    polling::check(world);
+    invariants::check_reasons(world);
 }
 
 fn is_settled(world: &World) -> bool {
@@ -232,6 +238,7 @@ pub(crate) fn strike(world: &mut World) {
         0..=20 => publish(world),
         21..=24 => change_availability(world),
         25..=34 => with_some_node(world, agent::kill_machine),
+        35..=42 if draws_lost_contact(world) => with_some_node(world, agent::cut_off),
         35..=42 => with_some_node(world, agent::kill_process),
         43..=57 => revive_agents(world),
         58..=64 => {
@@ -250,6 +257,11 @@ pub(crate) fn strike(world: &mut World) {
     }
     workload_chaos::strike(world);
     revive_agbots(world);
+}
+
+/// A quarter of the seeds draw agents that run without contact to the hub. The others draw nothing here.
+fn draws_lost_contact(world: &mut World) -> bool {
+    world.seed % 4 == 3 && world.chance(0.6)
 }
 
 fn with_some_node(world: &mut World, act: fn(&mut World, &NodeId)) {
@@ -481,6 +493,7 @@ fn repair(world: &mut World) {
     world.note("faults are over; everything is repaired".to_owned());
     world.faults = Faults::default();
     world.stop_chaos();
+    world.is_repaired = true;
     for index in 0..world.agbots.len() {
         world.agbots[index].paused_until_millis = 0;
         if !world.agbots[index].is_up {
@@ -491,6 +504,11 @@ fn repair(world: &mut World) {
         world.agents.iter().filter(|(_, agent)| !agent.is_up).map(|(id, _)| id.clone()).collect();
     for node in down {
         agent::start(world, &node);
+    }
+    let cut: Vec<NodeId> =
+        world.agents.keys().filter(|node| !agent::has_contact(world, node)).cloned().collect();
+    for node in cut {
+        agent::restore_contact(world, &node);
     }
     let nodes: Vec<NodeId> = world.exchange.nodes.keys().cloned().collect();
     for node in nodes {

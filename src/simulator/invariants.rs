@@ -1,6 +1,6 @@
 //! The invariant checker: what must be true at every instant, and the bookkeeping that distinguishes planned disruptions from faults.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     agent::{Container, Held},
@@ -320,6 +320,44 @@ pub(crate) fn check_settled(world: &mut World) {
         world.note(format!("VIOLATION {what}"));
         world.checker.broke(what);
     }
+}
+
+/// Number and distance of the comparisons of reasons: together longer than the time until the next decision about what waits.
+const REASON_ROUNDS: u32 = 3;
+const REASON_SECS: u64 = 11;
+
+/// Checks that no reason, warning or `blocked` of an agbot names a cause that does not hold. What still changes may be behind; what is wrong
+/// each time stays wrong.
+pub(crate) fn check_reasons(world: &mut World) {
+    if world.checker.violation.is_some() {
+        return;
+    }
+    let mut wrong = outdated(world);
+    for _ in 1..REASON_ROUNDS {
+        if wrong.is_empty() {
+            return;
+        }
+        world.run_for(REASON_SECS);
+        let now = outdated(world);
+        wrong.retain(|one| now.contains(one));
+    }
+    if !wrong.is_empty() && world.checker.violation.is_none() {
+        let texts: Vec<String> = wrong.into_iter().collect();
+        let what = format!("what is reported does not hold: {}", texts.join("; "));
+        world.note(format!("VIOLATION {what}"));
+        world.checker.broke(what);
+    }
+}
+
+/// Returns what the agbots report and would not report by a new decision.
+fn outdated(world: &World) -> BTreeSet<String> {
+    let now = world.now();
+    let up = world.agbots.iter().enumerate().filter(|(_, agbot)| agbot.is_up);
+    let found = up.flat_map(|(index, agbot)| {
+        let found = evenkeel_planner::outdated::outdated(&agbot.model, &agbot.placements, now);
+        found.into_iter().map(move |text| format!("agbot {index}: {text}"))
+    });
+    found.collect()
 }
 
 /// Checks that everything unmet has a reason, and that every claim ends.

@@ -17,6 +17,7 @@ pub(crate) mod exchange;
 mod health_chaos;
 pub(crate) mod invariants;
 mod moves;
+mod polling;
 pub mod report;
 pub(crate) mod tail;
 mod task_health;

@@ -22,6 +22,8 @@ const MOST_FAULTS: u64 = 3;
 const LOST_SHARE: f64 = 0.2;
 /// Share of the faults that are those of a check and not of an instance.
 const BROKEN_SHARE: f64 = 0.2;
+/// Share of the policies of `NODE_STATUS_POLLING` without which nothing starts an ended instance again.
+const POLLED_SHARE: f64 = 0.7;
 /// Share of the commands that fail.
 const FAILED_SHARE: f64 = 0.2;
 
@@ -99,12 +101,17 @@ pub(crate) fn draw(world: &mut World, document: &mut Value) {
         return;
     }
     let mode = choose(world, &["NODE_STATUS_POLLING", "NODE_STATUS_POLL_URL", "LIFECYCLE_EVENTS"]);
+    let is_polled = mode == "NODE_STATUS_POLLING" && world.chance(POLLED_SHARE);
+    if is_polled {
+        document["restart"]["condition"] = json!("none");
+    }
     let mut mode = json!({"type": mode});
     if mode["type"] == "NODE_STATUS_POLL_URL" {
         mode["options"] = json!({"poll_url": "http://{nodename}/h", "poll_url_healthy_response": "ok"});
     }
     let actions: &[&str] =
         choose(world, &[&["RECREATE"], &["REBOOT", "RECREATE"], &["START"], &["REBUILD", "MIGRATE"]]);
+    let actions = if is_polled { &["REBOOT", "RECREATE"][..] } else { actions };
     let actions: Vec<Value> = actions.iter().map(|name| json!({"name": name})).collect();
     document["healthPolicy"] = json!({
         "detection": {
@@ -251,7 +258,7 @@ pub(crate) fn carry_out(world: &mut World, node: &NodeId, task: &TaskId, id: &st
         agent.held.get(&task.agreement)
     });
     let can = is_held.is_some_and(|held| held.container != Container::Starting);
-    let is_ok = can && !world.chance(FAILED_SHARE);
+    let is_ok = can && (world.is_repaired || !world.chance(FAILED_SHARE));
     if is_ok {
         set_container(world, node, task, Container::Running);
     }
@@ -273,6 +280,9 @@ pub(crate) fn carry_out(world: &mut World, node: &NodeId, task: &TaskId, id: &st
 
 /// Reports the health of the tasks of a node that has changed.
 pub(crate) fn report(world: &mut World, node: &NodeId) {
+    if !agent::has_contact(world, node) {
+        return;
+    }
     let Some(agent) = world.agents.get(node).filter(|agent| agent.is_up) else { return };
     let Some(shown) = world.exchange.tasks.get_mut(node) else { return };
     let mut is_changed = false;

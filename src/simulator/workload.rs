@@ -423,9 +423,14 @@ fn bounds(world: &World, workload: &Workload, nodes: &[&NodeId]) -> (usize, usiz
     };
     let rules = &workload.placement.affinity;
     let is_per_node = goal.is_per_node();
+    // Instances on a node that has left its group take up room there.
+    let left_on = |node: &NodeId| {
+        let on_node = |task: &&Task| task.is_live() && task.node.as_ref() == Some(node);
+        tasks_of(world, &workload.policy).filter(on_node).filter(|task| is_left(world, task, node)).count()
+    };
     // Instances stay when their partners change, and nothing joins them.
     let room_on = |node: &NodeId| match satisfies_affinity(world, workload, node) {
-        true => most(node),
+        true => most(node).saturating_sub(left_on(node)),
         false if is_per_node => 0,
         false => instances_on(node).min(most(node)),
     };
@@ -459,12 +464,14 @@ fn bounds(world: &World, workload: &Workload, nodes: &[&NodeId]) -> (usize, usiz
 /// Returns whether an instance is of an HA group that its node has left.
 fn has_left(world: &World, policy: &PolicyId, node: &NodeId) -> bool {
     let mut tasks = world.database.tasks.values().filter(|task| task.unit_id.policy == *policy);
-    tasks.any(|task| {
-        let Part::Group(group) = &task.unit_id.part else { return false };
-        let members = world.exchange.groups.get(group).map(|group| &group.members);
-        let is_there = task.node.as_ref() == Some(node) && task.is_live();
-        is_there && members.is_none_or(|members| !members.contains(node))
-    })
+    tasks.any(|task| task.node.as_ref() == Some(node) && task.is_live() && is_left(world, task, node))
+}
+
+/// Returns whether a task is of an HA group that a node is not in.
+fn is_left(world: &World, task: &Task, node: &NodeId) -> bool {
+    let Part::Group(group) = &task.unit_id.part else { return false };
+    let members = world.exchange.groups.get(group).map(|group| &group.members);
+    members.is_none_or(|members| !members.contains(node))
 }
 
 /// Returns whether an instance of a workload may be placed on a node, as to what lasts.

@@ -121,6 +121,8 @@ pub(crate) struct World {
     pub mailbox: Vec<Mail>,
     pub quality: BTreeMap<(ServiceKey, String), Quality>,
     pub checker: InvariantChecker,
+    /// True if all faults are over.
+    pub is_repaired: bool,
     /// True if HA groups have health policies.
     pub has_group_health: bool,
     pub steps: u64,
@@ -162,6 +164,7 @@ impl World {
             millis: 0,
             clock_offset_millis: 0,
             edited_at_millis: 0,
+            is_repaired: false,
             settings: settings(),
             faults: Faults::default(),
             deliberate,
