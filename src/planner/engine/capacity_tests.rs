@@ -398,3 +398,42 @@ fn global_instance_on_a_node_whose_capacity_is_lowered_stops_once_and_waits_for_
     fleet.put_node("n1", |facts| facts.capacities = BTreeMap::from([("memoryMb".to_owned(), 1000.0)]));
     fleet.run_until(40, |fleet| fleet.running("w") == "n1");
 }
+
+/// While an update is unfinished, what fails is replaced in its own version, and needs what that one uses.
+#[test]
+fn replacement_in_an_older_version_needs_what_that_version_uses() {
+    let document = |memory: u32| {
+        json!({"mode": "replicated", "replicas": 2, "loads": {"memoryMb": memory},
+               "placement": {"policy": "nodes-order"}, "update": {"monitorSeconds": 600}})
+    };
+    let lose_one_of_two = |memory: [u32; 2], third: f64| {
+        let mut fleet = fleet(&["n1", "n2", "n3"], 500.0);
+        set_memory(&mut fleet, "n3", third);
+        fleet.put_policy("w", document(memory[0]));
+        fleet.run(10);
+        assert_eq!(fleet.running("w"), "n1 n2");
+        fleet.put_version("w", "2.0.0", document(memory[1]));
+        fleet.run(60);
+        let is_old = |task: &&&crate::workload::Task| task.is_wanted() && task.spec.number == 1;
+        let old = fleet.tasks().iter().find(is_old).and_then(|task| task.node.clone());
+        fleet.handle(&Event::NodeRemoved { node: old.expect("one is not updated yet") });
+        fleet.run(60);
+        fleet
+    };
+    let on_third = |fleet: &Fleet| {
+        let tasks = fleet.tasks();
+        let there = tasks.iter().filter(|task| task.is_live() && task.node == Some(node("n3")));
+        there.map(|task| task.spec.number).collect::<Vec<_>>()
+    };
+    let mut fleet = lose_one_of_two([100, 50], 80.0);
+    assert_eq!(on_third(&fleet), [0_u64; 0], "too little for the version before: {:#?}", fleet.tasks());
+    set_memory(&mut fleet, "n3", 100.0);
+    fleet.run_until(60, |fleet| on_third(fleet) == [1]);
+    let fleet = lose_one_of_two([50, 100], 80.0);
+    assert_eq!(
+        on_third(&fleet),
+        [1],
+        "enough for the version before: {:?}",
+        fleet.model.workload_unit(&Fleet::unit_id("w")).map(|unit| (&unit.blocked, &unit.unplaced))
+    );
+}

@@ -64,19 +64,23 @@ fn usable(capacity: f64, kept: f64) -> f64 {
 impl Model {
     /// Returns what the capacities of a node leave for instances of a workload; none when nothing limits it there.
     pub(crate) fn room_on(&self, workload: &Workload, record: &NodeRecord) -> Option<Box<NodeRoom>> {
-        if workload.loads.is_empty() {
+        let versions = workload.spec_loads.values().chain([&workload.loads]);
+        let names: BTreeSet<&String> = versions.flat_map(|loads| loads.keys()).collect();
+        if names.is_empty() {
             return None;
         }
         let node = &record.facts.id;
         let buffer = self.org_settings(node.org()).capacity_buffer();
-        let limited = workload.loads.iter().filter_map(|(name, load)| {
+        let limited = names.into_iter().filter_map(|name| {
+            let load = workload.loads.get(name).copied().unwrap_or_default();
             let capacity = capacity(record, name)?;
             let used = self.used(node, name, false);
             let usable = usable(capacity, buffer.share(name));
-            Some(Metric { name: name.as_str().into(), used, load: *load, capacity, usable })
+            Some(Metric { name: name.as_str().into(), used, load, capacity, usable })
         });
         let metrics: Vec<Metric> = limited.collect();
-        let over = metrics.iter().find(|one| self.used(node, &one.name, true) > one.capacity);
+        let mut using = metrics.iter().filter(|one| workload.loads.contains_key(&*one.name));
+        let over = using.find(|one| self.used(node, &one.name, true) > one.capacity);
         let surplus = over.and_then(|one| self.largest(node, &one.name));
         (!metrics.is_empty()).then(|| Box::new(NodeRoom { metrics, surplus }))
     }

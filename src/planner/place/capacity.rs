@@ -4,6 +4,7 @@
 
 use std::{collections::BTreeMap, fmt::Write as _, sync::Arc};
 
+use evenkeel_domain::orchestration::capacity::Amounts;
 use evenkeel_ids::{NodeId, TaskId};
 
 use crate::workload::{DesiredState, SlotTasks, Task};
@@ -25,7 +26,7 @@ pub struct Metric {
     pub name: Arc<str>,
     /// Amount that the tasks on the node use.
     pub used: f64,
-    /// Amount that one instance of the workload uses.
+    /// Amount that one instance of the current version uses.
     pub load: f64,
     /// Amount that the node has.
     pub capacity: f64,
@@ -45,7 +46,7 @@ impl Metric {
 /// Room that the capacities of a node leave for instances of a workload.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NodeRoom {
-    /// The capacities that the workload uses.
+    /// The capacities that a version of the workload uses.
     pub metrics: Vec<Metric>,
     /// The task that leaves first, if the tasks on the node use more than it has.
     pub surplus: Option<TaskId>,
@@ -61,7 +62,9 @@ impl NodeRoom {
 
     /// Returns why no further instance fits, after some that are added.
     pub fn objection(&self, added: u32, buffer: Buffer) -> Option<String> {
-        let over = |metric: &&Metric| used_with(metric, added) + metric.load > metric.limit(buffer);
+        let over = |metric: &&Metric| {
+            metric.load > 0.0 && used_with(metric, added) + metric.load > metric.limit(buffer)
+        };
         let mut text = String::new();
         for metric in self.metrics.iter().filter(over) {
             let separator = if text.is_empty() { "" } else { ", " };
@@ -81,9 +84,25 @@ impl NodeRoom {
         short.next()
     }
 
+    /// Returns whether one more instance that uses such amounts fits. `added`: what the decision has added of a capacity.
+    pub fn fits(&self, loads: &Amounts, added: impl Fn(&Metric) -> f64, buffer: Buffer) -> bool {
+        self.metrics.iter().all(|metric| {
+            let load = loads.get(&*metric.name).copied().unwrap_or_default();
+            load <= 0.0 || metric.used + added(metric) + load <= metric.limit(buffer)
+        })
+    }
+
+    /// Returns how many instances of the current version use at least such amounts.
+    pub fn instances_of(&self, amounts: &Amounts) -> u32 {
+        let using = self.metrics.iter().filter(|metric| metric.load > 0.0);
+        let counts = using
+            .map(|metric| (amounts.get(&*metric.name).copied().unwrap_or_default() / metric.load).ceil());
+        counts.fold(0.0, f64::max) as u32
+    }
+
     /// Returns what the node has too little of for what runs on it.
     pub fn overload(&self) -> Option<String> {
-        let over = self.metrics.iter().filter(|metric| metric.used > metric.capacity);
+        let over = self.metrics.iter().filter(|metric| metric.load > 0.0 && metric.used > metric.capacity);
         let texts: Vec<String> =
             over.map(|metric| format!("{} {} > {}", metric.name, metric.used, metric.capacity)).collect();
         (!texts.is_empty()).then(|| texts.join(", "))
@@ -133,6 +152,19 @@ mod tests {
     fn room(used: f64, load: f64, capacity: f64) -> NodeRoom {
         let metric = Metric { name: "memoryMb".into(), used, load, capacity, usable: capacity * 0.75 };
         NodeRoom { metrics: vec![metric], surplus: None }
+    }
+
+    #[test]
+    fn instance_of_another_version_fits_by_what_that_version_uses() {
+        let mut room = room(50.0, 30.0, 100.0);
+        room.metrics[0].usable = 90.0;
+        let (memory, none) = (|amount| Amounts::from([("memoryMb".to_owned(), amount)]), Amounts::new());
+        let fits = |amount, added: f64, buffer| room.fits(&memory(amount), |_| added, buffer);
+        assert!(fits(40.0, 0.0, Buffer::Kept) && !fits(40.0, 1.0, Buffer::Kept));
+        assert!(fits(50.0, 0.0, Buffer::Open) && !fits(51.0, 0.0, Buffer::Open));
+        assert!(room.fits(&none, |_| 1000.0, Buffer::Kept), "it uses nothing that is limited");
+        assert_eq!([0.0, 30.0, 31.0, 120.0].map(|amount| room.instances_of(&memory(amount))), [0, 1, 2, 4]);
+        assert_eq!(room.instances_of(&none), 0);
     }
 
     #[test]

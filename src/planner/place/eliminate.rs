@@ -2,6 +2,8 @@
 //!
 //! Source: orchestration D3.
 
+use std::borrow::Cow;
+
 use roaring::RoaringBitmap;
 
 use super::{Buffer, Constraint, NodeTable};
@@ -26,6 +28,8 @@ pub struct Elimination {
     pub remaining: RoaringBitmap,
     /// Use of the buffer in the capacities.
     pub buffer: Buffer,
+    /// The nodes whose capacities leave no room; none when they are those of the table.
+    full: Option<RoaringBitmap>,
 }
 
 impl Elimination {
@@ -36,12 +40,17 @@ impl Elimination {
 
     /// See [`Elimination::of`]; the buffer may be used if it is open.
     pub fn with_buffer(table: &NodeTable, buffer: Buffer) -> Self {
+        Self::with_full_nodes(table, buffer, None)
+    }
+
+    /// See [`Elimination::with_buffer`]; `full`: the nodes whose capacities leave no room, if those are not the ones of the table.
+    pub fn with_full_nodes(table: &NodeTable, buffer: Buffer, full: Option<RoaringBitmap>) -> Self {
         let remaining = table.members().clone();
         let mut elimination =
-            Self { candidate_count: remaining.len(), stages: Vec::new(), remaining, buffer };
+            Self { candidate_count: remaining.len(), stages: Vec::new(), remaining, buffer, full };
         for constraint in Constraint::OF_NODES {
-            if let Some(nodes) = table.removed_under(constraint, buffer) {
-                elimination.remove(constraint, nodes);
+            if let Some(nodes) = elimination.removed_under(table, constraint) {
+                elimination.remove(constraint, &nodes);
             }
         }
         elimination
@@ -52,6 +61,18 @@ impl Elimination {
         match table.removed_by(Constraint::Eligibility) {
             Some(nodes) => table.members() - nodes,
             None => table.members().clone(),
+        }
+    }
+
+    /// Returns the nodes that a constraint removes.
+    pub(super) fn removed_under<'t>(
+        &self,
+        table: &'t NodeTable,
+        constraint: Constraint,
+    ) -> Option<Cow<'t, RoaringBitmap>> {
+        match &self.full {
+            Some(full) if constraint == Constraint::NodeCapacity => Some(Cow::Owned(full.clone())),
+            _ => table.removed_under(constraint, self.buffer).map(Cow::Borrowed),
         }
     }
 

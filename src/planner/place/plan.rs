@@ -528,8 +528,8 @@ fn restore(table: &NodeTable, elimination: &mut Elimination, added: &BTreeMap<u3
         }
         stage.removed -= &back;
         elimination.remaining |= back;
-        if let Some(loaded) = table.removed_under(Constraint::NodeCapacity, elimination.buffer) {
-            elimination.remove(Constraint::NodeCapacity, loaded);
+        if let Some(loaded) = elimination.removed_under(table, Constraint::NodeCapacity) {
+            elimination.remove(Constraint::NodeCapacity, &loaded);
         }
     }
     elimination.stages.retain(|stage| !stage.removed.is_empty());

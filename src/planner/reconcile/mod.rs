@@ -14,6 +14,7 @@ mod restart;
 mod scale;
 mod slot;
 mod unit_nodes;
+mod version_loads;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -6,6 +6,7 @@ use evenkeel_ids::{GroupId, NodeId, TaskId};
 use jiff::Timestamp;
 use serde_json::json;
 
+use super::version_loads::AddedLoads;
 use super::{InstanceFailure, TaskChange, UnitEvent, UnitFacts, UnitPlan, placing, slot as slot_rules};
 use crate::{
     change::{self, Cause, Change, Gate, GroupState, Permit, Step},
@@ -34,8 +35,8 @@ pub(crate) struct UnitPass<'a> {
     pub versions: Versions,
     /// Instances added to nodes by this decision, or removed.
     pub added: BTreeMap<u32, i64>,
-    /// Instances that this decision adds to nodes, as to their capacities.
-    pub loads: BTreeMap<u32, u32>,
+    /// What this decision adds to the capacities that are used of nodes.
+    pub(super) loads: AddedLoads,
     /// Nodes that this decision marks as failed.
     pub failed_nodes: roaring::RoaringBitmap,
     /// Nodes that get no start from now on.
@@ -74,7 +75,7 @@ impl<'a> UnitPass<'a> {
             update: facts.update.clone(),
             versions: facts.workload.versions,
             added: BTreeMap::new(),
-            loads: BTreeMap::new(),
+            loads: AddedLoads::default(),
             failed_nodes: roaring::RoaringBitmap::new(),
             blocked_nodes: numbers.collect(),
             probed: BTreeMap::new(),
@@ -201,10 +202,7 @@ impl<'a> UnitPass<'a> {
         // A task without a node is live, too.
         if let Some(number) = self.facts.table.number(node) {
             *self.added.entry(number).or_default() += 1;
-            if self.facts.table.node(number).room.is_some() {
-                let more = loading_tasks(self.tasks(slot), node).saturating_sub(before);
-                *self.loads.entry(number).or_default() += more;
-            }
+            self.add_loads(slot, id, number, before);
         }
         self.note_own_restarts(slot, id, node);
         self.starting.insert(slot.clone());

@@ -2,10 +2,11 @@
 //!
 //! Source: orchestration B3 (scheduler), A1, A9.5 (ready period).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_ids::NodeId;
 use jiff::Timestamp;
+use roaring::RoaringBitmap;
 
 use super::{UnitFacts, UnitPass, leaders_of, lost};
 use crate::{
@@ -37,14 +38,20 @@ impl<'a> UnitPass<'a> {
         if let Some(known) = self.eliminations.get(&buffer) {
             return known.clone();
         }
-        let mut elimination = Elimination::with_buffer(self.facts.table, buffer);
+        let elimination = self.elimination_with(buffer, None);
+        self.eliminations.insert(buffer, elimination.clone());
+        elimination
+    }
+
+    /// See [`UnitPass::elimination`]; `full`: the nodes whose capacities leave no room, if those are not the ones of the table.
+    pub(super) fn elimination_with(&self, buffer: Buffer, full: Option<RoaringBitmap>) -> Elimination {
+        let mut elimination = Elimination::with_full_nodes(self.facts.table, buffer, full);
         elimination.remove(Constraint::StartFailed, &self.failed_nodes);
         elimination.remove(Constraint::Blocklist, &self.blocked_nodes);
         if self.facts.workload.goal.start == StartMode::NaturalLeader && !self.is_started_by_user() {
-            let natural = self.leaders().natural.into_iter().collect::<roaring::RoaringBitmap>();
+            let natural = self.leaders().natural.into_iter().collect::<RoaringBitmap>();
             elimination.remaining &= natural;
         }
-        self.eliminations.insert(buffer, elimination.clone());
         elimination
     }
 
@@ -88,7 +95,7 @@ impl<'a> UnitPass<'a> {
             && self.first_wanted_slot().is_none_or(|first| first >= slot)
     }
 
-    /// Places tasks on top of what this decision has changed so far.
+    /// Places tasks of the current version on top of what this decision has changed so far.
     pub fn place(&mut self, wants: &[Want], buffer: Buffer) -> Placed {
         let elimination = self.elimination(buffer);
         self.place_among(elimination, wants)
@@ -97,29 +104,45 @@ impl<'a> UnitPass<'a> {
     /// See [`UnitPass::place`]; as if an instance had left each of some nodes, apart from what it uses of the capacities there.
     pub fn place_without(&mut self, left: &[u32], wants: &[Want], buffer: Buffer) -> Placed {
         let elimination = self.elimination(buffer);
+        self.without(left, |pass| pass.place_among(elimination, wants))
+    }
+
+    /// Decides as if an instance had left each of some nodes.
+    pub(super) fn without(&mut self, left: &[u32], place: impl FnOnce(&Self) -> Placed) -> Placed {
         left.iter().for_each(|node| *self.added.entry(*node).or_default() -= 1);
-        let placed = self.place_among(elimination, wants);
+        let placed = place(self);
         left.iter().for_each(|node| *self.added.entry(*node).or_default() += 1);
         placed
     }
 
     /// See [`UnitPass::place`]; among the nodes that an elimination leaves.
     fn place_among(&self, elimination: Elimination, wants: &[Want]) -> Placed {
+        self.place_beside(self.added_loads(), elimination, wants)
+    }
+
+    /// See [`UnitPass::place_among`]. `loads`: what the decision adds to nodes, in instances of the current version.
+    pub(super) fn place_beside(
+        &self,
+        loads: BTreeMap<u32, u32>,
+        elimination: Elimination,
+        wants: &[Want],
+    ) -> Placed {
         // Room that is left on a node that this decision finds failed is of no use.
         let is_failed = |node: u32| self.failed_nodes.contains(node) || self.blocked_nodes.contains(node);
         let is_used = |node: u32, by: i64| by > 0 || (by < 0 && !is_failed(node));
         let added = self.added.iter().filter(|(node, by)| is_used(**node, **by));
         let instances = added.map(|(node, by)| (*node, *by)).collect();
-        let added = Added { instances, loads: self.loads.clone() };
+        let added = Added { instances, loads };
         place::place(self.facts.table, &self.ranking(), elimination, &added, wants)
     }
 
-    /// Returns the best other node for a task that is to leave its node.
+    /// Returns the best other node for what takes the place of a task that is to leave its node.
     pub fn candidate(&mut self, task: &Task, cause: Cause) -> Option<NodeId> {
+        let spec = if cause.is_update() { self.versions.current } else { self.spec_of_replacement(task) };
         let avoided = task.node.as_ref().and_then(|node| self.facts.table.number(node));
         let buffer = self.buffer_for(cause, task.node.as_ref());
         let location = self.location(&task.slot, task.origin.as_ref());
-        let placed = self.place(&[Want { avoided, location, ..Want::default() }], buffer);
+        let placed = self.place_one(spec, &[], Want { avoided, location, ..Want::default() }, buffer);
         self.first_node(&placed)
     }
 
@@ -131,7 +154,7 @@ impl<'a> UnitPass<'a> {
     /// Returns the best node for one more task, other than those.
     pub fn candidate_apart_from(&mut self, avoided: &BTreeSet<NodeId>) -> Option<NodeId> {
         let numbers = avoided.iter().filter_map(|node| self.facts.table.number(node));
-        let numbers: roaring::RoaringBitmap = numbers.collect();
+        let numbers: RoaringBitmap = numbers.collect();
         let mut elimination = self.elimination(Buffer::Kept);
         elimination.remaining -= numbers;
         let placed = self.place_among(elimination, &[Want::default()]);
@@ -195,15 +218,32 @@ pub(super) fn place_pending(pass: &mut UnitPass<'_>) {
             .filter(|(task, _)| is_meant(task, pass))
             .map(|(task, want)| (task.clone(), *want))
             .unzip();
-        if !tasks.is_empty() {
-            place_tasks(pass, &tasks, &wants, buffer);
-        }
+        place_tasks(pass, &tasks, &wants, buffer);
     }
 }
 
+/// Places those that use what the current version does in one evaluation, and the others one by one before them.
 fn place_tasks(pass: &mut UnitPass<'_>, waiting: &[Task], wants: &[Want], buffer: Buffer) {
-    let left = lost::left_by(pass, waiting);
-    let placed = pass.place_without(&left, wants, buffer);
+    let (mut tasks, mut current) = (Vec::new(), Vec::new());
+    for (task, want) in waiting.iter().zip(wants) {
+        if pass.other_loads_of(task.spec).is_none() {
+            tasks.push(task.clone());
+            current.push(*want);
+            continue;
+        }
+        let one = std::slice::from_ref(task);
+        let left = lost::left_by(pass, one);
+        let placed = pass.place_one(task.spec, &left, *want, buffer);
+        assign_placed(pass, one, &placed);
+    }
+    if !tasks.is_empty() {
+        let left = lost::left_by(pass, &tasks);
+        let placed = pass.place_without(&left, &current, buffer);
+        assign_placed(pass, &tasks, &placed);
+    }
+}
+
+fn assign_placed(pass: &mut UnitPass<'_>, waiting: &[Task], placed: &Placed) {
     for ((task, node), violations) in waiting.iter().zip(&placed.nodes).zip(&placed.violations) {
         if let Some(number) = node {
             let node = pass.facts.table.node(*number).id.clone();
@@ -218,8 +258,8 @@ fn place_tasks(pass: &mut UnitPass<'_>, waiting: &[Task], wants: &[Want], buffer
             }
         }
     }
-    if placed.count() < wants.len() as u32 {
-        let blocked = pass.note_unplaced(place::report(pass.facts.table, &placed));
+    if placed.count() < waiting.len() as u32 {
+        let blocked = pass.note_unplaced(place::report(pass.facts.table, placed));
         let left = waiting.iter().zip(&placed.nodes).filter(|(_, node)| node.is_none());
         for (task, _) in left {
             let step = unplaced_step(pass, task);

@@ -32,7 +32,7 @@ pub(super) fn start_first(
             let constraints = Constraint::OF_NODES.into_iter().filter(|one| *one != Constraint::MaxPerNode);
             let mut removed =
                 constraints.filter_map(|constraint| table.removed_under(constraint, Buffer::Open));
-            let added = pass.loads.get(&number).copied().unwrap_or(0);
+            let added = pass.added_load(number);
             !removed.any(|nodes| nodes.contains(number)) && added < node.room_left(Buffer::Open)
         });
         if fits {
