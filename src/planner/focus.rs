@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use crate::{
     change::Step,
-    claims::Scope,
+    claims::{Purpose, Scope},
     command::{Action, Command},
     engine::StoredPlan,
     event::Event,
@@ -124,7 +124,13 @@ impl Focus {
                 self.add_pair(model, &agreement.node, &agreement.policy);
             }
             Event::UsageRecorded { node, policy, .. } => self.add_pair(model, node, policy),
-            Event::ClaimRecorded { claim } => self.add_active_group_rollouts_of(model, &claim.group),
+            Event::ClaimRecorded { claim } => {
+                self.add_active_group_rollouts_of(model, &claim.group);
+                if matches!(claim.purpose, Purpose::AgentUpgrade { .. }) {
+                    // Its node is drained, or no longer taken for absent.
+                    self.add_known_pairs(model, &claim.node);
+                }
+            }
             Event::ClaimRemoved { key } => {
                 self.add_blocked_units(model, &key.0);
                 self.add_active_group_rollouts_of(model, &key.0);
@@ -165,7 +171,7 @@ impl Focus {
                     self.add_slot(model, task);
                 }
             }
-            // Nodes whose departure is over are touched.
+            // Nodes whose departure begins or is over are touched.
             Event::DeparturesRead { .. }
             | Event::HeartbeatsSeen { .. }
             | Event::HubWasAlive { .. }
@@ -285,7 +291,11 @@ impl Focus {
         }
         let is_waiting = model.workload_unit(unit_id).is_some_and(UnitRecord::is_waiting);
         let is_moving = |record: &WorkloadRecord| record.update.is_rolling() || record.action.is_some();
-        if is_waiting || model.workload(&unit_id.policy).is_some_and(is_moving) {
+        let is_moving = model.workload(&unit_id.policy).is_some_and(is_moving);
+        // What has come to rest may move to a better node.
+        let workload = model.workload_of(&unit_id.policy);
+        let is_improved = workload.is_some_and(|workload| workload.placement.is_improved());
+        if is_waiting || is_moving || is_improved {
             self.workload_units.insert(unit_id.clone());
         }
         self.workloads.insert(unit_id.policy.clone());
@@ -339,11 +349,20 @@ impl Focus {
     /// Adds the workload units of slots whose members examine each other: the state and the reports of one
     /// concern the others.
     fn add_units_of_peers(&mut self, model: &Model) {
-        let has_peers = |unit_id: &&UnitId| {
+        let has_own = |unit_id: &UnitId| {
             let health = model.workload_of(&unit_id.policy).and_then(|workload| workload.health.as_ref());
             health.is_some_and(|policy| policy.peer_mode().is_some())
         };
-        let of_peers = self.slots.iter().map(|(unit_id, _)| unit_id).filter(has_peers);
+        let is_in_group = |node: &NodeId| {
+            let health = model.group_of(node).and_then(|group| group.health.as_ref());
+            health.is_some_and(|policy| policy.node_peer_mode().is_some())
+        };
+        let has_peers = |(unit_id, slot): &&(UnitId, Slot)| {
+            let unit = model.workload_unit(unit_id);
+            let mut tasks = unit.into_iter().flat_map(|unit| unit.tasks(slot).iter());
+            has_own(unit_id) || tasks.any(|task| task.node.as_ref().is_some_and(is_in_group))
+        };
+        let of_peers = self.slots.iter().filter(has_peers).map(|(unit_id, _)| unit_id);
         self.workload_units.extend(of_peers.cloned().collect::<Vec<_>>());
     }
 
@@ -408,8 +427,8 @@ impl Focus {
                 self.add_registration(model, &registration.target);
             }
             Action::RemoveRegistration { target } => self.add_registration(model, target),
-            // The tables of nodes follow, and touch what they change.
-            Action::ChangeBlocklist { .. } => {}
+            // The tables of nodes follow, and touch what they change; what runs there may prove that the cause of a block is over.
+            Action::ChangeBlocklist { key, .. } => self.add_instances(model, &key.node),
             Action::AcknowledgeReply { agreement, .. }
             | Action::SendVerification { agreement, .. }
             | Action::SendVerificationReply { agreement, .. }

@@ -9,6 +9,7 @@ use super::{
     fleet::{Fleet, node, policy},
 };
 use crate::{
+    change::Cause,
     facts::Availability,
     goal::Avail,
     health::{Entity, HealthState, StoredReport},
@@ -397,4 +398,26 @@ fn instance_that_nothing_stops_on_a_lost_node_is_an_error() {
     fleet.put_node("n1", |facts| facts.is_capable = true);
     fleet.run(60);
     assert_ne!(reported(&fleet, &instance("n1"), "Fencing"), Some(HealthState::Error), "the node is back");
+}
+
+/// What the restart policy gives up is left to the health policy at once: no other event has to come.
+#[test]
+fn instance_that_ended_is_recovered_although_nothing_else_happens() {
+    let mut fleet = Fleet::new(&["n1", "n2"]);
+    let detection = json!({"type": "NODE_STATUS_POLLING", "interval": 1, "node_update_timeout": 3});
+    fleet.put_policy(
+        "w",
+        json!({"mode": "replicated", "replicas": 2, "restart": {"condition": "none"},
+            "healthPolicy": {"detection": detection}}),
+    );
+    fleet.run(30);
+    assert_eq!(fleet.running("w"), "n1 n2");
+    fleet.crash("w", "n1", true);
+    fleet.run(1);
+    fleet.crash("w", "n1", false);
+    let is_recovered =
+        |fleet: &Fleet| fleet.tasks().iter().any(|task| task.is_live() && task.cause == Cause::Health);
+    assert!(!is_recovered(&fleet), "it is given time to start again: {:#?}", fleet.tasks());
+    fleet.run_unheard(4, false);
+    assert!(is_recovered(&fleet), "{:#?}", fleet.tasks());
 }

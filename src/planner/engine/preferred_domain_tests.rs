@@ -121,8 +121,9 @@ fn preferred_location_gives_way_before_the_upgrade_domain() {
         fleet.put_node(name, |facts| facts.is_frozen = false);
     }
     fleet.handle(&crate::event::Event::NodeRemoved { node: node("d") });
-    fleet.run(5);
     assert_eq!(fleet.live("w"), "b c");
+    fleet.run(20);
+    assert_eq!(fleet.live("w"), "a b", "from c to a: the preferred location, and domains of their own");
 }
 
 /// D9.5: an automatic giveback, one instance at a time.

@@ -56,8 +56,12 @@ impl Model {
     pub(super) fn put_departures(&mut self, org: &str, nodes: &Departures) {
         let is_over = |node: &&NodeId| node.org() == org && !nodes.contains_key(*node);
         let over: Vec<NodeId> = self.departures.keys().filter(is_over).cloned().collect();
-        for node in over {
-            self.departures.remove(&node);
+        self.departures.retain(|node, _| !over.contains(node));
+        // What was seen on the node may count again, or not yet: both are decided about now.
+        let is_changed =
+            |(node, departure): &(&NodeId, &Departure)| self.departures.get(*node) != Some(*departure);
+        let changed: Vec<NodeId> = nodes.iter().filter(is_changed).map(|(node, _)| node.clone()).collect();
+        for node in over.into_iter().chain(changed) {
             self.touched.insert(node.clone());
             let policies: Vec<_> = self.engine.pairs_of(&node).map(|(_, policy)| policy.clone()).collect();
             for policy in policies {

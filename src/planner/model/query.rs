@@ -275,11 +275,14 @@ impl Model {
 
     /// Returns whether the instance of an agreement is broken: reported as not running for longer than the allowed time.
     pub fn is_broken(&self, agreement: &Agreement, now: Timestamp) -> bool {
-        self.observed(agreement, now) == Observed::Absent
-            && self
-                .not_running_since
-                .get(&agreement.id)
-                .is_some_and(|&since| secs_since(since, now) >= self.settings.update.broken_after_secs)
+        self.broken_at(agreement, now).is_some_and(|at| at <= now)
+    }
+
+    /// Returns from when the instance of an agreement is broken, if it goes on being reported as not running.
+    pub(crate) fn broken_at(&self, agreement: &Agreement, now: Timestamp) -> Option<Timestamp> {
+        let is_absent = self.observed(agreement, now) == Observed::Absent;
+        let since = self.not_running_since.get(&agreement.id).filter(|_| is_absent)?;
+        Some(later(*since, self.settings.update.broken_after_secs))
     }
 
     /// Returns all definitions of a service, by id.

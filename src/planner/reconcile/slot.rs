@@ -57,7 +57,13 @@ pub(super) fn settle(pass: &mut UnitPass<'_>, slot: &Slot) {
     if let Some(task) = newest {
         match trouble(pass, &task) {
             None => {}
-            Some(Trouble::Ended) => restart(pass, slot, &task),
+            Some(Trouble::Ended) => {
+                restart(pass, slot, &task);
+                if pass.tasks(slot).wanted().next().is_none() {
+                    // What the restart policy gives up is left to the health policy, and nothing else may happen until it is due.
+                    crate::health::follow(pass, slot);
+                }
+            }
             Some(Trouble::NodeLost) => lost::take_over(pass, slot, &task),
             Some(Trouble::Incompatible) if is_followed(pass, slot, &task) => {}
             Some(Trouble::Incompatible) => give_up(pass, slot, &task, Cause::Incompatible),
