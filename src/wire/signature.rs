@@ -61,7 +61,7 @@ pub fn sign<R: CryptoRng + ?Sized>(
         .map_err(|_| SignatureError::Signing)
 }
 
-/// Tells whether one key file verifies the signature.
+/// Returns true if one key file verifies the signature.
 ///
 /// The first PEM block counts, by its content and not by its label. A certificate must be valid at `now_secs`, live
 /// at most 3653 days, have a positive serial number, basic constraints without CA, key usage digital signature

@@ -1,10 +1,10 @@
-//! What the agbot did lately.
+//! Recent events of the agbot.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
-/// What the agbot did lately.
+/// Recent events of the agbot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct EventsResponse {
     /// The events, newest first.
@@ -17,7 +17,7 @@ pub struct EventsResponse {
 pub struct AgbotEvent {
     /// When.
     pub at: String,
-    /// What kind.
+    /// Kind of event.
     pub kind: String,
     /// `org/group`.
     pub ha_group: Option<String>,

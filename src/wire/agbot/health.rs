@@ -5,11 +5,11 @@
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-/// What a source says about a property of an entity.
+/// Report of a source about a property of an entity.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HealthReport {
-    /// Who says so, up to 256 characters; names that begin with `System.` are the engine's.
+    /// Source of the report, up to 256 characters; names that begin with `System.` are the engine's.
     #[schema(required = true, max_length = 256)]
     pub source_id: String,
     /// About what, up to 256 characters.
@@ -25,7 +25,7 @@ pub struct HealthReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub ttl_seconds: Option<u64>,
-    /// Whether the event disappears when it expires; otherwise it then counts as an error.
+    /// True if the event disappears when it expires; otherwise it then counts as an error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remove_when_expired: Option<bool>,
     /// More, in words, up to 4096 characters.
@@ -42,7 +42,7 @@ pub struct HealthReport {
 #[serde(rename_all = "camelCase", default)]
 #[into_params(parameter_in = Query)]
 pub struct HealthQuery {
-    /// Whether an event with a warning counts as an error.
+    /// True if an event with a warning counts as an error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consider_warning_as_error: Option<bool>,
     /// Nodes that may be in error, in percent.
@@ -83,7 +83,7 @@ pub struct HealthEvaluation {
     /// Every reason that it is not `Ok`.
     #[schema(required = true)]
     pub unhealthy_evaluations: Vec<UnhealthyEvaluation>,
-    /// What it holds, the worst first.
+    /// Contained entities, the worst first.
     #[schema(required = true)]
     pub child_health_states: Vec<ChildHealthState>,
     /// How many entities it holds, when not all of them are listed.
@@ -101,16 +101,16 @@ pub enum UnhealthyEvaluation {
     /// An event of it.
     #[serde(rename_all = "camelCase")]
     Event {
-        /// Who reported.
+        /// Source of the event.
         source_id: String,
         /// About what.
         property: String,
         /// `Warning` or `Error`.
         health_state: String,
-        /// Whether a warning counted as an error.
+        /// True if a warning counted as an error.
         consider_warning_as_error: bool,
     },
-    /// What it holds.
+    /// Contained entities of one kind.
     #[serde(rename_all = "camelCase")]
     Children {
         /// The kind of what it holds.
@@ -143,7 +143,7 @@ pub struct ChildHealthState {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HealthEvent {
-    /// Who reported.
+    /// Source of the event.
     #[schema(required = true)]
     pub source_id: String,
     /// About what.
@@ -162,10 +162,10 @@ pub struct HealthEvent {
     pub received_at: String,
     /// How long it holds.
     pub ttl_seconds: Option<u64>,
-    /// Whether it disappears when it expires.
+    /// True if the event disappears when it expires.
     #[schema(required = true)]
     pub remove_when_expired: bool,
-    /// Whether it has expired, and counts as an error.
+    /// True if the event has expired and counts as an error.
     #[schema(required = true)]
     pub is_expired: bool,
     /// When it had which state.

@@ -78,7 +78,7 @@ pub struct WorkloadStatus {
     /// Its update.
     #[schema(required = true)]
     pub update: UpdateProgress,
-    /// What is not as it should be, in words.
+    /// Human-readable warnings.
     #[schema(required = true)]
     pub warnings: Vec<String>,
     /// Its workload units.
@@ -113,11 +113,11 @@ pub struct UpdateProgress {
     /// Slots without a node: they are not among the others, hold nobody, and follow when they get one.
     #[schema(required = true)]
     pub set_aside: u32,
-    /// What all remaining slots wait for, after 10 seconds.
+    /// Common reason for which all remaining slots wait, shown after 10 seconds.
     pub blocked: Option<UpdateBlocked>,
 }
 
-/// What all remaining slots of an update wait for.
+/// Common reason for which all remaining slots of an update wait.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UpdateBlocked {
@@ -130,7 +130,7 @@ pub struct UpdateBlocked {
     /// The reasons, each once.
     #[schema(required = true)]
     pub rules: Vec<String>,
-    /// What to do.
+    /// Suggested action.
     #[schema(required = true)]
     pub hint: String,
 }
@@ -204,10 +204,10 @@ pub struct Instance {
     /// `C` constraint violated, `F` frozen, `L` natural leader.
     #[schema(required = true)]
     pub flags: String,
-    /// Whether a user froze the instance or the workload.
+    /// True if a user froze the instance or the workload.
     #[schema(required = true)]
     pub frozen: bool,
-    /// Whether a user chose the node.
+    /// True if a user chose the node.
     #[schema(required = true)]
     pub pinned: bool,
     /// Slots of its tasks: numbers, or the node.
@@ -325,7 +325,7 @@ pub struct OrchestrationEvent {
     /// When.
     #[schema(required = true)]
     pub at: String,
-    /// What kind, such as `update.started`.
+    /// Kind of event, such as `update.started`.
     #[schema(required = true)]
     pub kind: String,
     /// The deployment policy, `org/policy`.
@@ -441,12 +441,12 @@ pub struct PlacementExplanation {
     pub chosen: Vec<String>,
     /// `transient` or `unsatisfiable`; none when everything is placed.
     pub cause: Option<String>,
-    /// What that means, in words.
+    /// Human-readable explanation of the cause.
     #[schema(required = true)]
     pub summary: String,
 }
 
-/// What one constraint removed.
+/// Nodes removed by one constraint.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ExplainedConstraint {
@@ -479,7 +479,7 @@ pub struct EliminatedNode {
     pub reason: String,
 }
 
-/// What is to be explained.
+/// Subject of an explanation.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
 pub struct ExplainQuery {
     /// The workload unit: `all`, or the name of an HA group; may be left out when there is one, or with a node.

@@ -1,4 +1,4 @@
-//! What a write of a deployment policy would do.
+//! Plan of a write of a deployment policy.
 //!
 //! Nodes without an organization belong to that of the policy; a node that the caller may not read is `?`.
 
@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use super::orchestration::{ExplainedConstraint, SlotName};
 
-/// What a write of a deployment policy would do, without acting.
+/// Plan of a write of a deployment policy, computed without acting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanResponse {
@@ -19,17 +19,18 @@ pub struct PlanResponse {
     pub policy: PolicyId,
     /// Digest of the document, of what it would act on and of the changes: the same as long as none of them changes.
     pub token: String,
-    /// Whether nothing follows the listed changes.
+    /// True if no changes follow the listed ones.
     pub complete: bool,
     /// The workload units of the policy.
     #[serde(rename = "units")]
     pub workload_units: Vec<PlannedWorkloadUnit>,
-    /// What can never work, or may not be meant, in words; left out when there is nothing.
+    /// Human-readable warnings about parts that can never work or may be unintended; left out when there are
+    /// none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// What would happen to a workload unit.
+/// Planned changes of a workload unit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedWorkloadUnit {
@@ -43,7 +44,7 @@ pub struct PlannedWorkloadUnit {
     /// Which nodes each constraint removes, before the changes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sequence: Vec<ExplainedConstraint>,
-    /// What would still wait after them.
+    /// Steps that would still be blocked afterwards.
     pub blocked: Vec<PlannedBlock>,
     /// Why not every instance would get a node; only when that is so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,7 +71,7 @@ pub enum PlannedAction {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedChange {
-    /// What happens.
+    /// Kind of the change.
     pub action: PlannedAction,
     /// The slot: a number, or the node.
     pub slot: SlotName,

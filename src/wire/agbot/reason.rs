@@ -57,9 +57,9 @@ pub struct PairPlacement {
     pub placement: String,
     /// Version of the agreement of a placed pair.
     pub version: String,
-    /// Whether the service of a placed pair was seen running.
+    /// True if the service of a placed pair was seen running.
     pub is_running: bool,
-    /// What keeps the service away.
+    /// Obstacle to the placement.
     pub blocked: Blocked,
 }
 
@@ -79,7 +79,7 @@ pub struct InertPolicy {
     pub kind: String,
     /// Its id, `org/name`; of the node or service that has it.
     pub id: String,
-    /// What is wrong with each member and each constraint.
+    /// Problem of each invalid member and constraint.
     pub errors: Vec<String>,
 }
 

@@ -29,7 +29,8 @@ pub struct UpgradesResponse {
     pub workloads: Vec<HeldClaim>,
     /// Members that wait.
     pub waiting: Vec<WaitingMember>,
-    /// What keeps updates, drains and agent upgrades from going on, after 10 seconds; none when nothing does.
+    /// Common reason for which updates, drains and agent upgrades wait, shown after 10 seconds; none when
+    /// nothing is blocked.
     #[serde(default)]
     pub blocked: Option<UpdateBlocked>,
 }
@@ -68,6 +69,6 @@ pub struct WaitingMember {
     /// `org/node`.
     #[schema(value_type = String)]
     pub node: NodeId,
-    /// What for, in words.
+    /// Human-readable reason for which it waits.
     pub reason: String,
 }

@@ -34,7 +34,7 @@ pub struct ServiceInstance {
     pub arch: String,
     /// Id of the instance.
     pub instance_id: String,
-    /// Whether it is kept as history.
+    /// True if the service is kept as history.
     pub archived: bool,
     /// When it was made.
     pub instance_creation_time: u64,
@@ -64,7 +64,7 @@ pub struct ServiceInstance {
     pub retry_start_time: u64,
     /// Always empty.
     pub env_vars: BTreeMap<String, String>,
-    /// Whether an agreement is about it, as opposed to a service that others need.
+    /// True if the service has an agreement; false for a service that others require.
     pub top_level_service: bool,
     /// Its containers.
     pub containers: Vec<Container>,
@@ -113,7 +113,7 @@ pub struct ServiceDefinition {
     pub arch: String,
     /// Deployment as text.
     pub deployment: String,
-    /// Whether it is kept as history.
+    /// True if the service is kept as history.
     pub archived: bool,
     /// Always empty.
     pub name: String,

@@ -29,7 +29,7 @@ pub struct OrganizationStatus {
     pub schema_version: i64,
 }
 
-/// What both kinds of status count.
+/// Counts of both kinds of status.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusCounts {

@@ -11,7 +11,7 @@ response! {
     pub struct AgbotApprovalsResponse {
         /// The agbots of the organization, by id.
         agbots: Vec<AgbotApproval>,
-        /// What agbots of any organization serve to its nodes, by agbot.
+        /// Entries that agbots of any organization serve to its nodes, by agbot.
         entries: Vec<ServedConfirmation>,
     }
 }
@@ -31,7 +31,7 @@ response! {
 }
 
 response! {
-    /// What an agbot serves to the nodes of the organization.
+    /// An entry that an agbot serves to the nodes of the organization.
     pub struct ServedConfirmation {
         /// The agbot, as `org/agbot`.
         agbot: String,

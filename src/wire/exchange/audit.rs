@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 /// Names the canonical form; another form would have another name.
 const FORM: &str = "evenkeel.audit.1";
 
-/// What the first record of a chain names as the hash before it.
+/// Previous hash of the first record of a chain.
 pub const NO_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 /// One write, or one that was refused.
@@ -108,7 +108,7 @@ pub struct ChainPlace {
 pub struct BrokenRecord {
     /// Number of the first record that is wrong or missing.
     pub number: i64,
-    /// What is wrong with it.
+    /// Description of the problem.
     pub reason: String,
 }
 

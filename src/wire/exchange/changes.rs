@@ -22,7 +22,7 @@ pub struct ChangesRequest {
     /// Organizations a multi-tenant agbot wants; `*` is all.
     #[serde(default, deserialize_with = "org_list", skip_serializing_if = "Option::is_none")]
     pub org_list: Option<Vec<String>>,
-    /// Whether records are wanted that the reference does not have.
+    /// True to receive records that the reference does not have.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub extensions: bool,
 }
@@ -57,7 +57,7 @@ response! {
         resource: String,
         /// Bare id.
         id: String,
-        /// What happened last.
+        /// The latest operation.
         operation: String,
         /// Each change, ascending.
         resource_changes: Vec<NumberedAt>,

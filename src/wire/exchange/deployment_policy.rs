@@ -30,7 +30,7 @@ pub struct PostDeploymentPolicy {
     /// Description; the label if absent.
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub description: Option<String>,
-    /// What is deployed.
+    /// The deployed service.
     #[serde(deserialize_with = "lenient::object")]
     pub service: DeployedService,
     /// Values for variables of services.
@@ -70,7 +70,7 @@ pub struct PatchDeploymentPolicy {
     /// Where secrets come from.
     #[serde(deserialize_with = "lenient::optional_objects")]
     pub secret_binding: Option<Vec<OneSecretBinding>>,
-    /// What is deployed.
+    /// The deployed service.
     #[serde(deserialize_with = "lenient::optional_object")]
     pub service: Option<DeployedService>,
     /// Values for variables of services.
@@ -169,7 +169,7 @@ response! {
         /// Where secrets come from.
         #[schema(value_type = Vec<OneSecretBinding>)]
         secret_binding: Value,
-        /// What is deployed.
+        /// The deployed service.
         #[schema(value_type = DeployedService)]
         service: Value,
         /// Values for variables of services.

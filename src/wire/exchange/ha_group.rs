@@ -14,7 +14,7 @@ use super::node_orchestration::Availability;
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PutHaGroup {
-    /// What it is for.
+    /// Description of the group.
     #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Ids of all nodes that shall be in it; none leaves the members as they are.
@@ -35,7 +35,7 @@ pub struct HaGroupDocument {
     /// Name of the group.
     #[serde(deserialize_with = "lenient::text")]
     pub name: String,
-    /// What it is for; none leaves it as it is.
+    /// Description of the group; none leaves it as it is.
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub description: Option<String>,
     /// Ids of all nodes that shall be in it.
@@ -67,7 +67,7 @@ response! {
     pub struct HaGroupResponse {
         /// Its name.
         name: String,
-        /// What it is for; empty when the caller may not read it.
+        /// Description of the group; empty when the caller may not read it.
         description: String,
         /// Ids of its members that the caller may see, sorted.
         members: Vec<String>,
@@ -98,7 +98,7 @@ response! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HaGroupMemberStatus {
-    /// What its operator lets the node do.
+    /// Availability that the operator of the node set.
     #[serde(default)]
     pub availability: Availability,
     /// Status that the node reported last; absent when it has not reported one for the policy.

@@ -110,7 +110,7 @@ pub struct PatchNode {
     /// The cluster agent keeps to its namespace.
     #[serde(deserialize_with = "lenient::optional_json_flag", skip_serializing_if = "Option::is_none")]
     pub is_namespace_scoped: Option<bool>,
-    /// What the agent says of itself: `running` or `stopped`.
+    /// State of the agent as it reports it: `running` or `stopped`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_state: Option<AgentState>,
 }
@@ -222,16 +222,16 @@ response! {
         cluster_namespace: String,
         /// The cluster agent keeps to its namespace.
         is_namespace_scoped: bool,
-        /// What its operator asks of the engine; only when that is not what holds without it.
+        /// Operator's settings for orchestration; left out when they are the defaults.
         #[serde(skip_serializing_if = "Option::is_none")]
         orchestration: Option<NodeOrchestration>,
-        /// Who changed that last; only for agbots, which name them in events.
+        /// User who changed these settings last; only for agbots, which name the user in events.
         #[serde(skip_serializing_if = "Option::is_none")]
         orchestration_updated_by: Option<String>,
-        /// What its agent said of itself; only when it has stopped.
+        /// State of the agent as it reported it; only when it has stopped.
         #[serde(skip_serializing_if = "Option::is_none")]
         agent_state: Option<AgentState>,
-        /// What its agent is doing and its compatibility version; only of agents that report one of them.
+        /// Activity and compatibility version of the agent; only for agents that report one of them.
         #[serde(skip_serializing_if = "Option::is_none")]
         orchestration_status: Option<NodeOrchestrationStatus>,
     }
@@ -271,7 +271,7 @@ impl NodeResponse {
     }
 }
 
-/// What an agent says of itself.
+/// State of an agent as it reports it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentState {
@@ -319,7 +319,7 @@ response! {
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct NodeRemovalQuery {
-    /// What the node ran counts as stopped, although its agent may be alive.
+    /// True to count the instances of the node as stopped although its agent may be alive.
     #[serde(deserialize_with = "query::optional_flag")]
     pub force: Option<bool>,
 }
@@ -371,7 +371,7 @@ pub struct AttributeQuery {
     pub attribute: Option<String>,
 }
 
-/// Whether a write counts as a heartbeat.
+/// Query of a write that may count as a heartbeat.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct HeartbeatQuery {

@@ -1,4 +1,5 @@
-//! What belongs to a node, on the wire: policy, status, errors, agreements, management status; see the exchange contract 4.4.1.
+//! Parts of a node on the wire: policy, status, errors, agreements, management status; see the exchange
+//! contract 4.4.1.
 
 use std::collections::BTreeMap;
 
@@ -115,7 +116,7 @@ pub struct RunningService {
     /// Its containers.
     #[serde(default, deserialize_with = "lenient::optional_objects")]
     pub container_status: Option<Vec<ContainerStatus>>,
-    /// What its operator reports: any JSON.
+    /// Status reported by the operator of the service: any JSON.
     #[serde(default, deserialize_with = "free_value")]
     #[schema(value_type = Option<Value>)]
     pub operator_status: Value,

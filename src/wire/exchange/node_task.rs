@@ -51,7 +51,7 @@ pub struct PutNodeTask {
     pub agreement_id: Option<String>,
     /// Fencing number of the agbot's lease.
     pub fencing: i64,
-    /// What the agent does to supervise the task.
+    /// Supervision of the task by the agent.
     #[serde(default, skip_serializing_if = "TaskSupervision::is_empty")]
     pub supervision: TaskSupervision,
 }
@@ -90,11 +90,11 @@ response! {
         /// The agbot that published the task, as `org/agbot`; none for tasks that were published before this was recorded.
         #[serde(skip_serializing_if = "Option::is_none")]
         agbot: Option<String>,
-        /// What the agent does to supervise the task.
+        /// Supervision of the task by the agent.
         #[serde(skip_serializing_if = "TaskSupervision::is_empty")]
         #[schema(required = false)]
         supervision: TaskSupervision,
-        /// What the node reported about the health of the task.
+        /// Health of the task, as the node reported it.
         health: Option<TaskHealth>,
         /// The reported state, `assigned` before the first report.
         #[schema(value_type = String)]

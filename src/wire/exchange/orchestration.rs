@@ -31,7 +31,7 @@ pub struct Orchestration {
     /// How many instances there are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<Mode>,
-    /// Whether instances are started and moved by themselves.
+    /// Degree to which instances are started and moved automatically.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub orchestrate: Option<Orchestrate>,
     /// On which nodes.
@@ -56,7 +56,7 @@ pub struct Orchestration {
     /// The same for what must be down before a user's stop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub children: Option<Vec<String>>,
-    /// What happens when an instance ends.
+    /// Restart of an instance that ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restart: Option<Restart>,
     /// How instances are replaced by those of another version.
@@ -65,7 +65,7 @@ pub struct Orchestration {
     /// How they return to the version before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollback: Option<Update>,
-    /// What must hold in an HA group before an instance may stop.
+    /// Conditions in an HA group for stopping an instance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ha: Option<Ha>,
     /// Times to wait.
@@ -126,7 +126,7 @@ pub struct Placement {
     /// Workloads on the same node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Affinity>,
-    /// What happens to an instance on a node on which it would not be placed any more.
+    /// Action for an instance whose node no longer satisfies its placement.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_violation: Option<OnViolation>,
 }
@@ -171,7 +171,7 @@ pub struct Affinity {
     pub soft_anti: Option<Vec<String>>,
 }
 
-/// What happens to an instance on a node on which it would not be placed any more.
+/// Action for an instance whose node no longer satisfies its placement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnViolation {
@@ -181,7 +181,7 @@ pub enum OnViolation {
     Move,
 }
 
-/// What happens when an instance ends.
+/// Restart of an instance that ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Restart {
@@ -199,7 +199,7 @@ pub struct Restart {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 604_800)]
     pub window_seconds: Option<u64>,
-    /// What happens after the last one.
+    /// Action after the last restart.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_exhausted: Option<OnExhausted>,
 }
@@ -216,7 +216,7 @@ pub enum RestartCondition {
     Any,
 }
 
-/// What happens after the last restart.
+/// Action after the last restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnExhausted {
@@ -244,7 +244,7 @@ pub struct Timers {
     pub affinity_wait_seconds: Option<u64>,
 }
 
-/// Whether instances are started and moved by themselves.
+/// Degree to which instances are started and moved automatically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Orchestrate {
@@ -335,7 +335,7 @@ pub struct Update {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 604_800)]
     pub delay_seconds: Option<u64>,
-    /// What comes first.
+    /// Order of stop and start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
     /// When the next slot follows; `monitored` unless named. Members of HA groups without tasks are always monitored.
@@ -349,7 +349,7 @@ pub struct Update {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0.0, maximum = 1.0)]
     pub max_failure_ratio: Option<f64>,
-    /// What more failures do.
+    /// Action on more failures.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_action: Option<FailureAction>,
     /// Time from the stop of the old instance until the new one must be seen running.
@@ -358,7 +358,7 @@ pub struct Update {
     pub start_timeout_seconds: Option<u64>,
 }
 
-/// What comes first.
+/// Order of stop and start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
@@ -378,7 +378,7 @@ pub enum Pace {
     Running,
 }
 
-/// What a failed step does to the rest of a rollout.
+/// Effect of a failed step on the rest of a rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureAction {
@@ -390,7 +390,7 @@ pub enum FailureAction {
     Rollback,
 }
 
-/// What must hold in an HA group before an instance may stop for a planned change.
+/// Conditions in an HA group for stopping an instance for a planned change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Ha {
@@ -398,12 +398,12 @@ pub struct Ha {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 100_000)]
     pub min_running: Option<u32>,
-    /// What happens while the other members are down.
+    /// Behavior while the other members are down.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offline_peer_policy: Option<OfflinePeerPolicy>,
 }
 
-/// What happens while the other members are down.
+/// Behavior while the other members are down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OfflinePeerPolicy {

@@ -72,7 +72,7 @@ pub struct OrgOrchestration {
     /// The share of each capacity of a node that is kept free, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_buffer_percentage: Option<BTreeMap<String, f64>>,
-    /// What may use that share: `upgrade` or `upgrade-and-failure`.
+    /// Purposes for which that share may be used: `upgrade` or `upgrade-and-failure`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buffer_use: Option<String>,
     /// Least time between two moves of one workload unit to nodes that rank better.
@@ -81,7 +81,7 @@ pub struct OrgOrchestration {
     /// Events about the deployment policies of the organization that are kept, the newest ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event_retention: Option<i64>,
-    /// Who changed the settings last, without the defaults; left out when nobody did. Shown only.
+    /// User who changed the settings last, apart from the defaults; left out when nobody did. Read-only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_updated_by: Option<String>,
 }
@@ -90,7 +90,7 @@ pub struct OrgOrchestration {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HealthEvaluationRules {
-    /// Whether an event with a warning counts as an error.
+    /// True if an event with a warning counts as an error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consider_warning_as_error: Option<bool>,
     /// Nodes that may be in error.

@@ -19,7 +19,7 @@ pub struct PutOrganization {
     /// Display name.
     #[serde(deserialize_with = "lenient::text")]
     pub label: String,
-    /// What it is for.
+    /// Description of the organization.
     #[serde(deserialize_with = "lenient::text")]
     pub description: String,
     /// Free texts by name.
@@ -44,7 +44,7 @@ pub struct PatchOrganization {
     /// Display name.
     #[serde(deserialize_with = "lenient::optional_text")]
     pub label: Option<String>,
-    /// What it is for.
+    /// Description of the organization.
     #[serde(deserialize_with = "lenient::optional_text")]
     pub description: Option<String>,
     /// Heartbeat intervals of its nodes.
@@ -75,7 +75,7 @@ response! {
         org_type: String,
         /// Display name.
         label: String,
-        /// What it is for.
+        /// Description of the organization.
         description: String,
         /// Last change.
         last_updated: String,

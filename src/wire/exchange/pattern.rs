@@ -23,7 +23,7 @@ pub struct PostPattern {
     /// Readable from every organization; only in organizations of type IBM.
     #[serde(default, deserialize_with = "lenient::json_flag")]
     pub public: bool,
-    /// What the pattern deploys, at least one.
+    /// Deployed services, at least one.
     #[serde(deserialize_with = "lenient::objects")]
     pub services: Vec<PatternService>,
     /// Values for variables of services.
@@ -64,7 +64,7 @@ pub struct PatchPattern {
     /// Where secrets come from.
     #[serde(deserialize_with = "lenient::optional_objects")]
     pub secret_binding: Option<Vec<OneSecretBinding>>,
-    /// What the pattern deploys.
+    /// Deployed services.
     #[serde(deserialize_with = "lenient::optional_objects")]
     pub services: Option<Vec<PatternService>>,
     /// Values for variables of services.
@@ -135,7 +135,7 @@ response! {
         description: String,
         /// Readable from every organization.
         public: bool,
-        /// What it deploys.
+        /// Deployed services.
         #[schema(value_type = Vec<PatternService>)]
         services: Value,
         /// Values for variables of services.

@@ -263,7 +263,7 @@ response! {
         cluster_namespace: Option<String>,
         /// The cluster agent keeps to its namespace.
         is_namespace_scoped: bool,
-        /// What its operator asks of the engine; only when that is not what holds without it.
+        /// Operator's settings for orchestration; left out when they are the defaults.
         #[serde(skip_serializing_if = "Option::is_none")]
         orchestration: Option<NodeOrchestration>,
     }

@@ -86,7 +86,7 @@ response! {
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct NewApiKey {
-    /// What it is for.
+    /// Description of the API key.
     #[serde(deserialize_with = "lenient::optional_text")]
     pub description: Option<String>,
     /// Display name.
@@ -97,7 +97,7 @@ pub struct NewApiKey {
 response! {
     /// An API key inside its user.
     pub struct ApiKeySummary {
-        /// What it is for.
+        /// Description of the API key.
         description: String,
         /// Id of the key.
         id: String,
@@ -111,7 +111,7 @@ response! {
 response! {
     /// An API key.
     pub struct ApiKeyResponse {
-        /// What it is for.
+        /// Description of the API key.
         description: String,
         /// Id of the key.
         id: String,
