@@ -161,7 +161,7 @@ impl Shape<'_> {
         }
     }
 
-    /// How far an update is.
+    /// Progress of an update.
     pub(super) fn update(&self, update: &UpdateStatus) -> wire::UpdateProgress {
         let blocked = update.blocked.as_ref().filter(|blocked| blocked.is_shown(self.now));
         wire::UpdateProgress {

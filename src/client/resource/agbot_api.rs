@@ -107,7 +107,7 @@ impl Client {
         Ok(found.agreements)
     }
 
-    /// How each pair of node and policy stands.
+    /// States of the pairs of nodes and policies.
     pub async fn reasons(&self, org: &str) -> Result<ReasonsResponse, ClientError> {
         self.get_existing(list_path(org, "reasons")).await
     }

@@ -141,7 +141,7 @@ impl Client {
         self.get(node_path(node, &["orchestration"])).await
     }
 
-    /// Changes what the operator of a node asks of the engine.
+    /// Changes the orchestration settings of a node's operator.
     pub async fn patch_node_orchestration(
         &self,
         node: &NodeId,

@@ -51,7 +51,7 @@ pub struct AcceptedAction {
     pub action_id: String,
 }
 
-/// How far an action is.
+/// Progress of an action.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ActionState {

@@ -74,7 +74,7 @@ pub enum ClaimPurpose {
     },
 }
 
-/// Claims that an administrator freed.
+/// Claims that an administrator released.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FreedClaims {
     /// The claims.

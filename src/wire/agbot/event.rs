@@ -11,7 +11,7 @@ pub struct EventsResponse {
     pub events: Vec<AgbotEvent>,
 }
 
-/// Something that the agbot did.
+/// An event of the agbot.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgbotEvent {
@@ -39,7 +39,7 @@ pub struct EventsQuery {
     pub node: Option<String>,
     /// Only those of this deployment policy.
     pub policy: Option<String>,
-    /// At most so many, 1 to 500.
+    /// Maximum number of events, 1 to 500.
     #[param(minimum = 1, maximum = 500)]
     pub limit: Option<i64>,
 }

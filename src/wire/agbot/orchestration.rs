@@ -59,7 +59,7 @@ pub struct WorkloadStatus {
     /// `up`, `warn`, `down` or `n/a`.
     #[schema(required = true)]
     pub avail: String,
-    /// `avail`, worsened by what is not as it should be.
+    /// `avail`, degraded by the warnings.
     #[schema(required = true)]
     pub overall: String,
     /// `optimal`, `non-optimal` or `n/a`.
@@ -87,7 +87,7 @@ pub struct WorkloadStatus {
     pub workload_units: Vec<WorkloadUnit>,
 }
 
-/// How far an update is.
+/// Progress of an update.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UpdateProgress {
@@ -110,7 +110,8 @@ pub struct UpdateProgress {
     /// Tasks that failed.
     #[schema(required = true)]
     pub failed: u32,
-    /// Slots without a node: they are not among the others, hold nobody, and follow when they get one.
+    /// Slots without a node: they are not part of the other counts, block nothing, and follow when they get a
+    /// node.
     #[schema(required = true)]
     pub set_aside: u32,
     /// Common reason for which all remaining slots wait, shown after 10 seconds.
@@ -224,7 +225,7 @@ pub struct Instance {
     pub violations: Vec<Violation>,
     /// Since when the task has its state.
     pub since: Option<String>,
-    /// Why the node gets no start of the service version, and until when; none while it is not on the blocklist.
+    /// Entry of the blocklist for the service version on the node; none while there is no entry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocklisted: Option<String>,
 }
@@ -308,14 +309,14 @@ pub struct Task {
     pub ended_at: Option<String>,
 }
 
-/// Events in order of their numbers.
+/// Events, ordered by sequence number.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct OrchestrationEvents {
     /// The events.
     pub events: Vec<OrchestrationEvent>,
 }
 
-/// Something that the engine or a user did about a deployment policy.
+/// Event about a deployment policy, caused by the engine or by a user.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OrchestrationEvent {
@@ -396,13 +397,13 @@ pub struct OrchestrationEventsQuery {
     /// Only those of this kind, or, with `.*` at its end, of all kinds that begin so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// At most so many, 1 to 1000; 500 if left out.
+    /// Maximum number of events, 1 to 1000; 500 if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u16>,
 }
 
-/// Why instances are, or are not, on the nodes of a workload unit.
+/// Placement of the instances of a workload unit, with reasons.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PlacementExplanation {

@@ -17,7 +17,8 @@ pub struct PlanResponse {
     /// The policy.
     #[schema(value_type = String)]
     pub policy: PolicyId,
-    /// Digest of the document, of what it would act on and of the changes: the same as long as none of them changes.
+    /// Digest of the document, of the state that it would act on and of the changes; it stays the same as
+    /// long as none of them changes.
     pub token: String,
     /// True if no changes follow the listed ones.
     pub complete: bool,
@@ -46,7 +47,7 @@ pub struct PlannedWorkloadUnit {
     pub sequence: Vec<ExplainedConstraint>,
     /// Steps that would still be blocked afterwards.
     pub blocked: Vec<PlannedBlock>,
-    /// Why not every instance would get a node; only when that is so.
+    /// Reason for which not every instance would get a node; left out when every one would.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unplaced: Option<String>,
 }
@@ -94,6 +95,6 @@ pub struct PlannedChange {
 pub struct PlannedBlock {
     /// The slot: a number, or the node.
     pub slot: SlotName,
-    /// For what, in words.
+    /// Human-readable purpose.
     pub reason: String,
 }

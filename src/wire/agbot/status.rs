@@ -11,7 +11,7 @@ pub struct AgbotStatus {
     pub agbot: String,
     /// True if the agbot has read everything that it serves.
     pub loaded: bool,
-    /// Messages that were not what the protocol allows.
+    /// Messages that violated the protocol.
     pub dropped_messages: u64,
     /// Seconds without a heartbeat after which it counts a node as down.
     pub node_down_after_secs: u64,

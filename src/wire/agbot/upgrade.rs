@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use super::claim::{Claim, ClaimPurpose};
 use super::orchestration::UpdateBlocked;
 
-/// Asks whether a node may upgrade its agent now.
+/// Request for permission to upgrade the agent of a node now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpgradeRequest {
@@ -16,7 +16,7 @@ pub struct UpgradeRequest {
     pub nmp: String,
 }
 
-/// Claims of a group and what waits for them.
+/// Claims of a group and the members that wait for them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct UpgradesResponse {
     /// Members of the group, as far as the agbot has read it.

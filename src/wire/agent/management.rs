@@ -8,7 +8,7 @@ use crate::exchange::node_part::PutUpgradeStatus;
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LocalManagementStatus {
-    /// Where the upgrade of the agent stands.
+    /// Status of the agent upgrade.
     pub agent_upgrade_policy_status: LocalUpgradeStatus,
 }
 

@@ -92,7 +92,7 @@ pub struct Container {
     pub image: String,
     /// When it was made.
     pub created: u64,
-    /// State in the words of the engine.
+    /// State as the engine names it.
     pub state: String,
 }
 
@@ -125,7 +125,7 @@ pub struct ServiceDefinition {
     pub required_services: Vec<NeededService>,
 }
 
-/// A service that another one needs.
+/// A service that another one requires.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NeededService {

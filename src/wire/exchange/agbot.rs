@@ -96,7 +96,7 @@ pub struct PutAgbotAgreement {
     /// Workload of the agreement.
     #[serde(deserialize_with = "lenient::object")]
     pub service: AgreementWorkload,
-    /// State in the agbot's words; empty is not active.
+    /// State as the agbot names it; empty is not active.
     #[serde(deserialize_with = "lenient::text")]
     pub state: String,
 }

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 response! {
-    /// The agbots of an organization with their approvals, and what any agbot serves to its nodes.
+    /// The agbots of an organization with their approvals, and the entries that any agbot serves to its
+    /// nodes.
     pub struct AgbotApprovalsResponse {
         /// The agbots of the organization, by id.
         agbots: Vec<AgbotApproval>,
@@ -70,7 +71,7 @@ pub struct PostFencing {
 response! {
     /// A fencing number.
     pub struct FencingResponse {
-        /// The number, above all that were given to any agbot before.
+        /// The number, greater than all earlier ones of any agbot.
         fencing: i64,
     }
 }

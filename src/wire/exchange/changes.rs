@@ -16,7 +16,7 @@ pub struct ChangesRequest {
     /// Only used without a number: instant to start from.
     #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub last_updated: Option<String>,
-    /// Most changes wanted; 0 or absent: none.
+    /// Maximum number of changes; 0 or absent: none.
     #[serde(default, deserialize_with = "lenient::int")]
     pub max_records: i64,
     /// Organizations a multi-tenant agbot wants; `*` is all.
@@ -41,7 +41,7 @@ response! {
         changes: Vec<ChangedResource>,
         /// The next poll asks for this number plus one.
         most_recent_change_id: i64,
-        /// There may be more right away.
+        /// True if more changes may be available now.
         hit_max_records: bool,
         /// Version of the API.
         exchange_version: String,

@@ -71,7 +71,7 @@ response! {
         description: String,
         /// Ids of its members that the caller may see, sorted.
         members: Vec<String>,
-        /// An administrator made it.
+        /// True if an administrator created the group.
         admin: bool,
         /// How many members may be disrupted at once, and how failed members are recovered; left out when it was never set.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,7 +79,7 @@ response! {
         orchestration: Option<HaGroupOrchestration>,
         /// Last change.
         last_updated: String,
-        /// The same as `lastUpdated`, in documents.
+        /// Same as `lastUpdated`, in documents.
         #[serde(skip_serializing_if = "Option::is_none")]
         updated: Option<String>,
     }
@@ -94,7 +94,7 @@ response! {
     }
 }
 
-/// Where a management policy stands on a member of an HA group.
+/// Status of a management policy on a member of an HA group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HaGroupMemberStatus {
@@ -107,7 +107,7 @@ pub struct HaGroupMemberStatus {
 }
 
 response! {
-    /// Where a management policy stands on the members of an HA group.
+    /// Statuses of a management policy on the members of an HA group.
     #[derive(PartialEq, Eq)]
     pub struct HaGroupStatusResponse {
         /// The members, by `organization/node`.

@@ -22,10 +22,10 @@ pub struct PostManagementPolicy {
     /// Properties.
     #[serde(default, deserialize_with = "lenient::optional_objects")]
     pub properties: Option<Vec<OneProperty>>,
-    /// Constraint expressions that choose nodes; not together with `patterns`.
+    /// Constraint expressions that select nodes; not together with `patterns`.
     #[serde(default, deserialize_with = "lenient::optional_texts")]
     pub constraints: Option<Vec<String>>,
-    /// Patterns whose nodes are meant; not together with `constraints`.
+    /// Patterns whose nodes are selected; not together with `constraints`.
     #[serde(default, deserialize_with = "lenient::optional_texts")]
     pub patterns: Option<Vec<String>>,
     /// True if nodes execute the policy.
@@ -46,7 +46,7 @@ pub struct PostManagementPolicy {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentUpgradePolicy {
-    /// May go to an older version.
+    /// True if an older version may be installed.
     #[serde(deserialize_with = "lenient::flag")]
     pub allow_downgrade: bool,
     /// Name of the manifest.
@@ -78,7 +78,7 @@ response! {
         last_updated: String,
         /// Account that owns it.
         owner: String,
-        /// Patterns whose nodes are meant.
+        /// Patterns whose nodes are selected.
         #[schema(value_type = Vec<String>)]
         patterns: Value,
         /// Properties.

@@ -57,7 +57,7 @@ pub struct PutNode {
     /// Namespace of a cluster agent.
     #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub cluster_namespace: Option<String>,
-    /// The cluster agent keeps to its namespace.
+    /// True if the cluster agent is confined to its namespace.
     #[serde(
         default,
         deserialize_with = "lenient::optional_json_flag",
@@ -107,7 +107,7 @@ pub struct PatchNode {
     /// Namespace of a cluster agent.
     #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub cluster_namespace: Option<String>,
-    /// The cluster agent keeps to its namespace.
+    /// True if the cluster agent is confined to its namespace.
     #[serde(deserialize_with = "lenient::optional_json_flag", skip_serializing_if = "Option::is_none")]
     pub is_namespace_scoped: Option<bool>,
     /// State of the agent as it reports it: `running` or `stopped`.
@@ -220,7 +220,7 @@ response! {
         last_updated: String,
         /// Namespace of a cluster agent.
         cluster_namespace: String,
-        /// The cluster agent keeps to its namespace.
+        /// True if the cluster agent is confined to its namespace.
         is_namespace_scoped: bool,
         /// Operator's settings for orchestration; left out when they are the defaults.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -357,7 +357,7 @@ pub struct NodesQuery {
     pub owner: Option<String>,
     /// `device` or `cluster`.
     pub nodetype: Option<String>,
-    /// Only nodes that keep to their namespace, or only others.
+    /// Only nodes confined to their namespace, or only others.
     #[serde(rename = "isNamespaceScoped", deserialize_with = "query::optional_flag")]
     #[param(rename = "isNamespaceScoped")]
     pub is_namespace_scoped: Option<bool>,

@@ -73,13 +73,13 @@ pub struct NodeOrchestration {
     /// Availability of the node for placement.
     #[schema(required = true)]
     pub availability: Availability,
-    /// True when the last instance of an HA group is taken off the drained node as well; left out when it is not.
+    /// True if a drain also removes the last instance of an HA group from the node; left out when false.
     #[serde(deserialize_with = "true_or_else", skip_serializing_if = "std::ops::Not::not")]
     pub force: bool,
-    /// True when nothing starts, stops or moves there by itself; left out when it is not frozen.
+    /// True if the node is frozen: the engine starts, stops and moves nothing there; left out when false.
     #[serde(deserialize_with = "true_or_else", skip_serializing_if = "std::ops::Not::not")]
     pub frozen: bool,
-    /// True when the node is drained for an upgrade, after which its instances return; left out when it is not.
+    /// True if the node is drained for an upgrade, after which its instances return; left out when false.
     #[serde(deserialize_with = "true_or_else", skip_serializing_if = "std::ops::Not::not")]
     pub upgrade: bool,
     /// Capacities of the node for instances, by name. A capacity without an entry is unlimited, except for
@@ -125,7 +125,7 @@ pub struct NodeOrchestrationResponse {
     pub status: NodeReportResponse,
 }
 
-/// Replaces what the operator of a node asks of the engine.
+/// Replaces the orchestration settings of a node's operator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(try_from = "Value", deny_unknown_fields)]
 pub struct PutNodeOrchestration {
@@ -152,7 +152,7 @@ pub struct PutNodeOrchestration {
     pub upgrade_domain: Option<String>,
 }
 
-/// Changes what the operator of a node asks of the engine.
+/// Changes the orchestration settings of a node's operator.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(try_from = "Value", deny_unknown_fields)]
 pub struct PatchNodeOrchestration {

@@ -135,10 +135,10 @@ pub struct ContainerStatus {
     /// Image.
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub image: Option<String>,
-    /// When it was made, in seconds since 1970.
+    /// Time of its creation, in seconds since 1970.
     #[serde(default, deserialize_with = "lenient::int")]
     pub created: i64,
-    /// State in the words of the engine.
+    /// State as the engine names it.
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub state: Option<String>,
 }
@@ -331,7 +331,7 @@ pub struct PutNodeAgreement {
     /// The workload.
     #[serde(default, deserialize_with = "lenient::optional_object", skip_serializing_if = "Option::is_none")]
     pub agreement_service: Option<AgreementWorkload>,
-    /// State in the agent's words; empty is not active.
+    /// State as the agent names it; empty is not active.
     #[serde(deserialize_with = "lenient::text")]
     pub state: String,
 }
@@ -366,12 +366,12 @@ response! {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PutManagementStatus {
-    /// Where the upgrade of the agent stands.
+    /// Status of the agent upgrade.
     #[serde(deserialize_with = "lenient::object")]
     pub agent_upgrade_policy_status: PutUpgradeStatus,
 }
 
-/// Where the upgrade of an agent stands.
+/// Status of an agent upgrade.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PutUpgradeStatus {
@@ -387,7 +387,7 @@ pub struct PutUpgradeStatus {
     /// Versions after it.
     #[serde(default, deserialize_with = "lenient::optional_object", skip_serializing_if = "Option::is_none")]
     pub upgraded_versions: Option<UpgradedVersions>,
-    /// State in the agent's words.
+    /// State as the agent names it.
     #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
     /// Why it failed.
@@ -411,7 +411,7 @@ pub struct UpgradedVersions {
 }
 
 response! {
-    /// Where the upgrade of an agent stands.
+    /// Status of an agent upgrade.
     pub struct UpgradeStatus {
         /// When it shall start.
         scheduled_time: String,
@@ -421,7 +421,7 @@ response! {
         end_time: String,
         /// Versions after it.
         upgraded_versions: part UpgradedVersions,
-        /// State in the agent's words.
+        /// State as the agent names it.
         status: String,
         /// Why it failed.
         error_message: String,
@@ -433,7 +433,7 @@ response! {
 response! {
     /// The status of one management policy on a node.
     pub struct ManagementStatus {
-        /// Where the upgrade of the agent stands.
+        /// Status of the agent upgrade.
         #[schema(value_type = UpgradeStatus)]
         agent_upgrade_policy_status: Box<RawValue>,
     }

@@ -176,7 +176,7 @@ pub struct PutNodeReport {
     /// Activity of the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub monitor_state: Option<NodeMonitorState>,
-    /// Version of what must be the same on all nodes of a workload.
+    /// Compatibility version, which must be the same on all nodes of a workload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compat_version: Option<i64>,
     /// Its statistics.
@@ -300,7 +300,7 @@ pub struct NodeReportResponse {
     /// Since when; none before its first report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub monitor_state_since: Option<String>,
-    /// Version of what must be the same on all nodes of a workload.
+    /// Compatibility version, which must be the same on all nodes of a workload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compat_version: Option<i64>,
     /// Its last statistics.
@@ -324,10 +324,10 @@ pub struct NodeOrchestrationStatus {
     /// Since when; none before its first report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub monitor_state_since: Option<String>,
-    /// Version of what must be the same on all nodes of a workload.
+    /// Compatibility version, which must be the same on all nodes of a workload.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compat_version: Option<i64>,
-    /// The agent itself; none of agents that do not name themselves.
+    /// The agent itself; none for agents that do not name themselves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<NodeAgent>,
 }
@@ -336,7 +336,7 @@ pub struct NodeOrchestrationStatus {
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct NodeStatisticsQuery {
-    /// Only what the exchange received since this instant.
+    /// Only reports that the exchange received since this time.
     pub since: Option<String>,
 }
 

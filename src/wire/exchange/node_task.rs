@@ -29,7 +29,7 @@ const LONGEST_CONTAINERS: usize = 64 * 1024;
 const STATUS: Members =
     Members { known: &["state", "seq", "at", "message", "err", "exitCode", "containers"], unsupported: &[] };
 
-/// Publishes what the engine wants of a task.
+/// Publishes the desired state of a task.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PutNodeTask {
@@ -208,7 +208,7 @@ pub struct TaskConflict {
 /// Names the fencing number of the caller's lease.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, IntoParams)]
 pub struct FencingQuery {
-    /// Fencing number of the caller's lease; a smaller one than the stored is refused.
+    /// Fencing number of the caller's lease; a smaller one than the stored one is rejected.
     #[serde(default)]
     pub fencing: i64,
 }

@@ -22,7 +22,7 @@ pub struct PutOrganization {
     /// Description of the organization.
     #[serde(deserialize_with = "lenient::text")]
     pub description: String,
-    /// Free texts by name.
+    /// Tags by name.
     #[serde(default, deserialize_with = "tags", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub tags: Option<Map<String, Value>>,
@@ -50,7 +50,7 @@ pub struct PatchOrganization {
     /// Heartbeat intervals of its nodes.
     #[serde(deserialize_with = "lenient::optional_object")]
     pub heartbeat_intervals: Option<HeartbeatIntervals>,
-    /// Free texts by name.
+    /// Tags by name.
     #[serde(deserialize_with = "tags")]
     #[schema(value_type = Option<Object>)]
     pub tags: Option<Map<String, Value>>,
@@ -63,7 +63,7 @@ pub struct PatchOrganization {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct OrganizationLimits {
-    /// Most nodes; 0 is no limit of its own.
+    /// Maximum number of nodes; 0 for no limit of its own.
     #[serde(deserialize_with = "lenient::int")]
     pub max_nodes: i64,
 }
@@ -79,7 +79,7 @@ response! {
         description: String,
         /// Last change.
         last_updated: String,
-        /// Free texts by name; none when never set.
+        /// Tags by name; none when never set.
         #[schema(value_type = Option<Object>)]
         tags: Option<Value>,
         /// Limits of its own.
@@ -126,7 +126,7 @@ pub struct CloudAccount {
     /// Description, unused.
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub description: Option<String>,
-    /// When it was made, unused.
+    /// Time of its creation, unused.
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub created_on: Option<String>,
 }

@@ -60,7 +60,7 @@ pub const PROPERTY_TYPES: &[&str] = &["string", "int", "float", "boolean", "vers
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct CatalogQuery {
-    /// Organization of what is published, a pattern with `%` and `_`.
+    /// Organization of the published resource, a pattern with `%` and `_`.
     pub organization: Option<String>,
 }
 

@@ -44,7 +44,7 @@ pub struct TaskRestart {
     pub condition: RestartCondition,
     /// Seconds between the end and the start.
     pub delay_seconds: u64,
-    /// Restarts that it may have; 0 is unlimited.
+    /// Maximum number of restarts; 0 is unlimited.
     pub max_attempts: u32,
     /// Age up to which restarts count, in seconds; 0 counts all.
     pub window_seconds: u64,
@@ -160,7 +160,7 @@ response! {
         id: String,
         /// `START`, `UNPAUSE`, `REBOOT`, `REBOOT_HOST` or `REBUILD`.
         op: String,
-        /// The task whose containers it is about.
+        /// The task whose containers the command concerns.
         task_id: String,
         /// Parameters.
         #[schema(value_type = Object)]
@@ -200,7 +200,7 @@ impl TaskCheck {
 /// Most members about which one report says something.
 pub const MOST_PEERS: usize = 16;
 
-/// Reports the outcome of a check, or which other members the task reaches.
+/// Reports the outcome of a check, or the other members that the task reaches.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PutTaskHealth {
@@ -210,16 +210,17 @@ pub struct PutTaskHealth {
     /// Human-readable message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Why the check itself is broken, instead of `healthy`; left out when nothing new is known.
+    /// Why the check itself is broken, instead of `healthy`; left out when there is no news.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check_error: Option<String>,
     /// True for each examined member that responds, by task; left out when there is no news.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peers: Option<BTreeMap<String, bool>>,
-    /// Seconds without contact after which the guardian of the agent has killed the task; left out when nothing new is known.
+    /// Seconds without contact after which the guardian of the agent kills the task; left out when there is
+    /// no news.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_seconds: Option<u32>,
-    /// Restarts of the task by its node; left out when nothing new is known.
+    /// Restarts of the task by its node; left out when there is no news.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restarts: Option<NodeRestarts>,
 }
@@ -289,7 +290,7 @@ pub struct TaskHealth {
     /// Human-readable message of the last check.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Why the last check was broken itself; none when it says something about the task.
+    /// Why the last check itself was broken; none when it produced a result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check_error: Option<String>,
     /// True for each examined member that responds, by task.

@@ -67,7 +67,7 @@ response! {
         last_updated: String,
         /// Masked; empty when the login is disabled.
         password: FixedText,
-        /// `org/user` of who made the last change, as far as that user still exists.
+        /// User who made the last change, as `org/user`, if that user still exists.
         updated_by: String,
     }
 }
@@ -119,9 +119,9 @@ response! {
         label: String,
         /// Last change.
         last_updated: String,
-        /// `org/user` whom it belongs to.
+        /// Owner of the key, as `org/user`.
         owner: String,
-        /// The key itself, only in the answer to its creation.
+        /// The key itself, only in the response to its creation.
         #[serde(skip_serializing_if = "Option::is_none")]
         value: Option<String>,
     }
