@@ -1,4 +1,4 @@
-//! The one binary: hub, edge agent and command line, told apart by the first argument.
+//! The one binary: hub, edge agent and command line, selected by the first argument.
 
 mod commands;
 

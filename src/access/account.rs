@@ -1,6 +1,6 @@
 //! Visibility and changes of accounts.
 //!
-//! Source: exchange contract 3.2 (note 3) and 4.3.
+//! Source: exchange-api 3.2 (note 3), 4.3.
 
 use crate::{Caller, ROOT_ORG, Role};
 

@@ -9,7 +9,7 @@ use crate::MULTI_TENANT_ORG;
 /// Kind of caller.
 ///
 /// # Source
-/// Exchange contract 2.3.
+/// Exchange-api 2.3.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
     /// The root user.

@@ -2,7 +2,7 @@
 //!
 //! One rule for every write: administrators change every group of their organization; other users change groups that no
 //! administrator created, if they own all nodes that are in the group before or after the change. A group without members
-//! belongs to the user who created it. Source: exchange contract section 6 and 11.2-10; HA-group design, "Exchange APIs".
+//! belongs to the user who created it. Source: exchange-api 6, 11.2-10; requirements 004 ("Exchange APIs").
 
 use evenkeel_ids::UserId;
 

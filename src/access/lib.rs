@@ -1,7 +1,6 @@
 //! Decides who may access an exchange resource: one table, no rules anywhere else.
 //!
-//! Pure: the facts about the target (owner, public flag) are passed in. Source: exchange contract section 3, with the
-//! improvements of section 11.2.
+//! Pure: the facts about the target (owner, public flag) are passed in. Source: exchange-api 3, 11.2.
 
 mod account;
 mod caller;
@@ -69,7 +68,7 @@ pub enum Decision {
 /// Decides as far as possible without the facts of the target.
 ///
 /// # Source
-/// Exchange contract 3.1–3.4.
+/// Exchange-api 3.1 to 3.4.
 #[must_use]
 pub fn decide(caller: &Caller, access: Access, target: Target<'_>) -> Decision {
     if is_sealed(caller, access, target) {
@@ -94,8 +93,8 @@ pub fn decide(caller: &Caller, access: Access, target: Target<'_>) -> Decision {
 /// Decides with the facts of the target; `None` means that it does not exist.
 ///
 /// # Source
-/// Exchange contract 3.1: an absent resource counts as owned by a caller of its own organization; a read of it in
-/// another organization is refused as not found.
+/// Exchange-api 3.1 (an absent resource counts as owned by a caller of its own organization; a read of it in another organization is refused as not
+/// found).
 #[must_use]
 pub fn decide_with_facts(
     caller: &Caller,

@@ -1,6 +1,6 @@
 //! Reserved names that no login may have.
 //!
-//! Source: exchange contract 2.1 and 4.3.
+//! Source: exchange-api 2.1, 4.3.
 
 /// The login that sends an API key in place of a password.
 pub const API_KEY_LOGIN: &str = "apikey";

@@ -1,6 +1,6 @@
 //! The visible rows of a list, once the list itself is allowed.
 //!
-//! Source: exchange contract 3.5, with the improvement of 11.2: nothing private is shown outside its organization.
+//! Source: exchange-api 3.5, 11.2 (nothing private is shown outside its organization).
 
 use evenkeel_ids::UserId;
 

@@ -1,7 +1,8 @@
 //! The log of changed records that every agbot tails.
 //!
 //! Triggers append to the log in the transaction of each change. Transactions commit in another order than they take sequence numbers,
-//! so a position in the log is a snapshot and not a number: the next read returns the rows that the snapshot did not show. Source: docs/adr/0015.
+//! so a position in the log is a snapshot and not a number: the next read returns the rows that the snapshot did not show. Source:
+//! docs/adr/0015-agbots-tail-a-log-of-records.md.
 
 use std::collections::BTreeSet;
 

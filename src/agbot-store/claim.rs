@@ -1,7 +1,7 @@
 //! Claims: the members of HA groups that may be disrupted now.
 //!
-//! Decisions read without a lock, and a claim is inserted only if the revision of its group is unchanged. Source:
-//! orchestration E5.1; seed 004, "Agent Upgrades".
+//! Decisions read without a lock, and a claim is inserted only if the revision of its group is unchanged. Source: orchestration E5.1; requirements
+//! 004 ("Agent Upgrades").
 
 use std::collections::BTreeSet;
 

@@ -360,7 +360,7 @@ pub const AVAILABILITY: &str = "node.availability";
 /// Kind of the events about the settings of organizations.
 pub const SETTINGS: &str = "settings.changed";
 
-/// Lists the availability of nodes as the newest event of each tells it.
+/// Lists the availability of nodes according to the newest event of each.
 pub async fn list_availabilities(conn: &mut PgConnection) -> Result<Vec<(NodeId, Value)>, StoreError> {
     let rows = sqlx::query!(
         r#"-- event.list_availabilities
@@ -389,7 +389,8 @@ pub struct StateEvent {
     pub detail: Value,
 }
 
-/// Appends what nodes and organizations are set to, except what the newest event of the kind already says. Actor and text do not count.
+/// Appends settings of nodes and organizations, except those that the newest event of the kind already
+/// states. Actor and text do not count.
 pub async fn insert_states(
     conn: &mut PgConnection,
     states: &[StateEvent],

@@ -31,7 +31,7 @@ pub struct NewRegistration {
     pub record: Value,
 }
 
-/// A registration with what says who checks the target.
+/// A registration with the lease of the agbot that checks the target.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RegistrationRow {
     /// The row.
@@ -85,7 +85,7 @@ pub async fn upsert_registration(tx: &mut PgConnection, row: &NewRegistration) -
     Ok(())
 }
 
-/// Changes the record of a registration, and nothing of what says who checks the target.
+/// Changes the record of a registration, and leaves the lease of the agbot that checks the target unchanged.
 pub async fn update_record(
     tx: &mut PgConnection,
     target: &EntityKey,

@@ -174,7 +174,8 @@ pub async fn read_workloads(
     Ok(rows.into_iter().map(WorkloadRow::from).collect())
 }
 
-/// Stores what a plan finds exceptional about a workload on nodes: failures, starts and destinations. What a user said of a node stays.
+/// Stores the exceptional state of a workload on nodes that a plan found: failures, starts and destinations.
+/// Settings of users for a node stay.
 pub async fn upsert_instances(
     tx: &mut PgConnection,
     policy: &PolicyId,
@@ -202,7 +203,7 @@ fn columns(rows: &[(NodeId, Value)]) -> (Vec<&str>, Vec<&Value>) {
     rows.iter().map(|(node, record)| (node.as_str(), record)).unzip()
 }
 
-/// Stores what a user said of a workload on nodes.
+/// Stores the settings of a user for a workload on nodes.
 pub async fn replace_instances(
     tx: &mut PgConnection,
     policy: &PolicyId,

@@ -1,7 +1,7 @@
 //! Health checks by the hub itself: it polls URLs and calls workflows.
 //!
-//! The planner says for which tasks ([`HubTask`]); what is found goes back to it as events, and only when it has changed. Source:
-//! orchestration C4.2, C6.
+//! The planner selects the tasks ([`HubTask`]); findings are returned to it as events, and only when they
+//! have changed. Source: orchestration C4.2, C6.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -23,7 +23,7 @@ use crate::outbox::task_probe;
 
 /// Interval between two searches for what is due.
 const ROUND: Duration = Duration::from_secs(1);
-/// Longest wait for the response of a workflow, whatever a policy says.
+/// Longest wait for the response of a workflow, regardless of the policy.
 const LONGEST_CALL: Duration = Duration::from_secs(300);
 /// Pause before a call is made again whose outcome the planner did not take.
 const CALL_PAUSE: Duration = Duration::from_secs(10);
@@ -54,7 +54,7 @@ impl DueCheck {
     /// Makes the check. Returns whether the task is healthy, and the event of that if something else was known.
     ///
     /// # Errors
-    /// Why the check itself is broken, which says nothing about the task.
+    /// Why the check itself is broken, which proves nothing about the task.
     pub async fn make(&self, client: &ProbeClient) -> Result<(bool, Option<Event>), String> {
         let found = client.check(&self.probe, &self.node_name, self.address.as_deref()).await?;
         let is_news = self.is_healthy != Some(found.healthy) || self.check_error.is_some();
@@ -165,7 +165,7 @@ impl HubChecks {
     }
 }
 
-/// Makes a check, and reports news. A broken check is counted, and says nothing about the task.
+/// Makes a check, and reports news. A broken check is counted, and proves nothing about the task.
 async fn make_check(context: Arc<Context>, client: ProbeClient, check: DueCheck, guard: ProbeGuard<TaskId>) {
     match check.make(&client).await {
         Ok((_, event)) => {

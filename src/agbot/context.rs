@@ -81,7 +81,7 @@ pub struct Context {
     pub(crate) outbox: Outbox,
     /// Notified when everything is to be compared with the exchange.
     pub reload: Notify,
-    /// Refused actions that were recorded lately.
+    /// Recently recorded refusals of actions.
     pub(crate) denials: Denials,
     /// True if an action was executed for which the exchange keeps no audit record.
     pub(crate) has_unrecorded_actions: AtomicBool,
@@ -236,7 +236,8 @@ impl Context {
         }
     }
 
-    /// Drops the placements of a policy or node that is gone. What still ends of it is decided about, and told, after that.
+    /// Drops the placements of a policy or node that is gone. Agreements of it that still end are planned,
+    /// and reported, after that.
     pub(crate) fn forget_placements(&self, event: &Event) {
         let (gone_node, gone_policy) = match event {
             Event::DeploymentPolicyRemoved { policy } => (None, Some(policy)),
@@ -313,8 +314,8 @@ impl Context {
         found.into_iter().map(|((_, policy), placement)| (policy, placement)).collect()
     }
 
-    /// Explains the pairs that another agbot decides about: the model holds the records of all agbots, so that each can tell
-    /// how every pair stands, also while the one that decides is gone.
+    /// Explains the pairs that another agbot decides about: the model holds the records of all agbots, so
+    /// that each can report the state of every pair, even while the agbot that decides is down.
     fn with_those_of_others(
         &self,
         mut found: Vec<((NodeId, PolicyId), Placement)>,

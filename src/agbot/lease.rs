@@ -1,7 +1,7 @@
 //! Partition leases: shares the partitions between agbots, takes over those of crashed agbots, and releases its own at the end.
 //!
 //! Each agbot holds about the same number. A lease not renewed in time is lost; the fencing number makes commands of a late agbot
-//! harmless. Source: design, "Several agbots".
+//! harmless. Source: design 4.4.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -94,7 +94,7 @@ impl Leases {
             }
         };
         self.leaving = shares.leaving;
-        // Whoever owns them keeps their health reports up.
+        // The owner of the partitions renews their health reports.
         context.send_events(vec![Event::PartitionsConfirmed { at: confirmed }]).await;
         // Before the exchange is read everything would count as deleted: nothing may be decided until then.
         if !context.is_loaded() {

@@ -75,7 +75,7 @@ pub struct AgbotSettings {
     pub message_time: Duration,
     /// The addresses that the hub's own checks and calls may reach besides public ones.
     pub checks_addresses: AllowedAddresses,
-    /// Authorities that the hub's own checks and calls trust beside those of the system, PEM.
+    /// Authorities that the hub's own checks and calls trust in addition to those of the system, PEM.
     pub checks_ca_file: Option<PathBuf>,
     /// Limits on failed logins; none where the exchange of the same process has them.
     pub login_guard: Option<Arc<LoginGuard>>,

@@ -9,7 +9,8 @@ pub fn now_secs() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_secs())
 }
 
-/// Returns the milliseconds since the boot of the machine, those in which it slept included. Nobody sets this clock.
+/// Returns the milliseconds since the boot of the machine, including time in which it slept. This clock
+/// cannot be set.
 pub fn uptime_ms() -> u64 {
     let time = clock_gettime(ClockId::CLOCK_BOOTTIME).expect("every supported kernel has this clock");
     u64::try_from(Duration::from(time).as_millis()).unwrap_or(u64::MAX)

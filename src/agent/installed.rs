@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use crate::files::{self, FileError};
 
-/// Starts in a row that may fail before the original program goes on.
+/// Starts in a row that may fail before the original program continues.
 const MOST_FAILED_STARTS: u32 = 3;
 
 /// The record of the installed program.

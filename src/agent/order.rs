@@ -23,7 +23,7 @@ pub(crate) enum Order {
     Heard,
     /// The hub recorded a heartbeat, not before this time in milliseconds since the boot.
     HeartbeatSent(u64),
-    /// The next request to the hub says something else of the guardian.
+    /// The next request to the hub states another guardian state.
     GuardianChanged,
     /// The hub refused the credentials.
     Refused,

@@ -117,13 +117,13 @@ pub struct AgentSettings {
     pub unregister_timeout: Duration,
     /// Last lines of output that are reported to the hub when a service exits; 0 for none.
     pub reported_output_lines: usize,
-    /// Authorities that the checks of services trust beside those of the system, PEM.
+    /// Authorities that the checks of services trust in addition to those of the system, PEM.
     pub checks_ca_file: Option<PathBuf>,
     /// The program that reboots the machine; without it the hub cannot have that done.
     pub reboot_program: Option<PathBuf>,
     /// The address by which other nodes reach this one; otherwise that from which packets to the hub leave.
     pub node_address: Option<IpAddr>,
-    /// How a guardian is started; without it no task has a lease unless somebody else runs a guardian.
+    /// How a guardian is started; without it no task has a lease unless a guardian is run externally.
     pub guardian: Option<GuardianCommand>,
     /// The transport to use instead of HTTP, for an agent inside the hub's process.
     pub transport: Option<Transport>,

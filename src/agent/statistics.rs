@@ -9,7 +9,7 @@ const LOAD_STEP: f64 = 0.05;
 /// Difference of free space that is worth a report: a fraction of all of it.
 const SPACE_STEP: u64 = 20;
 
-/// Reads the statistics of the machine; what the system does not tell is left out.
+/// Reads the statistics of the machine; values that the system does not report are left out.
 pub(crate) fn current() -> NodeStatistics {
     of_files(&read("/proc/loadavg"), &read("/proc/meminfo"))
 }

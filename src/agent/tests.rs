@@ -246,7 +246,7 @@ async fn node_that_was_deleted_at_the_hub_stops_everything_and_registers_anew_wh
     agent.end().await;
 }
 
-/// Drives the proposed agreement `a1` until its service has exited twice, and returns what the hub was told.
+/// Drives the proposed agreement `a1` until its service has exited twice, and returns the reports to the hub.
 async fn failure_of_proposed(hub: &TestHub) -> Value {
     hub.expect("a1", Body::Reply { decision: true, device_id: format!("{ORG}/{NODE}") }).await;
     hub.send(&Message::new("a1", Body::ReplyAck { decision: true }));

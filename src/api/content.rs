@@ -1,4 +1,4 @@
-//! How the body of a request or an answer looks.
+//! The body of a request or a response.
 
 use serde::de::DeserializeOwned;
 use utoipa::ToSchema;
@@ -8,10 +8,10 @@ use utoipa::openapi::{ObjectBuilder, Ref, RefOr, Schema};
 /// A schema with everything it refers to.
 pub(crate) type NamedSchemas = Vec<(String, RefOr<Schema>)>;
 
-/// Reads a JSON text as the type that a handler reads, and tells why it is none.
+/// Parses a JSON text as the input type of a handler, or returns the reason why it does not match.
 type Check = fn(&str) -> Result<(), String>;
 
-/// How the body of a request or answer looks.
+/// The body of a request or a response.
 #[derive(Clone)]
 pub enum Content {
     /// No body.

@@ -75,7 +75,7 @@ pub fn document(about: &About, parts: &[Part]) -> Result<OpenApi, serde_json::Er
     Ok(document)
 }
 
-/// Schemas, general answers and kinds of credentials.
+/// Schemas, general responses and kinds of credentials.
 fn components(operations: &[&Operation]) -> Components {
     let mut schemas: BTreeMap<String, RefOr<Schema>> = BTreeMap::new();
     schemas.insert(API_RESPONSE.to_owned(), api_response());

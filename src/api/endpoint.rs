@@ -1,4 +1,4 @@
-//! One row of the table of routes: what the router serves and what the API document says of it.
+//! One row of the table of routes: its handler and its entry in the API document.
 
 use std::ops::Deref;
 
@@ -63,7 +63,7 @@ pub struct Operation {
     pub responses: Vec<DocumentedResponse>,
     /// Required access.
     pub access: RequiredAccess,
-    /// Why no audit record tells of it, when it is no read.
+    /// Reason for which no audit record is written for an operation that is not a read.
     pub unaudited: Option<&'static str>,
     /// Kind of the resource whose state its audit record shows; none for actions and messages.
     pub subject: Option<&'static str>,
@@ -242,7 +242,7 @@ impl<H> Endpoint<H> {
         self
     }
 
-    /// No audit record tells of it, although its method is not GET; `reason` says why.
+    /// Exempts the operation from the audit record although its method is not GET; `reason` states why.
     #[must_use]
     pub fn unaudited(mut self, reason: &'static str) -> Self {
         self.operation.unaudited = Some(reason);
@@ -270,7 +270,8 @@ impl<H> Endpoint<H> {
         self
     }
 
-    /// Adds the operation and its aliases to a router, below `base`; `route` makes what answers under each path.
+    /// Adds the operation and its aliases to a router, below `base`; `route` creates the method router of
+    /// each path.
     pub fn mount<S: Clone + Send + Sync + 'static>(
         &self,
         base: &str,

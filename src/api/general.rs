@@ -1,4 +1,4 @@
-//! Answers that many operations may give, described once.
+//! Responses that many operations may give, described once.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -9,10 +9,10 @@ use utoipa::openapi::{ContentBuilder, ObjectBuilder, Ref, RefOr, Response, Respo
 use crate::content::{Content, text};
 use crate::endpoint::Operation;
 
-/// Name of the schema of most answers that carry no resource.
+/// Name of the schema of most responses that carry no resource.
 pub(crate) const API_RESPONSE: &str = "ApiResponse";
 
-/// An answer that a layer gives before or around the handlers.
+/// A response that a layer gives before or around the handlers.
 pub(crate) struct General {
     /// HTTP status.
     pub status: u16,
@@ -24,7 +24,7 @@ pub(crate) struct General {
     applies: fn(&Operation) -> bool,
 }
 
-/// The answers, by status.
+/// The responses, by status.
 pub(crate) const GENERAL: &[General] = &[
     General {
         status: 400,
@@ -114,7 +114,7 @@ impl General {
         (self.applies)(operation)
     }
 
-    /// The answer for the document: JSON, or plain text from the layers that know only HTTP.
+    /// The response for the document: JSON, or plain text from the layers that know only HTTP.
     pub fn response(&self) -> Response {
         let schema = RefOr::Ref(Ref::from_schema_name(API_RESPONSE));
         let body = json!({"code": self.code, "msg": self.message});
@@ -138,7 +138,7 @@ fn retry_after() -> utoipa::openapi::header::Header {
     HeaderBuilder::new().schema(Some(seconds)).description(Some("Seconds after which to try again.")).build()
 }
 
-/// Schema of most answers that carry no resource.
+/// Schema of most responses that carry no resource.
 pub(crate) fn api_response() -> RefOr<Schema> {
     ObjectBuilder::new()
         .property("code", text())

@@ -1,7 +1,7 @@
 //! One table of routes for each part of the API: the router and the API document are made from the same rows.
 //!
-//! The exchange and the agbot keep their tables beside their handlers; here is what a row holds, how rows become a document,
-//! and how both answer long lists.
+//! The exchange and the agbot keep their tables beside their handlers; this crate defines the rows, their
+//! conversion to a document, and pages of long lists.
 
 mod content;
 mod document;

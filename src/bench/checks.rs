@@ -47,7 +47,7 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     let size = FleetSize { nodes: 2_000, workloads, tasks: 100 };
     let fleet = OrchestratedFleet::with(size, &polled(&url, interval_secs)).map_err(failed)?;
     let targets = u32::try_from(fleet.model.hub_tasks().count()).unwrap_or(u32::MAX);
-    // The instances on nodes that their workload does not select any more leave, and are not checked.
+    // Instances on nodes that their workload no longer selects leave, and are not checked.
     if targets < size.workloads * size.tasks * 8 / 10 {
         return Err(failed(format!("{targets} of {} instances are checked", size.workloads * size.tasks)));
     }
@@ -134,7 +134,7 @@ struct Checker {
 }
 
 impl Checker {
-    /// Checks what is due, round after round, and tells the planner what is new.
+    /// Checks what is due, round after round, and sends news to the planner.
     async fn run_until(
         &mut self,
         mut is_over: impl FnMut(CheckedCounts) -> bool,

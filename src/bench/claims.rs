@@ -210,7 +210,7 @@ impl Asker {
         claims.grant(upgrade).await?.map_err(|blocked| AgbotError::Refused(blocked.to_string()))
     }
 
-    /// Takes the claim while nobody else may read or write any claim.
+    /// Takes the claim while no other transaction may read or write a claim.
     async fn take_with_table_lock(&self) -> Result<i64, AgbotError> {
         let now = Timestamp::now();
         let mut tx = self.database.begin().await?;

@@ -1,4 +1,5 @@
-//! `evenkeel bench exchange`: CPU, memory and answer times of an exchange under load, beside the reference's figures.
+//! `evenkeel bench exchange`: CPU, memory and response times of an exchange under load, next to the
+//! reference's figures.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -113,7 +114,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Answer times at half of what the exchange can do.
+    /// Response times at half of the maximum load of the exchange.
     async fn response_times(&self, nodes: &Nodes, report: &mut Report) -> Result<(), Failure> {
         let figures =
             [("node GET", node_requests(nodes), 5.0), ("durable write (node PATCH)", patches(nodes), 25.0)];

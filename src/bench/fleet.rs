@@ -32,7 +32,7 @@ pub struct Nodes {
 enum Tokens {
     /// Made by our tools: 256 random bits each.
     Generated(Vec<String>),
-    /// Chosen by people: the same for all, which costs the exchange as much as different ones.
+    /// Chosen by users: the same for all, which costs the exchange as much as different ones.
     Chosen(String),
 }
 

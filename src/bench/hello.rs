@@ -6,7 +6,7 @@ use evenkeel_http_server::listen;
 use evenkeel_runtime::process::block_on;
 use evenkeel_runtime::{ExitStatus, Failure};
 
-/// Answers every request with two words, until the process is ended.
+/// Responds to every request with two words, until the process is ended.
 pub fn run() -> Result<(), Failure> {
     block_on(async {
         let listener =

@@ -75,7 +75,7 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// CPU of a process while `work` goes on, in hundredths of one core.
+/// CPU of a process while `work` continues, in hundredths of one core.
 async fn share_of_cpu(
     process: &Process,
     work: impl Future<Output = Result<(), Failure>>,

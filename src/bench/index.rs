@@ -178,7 +178,7 @@ impl Times {
         result
     }
 
-    /// The time, in microseconds, within which this part of the questions was answered.
+    /// The time, in microseconds, within which this share of the queries was answered.
     pub(super) fn micros(&self, part: f64) -> f64 {
         micros(&self.wall, part)
     }

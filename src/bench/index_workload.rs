@@ -1,8 +1,8 @@
 //! Workloads of the index benchmarks, each with a naive implementation to compare.
 //!
 //! Pure: they build inputs and results; the command line measures time and memory around them. The fleets are generated
-//! from a seed: 20 properties per node, some with few values, some numeric, one that differs on every node. Source: style 8
-//! (a smart algorithm is compared with a naive one).
+//! from a seed: 20 properties per node, some with few values, some numeric, one that differs on every node. Source: design 7 (a smart algorithm is
+//! compared with a naive one).
 
 use evenkeel_domain::policy::{ConstraintList, Property, PropertyList, constraint::Expression};
 use rand::{Rng, SeedableRng};

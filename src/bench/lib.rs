@@ -61,9 +61,9 @@ enum Benchmark {
     Logins(Options),
     /// Upgrade claims, beside an implementation that locks the whole table
     Claims(Options),
-    /// Memory of an idle hub and an idle agent, and the time to the first answer
+    /// Memory of an idle hub and an idle agent, and the time to the first response
     Memory(Options),
-    /// CPU, memory and answer times of an exchange under load, beside the reference's figures
+    /// CPU, memory and response times of an exchange under load, next to the reference's figures
     Exchange(Options),
     /// Durable writes with three exchanges on one database, beside one exchange alone
     Several(Options),
@@ -92,7 +92,7 @@ pub fn run(arguments: BenchArguments) -> Result<(), Failure> {
     }
 }
 
-/// Answers for the comparison server, which is a process of its own.
+/// Serves the comparison server, which is a process of its own.
 pub fn run_hello() -> Result<(), Failure> {
     hello::run()
 }
@@ -111,7 +111,7 @@ fn complete(work: impl Future<Output = Result<Report, Failure>>) -> Result<Repor
     })
 }
 
-/// Prints a report; an error when it tells of a missed target.
+/// Prints a report; an error if it contains a missed target.
 fn finish(report: Report, options: Options) -> Result<(), Failure> {
     let judges_all = options.judges_all();
     match options.output {

@@ -53,7 +53,7 @@ impl Connection {
         Ok(Connection { stream, buffer: Vec::with_capacity(16 * 1024) })
     }
 
-    /// Sends a request and reads the whole answer; returns its status.
+    /// Sends a request and reads the whole response; returns its status.
     pub async fn send(&mut self, request: &[u8]) -> io::Result<u16> {
         self.stream.write_all(request).await?;
         self.buffer.clear();
@@ -75,7 +75,7 @@ impl Connection {
         Ok(status)
     }
 
-    /// The body of the last answer, as it came.
+    /// The body of the last response, as received.
     pub fn body(&self) -> &[u8] {
         find(&self.buffer, b"\r\n\r\n").map_or(&[], |end| &self.buffer[end + 4..])
     }
@@ -148,7 +148,7 @@ pub struct Load {
 /// Result of a load.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Answered requests.
+    /// Requests with a response.
     pub count: u64,
     /// How long it took, in seconds.
     pub secs: f64,
@@ -169,7 +169,7 @@ impl Outcome {
         self
     }
 
-    /// The time, in milliseconds, within which this share of the requests was answered.
+    /// The time, in milliseconds, within which this share of the requests got a response.
     pub fn quantile_millis(&mut self, share: f64) -> f64 {
         self.micros.sort_unstable();
         let last = self.micros.len().saturating_sub(1);
@@ -181,7 +181,7 @@ impl Outcome {
 /// When requests are sent.
 #[derive(Clone, Copy)]
 enum Pace {
-    /// Each connection sends the next one when it has its answer, until the end.
+    /// Each connection sends the next one when it has received the response, until the end.
     Closed(Duration),
     /// So many a second over all connections, whatever the server does; times count from when one was due.
     Open { rate: f64, length: Duration },
@@ -190,7 +190,7 @@ enum Pace {
 }
 
 impl Load {
-    /// As many requests as the server answers.
+    /// As many requests as the server can serve.
     pub async fn closed(&self, length: Duration) -> Result<Outcome, Failure> {
         self.run(Pace::Closed(length)).await
     }

@@ -1,4 +1,5 @@
-//! `evenkeel bench memory`: resident memory of an idle hub and of an agent, and the time to the first answer.
+//! `evenkeel bench memory`: resident memory of an idle hub and of an agent, and the time to the first
+//! response.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use evenkeel_demo::{arch, service};
 const HUB_MIB: f64 = 40.0;
 const AGENT_MIB: f64 = 12.0;
 const FIRST_RESPONSE_MS: f64 = 150.0;
-/// The reference's time to its first answer, in milliseconds.
+/// The reference's time to its first response, in milliseconds.
 const REFERENCE_MS: f64 = 8_000.0;
 const RETRY_LIMIT: Duration = Duration::from_secs(60);
 const VERSION: &str = "/v1/admin/version";
@@ -148,7 +149,7 @@ pub async fn start_ready_hub(stage: &Stage, data: &Path) -> Result<(Process, Soc
     Ok((started.hub, started.address))
 }
 
-/// An address that nobody uses now.
+/// An unused address.
 async fn free_address() -> Result<SocketAddr, Failure> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.map_err(|error| broken(&error))?;
     listener.local_addr().map_err(|error| broken(&error))

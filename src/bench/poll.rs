@@ -125,13 +125,13 @@ fn load(address: SocketAddr, connections: usize, requests: &Requests) -> Load {
     Load { address, connections, requests: requests.clone() }
 }
 
-/// A process that answers at an address.
+/// A process that serves an address.
 struct Server {
     process: Process,
     address: SocketAddr,
 }
 
-/// Requests that each kind of server answers for a second of its CPU time; they take turns.
+/// Requests that each kind of server serves per second of its CPU time; the servers take turns.
 async fn per_cpu_second<const N: usize>(
     rivals: [(&[Server], &Requests); N],
     connections: usize,

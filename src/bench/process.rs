@@ -26,14 +26,14 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts this program with other arguments; what it says goes to a file in `directory`.
+    /// Starts this program with other arguments; its output goes to a file in `directory`.
     pub fn start(name: &'static str, arguments: &[&str], directory: &Path) -> Result<Process, Failure> {
         let program =
             std::env::current_exe().map_err(|error| Failure::from_error(ExitStatus::Failure, &error))?;
         Process::start_program(&program, name, arguments, directory)
     }
 
-    /// Starts a program; what it says goes to a file in `directory`.
+    /// Starts a program; its output goes to a file in `directory`.
     pub fn start_program(
         program: &Path,
         name: &'static str,
@@ -45,7 +45,7 @@ impl Process {
         };
         let log = directory.join(format!("{name}.log"));
         let file = File::create(&log).map_err(broken)?;
-        // Settings of whoever measures must not reach what is measured.
+        // Environment settings of the caller must not reach the measured process.
         let inherited =
             std::env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with("EVENKEEL_"));
         let child = Command::new(program)
@@ -125,7 +125,7 @@ impl Process {
         mib(&self.child.id().to_string(), "RssAnon:")
     }
 
-    /// Lets it stand still, or go on.
+    /// Suspends it, or lets it continue.
     pub fn pause(&self, stands_still: bool) {
         self.signal(if stands_still { Signal::SIGSTOP } else { Signal::SIGCONT });
     }
@@ -158,7 +158,7 @@ pub fn thread_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
-/// Resident memory of a process (`self` for this one) in MiB, 0 where the system does not tell.
+/// Resident memory of a process (`self` for this one) in MiB, 0 where the system does not report it.
 pub fn resident_mib(process: &str) -> f64 {
     mib(process, "VmRSS:")
 }

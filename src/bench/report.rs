@@ -28,7 +28,7 @@ impl Options {
 /// How to print.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Output {
-    /// A table for people.
+    /// Human-readable table.
     Table,
     /// The same for `docs/reference/benchmarks.md`.
     Markdown,
@@ -173,7 +173,7 @@ impl Report {
         self.rows.iter().filter(|row| row.is_missed(judges_all)).count()
     }
 
-    /// The report for people.
+    /// Returns the human-readable report.
     pub fn text(&self, judges_all: bool) -> String {
         let mut text = format!("bench {} ({} build)\n{}\n", self.name, build(), self.table(judges_all));
         for note in &self.notes {

@@ -1,6 +1,6 @@
 //! `evenkeel bench rolling`: how long a service upgrade of a fleet takes with and without HA groups.
 //!
-//! The deciding part of the agbot is real; agents, network and time are simulated. Source: seed 004, "Test".
+//! The deciding part of the agbot is real; agents, network and time are simulated. Source: requirements 004 ("Test").
 
 use evenkeel_runtime::{ExitStatus, Failure};
 use evenkeel_simulator::upgrade::{UpgradeOutcome, UpgradePlan, upgrade};

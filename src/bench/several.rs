@@ -81,7 +81,7 @@ impl Times {
     }
 }
 
-/// A quarter of the requests a second that one exchange answers without pause.
+/// A quarter of the requests per second that one exchange serves without pause.
 async fn quarter_load(stage: &Stage, nodes: &Nodes, length: Duration) -> Result<f64, Failure> {
     let (_process, address) = stage.start_exchange().await?;
     let load = Load { address, connections: CONNECTIONS, requests: Arc::new(patches(nodes)) };

@@ -110,7 +110,7 @@ impl Stage {
         PgConnection::connect(&url).await.map_err(|error| refused(&error))
     }
 
-    /// Makes another, empty database; answers the file with its URL.
+    /// Creates another, empty database; returns the file with its URL.
     pub async fn empty_database(&self, name: &str) -> Result<PathBuf, Failure> {
         let mut observer = self.observer().await?;
         // A name of our own making: letters and digits.
@@ -123,7 +123,7 @@ impl Stage {
         Ok(file)
     }
 
-    /// Starts an exchange alone and waits until it answers.
+    /// Starts a single exchange and waits until it responds.
     pub async fn start_exchange(&self) -> Result<(Process, SocketAddr), Failure> {
         self.start_named_exchange("exchange").await
     }

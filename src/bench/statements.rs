@@ -33,7 +33,7 @@ impl Statements {
         self.counts.values().copied().max().unwrap_or_default()
     }
 
-    /// Names and counts, for people.
+    /// Names and counts, human-readable.
     pub fn list(&self) -> String {
         let list: Vec<String> = self.counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
         if list.is_empty() { "none".to_owned() } else { list.join(", ") }
@@ -73,7 +73,7 @@ impl Recorder {
         Ok(Recorder { log: stage.server_log(), observer: stage.observer().await? })
     }
 
-    /// Records what runs while `work` goes on.
+    /// Records what runs while `work` continues.
     pub async fn during<T>(
         &mut self,
         work: impl Future<Output = Result<T, Failure>>,

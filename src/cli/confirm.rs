@@ -9,7 +9,7 @@ use crate::exit::{CliError, Outcome};
 /// Asks on standard error and reads the answer from standard input; true when it is yes. `is_forced` asks nothing.
 ///
 /// # Errors
-/// With status 1 when there is nobody to answer.
+/// With status 1 when there is no terminal to confirm on.
 pub fn confirm(question: &str, is_forced: bool) -> Outcome<bool> {
     confirm_by("-f", question, is_forced)
 }

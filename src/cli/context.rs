@@ -28,7 +28,7 @@ const TIMES: [&str; 2] = ["evaluatedAt", "heartbeatAgeSeconds"];
 pub struct Context {
     /// Environment and configuration files.
     pub settings: Settings,
-    /// Where answers go.
+    /// Where output goes.
     pub screen: Screen,
     /// True if calls are reported on standard error.
     pub is_verbose: bool,
@@ -227,7 +227,8 @@ impl Context {
         Ok(Server { client, url, source, is_dry_run: self.is_dry_run })
     }
 
-    /// Shows what `reading` returns, once or for as long as `watch` says, also while the server does not respond for some time.
+    /// Shows the result of `reading`, once or repeatedly according to `watch`, and continues while the server
+    /// does not respond for some time.
     ///
     /// # Errors
     /// Those of `reading`, the first time or for another cause.

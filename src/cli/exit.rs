@@ -1,4 +1,5 @@
-//! How a command ends: its exit status, and for a failure three lines that say what failed, why, and what to do.
+//! Results of commands: the exit status, and for a failure three lines with the operation, the reason and the
+//! suggested action.
 //!
 //! The numbers are those of the existing tool (agbot 5.1), because scripts test them.
 
@@ -15,17 +16,17 @@ use crate::settings::{AGENT_URL, CA_FILE};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// Done; also when the answer to a question is "no" or "incompatible".
+    /// Done; also when the result is "no" or "incompatible".
     Done = 0,
     /// A wrong argument or a wrong use.
     Input = 1,
-    /// The answer is "no", and `--exit-code` asked for a status of its own for that.
+    /// The result is "no", and `--exit-code` requests a status of its own for that.
     No = 2,
     /// A text is not the JSON that was expected.
     Json = 3,
     /// A file cannot be read or written.
     File = 4,
-    /// Nobody answers, or the answer has an unexpected status.
+    /// No response was received, or it has an unexpected status.
     Http = 5,
     /// Something else failed.
     General = 7,
@@ -168,7 +169,7 @@ impl CliError {
         Self { is_retryable: error.is_retryable(), ..Self::new(Exit::Http, what, why, advice) }
     }
 
-    /// The same failure with a reason that says more.
+    /// Returns the same failure with a more detailed reason.
     pub fn with_reason(self, why: impl Into<String>) -> Self {
         Self { why: why.into(), ..self }
     }
@@ -182,7 +183,8 @@ impl CliError {
 /// The address with the other scheme, when the failure shows that a server speaks TLS where plain HTTP was tried, or the
 /// other way round.
 fn other_scheme(server: &str, error: &ClientError) -> Option<String> {
-    // What an HTTP parser says of a TLS alert, a TLS client of an HTTP response, and common servers of a plain request.
+    // Error texts of an HTTP parser for a TLS alert, of a TLS client for an HTTP response, and of common
+    // servers for a plain request.
     const OF_TLS_PORT: [&str; 3] = ["invalid HTTP version", "HTTPS port", "HTTPS server"];
     const OF_PLAIN_PORT: [&str; 3] = ["InvalidContentType", "corrupt message", "wrong version number"];
     let text = error.to_string();
@@ -239,7 +241,7 @@ fn is_change_of_mode(error: &ClientError) -> bool {
     matches!(error, ClientError::Status { msg, .. } if msg.contains("mode change needs"))
 }
 
-/// Returns whether the hub says that it cannot store anything more.
+/// Returns true if the hub reports that its storage is full.
 fn is_full_disk(error: &ClientError) -> bool {
     matches!(error, ClientError::Status { code, .. } if code == "disk-full")
 }

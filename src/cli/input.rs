@@ -107,7 +107,7 @@ pub fn read_typed<T: DeserializeOwned + Serialize, V: DeserializeOwned>(
     from_value(&document).map_err(|error| not_json(&shown(path), &error.reason()))
 }
 
-/// Gives a part of a document its shape; `name` says in messages what it is.
+/// Gives a part of a document its shape; `name` names it in messages.
 ///
 /// # Errors
 /// As [`read_shape`].

@@ -1,7 +1,7 @@
-//! The command line `hzn`: commands, flags and exit statuses of the existing tool, the HA-group design's forms, and ours.
+//! The command line `hzn`: commands, flags and exit statuses of the existing tool, the forms of requirement 004, and ours.
 //!
-//! A command reads settings and arguments ([`context`]), calls servers ([`server`]) and shows one answer ([`output`]); it keeps
-//! no state. Source: agbot, "`hzn` surface and the agent's local API"; HA-group design, "Command Line Interface".
+//! A command reads settings and arguments ([`context`]), calls servers ([`server`]) and shows one result
+//! ([`output`]); it keeps no state. Source: agbot 5; requirements 004 ("Command Line Interface").
 
 mod agbot;
 mod agent;
@@ -148,7 +148,7 @@ enum Command {
     },
 }
 
-/// Runs the command line; `arguments` begin with the name of the program. Answers the exit status.
+/// Runs the command line; `arguments` begin with the name of the program. Returns the exit status.
 pub fn run(arguments: Vec<OsString>) -> u8 {
     let parsed = command().try_get_matches_from(&arguments).and_then(|found| Hzn::from_arg_matches(&found));
     let hzn = match parsed {
@@ -158,7 +158,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
             if let Some(failure) = usage::failure(&error, command(), &words.collect::<Vec<String>>()) {
                 return refuse(&failure);
             }
-            // Help is an answer, not a failure; nothing can be done about a closed terminal.
+            // Help is a result, not a failure; a closed terminal cannot be handled.
             let _ = error.print();
             return if error.use_stderr() { Exit::Input } else { Exit::Done }.code();
         }
@@ -191,7 +191,7 @@ fn command() -> clap::Command {
 }
 
 fn refuse(error: &CliError) -> u8 {
-    // Nobody can be told that nobody listens.
+    // A closed standard error cannot be reported anywhere.
     let _ = std::io::Write::write_fmt(
         &mut anstream::stderr(),
         format_args!("{}\n", neutralized(&error.to_string())),

@@ -8,7 +8,8 @@ use crate::exit::{CliError, Exit, Outcome};
 
 /// Refuses a deployment policy, or a change of one, whose `orchestration` breaks a rule of its document.
 ///
-/// A valid document that the hub cannot carry out is sent: the hub may be of another version, and says so itself.
+/// A valid document that the hub cannot carry out is sent: the hub may have another version, and rejects the
+/// document itself.
 ///
 /// # Errors
 /// With status 3, naming the member.

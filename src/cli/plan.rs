@@ -41,7 +41,7 @@ pub struct CheckToken {
 /// Shows what a write would do.
 ///
 /// # Errors
-/// With status 8 when there is no such policy, 5 when the agbot cannot tell.
+/// With status 8 when there is no such policy, 5 when the agbot has no plan.
 pub async fn run(arguments: &PlanArguments, context: &Context) -> Outcome {
     let exchange = context.exchange(&arguments.user, None)?;
     let (name, body) = match &arguments.file {

@@ -1,7 +1,8 @@
 //! `hzn.json`: the configuration of a project, and `hzn util configconv`.
 //!
-//! Its variables fill in files; its organization and key files are defaults of commands that run in the directory of the project. Addresses
-//! and credentials are not taken from it: whoever made the project would say where the user's credentials go.
+//! Its variables fill in files; its organization and key files are defaults of commands that run in the
+//! directory of the project. Addresses and credentials are not taken from it: otherwise the author of the
+//! project would decide where the user's credentials are sent.
 //! Source: agbot 5.1.
 
 use std::collections::BTreeMap;

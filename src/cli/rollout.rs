@@ -1,4 +1,5 @@
-//! `hzn rollout`: how rollouts through HA groups stand, and what administrators do about them (orchestration 2.8, B12).
+//! `hzn rollout`: the state of rollouts through HA groups, and actions of administrators on them
+//! (orchestration 2.8, B12).
 
 use clap::{Args, Subcommand};
 use evenkeel_wire::RawJson;

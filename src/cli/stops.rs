@@ -1,5 +1,5 @@
 //! Report of the instances that a write of a deployment policy stops, before it is sent, with a confirmation
-//! prompt if it stops all of them (engine 9).
+//! prompt if it stops all of them.
 
 use clap::Args;
 use evenkeel_wire::agbot::plan::{PlanResponse, PlannedAction};
@@ -47,12 +47,13 @@ impl Force {
     }
 }
 
-/// Shows how many instances a write stops, and asks when these are all; false when the answer is no.
+/// Shows how many instances a write stops, and asks for confirmation when these are all; false when it is
+/// denied.
 ///
-/// An agbot that cannot say keeps nobody from writing.
+/// An agbot that cannot plan does not prevent the write.
 ///
 /// # Errors
-/// With status 1 when there is nobody to answer.
+/// With status 1 when there is no terminal to confirm on.
 pub async fn confirm_stops(
     context: &Context,
     exchange: &Exchange,

@@ -1,4 +1,4 @@
-//! The command line as a whole: what it understands, and what its documentation says.
+//! The command line as a whole: its arguments and its documentation.
 
 use clap::CommandFactory;
 

@@ -6,7 +6,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use crate::completion::takes_next_word;
 use crate::exit::{CliError, Exit};
 
-/// The failure that a parser's error means; `None` for help, which is an answer. `words`: the arguments without the program.
+/// Converts an error of the parser to a failure; `None` for help, which is a result. `words`: the arguments
+/// without the program.
 pub fn failure(error: &clap::Error, command: Command, words: &[String]) -> Option<CliError> {
     let is_help = matches!(
         error.kind(),

@@ -167,7 +167,7 @@ impl Client {
         self.write(Method::PUT, &path, Some(encode(body)?)).await
     }
 
-    /// Creates a resource, or replaces it when a response with status `exists` says that it is there.
+    /// Creates a resource, or replaces it when a response with status `exists` reports that it exists.
     ///
     /// # Errors
     /// The refusal of the last attempt; that of the creation when there is nothing to replace (404), because then it was

@@ -52,7 +52,7 @@ impl ClientError {
     /// Returns whether the same call may succeed later.
     ///
     /// # Source
-    /// Agreement protocol 1.3: connection failures, 408, 429, 502, 503, 504, and 500 whose text contains "timed out".
+    /// Agreement-protocol 1.3 (connection failures, 408, 429, 502, 503, 504, and 500 whose text contains "timed out").
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Transport { retryable, .. } => *retryable,

@@ -18,12 +18,12 @@ impl RunHeader {
         Self { run, guardian: Mutex::default() }
     }
 
-    /// Sets what the next requests say of the guardian.
+    /// Sets the guardian state that the next requests carry.
     pub fn set_guardian(&self, state: GuardianState) {
         *self.guardian.lock().unwrap_or_else(PoisonError::into_inner) = state;
     }
 
-    /// Returns what the next requests say of the guardian.
+    /// Returns the guardian state that the next requests carry.
     pub fn guardian(&self) -> GuardianState {
         *self.guardian.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -161,7 +161,7 @@ impl Transport {
         })
     }
 
-    /// The same connections, whose calls somebody sees.
+    /// The same connections, with an observer of the calls.
     #[must_use]
     pub fn observed_by(self, observer: Arc<dyn Observer>) -> Self {
         Self { observer: Some(observer), ..self }

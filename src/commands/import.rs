@@ -1,4 +1,5 @@
-//! `evenkeel import`: brings the database of a reference exchange over, so that its clients go on with what they have.
+//! `evenkeel import`: brings the database of a reference exchange over, so that its clients continue with
+//! what they have.
 
 use clap::Args;
 use evenkeel_import::{ImportError, ImportOptions, import_and_print};

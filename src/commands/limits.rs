@@ -68,7 +68,7 @@ impl HttpOptions {
     }
 }
 
-/// A token that nobody guesses.
+/// A token that cannot be guessed.
 const SHORTEST_TOKEN: usize = 16;
 
 /// The HTTP layer takes no smaller buffer.

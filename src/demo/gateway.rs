@@ -1,4 +1,4 @@
-//! The way to the instances by HTTP: `GET /<node>` returns what the instance on the node says on its socket.
+//! HTTP gateway to the instances: `GET /<node>` returns the response of the instance on the node.
 //!
 //! All nodes of the demo are this machine; on real ones an instance has a port of its own.
 

@@ -1,8 +1,9 @@
 //! `evenkeel demo`: a hub and edge agents as real processes.
 //!
-//! The main story deploys a service to three agents by policy and rolls its next version through their HA group while at least one copy
-//! answers at every instant; the others show how slots move, how a pair fails over, how a cluster is operated, how a bad version is
-//! rolled back, how an unhealthy one does not get beyond its first upgrade domain, and how failed instances are recovered.
+//! The main story deploys a service to three agents by policy and rolls its next version through their HA
+//! group while at least one instance responds at every time; the others show how slots move, how a pair fails
+//! over, how a cluster is operated, how a bad version is rolled back, how an unhealthy one does not get
+//! beyond its first upgrade domain, and how failed instances are recovered.
 
 mod cluster;
 pub mod fleet;
@@ -38,7 +39,7 @@ use view::View;
 /// A story that the demo shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Story {
-    /// A version rolls through an HA group while a copy answers at every instant
+    /// A version rolls through an HA group while at least one instance responds at every time
     Rollout,
     /// The hub keeps three of five nodes running the service; one of them dies and its slot moves
     Replicated,

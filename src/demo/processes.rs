@@ -95,7 +95,7 @@ impl Processes {
 fn end(mut processes: Vec<(String, Child)>) {
     for (_, child) in &processes {
         if let Ok(id) = i32::try_from(child.id()) {
-            // It may have ended already, or stand still.
+            // It may have ended already, or be suspended.
             let _ = kill(Pid::from_raw(id), Signal::SIGTERM);
             let _ = kill(Pid::from_raw(id), Signal::SIGCONT);
         }

@@ -119,7 +119,7 @@ fn meter(node: &str) -> Value {
     })
 }
 
-/// Freezes a node: its agent and its instance stand still, and do not know it.
+/// Freezes a node: its agent and its instance are suspended without noticing.
 fn freeze(stage: &mut Stage<'_>, node: &str, seen: &Seen) -> Instant {
     stage
         .view
@@ -189,7 +189,7 @@ async fn take_over(
     })
 }
 
-/// Lets a frozen node go on: its agent finds that its lease is over, and ends the instance.
+/// Lets a frozen node continue: its agent finds that its lease is over, and ends the instance.
 async fn thaw(stage: &mut Stage<'_>, node: &str, frozen_at: Instant) -> Result<Seen, Failure> {
     stage.view.print(&format!(
         "{node} goes on after {} s; its agent finds that the lease is over",

@@ -88,7 +88,7 @@ pub struct Instance {
     pub process: i32,
 }
 
-/// Returns what the instance on a node says; `None` without a response.
+/// Returns the response of the instance on a node; `None` without one.
 pub fn read(sockets: &Path, node: &str) -> Option<String> {
     let mut connection = UnixStream::connect(sockets.join(format!("{node}.sock"))).ok()?;
     connection.set_read_timeout(Some(Duration::from_millis(200))).ok()?;

@@ -16,7 +16,8 @@ const DOMAIN_SIZE: usize = 2;
 /// Seconds for which a domain is watched before the next one is updated.
 const MONITOR_SECS: u64 = 6;
 
-/// A version that starts everywhere but does not do its work: a watchdog says so of the first domain, and the others keep the old version.
+/// A version that starts everywhere but does not do its work: a watchdog reports it for the first domain, and
+/// the others keep the old version.
 pub async fn play(stage: &mut Stage<'_>) -> Result<Verdict, Failure> {
     let domains: Vec<Vec<String>> = stage.nodes.chunks(DOMAIN_SIZE).map(<[String]>::to_vec).collect();
     for (number, nodes) in (1..).zip(&domains) {

@@ -1,4 +1,5 @@
-//! Texts of others in what people read: characters that a terminal obeys, or that show a text in another order than it has.
+//! Untrusted texts in human-readable output: characters that a terminal obeys, or that show a text in another
+//! order than it has.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -135,7 +135,7 @@ fn reachable(data_directory: &Path, usual: PathBuf, account: Account) -> Result<
     Ok(usual)
 }
 
-/// Lets the account's group pass through a directory of root, and nobody else.
+/// Lets the account's group, and no other account, traverse a directory of root.
 fn let_group_pass(directory: &Path, account: Account) -> Result<(), FileError> {
     let found = fs::metadata(directory).map_err(FileError::at("read", directory))?;
     if found.uid() != 0 {

@@ -60,8 +60,8 @@ pub async fn withdraw(
     Ok(done.rows_affected() > 0)
 }
 
-/// Withdraws what an account that is no administrator any more approved of its own agbots, and confirmed of what they serve. Returns the
-/// agbots.
+/// Withdraws the approvals of its own agbots, and the confirmations of their entries, by an account that is
+/// no longer an administrator. Returns the agbots.
 ///
 /// Its approvals of other agbots stay: they give it no rights, and those agbots keep running.
 pub async fn withdraw_own(tx: &mut PgConnection, org: &str, name: &str) -> Result<Vec<AgbotId>, StoreError> {

@@ -1,7 +1,7 @@
 //! Agreements as nodes and agbots record them.
 //!
-//! Recording an id again for another node, or agbot, of the same owner moves it there. Those of other owners are not concerned: nobody takes an
-//! agreement away by naming its id.
+//! Recording an id again for another node, or agbot, of the same owner moves it there. Agreements of other
+//! owners are not affected: naming an id cannot take an agreement away.
 
 use evenkeel_access::right;
 use evenkeel_ids::{NodeId, UserId};
@@ -41,7 +41,7 @@ pub struct AgbotAgreementRow {
     pub state: String,
     /// Last change.
     pub updated_at: Timestamp,
-    /// The node that the agreement is with, as `org/id`; `None` when the agbot does not say.
+    /// The node that the agreement is with, as `org/id`; `None` when the agbot does not state it.
     pub node: Option<String>,
 }
 
@@ -337,8 +337,8 @@ pub async fn is_of_agbot(
 /// Returns whether a node may read what a service needs to run, such as its registry credentials: its owner may, or the node has an
 /// agreement of an approved agbot about the service or about one that requires it.
 ///
-/// An agreement counts when the agbot recorded it with this node. Third-party agbots do not say with which node: then the node must be the
-/// only one that records the id.
+/// An agreement counts when the agbot recorded it with this node. Third-party agbots do not state the node:
+/// then the node must be the only one that records the id.
 pub async fn is_deployed(
     conn: &mut PgConnection,
     node: &NodeId,

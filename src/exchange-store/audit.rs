@@ -1,6 +1,6 @@
 //! Audit records of writes: written in the transaction of the write, sealed into chains afterwards.
 //!
-//! Source: `docs/adr/0012-audit-records-are-sealed-afterwards.md`.
+//! Source: docs/adr/0012-audit-records-are-sealed-afterwards.md.
 
 use std::borrow::Cow;
 
@@ -58,7 +58,7 @@ pub async fn insert_action(
     Ok(done.rows_affected() > 0)
 }
 
-/// Forgets actions that were noted before an instant: nobody repeats them any more.
+/// Deletes pending actions from before an instant, which are no longer repeated.
 pub async fn delete_actions(conn: &mut PgConnection, before: Timestamp) -> Result<u64, StoreError> {
     let done = sqlx::query!(
         "-- audit.delete_actions

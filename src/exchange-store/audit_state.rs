@@ -4,7 +4,7 @@
 //! columns, so that a column that is added later changes no hash. Changing a list makes the hashes before and after that differ for
 //! the same state.
 //!
-//! Source: `docs/adr/0012-audit-records-are-sealed-afterwards.md`.
+//! Source: docs/adr/0012-audit-records-are-sealed-afterwards.md.
 
 use sqlx::PgConnection;
 

@@ -1,6 +1,6 @@
 //! The change feed's tables: outbox rows of writes, sequenced rows for readers.
 //!
-//! Source: design, section 3 "Change feed"; exchange contract, section 5.
+//! Source: design 3.3; exchange-api 5.
 
 use evenkeel_access::right;
 use evenkeel_store::{StoreError, from_sql, to_sql};

@@ -1,6 +1,7 @@
 //! Nodes that were deleted while their agents were alive.
 //!
-//! Their agents may still run what they ran. They log in with their tokens once more, to say that they have stopped it. Source: engine 9.
+//! Their agents may still run what they ran. They log in with their tokens once more to confirm that they
+//! have stopped it. Source: orchestration A2 (deletion of a live node).
 
 use evenkeel_access::right;
 use evenkeel_store::{StoreError, from_sql, to_sql};

@@ -2,7 +2,7 @@
 //!
 //! Every write locks in this order: the row of the one group it changes, then the rows of all nodes concerned by id. So two writes that
 //! compete for nodes wait for each other and never deadlock.
-//! Source: design, section 1.2; HA-group design; exchange contract section 6.
+//! Source: design 1.2; requirements 004; exchange-api 6.
 
 use evenkeel_access::right;
 use evenkeel_ids::UserId;

@@ -52,7 +52,7 @@ pub async fn lock_name(tx: &mut PgConnection, org: &str, id: &str) -> Result<(),
 /// Finds the login `org/id`: a node first, then an agbot, then an account.
 ///
 /// # Source
-/// Exchange contract 2.1.
+/// Exchange-api 2.1.
 pub async fn find_identity(
     conn: &mut PgConnection,
     org: &str,

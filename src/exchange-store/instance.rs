@@ -1,6 +1,6 @@
 //! The exchanges that respond from memory, with the position of each in the change feed.
 //!
-//! Source: design, section 3 "Change feed" and "Credentials"; docs/adr/0011.
+//! Source: design 3.3, 3.5; docs/adr/0011-writes-wait-for-every-exchange.md.
 
 use std::time::Duration;
 

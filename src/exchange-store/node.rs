@@ -63,7 +63,7 @@ pub struct NodeRow {
     pub monitor_state: String,
     /// When it reported that; none before its first report.
     pub monitor_state_since: Option<Timestamp>,
-    /// Version of what must be the same on all nodes of a workload.
+    /// Compatibility version, which must be the same on all nodes of a workload.
     pub compat_version: Option<i64>,
     /// The runs of its agent; none of agents that do not name themselves.
     pub agent_runs: Option<serde_json::Value>,

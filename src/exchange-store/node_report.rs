@@ -34,7 +34,7 @@ pub struct NodeReportRow {
     pub monitor_state: String,
     /// When it reported that; none before its first report.
     pub monitor_state_since: Option<Timestamp>,
-    /// Version of what must be the same on all nodes of a workload.
+    /// Compatibility version, which must be the same on all nodes of a workload.
     pub compat_version: Option<i64>,
     /// Last stored heartbeat; none when never seen.
     pub seen_at: Option<Timestamp>,

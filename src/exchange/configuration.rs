@@ -1,6 +1,6 @@
 //! Settings that can be changed while the exchange runs, by the names that its administrators know.
 //!
-//! Source: exchange contract 4.1 and section 8.
+//! Source: exchange-api 4.1, 8.
 
 use std::time::Duration;
 

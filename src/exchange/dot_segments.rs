@@ -1,6 +1,6 @@
 //! Dot segments of paths, resolved before anything is routed or judged by its path.
 //!
-//! Source: RFC 3986 section 5.2.4, which the reference follows for every request.
+//! Source: RFC 3986 (5.2.4, which the reference follows for every request).
 
 use axum::extract::Request;
 use http::Uri;

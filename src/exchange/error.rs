@@ -1,6 +1,6 @@
 //! The one table from what went wrong to HTTP status and body.
 //!
-//! Inside text (causes, SQL) goes to the log, never into an answer. Source: exchange contract 1.3.
+//! Inside text (causes, SQL) goes to the log, never into a response. Source: exchange-api 1.3.
 
 use std::borrow::Cow;
 
@@ -32,7 +32,7 @@ pub enum ApiError {
         /// Human-readable message.
         message: String,
     },
-    /// A plain-text answer of the HTTP layer.
+    /// A plain-text response of the HTTP layer.
     #[error("{message}")]
     Plain {
         /// HTTP status.
@@ -40,7 +40,7 @@ pub enum ApiError {
         /// Text of the body.
         message: String,
     },
-    /// An answer with a body of its own (for instance an empty list with 404).
+    /// A response with a body of its own (for instance an empty list with 404).
     #[error("answer with status {0}")]
     Body(StatusCode, serde_json::Value),
     /// Too many requests: try again after so many seconds.
@@ -117,7 +117,7 @@ impl ApiError {
         ApiError::Body(StatusCode::NOT_FOUND, body)
     }
 
-    /// 503: something outside that is needed does not answer.
+    /// 503: a required external system does not respond.
     pub fn unavailable(message: impl Into<String>) -> ApiError {
         Self::coded(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
     }
@@ -133,7 +133,7 @@ impl ApiError {
         matches!(self, ApiError::Coded { status: StatusCode::UNAUTHORIZED, .. })
     }
 
-    /// Gives a violated constraint of the store its meaning: `rules` pairs constraint names with answers.
+    /// Maps a violated constraint of the store to a response: `rules` pairs constraint names with responses.
     #[must_use]
     pub fn explain(self, constraint: &str, response: impl FnOnce() -> ApiError) -> ApiError {
         match &self {
@@ -160,7 +160,7 @@ impl AsStoreError for ApiError {
     }
 }
 
-/// The answer to an error of the store.
+/// The response to an error of the store.
 fn store_response(error: &StoreError) -> (StatusCode, &'static str, &'static str) {
     match error {
         StoreError::Conflict { .. } => {
@@ -221,7 +221,7 @@ impl IntoResponse for ApiError {
 /// 201 with the standard body of a successful write, unless another one is named.
 pub(crate) type Created<T = Message> = evenkeel_api::Created<T>;
 
-/// The standard body of a successful write; every heartbeat is answered with one, so it may borrow.
+/// The standard body of a successful write; every heartbeat gets one, so it may borrow.
 #[derive(Debug)]
 pub(crate) struct Message(Cow<'static, str>);
 

@@ -1,8 +1,8 @@
 //! Signs of life: kept in memory, written in batches once a second.
 //!
-//! The very first sign of a node is written before it is answered, because searches leave out nodes that were never seen; those
-//! that come at the same time go together.
-//! Source: design, "Heartbeats"; exchange contract section 8.
+//! The first heartbeat of a node is written before the response, because searches leave out nodes that were
+//! never seen; concurrent ones are written together.
+//! Source: design 3.4; exchange-api 8.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ struct Sign {
 
 #[derive(Default)]
 struct Seen {
-    /// By organization and id, so that a sign of somebody known copies no names.
+    /// By organization and id, so that a heartbeat of a known node copies no names.
     latest: HashMap<String, HashMap<String, Sign>>,
     /// May hold those of nodes and agbots that were forgotten since, and times that are not the latest.
     pending: Vec<Heartbeat>,
@@ -36,7 +36,7 @@ impl Seen {
         self.latest.entry(org.to_owned()).or_default().insert(id.to_owned(), sign);
     }
 
-    /// Notes a sign of somebody already known, to be written; false when it is new.
+    /// Records a heartbeat of a known node, to be written later; false when the node is not known.
     fn note(&mut self, org: &str, id: &str, at: Timestamp) -> bool {
         let Some(sign) = self.find(org, id) else { return false };
         sign.at = at;
@@ -166,7 +166,7 @@ impl Heartbeats {
     /// set back counts as one of `now`.
     ///
     /// # Errors
-    /// When the store does not answer; the signs stay pending.
+    /// When the store does not respond; the heartbeats stay pending.
     pub(crate) async fn flush(&self, now: Timestamp) -> Result<(), StoreError> {
         let nodes = take(&self.nodes, now);
         let agbots = take(&self.agbots, now);
@@ -221,7 +221,7 @@ fn take(side: &Mutex<Seen>, now: Timestamp) -> Vec<Heartbeat> {
         .into_iter()
         .filter_map(|row| {
             let sign = seen.find(&row.org, &row.id)?;
-            // Somebody forgotten and seen again since stands here twice.
+            // A node that was forgotten and seen again since is listed twice.
             std::mem::replace(&mut sign.is_pending, false)
                 .then_some(Heartbeat { seen_at: sign.at.min(now), ..row })
         })

@@ -20,7 +20,7 @@ const AGBOT_SHARE: u32 = 10;
 /// Reports of one node about its tasks: enough for all tasks of a large node that start at once.
 const TASK_REPORTS: Rate = Rate { per_second: 20.0, burst: 1_000 };
 
-/// Writes of one node that are recorded: more than it has to say in an hour of work, and then one in two seconds.
+/// Writes of one node that are recorded: more than it needs in an hour, and then one in two seconds.
 const NODE_RECORDS: Rate = Rate { per_second: 0.5, burst: 2_000 };
 /// Refused requests of one caller that are recorded.
 const REFUSALS: Rate = Rate { per_second: 0.2, burst: 100 };

@@ -17,7 +17,7 @@ use crate::settings::MailboxLimits;
 
 /// How long a count is used.
 const USED_FOR: Duration = Duration::from_millis(250);
-/// Number of mailboxes after which those that were not used lately are forgotten.
+/// Number of mailboxes above which those that were not used recently are forgotten.
 const KEPT: usize = 1_000;
 
 /// An agbot's organization and id.

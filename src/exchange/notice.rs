@@ -1,6 +1,6 @@
 //! Internal events of the exchanges on one database: rows of the feed that clients do not see.
 //!
-//! Source: docs/adr/0011.
+//! Source: docs/adr/0011-writes-wait-for-every-exchange.md.
 
 use evenkeel_exchange_store::change::{Change, SequencedChange};
 
@@ -11,7 +11,7 @@ use crate::feed::{INTERNAL, Observer};
 pub(crate) const CREDENTIAL: &str = "credential";
 /// A setting that holds on every running exchange, its id `path=value`; without a value the configured settings hold again.
 const CONFIGURATION: &str = "configuration";
-/// The run of an agent, which may not be the current one any more.
+/// The run of an agent, which may no longer be the current one.
 const AGENT_RUN: &str = "agentrun";
 /// Changes that were removed by hand.
 const REMOVED_CHANGES: &str = "removedchanges";

@@ -1,6 +1,6 @@
 //! Initial contents of every exchange: the organizations `root` and `IBM`, and the root user.
 //!
-//! Source: exchange contract 2.3.
+//! Source: exchange-api 2.3.
 
 use evenkeel_access::{MULTI_TENANT_ORG, ROOT_ORG};
 use evenkeel_exchange_store::seed;
@@ -11,8 +11,8 @@ use uuid::Uuid;
 use crate::ApiError;
 use crate::auth::SecretHasher;
 
-/// Makes what is missing, and disables root without a password. Answers the stored hash of root's password when it has yet to be
-/// compared with the configured one: that takes long, and [`settle_root`] does it.
+/// Creates what is missing, and disables root without a password. Returns the stored hash of root's password
+/// when it has yet to be compared with the configured one: that is slow, and [`settle_root`] does it.
 pub(crate) async fn make_missing(
     database: &Database,
     hasher: &SecretHasher,

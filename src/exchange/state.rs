@@ -34,7 +34,7 @@ use crate::{ApiError, configuration};
 /// Why an exchange did not start.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// The database does not answer or refuses a statement.
+    /// The database does not respond or refuses a statement.
     #[error("the exchange could not read its database")]
     Store(#[from] StoreError),
     /// The first rows could not be made.
@@ -82,7 +82,7 @@ impl Exchange {
     /// Starts an exchange on a migrated database; its workers end with `shutdown`.
     ///
     /// # Errors
-    /// When the database does not answer or the first rows cannot be made.
+    /// When the database does not respond or cannot be seeded.
     pub async fn start(
         database: Database,
         settings: ExchangeSettings,
@@ -174,7 +174,7 @@ impl Exchange {
         tasks.spawn(workers.run(FailedLoginReporter(self.0.failed_logins.clone()), shutdown.clone()));
         tasks.spawn(workers.run(Cleanup(self.clone()), shutdown));
         if let Some(logins) = self.bearer_logins() {
-            // A provider that is away keeps nobody else waiting.
+            // A provider that is down does not make others wait.
             let provider = logins.provider().clone();
             tokio::spawn(async move { provider.prepare().await });
         }
@@ -187,7 +187,7 @@ impl Exchange {
         &self.0.workers
     }
 
-    /// Answers parked polls and ends streams, so that the listeners can drain; other requests go on.
+    /// Completes parked polls and ends streams, so that the listeners can drain; other requests continue.
     pub fn drain(&self) {
         self.0.feed.drain();
     }
@@ -206,7 +206,7 @@ impl Exchange {
     #[must_use]
     pub fn now(&self) -> Timestamp {
         let now = Timestamp::now();
-        // The database keeps microseconds; what we answer must equal what we read back.
+        // The database stores microseconds, and responses must equal what is read back later.
         Timestamp::from_microsecond(now.as_microsecond()).unwrap_or(now)
     }
 
@@ -235,7 +235,7 @@ impl Exchange {
     /// Changes one setting of this exchange until it ends or reloads them.
     pub(crate) fn change_setting(&self, path: &str, value: &str) {
         let mut settings = (*self.settings()).clone();
-        // Whoever wrote the row has checked the value; another version of the program may know other settings.
+        // The value was validated on write; another version of the program may know other settings.
         if configuration::set(&mut settings, path, value).is_ok() {
             *self.0.settings.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
         }

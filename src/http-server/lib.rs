@@ -314,7 +314,7 @@ impl Host {
         }
     }
 
-    /// Waits for what a connection must do beside its requests.
+    /// Waits for what a connection must do besides its requests.
     async fn signal(&self, is_draining: bool, cut: &CancellationToken) -> Signal {
         let shortest =
             self.limits.header_time.min(self.limits.idle_time).min(self.limits.anonymous_idle_time);

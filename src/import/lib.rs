@@ -2,7 +2,7 @@
 //!
 //! The source is read in one snapshot. Each table streams into a temporary one (validated value by value), loses the rows that break
 //! a rule, and is merged into its target; all of it is one transaction at the target. Statements are built from the tables'
-//! descriptions, which are constants of this module. Source: the public table definitions of the reference exchange.
+//! descriptions, which are constants of this module. They follow the public table definitions of the reference exchange.
 
 mod identities;
 mod merge;

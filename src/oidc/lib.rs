@@ -1,7 +1,7 @@
 //! Logins by tokens of an OpenID Connect provider: discovery, keys, token verification, roles from groups.
 //!
 //! Independent of the exchange: it returns the identity at the provider, and the role that the configuration assigns to its groups. It
-//! never logs a token. Source: exchange contract 2.2; OpenID Connect Discovery 1.0; RFC 7517, 7519 and 8725.
+//! never logs a token. Source: exchange-api 2.2; RFC 7517, 7519, 8725; OpenID Connect Discovery 1.0.
 
 mod error;
 mod fetch;

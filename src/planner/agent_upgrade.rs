@@ -1,8 +1,7 @@
 //! Agent upgrades: which member of a group may upgrade its agent now.
 //!
 //! A pure function over the group's rows, its members and what is known of them; the row is inserted if the group's rows are
-//! still the same (the locked table of seed 004). Members of no group never need to ask. Source: orchestration E6,
-//! agbot 3.3.
+//! still the same (the locked table of requirement 004). Members of no group never need to ask. Source: orchestration E6; agbot 3.3.
 
 use std::collections::BTreeMap;
 
@@ -77,7 +76,7 @@ pub struct GroupView<'a> {
 /// # Errors
 /// The reason for the refusal (409), to be shown and logged.
 /// # Source
-/// Seed 004 "Agbot APIs"; orchestration E6.2, E6.7; agbot 3.3, 6.2.
+/// Requirements 004 ("Agbot APIs"); orchestration E6.2, E6.7; agbot 3.3, 6.2.
 pub fn decide_agent_upgrade(
     view: GroupView<'_>,
     node: &NodeId,

@@ -1,6 +1,6 @@
 //! Agreements as the agbot records them, and their state transitions.
 //!
-//! Source: agreement protocol 2.4 and 2.7. A state carries its data; a transition consumes the state and returns the next one
+//! Source: agreement-protocol 2.4, 2.7. A state carries its data; a transition consumes the state and returns the next one
 //! or an error.
 
 use evenkeel_ids::{AgreementId, NodeId, PolicyId, ServiceId, ServiceKey, TaskId};
@@ -12,7 +12,7 @@ use crate::facts::DeploymentOverrides;
 /// The reason an agreement ended; the number is the one on the wire.
 ///
 /// # Source
-/// Agreement protocol 2.7.
+/// Agreement-protocol 2.7.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CancelReason(pub u32);

@@ -2,7 +2,7 @@
 //!
 //! A row counts the failures of a service version on a node. Changes are functions of the row, so that the transaction that writes them
 //! and the model that follows come to the same row. A block ends when its end is written, not by the clock; then one task probes the node, and
-//! as long as probes fail each block is longer than the one before. Sources: orchestration D4; engine 9.
+//! as long as probes fail each block is longer than the one before. Source: orchestration D4.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,7 @@
 //! Claims: the table that serializes disruptions of an HA group's members, and the rules for taking and losing one.
 //!
 //! Agent upgrades and service upgrades of a group share it. Everything here is a pure function over the rows of one
-//! group, which the agbot reads at one revision and inserts at the same. Sources: orchestration E5 and E6,
-//! agbot 3.4, design "Claims".
+//! group, which the agbot reads at one revision and inserts at the same. Source: orchestration E5, E6; agbot 3.4; design 4.2.
 
 use std::{collections::BTreeSet, fmt};
 

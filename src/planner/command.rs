@@ -2,7 +2,7 @@
 //!
 //! A command is data. Each has one executor, is safe to repeat, and carries fencing numbers: that of the partition's lease
 //! always, and that of the claim where it takes a member down. The executor checks both in its own transaction and reports
-//! [`crate::event::Event::CommandOutcome`]. Sources: design "The agbot", style 4, agreement protocol 2.4.
+//! [`crate::event::Event::CommandOutcome`]. Source: design 4.1; agreement-protocol 2.4.
 
 use std::collections::BTreeSet;
 
@@ -213,7 +213,7 @@ pub enum Action {
     RemoveWorkload {
         /// The policy.
         policy: PolicyId,
-        /// True if the policy stays and has no `orchestration` any more.
+        /// True if the policy stays and no longer has an `orchestration`.
         is_detached: bool,
     },
     /// Stores reports of the engine about an entity: [`crate::health::stored_reports`] of what the transaction reads.
@@ -225,7 +225,7 @@ pub enum Action {
         /// How long they hold when no agbot keeps them up.
         ttl_secs: u64,
     },
-    /// Deletes the events of entities that do not exist any more.
+    /// Deletes the events of entities that no longer exist.
     DropHealth {
         /// The entity that was checked.
         checked: Entity,
@@ -241,12 +241,13 @@ pub enum Action {
         /// How many members were found to have failed; they count as healthy if this cannot be written.
         found_unhealthy: u64,
     },
-    /// Deletes the registration of a target that has no health policy any more.
+    /// Deletes the registration of a target that no longer has a health policy.
     RemoveRegistration {
         /// The target.
         target: Entity,
     },
-    /// Changes a row of the node blocklist as [`crate::blocklist::BlocklistEntry::changed`] says, and writes the event of that.
+    /// Changes a row of the node blocklist by [`crate::blocklist::BlocklistEntry::changed`], and writes the
+    /// event of that.
     ChangeBlocklist {
         /// The key of the row.
         key: BlocklistKey,

@@ -2,7 +2,7 @@
 //!
 //! `decide` depends on the model, one event, the time and a seed, and on nothing else; the same input gives the same bytes.
 //! The event only narrows the scope ([`focus`]); then each pair and each group rollout is planned by the same code that a
-//! full pass uses. Source: design "The agbot", style 4.
+//! full pass uses. Source: design 4.1.
 
 use jiff::Timestamp;
 

@@ -1,7 +1,7 @@
 //! Events: inputs that may change a decision.
 //!
 //! An event only narrows the scope; [`crate::decide::decide`] with [`Event::FullReconcile`] gives the same commands.
-//! Sources: style 4, agbot 1.3, orchestration B4 and B5.
+//! Source: agbot 1.3; orchestration B4, B5.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! Explains one (node, policy) on demand: what it has, what it waits for, or every clause that fails.
 //!
 //! Uses the plan of a decision for one pair without carrying anything out, so that the explanation matches the behavior.
-//! Source: design 1.5, orchestration D3.
+//! Source: design 1.5; orchestration D3.
 
 use evenkeel_ids::{NodeId, PolicyId};
 use jiff::Timestamp;

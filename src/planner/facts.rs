@@ -1,8 +1,7 @@
 //! Facts about nodes, services, policies and groups from the exchange, in the planner's shape.
 //!
 //! Facts are data only: the effects layer fills them from the exchange's responses and passes them in events; nothing
-//! here decides. Sources: exchange API chapters on nodes, services, deployment policies and HA groups; agreement
-//! protocol 3.1.
+//! here decides. Source: exchange-api 4.4, 4.6, 4.8, 6; agreement-protocol 3.1.
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
@@ -127,9 +126,9 @@ pub struct NodeFacts {
     /// Capacities of the node that its operator set for instances.
     #[serde(default, skip_serializing_if = "Amounts::is_empty")]
     pub capacities: Amounts,
-    /// The fault domain of the node, with the domains around it: `fd:/dc/rack`; none when nobody said it.
+    /// Fault domain of the node, with the enclosing domains, such as `fd:/dc/rack`; none when not set.
     pub fault_domain: Option<Arc<str>>,
-    /// The upgrade domain of the node; none when nobody said it.
+    /// Upgrade domain of the node; none when not set.
     pub upgrade_domain: Option<Arc<str>>,
     /// User who last changed the availability of the node or froze or unfroze it; none when nobody did.
     #[serde(default)]
@@ -444,7 +443,8 @@ pub struct PolicyOrchestration {
     pub scope: PolicyScope,
     /// Its update settings.
     pub update: UpdateOverrides,
-    /// The document. A policy without one is carried out by agreements alone, whatever else it says.
+    /// The document. A policy without one is carried out by agreements alone, regardless of its other
+    /// members.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document: Option<Box<Orchestration>>,
 }

@@ -84,7 +84,7 @@ impl Focus {
                     self.add_service(model, service, &facts.key);
                 }
             }
-            // The reference does not react to removed definitions either; what runs goes on (agbot 2.4).
+            // The reference does not react to removed definitions either; what runs continues (agbot 2.4).
             Event::ServiceRemoved { .. } => {}
             Event::DeploymentPolicyChanged { policy } => self.add_policy(model, &policy.id),
             Event::DeploymentPolicyRemoved { policy } => {
@@ -207,7 +207,8 @@ impl Focus {
         self.workload_units.extend(model.engine.units_of(policy).map(|(unit_id, _)| unit_id.clone()));
     }
 
-    /// Adds what the health of an entity decides about: an update that goes on or fails, and what may stop in a group.
+    /// Adds what the health of an entity decides about: an update that continues or fails, and what may stop
+    /// in a group.
     fn add_health(&mut self, model: &Model, entity: &Entity) {
         if let Entity::Node(node) = entity {
             // The policy of its group may find that it has failed, or has recovered.
@@ -321,7 +322,8 @@ impl Focus {
         }
     }
 
-    /// Adds the workload units of slots whose members examine each other: what one is or says concerns the others.
+    /// Adds the workload units of slots whose members examine each other: the state and the reports of one
+    /// concern the others.
     fn add_units_of_peers(&mut self, model: &Model) {
         let has_peers = |unit_id: &&UnitId| {
             let health = model.workload_of(&unit_id.policy).and_then(|workload| workload.health.as_ref());

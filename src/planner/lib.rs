@@ -2,8 +2,7 @@
 //!
 //! [`model::Model`] is built from events; [`decide::decide`] takes it, one event, the time and a seed, and returns commands
 //! and a report. No async, no input or output, no clock, no randomness of its own: the simulator (a crate of its own)
-//! drives exactly this code through faulty schedules. Read [`decide`] first. Sources: design "The agbot",
-//! orchestration B11 and E.
+//! drives exactly this code through faulty schedules. Read [`decide`] first. Source: design 4; orchestration B11, E3, E4, E5.
 
 pub mod agent_upgrade;
 pub mod agreement;

@@ -1,6 +1,6 @@
 //! Effects of a node's message on its agreement.
 //!
-//! Source: agreement protocol 2.4, rows 3a to 12b.
+//! Source: agreement-protocol 2.4 (rows 3a to 12b).
 use evenkeel_ids::NodeId;
 
 use crate::{
@@ -87,7 +87,7 @@ fn handle_yes(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
     }
 }
 
-/// Acknowledges a positive reply to a proposal that waits for nothing any more.
+/// Acknowledges a positive reply to a proposal that is not waiting for anything else.
 pub(crate) fn acknowledge_acceptance(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
     match matching::fit(pass.model, agreement, pass.now) {
         Fit::Clean(_) | Fit::Unclear(_) => accept_reply(pass, lease, agreement),

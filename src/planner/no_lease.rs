@@ -1,10 +1,10 @@
-//! Why nobody makes sure that an instance on a lost node does not run any more.
+//! Reasons for which no lease ensures that an instance on a lost node is killed.
 //!
 //! Source: orchestration C8.
 
 use serde::{Deserialize, Serialize};
 
-/// Why an instance has no lease, so that nobody kills it when its node is lost.
+/// Reason for which an instance has no lease, so that it is not killed when its node is lost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NoLease {

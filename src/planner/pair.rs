@@ -1,7 +1,7 @@
 //! Plans one (node, policy): propose, keep, update or end its agreement.
 //!
 //! The decision that an instance may stop is made by the gates ([`crate::change`]), which the rollout of a
-//! group and the judge of one instance ask ([`crate::rolling`]). Sources: agbot 1.5, 1.7, 2.1 to 2.5.
+//! group and the judge of one instance ask ([`crate::rolling`]). Source: agbot 1.5, 1.7, 2.1 to 2.5.
 
 use evenkeel_ids::{NodeId, PolicyId, TaskId};
 
@@ -55,7 +55,7 @@ fn plan(pass: &mut Pass<'_>, node: &NodeId, policy: &PolicyId) {
         is_present = true;
         plan_present(pass, lease, agreement);
     }
-    // Only the agent of a capable node tells two agreements of one policy apart.
+    // Only the agent of a capable node distinguishes two agreements of one policy.
     if is_present && !(model.is_capable(node) && model.is_orchestrated(policy)) {
         return;
     }
@@ -270,7 +270,7 @@ fn plan_present(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
     }
 }
 
-/// Ends an agreement that does not fit any more.
+/// Ends an agreement that no longer fits.
 fn end(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement, fit: &Fit) {
     let model = pass.model;
     let text = match fit {

@@ -1,7 +1,6 @@
 //! The reasons that block a placement or a rollout, as data and as text.
 //!
-//! Every decision carries a report; CLI, API and console show the same reasons. Sources: design 1.5, orchestration D3
-//! and D11.
+//! Every decision carries a report; CLI, API and console show the same reasons. Source: design 1.5; orchestration D3, D11.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -469,7 +468,7 @@ impl Blocked {
         matches!(self, Self::StartDelayed { .. } | Self::FencePending { .. })
     }
 
-    /// Returns the rule that keeps an upgrade from going on, as the API names it.
+    /// Returns the rule that keeps an upgrade from continuing, as the API names it.
     ///
     /// # Source
     /// Orchestration D11.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// # Units
 /// Seconds.
 /// # Source
-/// Orchestration 1.2 and B11.
+/// Orchestration 1.2, B11.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdateSettings {
@@ -71,7 +71,7 @@ impl Default for UpdateSettings {
 /// # Units
 /// Seconds.
 /// # Source
-/// Orchestration 1.2: `update` and `ha`.
+/// Orchestration 1.2 (`update` and `ha`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct UpdateOverrides {
     /// See [`UpdateSettings::parallelism`].
@@ -142,7 +142,7 @@ pub struct PlannerSettings {
     pub update: UpdateSettings,
     /// Silence after which a node counts as down.
     pub node_down_after_secs: u64,
-    /// Age from which statistics of a node are not ranked by.
+    /// Age from which statistics of a node are no longer used for ranking.
     pub metrics_max_age_secs: u64,
     /// Time after the model began to be filled for which instances are not started automatically while a node of their workload unit
     /// has not been heard since.

@@ -1,6 +1,6 @@
 //! The content of a proposal: the producer policy, and the terms and conditions.
 //!
-//! Built when a proposal or a policy update is sent, from the model at that time. Source: agreement protocol 2.3 and 3.7.
+//! Built when a proposal or a policy update is sent, from the model at that time. Source: agreement-protocol 2.3, 3.7.
 
 use evenkeel_domain::policy::{
     ConstraintList, ExternalPolicy, InternalPolicy,
@@ -18,7 +18,7 @@ use crate::{
     report::Blocked,
 };
 
-/// Interval of data verification where neither side sets one; verification itself is not used any more.
+/// Interval of data verification where neither side sets one; verification itself is no longer used.
 const DEFAULT_NO_DATA_SECS: u64 = 300;
 
 /// The content of a proposal.
@@ -32,8 +32,8 @@ pub struct ProposalTerms {
     pub public_key: String,
 }
 
-/// Builds the content for an agreement: what its policy says now, for the service definition and the deployment overrides of
-/// the agreement.
+/// Builds the content for an agreement: the current contents of its policy, for the service definition and
+/// the deployment overrides of the agreement.
 ///
 /// Constraints that name the group property are evaluated by the hub alone and left out: an agent does not know its group
 /// and would refuse or cancel.

@@ -1,6 +1,6 @@
 //! Version choice after failures, and the back-off of the next attempt.
 //!
-//! Sources: agreement protocol 3.9 (priority choice), agbot 1.6 (bookkeeping). The back-off per (node, policy) is an addition:
+//! Source: agreement-protocol 3.9 (priority choice); agbot 1.6 (bookkeeping). The back-off per (node, policy) is an addition:
 //! the reference proposes again without limit (agbot 6.12).
 
 use jiff::{SignedDuration, Timestamp};
@@ -97,7 +97,7 @@ pub fn secs_since(earlier: Timestamp, now: Timestamp) -> u64 {
 /// # Shape
 /// None only for an empty list. Smaller `priority` is better.
 /// # Source
-/// Agreement protocol 3.9.
+/// Agreement-protocol 3.9.
 pub fn choose_version<'a>(
     versions: &'a [VersionChoice],
     usage: Option<&WorkloadUsage>,
@@ -135,7 +135,7 @@ pub fn best_version(versions: &[VersionChoice]) -> Option<&VersionChoice> {
 /// Creates the usage record after the node accepted a proposal.
 ///
 /// # Source
-/// Agbot 1.6, "On a positive reply".
+/// Agbot 1.6 (on a positive reply).
 pub fn usage_after_reply(
     previous: Option<&WorkloadUsage>,
     entry: &VersionChoice,
@@ -170,7 +170,7 @@ pub fn usage_after_reply(
 /// Returns what remains of the usage record when an agreement ends.
 ///
 /// # Source
-/// Agbot 1.6, "On cancel".
+/// Agbot 1.6 (on cancel).
 pub fn usage_after_cancel(previous: Option<&WorkloadUsage>, reason: CancelReason) -> Option<WorkloadUsage> {
     previous
         .filter(|usage| !usage.has_unmet_requirements && usage.priority != 0 && !reason.forgets_usage())

@@ -3,13 +3,13 @@
 use http::uri::Authority;
 use http::{HeaderName, HeaderValue, Request, header};
 
-/// The header by which a browser tells from where a request comes. Scripts cannot set it.
+/// The header in which a browser states where a request comes from. Scripts cannot set it.
 pub const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// Returns whether a browser sends the request from a page of another origin.
 pub fn is_from_other_origin<B>(request: &Request<B>) -> bool {
     match request.headers().get(FETCH_SITE).map(HeaderValue::as_bytes) {
-        // Behind a proxy that changes `Host` it is the only header that tells.
+        // Behind a proxy that changes `Host` it is the only evidence.
         Some(b"same-origin" | b"none") => false,
         Some(_) => true,
         None => request.headers().get(header::ORIGIN).is_some_and(|origin| !is_of_host(origin, request)),
@@ -59,7 +59,7 @@ mod tests {
         for origin in ["null", "https://hub.example", "https://evil.example", "hub.example:8443"] {
             assert!(is_other(&[host, ("origin", origin)]), "{origin}");
         }
-        // What a browser says of the site counts more than a host that a proxy may have changed.
+        // The site that a browser states takes precedence over a host that a proxy may have changed.
         let other = ("origin", "https://outside.example");
         assert!(!is_other(&[host, other, ("sec-fetch-site", "same-origin")]));
         assert!(!is_other(&[host, ("sec-fetch-site", "none")]));

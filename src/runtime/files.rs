@@ -120,8 +120,8 @@ pub fn holds_nothing_else(directory: &Path) -> Result<bool, FileError> {
     Ok(is_empty || directory.join("lock").exists())
 }
 
-/// Gives a directory that the caller has locked the mode 0700. One that belongs to another account, or that `is_own` says holds other
-/// files, keeps its mode, with a line in the log.
+/// Gives a directory that the caller has locked the mode 0700. One that belongs to another account, or that
+/// holds other files according to `is_own`, keeps its mode, with a line in the log.
 ///
 /// # Errors
 /// When its mode cannot be read or changed.

@@ -42,7 +42,7 @@ impl Health {
         Self { version, shutdown, probes: Arc::default(), metrics, metrics_token: None }
     }
 
-    /// Shows metrics with the names of policies, units and groups to whoever has this token.
+    /// Shows metrics with the names of policies, units and groups to holders of this token.
     #[must_use]
     pub fn with_metrics_token(self, token: Option<Secret<String>>) -> Self {
         Self { metrics_token: token, ..self }

@@ -26,7 +26,7 @@ use evenkeel_planner::{
 /// Time to settle after repairs, and again after the operator published a good version, seconds.
 const SETTLE_SECS: u64 = 120;
 const CONVERGE_SECS: u64 = 600;
-/// How often the world may go on after a rest.
+/// How often the world may continue after a rest.
 const SETTLING_ROUNDS: u32 = 6;
 
 /// Runs a whole schedule.
@@ -52,7 +52,8 @@ pub(crate) fn run(world: &mut World, steps: u32) {
     }
     invariants::check_explained(world);
     publish_good_versions(world);
-    // What waited for another workload, or returns one after the other, may go on only when something else has come to rest.
+    // What waited for another workload, or returns one after the other, may continue only when something else
+    // has come to rest.
     for _ in 0..SETTLING_ROUNDS {
         world.run_until(CONVERGE_SECS, is_settled);
         if world.checker.violation.is_some() {
@@ -397,7 +398,7 @@ fn reinstall_node(world: &mut World) {
     register_anew(world, &node);
 }
 
-/// An agent whose node was deleted stops everything, says so, and registers again.
+/// An agent whose node was deleted stops everything, confirms it, and registers again.
 pub(crate) fn leave(world: &mut World, node: &NodeId) {
     if world.exchange.nodes.contains_key(node) {
         return;

@@ -25,7 +25,7 @@ pub(crate) struct DeliberateFaults {
     pub ignores_buffer: bool,
     /// Agbots assume that the instance of every final agreement runs.
     pub trusts_agreements: bool,
-    /// Agbots assume that nodes run exactly what the records say, and see no status report.
+    /// Agbots assume that nodes run exactly what is recorded, and see no status report.
     pub trusts_records: bool,
     /// The outbox of an agbot is lost with its process.
     pub loses_messages: bool,

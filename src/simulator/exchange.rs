@@ -106,7 +106,7 @@ impl Exchange {
         self.feed.push(Resource::NodeTasks(id.clone()));
     }
 
-    /// Replaces what the agent of a node says about itself: whether it reads tasks.
+    /// Replaces the capability report of a node's agent: true if it reads tasks.
     pub fn set_capable(&mut self, id: &NodeId, is_capable: bool) {
         if let Some(node) = self.nodes.get_mut(id) {
             node.facts.is_capable = is_capable;

@@ -40,7 +40,7 @@ pub(crate) struct InvariantChecker {
     started: BTreeMap<NodeId, u64>,
     /// When each node joined or left a group last.
     moved: BTreeMap<NodeId, u64>,
-    /// When each node sent its last heartbeat, whatever the hub's clock said.
+    /// When each node sent its last heartbeat, regardless of the hub's clock.
     heard: BTreeMap<NodeId, u64>,
     tasks: workload::TaskWatch,
 }
@@ -76,7 +76,7 @@ const READ_LAG_MILLIS: u64 = 2_000;
 /// Returns whether the agbots cannot have read the last edit yet.
 pub(crate) fn was_just_edited(world: &World) -> bool {
     let edited_at = world.edited_at_millis;
-    // One that stands still reads it afterwards.
+    // One that is suspended reads it afterwards.
     let pauses = world.agbots.iter().filter(|agbot| agbot.is_up).map(|agbot| agbot.paused_until_millis);
     let read_at = pauses.filter(|until| *until > edited_at).max().unwrap_or(edited_at);
     world.millis <= read_at.max(edited_at) + READ_LAG_MILLIS
@@ -134,7 +134,7 @@ pub(crate) fn instance_stopped(
     let could_know = planned.was_running
         && planned.others_can_run
         && others_can_run(world, node, &planned.keys)
-        // Nothing blocks the stop of an instance that no policy wants on the node any more.
+        // Nothing blocks the stop of an instance that no policy wants on the node.
         && is_selected(world, node, &planned.keys);
     if !could_know || !world.running_elsewhere(node, &planned.keys).is_empty() {
         return;
@@ -194,7 +194,8 @@ pub(crate) fn check(world: &mut World) {
     }
 }
 
-/// Returns a violation when a node holds agreements for two versions of one service of one policy, or the records say so.
+/// Returns a violation when a node holds agreements for two versions of one service of one policy, or the
+/// records do.
 fn two_versions(world: &World) -> Option<String> {
     for (node, agent) in &world.agents {
         let mut versions: BTreeMap<(&PolicyId, &ServiceKey), &str> = BTreeMap::new();

@@ -3,7 +3,7 @@
 //! Several agbots with leased partitions (and stale ones), an exchange with a change feed, agents with start times, bad
 //! versions, crashes of any process at any time, lost, late and duplicated messages, crashing nodes and clock jumps. After
 //! each step the promises of the design are checked ([`invariants`]); a violation ends the run with a readable trace. One
-//! seed is one schedule: the same seed gives the same trace. Source: design 1 and 7.
+//! seed is one schedule: the same seed gives the same trace. Source: design 1, 7.
 
 pub(crate) mod agbot;
 pub(crate) mod agent;

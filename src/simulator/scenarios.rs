@@ -1,7 +1,7 @@
 //! The scenarios of the HA-group chapter, on the simulated world without faults.
 //!
 //! Each test is named after its promise; the comment names the scenario or requirement. Times are the simulator's short
-//! ones. Sources: orchestration E1 to E9, B11, P.
+//! ones. Source: orchestration E1 to E9, B11, P.
 
 use super::{
     agbot, agent, chaos,
@@ -240,7 +240,7 @@ fn service_for_group_members_only_follows_the_group() {
     assert_eq!(agreements(&world, "n1"), before);
 }
 
-/// E3-S3, engine 9: a node that no longer matches keeps the service until another member runs it.
+/// E3-S3, E4.7: a node that no longer matches keeps the service until another member runs it.
 #[test]
 fn node_that_no_longer_matches_keeps_the_service_until_another_member_runs_it() {
     let mut world = lab(&["n1", "n2"]);

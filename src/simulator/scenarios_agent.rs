@@ -1,6 +1,6 @@
 //! Agent upgrades as seen by the instances on the nodes: a node keeps running its instances, however long its agent is silent.
 //!
-//! Sources: orchestration E6, E8.
+//! Source: orchestration E6, E8.
 
 use super::{
     agent::{self, ToAgent},

@@ -1,6 +1,6 @@
 //! Nodes that their operator pauses or drains.
 //!
-//! Sources: orchestration B9, E4 (drains are planned disruptions), P (drain of the node with the last instance).
+//! Source: orchestration B9, E4 (drains are planned disruptions), P (drain of the node with the last instance).
 
 use super::{
     agbot, agent,

@@ -1,6 +1,6 @@
 //! One instance in each group, which moves by stopping here and then starting there.
 //!
-//! Sources: orchestration A2, E4, E8, P1.
+//! Source: orchestration A2, E4, E8, P1.
 
 use super::{
     agbot, agent,

@@ -1,6 +1,6 @@
 //! Policies that a third-party agbot is configured to serve as well.
 //!
-//! Source: agbot 1.2; the last instance of a service stays up while the agbot changes.
+//! Source: agbot 1.2; design 1.1 (the last instance stays up while the agbot changes).
 
 use super::{
     agbot, agent,

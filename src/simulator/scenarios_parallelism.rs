@@ -1,6 +1,6 @@
 //! Update parallelism: how many groups one policy updates at the same time, across agbots.
 //!
-//! Sources: orchestration B11; engine 8.
+//! Source: orchestration B11; engine 8.
 
 use super::{
     chaos::{add_agbots, add_node, add_service, put_group, put_policy},

@@ -1,6 +1,6 @@
 //! Nodes that use a pattern get its services, by the same engine as policies.
 //!
-//! Sources: agbot 1.2 and 2.1; agreement protocol 3.1 and 3.7.
+//! Source: agbot 1.2, 2.1; agreement-protocol 3.1, 3.7.
 
 use super::{
     chaos::{add_node, add_service, put_group, put_policy},

@@ -1,6 +1,6 @@
 //! Settings of a deployment policy that override the hub's: minimum available, peers that are down, pace, failures, scope.
 //!
-//! The same engine as with the hub's settings; another policy keeps those. Sources: orchestration 1.2, 1.3, B11, E3, E4.
+//! The same engine as with the hub's settings; another policy keeps those. Source: orchestration 1.2, 1.3, B11, E3, E4.
 
 use super::{
     agent,

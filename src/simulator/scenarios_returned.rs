@@ -1,6 +1,6 @@
 //! A member of an HA group that comes back after a loss counts for the minimum when its new instance is seen running, not before.
 //!
-//! Sources: orchestration E3, E4; D11-S1.
+//! Source: orchestration E3, E4, D11-S1.
 
 use evenkeel_domain::orchestration::Orchestration;
 use evenkeel_planner::facts::{Availability, PolicyOrchestration};

@@ -1,6 +1,6 @@
 //! Modes of the update engine: rollback after a failure, user actions, released claims, services on a subset of the members.
 //!
-//! Sources: orchestration B11, B12, E4.4, E5.2, P.
+//! Source: orchestration B11, B12, E4.4, E5.2, P.
 
 use super::{
     agbot, agent, chaos,

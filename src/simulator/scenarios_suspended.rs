@@ -1,6 +1,6 @@
 //! Agbots that stood still, nodes that did not read a cancel, and parts of an update that are gone.
 //!
-//! Sources: engine 8; orchestration B11, B13.
+//! Source: engine 8; orchestration B11, B13.
 
 use serde_json::{Value, json};
 
@@ -55,7 +55,7 @@ fn suspended_agbot_takes_no_node_for_lost_when_it_goes_on() {
     }
 }
 
-/// B13: nothing of a task can run any more when its row is deleted.
+/// B13: no part of a task can still run when its row is deleted.
 #[test]
 fn rows_stay_while_a_node_that_read_no_cancel_may_run_the_instance_again() {
     let mut world = lab(18, Agents::Legacy, &replicated(3));

@@ -1,6 +1,6 @@
 //! Workloads: instances that are counted, placed, moved, updated and rolled back by tasks.
 //!
-//! Sources: orchestration A2, B1 to B12; engine 8.
+//! Source: orchestration A2, B1 to B12; engine 8.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -138,7 +138,7 @@ fn slot_of_a_lost_node_moves_and_the_node_stops_its_instance_when_it_is_back() {
     }
 }
 
-/// B9-S1: the other instances go on, and the drained one stops after its successor runs.
+/// B9-S1: the other instances continue, and the drained one stops after its successor runs.
 #[test]
 fn drained_node_is_left_without_a_gap() {
     for agents in AGENTS {
@@ -196,7 +196,7 @@ fn failing_version_is_rolled_back() {
     }
 }
 
-/// E5.2: several instances on a member share its claim, and the update goes on.
+/// E5.2: several instances on a member share its claim, and the update continues.
 #[test]
 fn members_with_several_instances_are_updated_one_at_a_time() {
     let document = json!({
@@ -215,7 +215,7 @@ fn members_with_several_instances_are_updated_one_at_a_time() {
     assert!(claims(&world).is_empty(), "{:?}", claims(&world));
 }
 
-/// B11.4: a group that waits for the slot in work in another group goes on as soon as that is done.
+/// B11.4: a group that waits for the slot in work in another group continues as soon as that is done.
 #[test]
 fn groups_take_turns_in_an_update_without_a_pause() {
     let document = json!({
@@ -424,7 +424,7 @@ fn new_version_starts_first_on_the_same_capable_node() {
     assert_eq!((lowest, highest, versions(&world)), (1, 2, vec!["2.0.0".to_owned()]));
 }
 
-/// 1.9: an agent that is replaced by one that does not read tasks, and back, goes on with its instance.
+/// 1.9: an agent that is replaced by one that does not read tasks, and back, continues with its instance.
 #[test]
 fn node_that_stops_reading_tasks_and_reads_them_again_keeps_its_instance() {
     let mut world = lab(13, Agents::Capable, &replicated(5));

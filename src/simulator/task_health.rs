@@ -287,7 +287,8 @@ pub(crate) fn report(world: &mut World, node: &NodeId) {
     }
 }
 
-/// No instance hangs any more, and all checks are made. What is down stays down: the hub recovers it.
+/// From now on no instance hangs, and all checks are made. Instances that are down stay down until the hub
+/// recovers them.
 pub(crate) fn repair(world: &mut World) {
     if !is_drawn(world) {
         return;

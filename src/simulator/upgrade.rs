@@ -1,6 +1,6 @@
 //! Duration of the upgrade of a whole fleet, with and without HA groups, without faults.
 //!
-//! Simulated time, so that the result does not depend on the machine. Source: seed 004, "Test".
+//! Simulated time, so that the result does not depend on the machine. Source: requirements 004 ("Test").
 
 use std::time::Duration;
 

@@ -45,7 +45,7 @@ pub(crate) fn act(world: &mut World, policy: &PolicyId) {
     let node = node.as_ref();
     let is_of_part = node.is_none() && world.chance(0.3);
     let index = usize::try_from(world.between(0, world.agbots.len() as u64 - 1)).unwrap_or(0);
-    // One that is down answers nobody.
+    // An agbot that is down responds to no request.
     let Some(agbot) = world.agbots.get(index).filter(|agbot| agbot.is_up) else { return };
     let parts = agbot.model.parts_of(policy);
     let names = agbot.model.workload_units_of(policy).map(|(id, _)| id.name().to_owned());
@@ -118,7 +118,7 @@ pub(crate) fn is_forced<'t>(mut tasks: impl Iterator<Item = &'t Task>) -> bool {
     tasks.any(|task| task.cause == Cause::User { force: true })
 }
 
-/// Returns the actions that are in progress and of which nothing says what they wait for.
+/// Returns the actions in progress without a stated reason to wait.
 pub(crate) fn unexplained(world: &World) -> Vec<String> {
     let is_explained = |policy: &PolicyId| {
         let mut of_policy = world.agbots.iter().flat_map(|one| one.model.workload_units_of(policy));

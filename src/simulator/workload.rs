@@ -153,7 +153,7 @@ fn broken_task(world: &World, before: Option<&Task>, stored: Option<&Task>) -> O
             let held = world.agents.get(node)?.held.get(before.agreement.as_ref()?)?;
             let is_kept = world.database.workloads.contains_key(&before.unit_id.policy);
             let runs = held.container == Container::Running && !invariants::counts_as_lost(world, node);
-            // What runs on a deleted node goes on until its agent has learned of that.
+            // What runs on a deleted node continues until its agent has learned of that.
             let runs = runs && world.exchange.nodes.contains_key(node);
             (is_kept && runs).then(|| format!("was deleted and runs on {node}"))
         }
@@ -404,7 +404,7 @@ fn unit_text(id: &UnitId) -> String {
     format!("{} ({})", id.policy, id.name())
 }
 
-/// Returns how few and how many instances a workload unit may have when nothing happens any more.
+/// Returns how few and how many instances a workload unit may have when no more events happen.
 fn bounds(world: &World, workload: &Workload, nodes: &[&NodeId]) -> (usize, usize) {
     let goal = &workload.goal;
     let current = workload.versions.current.number;

@@ -1,7 +1,8 @@
 //! The commands, links and tables of the pages are true: the blocks marked `sh run` are run, page by page, and compared tables name
 //! what the program has.
 //!
-//! Each page may go on from where the ones before it ended, so all blocks share one shell, one hub and one fleet.
+//! Each page may continue from where the ones before it ended, so all blocks share one shell, one hub and one
+//! fleet.
 
 use std::collections::BTreeSet;
 use std::fs::File;

@@ -1,4 +1,5 @@
-//! `evenkeel import`: the database of a reference exchange comes over, and its clients go on with the credentials they have.
+//! `evenkeel import`: the database of a reference exchange comes over, and its clients continue with the
+//! credentials they have.
 
 use serde_json::{Value, json};
 use sqlx::Executor;
@@ -187,7 +188,7 @@ async fn clients_go_on_with_the_credentials_they_have() {
     }
     let (_, mailbox) = get(&hub, "plant/edge-1:correct horse", "/orgs/plant/nodes/edge-1/msgs").await;
     assert_eq!(mailbox["messages"][0]["message"], "hello", "{mailbox}");
-    // Readers of the feed go on where they were.
+    // Readers of the feed continue where they were.
     let request = client().post(format!("{}/v1/orgs/plant/changes", hub.url));
     let request = request.basic_auth("plant/edge-1", Some("correct horse"));
     let page: Value = must(

@@ -1,6 +1,6 @@
 //! Creates, confirms, updates and ends agreements.
 //!
-//! Source: agreement protocol 2.4.
+//! Source: agreement-protocol 2.4.
 
 use evenkeel_agbot_store::agreement::{self as table, UsageRow};
 use evenkeel_agbot_store::claim as claims;

@@ -2,7 +2,7 @@
 //!
 //! A fleet sends its requests at once, and a transaction for each would cost round trips and flushes. Requests are decided on
 //! rows that were read without a lock; a claim whose group changed meanwhile is not inserted, and its request is decided again.
-//! Source: orchestration E5 and E6; seed 004, "Agent Upgrades"; design, "Claims".
+//! Source: orchestration E5, E6; requirements 004 ("Agent Upgrades"); design 4.2.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -18,7 +18,7 @@ use crate::api::health::row_of;
 use crate::context::Context;
 use crate::observe::records::entity_key;
 
-/// Stores reports about an entity that say something new.
+/// Stores reports about an entity that contain news.
 ///
 /// # Errors
 /// [`AgbotError::Refused`] when another agbot holds the partition by now.
@@ -55,7 +55,7 @@ pub(crate) async fn report(
 /// Returns the event of a rule of placement that begins to be broken, or is kept again.
 ///
 /// # Source
-/// Orchestration D2, I.
+/// Orchestration D2.
 fn news(actor: &str, entity: &Entity, stored: &[StoredReport], next: &StoredReport) -> Option<EventRow> {
     let known = stored.iter().find(|one| one.source == next.source && one.property == next.property);
     let is_broken = |report: &StoredReport| report.state != HealthState::Ok;

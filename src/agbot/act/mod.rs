@@ -1,6 +1,6 @@
 //! Carries out commands: one executor each, safe to repeat, each checking its lease and claim in its own transaction.
 //!
-//! No transaction is open across a network call: effects on the exchange are enqueued in the transaction ([`crate::outbox`]). Source: `evenkeel_planner::command`.
+//! No transaction is open across a network call: effects on the exchange are enqueued in the transaction ([`crate::outbox`]). Source: design 4.1.
 
 mod agreement;
 pub(crate) mod blocklist;

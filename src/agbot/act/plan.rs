@@ -271,7 +271,7 @@ pub(super) async fn record_workload(
     .await
 }
 
-/// Deletes the rows of a workload. Agreements of a detached one go on without tasks, which is an event.
+/// Deletes the rows of a workload. Agreements of a detached one continue without tasks, which is an event.
 pub(super) async fn remove_workload(
     context: &Context,
     lease: Lease,
@@ -300,7 +300,7 @@ fn publications(context: &Context, tasks: &[Task]) -> Vec<Publication> {
     tasks.iter().filter_map(|task| publication(&model, task)).collect()
 }
 
-/// Holds a task until the transaction ends, and returns it; refuses when it is not to run any more.
+/// Holds a task until the transaction ends, and returns it; fails when it must no longer run.
 pub(super) async fn check_task(
     tx: &mut PgConnection,
     task: Option<&TaskId>,

@@ -1,5 +1,5 @@
-//! The events of a plan: what it says itself, and what it changes of tasks; the events of a policy that loses its tasks, and of an action
-//! that is over.
+//! The events of a plan: its own events and its changes of tasks; the events of a policy that loses its
+//! tasks, and of an action that is over.
 //!
 //! Source: orchestration 1.1-6, 2.6, B3, B10, B13.
 
@@ -40,7 +40,7 @@ pub(super) fn events(
         let before = stored.values().filter(|one| one.slot == task.slot && one.generation < task.generation);
         done.extend(log.of_instance(known, task, before.max_by_key(|one| one.generation).copied()));
     }
-    // A task that is not wanted any more is deleted in the moment in which it has stopped.
+    // A task that is no longer wanted is deleted as soon as it has stopped.
     let is_gone = |task: &&Task| task.desired == DesiredState::Remove && !task.is_stopped();
     for known in deleted.iter().filter(is_gone) {
         let stopped = Task { state: TaskState::Ended(Ending::Shutdown), ..known.clone() };
@@ -162,7 +162,7 @@ impl Log<'_> {
         [created].into_iter().chain(restarted).collect()
     }
 
-    /// Returns what a report about a task says of the instance on its node.
+    /// Returns the facts about the instance on its node that a report about a task states.
     fn seen(&self, known: Option<&Task>, task: &Task) -> Vec<EventRow> {
         let had = |is_it: fn(&Task) -> bool| known.is_some_and(is_it);
         let is_up = |task: &Task| task.is_running();

@@ -1,6 +1,6 @@
 //! Messages that contain terms and conditions.
 //!
-//! Source: agreement protocol 2.3; agbot 2.2.
+//! Source: agreement-protocol 2.3; agbot 2.2.
 
 use evenkeel_planner::agreement::Agreement;
 use evenkeel_planner::terms::{ProposalTerms, proposal_terms};

@@ -1,7 +1,8 @@
 //! Actions of users on deployment policies.
 //!
-//! Each is one transaction on the rows that every agbot follows. Its events are its record: the newest one that names its id says how far
-//! it is. Those that last are in [`super::lasting`]. Source: orchestration 1.8, A6, A11, A12, B12.
+//! Each is one transaction on the rows that every agbot follows. Its events are its record: the newest one
+//! that names its id states its progress. Actions that take time are in [`super::lasting`]. Source:
+//! orchestration 1.8, A6, A11, A12, B12.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,8 @@
 //! Actions of administrators of an organization: pause, resume, abort, roll back and retry rollouts; free the
 //! claims of a group.
 //!
-//! Each is one transaction on the rows that every agbot reads, so it holds whoever works on the group, and survives that
-//! agbot's death. Source: orchestration B12, 2.8, E5.5.
+//! Each is one transaction on the rows that every agbot reads, so it applies to whichever agbot works on the
+//! group, and survives a crash of that agbot. Source: orchestration B12, 2.8, E5.5.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -209,7 +209,7 @@ async fn free(
     }
 }
 
-/// Deletes claims. Whoever held one acts under its number, which no row has any more.
+/// Deletes claims. A former holder still acts under its fencing number, which no row has any longer.
 async fn release(
     context: &Context,
     permission: &Permission<right::OrgAdminister>,

@@ -1,8 +1,8 @@
 //! Audit records of the actions of callers, in the sealed chain of the exchange.
 //!
-//! The exchange is asked with the caller's own credentials, so that it says itself whose action it is, and with the agbot's as the proof
-//! that it is about to be carried out. Nothing is carried out before its record is written; what fails after that leaves another record
-//! with its status.
+//! The request to the exchange carries the caller's own credentials, so that the exchange identifies the
+//! caller itself, and the agbot's as proof that the action is about to be executed. No action is executed
+//! before its record is written; a failure after that leaves another record with its status.
 
 use evenkeel_client::RetryDelay;
 use evenkeel_wire::exchange::audit::PostActionRecord;

@@ -23,7 +23,7 @@ use crate::context::Context;
 const SHOWN_AFTER: SignedDuration = SignedDuration::from_secs(10);
 /// A member that has not asked for this time has given its upgrade up.
 const ASKED_LATELY: SignedDuration = SignedDuration::from_mins(10);
-/// The rules that keep an upgrade from going on until something changes.
+/// The rules that keep an upgrade from continuing until something changes.
 const RULES: [&str; 7] =
     ["HAMinimum", "HALock", "NoCandidate", "Capacity", "NodePaused", "NodeDown", "Frozen"];
 

@@ -116,7 +116,7 @@ async fn read_itself(
 /// caller's name.
 ///
 /// # Errors
-/// 401 without good credentials, 403 for everybody else, 503 when the exchange does not answer.
+/// 401 without good credentials, 403 for everybody else, 503 when the exchange does not respond.
 pub(super) async fn may_administrate(
     context: &Context,
     headers: &HeaderMap,
@@ -172,11 +172,11 @@ impl SeenNodes {
 /// Asks the exchange which nodes of the organization the caller may read.
 ///
 /// # Errors
-/// 401 without good credentials, 403 when the caller may read no list of the organization's nodes and is no node of it, 503 when the
-/// exchange does not answer.
+/// 401 without good credentials, 403 when the caller may read no list of the organization's nodes and is no
+/// node of it, 503 when the exchange does not respond.
 ///
 /// # Source
-/// Exchange contract 3.2, rows "READ on all nodes", "nodes list" and "node read".
+/// Exchange-api 3.2 (rows "READ on all nodes", "nodes list" and "node read").
 pub(super) async fn seen_nodes(
     context: &Context,
     headers: &HeaderMap,

@@ -1,4 +1,4 @@
-//! Which refusals were recorded lately.
+//! Recently recorded refusals.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -19,7 +19,8 @@ type Denial = (String, PolicyId, String);
 pub(crate) struct Denials(Mutex<BTreeMap<Denial, Instant>>);
 
 impl Denials {
-    /// Remembers a refusal. Returns whether it is to be recorded: it was not lately, and there are not too many.
+    /// Remembers a refusal. Returns true if it must be recorded: it was not recorded recently, and there are
+    /// not too many.
     pub(crate) fn is_news(&self, denial: Denial) -> bool {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, at| at.elapsed() < REPEATED_AFTER);

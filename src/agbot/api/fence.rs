@@ -1,4 +1,4 @@
-//! Confirmation by an administrator that a node which is down and cannot be fenced runs nothing any more.
+//! Confirmation by an administrator that a node which is down and cannot be fenced no longer runs anything.
 //!
 //! Each workload with a task there records it in the row of the node, so that every agbot follows it; the next heartbeat of the node ends it.
 //! Source: orchestration C8.4.

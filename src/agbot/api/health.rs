@@ -1,6 +1,7 @@
-//! Health reports of people and nodes, and the health of what they are about.
+//! Health reports of users and nodes, and the health of the reported entities.
 //!
-//! Reports are rows that every agbot follows; a report that is answered is in the model of this one. Source: orchestration D1.
+//! Reports are rows that every agbot follows; an acknowledged report is in the model of this one. Source:
+//! orchestration D1.
 
 use std::time::Duration;
 
@@ -289,7 +290,7 @@ pub(crate) fn row_of(report: &StoredReport) -> Result<NewHealthRow, AgbotError> 
     })
 }
 
-/// Returns the event of a report that says something else than the one before.
+/// Returns the event of a report that differs from the previous one.
 fn changed(actor: &str, entity: &Entity, before: &str, report: &StoredReport) -> EventRow {
     let name = match entity {
         Entity::WorkloadUnit(unit_id) => Some(unit_id.name().to_owned()),

@@ -1,6 +1,7 @@
-//! Takes out of a reason or a rollout what it tells of nodes that the caller may not read: neither names nor numbers of them stay.
+//! Removes from a reason or a rollout everything about nodes that the caller may not read: neither their
+//! names nor their numbers remain.
 //!
-//! Source: exchange contract 3.2 and 6; orchestration 1.5 (`"node":"?"`).
+//! Source: exchange-api 3.2, 6; orchestration 1.5 (`"node":"?"`).
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use serde_json::Value;
 use super::caller::SeenNodes;
 use super::shape;
 
-/// How a pair stands, as the caller may see it.
+/// State of a pair, as the caller may see it.
 pub(super) fn placement(placement: Placement, seen: &SeenNodes) -> Placement {
     match placement {
         Placement::Waiting { agreement, blocked } => {

@@ -29,7 +29,7 @@ pub struct LoginGuard {
     begun: Instant,
     limits: LoginLimits,
     failed: FailedLogins,
-    /// Credentials that were good lately, as hashes under a random key.
+    /// Recently accepted credentials, as hashes under a random key.
     proven: Buckets,
 }
 

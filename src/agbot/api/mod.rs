@@ -1,7 +1,7 @@
 //! The agbot's own API: permission for agent upgrades, what it has agreed to, who holds claims, why (not), and
 //! what administrators may do about rollouts and claims.
 //!
-//! Source: seed 004, "Agbot APIs"; agbot 3.3 and 4.1; orchestration E5.5.
+//! Source: requirements 004 ("Agbot APIs"); agbot 3.3, 4.1; orchestration E5.5.
 
 mod action_request;
 mod actions;
@@ -57,14 +57,14 @@ pub fn part() -> Part {
     }
 }
 
-/// The API of an agbot that may still be on its way: until it is there, every answer is 503.
+/// The API of an agbot that may still be starting: until it is ready, every response is 503.
 ///
-/// So a hub can answer for its exchange before its agbot has made its keys.
+/// So a hub can serve requests to its exchange before its agbot has created its keys.
 #[derive(Clone, Default)]
 pub struct AgbotApi(Arc<OnceLock<Arc<Context>>>);
 
 impl AgbotApi {
-    /// From now on the agbot answers; a second one changes nothing.
+    /// From now on the agbot serves requests; a second call changes nothing.
     pub fn open(&self, agbot: &Agbot) {
         let _ = self.0.set(agbot.context.clone());
     }

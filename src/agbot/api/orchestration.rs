@@ -1,6 +1,6 @@
 //! Runtime status and tasks of deployment policies, for accounts that may read the policy.
 //!
-//! Source: orchestration 1.5, A9; engine 5 (people ask the agbot).
+//! Source: orchestration 1.5, A9; engine 5 (users query the agbot).
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -191,7 +191,7 @@ impl Wanted {
     }
 
     fn holds(&self, task: &Task, is_newest: bool, seen: &super::caller::SeenNodes) -> bool {
-        // Nobody finds out by a filter where a task runs.
+        // A filter must not reveal where a task runs.
         let is_on = |node: &NodeId| task.bound_node() == Some(node) && seen.shows(node);
         (self.has_history || is_newest || !task.state.is_ended())
             && self.node.as_ref().is_none_or(is_on)

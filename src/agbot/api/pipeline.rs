@@ -451,7 +451,8 @@ async fn begin<P: Names>(api: AgbotApi, request: Request) -> Result<Begun<P>, Re
     Ok(Begun { op: Op { context, path }, headers, client, request: Request::from_parts(parts, body) })
 }
 
-/// Returns what the audit records of a request say; none of one that changes nothing, and of what a node says of itself.
+/// Returns the contents of the audit records of a request; none for one that changes nothing, and for reports
+/// of nodes about themselves.
 fn action<R: Right, P: Names>(
     op: &Op<P>,
     headers: &HeaderMap,

@@ -1,8 +1,8 @@
 //! The rules of the exchange for writes of deployment policies, so that the plan of an invalid write is
 //! rejected as well.
 //!
-//! The exchange decides on its own rows; these are the same rules on what the agbot knows. Source: orchestration 1.2, D3; exchange
-//! contract 4.8, "Validation".
+//! The exchange decides on its own rows; these are the same rules on what the agbot knows. Source: orchestration 1.2, D3; exchange-api 4.8
+//! (validation).
 
 use evenkeel_domain::orchestration::form::{FormConflict, changes_form};
 use evenkeel_domain::orchestration::lifecycle::check_lifecycles;
@@ -30,7 +30,8 @@ pub(super) struct PlannedWrite<'a> {
 /// Refuses a write as the exchange would; `read`: the services of the document, as events.
 ///
 /// # Errors
-/// 400 when a version of the service does not exist or says in no known word when it replaces others, 409 when mode or kind of scope would change under tasks.
+/// 400 when a version of the service does not exist or has an unknown word for the time when it replaces
+/// others, 409 when mode or kind of scope would change under tasks.
 pub(super) fn check(model: &Model, write: &PlannedWrite<'_>, read: &[Event]) -> Result<(), Refusal> {
     let service = write.document.service().map_err(|error| {
         Refusal::new(StatusCode::BAD_REQUEST, format!("the body is no deployment policy: {error}"))

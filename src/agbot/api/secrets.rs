@@ -1,6 +1,7 @@
 //! The routes of the reference's secrets manager, which this hub has not.
 //!
-//! Its command line takes a 404 for an empty list and shows that as success; 503 is what an agbot without a secrets manager answers.
+//! Its command line takes a 404 for an empty list and shows that as success; 503 is the response of an agbot
+//! without a secrets manager.
 //! Source: agbot 4.2.
 
 use axum::Router;

@@ -37,7 +37,7 @@ pub(super) fn claim(claim: &Claim) -> claim::Claim {
     }
 }
 
-/// A rollout with a sentence about how it stands.
+/// A rollout with a sentence about its state.
 pub(super) fn rollout(record: &Rollout) -> rollout::Rollout {
     rollout::Rollout {
         group: record.group.clone(),
@@ -82,7 +82,7 @@ fn state(state: &RolloutState) -> rollout::RolloutState {
     }
 }
 
-/// How a pair stands, with a sentence for people.
+/// State of a pair, with a human-readable sentence.
 pub(super) fn reason(node: &NodeId, policy: &PolicyId, placement: &Placement) -> reason::Reason {
     let text = match placement {
         Placement::Placed { version, is_running: true, .. } => format!("runs version {version}"),

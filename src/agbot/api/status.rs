@@ -38,7 +38,8 @@ const NEWEST: i64 = 500;
 /// Elements of one page of a long list.
 const PAGE: usize = 500;
 
-/// Health of the agbot; needs no credentials. Counts are for people to whom the exchange shows its own.
+/// Returns the health of the agbot; needs no credentials. Counts are shown to users to whom the exchange
+/// shows its own.
 pub(super) async fn get_agbot_status(
     op: Op<()>,
     permission: Permission<right::HealthRead>,
@@ -158,7 +159,7 @@ async fn live_page(
     Ok(Page::array(rows, PAGE as i64, pair, |(_, _, record)| record)?)
 }
 
-/// How each pair of node and policy stands, in words.
+/// State of each pair of node and policy, in words.
 pub(super) async fn list_reasons(
     op: Op<OrgPath>,
     permission: Permission<right::NodesRead>,

@@ -1,6 +1,6 @@
 //! May this member upgrade its agent now? Both forms of the question, one decision.
 //!
-//! Source: seed 004, "Agbot APIs" (200 or 409); agbot 3.3 (201, 409, 400, 401); orchestration E6.
+//! Source: requirements 004 ("Agbot APIs", 200 or 409); agbot 3.3 (201, 409, 400, 401); orchestration E6.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -78,7 +78,7 @@ struct Asked {
     policy: ManagementPolicyResponse,
 }
 
-/// Takes the claim for a node; answers that it may go ahead.
+/// Takes the claim for a node; permits it to go ahead.
 ///
 /// # Errors
 /// 409 when it may not, 400, 500 and 503 when that cannot be decided.
@@ -131,7 +131,7 @@ async fn decide(context: &Arc<Context>, asked: &Asked, found: NodeResponse) -> R
 /// Returns the management policy that a node names. Those of other organizations manage none of its nodes.
 ///
 /// # Errors
-/// 404 when there is none: no claim would be held for it, and every member would be told to go ahead.
+/// 404 when there is none: no claim would be held for it, and every member would be allowed to go ahead.
 async fn policy_of(context: &Context, org: &str, nmp: &NmpId) -> Result<ManagementPolicyResponse, Refusal> {
     let found = if nmp.org() == org {
         context.client.management_policy(org, nmp.name()).await.map_err(unavailable)?
@@ -197,7 +197,7 @@ async fn members(
     Ok((group, views))
 }
 
-/// Asks for each member, at an exchange that does not answer for a whole group.
+/// Asks for each member individually, at an exchange without the route for a whole group.
 async fn ask_members(
     context: &Context,
     group: &HaGroupFacts,

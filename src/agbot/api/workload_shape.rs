@@ -308,7 +308,7 @@ impl Shape<'_> {
         nodes.iter().map(|node| self.node(node)).collect()
     }
 
-    /// An event. What it says of nodes that the caller may not read is left out.
+    /// An event, without nodes that the caller may not read.
     pub(super) fn event(&self, row: NumberedEvent) -> wire::OrchestrationEvent {
         let NumberedEvent { seq, event } = row;
         let is_shown = match &event.node {

@@ -1,6 +1,6 @@
 //! Opens envelopes and parses their content as an event.
 //!
-//! Source: agreement protocol 1.2 and 1.3. An envelope that does not open, or names another sender, changes nothing.
+//! Source: agreement-protocol 1.2, 1.3. An envelope that does not open, or names another sender, changes nothing.
 
 use std::sync::Arc;
 

@@ -28,7 +28,7 @@ use crate::observe::facts::instant;
 /// Messages and bytes read at once.
 const PAGE: u32 = 500;
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
-/// Bytes of messages in memory. Whoever may send messages fills the mailbox, so memory must not grow with it.
+/// Bytes of messages in memory. Senders can fill the mailbox, so memory must not grow with it.
 const MOST_HELD: usize = 32 * 1024 * 1024;
 /// A page that has room for so much more ends with the newest message.
 const LARGEST: usize = 128 * 1024;

@@ -1,4 +1,4 @@
-//! Reports upgrades of HA groups that something keeps from going on, and members that went down during one.
+//! Reports upgrades of HA groups that something keeps from continuing, and members that went down during one.
 //!
 //! Source: orchestration D11, E6.5.
 

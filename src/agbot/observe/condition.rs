@@ -156,7 +156,7 @@ async fn record_changes(
     }
 }
 
-/// Reports what there is to say about nodes, and what is over.
+/// Reports conditions of nodes, and the end of conditions.
 ///
 /// # Source
 /// Orchestration D2.

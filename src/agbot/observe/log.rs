@@ -1,7 +1,7 @@
 //! Tails the log of changed records, so that the model holds the agreements, claims, rollouts and usage of all agbots on the database.
 //!
 //! The log is the only source of records for the model, apart from the outcomes of this agbot's own commands. At start, when the
-//! position is lost, and for the periodic comparison all records are read in bulk. Source: docs/adr/0015.
+//! position is lost, and for the periodic comparison all records are read in bulk. Source: docs/adr/0015-agbots-tail-a-log-of-records.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};

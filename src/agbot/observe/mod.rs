@@ -70,7 +70,8 @@ async fn follow(context: &Context) -> Result<(), AgbotError> {
     context.send_events(events).await;
     context.records.compare(context).await?;
     tasks::compare(context).await?;
-    // From now on it is known since when nobody could have heard of a node. Their reader goes on with those that are missing.
+    // From now on the start of the time without heartbeats is known. The reader of heartbeats continues with
+    // the missing ones.
     if let Err(error) = status::heartbeats(context).await {
         tracing::warn!(
             error = &error as &dyn std::error::Error,

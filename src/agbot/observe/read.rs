@@ -74,7 +74,8 @@ pub async fn everything(
 /// Reads the settings of an organization for its workloads.
 ///
 /// # Errors
-/// When the exchange does not respond. Settings that cannot be read are logged, and those known before go on to hold.
+/// When the exchange does not respond. Settings that cannot be read are logged, and those known before
+/// continue to apply.
 pub async fn org_settings(context: &Context, org: &str) -> Result<Vec<Event>, ClientError> {
     let document = context.client.org_orchestration(org).await?;
     let settings = match document.map(|document| OrgSettings::read(document.as_value().clone())) {
@@ -241,7 +242,8 @@ fn review_pattern(context: &Context, id: &PatternId, pattern: &PatternResponse) 
     context.inert.set_findings(PolicyKind::Pattern, id.as_str(), &review::pattern(&document));
 }
 
-/// Names a document that cannot be read. What is known of it goes on to hold, so that nothing is stopped for that.
+/// Names a document that cannot be read. What is known of it continues to apply, so that nothing is stopped
+/// for that.
 fn note_unreadable(context: &Context, kind: PolicyKind, id: &str, error: String) {
     context.inert.set_errors(kind, id, vec![error]);
 }

@@ -1,6 +1,6 @@
-//! Records the availability of nodes and the settings of organizations, whoever set them.
+//! Records the availability of nodes and the settings of organizations, no matter who set them.
 //!
-//! Source: orchestration B9, D5, I.
+//! Source: orchestration B9, D5.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::AgbotError;
 use crate::context::Context;
 
-/// The availability of a node, as events tell it.
+/// The availability of a node, as shown in events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct NodeAvailability {
     availability: Availability,

@@ -56,7 +56,7 @@ pub async fn compare_node(context: &Context, node: &NodeId) -> Result<(), AgbotE
     publish(context, wrong).await
 }
 
-/// Returns the node of an event that says that its agent reads tasks from now on.
+/// Returns the node of an event that its agent reads tasks from now on.
 pub fn newly_capable(context: &Context, events: &[Event]) -> Option<NodeId> {
     let model = context.model();
     events.iter().find_map(|event| match event {
@@ -80,7 +80,8 @@ async fn publish(context: &Context, publications: Vec<Publication>) -> Result<()
     Ok(())
 }
 
-/// Returns the tasks of a node that the exchange shows otherwise than they are stored, and those that are not stored any more.
+/// Returns the tasks of a node whose records in the exchange differ from the stored ones, and those that are
+/// no longer stored.
 fn wrong_publications(model: &Model, node: &NodeId, found: &[NodeTask]) -> Vec<Publication> {
     let is_shown = |task: &Task| {
         found.iter().any(|one| {

@@ -24,7 +24,7 @@ pub(crate) enum Effect {
     },
     /// Removes the agbot's record of the agreement.
     DeleteAgreement,
-    /// Publishes a task as it is stored when this is delivered, or removes it when it is not stored any more.
+    /// Publishes a task as it is stored when this is delivered, or removes it when it is no longer stored.
     PublishTask {
         /// The task.
         task: TaskId,

@@ -192,7 +192,8 @@ pub(crate) struct Deliverer {
     paused: Waiting,
     /// Backoff after a failure that affects every node.
     outage: Waiting,
-    /// When effects are looked at again that wait for those of another agbot: nobody tells when it has delivered them.
+    /// Interval of checks for effects that wait for those of another agbot: there is no notification when it
+    /// has delivered them.
     behind: Option<Waiting>,
     passed_at: Instant,
 }

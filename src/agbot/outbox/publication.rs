@@ -113,8 +113,8 @@ fn is_unknown_fencing(error: &ClientError) -> bool {
     matches!(error, ClientError::Status { status: 403, code, .. } if code == UNKNOWN_FENCING)
 }
 
-/// Returns whether a repetition would be refused as well: a later state is published, the policy is not served any more, or the node
-/// has too many tasks.
+/// Returns whether a repetition would be refused as well: a later state is published, the policy is no longer
+/// served, or the node has too many tasks.
 fn is_refusal(error: &ClientError) -> bool {
     matches!(error.status(), Some(403 | 409))
 }

@@ -34,7 +34,7 @@ async fn end(State(api): State<Api>) -> Result<Json<MaintenanceResponse>, Refusa
     change(&api, None).await
 }
 
-/// Reports the change first, so that nobody relies on an announcement that the hub has not heard.
+/// Reports the change first, so that no user relies on an announcement that the hub has not received.
 async fn change(api: &Api, maintenance: Option<Maintenance>) -> Result<Json<MaintenanceResponse>, Refusal> {
     let hub = api.hub().await?;
     let state = maintenance.map_or(NodeMonitorState::Idle, Maintenance::monitor_state);

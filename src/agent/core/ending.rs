@@ -1,4 +1,4 @@
-//! The end of the agent: what the hub hears of it, and what becomes of services.
+//! The end of the agent: what the hub hears of it, and the fate of services.
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ async fn report_absence(hub: &Hub, state: NodeMonitorState) {
     }
 }
 
-/// Reports to the hub that the agent ends, and that none of its services runs any more.
+/// Reports to the hub that the agent ends, and that none of its services is running.
 async fn report_stop(hub: &Hub) {
     let report = async {
         hub.put_status(&PutNodeStatus::default()).await?;

@@ -56,7 +56,7 @@ async fn run(program: &Path) -> Result<(), DriverError> {
     }
 }
 
-/// Returns how long the machine has been up; none where the system does not tell.
+/// Returns how long the machine has been up; none where the system does not report it.
 fn uptime_secs() -> Option<f64> {
     std::fs::read_to_string("/proc/uptime").ok()?.split_whitespace().next()?.parse().ok()
 }

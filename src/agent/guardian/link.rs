@@ -183,7 +183,8 @@ impl Link {
         }
     }
 
-    /// Lets the core and the hub know what holds, if that has changed. The next request to the hub already says so.
+    /// Notifies the core and the hub of the state of the guardian, if it has changed. The next request to the
+    /// hub already carries it.
     async fn report(&mut self, guard: Guard, killed: Vec<String>, state: GuardianState) -> Result<(), Ended> {
         let is_changed = self.run.guardian() != state;
         if state != GuardianState::Running {
@@ -202,7 +203,7 @@ impl Link {
         Ok(())
     }
 
-    /// Starts a guardian, unless somebody else does that.
+    /// Starts a guardian, unless another process is starting one.
     fn start(&mut self) {
         let Some(command) = self.settings.guardian.as_ref().filter(|_| self.child.is_none()) else { return };
         let GuardianCommand { program, arguments } = command;

@@ -1,9 +1,11 @@
 //! The guardian: a process of its own that makes the leases of an agent true.
 //!
-//! A task with a lease may run on another node as soon as its agent has had no contact to the hub for that long. The agent itself kills it in
-//! time, unless it is frozen or dead: then the guardian does. The agent names to it what may run until when, and it confirms that; only a lease
-//! that it has confirmed is reported to the hub. What it must know survives its own restart in `guardian.json`. Times are those of the clock
-//! that runs since the boot, which nobody sets and which goes on while the machine sleeps. Source: orchestration C8.
+//! A task with a lease may run on another node as soon as its agent has had no contact to the hub for that
+//! long. The agent itself kills it in time, unless it is frozen or dead: then the guardian does. The agent
+//! sends it the tasks with the ends of their leases, and it confirms them; only a confirmed lease is reported
+//! to the hub. Its state survives its own restart in `guardian.json`. Times are those of the clock that runs
+//! since the boot, which cannot be set and which continues while the machine sleeps. Source: orchestration
+//! C8.
 
 mod kill;
 mod leases;

@@ -53,7 +53,7 @@ pub enum GuardianError {
 
 /// Guards the leases of the agent with this data directory until `shutdown` is canceled. A second guardian waits until the first one ends.
 ///
-/// `is_of_agent`: the agent has started it, and nobody else would end it.
+/// `is_of_agent`: the agent has started it, and no other process would end it.
 ///
 /// # Errors
 /// [`GuardianError`] when the directory cannot be used.
@@ -219,7 +219,7 @@ impl Guardian {
         request.is_last && self.is_of_agent
     }
 
-    /// Kills what may not run any more.
+    /// Kills what may no longer run.
     async fn enforce(&mut self) {
         let Some(leases) = &mut self.leases else { return };
         let over: Vec<Lease> = leases.over(clock::uptime_ms()).cloned().collect();

@@ -26,7 +26,7 @@ impl ShortPath {
     }
 }
 
-/// Listens. The caller holds the lock of the guardian, so a socket that is there belongs to nobody.
+/// Listens. The caller holds the lock of the guardian, so an existing socket is stale.
 pub(super) fn listen(directory: &Path) -> io::Result<UnixListener> {
     let short = ShortPath::of(directory)?;
     match fs::remove_file(&short.path) {

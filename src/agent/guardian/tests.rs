@@ -114,7 +114,7 @@ async fn service_is_killed_when_its_lease_is_not_renewed() {
     let confirmation = ask(&mut agent, &request(directory.path(), later)).await;
     assert_eq!((confirmation.number, confirmation.is_of_agent), (7, false));
     assert!(confirmation.killed.is_empty() && count(directory.path()) >= 3);
-    // The agent is alive and says nothing more.
+    // The agent is alive and sends nothing more.
     let over = clock::uptime_ms().saturating_sub(MARGIN_MS);
     ask(&mut agent, &request(directory.path(), over)).await;
     until("everything is killed, also what has left the group", || count(directory.path()) == 0).await;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::tests::{NOW, facts, node, policy, producer, proposal, signed, terms};
 use super::*;
 
-/// Returns what becomes of a proposal: its reply, or `None` without one.
+/// Returns the outcome of a proposal: its reply, or `None` without one.
 fn reply(state: &mut State, event: Event) -> Option<bool> {
     state.apply(event, NOW);
     let mut bodies = state.outbox.values().map(|sent| Message::parse(&sent.text).unwrap().body);

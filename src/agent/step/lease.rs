@@ -64,7 +64,7 @@ impl State {
             }
     }
 
-    /// Takes over what the guardian says, and ends the tasks that it has killed.
+    /// Records the state that the guardian reports, and ends the tasks that it has killed.
     pub(super) fn guarded(&mut self, guard: Guard, killed: &[String], now: u64) -> Outcome {
         self.guard = guard;
         let killed = self.tasks.iter().filter(|(id, _)| killed.contains(id));

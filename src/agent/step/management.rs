@@ -232,7 +232,7 @@ fn outstanding(jobs: &BTreeMap<String, Job>, node: &NodeFacts) -> Vec<Management
 /// Returns whether a management policy selects this node.
 ///
 /// # Source
-/// Agreement protocol 6.1.
+/// Agreement-protocol 6.1.
 pub fn matches(policy: &ManagementPolicyResponse, node: &NodeFacts) -> bool {
     // An invalid policy selects no node.
     let (Ok(patterns), Ok(constraints)) = (policy.patterns(), policy.constraints()) else { return false };

@@ -3,7 +3,7 @@
 //! Pure: no async, no input or output, no clock, no randomness. The shell (`core.rs`) feeds events in, writes the state to
 //! the journal and starts the commands. Commands follow from the state alone, so that after a crash the same commands
 //! result again; each of them is idempotent.
-//! Source: agreement protocol 2.5 and 2.6.
+//! Source: agreement-protocol 2.5, 2.6.
 
 mod agreement;
 mod apply;
@@ -448,7 +448,7 @@ impl State {
         self.is_joined && self.reported_status.known().is_some_and(Option::is_some)
     }
 
-    /// Returns whether nothing runs any more.
+    /// Returns true if nothing is running.
     pub fn is_stopped(&self) -> bool {
         self.agreements.values().all(|agreement| agreement.is_stopped) && self.instances.is_empty()
     }

@@ -19,7 +19,7 @@ const CONTACT_AGE_SECS: u64 = 3;
 /// Result of the last check whether the hub responds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Contact {
-    /// It was not asked lately.
+    /// It was not checked recently.
     #[default]
     Unknown,
     /// It did, at this time in seconds since 1970.
@@ -122,7 +122,7 @@ impl State {
         self.task_of(agreement).is_some_and(|task| task.open_end.is_some())
     }
 
-    /// Takes the answer to the question whether the hub responds.
+    /// Records the result of the check whether the hub responds.
     pub(super) fn contact_checked(&mut self, is_up: bool, now: u64) -> Outcome {
         self.contact = if is_up { Contact::Up(now) } else { Contact::Down(now) };
         if is_up { self.decide_by_hub(now) } else { self.give_up_unwanted(now) }

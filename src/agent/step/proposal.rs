@@ -196,12 +196,14 @@ impl State {
         self.check_privileges(facts, terms)?;
         check_pattern(facts, terms)?;
         compatible(&producer, terms)?;
-        // What the agbot says of the node's policy proves nothing: the node's own counts, apart from the membership.
+        // The agbot's copy of the node's policy proves nothing: the node's own policy counts, apart from the
+        // membership.
         let membership = producer.properties.get(builtin::HA_GROUP).and_then(|group| group.value.as_str());
         self.fits(terms, membership)
     }
 
-    /// Only agbots that the exchange names, and for a task only the one that published it: nobody else decides what runs here.
+    /// Only agbots that the exchange names, and for a task only the one that published it: no other agbot
+    /// decides what runs here.
     fn check_agbot(&self, proposal: &Proposal<'_>, facts: &ProposalFacts) -> Result<(), String> {
         let org = proposal.from.split('/').next().unwrap_or_default();
         let is_known = match facts.standing {

@@ -74,7 +74,7 @@ impl Failures {
         *self = Self { code, signal, output, error: None, ..std::mem::take(self) };
     }
 
-    /// Returns whether the last exit followed a signal that ends a program, and that somebody sent.
+    /// Returns true if the last exit followed a terminating signal that was sent to the program.
     pub fn is_stopped_from_outside(&self) -> bool {
         // Programs get the others from the system for what they have done themselves.
         matches!(self.signal, Some(signal) if ![4, 5, 6, 7, 8, 11, 13, 14, 31].contains(&signal))

@@ -15,7 +15,7 @@ use crate::deployment::Deployment;
 
 use super::{Agreement, Command, Observation, Outcome, RunState, State, Task};
 
-/// Command, and the event that says that it failed.
+/// Command, and the event of its failure.
 const REBUILD: &str = "REBUILD";
 
 /// A task whose URL is polled.
@@ -215,7 +215,7 @@ impl State {
         if task.lifecycle.is_some() {
             return;
         }
-        // Also when it is not supervised any more: the last action of a recovery that has failed may help late.
+        // Also when it is no longer supervised: the last action of a recovery that has failed may help late.
         if std::mem::take(&mut task.is_down_reported) {
             task.lifecycle = Some(lifecycle_event(("POWER_ON", "running"), (key, ""), id, &publisher, now));
         }
@@ -287,7 +287,7 @@ fn lifecycle_of(observation: &Observation) -> (&'static str, &'static str, &str)
     };
     // The convention of shells and container engines for signals.
     let has_code_of = |number: i64| container.failures.code == Some(128 + number);
-    // Whatever code a program has ended with after a signal to end: somebody stopped it.
+    // An exit after a terminating signal was a deliberate stop, whatever the exit code.
     let is_stopped = container.failures.is_stopped_from_outside();
     if is_stopped || has_code_of(15) || has_code_of(9) {
         ("POWER_OFF", "stopped", &container.name)

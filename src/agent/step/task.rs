@@ -24,7 +24,7 @@ const LONGEST_ERROR: usize = 1000;
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Task {
-    /// The agbot that published it, as `org/agbot`; `None` when the exchange does not say.
+    /// The agbot that published it, as `org/agbot`; `None` when the exchange does not state it.
     pub agbot: Option<String>,
     /// The agreement that it owns.
     pub agreement: Option<String>,
@@ -274,7 +274,7 @@ impl State {
         }
     }
 
-    /// Ends the agreement of a task of which nothing is left, because it ended while nobody watched.
+    /// Ends the agreement of a task of which nothing is left, because it ended unobserved.
     pub(super) fn end_gone(&mut self, key: &str, now: u64) -> Outcome {
         let error = "it ended while the agent did not run; its exit code is not known";
         let end = TaskEnd::with_error(TaskState::Failed, error);

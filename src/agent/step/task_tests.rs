@@ -313,7 +313,7 @@ fn task_that_was_reported_down_and_runs_again_says_so_although_it_is_supervised_
     assert_eq!(lifecycle(&state), Some(("POWER_ON".to_owned(), "running".to_owned())));
 }
 
-/// A broken check says nothing about the task, and is reported as what it is, once.
+/// A broken check proves nothing about the task, and is reported as broken, once.
 #[test]
 fn check_that_is_broken_is_reported_until_it_works() {
     let mut state = running();

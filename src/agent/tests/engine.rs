@@ -56,7 +56,8 @@ impl Engine {
         format!("unix://{}", self.directory.path().join("engine.sock").display())
     }
 
-    /// Returns `None`, and says so, where no engine can be started: without root, without the program, or inside a narrow sandbox.
+    /// Returns `None`, and prints the reason, where no engine can be started: without root, without the
+    /// program, or inside a narrow sandbox.
     pub(crate) async fn start() -> Option<Self> {
         let engine = Self::try_start().await;
         if engine.is_none() {

@@ -119,7 +119,7 @@ impl TestHub {
         self.changed.notify_waiters();
     }
 
-    /// Returns whether the agent has said that everything has stopped on the deleted node.
+    /// Returns true if the agent has confirmed that everything has stopped on the deleted node.
     pub fn is_departure_confirmed(&self) -> bool {
         self.is_departure_confirmed.load(Ordering::SeqCst)
     }

@@ -1,4 +1,5 @@
-//! Watches whether the container engine responds: nothing can be started without it, and nobody would know why.
+//! Watches whether the container engine responds: nothing can be started without it, and the reason would not
+//! be visible.
 
 use std::{convert::Infallible, sync::Arc, time::Duration};
 

@@ -31,7 +31,7 @@ use crate::{
 
 /// Number of envelopes remembered to detect replays.
 const REMEMBERED: usize = 500;
-/// The part of the mailbox that is read at once. Whoever may send messages fills it, so memory must not grow with it.
+/// The part of the mailbox that is read at once. Senders can fill it, so memory must not grow with it.
 const FIRST_PAGE: MessagePage = MessagePage { after: 0, messages: 64, bytes: 1024 * 1024 };
 /// A page that has room for so much more ends with the newest message.
 const LARGEST: usize = 128 * 1024;
@@ -267,7 +267,7 @@ impl Mailbox {
     async fn read_facts(&self, agbot: &str, terms: &str) -> Result<ProposalFacts, ClientError> {
         let standing = self.standing(agbot).await?;
         if standing == AgbotStanding::NotApproved {
-            // Nothing is read for somebody who may not propose.
+            // Messages of senders that may not propose are not read.
             return Ok(ProposalFacts::default());
         }
         let Ok(terms) = InternalPolicy::from_text(terms) else { return Ok(ProposalFacts::default()) };

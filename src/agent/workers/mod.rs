@@ -114,7 +114,7 @@ impl Session {
         self.signals.presence.notify_one();
     }
 
-    /// Lets a heartbeat say at once what the guardian does.
+    /// Sends a heartbeat at once with the state of the guardian.
     pub fn report_guardian(&self) {
         self.signals.statistics.notify_one();
     }

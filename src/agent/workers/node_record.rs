@@ -38,7 +38,7 @@ pub(super) struct Parts {
     pub signals: Arc<Signals>,
 }
 
-/// Reads and writes the record when a signal says that it may have changed.
+/// Reads and writes the record when signaled that it may have changed.
 pub(super) struct NodeRecord {
     parts: Parts,
     is_due: bool,

@@ -62,7 +62,7 @@ impl TaskReader {
     }
 }
 
-/// Reads the tasks when a signal says that they may have changed.
+/// Reads the tasks when signaled that they may have changed.
 pub(super) struct Tasks {
     contact: Contact,
     reader: Arc<TaskReader>,

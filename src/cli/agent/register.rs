@@ -187,7 +187,7 @@ async fn configure(agent: &Server, identity: &Identity, group: Option<&str>, inp
 
 /// After a failure in the middle the agent must not stay half registered.
 async fn undo(agent: &Server, error: CliError) -> CliError {
-    // 409: somebody else registered it meanwhile, which is nothing to undo.
+    // 409: another process registered it meanwhile, and there is nothing to undo.
     if error.why.contains("409") {
         return error;
     }

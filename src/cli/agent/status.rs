@@ -22,7 +22,7 @@ pub struct StatusArguments {
 /// Shows the agent's workers.
 ///
 /// # Errors
-/// With status 5 when the agent does not answer.
+/// With status 5 when the agent does not respond.
 pub async fn show_status(arguments: &StatusArguments, context: &Context) -> Outcome {
     let agent = context.agent()?;
     context.show_watched(&arguments.watch, async || workers(&agent, arguments.long).await).await

@@ -13,9 +13,9 @@ use crate::exit::{CliError, Exit, Outcome};
 use crate::output::note;
 use crate::server::Server;
 
-/// Longest wait for the agent to be unregistered after it said so.
+/// Longest wait for the agent to be unregistered after its confirmation.
 const SETTLE: Duration = Duration::from_secs(180);
-/// Longest wait for all services to end, unless the user says otherwise.
+/// Longest wait for all services to end, unless the user sets another time.
 const USUAL_LIMIT: Duration = Duration::from_secs(600);
 
 /// Options of `unregister`.

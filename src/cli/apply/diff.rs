@@ -19,7 +19,7 @@ impl Change {
         json!({"path": self.path, "from": self.from, "to": self.to})
     }
 
-    /// The change for people.
+    /// The human-readable change.
     pub fn text(&self) -> String {
         format!("{}: {} -> {}", self.path, self.from, self.to)
     }

@@ -1,4 +1,5 @@
-//! `hzn apply`: makes services, HA groups and policies of an organization what documents say, and tells what changed.
+//! `hzn apply`: makes services, HA groups and policies of an organization match documents, and reports the
+//! changes.
 
 mod diff;
 mod document;
@@ -118,7 +119,7 @@ pub async fn run(arguments: &ApplyArguments, context: &Context) -> Outcome {
     Ok(())
 }
 
-/// Refuses to remove what nobody probably means to remove.
+/// Rejects a removal that is probably unintended.
 fn check_pruning(arguments: &ApplyArguments, documents: usize) -> Outcome {
     let ApplyArguments { prune, allow_empty, .. } = arguments;
     let refuse = |why: String, advice: &str| Err(CliError::input("nothing was applied", why, advice));

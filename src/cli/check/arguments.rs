@@ -104,7 +104,7 @@ impl CheckArguments {
         }
     }
 
-    /// Answers whether the node comes from files.
+    /// Returns true if the node comes from files.
     pub fn is_from_files(&self) -> bool {
         self.node_policy.is_some() || self.node_input.is_some()
     }

@@ -1,7 +1,8 @@
-//! `hzn explain NODE POLICY`: every clause that keeps the service away, with the value it met, and what the agbot says.
+//! `hzn explain NODE POLICY`: every clause that keeps the service away, with the actual value, and the
+//! agbot's reason.
 //!
-//! The comparison is made here, on what the exchange holds now; the agbot's answer is its own record, which also knows
-//! of waits that no policy shows.
+//! The comparison is made here, with the current documents of the exchange; the agbot's reason is its own
+//! record, which also knows of waits that no policy shows.
 
 use std::collections::BTreeSet;
 

@@ -119,7 +119,7 @@ impl NodeInput {
         })
     }
 
-    /// The node with what the arguments say where it says nothing.
+    /// The node, with the arguments as defaults for missing values.
     pub fn with(mut self, arguments: &CheckArguments) -> Self {
         if let (true, Some(arch)) = (self.arch.is_empty(), &arguments.arch) {
             self.arch.clone_from(arch);

@@ -94,7 +94,7 @@ fn compare_policies(
     Ok(Verdict { is_compatible, reasons, report: Some(report), unplaced })
 }
 
-/// Variables and secrets alone, whatever the policies say.
+/// Variables and secrets alone, regardless of the policies.
 fn compare_inputs(
     node: &NodeInput,
     policy: &PolicyInput,

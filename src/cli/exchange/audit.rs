@@ -142,8 +142,8 @@ async fn verify(context: &Context, exchange: &Exchange, known: Option<&str>) -> 
     }
 }
 
-/// Computes the hashes anew from what the records say. An administrator does not see records from before the organization was made; of
-/// those the hub's word is taken.
+/// Recomputes the hashes from the contents of the records. An administrator does not see records from before
+/// the creation of the organization; for those the hub is trusted.
 async fn recompute(exchange: &Exchange, part: &AuditVerifyResponse) -> Outcome {
     let mut walk = ChainWalk::after(part.begin.clone());
     while walk.place().number < part.end.number {

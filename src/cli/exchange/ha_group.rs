@@ -1,4 +1,4 @@
-//! `hzn exchange hagroup`: HA groups, in the forms of the existing tool and of the HA-group design (agbot 5.4,
+//! `hzn exchange hagroup`: HA groups, in the forms of the existing tool and of requirement 004 (agbot 5.4,
 //! orchestration E2).
 
 use std::path::PathBuf;

@@ -34,7 +34,8 @@ impl Group {
     /// Takes the group from the arguments or from the file that they name.
     ///
     /// # Errors
-    /// With status 1 when the name is missing, or there is nothing to say of the group; 3 or 4 for an unusable file.
+    /// With status 1 when the name is missing, or no member of the group is given; 3 or 4 for an unusable
+    /// file.
     pub fn read(arguments: &GroupArguments, context: &Context) -> Outcome<Self> {
         let refuse = |why: &str, advice: &str| CliError::input("the HA group was not changed", why, advice);
         let mut group = match &arguments.file {
@@ -82,7 +83,7 @@ impl Group {
     }
 }
 
-/// Makes a group; `replaces` says whether one that is there already is replaced.
+/// Creates a group; `replaces`: true if an existing one is replaced.
 ///
 /// # Errors
 /// With status 8 for a node that does not exist, 1 for one that cannot be a member, 5 when the exchange refuses.
@@ -108,7 +109,8 @@ pub async fn create(group: &Group, exchange: &Exchange, replaces: bool) -> Outco
         server.report_done(&format!("HA group {org}/{id} is created"));
         return Ok(());
     }
-    // The status says either that the group is there or that a member has another group; replacing tells which.
+    // The status means either that the group exists or that a member has another group; replacing
+    // distinguishes the two.
     let written =
         server.client.create_or_replace_record(GROUPS.resource, (&org, &id), &body, StatusCode::CONFLICT);
     match written.await {

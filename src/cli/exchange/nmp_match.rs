@@ -1,4 +1,5 @@
-//! Which nodes a management policy is for; the hub does not say, so the rule is applied here (agreement protocol 6.1).
+//! Nodes that a management policy selects; the hub does not list them, so the rule is applied here (agreement
+//! protocol 6.1).
 
 use evenkeel_client::Records;
 use evenkeel_domain::policy::reference_json::from_value;

@@ -1,4 +1,4 @@
-//! Removes a node. One whose agent is alive runs on until the agent has learned of that (engine 9).
+//! Removes a node. One whose agent is alive runs on until the agent has learned of that (orchestration A2).
 
 use evenkeel_ids::NodeId;
 
@@ -8,10 +8,10 @@ use crate::context::{Context, Exchange};
 use crate::exit::Outcome;
 use crate::output::note;
 
-/// Removes a node, and says what that means for what it runs.
+/// Removes a node, and reports the consequences for its instances.
 ///
 /// # Errors
-/// With status 8 when it does not exist, 1 when there is nobody to answer.
+/// With status 8 when it does not exist, 1 when there is no terminal to confirm on.
 pub async fn remove(context: &Context, exchange: &Exchange, name: &str, is_forced: bool) -> Outcome {
     let node = exchange.node_id(name);
     if exchange.server.is_dry_run {

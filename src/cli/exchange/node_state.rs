@@ -1,4 +1,5 @@
-//! The state of a node at a glance: what its agent said, what its operator asks for, and the age of its last heartbeat.
+//! The state of a node at a glance: the state that its agent reported, the settings of its operator, and the
+//! age of its last heartbeat.
 
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use evenkeel_planner::settings::PlannerSettings;
@@ -22,7 +23,7 @@ pub enum NodeState {
     Draining,
     /// Its heartbeats are missing.
     Down,
-    /// Its agent said that it ended, with all of its services.
+    /// The agent reported that it ended, with all of its services.
     Stopped,
 }
 

@@ -105,7 +105,7 @@ impl Kind {
         View::new(json, table)
     }
 
-    /// Creates one, or replaces it when it exists already (`conflict` is the status that says so).
+    /// Creates one, or replaces it when it exists already (signaled by the status `conflict`).
     ///
     /// # Errors
     /// With status 5 when the exchange refuses both; the reason is that of the first attempt when there is nothing to

@@ -5,7 +5,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::lines::{HEADER, Line};
 
-/// The column with how a line stands, which gets the room that the others leave.
+/// The column with the state of a line, which gets the room that the others leave.
 const NOTE: usize = HEADER.len() - 1;
 /// Least width of that column.
 const MIN_NOTE: usize = 10;

@@ -27,7 +27,7 @@ const MOST_CHILDREN: u16 = 10_000;
 /// Contents of an organization.
 #[derive(Debug, Clone, Default)]
 pub struct Overview {
-    /// The HA groups, each with its claims; none where the agbot does not tell them to the caller.
+    /// The HA groups, each with its claims; none where the agbot does not show them to the caller.
     pub groups: Vec<(HaGroupResponse, Option<UpgradesResponse>)>,
     /// The workloads, as sent and as read.
     pub workloads: Vec<(Value, WorkloadStatus)>,
@@ -45,7 +45,7 @@ impl Overview {
         lines::of(self)
     }
 
-    /// Returns the tree as one answer.
+    /// Returns the tree as one result.
     pub fn view(&self) -> View {
         let rows = self.lines().into_iter().map(|line| line.cells.into()).collect();
         let table =

@@ -41,7 +41,7 @@ impl Target {
 /// How much attention a line needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tone {
-    /// All is well, or nothing is to be said.
+    /// No problem, or nothing to report.
     Calm,
     /// Something is not as it should be.
     Warning,

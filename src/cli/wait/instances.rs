@@ -62,7 +62,7 @@ impl InstanceCount {
             1 => text(total),
             _ => format!("{}; {}: {}", text(total), unit.workload_unit, text(numbers(unit))),
         });
-        // It says why the others do not run.
+        // It states why the others do not run.
         let why = status.warnings.first().map(|warning| format!("; {warning}")).unwrap_or_default();
         let difference = difference.map(|difference| format!("{difference}{why}"));
         let is_starting = |unit: &WorkloadUnit| unit.instances.iter().any(|one| one.monitor_state != "idle");

@@ -47,7 +47,7 @@ pub enum Progress {
     Unread(String),
     /// It will not.
     Failed(String),
-    /// It does not go on until somebody acts.
+    /// It does not continue until a user acts.
     Held {
         /// Reason for which it waits.
         why: String,

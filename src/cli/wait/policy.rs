@@ -138,7 +138,8 @@ impl WantedPolicy {
         })
     }
 
-    /// Returns how the update by tasks stands, unless it has completed: it is in progress, held, or was rolled back.
+    /// Returns the state of the update by tasks, unless it has completed: it is in progress, held, or was
+    /// rolled back.
     ///
     /// An update in progress counts whenever it began, because a policy may be written without a change of its version. How an update
     /// ended counts only if it began after the policy was written.
@@ -156,7 +157,8 @@ impl WantedPolicy {
 
     /// Returns the version of the policy that the hub keeps away, because it rolled it back before the policy was written.
     ///
-    /// Until the agbot has read the policy, the version that was rolled back may be one that the policy does not want any more.
+    /// Until the agbot has read the policy, the version that was rolled back may be one that the policy no
+    /// longer names.
     fn rolled_back<'w>(&self, workloads: &'w [WorkloadUpdate]) -> Option<&'w str> {
         let own = self.own(workloads).filter(|own| own.update.state == "rollback-completed")?;
         let version = own.rolled_back_from.as_deref()?.rsplit(' ').next()?;
@@ -259,7 +261,8 @@ impl WantedPolicy {
         version.is_empty() || self.versions.is_empty() || self.versions.iter().any(|wanted| wanted == version)
     }
 
-    /// Returns whether the agbot has read the policy as it was written; one that does not say so is assumed to have.
+    /// Returns whether the agbot has read the policy as it was written; one that does not report it is
+    /// assumed to have read it.
     fn is_read_by(&self, reasons: &ReasonsResponse) -> bool {
         let Some(policies) = &reasons.policies else { return true };
         let seen = policies.get(&self.id).and_then(|at| instant(at));
@@ -310,7 +313,7 @@ fn instant(text: &str) -> Option<Timestamp> {
     text.split('[').next()?.parse().ok()
 }
 
-/// Waits for a policy that was just written, then shows how each node stands.
+/// Waits for a policy that was just written, then shows the state of each node.
 ///
 /// # Errors
 /// As [`super::Wait::follow`].
@@ -321,7 +324,7 @@ pub async fn follow(wait: &super::Wait, context: &Context, exchange: &Exchange, 
     follow_wanted(wait, context, exchange, &WantedPolicy::read(exchange, name).await?).await
 }
 
-/// Waits for a policy whose `orchestration` was just changed, then shows how each node stands.
+/// Waits for a policy whose `orchestration` was just changed, then shows the state of each node.
 ///
 /// The change is about no version: where the hub rolled the policy's version back, it is carried out with the version before.
 ///

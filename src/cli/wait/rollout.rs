@@ -95,7 +95,7 @@ async fn node_in_work(agbot: &Server, rollout: &Rollout) -> Outcome<Option<NodeI
     let (org, group) = (rollout.group.org(), rollout.group.name());
     let found = match agbot.client.upgrades(org, group).await {
         Ok(found) => found,
-        // The group was removed, and nobody holds a claim of it.
+        // The group was removed, and no claim of it is held.
         Err(error) if error.is_not_found() => return Ok(None),
         Err(error) => return Err(agbot.failed("asking the agbot for claims", &error)),
     };

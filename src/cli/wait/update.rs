@@ -9,14 +9,14 @@ use super::{Progress, held_advice};
 use crate::exchange::orch::status::{hint_for, update_text};
 use crate::server::Server;
 
-/// The kind of the event that tells why an update is rolled back.
+/// The kind of the event that states why an update is rolled back.
 const ROLLBACK_STARTED: &str = "update.rollback-started";
 /// The rule by which what a user has frozen blocks an update.
 const FROZEN: &str = "Frozen";
 
 /// The reasons of rollbacks seen by one command, by policy.
 ///
-/// A completed rollback does not name its reason any more, so that a command has to remember it while it waits.
+/// A completed rollback no longer names its reason, so a command has to remember it while it waits.
 #[derive(Debug, Default)]
 pub struct RollbackReasons(RefCell<BTreeMap<String, String>>);
 
@@ -87,7 +87,8 @@ fn text(update: &UpdateProgress, policy: &str, reason: Option<&str>) -> String {
         _ => "there is no update".to_owned(),
     });
     let message = reason.unwrap_or(&update.message);
-    // What blocks an update says more than that it is in progress; the message of a rollback is its reason.
+    // The reason for which an update is blocked is more informative than its state; the message of a rollback
+    // is its reason.
     let is_explained = update.blocked.is_some() && update.state == "updating";
     if !message.is_empty() && !is_explained {
         text.push_str(&format!(": {message}"));

@@ -27,7 +27,7 @@ impl ProbeClient {
     /// Checks a task on a node: up to the number of attempts of the probe, with its pauses.
     ///
     /// # Errors
-    /// Why the check itself is broken, which says nothing about the task.
+    /// Why the check itself is broken, which proves nothing about the task.
     pub async fn check(
         &self,
         probe: &TaskProbe,
@@ -55,7 +55,8 @@ impl ProbeClient {
                 Ok((_, body)) if expected.is_in(&body) => {
                     return Ok(HEALTHY);
                 }
-                // The body is not for everybody who may read the health of a service, nor for whoever has written the URL.
+                // The body must not be shown to everybody who may read the health of a service, nor to the
+                // author of the URL.
                 Ok((status, _)) => {
                     message = format!("{url} answers with status {status}, without {}", expected.as_str());
                 }

@@ -47,8 +47,8 @@ fn authorities(file: &Path) -> Result<Vec<Certificate>, String> {
 }
 
 impl ProbeClient {
-    /// Creates a client that connects to the addresses that a rule allows. `ca_file`: authorities that are trusted beside those of the system,
-    /// PEM.
+    /// Creates a client that connects to the addresses that a rule allows. `ca_file`: authorities that are
+    /// trusted in addition to those of the system, PEM.
     ///
     /// # Errors
     /// The reason, when the certificates of the system, or the file, cannot be read.
@@ -102,7 +102,8 @@ impl ProbeClient {
     /// Sends a JSON document; `id` names the call, the same for a repetition.
     ///
     /// # Errors
-    /// The reason, when the response says no success, or does not come in time. What the response holds is not read.
+    /// The reason, when the status is not a success, or the response does not arrive in time. The body of the
+    /// response is not read.
     pub async fn post(&self, url: &str, id: &str, body: &Value, timeout: Duration) -> Result<(), String> {
         let url = self.allowed(url)?;
         let _slot = self.slots.acquire().await;
@@ -123,10 +124,10 @@ impl ProbeClient {
 /// Why there is no response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// The request itself cannot be made: nobody was asked.
+    /// The request is invalid and was not sent.
     #[error("{0}")]
     OfRequest(String),
-    /// Whoever was asked did not respond.
+    /// The server did not respond.
     #[error("{0}")]
     OfServer(String),
 }

@@ -21,7 +21,8 @@ impl<K> Default for ProbeSchedule<K> {
 }
 
 impl<K: Ord + Clone> ProbeSchedule<K> {
-    /// Begins the check of a target if it is due. The pause begins with the end of the last check, whose outcome tells how long it is.
+    /// Begins the check of a target if it is due. The pause begins with the end of the last check, whose
+    /// outcome determines its length.
     pub fn begin_due(&mut self, key: &K, now: Instant, pause: Duration) -> Option<ProbeGuard<K>> {
         let mut in_flight = lock(&self.in_flight);
         match in_flight.get(key) {
@@ -39,7 +40,7 @@ impl<K: Ord + Clone> ProbeSchedule<K> {
         Some(ProbeGuard { in_flight: self.in_flight.clone(), key: key.clone() })
     }
 
-    /// Forgets what is not checked any more.
+    /// Forgets targets that are no longer checked.
     pub fn retain(&mut self, is_checked: impl Fn(&K) -> bool) {
         self.due.retain(|key, _| is_checked(key));
         lock(&self.in_flight).retain(|key, ended| ended.is_none() || is_checked(key));

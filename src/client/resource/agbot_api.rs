@@ -112,7 +112,7 @@ impl Client {
         self.get_existing(list_path(org, "reasons")).await
     }
 
-    /// How each pair of node and policy stands, as the agbot sent it.
+    /// State of each pair of node and policy, as the agbot sent it.
     pub async fn reason_records(&self, org: &str) -> Result<ReasonRecords, ClientError> {
         self.get_existing(list_path(org, "reasons")).await
     }
@@ -201,7 +201,8 @@ impl Client {
         }
     }
 
-    /// Frees the claims of a group, or only those of a member or of a policy; false when nobody holds such a claim.
+    /// Releases the claims of a group, or only those of a member or of a policy; false when no such claim is
+    /// held.
     pub async fn free_claims(
         &self,
         org: &str,
@@ -224,7 +225,7 @@ impl Client {
         self.post_empty(Path::org(org, &["nodes", node, "actions", "fence-confirm"])).await
     }
 
-    /// Records that the instance of an agreement that ended does not run any more.
+    /// Records that the instance of an ended agreement no longer runs.
     pub async fn confirm_stop(&self, org: &str, agreement: &str) -> Result<ApiResponse, ClientError> {
         self.post_empty(Path::org(org, &["agbot", "agreements", agreement, "confirm-stop"])).await
     }

@@ -30,7 +30,7 @@ const PEM_TYPE: &str = "application/x-pem-file";
 pub enum ConfigStateChange {
     /// The services were suspended or resumed.
     Changed,
-    /// There is nothing to change; the agent's text says why.
+    /// There is nothing to change; the agent's message states why.
     Refused(String),
 }
 
@@ -39,7 +39,7 @@ pub enum ConfigStateChange {
 pub enum Unregistered {
     /// Everything is gone.
     Clean,
-    /// The node is unregistered, but something was left behind; the agent's text says what.
+    /// The node is unregistered, but something was left behind; the agent's message names it.
     Incomplete(String),
 }
 

@@ -46,7 +46,7 @@ struct NodeIds {
 pub enum TaskReported {
     /// It was recorded.
     Recorded,
-    /// It is old, or would take the state back; the stored state.
+    /// The report is old, or would revert the state; contains the stored state.
     Refused(TaskConflict),
     /// The node has no such task.
     Missing,
@@ -124,7 +124,8 @@ impl Client {
         self.delete(node_path(node, &[]).query("force", "true")).await
     }
 
-    /// Confirms that everything has stopped on a node that was deleted while its agent was alive; `false` when nobody waits for that.
+    /// Confirms that everything has stopped on a node that was deleted while its agent was alive; `false`
+    /// when there is no pending confirmation.
     pub async fn confirm_departure(&self, node: &NodeId) -> Result<bool, ClientError> {
         self.delete(Path::org(node.org(), &["orchestration", "departures", node.name()])).await
     }
@@ -266,7 +267,8 @@ impl Client {
         self.delete(node_path(node, &["agreements", agreement])).await
     }
 
-    /// The agbots that may make agreements with a node, as `org/agbot`; `None` when the exchange does not say.
+    /// Returns the agbots that may make agreements with a node, as `org/agbot`; `None` when the exchange does
+    /// not list them.
     pub async fn list_node_agbots(&self, node: &NodeId) -> Result<Option<Vec<String>>, ClientError> {
         let found: Option<NodeAgbotsResponse> = self.get(node_path(node, &["agbots"])).await?;
         Ok(found.map(|found| found.agbots))

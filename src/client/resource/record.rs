@@ -145,7 +145,7 @@ impl Client {
         self.put(resource.path(org, name), body).await
     }
 
-    /// Creates a resource, or replaces it when a response with status `exists` says that it is there.
+    /// Creates a resource, or replaces it when a response with status `exists` reports that it exists.
     ///
     /// # Errors
     /// As [`Client::create_or_replace`].

@@ -47,7 +47,7 @@ pub struct BlocklistRules {
     pub factor: u64,
     /// Longest duration of a block.
     pub max_secs: u64,
-    /// Time after which a running instance is no failure any more, and the number of blocks is reset.
+    /// Time after which a running instance counts as a success and the number of blocks is reset.
     pub reset_after_secs: u64,
 }
 

@@ -144,7 +144,7 @@ impl Object {
         }
     }
 
-    /// Takes a list of different names; `of` says what they name.
+    /// Takes a list of distinct names; `of` is the kind of object that they name.
     pub fn names(
         &mut self,
         name: &str,

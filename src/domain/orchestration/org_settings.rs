@@ -1,4 +1,5 @@
-//! The object `orchestration` of an organization: settings that hold for all of its workloads and nodes unless a policy says otherwise.
+//! The object `orchestration` of an organization: settings for all of its workloads and nodes unless a policy
+//! overrides them.
 //!
 //! Source: orchestration 1.6.
 
@@ -11,7 +12,7 @@ use super::health_evaluation::HealthEvaluation;
 use super::object::{Members, MembersError, Object};
 use super::priorities::ConstraintPriorities;
 
-/// A setting: its name, the least and the greatest value, and what holds when nobody set it.
+/// A setting: its name, the least and the greatest value, and its default.
 pub(super) struct Setting {
     pub(super) name: &'static str,
     pub(super) range: std::ops::RangeInclusive<i64>,
@@ -21,10 +22,10 @@ pub(super) struct Setting {
 /// The member that holds the rules by which health is evaluated.
 const HEALTH_EVALUATION: &str = "healthEvaluation";
 
-/// The member that says which constraints on placement are hard.
+/// The member with the priorities of constraints on placement.
 const PRIORITIES: &str = "constraintPriorities";
 
-/// The member that says who changed the settings last.
+/// The member with the account that changed the settings last.
 const LAST_UPDATED_BY: &str = "lastUpdatedBy";
 
 /// A month, in seconds.
@@ -223,7 +224,7 @@ impl OrgSettings {
         self.priorities
     }
 
-    /// When a node gets no more starts of a service version that keeps failing on it.
+    /// Rules by which a service version is blocked on a node on which it keeps failing.
     #[must_use]
     pub fn blocklist(&self) -> BlocklistRules {
         self.blocklist.rules()
@@ -263,7 +264,7 @@ impl OrgSettings {
         self.value(3)
     }
 
-    /// Age from which statistics of a node are not ranked by.
+    /// Age from which statistics of a node are no longer used for ranking.
     #[must_use]
     pub fn metrics_max_age_secs(&self) -> Option<u64> {
         self.value(4)
@@ -275,7 +276,7 @@ impl OrgSettings {
         self.value(5)
     }
 
-    /// Time in which a node that does not report tasks says whether a new version goes on running.
+    /// Time in which a node that does not report tasks shows whether a new version keeps running.
     #[must_use]
     pub fn report_grace_secs(&self) -> u64 {
         self.value_or_default(9)

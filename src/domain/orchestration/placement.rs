@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::{Mode, WorkloadReference};
 use crate::policy::expression::Expression;
 
-/// Which node comes first, and which never.
+/// Preferred and excluded nodes.
 ///
 /// # Source
 /// Orchestration 1.2, A3 to A5, D5 to D9.

@@ -12,8 +12,8 @@ use super::{HealthPolicy, InstanceReference, MembersError, Placement};
 /// How many instances of a workload there are, where they run and how they are replaced.
 ///
 /// # Shape
-/// Every member has its value; `None` stands for a default that the hub, the organization or the number of nodes decides, as each
-/// member says. Written as JSON, it reads back as the same value.
+/// Every member has its value; `None` stands for a default that the hub, the organization or the number of
+/// nodes decides, as documented for each member. Written as JSON, it reads back as the same value.
 ///
 /// # Source
 /// Orchestration 1.2.
@@ -36,7 +36,7 @@ pub struct Orchestration {
     pub flex: Option<Flex>,
     /// Instances that one node may run.
     pub max_per_node: u32,
-    /// Which node comes first, and which never.
+    /// Preferred and excluded nodes.
     pub placement: Placement,
     /// Instances that must be up before one starts.
     pub parents: Vec<InstanceReference>,
@@ -189,7 +189,7 @@ pub enum Orchestrate {
     Ha,
 }
 
-/// The nodes to choose from, beside properties and constraints.
+/// The nodes to choose from, besides properties and constraints.
 ///
 /// # Source
 /// Orchestration 1.3.

@@ -1,6 +1,6 @@
 //! Reading `orchestration` of a deployment policy: every rule that the document must keep by itself.
 //!
-//! Source: orchestration 1.2, the right-hand column of the table.
+//! Source: orchestration 1.2 (the right-hand column of the table).
 
 use std::collections::BTreeSet;
 
@@ -160,7 +160,7 @@ impl Orchestration {
     /// The first member that breaks a rule, with its path.
     ///
     /// # Source
-    /// Orchestration 1.2, "References".
+    /// Orchestration 1.2 ("References").
     pub fn of_policy(policy: &PolicyId, document: Value) -> Read<Self> {
         let read = Self::try_from(document)?;
         let no_names = Vec::new();

@@ -16,7 +16,7 @@ const SERVICE: &str = "svc:";
 /// Orders and compares as it was written.
 ///
 /// # Source
-/// Orchestration 1.2, "References".
+/// Orchestration 1.2 ("References").
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WorkloadReference {
     /// A deployment policy, with or without its organization.
@@ -72,7 +72,7 @@ impl Serialize for WorkloadReference {
 /// A workload, or its instance on one node: `policy@node`.
 ///
 /// # Source
-/// Orchestration 1.2, "References"; A8.
+/// Orchestration 1.2 ("References"), A8.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct InstanceReference {
     /// The workload.

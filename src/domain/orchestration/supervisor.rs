@@ -13,7 +13,7 @@ use super::Mode;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Restart {
-    /// When it is started again.
+    /// Condition of a restart.
     pub condition: RestartCondition,
     /// Time before it is started again, in seconds.
     pub delay_seconds: u64,
@@ -37,7 +37,7 @@ impl Restart {
     }
 }
 
-/// When an instance that ended is started again.
+/// Condition for restarting an instance that ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RestartCondition {

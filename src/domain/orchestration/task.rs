@@ -25,7 +25,7 @@ pub enum DesiredState {
 /// The state of a task that has a node.
 ///
 /// # Shape
-/// Ordered; a report never takes it back, and an ended task never changes.
+/// Ordered; a report never reverts it, and an ended task never changes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskState {

@@ -1,6 +1,6 @@
 //! The deployment policy ("business policy" on the wire): the service to deploy, and its target nodes.
 //!
-//! Source: agreement protocol, "External forms".
+//! Source: agreement-protocol 3.1.
 
 use serde::{Deserialize, Serialize};
 

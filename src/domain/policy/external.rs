@@ -1,6 +1,6 @@
 //! The pair of properties and constraints of every user policy.
 //!
-//! Source: agreement protocol, "External forms".
+//! Source: agreement-protocol 3.1.
 
 use std::ops::BitOr;
 
@@ -80,7 +80,7 @@ impl ExternalPolicy {
 /// The set of differences between two policies.
 ///
 /// # Source
-/// Agreement protocol, "External forms" (change classes).
+/// Agreement-protocol 3.1 (change classes).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct PolicyChange(u8);
 

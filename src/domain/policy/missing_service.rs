@@ -1,6 +1,6 @@
 //! A service that a body names and that does not exist.
 //!
-//! Source: exchange contract 4.8, "Validation".
+//! Source: exchange-api 4.8 (validation).
 
 /// A referenced service that does not exist, as clients read it; what is `None` may be any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

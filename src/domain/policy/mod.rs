@@ -7,12 +7,12 @@
 //! 1. **Producer.** The node's [`NodePolicy`] is flattened by [`NodePolicy::deployment_policy`] (properties of the top level
 //!    overlaid by those of the deployment part; constraints of that part, else those of the top level) and becomes, by
 //!    [`InternalPolicy::from_node`], the policy `Policy for org/node`. The hub adds the HA group as a property.
-//! 2. **Service policy.** The service's own policy gains the properties that describe the service, and whether the service or
-//!    one of its dependencies needs privileges: [`compatibility::check::full_service_policy`]. Who needs privileges also
-//!    asks the node for them by a constraint.
+//! 2. **Service policy.** The service's own policy gains the properties that describe the service, and
+//!    whether the service or one of its dependencies needs privileges:
+//!    [`compatibility::check::full_service_policy`]. A service that needs privileges also requires them of the
+//!    node by a constraint.
 //! 3. **Consumer.** [`DeploymentPolicy::to_internal`], with the service policy merged in by
 //!    [`InternalPolicy::merge_external`]: properties of the deployment policy win, constraints add up.
-//! 4. **Test.** [`terms::check_compatible`]: the consumer's constraints against the producer's properties, the producer's
 //! 4. **Test.** [`terms::check_compatible`]: the consumer's constraints against the producer's properties, the producer's
 //!    against the consumer's, then protocols and data verification. [`terms::all_mismatches`] returns every failure,
 //!    each comparison with the actual value.
@@ -22,7 +22,7 @@
 //! proposal: the consumer with that one version, named after both sides. A [`Pattern`] replaces the deployment policy by one
 //! consumer per service; it has no constraints.
 //!
-//! Source: agreement protocol, "Internal policy, properties, constraints, compatibility".
+//! Source: agreement-protocol 3.
 
 pub mod compatibility;
 pub mod constraint;

@@ -1,6 +1,6 @@
 //! The policy of a node, in its flat first format and its current format with parts for deployment and management.
 //!
-//! Source: agreement protocol, "External forms".
+//! Source: agreement-protocol 3.1.
 
 use serde::{Deserialize, Serialize};
 

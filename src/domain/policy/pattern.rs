@@ -1,6 +1,6 @@
 //! The pattern: the services that all nodes of the pattern run.
 //!
-//! Source: agreement protocol, "External forms" (pattern).
+//! Source: agreement-protocol 3.1 (pattern).
 
 use serde::{Deserialize, Serialize};
 

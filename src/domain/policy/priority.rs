@@ -1,6 +1,6 @@
 //! Version choice by rank, and the count of attempts behind it.
 //!
-//! Source: agreement protocol, "Priority choice and rollback"; agbot, "Workload usage".
+//! Source: agreement-protocol 3.9; agbot 1.6.
 
 use super::internal::{Workload, WorkloadPriority};
 

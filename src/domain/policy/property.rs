@@ -1,6 +1,6 @@
 //! Properties of a node, a service or a policy, and the names of the built-in ones.
 //!
-//! Source: agreement protocol, "Properties".
+//! Source: agreement-protocol 3.3.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -388,7 +388,7 @@ impl PropertyList {
     ///
     /// With `ignores_capacity` the memory and the number of CPUs may differ, because they change over time.
     /// # Source
-    /// Agreement protocol, "What the agent checks in a proposal", step 11.
+    /// Agreement-protocol 2.6 (step 11).
     pub fn conflict_with(&self, other: &Self, ignores_capacity: bool) -> Option<&str> {
         let is_exempt = |name: &str| ignores_capacity && matches!(name, builtin::CPU | builtin::MEMORY);
         let others = other.by_name();

@@ -1,6 +1,6 @@
 //! Bindings of stored secrets to the secrets of a service.
 //!
-//! Source: agreement protocol, "Secrets".
+//! Source: agreement-protocol 4.6.
 
 use std::collections::BTreeMap;
 
@@ -90,7 +90,7 @@ pub enum SecretBindingProblem {
 /// # Errors
 /// [`SecretBindingProblem`].
 /// # Source
-/// Agreement protocol, "Secrets".
+/// Agreement-protocol 4.6.
 pub fn needed_secrets<'a>(
     service: ServiceVersion<'_>,
     declared: impl IntoIterator<Item = &'a String>,

@@ -1,6 +1,6 @@
 //! The policy of a service, its built-in properties, and its merge into a deployment policy.
 //!
-//! Source: agreement protocol, "External forms" and "How the policies are combined".
+//! Source: agreement-protocol 3.1, 3.7.
 
 use serde::{Deserialize, Serialize};
 
@@ -108,7 +108,7 @@ pub fn with_builtin_properties(policy: Option<&ExternalPolicy>, service: &Servic
 /// # Errors
 /// None that a boolean can cause; the signature is that of [`super::PropertyList::replace`].
 /// # Source
-/// Agreement protocol, "How the policies are combined", step 2.
+/// Agreement-protocol 3.7 (step 2).
 pub fn set_privileged(policy: &mut ExternalPolicy, needs_privileges: bool) -> Result<(), PropertyError> {
     policy.properties.replace(Property::new(builtin::ALLOW_PRIVILEGED, needs_privileges))?;
     if needs_privileges {
@@ -121,7 +121,7 @@ pub fn set_privileged(policy: &mut ExternalPolicy, needs_privileges: bool) -> Re
 /// policy: the deployment policy's own properties win, constraints are added.
 ///
 /// # Source
-/// Agreement protocol, "How the policies are combined", step 3.
+/// Agreement-protocol 3.7 (step 3).
 pub fn merge_service_policy(deployment: &ExternalPolicy, service: &ExternalPolicy) -> ExternalPolicy {
     let mut merged = deployment.clone();
     merged.merge(service, false);

@@ -1,7 +1,6 @@
 //! Combining two policies: the compatibility test, the terms and conditions, and the merge of two producers.
 //!
-//! Source: agreement protocol, "Compatibility of a producer policy with a consumer policy" and "How the policies are
-//! combined".
+//! Source: agreement-protocol 3.6, 3.7.
 
 use std::fmt;
 
@@ -98,7 +97,7 @@ fn joined(clauses: &[FailedClause]) -> String {
 /// # Errors
 /// The first [`PolicyMismatch`], in the order of the contract.
 /// # Source
-/// Agreement protocol, "Compatibility of a producer policy with a consumer policy".
+/// Agreement-protocol 3.6.
 pub fn check_compatible(producer: &InternalPolicy, consumer: &InternalPolicy) -> Result<(), PolicyMismatch> {
     TESTS.iter().find_map(|test| test(producer, consumer)).map_or(Ok(()), Err)
 }
@@ -106,7 +105,7 @@ pub fn check_compatible(producer: &InternalPolicy, consumer: &InternalPolicy) ->
 /// Returns every reason why no agreement is possible between a producer and a consumer; empty when one is.
 ///
 /// # Source
-/// As [`check_compatible`].
+/// Agreement-protocol 3.6.
 pub fn all_mismatches(producer: &InternalPolicy, consumer: &InternalPolicy) -> Vec<PolicyMismatch> {
     TESTS.iter().filter_map(|test| test(producer, consumer)).collect()
 }
@@ -217,7 +216,7 @@ fn collect_failing<'a>(
 /// # Errors
 /// [`PolicyMismatch`] when the two are incompatible.
 /// # Source
-/// Agreement protocol, "How the policies are combined" (terms and conditions).
+/// Agreement-protocol 3.7 (terms and conditions).
 pub fn terms_and_conditions(
     producer: &InternalPolicy,
     consumer: &InternalPolicy,
@@ -279,7 +278,7 @@ pub enum ProducerConflict {
 /// # Errors
 /// [`ProducerConflict`] when they contradict each other; memory and number of CPUs may differ.
 /// # Source
-/// Agreement protocol, "How the policies are combined" (merging two producer policies).
+/// Agreement-protocol 3.7 (merging two producer policies).
 pub fn merge_producers(
     left: &InternalPolicy,
     right: &InternalPolicy,

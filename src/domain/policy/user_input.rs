@@ -1,6 +1,6 @@
 //! Values for the variables of services: their merge, and the check for missing ones.
 //!
-//! Source: agreement protocol, "User input".
+//! Source: agreement-protocol 4.5.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -226,7 +226,7 @@ pub enum UserInputProblem {
 /// # Errors
 /// [`UserInputProblem`] for the first variable that cannot be set.
 /// # Source
-/// Agreement protocol, "User input".
+/// Agreement-protocol 4.5.
 pub fn check_variables(
     service: ServiceVersion<'_>,
     variables: &[Variable],
@@ -279,7 +279,7 @@ pub fn check_variables(
 /// # Errors
 /// [`VersionError`] as in [`find_entry`].
 /// # Source
-/// Agreement protocol, "User input" (at start of a container).
+/// Agreement-protocol 4.5 (at start of a container).
 pub fn environment(
     service: ServiceVersion<'_>,
     variables: &[Variable],

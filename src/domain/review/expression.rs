@@ -2,7 +2,7 @@
 
 use crate::policy::expression::Expression;
 
-/// The error of an expression that says nothing of a node.
+/// The error of an expression that does not depend on the node.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConstantExpression {
     /// A word stands where a property was meant.

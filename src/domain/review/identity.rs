@@ -8,7 +8,7 @@ const SHORTEST_SECRET: usize = 4;
 /// Fewest characters of a secret that is not a weak one.
 const SHORTEST_GOOD_SECRET: usize = 8;
 
-/// Finds what makes a name one that can hardly be typed, read or quoted again; `member` says what it is the name of.
+/// Finds characters that make a name hard to type, read or quote; `member` is the member that holds the name.
 pub fn name(member: &str, name: &str) -> Vec<Finding> {
     let refused = |letter: &char| letter.is_whitespace() || letter.is_control() || is_invisible(*letter);
     let Some(letter) = name.chars().find(refused) else { return Vec::new() };

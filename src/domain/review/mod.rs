@@ -2,7 +2,7 @@
 //!
 //! The compatible API stores such documents, as the reference does. One place finds them for everybody: the command line refuses them before
 //! they are sent, the exchange refuses them in what is an addition and warns about the rest, plans and reasons name what is stored.
-//! Source: agreement protocol, "External forms" (Validation); orchestration A5, B10.
+//! Source: agreement-protocol 3.1 (Validation); orchestration A5, B10.
 
 mod deployment;
 mod expression;

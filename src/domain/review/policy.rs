@@ -48,7 +48,7 @@ pub fn node_policy(document: &Value) -> Vec<Finding> {
 pub fn properties(path: &str, document: &Value) -> Vec<Finding> {
     let name = path.rsplit('.').next().unwrap_or_default();
     let check = |(index, (_, entry)): (usize, (String, &Value))| {
-        // Another shape is refused by whoever stores it.
+        // Other shapes are rejected on write.
         let property: Property = from_value(entry).ok()?;
         let error = property.validate().err()?;
         Some(Finding::error(format!("{path}[{index}]"), format!("is no property: {error}")))

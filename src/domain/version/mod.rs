@@ -1,7 +1,7 @@
 //! Versions and version ranges of the compatible product, including its quirks.
 //!
 //! Nothing here uses a version library, because the wire's rules differ from every one: missing groups are zero, leading
-//! zeros are allowed and kept, one special word means "without end". Source: agreement protocol, "Versions and version ranges".
+//! zeros are allowed and kept, one special word means "without end". Source: agreement-protocol 3.5.
 
 mod range;
 mod single;

@@ -1,6 +1,6 @@
 //! Ranges of versions: syntax, membership, intersection, and a change of the upper end.
 //!
-//! Source: agreement protocol, "Versions and version ranges".
+//! Source: agreement-protocol 3.5.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -14,7 +14,7 @@ use super::single::{Version, is_version};
 /// The start may be above the end: such a range is valid and empty.
 /// The start may lie above the end: such a range is valid and holds nothing.
 /// # Source
-/// Agreement protocol, "Versions and version ranges".
+/// Agreement-protocol 3.5.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionRange {
     start: Version,

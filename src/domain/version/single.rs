@@ -1,6 +1,6 @@
 //! One version: its syntax, its normal form and its order.
 //!
-//! Source: agreement protocol, "Versions and version ranges".
+//! Source: agreement-protocol 3.5.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -19,7 +19,7 @@ pub const INFINITY: &str = "INFINITY";
 /// The text is kept in normal form: always three groups of digits (leading zeros kept), then the pre-release if there is one.
 /// Equality and order use the *value*: `1.02.3` equals `1.2.3`, though the texts differ; see [`Version::as_str`].
 /// # Source
-/// Agreement protocol, "Versions and version ranges".
+/// Agreement-protocol 3.5.
 #[derive(Debug, Clone)]
 pub struct Version {
     text: String,
@@ -148,7 +148,7 @@ pub fn is_version(text: &str) -> bool {
 /// Returns whether a text may be the value of a property of type `version`: no pre-release and no leading zeros.
 ///
 /// # Source
-/// Agreement protocol, "Properties".
+/// Agreement-protocol 3.3.
 pub fn is_property_version(text: &str) -> bool {
     if text == INFINITY {
         return true;

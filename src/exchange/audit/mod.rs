@@ -1,6 +1,7 @@
 //! The audit record: who did what, from where, with which outcome; one for each write, in the transaction of the write.
 //!
-//! [`crate::operation::audit`] knows what a request is about, [`seal`] gives records their numbers and hashes afterwards. Source: `docs/adr/0012-audit-records-are-sealed-afterwards.md`.
+//! [`crate::operation::audit`] knows what a request is about, [`seal`] gives records their numbers and hashes afterwards. Source:
+//! docs/adr/0012-audit-records-are-sealed-afterwards.md.
 
 pub(crate) mod seal;
 
@@ -59,7 +60,7 @@ impl Auditor {
     /// Writes the records of refused requests.
     ///
     /// # Errors
-    /// When the store does not answer; then they are lost, as the requests themselves were.
+    /// When the store does not respond; then the records are lost, as the requests themselves were.
     pub(crate) async fn flush(&self, database: &Database) -> Result<(), StoreError> {
         let left_out = self.left_out.swap(0, Ordering::Relaxed);
         if left_out > 0 {
@@ -78,7 +79,7 @@ impl Auditor {
     /// Writes records that belong to no transaction.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// When the store does not respond.
     pub(crate) async fn write(
         &self,
         database: &Database,

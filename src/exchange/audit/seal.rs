@@ -1,6 +1,7 @@
 //! Gives committed records their numbers and hashes, chain by chain, in batches.
 //!
-//! Whoever locks the one row of `audit_lease` seals; the lock ends with the short transaction. No write waits for it.
+//! The exchange that locks the only row of `audit_lease` seals; the lock ends with the short transaction.
+//! Writes do not wait for it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -79,7 +80,7 @@ async fn pass(exchange: &Exchange, checks_others: bool) -> Result<(), StoreError
 /// Seals every record that is committed by now.
 ///
 /// # Errors
-/// When the store does not answer.
+/// When the store does not respond.
 pub(crate) async fn seal_all(database: &Database) -> Result<(), StoreError> {
     loop {
         let sealed = retry("audit.seal", || seal(database)).await?;
@@ -172,7 +173,7 @@ fn bytes_of(digits: &str) -> Vec<u8> {
 /// Removes records older than `age`, from the beginning of each chain; the hash of the last one removed becomes its new beginning.
 ///
 /// # Errors
-/// When the store does not answer.
+/// When the store does not respond.
 pub(crate) async fn prune(
     database: &Database,
     now: Timestamp,

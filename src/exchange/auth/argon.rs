@@ -13,11 +13,12 @@ use subtle::ConstantTimeEq;
 /// Memory in KiB, passes and parallelism of Argon2id.
 ///
 /// # Source
-/// Exchange contract 2.4.
+/// Exchange-api 2.4.
 const COST: (u32, u32, u32) = (7168, 5, 1);
 const HASH_BYTES: usize = 32;
-/// Blocks that are asked of the allocator; those that are not used never become memory. The C library hands requests of more than 32 MiB to
-/// the system and takes them back at once, smaller ones it may keep (mallopt(3), `M_MMAP_THRESHOLD`).
+/// Blocks that are asked of the allocator; those that are not used never become memory. The C library hands
+/// requests of more than 32 MiB to the system and returns them at once, smaller ones it may keep (mallopt(3),
+/// `M_MMAP_THRESHOLD`).
 const RESERVED_BLOCKS: usize = 40 * 1024;
 
 /// Computes Argon2id hashes, several at a time.

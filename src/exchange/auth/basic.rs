@@ -49,7 +49,8 @@ impl Login {
     }
 }
 
-/// The 401 for credentials that are absent, garbled or wrong, or of a name that nobody has: the text does not tell which names exist.
+/// The 401 for credentials that are absent, garbled or wrong, or of a name that does not exist: the message
+/// does not reveal which names exist.
 pub fn bad_credentials() -> ApiError {
     ApiError::invalid_credentials("invalid.credentials")
 }
@@ -68,7 +69,7 @@ pub fn parse_login(headers: &HeaderMap) -> Result<Login, ApiError> {
 /// 401 when they are garbled.
 ///
 /// # Source
-/// Exchange contract 2.1.
+/// Exchange-api 2.1.
 pub fn read_login(value: &HeaderValue) -> Result<Login, ApiError> {
     if value.len() > MAX_HEADER {
         return Err(bad_credentials());

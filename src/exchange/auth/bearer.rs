@@ -1,8 +1,9 @@
 //! People who log in with a token of the identity provider.
 //!
-//! The provider says who somebody is, the configuration gives a role to that person's groups, and an account of ours is made at the first
-//! login and follows the provider from then on, so that nodes, services and policies have an owner. A verified token costs neither SQL nor
-//! a signature check until it ends. Source: exchange contract 2.2.
+//! The provider authenticates a user, the configuration maps the user's groups to a role, and a local account
+//! is created at the first login and follows the provider from then on, so that nodes, services and policies
+//! have an owner. A verified token costs neither SQL nor a signature check until it ends. Source:
+//! exchange-api 2.2.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -26,14 +27,14 @@ use crate::operation::audit::AuditedRequest;
 use crate::operation::transaction::{Finished, WriteTx};
 use crate::{ApiError, Exchange};
 
-/// Header that names the organization for people who have roles in several.
+/// Header that names the organization for users with roles in several.
 const ORGANIZATION: &str = "x-organization";
 const SCHEME: &str = "bearer";
 /// The login that failed logins with tokens count for: their account is unknown.
 const UNKNOWN: (&str, &str) = ("", SCHEME);
 /// Names that stand for something else in a login.
 const CAPACITY: u32 = 20_000;
-/// After this time a token is checked again, also when it has not ended: its key may have been taken back.
+/// After this time a token is checked again, also when it has not ended: its key may have been revoked.
 const REMEMBERED_FOR: Duration = Duration::from_secs(300);
 
 /// A token and the organization that was asked for.
@@ -229,7 +230,7 @@ async fn provide(
     tx.finish(changes)
 }
 
-/// Gives a person who comes for the first time a name: a free one, or that of a local account when the configuration says so.
+/// Assigns a name at the first login of a user: a free one, or that of a local account if so configured.
 async fn take_name(
     tx: &mut WriteTx<Login>,
     exchange: &Exchange,

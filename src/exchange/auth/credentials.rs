@@ -81,8 +81,8 @@ pub struct Credentials {
     checked_keys: Remembered<String, Checked>,
     /// Logins known to be wrong: the same wrong secret again costs no slow hash.
     refused: Remembered<[u8; 32], LoginFailure>,
-    /// Logins that were good within a day, although they may not be in `checked` any more. It opens nothing: they are checked again, only
-    /// failed logins from the same address do not stop them.
+    /// Logins that succeeded within a day, although they may no longer be in `checked`. This grants no
+    /// access: they are checked again, but failed logins from the same address do not block them.
     proven: Remembered<[u8; 32], ()>,
     /// Client prefixes from which logins failed recently.
     recently_failed: Remembered<IpAddr, ()>,

@@ -1,8 +1,8 @@
 //! Requests that an agbot makes with the credentials of its caller.
 //!
-//! They come from the agbot's address. Limits and records need that of the caller, which nobody else may choose: it is believed inside the
-//! process, and from an approved agbot that proves itself by its own credentials. An agbot of an organization is believed about that
-//! organization, one of the hub's about all.
+//! They come from the agbot's address. Limits and records need the address of the caller, which must not be
+//! forged: it is trusted inside the process, and from an approved agbot that authenticates with its own
+//! credentials. An agbot of an organization is trusted for that organization, one of the hub for all.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -65,7 +65,7 @@ impl SecretHasher {
 
     /// Like [`Self::verify`], for a login of a priority class. `check` runs just before a slow hash: logins may have failed during the wait.
     ///
-    /// A wrong secret costs a slow hash whatever is stored, so that the time does not tell what is.
+    /// A wrong secret costs a slow hash whatever is stored, so that the time does not reveal what is.
     ///
     /// # Errors
     /// The error of `check`, too.

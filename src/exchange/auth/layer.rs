@@ -29,7 +29,8 @@ pub(crate) struct Authenticated {
 /// the request comes from inside the process.
 ///
 /// # Errors
-/// 401 for credentials that are absent, garbled or wrong, 409 for an agent whose place another one has taken, 429 when the caller asks too often, 503 when the store does not answer.
+/// 401 for credentials that are absent, garbled or wrong, 409 for an agent that another one has superseded,
+/// 429 when the caller sends too many requests, 503 when the store does not respond.
 pub(crate) async fn authenticate(
     exchange: &Exchange,
     headers: &HeaderMap,
@@ -53,7 +54,7 @@ pub(crate) async fn authenticate(
 /// else.
 ///
 /// # Errors
-/// 429 when the caller asks too often, 503 when the store does not answer.
+/// 429 when the caller sends too many requests, 503 when the store does not respond.
 pub(crate) async fn authenticate_departed(
     exchange: &Exchange,
     (headers, path): (&HeaderMap, &str),

@@ -1,6 +1,6 @@
 //! Authentication of callers: Basic credentials and tokens of an identity provider, checked once and then cached.
 //!
-//! Source: exchange contract section 2; design, "Credentials".
+//! Source: exchange-api 2; design 3.5.
 
 mod argon;
 mod basic;

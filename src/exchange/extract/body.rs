@@ -1,6 +1,6 @@
-//! JSON bodies, with the contract's answers to wrong ones.
+//! JSON bodies, with the contract's responses to invalid ones.
 //!
-//! Source: exchange contract 1.1 and 1.4.
+//! Source: exchange-api 1.1, 1.4.
 
 use axum::body::{self, HttpBody};
 use bytes::{Bytes, BytesMut};
@@ -154,7 +154,7 @@ fn escapes_nul(json: &[u8]) -> bool {
     })
 }
 
-/// Receives the bytes of a body; `is_json` tells whether the request calls it JSON.
+/// Receives the bytes of a body; `is_json`: true if the request declares it as JSON.
 ///
 /// # Errors
 /// 413 when it is too large; for JSON 400 when it is absent and 415 when it is not declared as such.

@@ -1,6 +1,7 @@
-//! The change feed: numbers committed changes, keeps the recent ones in memory, answers and parks polls.
+//! The change feed: assigns sequence numbers to committed changes, keeps the recent ones in memory, serves
+//! and parks polls.
 //!
-//! Source: design, section 3 "Change feed"; exchange contract section 5.
+//! Source: design 3.3; exchange-api 5.
 
 mod peers;
 mod sequencer;
@@ -26,13 +27,14 @@ use sequencer::{NotificationListener, Sequencer};
 use tail::Tail;
 use waiters::Waiters;
 
-/// Category of rows that only tell other exchanges what to forget.
+/// Category of rows that only invalidate caches of other exchanges.
 pub const INTERNAL: &str = "internal";
-/// Reads of changes that are not in memory, at a time: each holds a page or two of them. Who begins at 0 waits for others who do.
+/// Limit of concurrent reads of changes that are not in memory: each holds a page or two of them. Clients
+/// that begin at 0 wait for each other.
 const STORED_READS: usize = 4;
 /// Changes of one page of such a read.
 const STORED_PAGE: i64 = 5_000;
-/// Changes that such a read looks at for those that its caller sees; the next read goes on where it ended.
+/// Changes that such a read looks at for those that its caller sees; the next read continues where it ended.
 const MOST_SEARCHED: i64 = 50_000;
 
 /// How many changes are kept in memory for polls.
@@ -61,8 +63,8 @@ struct Published {
 }
 
 impl Published {
-    /// Takes what a round has done; answers whether somebody had asked for it. A round that nobody asked for knows nothing of the peers,
-    /// and the writers of the round before may not have looked yet.
+    /// Takes the result of a round; returns true if it had been requested. A round that was not requested
+    /// knows nothing of the peers, and the writers of the round before may not have looked yet.
     fn advance(&mut self, ticket: u64, last: i64, peers: &[Uuid]) -> bool {
         let is_asked = ticket > self.ticket;
         if is_asked {
@@ -91,7 +93,7 @@ impl Feed {
     /// Reads the recent changes of the database.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// When the store does not respond.
     pub(crate) async fn load(database: Database) -> Result<Feed, StoreError> {
         let (peers, last) = Peers::join(database.clone()).await?;
         let lower_bound = (last - KEPT_IN_MEMORY as i64).max(0);
@@ -139,7 +141,7 @@ impl Feed {
     /// Waits until what is in memory here holds every write that was acknowledged anywhere; at once but for an exchange that was cut off.
     ///
     /// # Errors
-    /// When the database does not answer for long.
+    /// When the database does not respond for long.
     pub(crate) async fn current(&self) -> Result<(), StoreError> {
         self.peers.current().await
     }
@@ -158,7 +160,7 @@ impl Feed {
     /// Selects the first `limit` changes from number `from` on that `allowed` lets through.
     ///
     /// # Errors
-    /// When the wanted changes are older than those in memory and the store does not answer.
+    /// When the wanted changes are older than those in memory and the store does not respond.
     pub async fn select(
         &self,
         from: i64,
@@ -195,14 +197,14 @@ impl Feed {
             changes.extend(page.into_iter().filter(|change| allowed(change)).map(Arc::new));
         }
         changes.truncate(limit);
-        // The reader goes on from here.
+        // The reader continues from here.
         Ok(Selection { changes, last: after })
     }
 
     /// Number of the first change at or after an instant; past the end when there is none.
     ///
     /// # Errors
-    /// When the store does not answer.
+    /// When the store does not respond.
     pub async fn first_since(&self, since: jiff::Timestamp) -> Result<i64, StoreError> {
         let first =
             self.database.read(async |connection| change::find_first_since(connection, since).await).await?;

@@ -1,8 +1,10 @@
-//! The exchanges on one database: a write is acknowledged when each of them has seen it, so that none answers from an older memory.
+//! The exchanges on one database: a write is acknowledged when each of them has seen it, so that none serves
+//! from stale memory.
 //!
-//! Each holds a lease. While it lasts, writers wait for its word that it has seen their change; an exchange whose lease has run out answers
-//! nothing before it has joined again and read what it missed. The words travel as notifications, and stand in a table for when those
-//! are lost. An exchange that is alone waits for nobody. Source: docs/adr/0011.
+//! Each holds a lease. While it lasts, writers wait for its confirmation that it has seen their change; an
+//! exchange whose lease has expired serves no request before it has joined again and read what it missed.
+//! Confirmations are sent as notifications, and stored in a table in case those are lost. A single exchange
+//! does not wait. Source: docs/adr/0011-writes-wait-for-every-exchange.md.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,8 +15,8 @@ use evenkeel_store::{Database, StoreError, retry};
 use tokio::sync::watch;
 use uuid::Uuid;
 
-/// How long an exchange answers from memory after its last word to the database. Longer than the rests of a busy machine; a write waits
-/// as long for an exchange that was killed.
+/// Time for which an exchange serves from memory after its last contact with the database. Longer than
+/// scheduling delays of a busy machine; a write waits as long for an exchange that was killed.
 const LEASE: Duration = Duration::from_secs(3);
 /// Age at which the lease is renewed.
 const RENEWAL: Duration = Duration::from_secs(1);
@@ -30,7 +32,8 @@ pub struct Peers {
     database: Database,
     instance: Uuid,
     begun: Instant,
-    /// Up to when this exchange may answer from memory, in nanoseconds since `begun`: every request looks here, and takes no lock.
+    /// End of the time in which this exchange may serve from memory, in nanoseconds since `begun`: every
+    /// request reads it without a lock.
     current_nanos: AtomicU64,
     /// The same instant, for those who wait for a later one.
     current_until: watch::Sender<Instant>,
@@ -39,7 +42,8 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Joins the exchanges of a database. What is numbered from now on waits for this one; answers also the last number given before.
+    /// Joins the exchanges of a database. Changes numbered from now on wait for this one; also returns the
+    /// last number assigned before.
     pub async fn join(database: Database) -> Result<(Peers, i64), StoreError> {
         let asked_at = Instant::now();
         let instance = Uuid::new_v4();
@@ -61,8 +65,9 @@ impl Peers {
         self.instance
     }
 
-    /// Keeps the lease of an exchange that has seen the feed up to `seen_id`. Answers when it was asked for a lease that had to be taken anew:
-    /// then everything in memory is doubtful until the feed is read to its end, and [`Peers::resume`] is to be called.
+    /// Keeps the lease of an exchange that has seen the feed up to `seen_id`. Returns the time of the request
+    /// if the lease had to be taken anew: then everything in memory may be stale until the feed is read to
+    /// its end, and [`Peers::resume`] must be called.
     pub async fn keep(&self, seen_id: i64) -> Result<Option<Instant>, StoreError> {
         let asked_at = Instant::now();
         let until = *self.current_until.borrow();
@@ -76,7 +81,8 @@ impl Peers {
                     instance::renew_instance(connection, self.instance, seen_id, LEASE).await
                 })
                 .await?;
-            // An answer that came too late does not count: somebody may have found the old lease run out meanwhile.
+            // A late confirmation does not count: another exchange may have found the old lease expired
+            // meanwhile.
             if is_renewed && Instant::now() < until {
                 self.resume(asked_at);
                 return Ok(None);
@@ -86,7 +92,7 @@ impl Peers {
         Ok(Some(asked_at))
     }
 
-    /// Answers from memory again, with the lease that was asked for at an instant.
+    /// Serves from memory again, with the lease that was requested at an instant.
     pub fn resume(&self, asked_at: Instant) {
         self.set_current_until(asked_at + LEASE);
     }
@@ -124,7 +130,7 @@ impl Peers {
         });
     }
 
-    /// Waits until the given exchanges have seen the feed up to `wanted_id`, or answer nothing any more.
+    /// Waits until the given exchanges have seen the feed up to `wanted_id`, or no longer serve requests.
     pub async fn wait(&self, peers: &[Uuid], wanted_id: i64) -> Result<(), StoreError> {
         let mut behind = peers.to_vec();
         let mut seen = self.seen.subscribe();
@@ -143,7 +149,7 @@ impl Peers {
         Ok(())
     }
 
-    /// Waits until this exchange may answer from memory; at once while its lease lasts.
+    /// Waits until this exchange may serve from memory; at once while its lease lasts.
     pub async fn current(&self) -> Result<(), StoreError> {
         if self.is_current() {
             return Ok(());
@@ -161,7 +167,7 @@ impl Peers {
         }
     }
 
-    /// Leaves: nobody waits for this exchange any more, and it answers nothing.
+    /// Leaves: no exchange waits for this one any longer, and it serves no request.
     pub async fn leave(&self) -> Result<(), StoreError> {
         self.set_current_until(Instant::now());
         self.database
@@ -170,7 +176,8 @@ impl Peers {
     }
 }
 
-/// Registers between two numberings, and answers the last number given. Who has seen nothing yet reads up to there.
+/// Registers between two passes of the sequencer, and returns the last assigned number, up to which an
+/// exchange without state reads.
 async fn register(database: &Database, instance: Uuid, seen_id: Option<i64>) -> Result<i64, StoreError> {
     retry("instance.register", || async {
         let mut tx = database.begin().await?;

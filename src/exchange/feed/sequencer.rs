@@ -1,7 +1,8 @@
 //! Gives numbers to committed changes and follows the numbered feed.
 //!
-//! Whoever holds the row lock of `change_sequence` numbers; the lock is released with the short transaction, so any exchange can be
-//! the sequencer and none must be elected. The numbering commits durably: a reader must never see a number that a crash takes back.
+//! The exchange that holds the row lock of `change_sequence` assigns numbers; the lock is released with the
+//! short transaction, so any exchange can be the sequencer and no election is needed. Numbers are committed
+//! durably: a reader must never see a number that a crash reverts.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,7 +17,7 @@ use uuid::Uuid;
 use super::{Feed, Observer};
 
 const BATCH: i64 = 5_000;
-/// How often the feed is looked at when nobody says that something happened.
+/// Interval at which the feed is read when there was no notification.
 const IDLE_PERIOD: Duration = Duration::from_secs(1);
 /// Pause after a failure.
 const RETRY: Duration = Duration::from_millis(200);
@@ -74,9 +75,10 @@ impl<O: Observer> Worker for Sequencer<O> {
     }
 }
 
-/// Numbers, follows, tells the other exchanges, and keeps the lease that lets this one answer from memory.
+/// Assigns numbers, follows the feed, notifies the other exchanges, and renews the lease that allows this one
+/// to serve from memory.
 async fn round(feed: &Feed, observer: &impl Observer) -> Result<(), StoreError> {
-    // Read before the pass: whoever asked by now has committed by now.
+    // Read before the pass: requests up to now have committed their changes.
     let ticket = feed.requested.load(Ordering::SeqCst);
     let is_asked = ticket > feed.done.borrow().ticket;
     let passed = pass(feed, is_asked, observer).await?;
@@ -99,7 +101,7 @@ async fn round(feed: &Feed, observer: &impl Observer) -> Result<(), StoreError> 
 struct Passed {
     /// Those that must see what this pass numbered.
     peers: Vec<Uuid>,
-    /// Somebody else waits to hear of these numbers.
+    /// True if another exchange waits for these numbers.
     has_company: bool,
 }
 
@@ -123,7 +125,7 @@ async fn pass(feed: &Feed, is_asked: bool, observer: &impl Observer) -> Result<P
     }
 }
 
-/// Numbers one batch. When nobody asked, it first looks whether there is something, without a lock.
+/// Numbers one batch. Without a request, it first checks without a lock whether there are rows.
 async fn number(feed: &Feed, is_asked: bool) -> Result<SequencedBatch, StoreError> {
     if !is_asked && !feed.database.read(async |connection| change::has_outbox_rows(connection).await).await? {
         return Ok(SequencedBatch::default());
@@ -145,7 +147,8 @@ fn take(feed: &Feed, rows: Vec<SequencedChange>, known: i64, observer: &impl Obs
     feed.waiters.wake(&rows);
 }
 
-/// Takes the rows that are new in the numbered feed, whoever numbered them; answers whether there were any.
+/// Takes the rows that are new in the numbered feed, no matter which exchange numbered them; returns true if
+/// there were any.
 async fn follow(feed: &Feed, observer: &impl Observer) -> Result<bool, StoreError> {
     let mut has_news = false;
     loop {

@@ -1,6 +1,6 @@
 //! Which changes a caller sees.
 //!
-//! Source: exchange contract 5.3.
+//! Source: exchange-api 5.3.
 
 use evenkeel_access::{Caller, Role};
 use evenkeel_exchange_store::change::SequencedChange;

@@ -1,6 +1,6 @@
 //! Facts about a writing request for the audit record.
 //!
-//! Nothing of a body, a credential or a token is in a record. Source: `docs/adr/0012-audit-records-are-sealed-afterwards.md`.
+//! Nothing of a body, a credential or a token is in a record. Source: docs/adr/0012-audit-records-are-sealed-afterwards.md.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -46,7 +46,7 @@ pub(crate) struct AuditedOperation {
 }
 
 impl AuditedOperation {
-    /// Every write but those that say why not.
+    /// Every write, except those that state why not.
     pub(crate) fn of(operation: &Operation) -> Option<AuditedOperation> {
         let success = operation.responses.iter().map(|response| response.status).find(|status| *status < 300);
         let (name, subject) = (operation.operation, operation.subject.and_then(Subject::named));

@@ -1,7 +1,7 @@
 //! The fast path of what every agent sends all the time: change polls and heartbeats get to their handlers without a router.
 //!
-//! Finding them among all routes would cost more than carrying them out. Whatever is not plain takes the router, which ends in the same
-//! functions and says what is wrong.
+//! Finding them among all routes would cost more than executing them. Requests that are not plain take the
+//! router, which ends in the same functions and reports errors.
 
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -88,7 +88,8 @@ impl Route {
 }
 
 impl Exchange {
-    /// Breaks off with the response to a request of the fast path, from the other end of a connection; all others go on to the router.
+    /// Breaks off with the response to a request of the fast path, from the other end of a connection; all
+    /// others pass to the router.
     pub fn fast_path(
         &self,
     ) -> impl Fn(Request, &Client) -> ControlFlow<BoxFuture<'static, Response>, Request> + Send + Sync + 'static

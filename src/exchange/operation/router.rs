@@ -56,8 +56,8 @@ impl Exchange {
         let mount = |base: &str, router, operation: &Operation| {
             operation.mount(base, router, |_, carrier| match &carrier.0 {
                 Kind::Typed(handler) => route(operation, handler.clone()),
-                // Among the public routes are those that answer the document. They know no method but GET: all others are unrecognized
-                // routes, behind the credentials.
+                // The public routes include those that return the document. They accept only GET: all others
+                // are unrecognized routes, behind the credentials.
                 Kind::Public(methods) => MethodRouter::clone(methods)
                     .fallback(unrecognized_route)
                     .layer(Extension(document.clone())),
@@ -97,7 +97,7 @@ struct HttpApi {
 impl HttpApi {
     /// Headers of every response of the API, and whatever is to be known of a request before its route.
     ///
-    /// Source: exchange contract 1.1 and 1.2.
+    /// Source: exchange-api 1.1, 1.2.
     // No async function: that would keep the request twice, and what every request allocates would be too large for the allocator's fast way.
     fn respond(self: Arc<Self>, mut request: Request) -> impl Future<Output = Response> + Send {
         let is_head = request.method() == Method::HEAD;
@@ -221,7 +221,7 @@ pub(crate) fn finished(mut response: Response, is_head: bool, challenge: &'stati
     if is_unauthenticated {
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static(challenge));
     }
-    // The server writes it, too; as one more it would make this map grow with every answer.
+    // The server writes it, too; as one more it would make this map grow with every response.
     headers.remove(header::CONTENT_LENGTH);
     headers.insert(
         header::CACHE_CONTROL,

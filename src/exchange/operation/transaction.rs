@@ -1,6 +1,6 @@
 //! The transaction of a write: begun, retried, audited, reported to the feed and committed in one place.
 //!
-//! Source: design 3; exchange contract section 5; `docs/adr/0004-writes-are-retried-as-a-whole.md`.
+//! Source: design 3.2; exchange-api 5; docs/adr/0004-writes-are-retried-as-a-whole.md.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;

@@ -114,7 +114,7 @@ async fn record_action(
     Ok(created("recorded"))
 }
 
-/// Checks what an agbot says of an action.
+/// Validates an agbot's description of an action.
 fn check_action(request: &PostActionRecord, org: &str) -> Result<(Uuid, i16), ApiError> {
     let wrong = |text: &str| Err(ApiError::invalid_input(text));
     let is_name = |name: &str| {
@@ -154,7 +154,7 @@ async fn list_records(
             return Err(ApiError::invalid_input(format!("{name}: it holds a NUL character")));
         }
     }
-    // Whoever reads after a write finds it.
+    // A read after a write finds its record.
     seal_all(exchange.database()).await?;
     let database = exchange.database();
     if caller.role == Role::OrgAdmin {

@@ -1,6 +1,6 @@
 //! The change feed: polls, parked polls, the event stream, the last number, removal for tests.
 //!
-//! Source: exchange contract section 5; design, section 3 "Change feed".
+//! Source: exchange-api 5; design 3.3.
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Rules that the mailboxes of nodes and agbots share.
 //!
-//! Source: exchange contract section 8.
+//! Source: exchange-api 8.
 
 use evenkeel_exchange_store::message::{MessageFilter, MessageRow, Volume};
 use evenkeel_wire::exchange::message::MessagesQuery;
@@ -11,7 +11,7 @@ use crate::ApiError;
 use crate::mailbox_usage::full;
 use crate::settings::MailboxLimits;
 
-/// Expired messages stay this long in the table, as in the reference; nobody sees them meanwhile.
+/// Expired messages stay in the table for this time, as in the reference, but are not returned.
 const GRACE: SignedDuration = SignedDuration::from_millis(500);
 
 /// The number of a message in a path.
@@ -42,7 +42,8 @@ impl Place {
         Place { after: query.after, now, left: limit(query.maxmsgs), bytes_left }
     }
 
-    /// Leaves out what the reader wants no bytes of any more. It gets at least one message, or it would never get on.
+    /// Drops messages beyond the reader's limit of bytes. It gets at least one message, so that it makes
+    /// progress.
     pub(super) fn cut(&mut self, rows: &mut Vec<MessageRow>, is_first: bool) -> bool {
         let Some(bytes_left) = &mut self.bytes_left else { return false };
         for position in 0..rows.len() {

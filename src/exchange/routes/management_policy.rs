@@ -1,6 +1,6 @@
 //! Management policies.
 //!
-//! Source: exchange contract 4.9.
+//! Source: exchange-api 4.9.
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

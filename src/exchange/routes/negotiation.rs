@@ -1,6 +1,6 @@
 //! Content negotiation: media types that a client accepts.
 //!
-//! Source: exchange contract 1.1, "Accept not satisfiable".
+//! Source: exchange-api 1.1 ("Accept not satisfiable").
 
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
@@ -12,17 +12,17 @@ const JSON: &str = "application/json";
 
 /// Media types that a client accepts.
 pub(crate) enum Accepted {
-    /// Whatever is answered.
+    /// Every media type.
     All,
-    /// Anything but JSON: a read that ends with it is answered with 406 in its place.
+    /// Anything but JSON: a read that ends with JSON gets 406 instead.
     NoJson,
 }
 
 impl Accepted {
-    /// Reads the request's wishes.
+    /// Reads the accepted media types of the request.
     ///
     /// # Errors
-    /// 406 for writes whose answer the client would not take: before anything is done.
+    /// 406 for writes whose response the client would not accept, before anything is done.
     pub(crate) fn of(request: &Request) -> Result<Accepted, ApiError> {
         let is_read = match *request.method() {
             Method::GET => true,
@@ -35,7 +35,8 @@ impl Accepted {
         if is_read { Ok(Accepted::NoJson) } else { Err(not_acceptable()) }
     }
 
-    /// The answer, or 406 in its place. Texts go to everybody, as the clients of keys and of the version expect.
+    /// Returns the response, or 406 in its place. Plain text is always returned, as the clients of keys and
+    /// of the version expect.
     pub(crate) fn check(self, response: Response) -> Response {
         let is_json = || is_content(response.status()) && has_json(response.headers());
         if matches!(self, Accepted::NoJson) && is_json() {
@@ -50,7 +51,7 @@ impl Accepted {
 pub(crate) enum Format {
     /// JSON.
     Json,
-    /// A page for people.
+    /// A page for a browser.
     Html,
 }
 

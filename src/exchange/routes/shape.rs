@@ -1,4 +1,4 @@
-//! Answers that many routes share.
+//! Responses that many routes share.
 
 use axum::Json;
 use evenkeel_api::{Either, List};

@@ -1,6 +1,6 @@
 //! Signing keys of services and patterns: plain text under a name.
 //!
-//! Source: exchange contract 4.6 and 4.7, rows `…/keys`.
+//! Source: exchange-api 4.6, 4.7 (rows `…/keys`).
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(super) trait Keys: Send + Sync + 'static {
     type Read: Right;
     type Write: WritesKeys;
     const SUBJECT: AuditSubject;
-    /// Word for people and category of changes.
+    /// Noun in messages and category of changes.
     const WORD: &'static str;
     const RESOURCE: &'static str;
     /// Operation ids: list, delete all, get, put, delete.

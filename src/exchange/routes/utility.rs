@@ -1,6 +1,6 @@
 //! Routes without credentials: version, liveness test, API document.
 //!
-//! Source: exchange contract 1.5.
+//! Source: exchange-api 1.5.
 
 use axum::Json;
 use axum::response::{Html, IntoResponse, Response};

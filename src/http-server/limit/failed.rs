@@ -1,8 +1,9 @@
 //! The security log of failed logins, and their counts by reason.
 //!
-//! A line names the client prefix, the name that was tried and the reason, never a secret. The first failures of a minute are logged at
-//! once, the others are added up and logged at its end: a flood of guesses must not become a flood of lines. Public counts do not tell
-//! unknown names from wrong secrets, because a client could find out by them which names exist.
+//! A line names the client prefix, the name that was tried and the reason, never a secret. The first failures
+//! of a minute are logged at once, the others are added up and logged at its end: a flood of guesses must not
+//! become a flood of lines. Public counts do not distinguish unknown names from wrong secrets, because they
+//! would reveal which names exist.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -31,7 +32,7 @@ pub enum LoginFailure {
     UnknownName,
     /// The secret is another one.
     WrongSecret,
-    /// The login has no secret, so nobody can use it.
+    /// The login has no secret and cannot be used.
     Disabled,
     /// The credentials cannot be read.
     Malformed,
@@ -39,7 +40,7 @@ pub enum LoginFailure {
     Token,
     /// Too many logins failed before; this one was not looked at.
     Limited,
-    /// The exchange did not accept the credentials and does not say why.
+    /// The exchange did not accept the credentials and gives no reason.
     Refused,
 }
 

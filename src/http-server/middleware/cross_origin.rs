@@ -50,8 +50,8 @@ impl AllowedOrigins {
         self.0.iter().any(|allowed| allowed.as_bytes().eq_ignore_ascii_case(origin.as_bytes()))
     }
 
-    /// Lets the page at `reader` read the response, and tells caches that others may not. Credentials that a browser adds by itself are
-    /// never allowed.
+    /// Lets the page at `reader` read the response, and makes caches keep it from other pages. Credentials
+    /// that a browser adds by itself are never allowed.
     pub(super) fn insert_headers(&self, headers: &mut HeaderMap, reader: Option<&HeaderValue>) {
         if self.0.is_empty() {
             return;

@@ -78,7 +78,7 @@ impl Client {
     }
 }
 
-/// A request that may go on to its handler, with what its response needs.
+/// A request that may pass to its handler, with what its response needs.
 #[derive(Debug)]
 pub(crate) struct Admitted {
     pub(crate) client: Client,
@@ -100,7 +100,7 @@ impl Middleware {
         Self(Arc::new(Inner { settings, addresses }))
     }
 
-    /// Decides whether a request goes on to its handler.
+    /// Decides whether a request passes to its handler.
     ///
     /// # Errors
     /// The response: to a preflight, 429 when its address asks too often, 403 when a browser sends it from another site.

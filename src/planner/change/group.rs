@@ -69,12 +69,13 @@ impl GroupState {
         }
     }
 
-    /// Returns the wait for members that are to run the service, while too few others than `node` run it that will go on.
+    /// Returns the wait for members that are to run the service, while too few others than `node` run it that
+    /// will continue.
     ///
     /// # Shape
     /// `is_selected`: whether a member keeps the service, or is to get it.
     /// # Source
-    /// Engine 9.
+    /// Orchestration E4.7.
     pub(crate) fn missing_successor(
         &self,
         (node, min_running): (&NodeId, u32),
@@ -101,8 +102,9 @@ pub(super) fn may_stop(group: &GroupState, node: &NodeId, min_running: u32) -> R
     Err(group.below_minimum(minimum, others))
 }
 
-/// Checks that no more members are disrupted than the group allows, by the rows of the group alone. Claims on the same node do not
-/// conflict; a policy has one claim in a group, and under it goes on even if fewer members may be disrupted meanwhile.
+/// Checks that no more members are disrupted than the group allows, by the rows of the group alone. Claims on
+/// the same node do not conflict; a policy has one claim in a group, and under it continues even if fewer
+/// members may be disrupted meanwhile.
 ///
 /// # Errors
 /// [`Blocked::HaLock`] with the claim of another member.

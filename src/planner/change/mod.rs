@@ -1,6 +1,6 @@
 //! Changes: every step has a cause, and passes the gates of that cause.
 //!
-//! Rolling updates, drains, moves and restarts differ only in the causes of their steps. Sources: engine 1 and 3, orchestration P.
+//! Rolling updates, drains, moves and restarts differ only in the causes of their steps. Source: engine 1, 3; orchestration P.
 
 mod dependency;
 mod gates;

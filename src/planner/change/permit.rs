@@ -1,6 +1,6 @@
 //! Permits: what must still be true when a step is carried out.
 //!
-//! Source: engine 3 and 6.
+//! Source: engine 3, 6.
 
 use std::collections::BTreeSet;
 
@@ -111,7 +111,7 @@ impl Permit {
             group::may_claim(&claim.group, &rows.claims, &claim.node, &self.step.unit_id.policy)?;
         }
         let is_over = |limit: &u32| *limit > 0 && rows.tickets.len() >= *limit as usize;
-        // A slot that is in work goes on, even if the limit was lowered meanwhile.
+        // A slot that is in work continues, even if the limit was lowered meanwhile.
         let is_in_work = rows.tickets.contains(&self.step.slot);
         if let Some(limit) = self.ticket_limit.filter(is_over).filter(|_| !is_in_work) {
             return Err(Blocked::UpdateBudget { limit });

@@ -17,7 +17,7 @@ pub enum Cause {
         /// True if the gates that a user may lift are lifted.
         force: bool,
     },
-    /// The node is down, or does not exist any more.
+    /// The node is down, or no longer exists.
     NodeLost,
     /// The task ended by itself.
     TaskFailed,
@@ -41,7 +41,7 @@ pub enum Cause {
     NodeHealth,
     /// More or fewer instances are wanted.
     Scale,
-    /// A user wants no instance any more: the workload is stopped, scaled to none, or deleted.
+    /// The user wants no instances: the workload is stopped, scaled to none, or deleted.
     Withdrawn,
 }
 

@@ -289,7 +289,7 @@ fn last_instance_stays_on_a_drained_node_while_a_user_has_stopped_the_other_one(
     });
 }
 
-/// E4, engine 9: the instances of a group whose members were all cut off from the hub run on, and are left alone when they are back.
+/// E4: the instances of a group whose members were all cut off from the hub run on, and are left alone when they are back.
 #[test]
 fn instances_of_a_group_are_kept_on_nodes_that_are_lost() {
     for scope in [json!({"type": "hagroups", "haGroups": ["g"]}), json!({"type": "eligible"})] {
@@ -361,7 +361,7 @@ fn instance_on_a_node_that_left_stops_after_its_replacement_runs() {
     assert_eq!(fleet.live("w"), "n2");
 }
 
-/// A9.3: what was stopped because its node is not selected any more is no part of the status.
+/// A9.3: an instance that was stopped because its node is no longer selected is not part of the status.
 #[test]
 fn instance_that_was_withdrawn_leaves_the_placement_optimal() {
     let mut fleet = Fleet::new(&["n1", "n2"]);
@@ -374,7 +374,7 @@ fn instance_that_was_withdrawn_leaves_the_placement_optimal() {
     assert_eq!(fleet.status("w").parts[0].placement.word(), "optimal");
 }
 
-/// P1, A10.3: a node is not silent because nobody can hear it.
+/// P1, A10.3: a node is not silent while heartbeats cannot be received.
 #[test]
 fn nodes_are_not_lost_while_the_exchange_is_away_or_the_agbot_stands_still() {
     for is_suspended in [false, true] {

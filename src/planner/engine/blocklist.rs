@@ -20,7 +20,7 @@ use crate::{
     workload::{Task, Workload},
 };
 
-/// Collects what the tasks of a workload unit tell.
+/// Collects the news of the tasks of a workload unit.
 #[derive(Default)]
 pub(super) struct Collector {
     /// The news collected so far.

@@ -53,7 +53,7 @@ fn d4_s1_p_s9_five_failures_block_the_node_and_the_instance_runs_elsewhere() {
     fleet.run_until(20, |fleet| fleet.running("p") == "n2");
 }
 
-/// D4-S2, engine 9: while all nodes are blocked nothing starts, then one task probes each of them.
+/// D4-S2, D4.1: while all nodes are blocked nothing starts, then one task probes each of them.
 #[test]
 fn d4_s2_service_that_fails_everywhere_is_probed_less_and_less_often() {
     let mut fleet = Fleet::new(&["n1", "n2", "n3"]);
@@ -82,7 +82,7 @@ fn blocks(fleet: &Fleet) -> u32 {
     fleet.model.blocklist().next().map_or(0, |(_, entry)| entry.blocks)
 }
 
-/// D4-S3, engine 9.
+/// D4-S3, D4.1.
 #[test]
 fn d4_s3_failed_probes_double_the_block_and_one_that_runs_ends_it() {
     let mut fleet = Fleet::new(&["n1"]);
@@ -101,7 +101,7 @@ fn d4_s3_failed_probes_double_the_block_and_one_that_runs_ends_it() {
     fleet.run_until(15, |fleet| fleet.model.blocklist().count() == 0);
 }
 
-/// Engine 9: what a missing dependency has blocked runs soon after it is back.
+/// D4.1: what a missing dependency has blocked runs soon after it is back.
 #[test]
 fn block_ends_with_its_cause() {
     for mode in [replicated(2), json!({"mode": "global", "restart": {"delaySeconds": 5}})] {
@@ -121,7 +121,7 @@ fn block_ends_with_its_cause() {
     }
 }
 
-/// Engine 9: one probe at a time.
+/// D4.1: one probe at a time.
 #[test]
 fn node_whose_block_is_over_is_tried_by_one_instance_before_the_others_follow() {
     let mut fleet = Fleet::new(&["n1"]);

@@ -198,7 +198,7 @@ fn b1_s3_task_of_a_node_without_room_waits_and_is_assigned_when_there_is_room() 
     assert_eq!((waiting(&fleet).0, waiting(&fleet).2), (id, Some(node("n2"))));
 }
 
-/// B1: a task that waits for room goes with the wish for it.
+/// B1: a task that waits for room disappears with the demand for it.
 #[test]
 fn task_that_waits_for_room_is_removed_with_its_node_or_policy() {
     let document = |expression: &str| json!({"mode": "global", "loads": {"memoryMb": 512}, "placement": {"expression": expression}});
@@ -241,7 +241,7 @@ fn d11_s2_update_without_a_free_domain_waits_and_names_it() {
     assert_eq!(why.upgrade_rule(), "NoCandidate");
     assert!(why.to_string().contains("FaultDomain 1"), "{why}");
     assert!(fleet.has_event("update.blocked"));
-    // What the hint says.
+    // Checks the hint.
     fleet.put_version("w", "2.0.0", document("stop-first"));
     fleet.run_until(60, |fleet| {
         fleet.tasks().iter().any(|task| task.is_wanted() && task.is_running() && task.spec.number == 2)
@@ -377,7 +377,7 @@ fn d3_s1_sequence_shows_which_constraint_removed_which_node_and_why() {
     assert_eq!(found.summary, summary);
 }
 
-/// D7, B8: what has no room any more is stopped once and waits.
+/// D7, B8: an instance without room is stopped once and waits.
 #[test]
 fn global_instance_on_a_node_whose_capacity_is_lowered_stops_once_and_waits_for_room() {
     let mut fleet = Fleet::new(&["n1"]);

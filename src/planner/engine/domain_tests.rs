@@ -288,7 +288,7 @@ fn d5_s6_later_soft_constraint_is_sacrificed_first() {
     assert_eq!(fleet.running("w"), "n1 n2", "n3 violates Affinity, n2 UpgradeDomain");
 }
 
-/// D5: the settings of the organization hold where the policy says nothing.
+/// D5: the settings of the organization apply where the policy has none.
 #[test]
 fn organization_says_which_constraints_are_hard() {
     let mut fleet = in_fault_domains(&[("a1", "fd:/a"), ("a2", "fd:/a"), ("b1", "fd:/b")]);

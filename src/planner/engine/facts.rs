@@ -76,7 +76,7 @@ impl<'a> UnitInputs<'a> {
         }
         wake_at = [wake_at, blocklist.wake_at].into_iter().flatten().min();
         let has_policy = workload.health.is_some();
-        // A recovery goes on when its task has ended, and events are recorded without a policy.
+        // A recovery continues when its task has ended, and events are recorded without a policy.
         let is_meant = |task: &&Task| {
             let may_be_fenced = task.health.supervision.lease_secs.is_some() && !task.state.is_ended();
             let is_followed = task.health.recovery.is_some() || model.has_new_events(task);

@@ -281,7 +281,7 @@ impl Fleet {
         self.handle(&Event::WorkloadRecorded { workload: Box::new(workload) });
     }
 
-    /// Decides about an event, carries out what is decided about tasks, and goes on until nothing follows.
+    /// Decides about an event, carries out what is decided about tasks, and continues until nothing follows.
     pub fn handle(&mut self, event: &Event) {
         let mut queue = vec![event.clone()];
         for _ in 0..1_000 {
@@ -335,7 +335,7 @@ impl Fleet {
         panic!("decisions do not come to an end");
     }
 
-    /// Returns the row of a workload, which the model may not have been told of yet.
+    /// Returns the row of a workload, which the model may not have received yet.
     fn row_of(&self, policy: &PolicyId) -> Option<&WorkloadRecord> {
         let known = self.model.workload(policy);
         self.rows.get(policy).into_iter().chain(known).max_by_key(|row| row.revision)
@@ -389,7 +389,7 @@ impl Fleet {
         }
     }
 
-    /// Lets seconds pass in which the exchange can be reached by nobody, or the agbot stands still.
+    /// Lets seconds pass in which the exchange is unreachable, or the agbot is suspended.
     pub fn run_unheard(&mut self, seconds: u64, is_suspended: bool) {
         for _ in 0..seconds {
             self.now += SignedDuration::from_secs(1);

@@ -366,7 +366,8 @@ fn member_whose_url_does_not_respond_to_the_hub_is_recovered() {
     assert!(failed[0].text.contains("answers \"starting\""), "{failed:?}");
 }
 
-/// C4.2, C9: with several agbots the one that decides about the group checks its members, whoever holds their workload units.
+/// C4.2, C9: with several agbots the one that decides about the group checks its members, whichever agbots
+/// hold their workload units.
 #[test]
 fn owner_of_the_group_polls_the_members_of_other_agbots() {
     let options =

@@ -99,7 +99,7 @@ fn c6_instance_stays_in_error_while_its_recovery_is_tried_again() {
     }
 }
 
-/// D2: what was said of an instance ends when the instance has left its node.
+/// D2: reports about an instance end when the instance has left its node.
 #[test]
 fn d2_report_ends_on_the_node_that_the_instance_left() {
     let mut fleet = Fleet::new(&["n1", "n2"]);
@@ -270,7 +270,8 @@ fn error_that_the_organization_tolerates_fails_no_update() {
     assert_eq!(fleet.status("w").update.failed(), 0);
 }
 
-/// D11, D11-S3: a blocked update is a warning, an error after the time of the organization, and goes on when the reason ends.
+/// D11, D11-S3: a blocked update is a warning, an error after the time of the organization, and continues
+/// when the reason ends.
 #[test]
 fn d11_s3_blocked_update_is_reported_and_becomes_an_error() {
     let mut fleet = Fleet::new(&["n1"]);

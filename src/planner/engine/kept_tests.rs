@@ -1,7 +1,7 @@
 //! Running instances keep running: after a start of the hub, without a group that a scope names, and beside
 //! instances that no node can take. Deleted nodes.
 //!
-//! Source: engine 9.
+//! Source: orchestration B9.2.
 
 use std::collections::BTreeMap;
 

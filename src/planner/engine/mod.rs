@@ -1,7 +1,7 @@
 //! The engine at work: which workload units are reconciled after an event, and what is written of it.
 //!
 //! The rows are the only memory. A plan is one command; a workload unit has one in flight at most, so that nothing is decided on rows that
-//! are about to change. Agreements follow the tasks ([`crate::pair`]). Sources: engine 4 and 5; orchestration 1.1-6, 1.10, B3 to B5.
+//! are about to change. Agreements follow the tasks ([`crate::pair`]). Source: engine 4, 5; orchestration 1.1-6, 1.10, B3 to B5.
 
 mod blocklist;
 mod claim_end;
@@ -54,7 +54,7 @@ pub(crate) fn plan_all(pass: &mut Pass<'_>, focus: &Focus) {
     }
     let model = pass.model;
     let mut in_order: Vec<&UnitId> = focus.workload_units.iter().collect();
-    // Who is served first chooses first.
+    // The workload unit that is served first chooses first.
     in_order.sort_by_key(|unit_id| model.priority_of(&unit_id.policy));
     for unit_id in in_order {
         plan(pass, unit_id, None);
@@ -104,7 +104,8 @@ fn follow_policy(pass: &mut Pass<'_>, policy: &PolicyId) {
             let workload = Box::new(known.without_children());
             Action::RecordWorkload { workload, adopted: Vec::new(), ended: None }
         }
-        // The tasks of a deleted policy stop first; those of one that has no tasks any more are given up, and its agreements stay.
+        // The tasks of a deleted policy stop first; those of one that no longer has tasks are given up, and
+        // its agreements stay.
         (Some(_), None) => {
             let busy = model.workload_units_of(policy).find(|(_, unit)| !unit.slots.is_empty());
             if let Some((unit_id, _)) = busy.filter(|_| facts.is_none()) {

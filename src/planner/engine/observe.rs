@@ -58,7 +58,7 @@ pub(crate) fn observe(model: &Model, task: &Task, workload: &Workload, now: Time
     Seen { task: (seen != *task).then_some(seen), wake_at }
 }
 
-/// Returns the agreement that carries a task out, live or lately ended.
+/// Returns the live or recently ended agreement that carries a task out.
 fn agreement_of<'m>(model: &'m Model, task: &'m Task) -> Option<&'m Agreement> {
     if let Some(id) = &task.agreement {
         return model.agreement(id);
@@ -77,14 +77,15 @@ enum Reported {
     State(TaskState, Timestamp),
     /// Nothing new; it will report the next state.
     Awaited,
-    /// It will say nothing more.
+    /// No more reports will follow.
     Unknown,
 }
 
 /// Returns what a capable node reported about a task.
 ///
-/// A node that was asked to end the agreement reports when everything has stopped; if it does not do so in time, what its status says
-/// counts. The clock of a node may be wrong, so a change counts as made after the one before and not in the future.
+/// A node that was asked to end the agreement reports when everything has stopped; if it does not do so in
+/// time, its status counts. The clock of a node may be wrong, so a change counts as made after the one before
+/// and not in the future.
 fn reported(
     model: &Model,
     task: &Task,

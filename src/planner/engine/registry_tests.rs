@@ -53,7 +53,7 @@ fn c1_s1_target_is_registered_while_it_has_a_health_policy() {
     assert_eq!(fleet.count("health.registered"), 2);
 }
 
-/// C9-S1: the rounds go on under the new owner, none of them twice.
+/// C9-S1: the rounds continue under the new owner, none of them twice.
 #[test]
 fn c9_s1_new_owner_adopts_every_group_and_checks_each_once_in_an_interval() {
     let mut fleet = Fleet::new(&["n1"]);

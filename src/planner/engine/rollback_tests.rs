@@ -1,4 +1,4 @@
-//! Rollbacks: to what worked last, as a whole document: B11.7, B11.9, engine 9.
+//! Rollbacks: to what worked last, as a whole document: B11.7, B11.9.
 
 use serde_json::{Value, json};
 
@@ -71,7 +71,7 @@ fn rollback_restores_the_whole_document_that_worked_last() {
     assert_eq!(status.warnings, [rolled_back]);
     let written = fleet.model.written_policy(&policy("w")).expect("it was written");
     assert_eq!(written.orchestration.document.as_ref().and_then(|document| document.replicas), Some(4));
-    // There is nothing to return to any more.
+    // There is no earlier version to return to.
     let refused = roll_back(&mut fleet).unwrap_err();
     assert_eq!(refused, "o/w has no previous version to return to");
     // What is written afterwards is in force, and still not the version that failed.

@@ -255,6 +255,6 @@ fn instances(
 /// Returns the claim that a permit needs.
 fn request(permit: &Permit, facts: &UnitFacts<'_>, now: Timestamp) -> Option<ClaimRequest> {
     let deadline = later(now, facts.workload.update.start_timeout_secs);
-    // Without a version: a rollback goes on under the claim of its update.
+    // Without a version: a rollback continues under the claim of its update.
     permit.claim_request((Purpose::ServiceUpgrade, ""), deadline, 0)
 }

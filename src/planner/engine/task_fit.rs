@@ -1,4 +1,4 @@
-//! The relation of agreements to tasks: which agreement a task needs, and which one no task needs any more.
+//! The relation of agreements to tasks: the agreement that a task needs, and agreements that no task needs.
 //!
 //! Source: engine 1 (the tasks of a policy are its agreements); orchestration 1.9, E3.
 
@@ -70,7 +70,7 @@ pub(super) type Row<'r> = &'r dyn Fn(&BlocklistKey) -> Option<BlocklistEntry>;
 /// # Errors
 /// Why the node does not fit.
 /// # Source
-/// Orchestration B11.10; engine 9.
+/// Orchestration B11.10.
 pub(crate) fn choose(
     model: &Model,
     node: &NodeId,
@@ -170,8 +170,9 @@ pub(crate) fn tried<'m>(
     cleared_at.is_none_or(|at| at < tried_at).then_some(usage)
 }
 
-/// Returns whether a version that fails on a node may be replaced by a lower one there. While an update pauses or rolls back after
-/// failures, a failure says that the version is bad, not that the node needs another one.
+/// Returns whether a version that fails on a node may be replaced by a lower one there. While an update
+/// pauses or rolls back after failures, a failure means that the version is bad, not that the node needs
+/// another one.
 fn may_fall_back(model: &Model, policy: &PolicyId) -> bool {
     let Some((record, workload)) = model.workload(policy).zip(model.workload_of(policy)) else {
         return false;

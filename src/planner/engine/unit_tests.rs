@@ -72,7 +72,7 @@ fn update_that_goes_through_several_workload_units_has_one_start_and_one_end() {
     assert_eq!(seen, [1, 1, 0]);
 }
 
-/// 1.5: what an agbot decided before another one took over is not its status any more.
+/// 1.5: decisions that an agbot made before another one took over are no longer its status.
 #[test]
 fn status_of_a_unit_of_another_agbot_follows_the_nodes() {
     let mut fleet = Fleet::new(&["n1", "n2"]);

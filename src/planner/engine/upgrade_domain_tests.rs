@@ -74,7 +74,7 @@ fn update_goes_through_one_domain_after_the_other() {
     assert_eq!(starts.len(), 6);
 }
 
-/// D9.3: a domain waits for the earlier one also when that one is blocked, and says so.
+/// D9.3: a domain waits for the earlier one also when that one is blocked, and reports it.
 #[test]
 fn domain_that_is_blocked_keeps_the_later_ones_waiting() {
     let update = json!({"parallelism": 0, "monitorSeconds": 1});

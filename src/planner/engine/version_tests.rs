@@ -131,7 +131,7 @@ fn listed(document: Value, retries: u32) -> Fleet {
     fleet
 }
 
-/// Engine 9: what is blocked on a node for one version gives the next one of the list its turn.
+/// B11.10: what is blocked on a node for one version gives the next one of the list its turn.
 #[test]
 fn next_version_of_the_list_follows_when_the_node_is_blocked_for_the_best_one() {
     for mode in ["global", "replicated"] {
@@ -145,7 +145,7 @@ fn next_version_of_the_list_follows_when_the_node_is_blocked_for_the_best_one() 
     }
 }
 
-/// Engine 9: failures count for `retries`, whatever they lead to.
+/// B11.10: failures count for `retries`, whatever they lead to.
 #[test]
 fn next_version_of_the_list_follows_after_the_retries_of_the_one_that_fails() {
     let document = json!({"mode": "replicated", "restart": {"delaySeconds": 2}});
@@ -157,7 +157,7 @@ fn next_version_of_the_list_follows_after_the_retries_of_the_one_that_fails() {
     assert_eq!((entry.failure_count, entry.until), (2, None));
 }
 
-/// Engine 9: a node is given up for a start that failed when no version of the list is left.
+/// B11.10: a node is given up for a start that failed when no version of the list is left.
 #[test]
 fn first_start_that_fails_tries_the_next_version_of_the_list_before_another_node() {
     let document = json!({"mode": "failover", "orchestrate": "ha", "restart": {"delaySeconds": 1},
@@ -174,7 +174,7 @@ fn first_start_that_fails_tries_the_next_version_of_the_list_before_another_node
     assert_eq!(fleet.running("w"), "");
 }
 
-/// Engine 9: the attempts of the restart policy are those of one version.
+/// B11.10: the attempts of the restart policy are those of one version.
 #[test]
 fn each_version_of_the_list_has_the_attempts_of_the_restart_policy() {
     let document = json!({"mode": "replicated", "restart": {"delaySeconds": 1, "maxAttempts": 1}});
@@ -190,7 +190,7 @@ fn each_version_of_the_list_has_the_attempts_of_the_restart_policy() {
     assert_eq!(starts, Some(4), "two tries of each version");
 }
 
-/// D4, engine 9: what a node rejects has failed there.
+/// D4.4: what a node rejects has failed there.
 #[test]
 fn rejected_tasks_block_the_node() {
     let mut fleet = Fleet::new(&["n1", "n2"]);

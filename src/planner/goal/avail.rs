@@ -1,6 +1,6 @@
 //! The availability of a workload unit, and whether its instances are where they belong.
 //!
-//! Source: orchestration A9.1, A9.3 and A6; engine 6 (availability comes from observation alone).
+//! Source: orchestration A9.1, A9.3, A6; engine 6 (availability comes from observation alone).
 
 use serde::{Deserialize, Serialize};
 

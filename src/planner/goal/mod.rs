@@ -1,7 +1,6 @@
 //! Goals: how many instances a workload unit is to have, and which slots are missing or surplus.
 //!
-//! The only place that knows the modes; everything else works with [`Goal`]. Sources: engine 1 and 3; orchestration A1, A2, B1,
-//! B2, B6, B7.
+//! The only place that knows the modes; everything else works with [`Goal`]. Source: engine 1, 3; orchestration A1, A2, B1, B2, B6, B7.
 
 mod avail;
 mod leaders;

@@ -180,7 +180,7 @@ fn note_action(pass: &mut UnitPass<'_>, task: &Task) {
     }
 }
 
-/// Ends the task and creates another one, which goes on with the recovery; waits while a gate blocks that.
+/// Ends the task and creates another one, which continues with the recovery; waits while a gate blocks that.
 pub(super) fn replace(
     pass: &mut UnitPass<'_>,
     task: &Task,

@@ -95,7 +95,7 @@ fn check_workload(pass: &mut Pass<'_>, policy: &PolicyId) {
     if !model.has_health_entity(&entity) {
         return drop_entities(pass, lease, &entity, model.health.of_policy(policy));
     }
-    // What the engine said of a unit or an instance is over when there is none any more.
+    // Reports of the engine about a unit or an instance end when it no longer exists.
     let left = model.health.of_policy(policy).into_iter().filter(|one| *one != entity);
     let (gone, left): (Vec<_>, Vec<_>) = left.partition(|one| !model.has_health_entity(one));
     if !gone.is_empty() {
@@ -111,7 +111,7 @@ fn check_workload(pass: &mut Pass<'_>, policy: &PolicyId) {
     report(pass, lease, &entity, found, is_meant);
 }
 
-/// Returns whether an entity is an instance of a workload with tasks that has none any more.
+/// Returns whether an entity is an instance of a workload with tasks that no longer has any.
 fn is_without_task(model: &Model, entity: &Entity) -> bool {
     let Entity::Instance(policy, node) = entity else { return false };
     let is_reported = model.health.of(entity).iter().any(|event| event.partition.is_some());

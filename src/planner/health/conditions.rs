@@ -108,7 +108,7 @@ pub(super) fn of_unit(model: &Model, unit_id: &UnitId, now: Timestamp) -> Option
         for node in view.nodes {
             found.reports.entry(Entity::Instance(unit_id.policy.clone(), node)).or_default();
         }
-        // What was said of an instance that has left its node is over.
+        // Reports about an instance that has left its node end.
         let is_of_unit = |entity: &Entity| {
             matches!(entity, Entity::Instance(policy, node)
                 if model.health_unit_of(policy, node).as_ref() == Some(unit_id))
@@ -136,7 +136,7 @@ fn add_failed_recoveries(model: &Model, unit_id: &UnitId, found: &mut Found) {
     }
 }
 
-/// Adds the instances whose check is broken, so that nobody would find that they have failed.
+/// Adds the instances whose check is broken, because their failures would stay unnoticed.
 fn add_broken_checks(model: &Model, unit_id: &UnitId, found: &mut Found) {
     let Some(unit) = model.workload_unit(unit_id) else { return };
     for task in unit.slots.values().flat_map(SlotTasks::wanted) {

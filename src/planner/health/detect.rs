@@ -23,7 +23,7 @@ pub(super) const ENGINE_DOWN: &str = "the container engine of the node is down o
 /// A member as its health policy sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// All is well, or nothing is known that says otherwise.
+    /// No known problem.
     Healthy,
     /// It is not examined before this time.
     NotBefore(Timestamp),
@@ -93,7 +93,7 @@ pub(crate) fn examine(pass: &UnitPass<'_>, policy: &HealthPolicy, task: &Task) -
 pub(crate) enum InstanceHealth {
     /// It is healthy, or nothing examines it.
     Healthy,
-    /// It fails its checks, but has changed too lately to have failed.
+    /// It fails its checks, but has changed too recently to count as failed.
     Failing {
         /// When it counts as failed.
         until: Timestamp,
@@ -133,7 +133,7 @@ pub(crate) fn is_unhealthy_member(
     matches!(member.examine(policy, now), Verdict::Failed(_))
 }
 
-/// Returns the check that a member fails, whether or not it has changed lately.
+/// Returns the check that a member fails, whether or not it has changed recently.
 pub(crate) fn failed_check(
     policy: &HealthPolicy,
     task: &Task,
@@ -162,7 +162,7 @@ impl Member<'_> {
     fn examine(&self, policy: &HealthPolicy, now: Timestamp) -> Verdict {
         let event = self.new_event().filter(|_| policy.has_mode(DetectionType::LifecycleEvents));
         if let Some(event) = event.filter(|_| !self.task.state.is_ended()) {
-            // An event says that something has happened now: no time has to pass first.
+            // An event means that something has happened now: no time has to pass first.
             return Verdict::Failed(Failure::Event(event.clone()));
         }
         let Some(failure) = self.failed_check(policy, now) else { return Verdict::Healthy };
@@ -204,7 +204,7 @@ impl Member<'_> {
 
     fn failed_url(&self, policy: &HealthPolicy) -> Option<String> {
         if self.task.state.is_ended() {
-            // Nothing responds any more.
+            // Nothing responds.
             let counts =
                 policy.poll_options().is_some_and(|options| options.poll_url_conn_error_as_unhealthy);
             return counts.then(|| "the instance has ended".to_owned());
@@ -273,6 +273,6 @@ pub(crate) fn is_seen_healthy(pass: &UnitPass<'_>, policy: &HealthPolicy, task: 
     task.is_running()
         && !is_reported_down(pass, policy, task)
         && (!is_checked
-            // A check that is broken is no reason to go on with a recovery.
+            // A check that is broken is no reason to continue with a recovery.
             || reported.is_some_and(|one| one.healthy == Some(true) || one.check_error.is_some()))
 }

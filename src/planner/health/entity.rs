@@ -103,7 +103,8 @@ impl Entity {
         }
     }
 
-    /// Returns the key of its rows: the word of its kind, its name, and what tells units and instances of one policy apart.
+    /// Returns the key of its rows: the word of its kind, its name, and the discriminator of units and
+    /// instances of one policy.
     pub fn key(&self) -> (&'static str, &str, &str) {
         let word = self.kind().word();
         match self {

@@ -1,6 +1,6 @@
 //! Evaluation: the state of an entity, from its own events and from what it holds.
 //!
-//! Entities without an event cost nothing: only what was reported about is visited. Source: orchestration D1, "Evaluation".
+//! Entities without an event cost nothing: only what was reported about is visited. Source: orchestration D1 ("Evaluation").
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ pub enum Reason {
         unhealthy: Vec<Entity>,
         /// All of them.
         total: usize,
-        /// How many of them may be in error, in percent.
+        /// Share of them that may be in error, in percent.
         max_percent: u8,
     },
 }

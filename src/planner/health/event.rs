@@ -69,7 +69,7 @@ impl HealthEvent {
         match ends_at.filter(|at| now >= *at) {
             None => Some((self.state, self.since)),
             Some(_) if self.is_removed_when_expired => None,
-            // One that was an error before goes on being one.
+            // One that was an error before keeps being one.
             Some(_) if self.state == HealthState::Error => Some((HealthState::Error, self.since)),
             Some(at) => Some((HealthState::Error, at)),
         }

@@ -1,4 +1,4 @@
-//! Fencing: what makes sure that an instance on a lost node does not run any more.
+//! Fencing: actions that ensure that an instance on a lost node no longer runs.
 //!
 //! The agent of a capable node kills the containers by itself when it has had no contact to the hub for the length of the lease, and its
 //! guardian does so when the agent is frozen or dead. They measure from the last contact, so that no clock has to be right. There is a lease only
@@ -119,7 +119,7 @@ fn is_confirmed(row: &UnitNode, last_heartbeat: Timestamp) -> bool {
     row.marks.fenced_at.is_some_and(|at| at >= last_heartbeat)
 }
 
-/// Returns when what a lease is about does not run any more.
+/// Returns the time at which the instance under a lease no longer runs.
 fn fenced_at(lease_secs: u32, last_heartbeat: Timestamp) -> Timestamp {
     later(last_heartbeat, u64::from(lease_secs) + MARGIN_SECS)
 }

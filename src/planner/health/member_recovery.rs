@@ -160,7 +160,8 @@ fn may_take_away(draft: &Draft<'_>, is_up: impl Fn(&NodeId) -> bool) -> bool {
     draft.row.withheld.is_none() && open < draft.policy.recovery.limit(1) as usize
 }
 
-/// Returns whether the recovery of a node that has failed may begin: it was not changed lately, and no instance of it is recovered.
+/// Returns whether the recovery of a node that has failed may begin: it was not changed recently, and no
+/// instance of it is recovered.
 fn may_begin(draft: &Draft<'_>, node: &NodeId) -> bool {
     let detection = &draft.policy.detection;
     let joined_at = draft.row.members.get(node).copied().flatten();

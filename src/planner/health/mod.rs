@@ -1,8 +1,9 @@
 //! Health: reports about entities, and how they add up from instances to the organization.
 //!
-//! People, nodes and the engine report; the newest report of a source about a property is an *event* of the entity. Nothing here is stored
-//! as a state: what has expired is seen from the time. Health policies add which
-//! instances have failed, what recovers them, and what makes sure that they do not run any more. Source: orchestration C, D1, D2; engine 3, 5 and 6.
+//! Users, nodes and the engine report; the newest report of a source about a property is an *event* of the
+//! entity. Nothing here is stored as a state: what has expired is seen from the time. Health policies add
+//! which instances have failed, what recovers them, and what makes sure that they no longer run.
+//! Source: orchestration C1 to C10, D1, D2; engine 3, 5, 6.
 
 mod actions;
 pub(crate) mod checks;

@@ -16,7 +16,7 @@ use crate::{
 /// A node as the health policy of its group sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NodeVerdict {
-    /// All is well, or nothing is known that says otherwise.
+    /// No known problem.
     Healthy,
     /// It is not checked: it was never heard of, is away for an announced time, or a user holds it.
     Skipped,

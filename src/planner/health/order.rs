@@ -114,7 +114,7 @@ impl<'a> Order<'a> {
         }
     }
 
-    /// Records that there is nothing any more to recover.
+    /// Records that there is nothing left to recover.
     fn drop_order(&self, pass: &mut UnitPass<'_>, slot: &Slot) {
         let Some(task) = pass.tasks(slot).newest().cloned() else { return };
         let failure = Some("it was stopped".to_owned());

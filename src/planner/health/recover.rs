@@ -1,6 +1,7 @@
 //! Recovers failed members: one action after the other, one recovery at a time for each member.
 //!
-//! The state of a recovery is stored with the task, so that the agbot that takes the workload unit over goes on with it.
+//! The state of a recovery is stored with the task, so that the agbot that takes the workload unit over
+//! continues with it.
 //! Source: orchestration C5, C6, C10.
 
 use evenkeel_domain::orchestration::health_policy::{ActionKind, DetectionType, HealthPolicy};
@@ -41,7 +42,7 @@ pub(crate) fn follow(pass: &mut UnitPass<'_>, slot: &Slot) {
     supervise(pass, slot);
 }
 
-/// Examines the member of a slot, and goes on with its recovery.
+/// Examines the member of a slot, and continues with its recovery.
 fn recover(pass: &mut UnitPass<'_>, slot: &Slot) {
     let workload = pass.facts.workload;
     let order = Order::of(pass, slot);
@@ -90,7 +91,8 @@ fn recover(pass: &mut UnitPass<'_>, slot: &Slot) {
     }
 }
 
-/// Ends the recovery of a member that no policy covers any more. One that is attached later begins anew.
+/// Ends the recovery of a member that no policy covers any longer. A policy that is attached later starts
+/// afresh.
 fn forget(pass: &mut UnitPass<'_>, slot: &Slot, task: Task) -> Task {
     let Some(recovery) = &task.health.recovery else { return task };
     let text =
@@ -101,7 +103,7 @@ fn forget(pass: &mut UnitPass<'_>, slot: &Slot, task: Task) -> Task {
     Task { health, ..task }
 }
 
-/// Records that the check of a member is broken, or works again. It says nothing about the member.
+/// Records that the check of a member is broken, or works again. This proves nothing about the member.
 fn note_check(pass: &mut UnitPass<'_>, slot: &Slot, task: Task) -> Task {
     let is_checked =
         task.is_live() && pass.facts.workload.health.as_ref().is_some_and(|policy| policy.enabled);
@@ -170,7 +172,7 @@ pub(crate) fn supervise(pass: &mut UnitPass<'_>, slot: &Slot) {
 /// while after all actions have failed. Its node then reports that the task has ended.
 ///
 /// # Source
-/// Orchestration P9, P15.
+/// Orchestration P9, P-S15.
 fn is_left_to_restart(pass: &UnitPass<'_>, task: &Task) -> bool {
     let policy = pass.facts.workload.health.as_ref();
     let is_down = policy.is_some_and(|policy| detect::is_reported_down(pass, policy, task));
@@ -208,7 +210,7 @@ pub(super) fn member(pass: &UnitPass<'_>, slot: &Slot) -> Option<Task> {
     tasks.wanted().next().or_else(given_up).cloned()
 }
 
-/// Lets the task that took the place of a member in recovery go on with the recovery.
+/// Lets the task that took the place of a member in recovery continue with the recovery.
 fn carry_over(pass: &mut UnitPass<'_>, slot: &Slot) {
     let Some(task) = member(pass, slot).filter(|task| task.health.recovery.is_none()) else { return };
     let older = pass.tasks(slot).iter().find(|one| one.health.recovery.is_some());
@@ -454,7 +456,7 @@ fn act(pass: &mut UnitPass<'_>, policy: &HealthPolicy, task: &Task, mut recovery
     let failure = format!("none of its actions helped: {}", names.join(", "));
     let health = with_order_ended(task.health.clone(), &recovery, Some(failure));
     recovery.order = None;
-    // Without a policy nobody would try again.
+    // Without a policy there would be no retry.
     let is_kept = pass.facts.workload.health.is_some() && recovery.of_group.is_none();
     let health = TaskHealth { recovery: is_kept.then(|| Box::new(recovery)), ..health };
     pass.set_health(&task.slot, &task.id, health);

@@ -41,7 +41,8 @@ pub struct Registration {
     /// Nodes that a user removed from the group and on which an instance of it still stops.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leaving: Vec<NodeId>,
-    /// The recoveries of members: those in progress, and those that ended while the member had failed or lately.
+    /// The recoveries of members: those in progress, and those that ended recently or while the member had
+    /// failed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub recoveries: BTreeMap<NodeId, MemberRecovery>,
     /// Why no recovery of a member that is up begins, although some have failed.
@@ -132,7 +133,7 @@ impl Registration {
         first.following(policy, interval_max_secs)
     }
 
-    /// Returns the row with what a health policy says.
+    /// Returns the row of a health policy.
     pub(super) fn following(self, policy: &HealthPolicy, interval_max_secs: u64) -> Self {
         let modes = policy.detection.detection_modes.iter().map(|mode| mode.kind);
         Self {
@@ -158,8 +159,9 @@ impl Registration {
 
     /// Returns the number of the newest round of checks that is due.
     ///
-    /// The rounds of a target are at fixed times, so that an agbot that takes it over goes on with the next one and nothing is checked
-    /// twice in an interval. They are spread over the interval, so that targets are not all checked at once.
+    /// The rounds of a target are at fixed times, so that an agbot that takes it over continues with the next
+    /// one and nothing is checked twice in an interval. They are spread over the interval, so that targets
+    /// are not all checked at once.
     pub(crate) fn round_at(&self, now: Timestamp) -> i64 {
         (now.as_millisecond() - self.offset_millis()).div_euclid(self.interval_millis())
     }

@@ -1,4 +1,5 @@
-//! Reports: what a source says about a property of an entity, and the rules by which a newer one replaces an older one.
+//! Reports: statements of a source about a property of an entity, and the rules by which a newer one replaces
+//! an older one.
 //!
 //! Source: orchestration D1.
 
@@ -84,7 +85,7 @@ pub struct HealthReport {
     pub ttl_secs: Option<u64>,
     /// True if the event disappears when it expires; otherwise it then counts as an error.
     pub is_removed_when_expired: bool,
-    /// More, in words.
+    /// Human-readable details.
     pub description: String,
     /// When it was sent, by the sender's clock.
     pub sent_at: Option<Timestamp>,
@@ -168,7 +169,7 @@ pub struct Stale {
 /// The newest report of a source about a property, with what came before it.
 ///
 /// # Shape
-/// The times of transitions: for the present state when it began, for the other ones when a report last said so.
+/// The times of transitions: the start of the current state, and the last report of each other state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredReport {
     /// Source of the event.
@@ -179,11 +180,11 @@ pub struct StoredReport {
     pub state: HealthState,
     /// Its number.
     pub sequence: i64,
-    /// How long it holds.
+    /// Lifetime of the event.
     pub ttl_secs: Option<u64>,
     /// True if the event disappears when it expires.
     pub is_removed_when_expired: bool,
-    /// More, in words.
+    /// Human-readable details.
     pub description: String,
     /// When it was sent, by the sender's clock.
     pub sent_at: Option<Timestamp>,

@@ -1,7 +1,8 @@
 //! The engine's own reports.
 //!
-//! A report is stored once, and holds as long as an agbot holds the partition under which it was made. So nothing is written while a
-//! condition lasts, and the report disappears when nobody is there to say that it does. Sources: orchestration D2; engine 6.
+//! A report is stored once, and holds as long as an agbot holds the partition under which it was made. So
+//! nothing is written while a condition lasts, and the report disappears when no agbot holds the partition.
+//! Source: orchestration D2; engine 6.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +22,7 @@ pub const ORCHESTRATOR: &str = "System.Orchestrator";
 pub const HEALTH: &str = "System.Health";
 /// Source of what the engine finds about HA groups.
 pub const HA_GROUP: &str = "System.HAGroup";
-/// Source of what nodes say of starts.
+/// Source of reports of nodes about starts.
 pub const HOSTING: &str = "System.Hosting";
 /// Source of what the hub sees of nodes.
 pub const NODE_MONITOR: &str = "System.NodeMonitor";
@@ -35,7 +36,7 @@ pub struct SystemReport {
     pub property: String,
     /// How it is.
     pub state: HealthState,
-    /// More, in words.
+    /// Human-readable details.
     pub description: String,
 }
 
@@ -49,7 +50,7 @@ impl SystemReport {
         (&self.source, &self.property)
     }
 
-    /// Returns whether an event says the same.
+    /// Returns true if an event has the same contents.
     fn is_known(&self, event: &HealthEvent, partition: u32) -> bool {
         event.state == self.state
             && event.partition == Some(partition)
@@ -57,7 +58,7 @@ impl SystemReport {
     }
 }
 
-/// Returns the reports to make about an entity, so that its events say what is found and nothing else.
+/// Returns the reports to make about an entity, so that its events match the findings.
 ///
 /// # Shape
 /// `is_meant`: whether an event of the engine is about what was looked at. What is over is reported as Ok.
@@ -87,7 +88,7 @@ pub(super) fn changes(
 /// Returns the kind of the event of a report of the engine that begins or ends to hold: a rule of placement is broken, or kept again.
 ///
 /// # Source
-/// Orchestration D2, I.
+/// Orchestration D2.
 pub fn kind_of_news(entity: &Entity, property: &str, is_broken: bool) -> Option<&'static str> {
     match entity {
         Entity::Instance(..) if property.starts_with(VIOLATION) => {
@@ -98,10 +99,11 @@ pub fn kind_of_news(entity: &Entity, property: &str, is_broken: bool) -> Option<
     }
 }
 
-/// Returns the stored form of reports of the engine that say something new.
+/// Returns the stored form of reports of the engine that contain news.
 ///
 /// # Shape
-/// `stored`: the events of the entity. What is not Ok holds as long as somebody owns `partition`; Ok disappears after `ttl_secs`.
+/// `stored`: the events of the entity. Events that are not Ok last as long as an agbot owns `partition`; Ok
+/// disappears after `ttl_secs`.
 pub fn stored_reports(
     stored: &[StoredReport],
     reports: &[SystemReport],

@@ -247,7 +247,7 @@ fn events_add_up_to_the_organization() {
     let lenient = EvaluationRules { max_percent_workloads: 100, ..EvaluationRules::default() };
     assert_eq!(world.evaluate(&org(), lenient, at(101)).state, HealthState::Warning);
     assert_eq!(world.state(&org(), at(101)), HealthState::Error);
-    // An entity that does not exist any more does not count.
+    // An entity that no longer exists does not count.
     world.model.apply(&Event::DeploymentPolicyRemoved { policy: policy() }, at(102));
     assert_eq!(world.state(&org(), at(102)), HealthState::Warning);
 }

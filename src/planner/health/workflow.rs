@@ -1,4 +1,4 @@
-//! Workflows of somebody else: the request that the hub sends for a failed member.
+//! External workflows: the request that the hub sends for a failed member.
 //!
 //! The agbot that holds the workload unit makes the call; its outcome comes back like that of a node's command. A call may be repeated after a
 //! crash of the hub, with the same id. Source: orchestration C6.
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::workload::{LifecycleEvent, Task, Workflow, WorkflowCall};
 
-/// Longest wait for a response when the policy does not say one, in seconds.
+/// Longest wait for a response when the policy sets none, in seconds.
 const DEFAULT_TIMEOUT_SECS: u64 = 30;
 
 /// Returns the parameters of a workflow for a member.

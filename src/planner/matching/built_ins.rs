@@ -1,7 +1,6 @@
 //! Built-in properties that a node must publish.
 //!
-//! While one is missing, an existing agreement is kept: the node is about to publish it. Source: agreement protocol
-//! 3.3, last paragraph.
+//! While one is missing, an existing agreement is kept: the node is about to publish it. Source: agreement-protocol 3.3 (last paragraph).
 
 use evenkeel_domain::{policy::property::builtin, version::Version};
 

@@ -1,7 +1,7 @@
 //! The consumer side of a match: a deployment policy merged with the policy of one service definition.
 //!
 //! Prepared when the policy, the service or the service's policy changes, so that matching itself reads no text.
-//! Source: agreement protocol 3.7, steps 2 and 3.
+//! Source: agreement-protocol 3.7 (steps 2 and 3).
 
 use std::collections::BTreeSet;
 

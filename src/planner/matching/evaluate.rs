@@ -1,6 +1,6 @@
 //! Collects the failing terms of a constraint, each with the actual value.
 //!
-//! The domain defines the terms. Source: agreement protocol 3.4.
+//! The domain defines the terms. Source: agreement-protocol 3.4.
 
 use evenkeel_domain::policy::{
     PropertyList,

@@ -1,7 +1,7 @@
 //! Checks that the variables and secrets of a service and its dependencies can be filled.
 //!
 //! Conditions that depend on the policy alone are tested when the consumer is prepared; all others are tested
-//! against the node's input. Source: agreement protocol 3.7 step 5, 4.5, 4.6.
+//! against the node's input. Source: agreement-protocol 3.7 (step 5), 4.5, 4.6.
 
 use evenkeel_domain::policy::{
     compatibility::deployment::declared_secrets,

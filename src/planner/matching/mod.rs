@@ -1,7 +1,7 @@
 //! Matching: may this node run this policy's service, in which version, and if not, why not.
 //!
 //! Pure queries on the model. The merged side of a policy ("consumer") is prepared once per (policy, service
-//! definition) in [`consumer`]; the choice for one pair is made in [`select`]. Source: agreement protocol 3.6 to 3.9.
+//! definition) in [`consumer`]; the choice for one pair is made in [`select`]. Source: agreement-protocol 3.6 to 3.9.
 
 mod built_ins;
 pub mod consumer;

@@ -40,7 +40,7 @@ pub struct Choice {
 /// # Errors
 /// The reason why the best candidate does not fit.
 /// # Source
-/// Agreement protocol 3.7 to 3.9, agbot 1.5.
+/// Agreement-protocol 3.7 to 3.9; agbot 1.5.
 pub fn select(model: &Model, node: &NodeId, policy: &PolicyId, now: Timestamp) -> Result<Choice, Blocked> {
     let (record, policy) = both(model, node, policy)?;
     let usage = model.usage.get(&(node.clone(), policy.id.clone()));
@@ -51,7 +51,8 @@ pub fn select(model: &Model, node: &NodeId, policy: &PolicyId, now: Timestamp) -
 /// Chooses the version of one task spec for a node, as [`select`] does.
 ///
 /// # Shape
-/// `policy`: as if it said what the task spec runs; `consumers`: prepared for that. `is_skipped`: entries that give way to lower ones.
+/// `policy`: with the service of the task spec; `consumers`: prepared for that. `is_skipped`: entries that
+/// give way to lower ones.
 /// # Errors
 /// The reason why the best candidate does not fit.
 pub(crate) fn select_spec(
@@ -174,7 +175,7 @@ fn fit_of_policies(model: &Model, agreement: &Agreement, now: Timestamp) -> Fit 
 /// was made with, and the overrides of its entry are the same. The group property counts as it is now *or* as it was when the
 /// agreement was made: leaving a group ends nothing.
 /// # Source
-/// Agbot 2.2 with the repair of 6.5; orchestration E2.4.
+/// Agbot 2.2, 6.5; orchestration E2.4.
 fn fit_wanted(record: &NodeRecord, agreement: &Agreement, wanted: Wanted<'_>, now: Timestamp) -> Fit {
     let Wanted { policy, versions, .. } = wanted;
     let entry = versions.iter().find(|entry| entry.version == agreement.version);

@@ -1,9 +1,10 @@
 //! Correction of recorded times after the hub's clock was set back: a time from a clock that was ahead must
 //! not delay anything.
 //!
-//! Durations stay as they are, as far as they are known: a record whose newest past instant lies in the future is moved back as a whole, so
-//! that this instant is now. A clock that was set ahead needs nothing of this: nobody could be heard in the time that it left out.
-//! Source: engine 9.
+//! Durations stay as they are, as far as they are known: a record whose newest past instant lies in the
+//! future is moved back as a whole, so that this instant is now. A clock that was set ahead needs no
+//! correction: no heartbeat could be received in the skipped time.
+//! Source: orchestration 0.4.
 
 use std::borrow::Cow;
 
@@ -56,7 +57,7 @@ pub(super) fn not_ahead<T: Dated>(record: &T, now: Timestamp) -> Cow<'_, T> {
 }
 
 impl Dated for Task {
-    // The times that its node tells are never ahead of those.
+    // The times that its node reports are never ahead of those.
     fn instants(&mut self) -> (Instants<'_>, Instants<'_>) {
         let reported = [&mut self.desired_at, &mut self.running_at, &mut self.ended_at];
         let past = [&mut self.created_at, &mut self.state_at].into_iter();
@@ -140,7 +141,7 @@ impl Model {
     pub(super) fn follow_clock(&mut self, now: Timestamp) {
         let Some(last) = self.last_at.replace(now).filter(|last| is_ahead(*last, now)) else { return };
         let clamp = |at: &mut Timestamp| *at = now.min(*at);
-        // Whoever was silent when the clock was set back is still silent, for as long.
+        // A node that was silent when the clock was set back is still silent, for as long.
         let by = last.duration_since(now);
         let move_back = |at: &mut Timestamp| *at = at.checked_sub(by).map_or(now, |moved| now.min(moved));
         self.began_at.iter_mut().for_each(clamp);

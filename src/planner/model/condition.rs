@@ -62,7 +62,7 @@ pub struct NodeCondition {
     pub availability: Availability,
     /// True if a drain also removes the last instance of an HA group from the node.
     pub is_drain_forced: bool,
-    /// True if the node is being drained and has no agreement any more.
+    /// True if the node is being drained and no longer has an agreement.
     pub is_drained: bool,
     /// True if the node is frozen.
     pub is_frozen: bool,

@@ -1,6 +1,6 @@
 //! Nodes that were deleted while their agents were alive: what ran there may run on until the agent has learned of that.
 //!
-//! Source: engine 9.
+//! Source: orchestration A2 (deletion of a live node).
 
 use std::collections::BTreeMap;
 

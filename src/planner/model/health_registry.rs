@@ -118,7 +118,7 @@ impl HealthRegistry {
     }
 }
 
-/// Tasks that say how far operations and recoveries are.
+/// Tasks that show the progress of operations and recoveries.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HealthTasks {
     /// Tasks of instances that are removed and have not stopped.
@@ -208,8 +208,8 @@ impl Model {
         }
     }
 
-    /// Returns whether this agbot was seen to hold a partition within the duration of a lease, if it is told that. One that stood still may
-    /// have lost it.
+    /// Returns whether this agbot was seen to hold a partition within the duration of a lease, if that was
+    /// observed. A suspended agbot may have lost it.
     pub(crate) fn is_sure_of(&self, lease: Lease, now: Timestamp) -> bool {
         self.health.kept_up_until(lease.partition, self.settings.lease_secs).is_none_or(|until| now < until)
     }
@@ -250,8 +250,8 @@ impl Model {
         self.engine.health_tasks.watchers.get(id).into_iter().flatten().filter_map(|id| self.task(id))
     }
 
-    /// Returns the operation of a user that suspends the checks of a workload: read from its row and tasks, so that nothing has to be
-    /// taken back after a crash.
+    /// Returns the operation of a user that suspends the checks of a workload: read from its row and tasks,
+    /// so that nothing has to be reverted after a crash.
     ///
     /// # Source
     /// Orchestration C10.

@@ -1,7 +1,8 @@
 //! How long nodes have been silent, as far as the hub could hear them.
 //!
-//! A node is silent when it sends no heartbeat, and not when nobody can read one: while the exchange is away, or the agbot stands still,
-//! no time passes for nodes. Afterwards they get the time to find the hub again that they get after a start of the agbot. Source: orchestration A10.3, A10.5, P1.
+//! A node is silent when it sends no heartbeat, and not when heartbeats cannot be read: while the exchange is
+//! down, or the agbot is suspended, no time passes for nodes. Afterwards they get the time to find the hub
+//! again that they get after a start of the agbot. Source: orchestration A10.3, A10.5, P1.
 
 use evenkeel_domain::orchestration::org_settings::OrgSettings;
 use evenkeel_ids::NodeId;
@@ -114,7 +115,8 @@ impl Model {
         }
     }
 
-    /// Returns until when a node may still be on its way back after nobody could be heard.
+    /// Returns until when a node may still be reconnecting after a time in which no heartbeat could be
+    /// received.
     pub(super) fn rejoins_until(&self, node: &NodeId, seen: Timestamp) -> Option<Timestamp> {
         let limit_secs = self.node_down_after_secs(node.org());
         let gap_end = self.hearing_of(node.org())?.gap_end(seen, limit_secs)?;

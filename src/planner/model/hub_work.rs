@@ -2,7 +2,7 @@
 //!
 //! The agbot that holds a workload unit does it, and reports what it found as events; one that holds the HA group of a node makes the checks
 //! of the group's policy as well. A report is not stored: after a restart, or with another owner, nothing is known before the next check,
-//! and that counts as healthy. Sources: orchestration C4.2, C6.
+//! and that counts as healthy. Source: orchestration C4.2, C6.
 
 use evenkeel_ids::{NodeId, TaskId};
 use jiff::Timestamp;
@@ -97,8 +97,8 @@ impl Model {
         Some(found)
     }
 
-    /// Returns what the other members of its workload unit say of a task. What a member said counts as long as it runs on a node that is
-    /// alive.
+    /// Returns the reports of the other members of its workload unit about a task. A report counts as long as
+    /// its member runs on a node that is alive.
     pub(crate) fn peer_votes(&self, task: &TaskId, now: Timestamp) -> PeerVotes {
         let mut votes = PeerVotes::default();
         for member in self.watchers_of(task).filter(|member| member.is_wanted() && member.is_running()) {

@@ -1,7 +1,7 @@
 //! The model: the agbot's in-memory view of the exchange and of its own records, kept current by events.
 //!
 //! The model holds facts and serves queries; it decides nothing. Maps are ordered, so that every read is deterministic.
-//! Sources: design "The agbot", agbot 6.9 and 6.10.
+//! Source: design 4.1; agbot 6.9, 6.10.
 
 mod apply;
 mod blocklist;
@@ -209,7 +209,7 @@ impl Model {
         self.group_of.get(node).and_then(|group| self.groups.get(group))
     }
 
-    /// Returns an agreement, live or lately ended.
+    /// Returns a live or recently ended agreement.
     pub fn agreement(&self, id: &AgreementId) -> Option<&Agreement> {
         self.agreements.get(id)
     }
@@ -236,7 +236,7 @@ impl Model {
         self.nodes.get(node).is_some_and(|record| record.facts.is_capable)
     }
 
-    /// Returns all agreements, live and lately ended, by id.
+    /// Returns all live and recently ended agreements, by id.
     pub fn agreements(&self) -> impl Iterator<Item = &Agreement> {
         self.agreements.values()
     }

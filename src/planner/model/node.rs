@@ -19,7 +19,7 @@ use crate::{
 /// The parsed deployment policy of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct NodePolicy {
-    /// Properties as constraints see them: the group property is the hub's, whatever the policy says.
+    /// Properties as constraints see them: the group property is the hub's, regardless of the policy.
     properties: PropertyList,
     constraints: ConstraintList,
     tree: Result<Expression, String>,

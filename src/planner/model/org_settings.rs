@@ -76,7 +76,7 @@ impl Model {
         self.org_settings(org).metrics_max_age_secs().unwrap_or(self.settings.metrics_max_age_secs)
     }
 
-    /// Returns what holds for the workloads of an organization where their policies say nothing.
+    /// Returns the settings of an organization for workloads whose policies set none.
     pub(crate) fn hub_defaults(&self, org: &str) -> HubDefaults {
         let hub = HubDefaults::default();
         let ready_secs = self.org_settings(org).ready_secs().unwrap_or(hub.ready_secs);

@@ -2,7 +2,7 @@
 //!
 //! Each policy is stored under the terms of which a node must satisfy one ("cover"): words of an equality, or the name of a
 //! property, or nothing. A node's own properties propose the policies; the whole constraint then decides, so that the
-//! result is exactly that of evaluating every policy. Source: design "The agbot".
+//! result is exactly that of evaluating every policy. Source: design 4.1.
 
 use std::collections::BTreeSet;
 

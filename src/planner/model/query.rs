@@ -38,7 +38,8 @@ pub enum Liveness {
         /// Since when.
         since: Timestamp,
     },
-    /// Nobody could hear it for a while, and it has not been heard since: it is not given up, and does not count as running either.
+    /// Heartbeats could not be received for a while, and it has not been heard since: it is not given up, and
+    /// does not count as running either.
     Unheard {
         /// Last heartbeat.
         since: Timestamp,
@@ -64,8 +65,8 @@ pub enum Observed {
 impl Model {
     /// Returns the liveness of a node.
     ///
-    /// Silence counts from when a heartbeat was received, by the clock of whoever measures it. Time in which no heartbeats could be read
-    /// is no silence.
+    /// Silence counts from when a heartbeat was received, by the clock of the receiver. Time in which no
+    /// heartbeats could be read does not count as silence.
     /// # Source
     /// Orchestration A10.2, A10.3.
     pub fn liveness(&self, node: &NodeId, now: Timestamp) -> Liveness {
@@ -247,7 +248,8 @@ impl Model {
         status.reported_at.is_some_and(|at| self.is_current(node, at, now)).then_some(status)
     }
 
-    /// Returns whether what a node reported at a time shows what is so now: it was not down since, or has had time to say otherwise.
+    /// Returns whether a report of a node from a time still applies: the node was not down since, or has had
+    /// time to correct it.
     pub(crate) fn is_current(&self, node: &NodeId, reported_at: Timestamp, now: Timestamp) -> bool {
         let back_at = self.nodes.get(node).and_then(|record| record.back_at);
         back_at.is_none_or(|back| reported_at >= back || now >= later(back, self.settling_secs(node.org())))
@@ -449,7 +451,7 @@ impl Model {
         of_node.filter_map(|(.., id)| self.agreements.get(id))
     }
 
-    /// Returns the agreements of a node that ended lately.
+    /// Returns the recently ended agreements of a node.
     pub(crate) fn lately_ended_on(&self, node: &NodeId) -> impl Iterator<Item = &Agreement> {
         self.ended.get(node).into_iter().flatten().filter_map(|id| self.agreements.get(id))
     }

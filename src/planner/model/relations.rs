@@ -1,7 +1,6 @@
 //! Workloads that name others, as neighbors, parents or children: which of them a change of an instance concerns, and what runs beside what.
 //!
-//! A change of one instance costs one row of each workload unit that names its workload (B4). Sources: engine 2; orchestration A4,
-//! A8.5.
+//! A change of one instance costs one row of each workload unit that names its workload (B4). Source: engine 2; orchestration A4, A8.5.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -103,7 +102,7 @@ struct Presence {
 }
 
 impl Model {
-    /// Returns how a node stands to the affinity of a workload.
+    /// Returns the relation of a node to the affinity of a workload.
     pub(crate) fn affinity_on(&self, workload: &Workload, node: &NodeId, now: Timestamp) -> NodeAffinity {
         let rules = &workload.placement.affinity;
         if rules.is_empty() {

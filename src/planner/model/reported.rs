@@ -27,7 +27,7 @@ pub(crate) enum Listing {
     Fine,
     /// The node still has time to record it.
     DueAt(Timestamp),
-    /// The list was read too early to tell.
+    /// The list was read too early to decide.
     NotRead,
     /// It has not.
     Missing,

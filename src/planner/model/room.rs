@@ -231,7 +231,7 @@ impl Model {
     }
 }
 
-/// Returns a capacity of a node, as its operator said or as its properties say; none: unlimited.
+/// Returns a capacity of a node, as its operator set it or from its properties; none if unlimited.
 fn capacity(record: &NodeRecord, metric: &str) -> Option<f64> {
     if let Some(amount) = record.facts.capacities.get(metric) {
         return Some(*amount);

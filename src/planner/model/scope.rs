@@ -1,7 +1,7 @@
 //! The workload units of a workload, and those whose HA group is gone.
 //!
 //! Removing a group that a scope names ends nothing: what runs stays where it is, and nothing new starts. Only a user's stop, a smaller
-//! number, or a change or deletion of the policy ends instances. Source: engine 9.
+//! number, or a change or deletion of the policy ends instances. Source: orchestration 1.3.
 
 use std::collections::BTreeSet;
 

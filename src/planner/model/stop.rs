@@ -1,6 +1,6 @@
 //! Proof that the instance of an ended agreement has stopped.
 //!
-//! Sources: orchestration A2, P1; engine 6 (P1 against B10).
+//! Source: orchestration A2, P1; engine 6 (P1 against B10).
 
 use jiff::Timestamp;
 

@@ -1,6 +1,6 @@
 //! The records of workloads in the model: workloads, tasks, instances, and the workload units with their nodes.
 //!
-//! Everything is kept by workload unit and slot, so that the event of one task costs one slot. Sources: engine 3 to 5.
+//! Everything is kept by workload unit and slot, so that the event of one task costs one slot. Source: engine 3 to 5.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +44,7 @@ pub(crate) struct KnownWorkload {
 /// A version of a workload's task spec.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct KnownSpec {
-    /// The policy as if it said what this version runs.
+    /// The policy with the service of this version.
     pub policy: DeploymentPolicyFacts,
     /// Its prepared consumer sides.
     pub consumers: Consumers,
@@ -113,7 +113,7 @@ impl UnitRecord {
                 }
             }
         }
-        // A decision about some slots says nothing about the others.
+        // A decision about some slots leaves the others unchanged.
         let is_covered = |slot: &Slot| report.slots.as_ref().is_none_or(|slots| slots.contains(slot));
         let drains = report.blocked.iter().filter(|(step, _)| step.cause == Cause::Drain);
         let waiting: BTreeSet<&Slot> = drains.map(|(step, _)| &step.slot).collect();
@@ -179,7 +179,7 @@ pub(crate) struct WorkloadRecords {
     pub limited: BTreeSet<PolicyId>,
     /// Nodes on which tasks of such workloads changed.
     pub loaded_nodes: BTreeSet<NodeId>,
-    /// Tasks that say how far operations and recoveries are.
+    /// Tasks that show the progress of operations and recoveries.
     pub health_tasks: HealthTasks,
     /// Tasks for which the hub itself has something to do.
     hub_tasks: BTreeSet<TaskId>,
@@ -388,7 +388,8 @@ impl WorkloadRecords {
         }
     }
 
-    /// Returns the nodes on which tasks of an update have just started: whether they go on running decides about the update.
+    /// Returns the nodes on which tasks of an update have just started: whether they keep running decides
+    /// about the update.
     pub fn monitored_nodes(&self, now: Timestamp) -> impl Iterator<Item = NodeId> {
         let rolling = self.workloads.values().filter(|known| known.record.update.is_rolling());
         rolling.filter_map(|known| known.workload.as_ref()).flat_map(move |workload| {

@@ -1,4 +1,4 @@
-//! How a node stands to the affinity of a workload unit.
+//! Relation of a node to the affinity of a workload unit.
 //!
 //! Source: orchestration A4.
 

@@ -249,7 +249,7 @@ impl Spread {
         }
     }
 
-    /// Notes that a node is not left any more.
+    /// Notes that a node is no longer left.
     pub fn fill(&mut self, domains: &Domains, node: u32) {
         if let Some(cell) = domains.cell_of.get(node as usize) {
             self.free[*cell] = self.free[*cell].saturating_sub(1);

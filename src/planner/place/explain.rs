@@ -39,7 +39,7 @@ pub struct ExplainedStage {
     pub remaining: u64,
 }
 
-/// Cause of an incomplete placement, which tells whether waiting may help.
+/// Cause of an incomplete placement, which shows whether waiting may help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum UnplacedCause {

@@ -1,7 +1,6 @@
 //! Placement: which nodes instances go to, and why not to the others.
 //!
-//! Nodes are removed by constraints in a fixed order, as sets; those that remain are ranked. Sources: orchestration A3, D3;
-//! engine 2 and 3.
+//! Nodes are removed by constraints in a fixed order, as sets; those that remain are ranked. Source: orchestration A3, D3; engine 2, 3.
 
 mod affinity;
 mod capacity;

@@ -118,7 +118,8 @@ pub fn place(
     Placed { nodes, elimination, violations, loads, added, spread }
 }
 
-/// Returns nodes in the order in which instances are spread over them: as `order` says as far as their domains allow.
+/// Returns nodes in the order in which instances are spread over them: by `order` as far as their domains
+/// allow.
 ///
 /// `count`: so many instances are spread; the other nodes follow in their order.
 pub fn spread(table: &NodeTable, order: Vec<u32>, count: usize) -> Vec<u32> {

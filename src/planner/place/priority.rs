@@ -61,7 +61,7 @@ impl Priorities {
         )
     }
 
-    /// Returns the priority of a constraint. Those that nobody can set are hard.
+    /// Returns the priority of a constraint. Those that cannot be configured are hard.
     pub fn of_constraint(&self, constraint: Constraint) -> Priority {
         position(constraint).map_or(Priority::Hard, |position| self.0[position])
     }

@@ -344,7 +344,8 @@ impl NodeTable {
         self.instance_counts[number as usize]
     }
 
-    /// Returns how many instances of the workload unit a node may run. Only agents that read tasks tell two of them apart.
+    /// Returns how many instances of the workload unit a node may run. Only agents that read tasks
+    /// distinguish two of them.
     pub fn max_per_node(&self, number: u32) -> u32 {
         match self.node(number) {
             node if node.is_occupied => 0,

@@ -25,7 +25,7 @@ pub enum Verdict {
     Passed,
     /// Failed, with the reason in words.
     Failed(Arc<str>),
-    /// Cannot be decided now, with the reason in words: nothing starts, and what runs goes on.
+    /// Cannot be decided now, with the reason in words: nothing starts, and what runs continues.
     Unclear(Arc<str>),
 }
 
@@ -77,9 +77,9 @@ pub struct UnitNode {
     pub affinity: Sparse<NodeAffinity>,
     /// Room that its capacities leave; none when nothing limits the workload on the node.
     pub room: Option<Box<NodeRoom>>,
-    /// Its fault domain, with the domains around it: `fd:/dc/rack`; none when nobody said it.
+    /// Fault domain of the node, with the enclosing domains, such as `fd:/dc/rack`; none when not set.
     pub fault_domain: Option<Arc<str>>,
-    /// Its upgrade domain; none when nobody said it.
+    /// Upgrade domain of the node; none when not set.
     pub upgrade_domain: Option<Arc<str>>,
     /// Liveness of the node.
     pub state: NodeState,
@@ -128,7 +128,7 @@ pub struct NodeMarks {
     pub probe: Option<Box<BlocklistKey>>,
     /// When a user last cleared its failures: earlier restarts do not count.
     pub cleared_at: Option<Timestamp>,
-    /// When a user confirmed that nothing of the workload runs on it any more.
+    /// When a user confirmed that no instance of the workload runs on it.
     pub fenced_at: Option<Timestamp>,
     /// When the workload last started on it.
     pub last_start_at: Option<Timestamp>,

@@ -121,7 +121,7 @@ impl GateFacts for UnitPass<'_> {
         }
         let limit = self.update_settings().parallelism;
         let is_own = |slot: &Slot, part: &Part| *part == self.facts.unit_id.part && *slot == step.slot;
-        // A slot that is in work goes on, even if the limit was lowered meanwhile.
+        // A slot that is in work continues, even if the limit was lowered meanwhile.
         let has_ticket = self.update.tickets().any(|(part, slot, _)| is_own(slot, part));
         let is_over = limit > 0 && self.update.tickets().count() >= limit as usize;
         (is_over && !has_ticket).then_some(Blocked::UpdateBudget { limit })

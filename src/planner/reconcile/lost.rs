@@ -1,6 +1,7 @@
-//! Tasks on lost nodes: they go on until something takes their place, and some of them will never report again.
+//! Tasks on lost nodes: they continue until something takes their place, and some of them will never report
+//! again.
 //!
-//! Source: orchestration B9.2, B9.3, B8 (deleted nodes); engine 9.
+//! Source: orchestration B9.2, B9.3, B8 (deleted nodes).
 
 use evenkeel_ids::TaskId;
 use jiff::Timestamp;

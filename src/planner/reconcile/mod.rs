@@ -1,7 +1,7 @@
 //! Reconciles one workload unit: compares goal and slots, and yields the changes of tasks that may be made now.
 //!
 //! [`plan_unit`] reads everything; [`plan_slot`] reads one slot and is what a task's event needs. Both are functions of their
-//! arguments: the rows that are true now, the time, and a seed for new ids. Sources: engine 4; orchestration B4 to B9.
+//! arguments: the rows that are true now, the time, and a seed for new ids. Source: engine 4; orchestration B4 to B9.
 
 mod dry_run;
 mod gate_facts;

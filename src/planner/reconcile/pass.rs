@@ -475,7 +475,8 @@ impl<'a> UnitPass<'a> {
         self.action_goal.is_some_and(ActionGoal::starts_missing)
     }
 
-    /// Returns whether a task ended before a user's action that starts instances, whatever the restart policy says of it.
+    /// Returns whether a task ended before a user's action that starts instances, regardless of the restart
+    /// policy.
     pub fn starts_again(&self, ended: &Task) -> bool {
         let action = self.facts.workload.action.as_ref().filter(|_| self.is_started_by_user());
         action.is_some_and(|action| ended.state_at < action.accepted_at)

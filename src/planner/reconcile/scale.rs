@@ -123,7 +123,7 @@ fn fill_nodes(pass: &mut UnitPass<'_>, used: &[Slot]) {
     withdraw_waiting(pass, used, &(nodes | full));
 }
 
-/// Removes tasks that wait for room on nodes that are not wanted any more.
+/// Removes tasks that wait for room on nodes that are no longer wanted.
 fn withdraw_waiting(pass: &mut UnitPass<'_>, used: &[Slot], wanted: &RoaringBitmap) {
     for slot in used {
         let Slot::Node(node) = slot else { continue };

@@ -245,7 +245,7 @@ fn start_deadline(pass: &UnitPass<'_>, task: &Task) -> Option<Timestamp> {
 /// Orchestration A9.7.
 fn is_failed_start(pass: &UnitPass<'_>, task: &Task) -> bool {
     match task.state.is_ended() {
-        // The node goes on with its version list first (B11.10).
+        // The node continues with its version list first (B11.10).
         true => {
             let has_versions = task.node.as_ref().is_some_and(|node| pass.has_versions_left(node));
             has_failed_to_start(pass, task) && is_first_start(pass, task) && !has_versions
@@ -276,7 +276,7 @@ fn stop_duplicates(pass: &mut UnitPass<'_>, slot: &Slot) {
     let wanted: Vec<Task> = pass.tasks(slot).wanted().cloned().collect();
     let Some((newest, older)) = wanted.split_first() else { return };
     for task in older {
-        // What runs on a lost node goes on until its replacement starts.
+        // What runs on a lost node continues until its replacement starts.
         let is_kept = pass.is_node_lost(task)
             && pass.node_of(task).is_some()
             && task.is_live()
@@ -319,7 +319,8 @@ fn drop_claim(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task) {
     pass.create_at(slot, task.spec, task.cause, None, start_at);
 }
 
-/// Lets another node take over before a task stops that its node must not have any more. Returns whether one can.
+/// Lets another node take over before a task stops that its node must no longer have. Returns whether one
+/// can.
 ///
 /// # Source
 /// Orchestration 1.3.

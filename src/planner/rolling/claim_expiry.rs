@@ -1,7 +1,7 @@
 //! Claim expiry: releases claims whose reason no longer exists, with an event each.
 //!
 //! No claim may block a group forever: a claim ends when its step ends (by the rollout or the agent itself), and here when its
-//! group, node, policy or status is gone, or its node is silent. Source: agbot 3.4, orchestration E5.2, E6.5, E6.6.
+//! group, node, policy or status is gone, or its node is silent. Source: agbot 3.4; orchestration E5.2, E6.5, E6.6.
 
 use crate::{
     agent_upgrade::is_active,
@@ -83,7 +83,7 @@ fn agent_reason(pass: &Pass<'_>, claim: &Claim) -> Option<ReleaseReason> {
     match model.nmp_status.get(&(nmp.clone(), claim.node.clone())) {
         Some(Some(status)) if is_active(status) => None,
         Some(Some(status)) => Some(ReleaseReason::AgentFinished { status: Some(status.clone()) }),
-        // A member that was told to go ahead and has reported nothing may be about to.
+        // A member that was allowed to go ahead and has reported nothing may be about to.
         Some(None) => is_over(later(claim.since, UNREPORTED_SECS)),
         // Not read yet. A status that was not read by the deadline does not exist.
         None => is_over(claim.deadline),

@@ -2,7 +2,7 @@
 //!
 //! A *group rollout* is the rollout of one policy through one HA group. The defaults are one at a time, stop first, minimum
 //! available one; other modes are settings of the same engine. Whether a member may stop is asked of the gate table
-//! ([`crate::change`]). Sources: orchestration B11, E3 to E5; design "Rolling service upgrade".
+//! ([`crate::change`]). Source: orchestration B11, E3 to E5; design 4.3.
 
 pub mod action;
 pub(crate) mod claim_expiry;
@@ -143,7 +143,7 @@ impl Rollout {
     /// Returns whether a write may replace the stored row: it is based on that row, or was carried out before.
     ///
     /// # Source
-    /// Style 4: commands are safe to repeat.
+    /// Design 4.1 (commands are safe to repeat).
     pub fn may_replace(&self, stored: Option<&Self>) -> bool {
         match stored {
             None => true,

@@ -259,7 +259,7 @@ fn give_up(
 /// Records the failure of the member whose step was finished last, if it failed while the next one waits for its delay. Returns whether it did.
 ///
 /// # Source
-/// Orchestration B11.6, engine 9.
+/// Orchestration B11.6.
 pub(super) fn note_late_failure(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>) -> bool {
     let Some(rollout) = group_rollout.current.filter(|one| one.state == RolloutState::Updating) else {
         return false;

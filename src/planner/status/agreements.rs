@@ -127,7 +127,7 @@ fn instance(model: &Model, policy: &PolicyId, node: &NodeId, avail: Avail) -> In
     }
 }
 
-/// Returns what keeps a rollout from going on; none while a member is being changed.
+/// Returns what keeps a rollout from continuing; none while a member is being changed.
 ///
 /// # Source
 /// Orchestration D11.
@@ -163,7 +163,7 @@ fn blocked(model: &Model, rollout: &Rollout, now: Timestamp) -> Option<UpdateBlo
 /// Rollouts that are examined for what blocks them.
 const EXAMINED: usize = 50;
 
-/// Returns an update with what keeps every rollout of a policy from going on; none while one goes on.
+/// Returns an update with what keeps every rollout of a policy from continuing; none while one continues.
 pub(super) fn blocked_update(model: &Model, policy: &PolicyId, now: Timestamp) -> Option<UpdateStatus> {
     let open = model.rollouts().filter(|one| one.policy == *policy && one.state == RolloutState::Updating);
     let open: Vec<&Rollout> = open.take(EXAMINED).collect();

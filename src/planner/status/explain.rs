@@ -74,7 +74,7 @@ pub struct PartExplanation {
     pub cause: Option<UnplacedCause>,
     /// Human-readable explanation of the cause.
     pub summary: String,
-    /// How the named node and the policy stand; none for a policy with tasks. It may name other nodes.
+    /// State of the named node and the policy; none for a policy with tasks. It may name other nodes.
     pub pair: Option<Explanation>,
 }
 
@@ -437,7 +437,7 @@ impl<'a> Explainer<'a> {
 }
 
 impl PartExplanation {
-    /// Returns the numbers in words; nothing of what else the summary says.
+    /// Returns the numbers in words, without the rest of the summary.
     pub(super) fn numbers(&self) -> String {
         summary((self.placed, self.requested), self.candidate_count, removed(&self.sequence))
     }

@@ -1,6 +1,6 @@
 //! The runtime status of workloads: what runs, where, and whether that is as wanted.
 //!
-//! Read from the model; nothing here decides. Sources: orchestration 1.5, A9; engine 6 (availability comes from observation alone).
+//! Read from the model; nothing here decides. Source: orchestration 1.5, A9; engine 6 (availability comes from observation alone).
 
 mod agreements;
 mod explain;

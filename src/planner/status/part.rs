@@ -265,7 +265,7 @@ pub(super) fn selected(table: &NodeTable) -> u32 {
     members.filter(|node| is_selected(node)).count() as u32
 }
 
-/// Returns whether every node is frozen: then it is meant that nothing is placed, and no warning says so.
+/// Returns whether every node is frozen: then it is intended that nothing is placed, and there is no warning.
 ///
 /// # Source
 /// Orchestration A12.

@@ -1,4 +1,5 @@
-//! How a workload stands for those that depend on it: its availability, and whether one of its instances starts or stops.
+//! State of a workload as seen by its dependents: its availability, and whether one of its instances starts
+//! or stops.
 //!
 //! Source: orchestration A8.1, A8.2, A9.3.
 
@@ -26,7 +27,7 @@ pub(crate) struct Standing {
     pub is_changing: bool,
 }
 
-/// Returns how a workload stands, or its instance on one node; none when it does not exist.
+/// Returns the state of a workload, or of its instance on one node; none when it does not exist.
 pub(crate) fn standing_of(
     model: &Model,
     policy: &PolicyId,
@@ -63,7 +64,7 @@ pub(crate) fn standing_of(
     Some(Standing { avail, is_changing })
 }
 
-/// Returns how the agreements of a service on a node stand, those of one policy apart.
+/// Returns the states of the agreements of a service on a node, those of one policy apart.
 pub(crate) fn standing_of_service(
     model: &Model,
     service: &ServiceKey,
@@ -114,7 +115,7 @@ fn unfinished(unit: &UnitRecord) -> impl Iterator<Item = &Task> {
     unit.slots.values().flat_map(SlotTasks::iter).filter(|task| !task.is_stopped())
 }
 
-/// Returns whether a task starts or stops on a node that would say so.
+/// Returns true if a task starts or stops on a node that would report it.
 fn is_transition(unit: &UnitRecord, task: &Task, now: Timestamp) -> bool {
     let row = task.node.as_ref().and_then(|node| unit.table.find(node));
     if row.is_none_or(|row| row.state != NodeState::Ready) {

@@ -86,7 +86,7 @@ pub(crate) fn unit_view(model: &Model, unit_id: &UnitId, now: Timestamp) -> Opti
     view.wanted = match () {
         () if goal.is_stopped || source.record.is_stopped => 0,
         () if is_automatic && !is_held => goal.wanted(selected),
-        // What nobody starts by itself is wanted where a user started it.
+        // Instances that are not started automatically count as wanted where a user started them.
         () => slots,
     };
     view.min = match goal.count {
@@ -104,7 +104,7 @@ pub(crate) fn unit_view(model: &Model, unit_id: &UnitId, now: Timestamp) -> Opti
 fn failures(unit: &UnitRecord) -> BTreeMap<NodeId, StartFailure> {
     let mut newest: BTreeMap<&NodeId, &Task> = BTreeMap::new();
     for tasks in unit.slots.values() {
-        // One that starts says nothing yet.
+        // A starting instance gives no result yet.
         let conclusive = SlotTasks::iter(tasks).filter(|task| task.is_running() || task.state.is_ended());
         for (node, task) in conclusive.filter_map(|task| Some((task.node.as_ref()?, task))) {
             let known = newest.entry(node).or_insert(task);

@@ -1,7 +1,7 @@
 //! Reasons for which instances of workload units wait, on any agbot.
 //!
 //! The agbot that decides about a workload unit knows it from its last decision. Every other one has the whole model as well, and finds
-//! what it would decide. Source: design 1.5, orchestration D3.
+//! what it would decide. Source: design 1.5; orchestration D3.
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
@@ -27,7 +27,7 @@ pub struct Waits<'m> {
 }
 
 impl<'m> Waits<'m> {
-    /// Creates an answer from the model as it is now.
+    /// Creates the cache from the current model.
     pub fn new(model: &'m Model, now: Timestamp) -> Self {
         Self { model, now, found: RefCell::default() }
     }

@@ -59,7 +59,7 @@ pub(crate) fn plan(pass: &mut UnitPass<'_>) {
     }
 }
 
-/// Ends the mark of nodes that a user chose when no instance is meant to run there any more.
+/// Removes the mark of nodes that a user chose once no instance is meant to run there.
 ///
 /// # Source
 /// Orchestration A5.6.
@@ -123,7 +123,7 @@ fn note_failures(pass: &mut UnitPass<'_>, action: &UserAction, goal: &ActionGoal
             } else if pass.node_of(&task).is_some_and(|row| row.marks.stop_failed.is_none()) {
                 let why = format!("was not seen stopped within {} s", workload.stop_timeout_secs);
                 pass.fail_stop(&node, why);
-                // Force goes on without the confirmation.
+                // Force continues without the confirmation.
                 has_failed |= !action.is_forced;
             }
         }

@@ -1,6 +1,6 @@
 //! How far an update is, and when it is over.
 //!
-//! Source: orchestration B11.8, B12; engine 9.
+//! Source: orchestration B11.8, B12.
 
 use std::collections::BTreeSet;
 
@@ -115,7 +115,7 @@ pub(super) fn complete(pass: &mut UnitPass<'_>) {
     pass.emit(kind, None, None, message);
 }
 
-/// Returns whether the version runs somewhere: slots without a node say nothing about it.
+/// Returns whether the version runs somewhere: slots without a node do not count.
 pub(super) fn is_shown(pass: &UnitPass<'_>) -> bool {
     pass.update.set_aside() == 0
         || pass.update.done() > 0

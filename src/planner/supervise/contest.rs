@@ -14,7 +14,7 @@ use crate::{
     workload::{NodeOrder, SlotTasks, Task},
 };
 
-/// Returns the claims that are given up: their nodes can take no instance any more, or better ones can.
+/// Returns the claims that are given up: their nodes can no longer take an instance, or better ones can.
 ///
 /// With several claims those of the lowest rank give way, as many as there are better nodes. Rankings that change with every measurement
 /// or placement contest nothing: no ready period would end.

@@ -1,6 +1,6 @@
 //! The order of an update over upgrade domains: one domain after the other, as long as nothing is reported to be in error.
 //!
-//! Only upgrade domains that somebody has set are kept apart. Sources: orchestration B11.4, D9.3, D10; engine 6.
+//! Only configured upgrade domains are kept apart. Source: orchestration B11.4, D9.3, D10; engine 6.
 
 use std::{collections::BTreeSet, sync::Arc};
 

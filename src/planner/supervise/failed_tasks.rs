@@ -105,7 +105,7 @@ pub(super) fn may_run_at(task: &Task) -> Option<Timestamp> {
 
 /// A task fails an update when it ends before it runs, or soon after, or does not run in time on its node.
 ///
-/// One that no node takes says nothing about its version.
+/// A task that no node takes says nothing about its version.
 fn has_failed(task: &Task, judged_secs: u64, timeout_secs: u64, now: Timestamp) -> bool {
     if !task.state.is_ended() {
         let is_late = may_run_at(task).is_some_and(|at| now >= later(at, timeout_secs));

@@ -1,7 +1,7 @@
 //! Supervisors: what drives a workload unit toward its goal over time.
 //!
 //! They keep no state of their own: restarts are counted in the task records, an update's progress is a row of its workload.
-//! Sources: orchestration B10 to B13.
+//! Source: orchestration B10 to B13.
 
 pub(crate) mod action;
 mod completion;

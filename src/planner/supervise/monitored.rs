@@ -1,6 +1,6 @@
 //! Health policies during the monitoring of an update's instances.
 //!
-//! Source: engine 9.
+//! Source: orchestration B11.5, B11.6.
 
 use jiff::Timestamp;
 

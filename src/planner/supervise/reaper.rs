@@ -8,7 +8,8 @@ use crate::workload::{DesiredState, SlotTasks, Task};
 
 /// Returns the tasks of a slot whose records are deleted.
 ///
-/// A task is deleted only when nothing of it can run any more. Those desired `remove` are no history; of the others the newest are kept.
+/// A task is deleted only when none of its instances can still run. Those desired `remove` are no history; of
+/// the others the newest are kept.
 /// # Shape
 /// `limit`: tasks kept for each slot, those in use included; negative keeps all. `max_attempts`: restarts that must stay countable.
 pub fn tasks_to_delete(tasks: &SlotTasks, limit: i32, max_attempts: u32) -> Vec<TaskId> {

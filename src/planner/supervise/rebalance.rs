@@ -1,6 +1,6 @@
 //! Moves to nodes that rank better, or that are in the preferred domain: one at a time, and none during an upgrade.
 //!
-//! Sources: orchestration D8 (b), D9.5.
+//! Source: orchestration D8 (b), D9.5.
 
 use evenkeel_ids::NodeId;
 use jiff::Timestamp;

@@ -1,7 +1,7 @@
 //! The rules of an update, whatever its slots are: the instances of a policy in a group, or the tasks of a workload.
 //!
-//! A group rollout counts what fails in its group only, and so holds its group only; an update counts the whole workload. Sources:
-//! orchestration B11, B12; engine 6 (`update.hold`).
+//! A group rollout counts what fails in its group only, and so holds its group only; an update counts the whole workload. Source: orchestration B11,
+//! B12; engine 6 (`update.hold`).
 
 use jiff::Timestamp;
 

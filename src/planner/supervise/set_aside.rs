@@ -1,6 +1,6 @@
-//! Slots that no node can take now: they block nobody, and are updated when they get a node.
+//! Slots that no node can take now: they block no other slot, and are updated when they get a node.
 //!
-//! Source: engine 9 (slot without a node).
+//! Source: orchestration B11.3.
 
 use super::{update::target, update_status::Ticket};
 use crate::{

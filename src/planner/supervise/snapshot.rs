@@ -2,7 +2,7 @@
 //! was when the upgrade began.
 //!
 //! The first move of a slot during an upgrade notes where it was, and its tasks carry that on: a slot that was not moved is where it was.
-//! Upgrades are updates of a workload, and drains and maintenance of nodes that are marked as such. Sources: orchestration D8 (a), D9; engine 6.
+//! Upgrades are updates of a workload, and drains and maintenance of nodes that are marked as such. Source: orchestration D8 (a), D9; engine 6.
 
 use evenkeel_ids::NodeId;
 

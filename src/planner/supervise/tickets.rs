@@ -1,6 +1,6 @@
 //! The slots that an update has in work: when they are finished, and when the next one may follow.
 //!
-//! Source: orchestration B11.5, B11.8; engine 9.
+//! Source: orchestration B11.5, B11.8.
 
 use evenkeel_ids::TaskId;
 use jiff::Timestamp;

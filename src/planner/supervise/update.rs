@@ -1,7 +1,6 @@
 //! The update supervisor: replaces the slots that run another version than the workload's, some at a time.
 //!
-//! Its progress is the status row; it holds nothing else, so that any agbot continues where another one stopped. Sources:
-//! orchestration B11, B12, P8.
+//! Its progress is the status row; it holds nothing else, so that any agbot continues where another one stopped. Source: orchestration B11, B12, P8.
 
 use evenkeel_ids::TaskId;
 use serde_json::json;
@@ -33,7 +32,7 @@ const BLOCKED_SLOTS: usize = 20;
 
 /// Continues the update of a workload in one workload unit.
 pub(crate) fn plan(pass: &mut UnitPass<'_>) {
-    // Nobody else would end their share.
+    // Their share would never end otherwise.
     pass.update.parts.retain(|(part, _)| !pass.facts.gone_parts.contains(part));
     let dirty = dirty_slots(pass);
     let (idle, dirty): (Vec<Slot>, Vec<Slot>) = dirty.into_iter().partition(|slot| is_idle(pass, slot));
@@ -75,8 +74,8 @@ pub(super) fn target(pass: &UnitPass<'_>) -> SpecVersion {
 /// Returns the slots that run another version, in the order in which they are replaced: those with a node first, of these those not running,
 /// then by upgrade domain.
 ///
-/// Every instance keeps its version if the new one says so (B11.10). A paused node keeps its own slot until it is active again (B8-S3); a
-/// slot that could be on any node is waited for.
+/// Every instance keeps its version if the new one requires that (B11.10). A paused node keeps its own slot
+/// until it is active again (B8-S3); a slot that could be on any node is waited for.
 pub(super) fn dirty_slots(pass: &UnitPass<'_>) -> Vec<Slot> {
     let mut dirty = pass.all_slots();
     dirty.retain(|slot| is_dirty(pass, slot));
@@ -124,7 +123,8 @@ fn has_left_over(tasks: &SlotTasks, target: SpecVersion) -> bool {
     is_running && tasks.wanted().any(|task| task.spec != target)
 }
 
-/// Returns whether nothing of a slot has ever had a node: what starts there replaces nothing, and nobody waits for it.
+/// Returns true if no task of a slot has ever had a node: an instance that starts there replaces nothing, and
+/// no other slot waits for it.
 fn is_idle(pass: &UnitPass<'_>, slot: &Slot) -> bool {
     pass.tasks(slot).iter().all(|task| task.node.is_none())
 }
@@ -275,7 +275,8 @@ pub(super) fn domain_order(pass: &UnitPass<'_>) -> Option<DomainOrder> {
     DomainOrder::of(pass, &dirty_slots(pass), &slots_in_work(pass))
 }
 
-/// Replaces dirty slots as far as the gates allow; `aside`: those without a node. Returns whether the update goes on.
+/// Replaces dirty slots as far as the gates allow; `aside`: those without a node. Returns whether the update
+/// continues.
 fn take(pass: &mut UnitPass<'_>, dirty: &[Slot], aside: &[Slot]) -> bool {
     let in_work = slots_in_work(pass);
     let (cause, first) = (cause(pass), pass.plan.blocked.len());
@@ -356,7 +357,7 @@ fn replace(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause) -> Option<TaskId>
     if !stop_earlier(pass, slot, cause) || has_dropped_second(pass, slot, cause) {
         return None;
     }
-    // What is on a lost node goes on until its replacement starts.
+    // What is on a lost node continues until its replacement starts.
     let is_there = |task: &&Task| !(task.is_live() && pass.is_node_lost(task));
     let old: Vec<Task> = pass.tasks(slot).wanted().filter(is_there).cloned().collect();
     let live = old.iter().find(|task| !task.state.is_ended() && task.node.is_some());

@@ -27,7 +27,7 @@ pub enum WorkloadAction {
     Abort,
     /// An action on the update.
     Update(RolloutAction),
-    /// Let the update go on without the gates that a user may lift.
+    /// Let the update continue without the gates that a user may lift.
     ForceUpdate,
 }
 

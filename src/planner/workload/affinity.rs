@@ -1,6 +1,6 @@
 //! The workloads that a workload must, must not, should or should not share its nodes with, as ids.
 //!
-//! Source: orchestration A4; 1.2, "References".
+//! Source: orchestration A4, 1.2 ("References").
 
 use std::fmt;
 

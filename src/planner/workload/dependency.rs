@@ -1,6 +1,6 @@
 //! Parents and children of a workload, as ids.
 //!
-//! Source: orchestration A8; 1.2, "References".
+//! Source: orchestration A8, 1.2 ("References").
 
 use std::fmt;
 

@@ -22,7 +22,8 @@ pub struct Instance {
     pub cleared_at: Option<Timestamp>,
     /// When it last started.
     pub last_start_at: Option<Timestamp>,
-    /// When a user confirmed that nothing of it runs on the node any more; it holds until the node is heard again.
+    /// When a user confirmed that no instance of it runs on the node; valid until the next heartbeat of the
+    /// node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fenced_at: Option<Timestamp>,
 }

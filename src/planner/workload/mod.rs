@@ -1,8 +1,7 @@
 //! Workloads, their workload units, slots and tasks: data and state machines.
 //!
 //! Nothing here decides. A *workload* is one deployment policy; a *workload unit* is a part of it that is counted and placed by
-//! itself; a *slot* is a stable position in it; a *task* is one attempt to run an instance in a slot. Sources: orchestration 0.2,
-//! 1.2, 1.3, B2, B3.
+//! itself; a *slot* is a stable position in it; a *task* is one attempt to run an instance in a slot. Source: orchestration 0.2, 1.2, 1.3, B2, B3.
 
 mod action;
 mod adoption;

@@ -1,6 +1,6 @@
 //! The stored form of a workload: its versions, what each of them runs, and the status of its update.
 //!
-//! Source: orchestration 1.10; engine 5 and 6.
+//! Source: orchestration 1.10; engine 5, 6.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ pub struct TaskSpec {
 }
 
 impl TaskSpec {
-    /// Returns what a policy says now.
+    /// Returns the task specification of the current policy.
     pub fn of(policy: &DeploymentPolicyFacts) -> Self {
         let loads = policy.orchestration.document.as_ref().filter(|document| !document.loads.is_empty());
         Self {
@@ -80,7 +80,7 @@ impl TaskSpec {
         stable_hash(if self.loads.is_null() { &parts[..5] } else { &parts })
     }
 
-    /// Returns the policy as if it said what this version runs.
+    /// Returns the policy with the service of this version.
     pub fn of_policy(&self, policy: &DeploymentPolicyFacts) -> DeploymentPolicyFacts {
         DeploymentPolicyFacts {
             service: self.service.clone(),
@@ -103,13 +103,13 @@ pub struct RestOfPolicy {
 }
 
 impl RestOfPolicy {
-    /// Returns what a policy says now; none without `orchestration`.
+    /// Returns the rest of the current policy; none without `orchestration`.
     fn of(policy: &DeploymentPolicyFacts) -> Option<Self> {
         let document = policy.orchestration.document.as_ref()?;
         Some(Self { orchestration: json!(document), policy: json!(policy.policy) })
     }
 
-    /// Returns a policy as if it said this.
+    /// Returns a policy with these members.
     fn of_policy(self, policy: DeploymentPolicyFacts) -> DeploymentPolicyFacts {
         // What was read once is read again.
         let Ok(document) = Orchestration::of_policy(&policy.id, self.orchestration) else { return policy };
@@ -148,8 +148,8 @@ pub struct WorkloadRecord {
     pub written_at: Option<Timestamp>,
     /// Number of writes of the row.
     pub revision: u64,
-    /// The workload unit whose plan wrote the row last. Two units that come to one result write different rows, so that only one of
-    /// them tells it.
+    /// The workload unit whose plan wrote the row last. Two units with the same result write different rows,
+    /// so that only one of them reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written_by: Option<Part>,
     /// Task specifications by version.
@@ -246,7 +246,7 @@ impl WorkloadRecord {
     /// Returns a policy as it is in force after a rollback: with the document that worked last, as a whole. None while the written one is.
     ///
     /// # Source
-    /// Orchestration B11.7; engine 9.
+    /// Orchestration B11.7.
     pub fn in_force(&self, written: &DeploymentPolicyFacts) -> Option<DeploymentPolicyFacts> {
         self.versions.rolled_back_from?;
         written.orchestration.document.as_ref()?;

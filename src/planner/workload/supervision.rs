@@ -47,7 +47,7 @@ pub struct RestartRule {
     pub condition: RestartCondition,
     /// Time between the end and the start, in seconds.
     pub delay_secs: u64,
-    /// Restarts that it may have; 0 is unlimited.
+    /// Maximum number of restarts; 0 is unlimited.
     pub max_attempts: u32,
     /// Age up to which restarts count, in seconds; 0 counts all.
     pub window_secs: u64,
@@ -92,7 +92,7 @@ pub struct Peer {
 /// Reports of the other members about one member.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerVotes {
-    /// Members that examine it and have said something.
+    /// Members that examine it and have reported.
     pub reports: u32,
     /// Those that do not reach it.
     pub offline: u32,
@@ -203,7 +203,7 @@ pub struct ReportedHealth {
     pub healthy: Option<bool>,
     /// Message of the last check.
     pub message: Option<String>,
-    /// Why the last check was broken itself, so that it says nothing.
+    /// Why the last check was broken itself, so that it has no result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check_error: Option<String>,
     /// Number of life-cycle events.
@@ -454,7 +454,7 @@ pub struct PreparedAction {
     pub workflow: Option<Box<Workflow>>,
 }
 
-/// A workflow of somebody else, as the policy names it.
+/// An external workflow, as the policy names it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workflow {
     /// Name of the action.

@@ -21,7 +21,7 @@ pub struct Task {
     pub unit_id: UnitId,
     /// Its slot.
     pub slot: Slot,
-    /// Its number in the slot: the newest task of a slot has the largest, whatever the clocks say.
+    /// Its number in the slot: the newest task of a slot has the largest, regardless of clocks.
     pub generation: u64,
     /// The version of the task spec that it runs.
     pub spec: SpecVersion,
@@ -49,9 +49,9 @@ pub struct Task {
     pub desired_at: Option<Timestamp>,
     /// When its state changed last, by the hub's clock.
     pub state_at: Timestamp,
-    /// When it was first seen running: as its node says, within what the hub knows.
+    /// When it was first seen running: as its node reported, clamped to the bounds that the hub knows.
     pub running_at: Option<Timestamp>,
-    /// When it ended: as its node says, within what the hub knows.
+    /// When it ended: as its node reported, clamped to the bounds that the hub knows.
     pub ended_at: Option<Timestamp>,
     /// Its restarts by its node.
     #[serde(default, skip_serializing_if = "NodeRestarts::is_none")]
@@ -139,7 +139,7 @@ impl Task {
         self.desired <= DesiredState::Running
     }
 
-    /// Returns whether a recovery that goes on created it.
+    /// Returns whether a recovery that continues created it.
     pub fn is_recreated(&self) -> bool {
         self.health.recovery.as_ref().is_some_and(|recovery| recovery.is_recreated)
     }
@@ -149,7 +149,7 @@ impl Task {
         self.is_wanted() && !self.state.is_ended()
     }
 
-    /// Returns whether nothing of the task can run any more: it ended, or no node ever got it.
+    /// Returns true if no part of the task can still run: it ended, or no node ever got it.
     pub fn is_stopped(&self) -> bool {
         self.state.is_ended() || self.node.is_none()
     }
@@ -160,7 +160,7 @@ impl Task {
         is_held && !self.state.is_ended() && self.cause.is_contested()
     }
 
-    /// Returns whether the task ended although nobody had requested it.
+    /// Returns true if the task ended without a request.
     ///
     /// The order of both times is that in which they were recorded: see [`Self::raise_desired`].
     pub fn ended_by_itself(&self) -> bool {
@@ -186,7 +186,8 @@ impl Task {
     /// Records what the node reported; `now`: the hub's clock.
     ///
     /// # Errors
-    /// [`RefusedReport`] when the report is of another node, old, or would take the state back. Nothing changes then.
+    /// [`RefusedReport`] when the report is of another node, old, or would revert the state. Nothing changes
+    /// then.
     pub fn report(&mut self, report: TaskReport, now: Timestamp) -> Result<(), RefusedReport> {
         let task = || self.id.clone();
         if self.node.as_ref() != Some(&report.node) {
@@ -256,7 +257,7 @@ impl Task {
             let was_wanted = self.is_wanted();
             self.desired = desired;
             self.desired_at = match self.state.is_ended() {
-                // What had ended before was not requested to, whatever the clocks say.
+                // An earlier end was not requested, regardless of clocks.
                 true if was_wanted => Some(now.max(self.state_at)),
                 true => self.desired_at,
                 false => Some(now),
@@ -271,7 +272,7 @@ impl Task {
         }
         self.state = state;
         self.state_at = match self.desired_at.filter(|_| self.state.is_ended() && !self.is_wanted()) {
-            // What was to end before it did was requested to, whatever the clocks say.
+            // An end after the request was requested, regardless of clocks.
             Some(requested_at) => now.max(requested_at.saturating_add(LEAST_STEP).unwrap_or(requested_at)),
             None => now,
         };

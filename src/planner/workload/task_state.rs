@@ -91,7 +91,7 @@ pub enum TaskState {
     Ready,
     /// Containers are being created.
     Starting,
-    /// All containers run, apart from what the impairment says.
+    /// All containers run, apart from the impairment.
     Running {
         /// Impairment of the instance.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -118,7 +118,8 @@ fn desired_state_never_decreases() {
     assert_eq!((task.desired, task.desired_at), (DesiredState::Remove, Some(at(1))));
 }
 
-/// Whatever the clock of the hub says, and however often the request is raised: what is recorded first was first.
+/// Regardless of the clock of the hub and of how often the request is raised, the first record is the
+/// earliest.
 #[test]
 fn whether_an_end_was_requested_depends_on_the_order_of_the_records_alone() {
     for (end_at, request_at) in [(5, 5), (5, 9), (9, 5), (9, 1)] {

@@ -1,7 +1,8 @@
 //! Actions of users that last: what the whole of a workload, or a part of it, is to reach.
 //!
-//! The row of the workload holds the one that is in progress, so that every agbot goes on with it. Whether it is reached is read from the
-//! tasks and nodes of each workload unit ([`crate::supervise::action`]); nothing else is stored. Source: orchestration A6.
+//! The row of the workload holds the one that is in progress, so that every agbot continues with it. Whether
+//! it is reached is read from the tasks and nodes of each workload unit ([`crate::supervise::action`]);
+//! nothing else is stored. Source: orchestration A6.
 
 use std::collections::BTreeSet;
 

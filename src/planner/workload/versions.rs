@@ -19,7 +19,7 @@ pub struct SpecVersion {
 /// # Shape
 /// Numbers only grow: a rollback makes an earlier version current again, and the next write takes a number never used before.
 /// # Source
-/// Orchestration 1.10, B11.7, B11.9; engine 6 and 9.
+/// Orchestration 1.10, B11.7, B11.9; engine 6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Versions {
     next: u64,

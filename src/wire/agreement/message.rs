@@ -28,7 +28,7 @@ pub enum MessageError {
 /// The four fields that every message carries; any of the texts may be empty.
 ///
 /// # Source
-/// Agreement protocol 2.1.
+/// Agreement-protocol 2.1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// Message type.

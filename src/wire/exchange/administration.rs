@@ -1,4 +1,4 @@
-//! Administration, status and agent files on the wire; see the exchange contract 4.1 and 4.2.
+//! Administration, status and agent files on the wire. Source: exchange-api 4.1, 4.2.
 
 use std::collections::BTreeMap;
 

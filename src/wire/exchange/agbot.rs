@@ -1,4 +1,4 @@
-//! Agbots on the wire; see the exchange contract 4.5.
+//! Agbots on the wire. Source: exchange-api 4.5.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Approvals of agbots, and the fencing numbers of their leases: additions to the exchange contract.
+//! Approvals of agbots, and the fencing numbers of their leases: additions to the exchange API.
 //!
 //! An agbot has the rights of agbots after an administrator approved it. What it serves to the nodes of an organization makes the hub's own
 //! agbot yield after an administrator of that organization confirmed it.

@@ -1,4 +1,4 @@
-//! The change feed on the wire; see the exchange contract section 5.
+//! The change feed on the wire. Source: exchange-api 5.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Deployment policies on the wire; see the exchange contract 4.8.
+//! Deployment policies on the wire. Source: exchange-api 4.8.
 
 use std::collections::BTreeMap;
 

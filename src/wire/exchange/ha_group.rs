@@ -1,4 +1,4 @@
-//! HA groups on the wire; see the exchange contract section 6 and the HA-group design, "Exchange APIs".
+//! HA groups on the wire. Source: exchange-api 6; requirements 004 ("Exchange APIs").
 
 use std::collections::BTreeMap;
 

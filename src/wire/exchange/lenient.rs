@@ -1,6 +1,6 @@
 //! Scalars as lenient as the reference reads them: `5` and `true` are texts too, `"5"` is a number too.
 //!
-//! Use with `#[serde(deserialize_with = "lenient::…")]`. Source: exchange contract 1.4.
+//! Use with `#[serde(deserialize_with = "lenient::…")]`. Source: exchange-api 1.4.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, Unexpected};

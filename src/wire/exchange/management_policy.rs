@@ -1,4 +1,4 @@
-//! Management policies on the wire; see the exchange contract 4.9.
+//! Management policies on the wire. Source: exchange-api 4.9.
 
 use std::collections::BTreeMap;
 

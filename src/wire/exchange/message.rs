@@ -1,4 +1,4 @@
-//! Messages between nodes and agbots on the wire; see the exchange contract 4.4.1 and 4.5.
+//! Messages between nodes and agbots on the wire. Source: exchange-api 4.4.1, 4.5.
 
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};

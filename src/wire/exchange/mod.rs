@@ -1,4 +1,4 @@
-//! JSON shapes of the exchange API, one module a resource; see the exchange contract sections 4 to 7.
+//! JSON shapes of the exchange API, one module a resource. Source: exchange-api 4 to 7.
 
 #[macro_use]
 pub mod response;

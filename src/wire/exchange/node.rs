@@ -1,4 +1,4 @@
-//! Nodes on the wire; see the exchange contract 4.4.
+//! Nodes on the wire. Source: exchange-api 4.4.
 
 use std::collections::BTreeMap;
 

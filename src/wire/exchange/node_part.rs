@@ -1,5 +1,6 @@
-//! Parts of a node on the wire: policy, status, errors, agreements, management status; see the exchange
-//! contract 4.4.1.
+//! Parts of a node on the wire: policy, status, errors, agreements, management status.
+//!
+//! Source: exchange-api 4.4.1.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Organizations on the wire; see the exchange contract 4.2.
+//! Organizations on the wire. Source: exchange-api 4.2.
 
 use std::collections::BTreeMap;
 

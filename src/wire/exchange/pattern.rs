@@ -1,4 +1,4 @@
-//! Patterns on the wire; see the exchange contract 4.7.
+//! Patterns on the wire. Source: exchange-api 4.7.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Searches for nodes on the wire; see the exchange contract section 7.
+//! Searches for nodes on the wire. Source: exchange-api 7.
 
 use std::collections::BTreeMap;
 

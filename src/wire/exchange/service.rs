@@ -1,4 +1,4 @@
-//! Services on the wire; see the exchange contract 4.6.
+//! Services on the wire. Source: exchange-api 4.6.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! Shapes that several resources share: secret bindings, properties, node health, service versions.
 //!
-//! Source: exchange contract 4.0.
+//! Source: exchange-api 4.0.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
@@ -53,7 +53,7 @@ pub struct OneProperty {
 /// Words for the type of a property.
 ///
 /// # Source
-/// Exchange contract 4.0.
+/// Exchange-api 4.0.
 pub const PROPERTY_TYPES: &[&str] = &["string", "int", "float", "boolean", "version", "list of strings"];
 
 /// Filters of the catalogs of services and patterns.

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 /// ISO 8601 in UTC with a fraction of 0, 3, 6 or 9 digits, as the reference prints it.
 ///
 /// # Source
-/// Exchange contract section 9.
+/// Exchange-api 9.
 #[must_use]
 pub fn wire_time(at: Timestamp) -> String {
     let nanoseconds = at.subsec_nanosecond();

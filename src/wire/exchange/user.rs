@@ -1,4 +1,4 @@
-//! Users and their API keys on the wire; see the exchange contract 4.3.
+//! Users and their API keys on the wire. Source: exchange-api 4.3.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Values that a node, pattern or policy gives to the variables of a service; see the exchange contract 4.0.
+//! Values that a node, pattern or policy gives to the variables of a service. Source: exchange-api 4.0.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -92,7 +92,8 @@ async fn rollout_is_paused_for_whoever_works_on_it_and_goes_on_or_back_by_a_word
     assert_eq!(act("pause").await, 200, "paused already");
     becomes(&hub, "paused by o/admin").await;
 
-    // Another hub on the same database, at the address that the agents know, goes on when the first one is gone.
+    // Another hub on the same database, at the address that the agents know, continues when the first one is
+    // gone.
     hub.program.kill().await;
     let mut more = options.to_vec();
     let password = scratch.join("hub/root-password").to_string_lossy().into_owned();

@@ -1,7 +1,8 @@
-//! An agbot that dies or stands still between the steps of a command: what was committed is carried out by the next one, no reply of a node is
-//! lost, and nothing is written under a lease that another one holds.
+//! An agbot that dies or is suspended between the steps of a command: what was committed is carried out by
+//! the next one, no reply of a node is lost, and nothing is written under a lease that another one holds.
 //!
-//! The test holds a lock in the database, so that the hub stands still exactly between two steps when it is killed.
+//! The test holds a lock in the database, so that the hub is suspended exactly between two steps when it is
+//! killed.
 
 use std::time::Duration;
 
@@ -31,7 +32,8 @@ impl Lab {
         Hub::start(&self.scratch, &options).await
     }
 
-    /// Kills the hub where it stands, so that nothing it began in the database goes on, and then lets go of `lock`.
+    /// Kills the hub where it stands, so that nothing it began in the database continues, and then lets go of
+    /// `lock`.
     async fn kill(&self, mut hub: Hub, mut lock: PgConnection) {
         hub.program.kill().await;
         let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -103,7 +105,8 @@ async fn reply_stays_in_the_mailbox_until_its_command_has_committed() {
     assert_eq!(hub.stop().await, 0);
 }
 
-/// 2-S2: an agbot that stands still between its decision and the transaction, and loses its partitions meanwhile, creates no task.
+/// 2-S2: an agbot that is suspended between its decision and the transaction, and loses its partitions
+/// meanwhile, creates no task.
 #[tokio::test]
 async fn plan_of_an_agbot_that_lost_its_lease_meanwhile_is_not_written() {
     let lab = Lab::new().await;

@@ -100,7 +100,8 @@ async fn guardian_of_a_killed_agent_kills_before_the_other_node_starts() {
     takes_over_after(Signal::SIGKILL).await;
 }
 
-/// A guardian that ends is started again; one that stands still is no guardian, and the lost node is waited for.
+/// A guardian that ends is started again; one that is suspended is no guardian, and the lost node is waited
+/// for.
 #[tokio::test]
 async fn without_a_guardian_that_responds_there_is_no_lease() {
     let scratch = Scratch::new();

@@ -130,8 +130,8 @@ async fn users_move_the_instance_of_a_failover_pair() {
     assert_eq!(hub.stop().await, 0);
 }
 
-/// A6.4, B5: an agbot dies while the stop of a move is not confirmed; the next one goes on with the move, and never starts a second
-/// instance before.
+/// A6.4, B5: an agbot dies while the stop of a move is not confirmed; the next one continues with the move,
+/// and never starts a second instance before.
 #[tokio::test]
 async fn move_goes_on_after_the_death_of_the_agbot_that_began_it() {
     let (scratch, database, address) = (Scratch::new(), TestDatabase::new().await, free_address());

@@ -410,7 +410,8 @@ async fn user_recovers_the_instances_that_have_failed() {
     assert_eq!(hub.stop().await, 0);
 }
 
-/// C10-S2, C10-S5: an update that goes on after a crash of the hub is no failure, and what fails after it is recovered.
+/// C10-S2, C10-S5: an update that continues after a crash of the hub is no failure, and what fails after it
+/// is recovered.
 #[tokio::test]
 async fn recovery_rests_during_an_update_also_over_a_crash_of_the_hub() {
     let scratch = Scratch::new();

@@ -28,7 +28,7 @@ async fn agents_report_statistics_and_the_least_loaded_node_gets_the_instance() 
         let (status, body) = hub.call("PUT", &path, Some(json!({"stats": {"load15": load15}}))).await;
         assert_eq!(status, 201, "{body}");
     };
-    // The agent goes on reporting the true load.
+    // The agent continues reporting the true load.
     let busy = async {
         loop {
             report("edge-1", 900.0).await;

@@ -65,7 +65,8 @@ async fn node_falls_back_to_a_lower_version_unless_an_update_judges_the_new_one(
     assert_eq!(hub.stop().await, 0);
 }
 
-/// A2, B11.10: the node that takes over goes on with the version list before another one is tried, and what it runs is shown.
+/// A2, B11.10: the node that takes over continues with the version list before another one is tried, and what
+/// it runs is shown.
 #[tokio::test]
 async fn only_instance_falls_back_on_its_node() {
     let scratch = Scratch::new();

@@ -1,4 +1,5 @@
-//! Agents as real processes with a real hub: what goes on when one of them is away, and what a service needs.
+//! Agents as real processes with a real hub: what continues when one of them is away, and what a service
+//! needs.
 
 mod contact;
 mod engine;

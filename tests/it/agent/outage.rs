@@ -1,4 +1,4 @@
-//! Hub away, agent killed: services go on, and nothing is lost or left behind.
+//! Hub away, agent killed: services continue, and nothing is lost or left behind.
 
 use std::time::{Duration, Instant};
 

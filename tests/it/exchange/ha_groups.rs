@@ -1,4 +1,4 @@
-//! HA groups as one user after the other meets them: scenarios of the HA-group design and of the orchestration contract, E2.
+//! HA groups as one user after the other meets them: scenarios of orchestration E2.
 
 use evenkeel_wire::exchange::ha_group::HaGroupsResponse;
 use serde_json::{Value, json};

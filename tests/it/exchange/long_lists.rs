@@ -121,7 +121,7 @@ async fn search_without_pages_finds_every_node_once_in_order() {
         let node = serde_json::json!({"token": "t", "name": name, "pattern": "", "publicKey": "k"});
         api.expect(201, "o/u:pu", "PUT", &format!("/orgs/o/nodes/{name}"), node).await;
     }
-    // Many nodes changed at the same instant: the order goes on by id.
+    // Many nodes changed at the same instant: the order continues by id.
     let fill = "
         INSERT INTO node
         SELECT (jsonb_populate_record(seed, jsonb_build_object('node', 'many-' || n))).*

@@ -220,7 +220,7 @@ async fn provider_that_is_away_stops_new_people_only_until_its_keys_are_known() 
         (provider.refused_count() > refused).then_some(())
     })
     .await;
-    // The known key goes on working.
+    // The known key keeps working.
     for _ in 0..3 {
         see_somebody_new(numbers.fetch_add(1, Ordering::Relaxed)).await;
     }

@@ -41,7 +41,7 @@ pub(super) struct Exits {
     agent: String,
     output_lines: usize,
     events: tokio::sync::Mutex<Option<BoxStream<'static, Result<EventMessage, Error>>>>,
-    /// Held while an exit is taken down: it is counted once, whoever sees it first.
+    /// Held while an exit is recorded, so that concurrent observers count it once.
     taking: tokio::sync::Mutex<()>,
     seen: Mutex<Seen>,
 }
@@ -51,7 +51,7 @@ struct Seen {
     until: i64,
     /// By service key and name of the container.
     failures: BTreeMap<(String, String), Failures>,
-    /// The last signal that somebody sent to a container, and when, by service key and name.
+    /// The last signal that was sent to a container, and its time, by service key and name.
     signals: BTreeMap<(String, String), (i32, i64)>,
     /// Services that are being stopped: the exits of their containers are expected.
     stopping: BTreeSet<String>,

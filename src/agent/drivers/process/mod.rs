@@ -113,7 +113,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// Kills every process of some services of an agent, whoever has started it. Returns how many there were.
+/// Kills every process of some services of an agent, no matter which process started it. Returns how many
+/// there were.
 ///
 /// `directory`: that of the driver, with its list.
 pub(crate) fn kill_services(directory: &Path, agent: &str, keys: &BTreeSet<String>) -> usize {

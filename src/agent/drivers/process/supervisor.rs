@@ -28,7 +28,8 @@ use crate::{
 /// A process that ran this long starts with the shortest pause again.
 const STABLE: Duration = Duration::from_secs(60);
 
-/// Interval between checks whether a process was suspended; no signal tells it of a process that this one may not have started.
+/// Interval between checks whether a process was suspended; no signal reports it for a process that is not a
+/// child of this one.
 const PAUSE_CHECK: Duration = Duration::from_secs(1);
 
 /// The start parameters of one process.

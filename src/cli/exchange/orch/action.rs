@@ -241,7 +241,7 @@ fn in_progress(action: &str, org: &str, name: &str, message: &str) -> String {
     if message.is_empty() { text } else { format!("{text}: {message}") }
 }
 
-/// Returns that an action is done; a recovery says when it found nothing to do.
+/// Returns that an action is done; a recovery reports if it found nothing to do.
 pub fn done_text(action: &str, found: &ActionState) -> String {
     let is_idle = found.members.as_ref().is_some_and(Vec::is_empty);
     let more = if is_idle { ": nothing had to be recovered" } else { "" };

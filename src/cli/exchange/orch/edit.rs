@@ -77,8 +77,8 @@ pub async fn set(
     edit(hub, policy, confirmation, |document| apply_all(document, changes)).await
 }
 
-/// Changes the document of a policy, again and again when somebody else writes the policy meanwhile; `change` returns whether there is
-/// anything to write.
+/// Changes the document of a policy, and retries when the policy is written concurrently; `change` returns
+/// whether there is anything to write.
 async fn edit(
     (context, exchange): (&Context, &Exchange),
     policy: &str,
@@ -89,7 +89,7 @@ async fn edit(
     loop {
         let found = POLICIES.read_one(exchange, policy).await?.into_value();
         let written_at = found.get("lastUpdated").and_then(Value::as_str).unwrap_or_default().to_owned();
-        // The refusal was about what the document says.
+        // The rejection concerned the contents of the document.
         if let Some((_, error)) = tried.take_if(|(basis, _)| *basis == written_at) {
             return Err(error);
         }

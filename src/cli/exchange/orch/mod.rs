@@ -126,8 +126,8 @@ impl OrchCommand {
     }
 }
 
-/// Returns the failure for a node or workload unit that the agbot does not find, for the policy itself, or for an address where no agbot
-/// answers.
+/// Returns the failure for a node or workload unit that the agbot does not find, for the policy itself, or
+/// for an address without an agbot.
 async fn missing_part(context: &Context, exchange: &Exchange, policy: &str, part: Option<&str>) -> CliError {
     if let Err(error) = POLICIES.require(exchange, policy).await {
         return error;

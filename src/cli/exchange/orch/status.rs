@@ -187,7 +187,7 @@ fn joined(texts: &[&str]) -> String {
     texts.iter().filter(|text| !text.is_empty()).copied().collect::<Vec<&str>>().join(", ")
 }
 
-/// How far an update is, in words; none when there is nothing to say.
+/// Returns the progress of an update as text; none when there is no update.
 pub fn update_text(update: &UpdateProgress, policy: &str) -> Option<String> {
     let UpdateProgress { state, total, done, failed, set_aside, blocked, .. } = update;
     let is_over = matches!(state.as_str(), "none" | "" | "completed");

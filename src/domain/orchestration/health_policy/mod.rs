@@ -250,7 +250,7 @@ pub struct RecoveryAction {
     pub params: Map<String, Value>,
 }
 
-/// The type of an action that is carried out by somebody else.
+/// The type of an action that an external system carries out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum WorkflowType {

@@ -1,6 +1,6 @@
 //! Reading `healthPolicy`: every rule that the document must keep by itself.
 //!
-//! Source: orchestration C2, the right-hand column of the table; C6.
+//! Source: orchestration C2 (the right-hand column of the table), C6.
 
 use serde_json::{Map, Value};
 
@@ -115,7 +115,7 @@ impl HealthPolicy {
 }
 
 impl RecoveryAction {
-    /// Reads the action that a user chose for a recovery of what `target` says, with its parameters.
+    /// Reads the action that a user chose for a recovery of `target`, with its parameters.
     ///
     /// # Errors
     /// The member `operation` or `operation_params` that breaks a rule.

@@ -47,7 +47,8 @@ impl PollUrl {
         }
     }
 
-    /// Refuses what is no URL for any node: what could never be requested says nothing about an instance.
+    /// Rejects a template that is not a URL for any node: a check that can never be made proves nothing about
+    /// an instance.
     fn checked(self) -> Result<Self, String> {
         // An address and a name as nodes have them.
         let read = Url::parse(&self.expand("node-1", "192.0.2.1"));

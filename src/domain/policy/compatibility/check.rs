@@ -100,7 +100,7 @@ impl<S: ServiceSource> PolicyCheck<'_, S> {
     /// [`CheckError`] when something is not valid, or missing in the exchange; with `service_policy` given, a missing or
     /// unreadable service is an obstacle of that version only.
     /// # Source
-    /// Agreement protocol, "How the policies are combined"; agbot, `deploycheck`.
+    /// Agreement-protocol 3.7; agbot 5.5.
     pub fn run(&self) -> Result<CompatibilityReport, CheckError> {
         let node_type = NodeType::parse(self.node.node_type)?;
         let mut node_policy = self.node_policy.ok_or(CheckError::NoNodePolicy)?.clone();
@@ -325,7 +325,7 @@ pub fn check_node_type(
 /// # Errors
 /// [`UnreadableDeployment`] when a deployment is invalid.
 /// # Source
-/// Agreement protocol, "How the policies are combined", step 2.
+/// Agreement-protocol 3.7 (step 2).
 pub fn full_service_policy(
     policy: Option<&ExternalPolicy>,
     workload: &Workload,

@@ -1,6 +1,6 @@
 //! Requirements of a service's deployment on devices: whether it exists, is valid, and needs privileges.
 //!
-//! Source: agreement protocol, "Device deployment" and "How the policies are combined", step 2.
+//! Source: agreement-protocol 4.1, 3.7 (step 2).
 
 use std::collections::{BTreeMap, BTreeSet};
 

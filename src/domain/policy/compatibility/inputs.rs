@@ -1,6 +1,6 @@
 //! Checks that the variables and secrets of a service and its dependencies can be filled.
 //!
-//! Source: agreement protocol, "User input" and "Secrets".
+//! Source: agreement-protocol 4.5, 4.6.
 
 use super::deployment::declared_secrets;
 use super::report::Incompatibility;

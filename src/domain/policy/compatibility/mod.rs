@@ -1,8 +1,7 @@
 //! The check whether a node may run the service of a deployment policy, used by `deploycheck policy`, `explain` and the agbot.
 //!
 //! [`check::PolicyCheck`] is the entry; its parts are public for narrower checks. Services come from a
-//! [`service::ServiceSource`] that the caller fills beforehand, so that nothing here waits or fetches. Source: agreement
-//! protocol, "Compatibility …", "How the policies are combined", "Node type, architecture, namespace".
+//! [`service::ServiceSource`] that the caller fills beforehand, so that nothing here waits or fetches. Source: agreement-protocol 3.6, 3.7, 3.8.
 
 pub mod check;
 pub mod deployment;

@@ -1,6 +1,6 @@
 //! The cluster namespace of a service, and whether the agent may use it.
 //!
-//! Source: agreement protocol, "Node type, architecture, namespace".
+//! Source: agreement-protocol 3.8.
 
 use serde_json::Value;
 

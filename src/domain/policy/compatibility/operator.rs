@@ -1,7 +1,7 @@
 //! The namespace inside a cluster operator: in the packed manifests of a service whose metadata names none.
 //!
 //! Reads just enough of the archive (base64, gzip, tar) and of the manifests to find one name; everything is bounded.
-//! Source: agreement protocol, "Cluster deployment" and "Node type, architecture, namespace".
+//! Source: agreement-protocol 4.2, 3.8.
 
 use std::io::Read;
 

@@ -1,6 +1,6 @@
 //! Resolves a service and all its dependencies to their definitions.
 //!
-//! Source: agreement protocol, "How the policies are combined"; a dependency is the highest version in its range.
+//! Source: agreement-protocol 3.7 (a dependency is the highest version in its range).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,6 @@
 //! Evaluation of a constraint: whether a list of properties satisfies it.
 //!
-//! Source: agreement protocol, "Constraint language" (table of evaluation).
+//! Source: agreement-protocol 3.4 (table of evaluation).
 
 use serde_json::Value;
 

@@ -3,7 +3,7 @@
 //! A token is searched at the start of the remaining text: the kinds are tried in a fixed order and the first that fits wins,
 //! without backtracking inside a kind. That order is part of the language: `12abc` begins with a number, `in.x` with the name
 //! `in.x`, and ` in` with the operator wherever whitespace precedes it.
-//! Source: agreement protocol, "Constraint language", checked against the reference's own tokens.
+//! Source: agreement-protocol 3.4 (checked against the tokens of the reference).
 
 use super::SyntaxProblem;
 

@@ -1,6 +1,6 @@
 //! The constraints of a policy: a list of texts that must all be satisfied.
 //!
-//! Source: agreement protocol, "Constraint language".
+//! Source: agreement-protocol 3.4.
 
 use std::collections::BTreeSet;
 use std::ops::Deref;

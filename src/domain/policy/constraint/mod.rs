@@ -3,7 +3,7 @@
 //! The language is accepted exactly as the reference accepts it, accidents included, because a policy that is valid on one
 //! hub must be valid, and mean the same, on the other. Parsing consists of `lexer` (tokens), `parser` (acceptance and tree),
 //! `tree` (the public tree) and `evaluate` (its meaning). Everything is bounded: see [`limits`].
-//! Source: agreement protocol, "Constraint language".
+//! Source: agreement-protocol 3.4.
 
 mod evaluate;
 mod lexer;

@@ -4,7 +4,7 @@
 //! second builds the tree. The second stops at the first unmatched closing parenthesis and ignores the remaining text
 //! (`a == b) OR (c == d` is valid and means `a == b`), and it fails on a few texts that the first accepts (`()a == b`). Both are
 //! kept separate here as well: [`accept`] and [`build`].
-//! Source: agreement protocol, "Constraint language".
+//! Source: agreement-protocol 3.4.
 
 use super::SyntaxProblem;
 use super::lexer::{Kind, Token, first_token};

@@ -1,6 +1,6 @@
 //! The tree of a constraint, public so that an index can evaluate it as operations on sets of nodes.
 //!
-//! Source: agreement protocol, "Constraint language".
+//! Source: agreement-protocol 3.4.
 
 use std::fmt;
 

@@ -47,7 +47,7 @@ pub enum SyntaxProblem {
     /// A parenthesis or bracket is not closed here.
     #[error("`{closing}` was expected")]
     ClosingExpected { closing: &'static str },
-    /// The expression is complete, but the text goes on.
+    /// The expression is complete, but the text continues.
     #[error("an operator or the end was expected")]
     OperatorExpected,
     /// The expression nests too deeply.

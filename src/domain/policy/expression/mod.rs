@@ -6,7 +6,7 @@
 //! values, so that evaluating it on thousands of nodes allocates next to nothing.
 //!
 //! The compatible language of `constraints` is another one: see [`super::constraint`].
-//! Source: orchestration A5; seed 000, "Constraints".
+//! Source: orchestration A5; requirements 000 ("Constraints").
 
 mod arithmetic;
 mod constant;

@@ -29,7 +29,7 @@ pub struct ApiSpec {
 /// The first offer that no requirement matches (the reference tests in this direction), or `None` when there are fewer
 /// offers than requirements.
 /// # Source
-/// Agreement protocol, "How the policies are combined" (pattern case).
+/// Agreement-protocol 3.7 (pattern case).
 pub fn support_required_specs<'a>(
     offered: &'a [ApiSpec],
     required: &[ApiSpec],

@@ -1,6 +1,6 @@
 //! Data verification and metering: an obsolete feature that is still compared and merged.
 //!
-//! Source: agreement protocol, "Compatibility of a producer policy with a consumer policy" and "How the policies are combined".
+//! Source: agreement-protocol 3.6, 3.7.
 
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 //! is sent in proposals.
 //!
 //! Conversion: [`super::deployment_policy`], [`super::pattern`], [`InternalPolicy::from_node`]. Merging: [`super::terms`].
-//! Source: agreement protocol, "Internal policy object".
+//! Source: agreement-protocol 3.2.
 
 mod api_spec;
 mod data_verification;
@@ -67,7 +67,7 @@ pub struct PolicyHeader {
 /// Empty lists and texts are not written; `valueExchange`, `dataVerification`, `proposalRejection` and `nodeHealth` always
 /// are, as objects. Reading accepts the absence of everything.
 /// # Source
-/// Agreement protocol, "Internal policy object".
+/// Agreement-protocol 3.2.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct InternalPolicy {
@@ -194,7 +194,7 @@ impl InternalPolicy {
     /// Merges properties and constraints: own properties win, constraints are added.
     ///
     /// # Source
-    /// Agreement protocol, "How the policies are combined", step 3.
+    /// Agreement-protocol 3.7 (step 3).
     pub fn merge_external(&self, addition: &ExternalPolicy) -> Self {
         let mut merged = self.clone();
         merged.properties.merge(&addition.properties, false);

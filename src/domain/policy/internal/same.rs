@@ -51,7 +51,7 @@ impl InternalPolicy {
     /// Node health, cluster namespace and pattern id are ignored. The direction matters: user input and ledgers of *this* policy are
     /// searched in the other.
     /// # Source
-    /// Agreement protocol, "How the policies are combined" (the same policy).
+    /// Agreement-protocol 3.7 (the same policy).
     pub fn difference_from(&self, other: &Self) -> Option<PolicyDifference> {
         use PolicyDifference as D;
         let names_no_service = other.workloads.first().is_none_or(|workload| workload.url.is_empty());

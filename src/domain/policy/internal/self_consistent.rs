@@ -33,7 +33,7 @@ impl InternalPolicy {
     /// # Errors
     /// [`SelfConsistencyError`] for the first contradiction.
     /// # Source
-    /// Agreement protocol, "External forms" (priorities) and "What the agent checks in a proposal", step 8.
+    /// Agreement-protocol 3.1 (priorities), 2.6 (step 8).
     pub fn check_self_consistent(&self) -> Result<(), SelfConsistencyError> {
         self.data_verification.validate()?;
         if let Some(protocol) = self.agreement_protocols.iter().find(|protocol| !protocol.is_supported()) {

@@ -10,7 +10,7 @@ use super::is_zero;
 /// Policies only name the service; terms and conditions carry the deployment texts and their signatures. The texts are signed
 /// as they are and must not be reformatted.
 /// # Source
-/// Agreement protocol, "Internal policy object" (workload element).
+/// Agreement-protocol 3.2 (workload element).
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Workload {

@@ -2,7 +2,7 @@
 //!
 //! Reading ([`from_text`], [`from_value`]): names of members match regardless of case, null means absent. Writing
 //! ([`to_text`]): `<`, `>` and `&` are escaped, numbers have the reference's spelling, so that texts can be compared byte by
-//! byte. Source: agreement protocol, "Internal policy object", and the recorded texts.
+//! byte. Source: agreement-protocol 3.2 (and the recorded texts).
 
 mod read;
 mod write;

@@ -61,7 +61,7 @@ impl Notes for () {
     fn note_failure(&self) {}
 }
 
-/// Where a value stands, with what was noted in the whole document.
+/// Position of a value, with the notes about the whole document.
 #[derive(Clone, Default)]
 struct Trace {
     path: String,

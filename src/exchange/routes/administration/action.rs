@@ -12,7 +12,7 @@ use crate::notice::{forget_login, reload_everywhere, set_everywhere};
 use crate::operation::Op;
 use crate::{ApiError, configuration};
 
-/// Leaves a row that every running exchange obeys, this one too, before the answer.
+/// Writes a row that every running exchange obeys, including this one, before the response.
 async fn record_for_all(
     op: &Op,
     permission: &Permission<right::AdminAction>,

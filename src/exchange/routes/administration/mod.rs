@@ -1,6 +1,6 @@
 //! Administration of the exchange: status pages, running configuration, caches, starting from nothing; versions of agent files.
 //!
-//! Source: exchange contract 4.1 and 4.2.
+//! Source: exchange-api 4.1, 4.2.
 
 mod action;
 mod agent_file;

@@ -109,7 +109,7 @@ fn schema_level(caller: &Caller) -> i64 {
 /// Counts with those hidden that the caller may not know.
 ///
 /// # Source
-/// Exchange contract 4.1, table of scopes.
+/// Exchange-api 4.1 (table of scopes).
 fn shown(caller: &Caller, counts: Counts) -> StatusCounts {
     let sees_nodes = caller.role != Role::HubAdmin;
     let of_nodes = |count: i64| if sees_nodes { count } else { HIDDEN };

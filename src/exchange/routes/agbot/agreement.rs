@@ -1,6 +1,6 @@
 //! Agreements as an agbot records them, and their confirmation to those who ask.
 //!
-//! Source: exchange contract 4.2 and 4.5.
+//! Source: exchange-api 4.2, 4.5.
 
 use std::sync::Arc;
 

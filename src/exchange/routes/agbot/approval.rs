@@ -1,7 +1,7 @@
 //! Approvals of agbots by administrators, and confirmations of what agbots serve to the nodes of an organization.
 //!
-//! An agbot reads, messages and tasks the nodes of an organization, and partly of others. Whoever made it may not do so, unless an
-//! administrator did: the rights of an identity are a subset of its creator's.
+//! An agbot reads, messages and tasks the nodes of an organization, and partly of others. Its creator may not
+//! do so, unless the creator is an administrator: the rights of an identity are a subset of its creator's.
 
 use axum::Json;
 use evenkeel_access::{Permission, right};

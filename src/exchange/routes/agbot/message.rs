@@ -1,6 +1,6 @@
 //! The mailbox of an agbot.
 //!
-//! Source: exchange contract 4.5.
+//! Source: exchange-api 4.5.
 use std::sync::Arc;
 
 use axum::Json;

@@ -1,6 +1,6 @@
 //! Agbots and everything that belongs to them.
 //!
-//! Source: exchange contract 4.5.
+//! Source: exchange-api 4.5.
 
 mod agreement;
 mod approval;

@@ -98,7 +98,7 @@ fn response(exchange: &Exchange, row: AgbotRow) -> AgbotResponse {
     }
 }
 
-/// The value of an attribute named in any case; `None` for names that answer the whole agbot.
+/// Returns the value of an attribute, named in any case; `None` for names that select the whole agbot.
 fn attribute_value(name: &str, agbot: &AgbotResponse) -> Result<Option<Value>, ApiError> {
     let value = match name.to_ascii_lowercase().as_str() {
         "lastheartbeat" => &agbot.last_heartbeat,

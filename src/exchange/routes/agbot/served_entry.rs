@@ -1,6 +1,6 @@
 //! Common code of the routes of served patterns and of served deployment policies.
 //!
-//! Source: exchange contract 4.5.
+//! Source: exchange-api 4.5.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(super) trait Kind: Send + Sync + 'static {
     const SUBJECT: Subject;
     /// Opening text of a list.
     const OPEN: &'static str;
-    /// One of them and all of them, for people.
+    /// Singular and plural in messages.
     const WORDS: [&'static str; 2];
     /// Name of the resource in the change feed.
     const RESOURCE: &'static str;
@@ -160,7 +160,7 @@ pub(super) fn confirmed_by(caller: &Caller, node_org: &str) -> Option<String> {
 ///
 /// They may take away from it, and change the agbot itself.
 /// # Source
-/// The reference's own rule for these two routes, beside the matrix of exchange contract 3.2.
+/// Exchange-api 3.2 (a rule of the reference for these two routes, beside the matrix).
 pub(super) fn require_addable(caller: &Caller, org: &str) -> Result<(), ApiError> {
     if caller.role == Role::HubAdmin && !is_own_or_shared(caller, org) {
         return Err(ApiError::access_denied(format!(

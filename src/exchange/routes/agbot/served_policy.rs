@@ -1,6 +1,6 @@
 //! The deployment policies that an agbot serves.
 //!
-//! Source: exchange contract 4.5.
+//! Source: exchange-api 4.5.
 
 use evenkeel_access::{Caller, Permission, Role, right};
 use evenkeel_api::List;

@@ -1,6 +1,6 @@
 //! Warnings about a policy that cannot get what it asks for: groups that do not exist, and more instances than its nodes can hold.
 //!
-//! Source: engine 9.
+//! Source: orchestration B2.6.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::ApiError;
 
-/// Returns what is to be said about a document `orchestration` that is written.
+/// Returns the warnings about a document `orchestration` that is written.
 pub(super) async fn warnings(
     conn: &mut PgConnection,
     (org, id): (&str, &str),

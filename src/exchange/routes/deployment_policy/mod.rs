@@ -1,6 +1,6 @@
 //! Deployment policies.
 //!
-//! Source: exchange contract 4.8.
+//! Source: exchange-api 4.8.
 
 mod extent;
 mod get;

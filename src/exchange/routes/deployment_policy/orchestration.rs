@@ -68,7 +68,8 @@ pub(super) async fn findings(
     Ok(found)
 }
 
-/// Refuses words in `upgradePolicy.lifecycle` that nobody knows, of a policy that has an `orchestration`; without one nobody reads them.
+/// Rejects unknown words in `upgradePolicy.lifecycle` of a policy with an `orchestration`; without one they
+/// are not used.
 ///
 /// # Errors
 /// 400 with the member.

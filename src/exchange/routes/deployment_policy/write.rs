@@ -150,7 +150,7 @@ fn row(
 /// The rules of the deployed service that need no look at the store.
 ///
 /// # Source
-/// Exchange contract 4.8, "Validation".
+/// Exchange-api 4.8 (validation).
 pub(super) fn validate_service(service: &DeployedService) -> Result<(), ApiError> {
     if service.service_versions.is_empty() {
         return Err(ApiError::invalid_input(format!("no versions specified for service '{}'", service.name)));

@@ -1,8 +1,8 @@
 //! The transactions that change groups.
 //!
-//! Each locks the row of its group, then the rows of all nodes concerned by id, then looks at memberships: writers that fight over the
-//! same nodes go one after the other, and the loser finds out whom it lost to. Nothing but the row of a member says where a node
-//! belongs, so group and nodes cannot disagree.
+//! Each locks the row of its group, then the rows of all affected nodes ordered by id, then reads
+//! memberships: conflicting writers of the same nodes are serialized, and the loser learns which group has
+//! won. Only the row of a member states the group of a node, so group and nodes cannot disagree.
 
 use std::collections::BTreeSet;
 
@@ -113,7 +113,7 @@ pub(super) async fn update<P>(
     .await
 }
 
-/// Removes a group; its nodes are in no group any more. Returns what is to be said about policies whose scope names it.
+/// Removes a group; its nodes are then in no group. Returns the warnings about policies whose scope names it.
 pub(super) async fn delete<P>(
     op: &Op<P>,
     permission: &Permission<right::HaGroupWrite>,
@@ -134,7 +134,8 @@ pub(super) async fn delete<P>(
     .await
 }
 
-/// Returns what is to be said about policies whose scope names a group that is gone. Those of other organizations are only counted.
+/// Returns the warnings about policies whose scope names a removed group. Policies of other organizations are
+/// only counted.
 fn scope_is_gone(org: &str, policies: &[(String, String)]) -> Option<String> {
     let own: Vec<&str> =
         policies.iter().filter(|(of, _)| of == org).map(|(_, policy)| policy.as_str()).collect();
@@ -320,7 +321,7 @@ async fn insert_members(
         return Ok(());
     }
     refuse_conflicts(tx, org, nodes, Some(name)).await?;
-    // Whoever was in the way has just left; only a write that does not lock nodes can do that.
+    // The conflicting node has just left its group; only a write that does not lock nodes can do that.
     Err(ApiError::conflict(format!(
         "members of high availability node group '{org}/{name}' were changed by another request"
     )))

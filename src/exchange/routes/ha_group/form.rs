@@ -22,7 +22,7 @@ pub struct WantedGroup {
     pub description: Option<String>,
     /// Sorted ids without organization; none: leave them as they are.
     pub members: Option<Vec<String>>,
-    /// How many members may be disrupted at once, or that this is not said any more; none: leave it as it is.
+    /// Limit of members that may be disrupted at once, or its removal; none leaves it as it is.
     pub orchestration: Option<Option<HaGroupOrchestration>>,
     /// True if clusters may be members, as the routes of the reference allow. Clusters have their own high
     /// availability, so documents refuse them.
@@ -59,7 +59,7 @@ pub fn check_name(name: &str) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// The 403 for a list with nodes that do not exist or belong to somebody else.
+/// The 403 for a list with nodes that do not exist or belong to another owner.
 pub fn not_all_nodes(caller: &Caller) -> ApiError {
     ApiError::access_denied(format!(
         "Access denied: '{caller}' does not have authorization: WRITE_ALL_NODES: \

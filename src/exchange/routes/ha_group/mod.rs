@@ -1,7 +1,7 @@
-//! HA groups: the deployed routes, whose groups are named in the path, and the document forms of the HA-group design, whose groups
+//! HA groups: the deployed routes, whose groups are named in the path, and the forms of requirement 004, whose groups
 //! are named in the body.
 //!
-//! Source: exchange contract section 6; HA-group design, "Exchange APIs"; orchestration contract E2.
+//! Source: exchange-api 6; requirements 004 ("Exchange APIs"); orchestration E2.
 
 mod change_group;
 mod form;

@@ -1,6 +1,6 @@
 //! Agreements as a node records them.
 //!
-//! Source: exchange contract 4.4.1.
+//! Source: exchange-api 4.4.1.
 
 use std::sync::Arc;
 

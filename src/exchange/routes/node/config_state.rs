@@ -1,6 +1,6 @@
 //! Suspending and resuming registered services of a node.
 //!
-//! Source: exchange contract 4.4.
+//! Source: exchange-api 4.4.
 
 use evenkeel_access::{Permission, right};
 use evenkeel_exchange_store::audit_state::Subject;

@@ -1,7 +1,8 @@
 //! Removing a node.
 //!
-//! The user who removes a node whose agent is alive cannot know when the agent has stopped what it runs: until it says so, nothing that may run
-//! once only starts elsewhere. The agent says so by ending the departure of its node. Source: engine 9.
+//! The user who removes a node whose agent is alive cannot know when the agent has stopped what it runs:
+//! until the agent confirms it, no instance that may run only once starts elsewhere. The agent confirms it by
+//! ending the departure of its node. Source: orchestration A2 (deletion of a live node).
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,7 @@ use crate::operation::{Op, Operation, OrgPath, ResourcePath};
 use crate::routes::organization::orchestration::stored_settings;
 
 const TAG: &str = "node orchestration";
-/// Silence after which a node counts as down where its organization does not say otherwise, in seconds.
+/// Silence after which a node counts as down unless its organization sets another time, in seconds.
 const NODE_DOWN_SECS: u64 = 180;
 
 pub(super) fn operations() -> Vec<Operation> {
@@ -76,7 +77,8 @@ fn before(now: Timestamp, secs: u64) -> Timestamp {
     now.saturating_sub(SignedDuration::from_secs(secs)).unwrap_or(Timestamp::MIN)
 }
 
-/// Ends a departure: nobody but the agent that departs, with the token of its deleted node, and administrators know that.
+/// Ends a departure: only the departing agent, with the token of its deleted node, and administrators may
+/// confirm it.
 async fn confirm_departure(
     op: Op<ResourcePath>,
     permission: Permission<right::NodeWrite>,

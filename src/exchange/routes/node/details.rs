@@ -1,6 +1,6 @@
 //! Nodes with everything that belongs to them.
 //!
-//! Source: exchange contract 4.4.
+//! Source: exchange-api 4.4.
 
 use std::sync::Arc;
 

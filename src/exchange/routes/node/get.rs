@@ -80,7 +80,7 @@ pub(in crate::routes) fn node_type(text: &str) -> Result<String, ApiError> {
     }
 }
 
-/// Reads a node with one statement: the row itself tells whether the caller may read it.
+/// Reads a node with one statement: the row itself determines whether the caller may read it.
 pub(super) async fn get_node(
     op: Op<ResourcePath, Query<AttributeQuery>>,
     right: AskedLater<right::NodeRead>,

@@ -1,6 +1,6 @@
 //! Where management policies stand on a node.
 //!
-//! Source: exchange contract 4.4.1.
+//! Source: exchange-api 4.4.1.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! The mailbox of a node.
 //!
-//! Source: exchange contract 4.4.1.
+//! Source: exchange-api 4.4.1.
 use std::sync::Arc;
 
 use axum::Json;

@@ -1,6 +1,6 @@
 //! Nodes and everything that belongs to them.
 //!
-//! Source: exchange contract 4.4 and 4.4.1.
+//! Source: exchange-api 4.4, 4.4.1.
 
 mod agbot;
 mod agreement;

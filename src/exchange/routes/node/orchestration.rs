@@ -80,7 +80,8 @@ pub(super) fn new_spec() -> NodeSpecRow {
     }
 }
 
-/// The object as it is shown with its node; none for a node that is active, so that its answer is that of the reference.
+/// The object as it is shown with its node; none for a node that is active, so that the response equals that
+/// of the reference.
 pub(super) fn shown_spec(row: NodeSpecRow) -> Option<NodeOrchestration> {
     spec(row).unless_default()
 }

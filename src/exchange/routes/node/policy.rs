@@ -1,6 +1,6 @@
 //! The policy of a node.
 //!
-//! Source: exchange contract 4.4.1.
+//! Source: exchange-api 4.4.1.
 use axum::Json;
 use evenkeel_access::{Permission, right};
 use evenkeel_api::NoContent;

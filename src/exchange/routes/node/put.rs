@@ -23,7 +23,7 @@ use crate::operation::{Op, ResourcePath};
 use crate::routes::reference::{check_new_name, check_new_secret, require_user_input};
 use crate::{ApiError, Exchange};
 
-/// A request that is in order as far as that can be told without the database.
+/// A request that is valid as far as that can be checked without the database.
 struct Wanted<'r> {
     caller: &'r Caller,
     org: &'r str,
@@ -133,7 +133,7 @@ fn check_replaceable(wanted: &Wanted<'_>, existing: &NodeRow) -> Result<(), ApiE
     Ok(())
 }
 
-/// Makes the node, and answers a warning when few more may follow.
+/// Creates the node, and returns a warning when the limit is almost reached.
 async fn create(
     exchange: &Exchange,
     tx: &mut WriteTx<right::NodeWrite>,
@@ -184,7 +184,7 @@ async fn check_name_is_free(tx: &mut WriteTx<right::NodeWrite>, wanted: &Wanted<
     }
 }
 
-/// Within 5 % of the limit the answer says so.
+/// Within 5 % of the limit the response contains a warning.
 fn warning(wanted: &Wanted<'_>, count: &NodeCount, ceiling: i64) -> Option<String> {
     let (limit, used) = if count.org_limit > 0 && wanted.caller.role != Role::Root {
         (count.org_limit, count.in_org + 1)

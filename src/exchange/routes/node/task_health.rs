@@ -117,7 +117,7 @@ fn reported(request: &PutTaskHealth) -> Value {
         health.insert("checkError".to_owned(), Value::Null);
     }
     if let Some(error) = &request.check_error {
-        // What was found before says nothing any more.
+        // Earlier findings are no longer valid.
         health.insert("healthy".to_owned(), Value::Null);
         health.insert("message".to_owned(), Value::Null);
         health.insert("checkError".to_owned(), json!(error));

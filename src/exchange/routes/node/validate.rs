@@ -1,6 +1,6 @@
 //! Validation of nodes.
 //!
-//! Source: exchange contract 4.4.
+//! Source: exchange-api 4.4.
 
 use evenkeel_access::{Caller, LoginKind, Role, is_reserved_name};
 use evenkeel_exchange_store::node::JsonText;

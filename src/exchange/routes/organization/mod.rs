@@ -1,6 +1,6 @@
 //! Organizations: list, read, create, replace, patch, delete, and the organizations of a cloud account.
 //!
-//! Source: exchange contract 4.2.
+//! Source: exchange-api 4.2.
 
 pub(crate) mod orchestration;
 mod read;

@@ -65,7 +65,7 @@ fn shaped(found: Vec<Organization>) -> Result<Page<String>, ApiError> {
 /// Which organizations a list may show; none: all.
 ///
 /// # Source
-/// Exchange contract 3.4.
+/// Exchange-api 3.4.
 fn visible_organizations(caller: &Caller) -> Option<Vec<String>> {
     match caller.role {
         Role::Root | Role::HubAdmin => None,

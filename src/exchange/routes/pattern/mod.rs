@@ -1,6 +1,6 @@
 //! Patterns and their keys.
 //!
-//! Source: exchange contract 4.7 and 3.5.
+//! Source: exchange-api 4.7, 3.5.
 
 mod get;
 mod patch;

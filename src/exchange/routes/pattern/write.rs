@@ -122,7 +122,7 @@ fn row(org: &str, id: &str, owner: &UserId, request: &PostPattern, now: Timestam
 /// The rules that need no look at the store.
 ///
 /// # Source
-/// Exchange contract 4.7, "Validation".
+/// Exchange-api 4.7 (validation).
 fn validate(request: &PostPattern) -> Result<(), ApiError> {
     if request.services.is_empty() {
         return Err(ApiError::invalid_input("services must hold at least one service"));

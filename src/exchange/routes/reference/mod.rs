@@ -1,6 +1,6 @@
 //! Checks of what bodies refer to: services that must exist, versions and ranges, types of properties.
 //!
-//! Source: exchange contract 4.0 and the validation tables of 4.4 and 4.6 to 4.8.
+//! Source: exchange-api 4.0, 4.4, 4.6 to 4.8 (validation).
 
 mod identity;
 mod range;
@@ -20,7 +20,7 @@ use crate::ApiError;
 /// The id of a service: its url without the scheme, cleaned, then version and architecture.
 ///
 /// # Source
-/// Exchange contract 4.6.
+/// Exchange-api 4.6.
 #[must_use]
 pub fn service_id(url: &str, version: &str, arch: &str) -> String {
     format!("{}_{version}_{arch}", service_id_base(url))

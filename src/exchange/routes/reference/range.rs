@@ -1,7 +1,7 @@
 //! Versions and ranges of versions as the exchange reads them: digits only, and more forgiving than the agents.
 //!
 //! A missing bracket is `[` on the left and `)` on the right, a missing end is without end, blanks around a version do not
-//! matter. Source: exchange contract 4.0 "Version format" and what the recorded exchange accepts.
+//! matter. Source: exchange-api 4.0 ("Version format", and what the recorded exchange accepts).
 
 /// A version: three numbers, or above all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

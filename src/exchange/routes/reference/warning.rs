@@ -1,8 +1,8 @@
 //! Documents that are stored although they cannot work: with a warning, like the reference, or rejected if so
 //! configured.
 //!
-//! A policy with a constraint that cannot be read selects nothing. The warning is a header, because the body of the answer is that of the
-//! reference, byte by byte.
+//! A policy with a constraint that cannot be read selects nothing. The warning is a header, because the body
+//! of the response is that of the reference, byte by byte.
 
 use axum::response::{IntoResponse, Response};
 use evenkeel_api::{Content, Documented};
@@ -14,7 +14,8 @@ use http::header::WARNING;
 use crate::settings::InvalidConstraints;
 use crate::{ApiError, Exchange};
 
-/// Most warnings of one answer; one wrong constraint is enough to know that the policy is inert.
+/// Maximum number of warnings in one response; one wrong constraint is enough to know that the policy is
+/// inert.
 const LARGEST_COUNT: usize = 8;
 /// Longest text of one warning.
 const LONGEST_TEXT: usize = 300;

@@ -1,6 +1,6 @@
 //! Signs of life of the nodes of a pattern, or of those that follow policies.
 //!
-//! Source: exchange contract 7.3.
+//! Source: exchange-api 7.3.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! Searches for nodes: by agbots for agreements, by people for errors and services.
+//! Searches for nodes: by agbots for agreements, by users for errors and services.
 //!
-//! Source: exchange contract section 7.
+//! Source: exchange-api 7.
 
 mod health;
 mod pattern;

@@ -1,6 +1,6 @@
 //! Which nodes may a pattern concern.
 //!
-//! Source: exchange contract 7.2.
+//! Source: exchange-api 7.2.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! Searches for people: nodes with errors, nodes that run a service. Plain users find only their own nodes.
+//! Searches by users: nodes with errors, nodes that run a service. Plain users find only their own nodes.
 //!
-//! Source: exchange contract 7.4.
+//! Source: exchange-api 7.4.
 
 use std::sync::Arc;
 

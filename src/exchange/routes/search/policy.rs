@@ -1,6 +1,6 @@
 //! Which nodes may a deployment policy concern: paged, with a place that the exchange remembers for each agbot.
 //!
-//! Source: exchange contract 7.1.
+//! Source: exchange-api 7.1.
 
 use std::sync::Arc;
 
@@ -130,7 +130,8 @@ async fn search_all(
         arch: service.arch,
         service_url: format!("{}/{}", service.org, service.name),
         since,
-        // What changes while the answer is sent would be met again further on; its change is told by the feed.
+        // A node that changes while the response is sent would be returned again later; the feed reports its
+        // change.
         until: exchange.now(),
     });
     let exchange = exchange.clone();
@@ -188,7 +189,7 @@ async fn policy_service(
         .map_err(|error| ApiError::internal(format!("service of deployment policy {org}/{policy}: {error}")))
 }
 
-/// Where to go on; an error is the series that is under way instead.
+/// Where to continue; an error is the series that is under way instead.
 fn place<'s>(
     request: &PolicySearchRequest,
     stored: Option<&'s SessionRow>,

@@ -118,7 +118,7 @@ pub(super) async fn get_service(
 
 fn is_seen(rows: &RowFilter, row: &ServiceRow) -> bool {
     let owner = UserId::new(&row.owner_org, &row.owner);
-    // Whoever passed access control from elsewhere may read the row.
+    // Callers from elsewhere that passed access control may read the row.
     rows.org() != row.org || rows.shows(&row.org, &owner, row.is_public)
 }
 

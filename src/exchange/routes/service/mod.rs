@@ -1,6 +1,6 @@
 //! Services, and what belongs to them.
 //!
-//! Source: exchange contract 4.6 and 3.5.
+//! Source: exchange-api 4.6, 3.5.
 
 mod dockauth;
 mod get;

@@ -133,7 +133,7 @@ fn row(org: &str, owner: &UserId, request: &PostService, now: Timestamp) -> Serv
 /// The rules that need no look at the store.
 ///
 /// # Source
-/// Exchange contract 4.6, "Validation"; 11.2 refuses an empty url.
+/// Exchange-api 4.6 (validation), 11.2 (an empty url is refused).
 fn validate(request: &PostService) -> Result<(), ApiError> {
     if request.url.is_empty() {
         return Err(ApiError::invalid_input("url must not be empty"));

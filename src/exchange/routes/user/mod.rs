@@ -1,6 +1,6 @@
 //! Users, their passwords and API keys.
 //!
-//! Source: exchange contract 4.3.
+//! Source: exchange-api 4.3.
 
 mod api_key;
 mod password;
@@ -110,7 +110,7 @@ async fn find_visible(
     Ok(find(exchange, org, name).await?.filter(|found| sees_account(caller, facts(found))))
 }
 
-/// Finds an account, whoever asks.
+/// Finds an account, regardless of the caller.
 async fn find(exchange: &Exchange, org: &str, name: &str) -> Result<Option<AccountRow>, ApiError> {
     Ok(exchange
         .database()

@@ -40,7 +40,8 @@ pub async fn change_password(
 
 pub async fn confirm_user(op: Op<ResourcePath>, _: Permission<right::UserRead>) -> Result<Created, ApiError> {
     let Op { exchange, path: ResourcePath { org, id: name }, .. } = op;
-    // Whoever may read the user may confirm it, hub admins also plain users, whom lists do not show them.
+    // Callers that may read the user may confirm it; hub admins may also confirm plain users, who are hidden
+    // from them in lists.
     find(&exchange, &org, &name).await?.ok_or_else(|| absent(&org, &name))?;
     Ok(created("confirmation successful"))
 }

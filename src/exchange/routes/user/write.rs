@@ -194,7 +194,7 @@ fn refused(reason: FlagsRefused) -> ApiError {
     })
 }
 
-/// Inserts an account whose name is nobody else's login.
+/// Inserts an account whose name is not used by another login.
 async fn insert<R: CreatesAccounts>(tx: &mut WriteTx<R>, account: &AccountRow) -> Result<(), ApiError> {
     let (org, name) = (&account.org, &account.name);
     identity::lock_name(tx, org, name).await?;

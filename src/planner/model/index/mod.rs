@@ -3,7 +3,7 @@
 //! Values are kept per property name with the set of nodes that have them; a constraint's tree is evaluated as unions and
 //! intersections. The result is exactly that of the domain's evaluator for each node, which a property test shows. Nodes
 //! with irregular properties (a duplicate name, a value that is no scalar, a quotation mark) are few and evaluated one by one.
-//! Source: design "The agbot", agbot 6.10.
+//! Source: design 4.1; agbot 6.10.
 
 mod name;
 mod numbers;

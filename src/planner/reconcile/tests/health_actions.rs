@@ -103,7 +103,7 @@ fn workflow_that_does_not_help_in_time_is_followed_by_the_next_action() {
     }
 }
 
-/// A workflow says nothing about the containers: the recovery ends when their node does.
+/// The outcome of a workflow proves nothing about the containers: the recovery ends when their node does.
 #[test]
 fn workflow_has_helped_when_the_node_says_that_the_containers_run() {
     let (mut world, task) = running(events(workflow(60)));

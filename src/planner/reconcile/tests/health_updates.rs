@@ -1,4 +1,4 @@
-//! Health policies are part of the monitoring of updates: engine 9.
+//! Health policies are part of the monitoring of updates: B11.6.
 
 use serde_json::json;
 
@@ -124,7 +124,7 @@ fn broken_check_is_shown_and_never_a_reason_to_act() {
     assert!(world.running().iter().all(|task| task.health.check_error.is_none()));
 }
 
-/// A recovery that is in progress when its check breaks is over: nothing says that the instance has failed.
+/// A recovery that is in progress when its check breaks is over: nothing proves that the instance has failed.
 #[test]
 fn recovery_ends_when_its_check_is_broken() {
     let mut world = healthy(3, |_| {});

@@ -1,4 +1,4 @@
-//! Lost nodes: what runs on them stays until its replacement starts (B9.2, engine 9).
+//! Lost nodes: what runs on them stays until its replacement starts (B9.2).
 
 use evenkeel_domain::orchestration::RestartCondition;
 use evenkeel_ids::TaskId;

@@ -206,7 +206,7 @@ fn s1_3_instance_on_a_node_that_left_stops_after_its_replacement_runs() {
     assert_eq!(history_of(&world, 1).last().map(|task| task.cause), Some(Cause::Cure));
 }
 
-/// E3-S3, engine 9: as long as too few others run that may.
+/// E3-S3, E4.7: as long as too few others run that may.
 #[test]
 fn e3_s3_lost_compatibility_keeps_the_minimum_of_the_group() {
     let mut world = World::new(Goal::global(), 2);

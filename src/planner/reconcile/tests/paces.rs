@@ -1,4 +1,4 @@
-//! How fast an update goes, and the slots that it leaves out: B11.4 to B11.6, engine 9.
+//! How fast an update goes, and the slots that it leaves out: B11.3 to B11.6.
 
 use super::{history_of, simulated::*};
 use crate::{
@@ -84,7 +84,7 @@ fn failure_during_the_delay_after_a_slot_is_one_of_the_update() {
     assert_eq!(world.running_versions(), [1, 1]);
 }
 
-/// Engine 9: lost and drained slots without another node hold nobody.
+/// B11.3: lost and drained slots without another node block no other slot.
 #[test]
 fn slots_without_a_node_are_set_aside_and_follow_when_they_get_one() {
     for is_lost in [true, false] {

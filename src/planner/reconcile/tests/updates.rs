@@ -413,7 +413,7 @@ fn paused_update_is_not_spread_by_restarts() {
     assert_eq!(world.running_versions().iter().filter(|one| **one == 1).count(), 2);
 }
 
-/// Engine 9: a slot that no node takes is no part of the update.
+/// B11.3: a slot that no node takes is no part of the update.
 #[test]
 fn slot_that_never_had_a_node_blocks_nobody() {
     let mut world = World::new(Goal::replicated(2), 1);
@@ -524,7 +524,7 @@ fn instance_that_a_move_has_left_stops_before_the_slot_gets_another_version() {
     assert_eq!(world.running_versions(), [2]);
 }
 
-/// A11: what failed with the version before says nothing about the next one.
+/// A11: failures of the previous version say nothing about the next one.
 #[test]
 fn node_on_which_the_version_before_was_exhausted_is_tried_with_the_next_one() {
     let mut world = running(2, 2, |workload| {

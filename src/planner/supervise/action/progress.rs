@@ -42,7 +42,7 @@ impl UnitView<'_> {
         self.table.find(task.node.as_ref()?)
     }
 
-    /// Returns whether something of a task may still run, and its node will say when it does not.
+    /// Returns whether something of a task may still run, and its node will report when it has ended.
     fn is_open(&self, task: &Task) -> bool {
         let is_lost = || self.row(task).is_none_or(|row| row.down_since().is_some());
         !(task.is_stopped() || is_lost())

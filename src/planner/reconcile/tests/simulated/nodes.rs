@@ -62,7 +62,8 @@ impl World {
         }
     }
 
-    /// A claim ends when its node stops nothing any more, and what it has runs for as long as it is monitored.
+    /// A claim ends when its node has nothing left to stop, and its instances have run for the monitoring
+    /// time.
     fn release_claims(&mut self) {
         let (tasks, now) = (&self.tasks, self.now());
         let monitor_secs = self.workload.update.monitor_secs;
