@@ -113,7 +113,7 @@ fn back(rollout: &Rollout, state: &RolloutState, asker: Asker<'_>) -> Result<Rol
         return Err(format!("{name} has no single version to return to"));
     };
     let why = HoldReason::RollbackRequested { actor: asker.actor.to_owned() };
-    Ok(rollout.clone().turned_back(&version, why, asker.now))
+    Ok(rollout.clone().into_rollback(&version, why, asker.now))
 }
 
 /// Returns the rollout restarted toward the version that failed.

@@ -201,8 +201,8 @@ fn is_recorded(group_rollout: &GroupRollout<'_>, claim: &Claim) -> bool {
 fn complete_step(pass: &mut Pass<'_>, group_rollout: &GroupRollout<'_>, claim: &Claim) {
     match group_rollout.current {
         Some(rollout) if !is_recorded(group_rollout, claim) => {
-            let laggards = rollback::laggards(pass.model, rollout, pass.now).count();
-            let left = u32::try_from(group_rollout.dirty.len() + laggards).unwrap_or(u32::MAX);
+            let pending_members = rollback::pending_members(pass.model, rollout, pass.now).count();
+            let left = u32::try_from(group_rollout.dirty.len() + pending_members).unwrap_or(u32::MAX);
             let done = rules::done(rollout.done, rollout.total, left);
             let (last_step_at, last_node) = (Some(pass.now), Some(claim.node.clone()));
             record(pass, group_rollout.lease, Rollout { done, last_step_at, last_node, ..rollout.clone() });
@@ -302,7 +302,7 @@ fn record_failure(
     if is_failure && !rollout.failed.contains(node) {
         rollout.failed.push(node.clone());
     }
-    let back = rollback::way_back(pass.model, group_rollout.policy, &rollout, &reason, pass.now);
+    let back = rollback::rollback_version(pass.model, group_rollout.policy, &rollout, &reason, pass.now);
     let back = back.map(str::to_owned);
     let counts = (u32::try_from(rollout.failed.len()).unwrap_or(u32::MAX), rollout.total);
     // The slot in work may fail while the rollout is held.
@@ -315,7 +315,7 @@ fn record_failure(
     rollout = match (next, back) {
         (None, _) => rollout,
         (Some(UpdateState::RollbackStarted), Some(version)) => {
-            rollout.turned_back(&version, reason, pass.now)
+            rollout.into_rollback(&version, reason, pass.now)
         }
         (Some(_), _) => {
             Rollout { state: RolloutState::Held { hold: Box::new(reason), since: pass.now }, ..rollout }
