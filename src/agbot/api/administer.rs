@@ -146,17 +146,17 @@ async fn store(
     Ok(())
 }
 
-/// Which claims of a group are meant.
+/// Filter of the claims of a group.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
-pub(super) struct OfClaim {
-    /// The member that holds it.
+pub(super) struct ClaimFilter {
+    /// Only claims that this member holds.
     node: Option<String>,
-    /// The deployment policy that it is about.
+    /// Only claims of this deployment policy.
     policy: Option<String>,
 }
 
-impl KnownQuery for OfClaim {
+impl KnownQuery for ClaimFilter {
     const REFUSAL: &'static str = "the query may hold node and policy only, each once";
 }
 
@@ -164,7 +164,7 @@ impl KnownQuery for OfClaim {
 pub(super) async fn free_claims(
     op: Op<GroupPath>,
     permission: Permission<right::OrgAdminister>,
-    Query(of): Query<OfClaim>,
+    Query(of): Query<ClaimFilter>,
 ) -> Result<Json<FreedClaims>, Refusal> {
     let GroupPath { organization, hagroup } = &op.path;
     free(&op.context, &permission, (organization, hagroup), of).await
@@ -174,17 +174,17 @@ pub(super) async fn free_claims(
 pub(super) async fn free_claims_of_member(
     op: Op<MemberPath>,
     permission: Permission<right::OrgAdminister>,
-    Query(of): Query<OfClaim>,
+    Query(of): Query<ClaimFilter>,
 ) -> Result<Json<FreedClaims>, Refusal> {
     let MemberPath { organization, hagroup, node } = op.path;
-    free(&op.context, &permission, (&organization, &hagroup), OfClaim { node: Some(node), ..of }).await
+    free(&op.context, &permission, (&organization, &hagroup), ClaimFilter { node: Some(node), ..of }).await
 }
 
 async fn free(
     context: &Arc<Context>,
     permission: &Permission<right::OrgAdminister>,
     (org, group): (&str, &str),
-    of: OfClaim,
+    of: ClaimFilter,
 ) -> Result<Json<FreedClaims>, Refusal> {
     let node = of.node.map(|node| NodeId::new(org, node.strip_prefix(&format!("{org}/")).unwrap_or(&node)));
     let policy = of.policy.map(|policy| {
