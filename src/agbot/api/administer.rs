@@ -15,7 +15,7 @@ use evenkeel_ids::{GroupId, NodeId, PolicyId};
 use evenkeel_planner::claims::{Claim, Scope};
 use evenkeel_planner::event::Event;
 use evenkeel_planner::rolling::Rollout;
-use evenkeel_planner::rolling::action::{Asker, RolloutAction, act};
+use evenkeel_planner::rolling::action::{Requester, RolloutAction, act};
 use evenkeel_store::{PgConnection, retry};
 use evenkeel_wire::agbot::claim::FreedClaims;
 use evenkeel_wire::agbot::rollout::ChangedRollouts;
@@ -103,15 +103,15 @@ pub(super) async fn carry_out(
     actor: &str,
     request: &RolloutRequest,
 ) -> Result<Done, AgbotError> {
-    let asker = Asker { actor, now: context.now() };
+    let requester = Requester { actor, now: context.now() };
     let done = retry("rollout.act", || async {
         let mut done = Done::default();
         let mut tx = context.database.begin().await?;
         for record in rollouts::lock_of_policy(&mut tx, &request.policy, request.group.as_ref()).await? {
             let rollout: Rollout = serde_json::from_value(record)?;
-            match act(&rollout, request.action, asker) {
+            match act(&rollout, request.action, requester) {
                 Ok(Some(next)) => {
-                    store(&mut tx, &next, request.action, asker).await?;
+                    store(&mut tx, &next, request.action, requester).await?;
                     done.changed.push(next);
                 }
                 Ok(None) => done.unchanged.push(rollout),
@@ -131,16 +131,16 @@ async fn store(
     tx: &mut PgConnection,
     rollout: &Rollout,
     action: RolloutAction,
-    asker: Asker<'_>,
+    requester: Requester<'_>,
 ) -> Result<(), AgbotError> {
     rollouts::upsert_rollout(tx, &rollout.group, &rollout.policy, &serde_json::to_value(rollout)?).await?;
     let row = EventRow {
-        happened_at: asker.now,
+        happened_at: requester.now,
         kind: action.event_kind().to_owned(),
         ha_group: Some(rollout.group.clone()),
         node: None,
         policy: Some(rollout.policy.clone()),
-        detail: json!({"actor": asker.actor, "target": rollout.effective_target(), "total": rollout.total}),
+        detail: json!({"actor": requester.actor, "target": rollout.effective_target(), "total": rollout.total}),
     };
     events::insert_event(tx, &row).await?;
     Ok(())
