@@ -187,7 +187,7 @@ impl ClaimClient {
                 let (claim, why) = (claim.reference(), ReleaseReason::Done);
                 let end = ClaimEnd { lease, claim, why, at: Timestamp::now() };
                 if !claims.release(end).await? {
-                    return Err(AgbotError::Refused("the claim is gone".to_owned()));
+                    return Err(AgbotError::Refused("the claim no longer exists".to_owned()));
                 }
                 Ok(())
             }
@@ -265,7 +265,7 @@ impl ClaimClient {
         };
         let endings = table::delete_claims(&mut tx, Uuid::nil(), &[claim], Timestamp::now()).await?;
         if endings != [ClaimEnding::Removed] {
-            return Err(AgbotError::Refused("the claim is gone".to_owned()));
+            return Err(AgbotError::Refused("the claim no longer exists".to_owned()));
         }
         tx.commit().await?;
         Ok(())

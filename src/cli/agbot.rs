@@ -144,7 +144,7 @@ pub async fn run(arguments: AgbotArguments, context: &Context) -> Outcome {
                 ("done", "done"),
                 ("of", "total"),
                 ("state", "state"),
-                ("how it stands", "text"),
+                ("status detail", "text"),
             ];
             let list = async || {
                 let agbot = context.agbot(&exchange)?;
@@ -260,7 +260,7 @@ fn qualified(exchange: &Exchange, name: &str) -> String {
 
 fn listed(records: Vec<RawJson>, columns: &[(&str, &str)]) -> View {
     let entries: Vec<Value> = records.into_iter().map(RawJson::into_value).collect();
-    let table = Table::of_list(&entries, columns).keeping(&["policy", "kind", "how it stands"]);
+    let table = Table::of_list(&entries, columns).keeping(&["policy", "kind", "status detail"]);
     View::new(Value::Array(entries), table)
 }
 
@@ -299,8 +299,8 @@ fn reasons_view(
     let documents = documents.filter_map(|(one, text)| document_reason(one, &text, (node, policy)));
     let entries: Vec<Value> = documents.chain(chosen.map(|(_, record)| record.into_value())).collect();
     let table =
-        Table::of_list(&entries, &[("node", "node"), ("policy", "policy"), ("how it stands", "text")])
-            .keeping(&["policy", "how it stands"]);
+        Table::of_list(&entries, &[("node", "node"), ("policy", "policy"), ("status detail", "text")])
+            .keeping(&["policy", "status detail"]);
     View::new(Value::Array(entries), table)
 }
 

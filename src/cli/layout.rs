@@ -165,8 +165,8 @@ mod tests {
     const NODE: &str = "plant/a-rather-long-node-id-17";
 
     fn table() -> Table {
-        let mut table = Table::new(&["node", "policy", "arch", "changed", "how it stands"])
-            .keeping(&["policy", "how it stands"]);
+        let mut table = Table::new(&["node", "policy", "arch", "changed", "status detail"])
+            .keeping(&["policy", "status detail"]);
         table.push([
             NODE.to_owned(),
             "plant/watch".to_owned(),
@@ -200,7 +200,7 @@ mod tests {
     fn sentence_with_a_long_word_is_shown_whole() {
         let reason = "task 2f1c39cfdd7a6ab200000002b4b05e94 of the old version is not seen stopped";
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<String>>();
-        let mut tree = Table::new(&["policy", "avail", "how it stands"]).keeping(&["avail", "how it stands"]);
+        let mut tree = Table::new(&["policy", "avail", "status detail"]).keeping(&["avail", "status detail"]);
         tree.push(["o/p".to_owned(), "warn".to_owned(), reason.to_owned()]);
         let mut list = Table::new(&["name", "value"]).keeping(&["value"]);
         list.push(["blocked".to_owned(), reason.to_owned()]);
@@ -212,7 +212,7 @@ mod tests {
         let text = render(&tree, Some(80));
         assert!(text.lines().all(|line| line.width() <= 80 + BOLD.0.len() + BOLD.1.len()), "{text}");
         assert_eq!(render(&list, Some(40)), format!("blocked: {reason}\n"));
-        assert!(render(&tree, Some(40)).starts_with("policy: o/p\navail: warn\nhow it stands: task 2f1c"));
+        assert!(render(&tree, Some(40)).starts_with("policy: o/p\navail: warn\nstatus detail: task 2f1c"));
     }
 
     #[test]

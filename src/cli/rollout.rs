@@ -26,7 +26,7 @@ const COLUMNS: [(&str, &str); 6] = [
     ("to", "target"),
     ("done", "done"),
     ("of", "total"),
-    ("how it stands", "text"),
+    ("status detail", "text"),
 ];
 
 /// Options of `rollout`.
@@ -144,7 +144,7 @@ fn is_chosen(rollout: &Rollout, policy: Option<&str>, group: Option<&str>) -> bo
 fn view(records: Vec<RawJson>) -> View {
     let entries: Vec<Value> = records.into_iter().map(RawJson::into_value).collect();
     let rows: Vec<Value> = entries.iter().map(with_blocked).collect();
-    let table = Table::of_list(&rows, &COLUMNS).keeping(&["policy", "how it stands"]);
+    let table = Table::of_list(&rows, &COLUMNS).keeping(&["policy", "status detail"]);
     View::new(Value::Array(entries), table)
 }
 

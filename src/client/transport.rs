@@ -237,7 +237,9 @@ async fn send_http(
     while let Some(piece) = pieces.next().await {
         let piece = piece.map_err(broken)?;
         if body.len() + piece.len() > MAX_RESPONSE_BYTES {
-            return Err(ClientError::Decode("the answer is larger than any answer of the API".to_owned()));
+            return Err(ClientError::Decode(
+                "the response is larger than any response of the API".to_owned(),
+            ));
         }
         body.extend_from_slice(&piece);
     }

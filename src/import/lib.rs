@@ -78,7 +78,7 @@ pub enum ImportError {
     #[error("the source of the import cannot be read")]
     Source(#[source] StoreError),
     /// The source is another database, or one of another version.
-    #[error("the source is no database of a reference exchange at schema level {SCHEMA_LEVEL}: {found}")]
+    #[error("the source is not a database of a reference exchange at schema level {SCHEMA_LEVEL}: {found}")]
     WrongSource {
         /// The actual content.
         found: String,

@@ -46,12 +46,12 @@ impl ExitStatus {
         (ExitStatus::Usage, "a bad option, setting or configuration file"),
         (ExitStatus::Address, "an address to listen on is taken or cannot be bound"),
         (ExitStatus::DataDirectory, "the data directory or a file in it cannot be used"),
-        (ExitStatus::DatabaseUnreachable, "the database is not there or refuses the login"),
+        (ExitStatus::DatabaseUnreachable, "the database is unavailable or rejects the login"),
         (ExitStatus::DatabaseNewer, "the database belongs to a newer version"),
         (ExitStatus::DataDirectoryLocked, "the data directory is in use by another process"),
         (ExitStatus::Postgres, "the embedded PostgreSQL cannot be found, fetched or started"),
         (ExitStatus::NotDrained, "ended by a second signal or by the time limit before it had drained"),
-        (ExitStatus::ImportSource, "the source of the import is no reference exchange at schema level 62"),
+        (ExitStatus::ImportSource, "the source of the import is not a reference exchange at schema level 62"),
         (ExitStatus::ImportIncomplete, "the import left rows out that cannot be taken, and listed them"),
     ];
 

@@ -255,7 +255,7 @@ impl Database {
         let Some(claim) = claim else { return Ok(()) };
         match self.claims.get(&(claim.group.clone(), claim.scope.clone())) {
             Some(row) if row.fencing == claim.fencing => Ok(()),
-            _ => Err("the claim is gone or has another number".to_owned()),
+            _ => Err("the claim no longer exists or has another number".to_owned()),
         }
     }
 

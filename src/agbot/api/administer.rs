@@ -197,7 +197,7 @@ async fn free(
     };
     match release(context, permission, &GroupId::new(org, group), is_meant).await {
         Ok(freed) if freed.is_empty() => {
-            let message = format!("nobody holds such a claim of HA group {org}/{group}");
+            let message = format!("no such claim of HA group {org}/{group} is held");
             Err(Refusal::new(StatusCode::NOT_FOUND, message))
         }
         Ok(freed) => {

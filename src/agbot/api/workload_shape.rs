@@ -380,7 +380,7 @@ pub(super) fn hint(rule: &str, slots: &[wire::BlockedSlot]) -> String {
         }
         "HALock" => "wait for the claim to end, or free it with: hzn exchange hagroup free",
         "NoCandidate" if slots.iter().any(|slot| slot.detail.contains("Blocklist ")) => {
-            "mend what fails on the node, then: hzn exchange blocklist clear"
+            "fix the cause of the failures on the node, then: hzn exchange blocklist clear"
         }
         "NoCandidate" => {
             "make a node available; with update.order start-first, stop-first needs no second one"
@@ -393,7 +393,7 @@ pub(super) fn hint(rule: &str, slots: &[wire::BlockedSlot]) -> String {
             );
         }
         "NodeDown" => "bring the node back",
-        "Blocklist" => "mend what fails on the node, then: hzn exchange blocklist clear",
+        "Blocklist" => "fix the cause of the failures on the node, then: hzn exchange blocklist clear",
         "Frozen" => return thaw_hint(slots),
         _ => "",
     };

@@ -111,7 +111,7 @@ fn view(
 ) -> View {
     let obstacles = obstacles(node, policy, compared);
     let is_compatible = compared.as_ref().is_ok_and(|verdict| verdict.is_compatible);
-    let mut table = Table::new(&["service", "how it stands"]).keeping(&["how it stands"]);
+    let mut table = Table::new(&["service", "status detail"]).keeping(&["status detail"]);
     if let Some(health) = health {
         table.push(["(node)".to_owned(), health.text()]);
     }

@@ -117,7 +117,7 @@ async fn show(context: &Context, exchange: &Exchange, node: &str) -> Outcome<Vie
     let found = exchange.server.call(&doing, found).await?.ok_or_else(|| NODES.missing(node))?.into_value();
     let waits = if is_draining(&found) { drain_waits(context, exchange, &id).await } else { Ok(None) };
     let waits = waits.unwrap_or_else(|error| {
-        note(format!("what the drain waits for is not known: {}: {}", error.what, error.why));
+        note(format!("the reason for which the drain waits is unknown: {}: {}", error.what, error.why));
         None
     });
     Ok(view(found, waits))
@@ -219,7 +219,7 @@ async fn freeze(exchange: &Exchange, node: &str, frozen: bool) -> Outcome {
         exchange.server.failed(&format!("{doing} node {id}"), &error)
     })?;
     exchange.server.report_done(&if frozen {
-        format!("node {id} is frozen: what runs there goes on, and nothing starts, stops or moves by itself")
+        format!("node {id} is frozen: running instances continue, and the engine starts, stops and moves nothing there")
     } else {
         format!("node {id} is not frozen")
     });
@@ -236,7 +236,9 @@ fn report(node: &str, availability: Availability, is_forced: bool) -> String {
         }
         Availability::Active => format!("node {node} is active: services are placed on it"),
         Availability::Pause => {
-            format!("node {node} is paused: what runs there goes on, nothing new is placed or updated there")
+            format!(
+                "node {node} is paused: running instances continue, and nothing is placed or updated there"
+            )
         }
         Availability::Drain => format!(
             "node {node} is being drained: services leave it, members of an HA group one at a time and never the last running copy\n\

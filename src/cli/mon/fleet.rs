@@ -49,7 +49,7 @@ impl Overview {
     pub fn view(&self) -> View {
         let rows = self.lines().into_iter().map(|line| line.cells.into()).collect();
         let table =
-            Table { rows, ..Table::new(&lines::HEADER).keeping(&["avail", "state", "how it stands"]) };
+            Table { rows, ..Table::new(&lines::HEADER).keeping(&["avail", "state", "status detail"]) };
         let groups =
             self.groups.iter().map(|(group, upgrades)| json!({"group": group, "upgrades": upgrades}));
         let workloads = self.workloads.iter().map(|(document, _)| document.clone());

@@ -10,7 +10,7 @@ use crate::exchange::orch::status::{self, BLANK};
 use crate::output::counted;
 
 /// Names of the columns.
-pub const HEADER: [&str; 7] = ["what", "avail", "health", "state", "flags", "slots", "how it stands"];
+pub const HEADER: [&str; 7] = ["what", "avail", "health", "state", "flags", "slots", "status detail"];
 
 /// The object that a line shows.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -59,9 +59,9 @@ pub enum Progress {
 /// Returns what continues a rollout of a policy that is held, or undoes it. A rollback is continued only.
 pub fn held_advice(policy: &str, is_rollback: bool) -> String {
     match is_rollback {
-        true => format!("go on with: hzn rollout resume {policy}"),
+        true => format!("continue with: hzn rollout resume {policy}"),
         false => {
-            format!("go on with: hzn rollout resume {policy}, or go back with: hzn rollout undo {policy}")
+            format!("continue with: hzn rollout resume {policy}, or go back with: hzn rollout undo {policy}")
         }
     }
 }
@@ -178,11 +178,16 @@ fn outcome(change: &str, end: Progress) -> Outcome {
 
 fn timed_out(change: &str, last: &Progress, limit: Duration) -> CliError {
     let why = match last.text() {
-        "" => "the agbot has not answered".to_owned(),
+        "" => "the agbot has not responded".to_owned(),
         text => text.to_owned(),
     };
     let what = format!("{change} has not taken effect after {} seconds", limit.as_secs());
-    CliError::new(Exit::WaitTimeout, what, why, "wait longer with --wait=TIMEOUT; the change itself goes on")
+    CliError::new(
+        Exit::WaitTimeout,
+        what,
+        why,
+        "wait longer with --wait=TIMEOUT; the change itself continues",
+    )
 }
 
 /// A span of time: a number of seconds, or one with the unit s, m or h.

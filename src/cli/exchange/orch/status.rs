@@ -97,10 +97,10 @@ fn extend(document: &mut Value, first: &mut WorkloadStatus, mut page: Value, sta
 
 /// The status as a tree: the policy, its workload units, their instances.
 pub fn tree(status: &WorkloadStatus) -> Table {
-    let mut table = Table::new(&["policy", "avail", "state", "flags", "slots", "how it stands"]).keeping(&[
+    let mut table = Table::new(&["policy", "avail", "state", "flags", "slots", "status detail"]).keeping(&[
         "avail",
         "state",
-        "how it stands",
+        "status detail",
     ]);
     let mut notes: Vec<String> = expect_text(status).into_iter().collect();
     notes.extend(status.warnings.iter().cloned());

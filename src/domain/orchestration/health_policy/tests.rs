@@ -80,7 +80,7 @@ fn options_of_version_1_0_are_read() {
     let both =
         json!({"detection": {"type": "NODE_STATUS_POLLING", "interval": 60, "options": {"interval": 60}}});
     let refused = read(both).unwrap_err();
-    let expected = ".detection.options.interval must not be given beside";
+    let expected = ".detection.options.interval must not be combined with";
     assert!(refused.contains(expected), "{refused}");
     let later = json!({"detection": {"detection_modes": [{"type": "NODE_STATUS_POLLING", "options": {"interval": 60}}]}});
     assert!(read(later).is_err());
@@ -163,7 +163,7 @@ fn c2_s4_c2_s5_document_that_breaks_a_rule_is_refused_with_the_member_and_the_ru
         (json!({"detection": {}}), ".detection.detection_modes must be a list of 1 to 6 modes"),
         (
             json!({"detection": {"type": "LIFECYCLE_EVENTS", "detection_modes": []}}),
-            ".detection.detection_modes must not be given beside type or options",
+            ".detection.detection_modes must not be combined with type or options",
         ),
         (with(json!({"fencing": ["STORAGE"]})), ".recovery.fencing STORAGE is not supported"),
         (

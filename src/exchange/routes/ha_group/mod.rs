@@ -64,7 +64,7 @@ fn group_operations() -> Vec<Operation> {
         delete(MEMBER, "remove_ha_group_node", write::remove_ha_group_node)
             .doc(TAG, "Takes one node out of an HA group")
             .audit(Subject::HaGroup)
-            .success("it is in no group any more"),
+            .success("the node is no longer in the group"),
         get(STATUS, "get_ha_group_management_status", read::get_management_status)
             .doc(TAG, "Returns the progress of a management policy on the members of an HA group")
             .success("the members")
