@@ -68,7 +68,6 @@ impl Addresses {
     }
 }
 
-/// Returns host and port of a URL.
 fn host_and_port(url: &str) -> Option<String> {
     let uri: http::Uri = url.parse().ok()?;
     let host = uri.host()?;
@@ -141,7 +140,7 @@ mod tests {
         assert_eq!(addresses.main().as_deref(), Some("192.0.2.7"));
         let addresses = Addresses::new(None, ["http://127.0.0.1:1"].into_iter());
         assert_eq!(addresses.towards_hub().await, None);
-        // What is reported is an address of this machine, if it has one.
+        // The reported address is one of this machine, if it has one.
         let all = addresses.refresh().await;
         let main = addresses.main();
         assert_eq!(main.is_some(), !all.is_empty());

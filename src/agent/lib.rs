@@ -90,7 +90,8 @@ pub enum AgentError {
 /// settings stop them.
 ///
 /// # Errors
-/// [`AgentError`] when the agent cannot start, or its data directory becomes unusable. An unreachable hub is no error.
+/// [`AgentError`] when the agent cannot start, or its data directory becomes unusable. An unreachable hub is
+/// not an error.
 pub async fn run(settings: AgentSettings, shutdown: CancellationToken) -> Result<End, AgentError> {
     warn_of_plain_hub(&settings);
     loop {

@@ -132,7 +132,6 @@ impl<T, const FOUND: u16, const EMPTY: u16> Listing<T, FOUND, EMPTY> {
 /// The elements of a page as JSON.
 type PageJson = Result<Vec<u8>, Box<dyn Error + Send + Sync>>;
 
-/// The pages from `next` on.
 fn pages_from<K, L, F, E>(load: L, next: K) -> impl Stream<Item = PageJson> + Send
 where
     K: Send + 'static,

@@ -145,7 +145,6 @@ async fn compete(database: &Database, way: &Way, length: Duration) -> Result<f64
     Ok(taken as f64 / begin.elapsed().as_secs_f64())
 }
 
-/// The group of a client.
 fn group(client: usize) -> GroupId {
     GroupId::new("bench", &format!("group{client}"))
 }

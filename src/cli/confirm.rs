@@ -6,7 +6,8 @@ use evenkeel_domain::text::printable;
 
 use crate::exit::{CliError, Outcome};
 
-/// Asks on standard error and reads the answer from standard input; true when it is yes. `is_forced` asks nothing.
+/// Asks on standard error and reads the answer from standard input; true when it is yes. With `is_forced`
+/// there is no question.
 ///
 /// # Errors
 /// With status 1 when there is no terminal to confirm on.

@@ -128,7 +128,7 @@ mod tests {
                 );
                 let shell = line.split(" < ").next().unwrap_or(line);
                 let words = shell.split(' ').map(|word| word.trim_matches('\''));
-                // A quoted blank is no separator; what follows it would be another word here.
+                // A quoted blank is not a separator; what follows it would be another word here.
                 let words: Vec<&str> =
                     if shell.contains('\'') { shell.split('\'').collect() } else { words.collect() };
                 let words: Vec<&str> = if shell.contains('\'') {

@@ -38,7 +38,7 @@ pub enum Exit {
     Program = 10,
     /// The operation that `--wait` waited for failed or was rolled back.
     WaitFailed = 11,
-    /// The operation that `--wait` waited for does not continue until somebody acts.
+    /// The operation that `--wait` waited for does not continue until a user acts.
     WaitHeld = 12,
     /// The operation that `--wait` waited for did not finish in time.
     WaitTimeout = 13,

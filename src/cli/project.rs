@@ -23,7 +23,7 @@ const DIRECTORY: &str = "horizon";
 const DEFINITION: &str = "service.definition.json";
 /// The directory of a project in which services that it needs are kept.
 const DEPENDENCIES: &str = "dependencies";
-/// The member with the variables that are no settings.
+/// The member with the variables that are not settings.
 const VARIABLES: &str = "MetadataVars";
 
 /// Names and values of a configuration, in the order of the file: settings first.

@@ -376,7 +376,7 @@ fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, ClientError> {
 
 fn unexpected(response: &RawResponse) -> ClientError {
     let ApiResponse { code, msg } = serde_json::from_slice(&response.body).unwrap_or_default();
-    // The agent's local API explains in another form, and what is no server of ours in none of both.
+    // The agent's local API explains in another form, and what is not a server of ours in none of both.
     let refusal: RefusalResponse = serde_json::from_slice(&response.body).unwrap_or_default();
     let text = || String::from_utf8_lossy(&response.body).chars().take(300).collect();
     let msg = match (code.is_empty() && msg.is_empty(), refusal.error.is_empty()) {

@@ -127,7 +127,8 @@ async fn run_demo(arguments: DemoArguments) -> Result<(), Failure> {
     };
     let _held =
         DataDirectory::open(&directory).map_err(|error| Failure::from_error(error.exit_status(), &error))?;
-    // What was started ends with this value, however the demo ends; its directory goes after that.
+    // All started processes end when this value is dropped, however the demo ends; its directory is removed
+    // afterwards.
     let mut processes = Processes::default();
     let outcome = tokio::select! {
         outcome = play(&arguments, &directory, &mut processes) => outcome,

@@ -21,7 +21,6 @@ pub const KINDS: [&str; 9] = [
     "versions",
 ];
 
-/// The directory of the vectors.
 struct VectorDirectory {
     path: PathBuf,
     is_chosen: bool,

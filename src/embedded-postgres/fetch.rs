@@ -71,7 +71,7 @@ fn unpack(archive: &Vec<u8>, target: &Path) -> Result<(), FetchError> {
     let scratch = target.with_extension(format!("{:016x}.partial", rand::random::<u64>()));
     fs::create_dir_all(&scratch)?;
     let unpacked = unpack_into(archive, &scratch.join("tree"), target);
-    // What is left is worthless either way.
+    // The remainder is worthless either way.
     let _ = fs::remove_dir_all(&scratch);
     unpacked
 }

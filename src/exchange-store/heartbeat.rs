@@ -16,7 +16,8 @@ pub struct Heartbeat {
     pub seen_at: Timestamp,
 }
 
-/// How much the clocks of exchanges may differ. What is stored with a later time was written by a clock that was ahead, and has been set since.
+/// Greatest difference between the clocks of exchanges. A row with a later time was written by a clock that
+/// was ahead, and has been set since.
 const SKEW: SignedDuration = SignedDuration::from_secs(5);
 
 /// Returns the latest time that a stored row may have been written at; `now`: the clock of the writer.

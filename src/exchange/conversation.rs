@@ -31,7 +31,6 @@ const EXPECTED_WITHIN: SignedDuration = SignedDuration::from_secs(10);
 /// How long after a message a node is busy with it.
 const BUSY: SignedDuration = SignedDuration::from_secs(10);
 
-/// Times of nodes.
 type Times = HashMap<NodeId, Timestamp>;
 
 /// Nodes that an agbot sent a message to, and nodes that it will probably send one to.

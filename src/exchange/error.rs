@@ -160,7 +160,6 @@ impl AsStoreError for ApiError {
     }
 }
 
-/// The response to an error of the store.
 fn store_response(error: &StoreError) -> (StatusCode, &'static str, &'static str) {
     match error {
         StoreError::Conflict { .. } => {

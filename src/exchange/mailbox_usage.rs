@@ -23,7 +23,6 @@ const KEPT: usize = 1_000;
 /// An agbot's organization and id.
 type Key = (String, String);
 
-/// The usage of mailboxes.
 #[derive(Debug, Default)]
 pub(crate) struct MailboxUsage(Mutex<HashMap<Key, Known>>);
 

@@ -110,7 +110,6 @@ struct Refusal {
     table: &'static str,
     /// Key of the row.
     key: String,
-    /// The reason.
     reason: String,
 }
 

@@ -382,7 +382,8 @@ impl DeploymentOverrides {
         self.text.is_empty() && self.signature.is_empty()
     }
 
-    /// Returns whether both give a service the same environment: another signature of the same text is no change.
+    /// Returns whether both give a service the same environment: another signature of the same text is not a
+    /// change.
     pub fn is_same_environment(&self, other: &Self) -> bool {
         self.text == other.text
     }

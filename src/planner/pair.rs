@@ -249,7 +249,7 @@ fn plan_present(pass: &mut Pass<'_>, lease: Lease, agreement: &Agreement) {
     if agreement.state == AgreementState::Proposed {
         return plan_proposed(pass, lease, agreement, &fit);
     }
-    // What the tasks of a workload need has been decided when they were written.
+    // The needs of a workload's tasks were decided when they were written.
     let verdict = match &fit {
         Fit::Lost(_) if model.is_orchestrated(&agreement.policy) => Verdict::Now,
         _ => instance::judge(pass, agreement, &fit),

@@ -64,7 +64,7 @@ pub struct NodeStatistics {
 }
 
 impl NodeStatistics {
-    /// Returns the statistics that a node reported. What it did not report counts as 0 in the score.
+    /// Returns the statistics that a node reported. Values that it did not report count as 0 in the score.
     pub fn new(load15: Option<f64>, memory: Option<Space>, swap: Option<Space>, at: Timestamp) -> Self {
         let load15 = load15.filter(|load| load.is_finite() && *load >= 0.0);
         let percent = |space: Option<Space>| space.map_or(0.0, Space::available_percent);

@@ -2,8 +2,9 @@
 //!
 //! A pass reads what it needs, does what is due and returns. Start, end and result of the last pass are published in [`Workers`].
 //!
-//! A task that owns state and takes its inputs from a channel, in their order, is no worker: its inputs carry facts, and none may be lost.
-//! Each role has at most one such task, which decides: the engine of the agbot and the core of the agent.
+//! A task that owns state and takes its inputs from a channel, in their order, is not a worker: its inputs
+//! carry facts, and none may be lost. Each role has at most one such task, which decides: the engine of the
+//! agbot and the core of the agent.
 
 use std::collections::BTreeMap;
 use std::error::Error;

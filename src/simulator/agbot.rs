@@ -165,7 +165,7 @@ fn new_events(world: &mut World, index: usize) -> Vec<Event> {
     let has_group = resources.iter().any(|resource| matches!(resource, Resource::Group(_)));
     let read = resources.into_iter().map(|resource| world.exchange.read(resource));
     let model = &world.agbots[index].model;
-    // What may still run on a deleted node is known before the node is gone.
+    // Instances that may still run on a deleted node are recorded before the node disappears.
     let departures = std::iter::once(world.exchange.departures());
     let read = read.filter_map(|event| world.deliberate.seen(event, model));
     let mut events: Vec<Event> = departures.chain(read).collect();

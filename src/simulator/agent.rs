@@ -118,7 +118,6 @@ impl ToAgent {
     }
 }
 
-/// A timer of an agent.
 #[derive(Debug, Clone)]
 pub(crate) enum AgentTimer {
     Heartbeat,

@@ -52,8 +52,8 @@ pub(crate) fn run(world: &mut World, steps: u32) {
     }
     invariants::check_explained(world);
     publish_good_versions(world);
-    // What waited for another workload, or returns one after the other, may continue only when something else
-    // has come to rest.
+    // Instances that waited for another workload, or return one after the other, may continue only when
+    // something else has come to rest.
     for _ in 0..SETTLING_ROUNDS {
         world.run_until(CONVERGE_SECS, is_settled);
         if world.checker.violation.is_some() {

@@ -26,7 +26,6 @@ use evenkeel_planner::{
     workload::{Instance, Task, WorkloadRecord},
 };
 
-/// A lease row.
 #[derive(Debug, Clone)]
 pub(crate) struct LeaseRow {
     pub owner: usize,
@@ -57,7 +56,6 @@ pub(crate) struct OutboxRow {
     pub message: ToAgent,
 }
 
-/// The database.
 #[derive(Debug, Default)]
 pub(crate) struct Database {
     pub outbox: Vec<OutboxRow>,

@@ -170,7 +170,7 @@ fn overload(world: &World, workload: &Workload, task: &Task, node: &NodeId) -> O
     let capacity = *world.exchange.nodes.get(node)?.facts.capacities.get(METRIC)?;
     let capacity = capacity * usable_share(world, task);
     let used = used(world, node, |_| true);
-    // What takes the place of an instance that uses as much adds nothing.
+    // The replacement of an instance that uses as much adds nothing.
     let adds = used > self::used(world, node, |one| one.id != task.id);
     (adds && used > capacity)
         .then(|| format!("was placed on {node}, where {METRIC} is {used} of {capacity} then"))

@@ -32,7 +32,6 @@ pub(crate) enum Resource {
     OrgSettings,
 }
 
-/// A stored node.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredNode {
     pub facts: NodeFacts,
@@ -40,7 +39,6 @@ pub(crate) struct StoredNode {
     pub status: Option<NodeStatusFacts>,
 }
 
-/// The exchange.
 #[derive(Debug, Default)]
 pub(crate) struct Exchange {
     pub nodes: BTreeMap<NodeId, StoredNode>,

@@ -27,7 +27,6 @@ pub(crate) struct Planned {
     running_elsewhere: Vec<NodeId>,
 }
 
-/// The invariant checker.
 #[derive(Debug, Default)]
 pub(crate) struct InvariantChecker {
     pub violation: Option<String>,

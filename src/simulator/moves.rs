@@ -31,7 +31,8 @@ struct Moves {
 }
 
 impl MoveWatch {
-    /// Counts a task that has begun to run, and returns what its move breaks. What never ran has not moved.
+    /// Counts a task that has begun to run, and returns the violation of its move. A task that never ran has
+    /// not moved.
     pub fn check(&mut self, world: &World, task: &Task) -> Option<String> {
         let ran = predecessor(world, task, |one| one.running_at.is_some())?;
         let placed = predecessor(world, task, |one| one.node.is_some())?;

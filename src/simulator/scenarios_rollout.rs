@@ -131,7 +131,6 @@ fn deleting_the_policy_forgets_the_version_that_failed() {
     assert!(all_run(&world, "2.0.0"));
 }
 
-/// A member that joins a group after its rollback gets the group's version.
 #[test]
 fn member_that_joins_after_a_rollback_gets_the_groups_version() {
     let mut world = going_back(&["n1", "n2"], Quality::NeverStarts);

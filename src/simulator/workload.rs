@@ -64,7 +64,6 @@ fn tasks_of<'w>(world: &'w World, policy: &'w PolicyId) -> impl Iterator<Item = 
 pub(crate) struct TaskWatch {
     position: usize,
     seen: BTreeMap<TaskId, Task>,
-    /// The slots in work.
     in_work: BTreeMap<PolicyId, BTreeSet<(Part, Slot)>>,
     moves: MoveWatch,
 }
@@ -153,7 +152,7 @@ fn broken_task(world: &World, before: Option<&Task>, stored: Option<&Task>) -> O
             let held = world.agents.get(node)?.held.get(before.agreement.as_ref()?)?;
             let is_kept = world.database.workloads.contains_key(&before.unit_id.policy);
             let runs = held.container == Container::Running && !invariants::counts_as_lost(world, node);
-            // What runs on a deleted node continues until its agent has learned of that.
+            // Instances on a deleted node continue until its agent has learned of the deletion.
             let runs = runs && world.exchange.nodes.contains_key(node);
             (is_kept && runs).then(|| format!("was deleted and runs on {node}"))
         }
@@ -348,7 +347,7 @@ fn waiting_in(world: &World, facts: &DeploymentPolicyFacts, workload: &Workload)
         world.exchange.nodes.keys().filter(|node| is_selected(world, node, facts)).cloned().collect();
     let mut found: BTreeMap<Option<&UnitId>, Vec<&NodeId>> = BTreeMap::new();
     for (node, agreement, version) in instances(world, policy) {
-        // What runs where the new version would not be placed stays as it is.
+        // Instances on nodes where the new version would not be placed stay.
         let may_have = may_start_on(world, workload, node) && !has_left(world, policy, node);
         let is_outdated = Some(version) != best && may_have;
         if is_outdated || !selected.contains(node) {
@@ -424,7 +423,7 @@ fn bounds(world: &World, workload: &Workload, nodes: &[&NodeId]) -> (usize, usiz
     };
     let rules = &workload.placement.affinity;
     let is_per_node = goal.is_per_node();
-    // What runs stays when its partners change, and nothing joins it.
+    // Instances stay when their partners change, and nothing joins them.
     let room_on = |node: &NodeId| match satisfies_affinity(world, workload, node) {
         true => most(node),
         false if is_per_node => 0,

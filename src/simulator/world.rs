@@ -28,7 +28,6 @@ const EPOCH_MILLIS: i64 = 1_800_000_000_000;
 /// Lifetime of a message in a mailbox, seconds.
 pub(crate) const MESSAGE_TTL_SECS: u64 = 120;
 
-/// A scheduled event.
 #[derive(Debug)]
 pub(crate) enum ScheduledEvent {
     /// An agbot reads all changes.
@@ -103,7 +102,6 @@ pub(crate) struct Mail {
     pub expires_millis: u64,
 }
 
-/// The world.
 pub(crate) struct World {
     pub rng: ChaCha8Rng,
     /// Seed of all randomness.

@@ -116,7 +116,7 @@ impl Shell {
         let file = must(File::create(output), "a file");
         let mut command = Command::new("bash");
         command.arg(scratch.write("pages.sh", &script())).current_dir(scratch.path());
-        // Settings of whoever runs the tests must not reach the commands.
+        // Environment settings of the test run must not reach the commands.
         command
             .env_clear()
             .env("PATH", format!("{}:{path}", directory.display()))
@@ -322,7 +322,7 @@ fn table_of_settings_names_the_options_of_up() {
     let tables = page.split_once("\n## Data directory\n").map_or(page.as_str(), |(tables, _)| tables);
     let first_cells =
         tables.lines().filter(|line| line.starts_with("| `")).filter_map(|line| line.split('|').nth(1));
-    // A table of the configuration file is no option.
+    // A table of the configuration file is not an option.
     let documented: BTreeSet<String> = first_cells
         .flat_map(|cell| cell.split('`').skip(1).step_by(2))
         .filter(|name| !name.starts_with('['))

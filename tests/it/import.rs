@@ -34,7 +34,7 @@ impl Case {
         must(connection.execute(statements).await, "statements at the source");
     }
 
-    /// Imports; answers exit status, standard output and standard error.
+    /// Imports; returns exit status, standard output and standard error.
     async fn import(&self, options: &[&str]) -> (i32, String, String) {
         let from = self.scratch.join("from");
         let from = from.to_string_lossy();

@@ -178,7 +178,6 @@ impl ClaimBatches {
 pub(super) struct Group {
     /// Incremented with every claim that is taken or released.
     pub(super) revision: i64,
-    /// The claims.
     pub(super) claims: Vec<Claim>,
     released_at: Option<Timestamp>,
     refusals: Vec<Refusal>,

@@ -27,7 +27,7 @@ pub(super) fn events(
 ) -> Vec<EventRow> {
     let log = Log { actor, unit_id, plan };
     let stored: BTreeMap<&TaskId, &Task> = stored.iter().map(|task| (&task.id, task)).collect();
-    // What was seen comes before what is decided about it, and that before what is done.
+    // Observations come before decisions about them, and decisions before actions.
     let (mut rows, mut done) = (Vec::new(), Vec::new());
     for task in &plan.tasks {
         let known = stored.get(&task.id).copied();

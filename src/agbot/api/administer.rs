@@ -78,18 +78,15 @@ pub(super) async fn act_on_rollouts(
 
 /// An action on the rollouts of a policy.
 pub(super) struct RolloutRequest {
-    /// The policy.
     pub(super) policy: PolicyId,
     /// Only this group.
     pub(super) group: Option<GroupId>,
-    /// The action.
     pub(super) action: RolloutAction,
 }
 
 /// Effect of an action.
 #[derive(Default)]
 pub(super) struct Done {
-    /// Rollouts that changed.
     pub(super) changed: Vec<Rollout>,
     /// Rollouts that were so already.
     pub(super) unchanged: Vec<Rollout>,

@@ -151,7 +151,6 @@ fn of_drains(context: &Context, asking: &Asking<'_>, shape: &Shape<'_>) -> Vec<(
     drains.filter_map(|one| Some((one.drained_since?, slot(shape, &one.node, &one.blocked)))).collect()
 }
 
-/// Returns the node of a slot.
 fn node_of(model: &evenkeel_planner::model::Model, record: &WorkloadRecord, slot: &Slot) -> Option<NodeId> {
     if let Slot::Node(node) = slot {
         return Some(node.clone());

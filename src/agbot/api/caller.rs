@@ -39,8 +39,8 @@ pub(super) fn claimed_name(headers: &HeaderMap) -> String {
 /// Reads the node in the path with its own credentials: that is the proof of who calls.
 ///
 /// # Errors
-/// 400 when the credentials are those of another login or the login is no node, 401 without good credentials, 503 when the exchange does
-/// not respond.
+/// 400 when the credentials are those of another login or the login is not a node, 401 without good
+/// credentials, 503 when the exchange does not respond.
 pub(super) async fn own_node(
     context: &Context,
     headers: &HeaderMap,
@@ -172,8 +172,8 @@ impl SeenNodes {
 /// Asks the exchange which nodes of the organization the caller may read.
 ///
 /// # Errors
-/// 401 without good credentials, 403 when the caller may read no list of the organization's nodes and is no
-/// node of it, 503 when the exchange does not respond.
+/// 401 without good credentials, 403 when the caller may read no list of the organization's nodes and is not
+/// a node of it, 503 when the exchange does not respond.
 ///
 /// # Source
 /// Exchange-api 3.2 (rows "READ on all nodes", "nodes list" and "node read").

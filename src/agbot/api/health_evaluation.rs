@@ -72,7 +72,6 @@ pub(super) async fn get_org_health(
     evaluate(&op.context, &entity, &query, &permission.into_proof()).await
 }
 
-/// Returns the health of a node.
 pub(super) async fn get_node_health(
     op: Op<NodePath>,
     permission: Permission<right::NodesRead>,
@@ -116,7 +115,6 @@ pub(super) async fn get_unit_health(
     evaluate(&op.context, &entity, &query, &permission.into_proof().seen).await
 }
 
-/// Returns the health of an instance.
 pub(super) async fn get_instance_health(
     op: Op<InstancePath>,
     permission: Permission<right::PolicyRead>,

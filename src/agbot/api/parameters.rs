@@ -27,7 +27,6 @@ pub(super) trait NamedQuery: IntoParams + Sized + Send + 'static {
     fn take(parameters: &mut Parameters) -> Result<Self, MembersError>;
 }
 
-/// Members that are all known.
 pub(super) const fn known(names: &'static [&'static str]) -> Members {
     Members { known: names, unsupported: &[] }
 }

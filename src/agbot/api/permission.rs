@@ -75,7 +75,6 @@ pub(super) struct PlannedPolicy {
     pub(super) seen: SeenNodes,
 }
 
-/// The rights.
 pub(super) mod right {
     use super::{
         DeploymentPolicyResponse, HeaderMap, Names, NodeResponse, Op, PlannedPolicy, ReadPolicy, Refusal,

@@ -313,7 +313,6 @@ impl Input for UpgradeRequest {
     }
 }
 
-/// A GET.
 pub(super) fn get<A: 'static, H: Handler<A>>(
     path: &'static str,
     name: &'static str,
@@ -322,7 +321,6 @@ pub(super) fn get<A: 'static, H: Handler<A>>(
     operation(Method::GET, path, name, handler)
 }
 
-/// A POST.
 pub(super) fn post<A: 'static, H: Handler<A>>(
     path: &'static str,
     name: &'static str,
@@ -331,7 +329,6 @@ pub(super) fn post<A: 'static, H: Handler<A>>(
     operation(Method::POST, path, name, handler)
 }
 
-/// A DELETE.
 pub(super) fn delete<A: 'static, H: Handler<A>>(
     path: &'static str,
     name: &'static str,

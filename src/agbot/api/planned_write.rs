@@ -17,13 +17,10 @@ use serde_json::{Value, json};
 
 use super::pipeline::Refusal;
 
-/// A write that is planned.
 pub(super) struct PlannedWrite<'a> {
-    /// The policy.
     pub(super) policy: &'a PolicyId,
     /// Its stored `orchestration`.
     pub(super) before: Option<&'a Value>,
-    /// The document.
     pub(super) document: &'a DeploymentPolicyResponse,
 }
 

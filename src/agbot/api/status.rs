@@ -256,7 +256,7 @@ pub(super) async fn list_rollouts(
                 None => Vec::new(),
             };
             let mut shown = hidden::rollout(rollout, &members, &seen)?;
-            // What holds now: the policy's own settings over the hub's.
+            // The settings in force: the policy's own settings override the hub's.
             shown.update = Some(json!(model.update_settings(&rollout.policy)));
             Some(shown)
         })

@@ -29,7 +29,6 @@ const HIDDEN: &str = "?";
 /// How a policy is shown to one caller.
 #[derive(Clone, Copy)]
 pub(super) struct Shape<'a> {
-    /// The policy.
     pub(super) policy: &'a PolicyId,
     /// The nodes that the caller may read.
     pub(super) seen: &'a SeenNodes,

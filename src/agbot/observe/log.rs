@@ -85,7 +85,6 @@ impl RecordLog {
     }
 }
 
-/// Tails the log.
 pub(crate) struct LogTail {
     context: Arc<Context>,
     pause: Duration,
@@ -233,7 +232,6 @@ fn changed(keys: BTreeSet<RecordKey>, found: Records) -> Result<Vec<Event>, Agbo
     Ok(events)
 }
 
-/// Returns the keys without an event.
 fn without(mut keys: BTreeSet<RecordKey>, events: &[Event]) -> BTreeSet<RecordKey> {
     for key in events.iter().filter_map(key_of) {
         keys.remove(&key);

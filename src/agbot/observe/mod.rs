@@ -166,7 +166,7 @@ async fn apply(
                 let capable = tasks::newly_capable(context, &events);
                 context.send_events(events).await;
                 if let Some(node) = capable {
-                    // What the node has reported counts only when the model knows it as capable.
+                    // Reports of the node count only when the model knows it as capable.
                     context.events_applied().await;
                     tasks::compare_node(context, &node).await?;
                 }

@@ -242,8 +242,7 @@ fn review_pattern(context: &Context, id: &PatternId, pattern: &PatternResponse) 
     context.inert.set_findings(PolicyKind::Pattern, id.as_str(), &review::pattern(&document));
 }
 
-/// Names a document that cannot be read. What is known of it continues to apply, so that nothing is stopped
-/// for that.
+/// Names a document that cannot be read. Its last known contents stay in force, so that nothing is stopped.
 fn note_unreadable(context: &Context, kind: PolicyKind, id: &str, error: String) {
     context.inert.set_errors(kind, id, vec![error]);
 }
@@ -442,7 +441,7 @@ pub async fn node(context: &Context, id: &NodeId) -> Result<Vec<Event>, ClientEr
             }
             events
         }
-        // What may still run there is known before the node is gone.
+        // Instances that may still run there are recorded before the node disappears.
         None => {
             let mut events = departures(context, id.org()).await?;
             events.push(Event::NodeRemoved { node: id.clone() });

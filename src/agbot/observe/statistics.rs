@@ -47,7 +47,7 @@ impl Worker for StatisticsReader {
             let since = self.newest.get(&org).map(|at| at.saturating_sub(OVERLAP).unwrap_or(*at));
             let read = read(&self.context, &org, since).await;
             if read.is_err() {
-                // Nothing new is known of the engines, which is no failure of them.
+                // Nothing new is known of the engines, which is not a failure of them.
                 self.context.broken_checks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             }
             // Statistics age also while the exchange does not respond.

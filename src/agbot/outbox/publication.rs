@@ -189,7 +189,6 @@ pub(crate) fn task_probe(probe: &Probe) -> TaskProbe {
     }
 }
 
-/// Returns the word for a desired state.
 pub(crate) fn word(desired: DesiredState) -> Word {
     match desired {
         DesiredState::Ready => Word::Ready,

@@ -264,7 +264,7 @@ async fn supervise(
             "REBOOT" if command.hard => context.driver.kill(&agreement.id).await?,
             "REBOOT" | "START" => context.driver.stop(&agreement.id).await?,
             "REBUILD" => {
-                // What cannot be fetched must not cost the containers that are still there.
+                // A failed fetch must not cost the containers that still exist.
                 context.driver.refresh(&spec).await?;
                 context.driver.stop(&agreement.id).await?;
             }

@@ -151,7 +151,8 @@ impl Link {
         }
     }
 
-    /// Lets the guardian confirm leases. What is asked of one that has not responded to an earlier request is one more request.
+    /// Lets the guardian confirm leases. A guardian that has not responded to an earlier request gets another
+    /// one.
     async fn ask(&mut self, agent: &str, leases: Vec<Lease>) -> Result<Confirmation, Unconfirmed> {
         self.number += 1;
         let request = Request {

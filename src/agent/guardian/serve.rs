@@ -63,7 +63,8 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) -> Result<(), GuardianError> {
     if is_of_agent {
-        // What ends the session of the agent must not end this one. A process that leads a group has a session of its own already.
+        // A signal that ends the session of the agent must not end the guardian. A process that leads a group
+        // has a session of its own already.
         let _own = nix::unistd::setsid();
     }
     let unusable = |reason: String| GuardianError::Directory { path: directory.to_owned(), reason };
@@ -223,7 +224,7 @@ impl Guardian {
     async fn enforce(&mut self) {
         let Some(leases) = &mut self.leases else { return };
         let over: Vec<Lease> = leases.over(clock::uptime_ms()).cloned().collect();
-        // What is dead is looked for less often.
+        // Dead processes are searched for less often.
         let is_time = self.cleared_at.is_none_or(|at| at.elapsed() >= CLEARED_PAUSE);
         if is_time && !over.is_empty() {
             self.cleared_at = Some(Instant::now());

@@ -102,7 +102,7 @@ impl State {
         if let Some(agreement) = self.agreements.get_mut(&key) {
             agreement.down_since = None;
         }
-        // What does not run yet is seen when it does.
+        // A service that does not run yet is observed once it runs.
         if seen.is_running() {
             self.observed.insert(key.clone(), seen);
         }

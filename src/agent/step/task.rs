@@ -248,7 +248,8 @@ impl State {
         }
     }
 
-    /// Records why the agreement of a task ends; an earlier cause prevails. Returns whether that is no error.
+    /// Records why the agreement of a task ends; an earlier cause prevails. Returns whether that is not an
+    /// error.
     pub(super) fn note_task_end(&mut self, agreement: &str, reason: u64, is_own: bool) -> bool {
         let has_started = self.agreements.get(agreement).is_some_and(|one| one.is_start_ordered);
         let error = self.failure_text(agreement).unwrap_or_else(|| reason::describe(reason).to_owned());

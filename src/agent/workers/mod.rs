@@ -119,7 +119,7 @@ impl Session {
         self.signals.statistics.notify_one();
     }
 
-    /// Ends the workers. What the returned future waits for is their last call.
+    /// Ends the workers. The returned future waits for their last call.
     pub fn end(self) -> impl Future<Output = ()> + Send + use<> {
         let tasks = self.tasks.clone();
         async move { tasks.wait().await }

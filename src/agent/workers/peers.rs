@@ -91,7 +91,7 @@ impl Peers {
         let client = match self.client.take().map_or_else(made, Ok) {
             Ok(client) => self.client.insert(client).clone(),
             Err(error) => {
-                // A broken checker is no failure of the members.
+                // A broken checker is not a failure of the members.
                 lock(&self.shared).in_flight.remove(&task.task);
                 return tracing::warn!(error, "other members cannot be examined");
             }

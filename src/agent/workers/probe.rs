@@ -75,7 +75,7 @@ impl Probes {
         let client = match self.client.clone().map_or_else(made, Ok) {
             Ok(client) => client,
             Err(error) => {
-                // A broken checker is no failure of the service.
+                // A broken checker is not a failure of the service.
                 return tracing::warn!(error, "checks cannot be made");
             }
         };

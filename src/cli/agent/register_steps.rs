@@ -176,7 +176,8 @@ impl AtExchange {
     }
 }
 
-/// Waits until the agent runs a service; a service that does not start is reported, with the reason, and is no failure.
+/// Waits until the agent runs a service; a service that does not start is reported, with the reason, and is
+/// not a failure.
 ///
 /// # Errors
 /// With status 5 when the agent does not respond.

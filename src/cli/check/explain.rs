@@ -194,7 +194,7 @@ fn obstacles_of(
             .iter()
             .map(|one| match own.contains(&one.clause) {
                 true => of_clause(one, Side::DeploymentPolicy, &policy.policy.constraints),
-                // What is not the deployment policy's came in with the service.
+                // Constraints that are not part of the deployment policy came in with the service.
                 false => of_clause(one, Side::ServicePolicy, &ConstraintList::default()),
             })
             .collect(),

@@ -132,7 +132,7 @@ pub async fn run(command: NodePartCommand, context: &Context, exchange: &Exchang
 /// Replaces a node's policy; without a version it is in the present form.
 ///
 /// # Errors
-/// With status 1 when it is no object, 5 when the exchange refuses it.
+/// With status 1 when it is not an object, 5 when the exchange refuses it.
 pub async fn put_policy(exchange: &Exchange, node: &str, mut policy: Value) -> Outcome {
     let id = exchange.node_id(node);
     let members = policy.as_object_mut().ok_or_else(|| {

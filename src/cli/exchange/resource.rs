@@ -115,7 +115,7 @@ impl Kind {
         let (org, id) = self.split(exchange, name);
         let server = &exchange.server;
         let doing = format!("creating {} {org}/{id}", self.noun);
-        // What has a name already that is not created is replaced.
+        // A resource whose name exists already is replaced instead.
         if server.is_dry_run || shape::check_name(self.noun, &id).is_err() {
             let found = server.client.record(self.resource, &org, &id);
             return match server.call(&doing, found).await? {

@@ -22,7 +22,7 @@ pub struct InstanceCount {
     pub wanted: u64,
     /// Description of the difference; none when every workload unit has the wanted number.
     pub difference: Option<String>,
-    /// True if missing instances are not started again until somebody acts.
+    /// True if missing instances are not started again until a user acts.
     pub is_given_up: bool,
     /// True if a user has stopped the policy, so that nothing starts until a user starts it.
     pub is_stopped: bool,

@@ -241,7 +241,7 @@ mod tests {
         let long = Duration::from_secs(600);
         let pending = Progress::Pending("1 of 2".to_owned());
         assert_eq!(follow(long, vec![pending.clone(), done()]).await, Ok(()));
-        // What was true before the agbot decided on the change is no outcome of it.
+        // A state from before the agbot decided on the change is not an outcome of it.
         assert_eq!(follow(long, vec![held(), held(), pending.clone(), done()]).await, Ok(()));
         assert_eq!(follow(long, vec![pending, held()]).await, Err(Exit::WaitHeld));
         assert_eq!(follow(long, vec![Progress::Failed("x".to_owned())]).await, Err(Exit::WaitFailed));

@@ -68,7 +68,7 @@ impl WantedPolicy {
 
     fn of(id: String, policy: &DeploymentPolicyResponse) -> Self {
         let versions = policy.service().map(|service| service.service_versions).unwrap_or_default();
-        // What runs may keep the version that it has.
+        // Running instances may keep their version.
         let is_kept = |one: &DeployedServiceVersion| {
             UpgradeLifecycle::of_version(&json!(one)).unwrap_or_default().keeps_running()
         };

@@ -113,7 +113,7 @@ impl ProbeClient {
         if status.is_success() { Ok(()) } else { Err(format!("the response has status {}", status.as_u16())) }
     }
 
-    /// Reads a URL whose host is no address that the rule refuses.
+    /// Reads a URL whose host is not an address that the rule refuses.
     fn allowed(&self, url: &str) -> Result<Url, String> {
         let url = Url::parse(url).map_err(|error| format!("{url} is no URL: {error}"))?;
         self.rule.check(&url)?;

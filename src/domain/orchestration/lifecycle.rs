@@ -18,7 +18,7 @@ pub enum UpgradeLifecycle {
     /// By the update, as soon as its gates allow.
     #[default]
     Immediate,
-    /// Not by an update. What starts instead of an instance that ended is of the newer version.
+    /// Not by an update. The replacement of an instance that ended has the newer version.
     Never,
     /// With the next agreement.
     Agreement,

@@ -93,7 +93,6 @@ impl Object {
         MembersError { path: self.path_of(path), rule: rule.to_owned() }
     }
 
-    /// Returns the path of a member.
     pub(super) fn path_of(&self, member: &str) -> String {
         if self.path.is_empty() { member.to_owned() } else { format!("{}.{member}", self.path) }
     }

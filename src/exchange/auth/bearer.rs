@@ -72,7 +72,6 @@ impl BearerLogins {
         BearerLogins { provider, process_key: rand::random(), known, removals: AtomicU64::new(0) }
     }
 
-    /// The provider.
     pub(crate) fn provider(&self) -> &Provider {
         &self.provider
     }

@@ -149,7 +149,7 @@ fn parse<T: DeserializeOwned>(bytes: &Bytes) -> Result<T, ApiError> {
 /// Returns true if a JSON text spells a NUL character, which no column of the database holds.
 fn escapes_nul(json: &[u8]) -> bool {
     memmem::find_iter(json, b"\\u0000").any(|at| {
-        // An even number of backslashes before it: it is no escaped backslash itself.
+        // An even number of backslashes before it: it is not an escaped backslash itself.
         json[..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 0
     })
 }

@@ -178,7 +178,7 @@ fn subject(kind: Option<Subject>, path: &[String]) -> Option<AuditedResource> {
     let (kind, org) = (kind?, path.first()?.clone());
     let (id, part) = match kind {
         Subject::Organization | Subject::AgentFileVersion => (org.clone(), String::new()),
-        // The member is in the group: its own name is no part of the state.
+        // The member is in the group: its own name is not part of the state.
         Subject::HaGroup => (path.get(1)?.clone(), String::new()),
         _ => (path.get(1)?.clone(), path.get(2).cloned().unwrap_or_default()),
     };

@@ -146,7 +146,8 @@ async fn authorize<R: Right>(
             // Large: the future of every poll would grow with it.
             let facts = Box::pin(exchange.facts_for(caller, R::ACCESS, (target.org, id))).await?;
             match Permission::decide_with_facts(caller, target, facts.as_ref()) {
-                // What was deleted a moment ago is no secret: the operation responds as in the caller's own organization.
+                // A resource that was just deleted is not secret: the operation responds as in the caller's
+                // own organization.
                 Err(Decision::NotFound) if exchange.feed().remembers(target.org, id, resource_word(kind)) => {
                     let gone = Facts { owner: None, is_public: false, is_deployed: false };
                     Permission::decide_with_facts(caller, target, Some(&gone))

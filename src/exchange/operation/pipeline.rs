@@ -76,7 +76,6 @@ pub(crate) struct PartPath {
     pub(crate) part: String,
 }
 
-/// The parameters of a path.
 pub(crate) trait PathParameters: Sized + Send + Sync + 'static {
     /// Takes the decoded parameters in their order; `None` when the path has another number of them.
     fn take(values: &mut dyn Iterator<Item = &str>) -> Option<Self>;

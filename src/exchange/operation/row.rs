@@ -27,7 +27,6 @@ pub(crate) enum Kind {
     Public(Box<MethodRouter<Exchange>>),
 }
 
-/// A GET.
 pub(crate) fn get<A: 'static, H: Handler<A>>(
     path: &'static str,
     name: &'static str,
@@ -36,7 +35,6 @@ pub(crate) fn get<A: 'static, H: Handler<A>>(
     operation(Method::GET, path, name, handler)
 }
 
-/// A POST.
 pub(crate) fn post<A: 'static, H: Handler<A>>(
     path: &'static str,
     name: &'static str,
@@ -45,7 +43,6 @@ pub(crate) fn post<A: 'static, H: Handler<A>>(
     operation(Method::POST, path, name, handler)
 }
 
-/// A PUT.
 pub(crate) fn put<A: 'static, H: Handler<A>>(
     path: &'static str,
     name: &'static str,
@@ -54,7 +51,6 @@ pub(crate) fn put<A: 'static, H: Handler<A>>(
     operation(Method::PUT, path, name, handler)
 }
 
-/// A PATCH.
 pub(crate) fn patch<A: 'static, H: Handler<A>>(
     path: &'static str,
     name: &'static str,
@@ -63,7 +59,6 @@ pub(crate) fn patch<A: 'static, H: Handler<A>>(
     operation(Method::PATCH, path, name, handler)
 }
 
-/// A DELETE.
 pub(crate) fn delete<A: 'static, H: Handler<A>>(
     path: &'static str,
     name: &'static str,

@@ -158,7 +158,7 @@ async fn list_records(
     seal_all(exchange.database()).await?;
     let database = exchange.database();
     if caller.role == Role::OrgAdmin {
-        // What was done to another organization of the same name is not theirs to read.
+        // Records of an earlier organization with the same name are not readable.
         let chain = database.read(async |connection| audit_chain::find_chain(connection, &org).await).await?;
         after = after.max(chain.map_or(0, |chain| chain.opened_at - 1));
     }

@@ -36,7 +36,6 @@ pub(super) trait Keys: Send + Sync + 'static {
     const OPERATIONS: [&'static str; 5];
 }
 
-/// Keys of services.
 pub(super) struct ServiceKeys;
 
 impl Keys for ServiceKeys {
@@ -55,7 +54,6 @@ impl Keys for ServiceKeys {
     ];
 }
 
-/// Keys of patterns.
 pub(super) struct PatternKeys;
 
 impl Keys for PatternKeys {

@@ -47,8 +47,8 @@ impl LoginLimits {
             .map_err(whole_seconds)
     }
 
-    /// Counts a failed login from a client prefix. The same `secret` within ten minutes is no further guess: a client with an old secret
-    /// repeats it forever. Only a hash of it is kept, under a random key.
+    /// Counts a failed login from a client prefix. The same `secret` within ten minutes is not a further
+    /// guess: a client with an old secret repeats it forever. Only a hash of it is kept, under a random key.
     pub fn count(&self, prefix: IpAddr, name: &impl Hash, secret: &impl Hash) {
         let now = nanoseconds_since(self.begun);
         // An empty bucket stays empty; this login was admitted before.

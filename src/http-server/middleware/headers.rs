@@ -19,7 +19,7 @@ const REFERRER_POLICY: HeaderName = HeaderName::from_static("referrer-policy");
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransportSecurity(Option<HeaderValue>);
 
-/// A text that is no value of the header.
+/// A text that is not a value of the header.
 #[derive(Debug, Error)]
 #[error("'{0}' is neither off nor a value like \"max-age=63072000; includeSubDomains\"")]
 pub struct NoTransportSecurity(String);

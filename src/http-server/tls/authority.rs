@@ -56,7 +56,7 @@ impl Authority {
         let authority_key = self.open(today)?;
         let certificate_file = self.directory.join("server.pem");
         let key_file = self.directory.join("server-key.pem");
-        // What the certificate is for stands beside it, so that it need not be taken apart.
+        // The purpose of the certificate is stored next to it, so that it need not be parsed.
         let note_file = self.directory.join("server.names");
         let is_good =
             certificate_file.exists() && note(&note_file).is_some_and(|note| note.serves(names, today));

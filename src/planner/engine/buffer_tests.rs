@@ -85,7 +85,8 @@ fn d7_s2_move_of_an_upgrade_may_use_the_buffer_and_d7_s3_gives_it_back() {
     assert!(fleet.has_event("snapshot.returned"));
 }
 
-/// D7-S2: what is more than the whole capacity is no more possible, and a drain that is no upgrade leaves the buffer alone.
+/// D7-S2: what is more than the whole capacity is no more possible, and a drain that is not an upgrade leaves
+/// the buffer alone.
 #[test]
 fn d7_s2_whole_capacity_is_the_limit_of_an_upgrade_and_other_drains_keep_the_buffer() {
     for (memory, is_upgrade) in [(250, true), (200, false)] {

@@ -362,7 +362,8 @@ fn d3_s1_sequence_shows_which_constraint_removed_which_node_and_why() {
     );
     assert!(sequence[1].2.contains("{node.env}=PRD") && sequence[1].2.contains("false"), "{}", sequence[1].2);
     let capacity = ("NodeCapacity", "n2".to_owned(), "memoryMb 300+256 > 512".to_owned(), "n1".to_owned());
-    // The node that has its instance takes no second one: that it is full belongs to the answer, unlike in the example.
+    // The node that has its instance takes no second one: its being full is part of the result, unlike in the
+    // example.
     let full = (
         "ReplicaExclusionDynamic",
         "n1".to_owned(),

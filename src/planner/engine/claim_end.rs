@@ -30,7 +30,7 @@ pub(crate) fn reason_to_release(model: &Model, claim: &Claim, now: Timestamp) ->
     if open().next().is_none() {
         return Some(ReleaseReason::NotWanted);
     }
-    // What is recovered where it is runs on as the same task.
+    // An instance that is recovered in place continues as the same task.
     if open().any(|task| task.health.is_recovering()) {
         return None;
     }

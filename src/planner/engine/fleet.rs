@@ -524,7 +524,7 @@ impl Fleet {
     fn nodes_with(&self, name: &str, is_meant: impl Fn(&Task) -> bool) -> BTreeSet<String> {
         let of_policy = self.tasks().into_iter().filter(|task| task.unit_id.policy == policy(name));
         let nodes = of_policy.filter(|task| is_meant(task)).filter_map(|task| task.node.as_ref());
-        // What is on a lost node is not seen.
+        // Instances on a lost node are not observed.
         let nodes =
             nodes.filter(|node| !matches!(self.model.liveness(node, self.now), Liveness::Down { .. }));
         nodes.map(|node| node.name().to_owned()).collect()

@@ -234,7 +234,7 @@ fn d1_s7_error_reported_during_an_update_is_a_failure_and_pauses_it() {
     assert_eq!((update.state, update.failed()), (UpdateState::Paused, 1));
     assert!(update.message.contains("reports p of o/w@n1 as Error"), "{}", update.message);
     assert!(fleet.has_event("update.paused"));
-    // What was reported before a user resumes the update does not count again.
+    // Reports from before a user resumes the update do not count again.
     let record = fleet.model.workload(&policy("w")).expect("the workload").clone();
     let requester = Requester { actor: "o/ann", now: fleet.now };
     let resume = WorkloadAction::Update(RolloutAction::Resume);

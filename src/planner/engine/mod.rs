@@ -216,7 +216,7 @@ fn plan(pass: &mut Pass<'_>, unit_id: &UnitId, slots: Option<BTreeSet<Slot>>) {
     let is_removed = !unit.is_wanted;
     let has_action = record.action.as_ref().is_some_and(|action| action.goal_of(&unit_id.part).is_some());
     let slots = slots.filter(|_| !is_removed && !has_action);
-    // What the policy named last still has to be down before its instances stop.
+    // The children that the policy named last still have to be down before its instances stop.
     let children = record.children.clone();
     let gone = Workload { children, ..Workload::new(unit_id.policy.clone(), 0) };
     let workload = model.workload_of(&unit_id.policy).unwrap_or(&gone);

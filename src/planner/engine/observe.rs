@@ -150,8 +150,9 @@ fn state_by(
             } else {
                 let (may_run, is_listed) =
                     (model.stopping_since(agreement, now).is_some(), model.is_listed(agreement));
-                // The cancel may be lost, and is repeated as long as the node reports the instance. What the node ended by itself had
-                // stopped before, and its last report may be older than the message.
+                // The cancel may be lost, and is repeated as long as the node reports the instance. An
+                // instance that the node ended by itself had stopped before, and the last report may be older
+                // than the message.
                 if reason.is_of_agbot() { may_run || is_listed } else { may_run && is_listed }
             };
             if is_stopping {

@@ -58,7 +58,7 @@ fn roll_back(fleet: &mut Fleet) -> Result<(), String> {
 fn rollback_restores_the_whole_document_that_worked_last() {
     let mut fleet = fleet();
     let first = current(&fleet);
-    // The number of instances is no part of the version, and was edited while it ran.
+    // The number of instances is not part of the version, and was edited while it ran.
     fleet.put_policy("w", document(3, "rollback"));
     fleet.run_until(30, |fleet| fleet.running("w").len() == 8);
     publish_broken(&mut fleet, "2.0.0", document(4, "rollback"), UpdateState::RollbackStarted);
@@ -74,7 +74,7 @@ fn rollback_restores_the_whole_document_that_worked_last() {
     // There is no earlier version to return to.
     let refused = roll_back(&mut fleet).unwrap_err();
     assert_eq!(refused, "o/w has no previous version to return to");
-    // What is written afterwards is in force, and still not the version that failed.
+    // A later write is in force, but still not the version that failed.
     fleet.put_version("w", "2.0.0", document(1, "rollback"));
     fleet.run_until(30, |fleet| fleet.running("w").len() == 2);
     assert_eq!((current(&fleet), fleet.status("w").restored), (first, None));

@@ -128,7 +128,8 @@ fn d9_s3_temporary_destination_keeps_the_constraints() {
     fleet.run_until(60, |fleet| fleet.running("w") == "n1");
 }
 
-/// D9.4, D6: an origin in whose domain the instance would be packed is no candidate, and it does not move to and fro.
+/// D9.4, D6: an origin in whose domain the instance would be packed is not a candidate, and it does not move
+/// to and fro.
 #[test]
 fn instance_does_not_return_into_a_domain_where_it_would_be_packed() {
     let mut fleet = Fleet::new(&["b1", "a1", "b2"]);

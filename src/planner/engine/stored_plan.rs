@@ -191,7 +191,8 @@ pub struct Neighbors {
 /// Returns what is on which node, by rows that are stored.
 ///
 /// # Shape
-/// `tasks` and `agreements`: those on the nodes in question; agreements are live. `own` is no partner of itself.
+/// `tasks` and `agreements`: those on the nodes in question; agreements are live. `own` is not a partner of
+/// itself.
 pub fn neighbors(own: &PolicyId, tasks: &[Task], agreements: &[Agreement]) -> Neighbors {
     let using = tasks.iter().filter(|task| !task.state.is_ended());
     let using = using.filter_map(|task| Some((task.node.clone()?, task.id.clone()))).collect();

@@ -145,7 +145,8 @@ impl<'a> Accepting<'a> {
         self.parts.iter().find(holds).ok_or_else(|| ActionRefusal::NoNode { node: node.clone(), part })
     }
 
-    /// Returns the part that is named, if it is not the whole workload. What is stopped or frozen as a whole is not started in parts.
+    /// Returns the part that is named, if it is not the whole workload. A workload that is stopped or frozen
+    /// as a whole is not started in parts.
     fn named_part(&self) -> Result<Option<&Candidate<'a>>, ActionRefusal> {
         let part = self.request.part.and_then(|_| self.parts.first());
         let part = part.filter(|candidate| candidate.id.part != Part::All);
@@ -259,7 +260,7 @@ impl<'a> Accepting<'a> {
         if !self.parts.iter().flat_map(Candidate::live).any(|task| is_meant(&task)) {
             return conflict(format!("{} has no instance to restart that is not frozen", self.policy()));
         }
-        // What is stopped could not start again.
+        // A stopped instance could not start again.
         let ineligible = |part: &Candidate<'_>| {
             let mut nodes = part.live().filter(is_meant).filter_map(|task| task.node.as_ref());
             nodes.find_map(|node| part.ineligible(node))

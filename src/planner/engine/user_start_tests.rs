@@ -38,7 +38,7 @@ fn start_runs_what_the_restart_policy_gave_up() {
     }
 }
 
-/// A9.6, A9.7: a start that fails is no restart: another node is tried, regardless of the restart policy.
+/// A9.6, A9.7: a start that fails is not a restart: another node is tried, regardless of the restart policy.
 #[test]
 fn failed_start_is_tried_elsewhere_without_restarts() {
     let placement = json!({"nodesOrder": ["n1", "n2"]});

@@ -20,7 +20,7 @@ impl Goal {
             Mode::Failover => Self::failover(start, ready_secs),
             Mode::Flex => {
                 let flex = document.flex.unwrap_or_default();
-                // There is at most one instance on each node, so that their number is no limit of its own.
+                // There is at most one instance on each node, so that their number is not a limit of its own.
                 Self::flex((flex.min, flex.max.unwrap_or(0), flex.target), start, ready_secs)
             }
         };

@@ -19,7 +19,7 @@ use crate::{
 
 /// Returns why the instance of a task is recovered, for the gate table.
 fn cause_of(pass: &UnitPass<'_>, task: &Task, recovery: &Recovery) -> Cause {
-    // What runs on a node that has failed is not failed itself.
+    // An instance on a node that has failed has not failed itself.
     let is_running = recovery.of_group.is_some() && task.is_running() && !pass.is_node_lost(task);
     if is_running { Cause::NodeHealth } else { Cause::Health }
 }
@@ -113,7 +113,7 @@ pub(super) fn call(
 ) -> Result<(), String> {
     let Some(workflow) = &action.workflow else { return Err("it names no workflow".to_owned()) };
     let call = workflow::call(workflow, task, recovery.hint.as_ref(), policy.recovery.action_timeout)?;
-    // What a workflow does is not known: it may take the instance away.
+    // The effect of a workflow is unknown: it may take the instance away.
     if may_repair(pass, task, recovery, action) {
         order_command(pass, task, recovery, action, Some(call));
     }

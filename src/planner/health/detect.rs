@@ -13,8 +13,8 @@ use crate::{
     workload::{LifecycleEvent, ReportedHealth, Task},
 };
 
-/// Silence of a node about its container engine that is no failure, whatever the interval: agents repeat a report that has not changed
-/// after 90 s, and may be late.
+/// Silence of a node about its container engine that is not a failure, whatever the interval: agents repeat a
+/// report that has not changed after 90 s, and may be late.
 const LEAST_ENGINE_SILENCE_SECS: u64 = 180;
 
 /// Message for an engine that is reported not to work.
@@ -178,7 +178,7 @@ impl Member<'_> {
         reported.lifecycle.as_ref().filter(|event| event.is_failure())
     }
 
-    /// Combines the modes. What is not known counts as healthy.
+    /// Combines the modes. Unknown results count as healthy.
     fn failed_check(&self, policy: &HealthPolicy, now: Timestamp) -> Option<Failure> {
         let of_mode = |kind: DetectionType| match kind {
             DetectionType::NodeStatusPolling => self.failed_state(),
@@ -230,8 +230,8 @@ pub(super) fn combine(
     }
 }
 
-/// Returns what is wrong with the container engine of a node. A node that never reported one has an agent that does not know any: that is no
-/// failure (1.9).
+/// Returns what is wrong with the container engine of a node. A node that never reported one has an agent
+/// that does not know any: that is not a failure (1.9).
 pub(super) fn failed_engine(
     policy: &HealthPolicy,
     engine: Option<EngineReport>,

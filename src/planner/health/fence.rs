@@ -21,7 +21,7 @@ const MARGIN_SECS: u64 = 10;
 /// Returns why an instance on a lost node may still run; none when its lease is over.
 pub(crate) fn unfenced(pass: &UnitPass<'_>, task: &Task) -> Option<Blocked> {
     let node = task.node.clone()?;
-    // What never started cannot run.
+    // An instance that never started cannot run.
     if task.state.is_ended() || (task.agreement.is_none() && task.running_at.is_none()) {
         return None;
     }

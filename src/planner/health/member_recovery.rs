@@ -47,7 +47,7 @@ fn follow_one(draft: &mut Draft<'_>, node: &NodeId, recovery: MemberRecovery) {
     let ended = |task: &Task| task.health.ended_group_order.clone().filter(|one| one.id == recovery.id);
     let failure = model.tasks_of_recovery(&recovery.id).filter_map(ended).find_map(|ended| ended.failure);
     let not_begun = || has_waiting.then(|| "an instance did not begin it in time".to_owned());
-    // What is left on a node that still fails has not been recovered.
+    // An instance left on a node that still fails has not been recovered.
     let still_failed =
         || model.examine_node(policy, node, now).failure().filter(|_| wanted().next().is_some());
     let failure = failure.or_else(not_begun).or_else(still_failed);
@@ -188,7 +188,7 @@ fn begin(draft: &mut Draft<'_>, node: &NodeId, reason: String) {
         draft.policy.recovery.actions.iter().map(PreparedAction::from).collect();
     draft.emit("health.check-failed", Some(node), reason.clone());
     let shown = |action: &PreparedAction| match &action.workflow {
-        // What stands for an instance is filled in for each of them.
+        // Placeholders for an instance are filled in for each of them.
         Some(one) => json!({"name": one.name, "type": "WORKFLOW", "params": one.params}),
         None => built_in(action),
     };

@@ -38,7 +38,7 @@ pub(crate) fn follow(pass: &mut UnitPass<'_>, slot: &Slot) {
     }
     carry_over(pass, slot);
     recover(pass, slot);
-    // What became of the recovery decides what the nodes do.
+    // The outcome of the recovery decides what the nodes do.
     supervise(pass, slot);
 }
 
@@ -74,7 +74,7 @@ fn recover(pass: &mut UnitPass<'_>, slot: &Slot) {
     };
     let is_new = matches!(verdict, Verdict::Failed(_)) && recovery.is_none();
     if is_new && !is_next_on_node(pass, &task) {
-        // What was reported is examined when it is its turn.
+        // Reports are examined in their turn.
         return pass.wake(later(pass.now, NEXT_ON_NODE_SECS));
     }
     let task = see_events(pass, slot, task, is_suspended || !is_examined);
@@ -137,7 +137,8 @@ fn is_unsupervised(pass: &UnitPass<'_>, slot: &Slot) -> bool {
         && pass.tasks(slot).iter().all(|task| task.health.is_unsupervised())
 }
 
-/// Lets the nodes of a slot do what the policies want them to. What is to start is supervised from the first moment.
+/// Applies the supervision that the policies ask for to the tasks of a slot. A task is supervised from its
+/// start on.
 pub(crate) fn supervise(pass: &mut UnitPass<'_>, slot: &Slot) {
     if is_unsupervised(pass, slot) {
         return;
@@ -183,7 +184,8 @@ fn is_left_to_restart(pass: &UnitPass<'_>, task: &Task) -> bool {
         }
 }
 
-/// Returns whether an operation of a user changes the workload: what instances report meanwhile is no failure.
+/// Returns whether an operation of a user changes the workload: what instances report meanwhile is not a
+/// failure.
 ///
 /// # Source
 /// Orchestration C10.
@@ -290,7 +292,7 @@ fn hints(recovery: &Recovery, task: &Task) -> serde_json::Value {
 /// Returns a prepared action as a policy would name it.
 fn shown(action: &PreparedAction, task: &Task) -> serde_json::Value {
     match &action.workflow {
-        // What cannot be replaced is seen when the action is carried out.
+        // An instance that cannot be replaced is noticed when the action is executed.
         Some(one) => json!({
             "name": one.name, "type": "WORKFLOW",
             "params": workflow::params(one, task).unwrap_or_else(|_| one.params.clone()),
@@ -299,7 +301,7 @@ fn shown(action: &PreparedAction, task: &Task) -> serde_json::Value {
     }
 }
 
-/// Returns a prepared action that is no workflow as a policy would name it.
+/// Returns a prepared action that is not a workflow as a policy would name it.
 pub(super) fn built_in(action: &PreparedAction) -> serde_json::Value {
     match action.kind {
         ActionKind::Reboot => {
@@ -322,7 +324,7 @@ fn go_on(
     verdict: Verdict,
 ) {
     let has_failed = matches!(verdict, Verdict::Failed(_));
-    // What still fails its check, and may do so for a while, is not healthy.
+    // An instance that still fails its check, and may do so for a while, is not healthy.
     let is_healthy = matches!(verdict, Verdict::Healthy);
     if let Some(until) = recovery.failed_until {
         return match verdict {

@@ -215,7 +215,7 @@ impl<'a> Draft<'a> {
     fn round(&mut self, pass: &mut Pass<'_>) -> Option<i64> {
         let number = self.row.round_at(self.now);
         let last = self.model.last_round(&self.row.target, self.lease);
-        // What was taken over is checked at the next round: its former owner may have made this one.
+        // A target that was taken over is checked in the next round: its former owner may have made this one.
         let last = last.filter(|_| !self.is_new);
         if last == Some(number) {
             if self.follows_events() && self.row.is_checking() && self.model.is_sure_of(self.lease, self.now)

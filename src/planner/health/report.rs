@@ -206,7 +206,7 @@ impl StoredReport {
     /// # Errors
     /// [`Stale`] when its number is not greater than the known one.
     pub fn next(known: Option<&Self>, report: HealthReport, now: Timestamp) -> Result<Option<Self>, Stale> {
-        // What has disappeared is not compared with.
+        // Events that have disappeared are not compared.
         let known = known.filter(|known| !known.is_gone(now));
         if let Some(known) = known {
             let stale = Err(Stale { known: known.sequence });

@@ -61,7 +61,8 @@ impl SystemReport {
 /// Returns the reports to make about an entity, so that its events match the findings.
 ///
 /// # Shape
-/// `is_meant`: whether an event of the engine is about what was looked at. What is over is reported as Ok.
+/// `is_meant`: true if an event of the engine concerns what was examined. Conditions that have ended are
+/// reported as Ok.
 pub(super) fn changes(
     records: &HealthRecords,
     entity: &Entity,

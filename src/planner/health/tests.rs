@@ -348,7 +348,7 @@ fn a12_s3_no_placement_warning_while_every_node_is_frozen() {
     fleet.run(10);
     assert_eq!(state(&fleet, "Unplaced"), Some(HealthState::Warning));
     assert_eq!(state(&fleet, "BelowTarget"), Some(HealthState::Warning));
-    // What was reported is over when the last node is frozen, too.
+    // Reports end when the last node is frozen, too.
     fleet.freeze("n1");
     fleet.run(10);
     assert_eq!(state(&fleet, "Unplaced"), Some(HealthState::Ok));

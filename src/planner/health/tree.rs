@@ -167,7 +167,7 @@ impl Model {
             (Entity::Org(org), EntityKind::Workload) => {
                 let org = org.clone();
                 let policies = self.policies.range(PolicyId::new(org.as_str(), "")..);
-                // What a pattern deploys is no workload of the organization.
+                // The services of a pattern are not workloads of the organization.
                 let own = policies.take_while(move |(policy, _)| policy.org() == org.as_str());
                 let own = own.filter(|(_, facts)| facts.pattern.is_none());
                 Box::new(own.map(|(policy, _)| Entity::Workload(policy.clone())))

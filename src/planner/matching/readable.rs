@@ -1,7 +1,8 @@
 //! Descriptions of stored members that cannot be read.
 //!
-//! The exchange keeps members as they were written. They are read as the reference reads them: one that is null is as one that is
-//! absent. What cannot be read even so matches nothing; these functions name it, so that it does not vanish.
+//! The exchange keeps members as they were written. They are read like in the reference: null counts as
+//! absent. Members that cannot be read match nothing; these functions name them, so that they do not go
+//! unnoticed.
 
 use evenkeel_domain::policy::{
     compatibility::{ServiceDependency, deployment::needs_privileges},

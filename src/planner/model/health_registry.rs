@@ -48,7 +48,6 @@ pub struct HealthCounts {
     pub actions: BTreeMap<(String, &'static str), u64>,
 }
 
-/// The health registry.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HealthRegistry {
     rows: BTreeMap<Entity, Registration>,

@@ -1,6 +1,7 @@
 //! Policies as they are in force: after a rollback the document that worked last, as a whole, and not the one that was written.
 //!
-//! Everything that decides reads what is in force. What a client wrote is kept beside it, for the row of the workload that follows it.
+//! All decisions read the policy in force. The policy as a client wrote it is kept next to it, for the row of
+//! the workload that follows it.
 //! Source: orchestration B11.7.
 
 use evenkeel_ids::PolicyId;

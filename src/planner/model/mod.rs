@@ -136,7 +136,6 @@ pub struct Model {
     pub(crate) backoff: BTreeMap<(NodeId, PolicyId), Backoff>,
     pub(crate) claims: BTreeMap<ClaimKey, Claim>,
     pub(crate) rollouts: BTreeMap<(GroupId, PolicyId), Rollout>,
-    /// Groups in a rollback, by policy.
     pub(crate) rollbacks: BTreeMap<PolicyId, BTreeSet<GroupId>>,
     /// Status per (management policy, node): none inside when the exchange has no record, absent when not read.
     pub(crate) nmp_status: BTreeMap<(NmpId, NodeId), Option<String>>,

@@ -27,7 +27,6 @@ pub(crate) struct ProposalStatus {
 }
 
 impl Model {
-    /// Returns the status of an agreement's proposal.
     pub(crate) fn proposal_status(&self, agreement: &Agreement) -> ProposalStatus {
         let unknown = ProposalStatus { sent_count: 1, sent_at: agreement.created_at, is_accepted: false };
         self.proposals.get(&agreement.id).copied().unwrap_or(unknown)

@@ -220,7 +220,7 @@ impl Model {
         if self.is_stopped(&agreement.node) {
             return Observed::Absent;
         }
-        // What ran when its agent went away is taken to run.
+        // Instances that ran when the agent went away count as running.
         if matches!(self.liveness(&agreement.node, now), Liveness::NeverHeard | Liveness::Down { .. }) {
             return Observed::Unknown;
         }

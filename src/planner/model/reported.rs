@@ -86,7 +86,7 @@ impl Model {
     ) -> Timestamp {
         const FIRST_SECS: u64 = STOP_CONFIRMATION_SECS / 2;
         match self.repetitions.get(agreement) {
-            // What was sent to a node that was down may have expired, and another node has taken its place.
+            // A message to a node that was down may have expired, and another node has taken its place.
             None if reason == CancelReason::HEARTBEAT_MISSING => ended_at,
             None => later(ended_at, FIRST_SECS),
             Some(last) => {

@@ -23,7 +23,6 @@ use crate::{
 
 use super::{Consumers, HealthTasks, blocklist::Blocklist, relations::Relations};
 
-/// A workload.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct KnownWorkload {
     /// Its row.
@@ -146,7 +145,6 @@ pub struct DecisionCounts {
     pub acted: u64,
 }
 
-/// The records of workloads.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WorkloadRecords {
     pub workloads: BTreeMap<PolicyId, KnownWorkload>,

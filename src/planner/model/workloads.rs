@@ -383,7 +383,7 @@ impl Model {
     fn refresh_workload(&mut self, policy: &PolicyId, now: Timestamp) {
         let Some(known) = self.engine.workloads.get(policy) else { return };
         let facts = self.policies.get(policy);
-        // What a deleted policy named still has to be down before its instances stop.
+        // The children of a deleted policy still have to be down before its instances stop.
         let left = if facts.is_none() { known.record.children.clone() } else { Vec::new() };
         let workload = facts.and_then(|facts| known.record.workload(facts, &self.hub_defaults(policy.org())));
         let specs = facts.map(|facts| self.prepare_specs(&known.record, facts)).unwrap_or_default();
@@ -487,10 +487,10 @@ impl Model {
                     turned.push(unit_id.policy.clone());
                 }
                 let is_concerned = unit.is_open() || workload.goal.is_per_node() || old.is_away();
-                // What it kept is brought up to date.
+                // Its kept rows are brought up to date.
                 let is_concerned = is_concerned
                     || old.availability == Availability::Pause && found.availability != Availability::Pause;
-                // What did not stop there is lost with the node.
+                // Instances that did not stop there are lost with the node.
                 let is_concerned = is_concerned || old.marks.stop_failed.is_some();
                 let is_overloaded = found.room != old.room && found.has_surplus();
                 // A node that is back, or in another domain, may be where instances should be spread to.

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A reason for which nodes are no candidates.
+/// A reason for which nodes are not candidates.
 ///
 /// # Shape
 /// In the order in which they are tested.

@@ -63,7 +63,7 @@ impl Elimination {
         for removed in constraints.filter_map(|constraint| table.removed_by(constraint)) {
             nodes -= removed;
         }
-        // What runs on a full node has its room there.
+        // Instances on a full node already have their room there.
         let full = table.removed_by(Constraint::NodeCapacity).into_iter().flatten();
         full.filter(|node| table.own(*node) == 0).for_each(|node| {
             nodes.remove(node);

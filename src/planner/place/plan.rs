@@ -103,7 +103,7 @@ pub fn place(
     for (found, want) in found.iter_mut().zip(wants) {
         let preferred = want.preferred.filter(|node| search.may_stay(*node));
         let preferred = preferred.filter(|node| search.take_preferred(*node, want.keeps_load));
-        // What stays on its node packs no domain that was not packed before.
+        // An instance that stays on its node packs no domain that was not packed before.
         *found = preferred.map(|node| (node, table.violations(node)));
     }
     let open = found.iter_mut().zip(wants).filter(|(found, _)| found.is_none());

@@ -96,7 +96,6 @@ impl Violations {
         Self { affinity, ..Self::default() }
     }
 
-    /// Adds a constraint.
     pub(super) fn add(&mut self, constraint: Constraint, priority: Priority) {
         let bit = position(constraint).map_or(0, |position| 1 << (CONFIGURABLE.len() - 1 - position));
         match priority {

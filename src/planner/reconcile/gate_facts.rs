@@ -103,7 +103,7 @@ impl GateFacts for UnitPass<'_> {
     }
 
     fn grace_until(&self, step: &Step) -> Option<Timestamp> {
-        // What runs on a node that may only be late is not stopped either.
+        // Instances on a node that may only be late are not stopped either.
         let is_of_loss = step.cause == Cause::NodeLost;
         let unheard =
             self.facts.unheard_until.filter(|_| is_of_loss || matches!(step.change, Change::Start { .. }));
@@ -153,7 +153,7 @@ impl UnitPass<'_> {
 
     /// Returns why the node of a task gets no start of it, before or by this decision.
     pub(crate) fn block_of(&self, task: &Task) -> Option<&Blocked> {
-        // What is known of nodes is known for the current version.
+        // Facts about nodes apply to the current version.
         let node = task.node.as_ref().filter(|_| task.spec == self.versions.current)?;
         let row = || self.facts.table.find(node)?.marks.blocklisted.as_deref();
         self.facts.blocklist.blocked.get(node).or_else(|| self.probed.get(node)).or_else(row)

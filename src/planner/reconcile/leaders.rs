@@ -21,12 +21,12 @@ pub(crate) fn leaders_of(
     let ranking = Ranking::new(&workload.placement, unit_id, table);
     let ordered = |mut order: Vec<u32>| {
         if workload.placement.order == NodeOrder::LeastInstances {
-            // What runs counts against its own node: without it, it would be the best one.
+            // Running instances count against their own node: without them, it would be the best one.
             order.sort_by_key(|number| !has_task(*number));
         }
         order
     };
-    // What runs on a node does not make the node unavailable for itself.
+    // An instance does not make its own node unavailable for itself.
     let available = Elimination::with_instances(table);
     let natural = ordered(ranking.order(&Elimination::of_eligibility(table)));
     let mut best = ordered(ranking.order(&available));

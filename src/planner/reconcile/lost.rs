@@ -70,7 +70,8 @@ pub(super) fn take_back(pass: &mut UnitPass<'_>, slot: &Slot) {
     pass.raise(slot, &newest.id, DesiredState::Remove);
 }
 
-/// Returns whether a task ended with its node, which was lost and has returned: what replaces it is no restart.
+/// Returns whether a task ended with its node, which was lost and has returned: what replaces it is not a
+/// restart.
 pub(super) fn ended_with_node(pass: &UnitPass<'_>, task: &Task) -> bool {
     let goal = &pass.facts.workload.goal;
     let Some(node) = pass.node_of(task) else { return false };

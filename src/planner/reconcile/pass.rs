@@ -482,7 +482,7 @@ impl<'a> UnitPass<'a> {
         action.is_some_and(|action| ended.state_at < action.accepted_at)
     }
 
-    /// Returns why a task starts. What holds back automatic starts does not hold back a user who wants the instances to run.
+    /// Returns why a task starts. Conditions that block automatic starts do not block starts by a user.
     pub fn cause_of_start(&self, task: &Task) -> Cause {
         let is_automatic = matches!(task.cause, Cause::Scale | Cause::NodeLost);
         match &self.facts.workload.action {

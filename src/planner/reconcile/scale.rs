@@ -67,8 +67,8 @@ fn is_to_be_used_again(pass: &UnitPass<'_>, slot: &Slot) -> bool {
 fn is_used(pass: &UnitPass<'_>, slot: &Slot, condition: SlotCondition) -> bool {
     match condition {
         SlotCondition::Runnable => true,
-        // What was given up with a version that is being rolled back starts again with the version before it, and what was given up before
-        // a user starts the workload starts, too.
+        // Slots given up with a version that is being rolled back start again with the previous version, and
+        // so do slots given up before a user starts the workload.
         SlotCondition::GivenUp => {
             let is_rolling_back = pass.update.is_rollback() && pass.update.is_rolling();
             let newest = pass.tasks(slot).newest();
@@ -103,7 +103,7 @@ fn fill_nodes(pass: &mut UnitPass<'_>, used: &[Slot]) {
     let table = pass.facts.table;
     let nodes = Elimination::with_instances(table);
     let full = Elimination::removed_by_capacity(table);
-    // What is stopping there has its room until it has stopped.
+    // An instance that is stopping keeps its room until it has stopped.
     let busy = table.removed_by(Constraint::NodeCapacity).map(|full| full & &nodes).unwrap_or_default();
     let spec = pass.versions.current;
     for number in &nodes | &full {
@@ -152,7 +152,7 @@ fn scale(pass: &mut UnitPass<'_>, used: &[Slot]) -> BTreeSet<Slot> {
     if waiting.is_empty() && count == wanted {
         return BTreeSet::new();
     }
-    // What has no candidate is a number: it gets a slot when it gets a node.
+    // Instances without a candidate are only a number: they get a slot when they get a node.
     let idle = waiting.iter().filter(|slot| has_never_had_a_node(pass, slot)).cloned().collect::<Vec<_>>();
     let asked = waiting.len() as u32 + (wanted - count);
     let room = pass.place_most(asked).count().saturating_sub((waiting.len() - idle.len()) as u32);
@@ -182,8 +182,9 @@ fn has_never_had_a_node(pass: &UnitPass<'_>, slot: &Slot) -> bool {
     pass.tasks(slot).iter().all(|task| task.node.is_none())
 }
 
-/// Returns whether a user's action wants instances on nodes that it names. What exceeds the wanted number stops, and what is missing starts,
-/// when it is over for the whole workload: the verdict about this unit alone would change with it, and the action would undo it.
+/// Returns whether a user's action wants instances on nodes that it names. Surplus instances stop, and
+/// missing ones start, when the action is over for the whole workload: the verdict about this unit alone
+/// would change with it, and the action would undo it.
 ///
 /// # Source
 /// Orchestration A2.
@@ -257,7 +258,7 @@ fn remove(pass: &mut UnitPass<'_>, used: &[Slot], surplus: u32, is_to_nothing: b
     let rank = |node: &NodeId| {
         let number = table.number(node);
         let position = number.and_then(|number| positions.get(&number).copied());
-        // What a user started somewhere stays longest.
+        // Instances that a user started somewhere stay longest.
         match number.is_some_and(|number| table.node(number).is_pinned) {
             true => position.unwrap_or(positions.len()),
             false => position.map_or(usize::MAX - 1, |position| positions.len() + 1 + position),

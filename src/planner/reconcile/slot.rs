@@ -101,7 +101,7 @@ fn trouble(pass: &UnitPass<'_>, task: &Task) -> Option<Trouble> {
     let goal = &pass.facts.workload.goal;
     let is_moving = pass.facts.workload.placement.on_violation == OnViolation::Move;
     let node = pass.node_of(task);
-    // What is not hard was known when the node was chosen.
+    // Violations that are not hard were known when the node was chosen.
     let is_hard = |constraint| pass.facts.table.priorities().is_hard(constraint);
     let is_excluded =
         |node: &UnitNode| !node.expression.is_passed() && is_hard(Constraint::PlacementConstraint);
@@ -116,7 +116,7 @@ fn trouble(pass: &UnitPass<'_>, task: &Task) -> Option<Trouble> {
     if pass.is_node_lost(task) {
         return Some(Trouble::NodeLost);
     }
-    // What happened on a node that is away counts when it is back (A10.2, A10.4).
+    // Events on a node that is away count when it is back (A10.2, A10.4).
     if node.is_some_and(UnitNode::is_away) && !pass.contested.contains(&task.id) {
         return None;
     }
@@ -182,7 +182,7 @@ fn is_packed(pass: &UnitPass<'_>, task: &Task) -> bool {
     let weight = table.weight(number);
     let left = Elimination::of(table).remaining.iter().filter(|one| table.weight(*one) <= weight).collect();
     let Some(packing) = table.packing(number, Some(&left)) else { return false };
-    // What is not hard is not cured during an upgrade (D9.5).
+    // Violations that are not hard are not cured during an upgrade (D9.5).
     if !table.priorities().is_hard(packing.kind) && crate::supervise::snapshot::is_in_upgrade(pass) {
         return false;
     }
@@ -217,7 +217,8 @@ fn may_start_elsewhere(pass: &UnitPass<'_>, task: &Task) -> bool {
     may_leave && !task.cause.is_update() && !pass.tasks(&task.slot).iter().any(has_run)
 }
 
-/// Returns whether a task ended before it ran, and another node is tried. That is no end that `restart.condition` is about.
+/// Returns whether a task ended before it ran, and another node is tried. That is not an end that
+/// `restart.condition` is about.
 ///
 /// # Source
 /// Orchestration A9.7.
@@ -276,7 +277,7 @@ fn stop_duplicates(pass: &mut UnitPass<'_>, slot: &Slot) {
     let wanted: Vec<Task> = pass.tasks(slot).wanted().cloned().collect();
     let Some((newest, older)) = wanted.split_first() else { return };
     for task in older {
-        // What runs on a lost node continues until its replacement starts.
+        // Instances on a lost node continue until their replacements start.
         let is_kept = pass.is_node_lost(task)
             && pass.node_of(task).is_some()
             && task.is_live()
@@ -285,7 +286,8 @@ fn stop_duplicates(pass: &mut UnitPass<'_>, slot: &Slot) {
         let may_stop = match &task.node {
             _ if is_kept && newest.desired == DesiredState::Ready => false,
             _ if loses_nothing => true,
-            // What a user froze meanwhile stays; a frozen node does not keep a user from moving what is on it (A12).
+            // Instances that a user froze meanwhile stay; a frozen node does not prevent a user from moving
+            // its instances (A12).
             _ if is_frozen_by_user(pass, task) => false,
             _ if !newest.is_running() => false,
             Some(node) if task.node != newest.node => pass.permits_stop(slot, node, newest.cause),
@@ -335,8 +337,8 @@ fn is_followed(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task) -> bool {
     candidate.is_some() && relocate_to(pass, slot, task, Cause::Incompatible, candidate)
 }
 
-/// Creates a successor on whatever node is best, if the goal starts instances by itself. What replaces an instance that did not fail is no
-/// restart (B9.2).
+/// Creates a successor on whatever node is best, if the goal starts instances by itself. The replacement of
+/// an instance that did not fail is not a restart (B9.2).
 fn replace_elsewhere(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task, cause: Cause, start_at: Timestamp) {
     if pass.facts.workload.goal.moves_by_itself() {
         let spec = pass.spec_of_replacement(task);
@@ -453,7 +455,7 @@ pub(crate) fn relocate_to(
             let step = pass.step(slot, change, cause);
             let Some(permit) = pass.permit(&step) else { return false };
             pass.keep(permit);
-            // What does not run yet is not waited for.
+            // An instance that does not run yet is not waited for.
             if order == UpdateOrder::StopFirst || !task.is_running() {
                 pass.raise(slot, &task.id, DesiredState::Shutdown);
             }

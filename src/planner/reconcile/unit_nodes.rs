@@ -143,7 +143,7 @@ fn choice(
     }
 }
 
-/// Edge clusters are no candidates of workloads with tasks.
+/// Edge clusters are not candidates of workloads with tasks.
 fn eligibility(model: &Model, node: &NodeId, choice: Result<matching::Choice, Blocked>) -> Verdict {
     if model.node(node).is_some_and(|record| record.facts.node_type == NodeType::Cluster) {
         return Verdict::Failed("the node is an edge cluster".into());

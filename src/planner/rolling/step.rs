@@ -307,7 +307,7 @@ fn record_failure(
     let counts = (u32::try_from(rollout.failed.len()).unwrap_or(u32::MAX), rollout.total);
     // The slot in work may fail while the rollout is held.
     let state = if rollout.rollback.is_some() { UpdateState::RollbackStarted } else { UpdateState::Updating };
-    // A member that stalls is no failure of the version, and is never passed over.
+    // A member that stalls is not a failure of the version, and is never passed over.
     let next = match is_failure {
         true => rules::after_failures(state, &update, counts, back.is_some()),
         false => Some(rules::after_failure(state, update.failure_action, back.is_some())),

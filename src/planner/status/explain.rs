@@ -171,7 +171,6 @@ struct Explainer<'a> {
     given_up_nodes: RoaringBitmap,
     /// Tasks that ended and are frozen.
     held: Vec<&'a Task>,
-    /// Blocked steps.
     blocked: &'a [(Step, Blocked)],
 }
 
@@ -300,7 +299,7 @@ impl<'a> Explainer<'a> {
             }
             return (elimination, new, Some(placed));
         }
-        // What has its instance is not removed by having it.
+        // A node is not eliminated because of the instance that it already has.
         for stage in &mut elimination.stages {
             stage.removed -= &live;
         }

@@ -225,7 +225,7 @@ impl Instance<'_> {
 
     pub fn avail(&self) -> Avail {
         let is_impaired = |task: &&&Task| matches!(task.state, TaskState::Running { impaired: Some(_) });
-        // What ran when a node announced that it goes away is taken to run (A10.2).
+        // Instances that ran when a node announced its absence count as running (A10.2).
         let is_silent = match self.row.state {
             NodeState::Ready => false,
             NodeState::Away { monitor_state, .. } => monitor_state == NodeMonitorState::Idle,

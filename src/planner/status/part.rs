@@ -164,7 +164,7 @@ impl<'a> Source<'a> {
         }
         let summary = &unit.unplaced.as_ref()?.summary;
         let mut tasks = unit.slots.values().flat_map(SlotTasks::iter);
-        // What has a node and should leave it stays there.
+        // An instance that should leave its node stays there.
         Some(match tasks.any(|task| task.is_live() && task.node.is_none()) {
             false if unit.slots.len() as u32 >= target => {
                 format!("no other node takes an instance that should move: {summary}")
@@ -195,8 +195,8 @@ fn waits(unit: &UnitRecord) -> BTreeMap<&Slot, MonitorState> {
     found.collect()
 }
 
-/// Returns the tasks to be shown: those that have not ended, the newest of each slot, and those that it restarts. What was stopped because
-/// its node may not have it is over.
+/// Returns the tasks to be shown: those that have not ended, the newest of each slot, and those that it
+/// restarts. Tasks that were stopped because their node may not have them are left out.
 pub(super) fn tasks_by_number(unit: &UnitRecord) -> BTreeMap<u32, Vec<&Task>> {
     let available = LazyCell::new(|| Elimination::with_instances(&unit.table));
     let mut tasks: BTreeMap<u32, Vec<&Task>> = BTreeMap::new();

@@ -35,7 +35,7 @@ pub(crate) fn standing_of(
     now: Timestamp,
 ) -> Option<Standing> {
     let Some(facts) = model.policy(policy) else {
-        // What ran when it was deleted stops.
+        // Instances that ran when it was deleted stop.
         let mut left = model.workload_units_of(policy).flat_map(|(_, unit)| unfinished(unit));
         return left.next().map(|_| Standing { avail: Avail::Up, is_changing: true });
     };

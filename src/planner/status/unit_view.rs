@@ -70,7 +70,7 @@ pub(crate) fn unit_view(model: &Model, unit_id: &UnitId, now: Timestamp) -> Opti
             view.violations.extend(violations.map(|violation| (node.clone(), violation)));
         }
     }
-    // What a new version would use is too much as well (D2-S2).
+    // The needs of a new version are too large as well (D2-S2).
     let waiting = source.record.update.blocked.iter().flat_map(|blocked| &blocked.slots);
     let short = waiting.filter_map(|(_, blocked)| match blocked {
         Blocked::NoRoom { node, detail } if unit.table.number(node).is_some() => {
@@ -119,7 +119,7 @@ fn failures(unit: &UnitRecord) -> BTreeMap<NodeId, StartFailure> {
             TaskState::Ended(Ending::Failed { error, .. } | Ending::Rejected { error }) => error.clone(),
             _ => continue,
         };
-        // What had started there and runs elsewhere now is over.
+        // Starts on a node whose slot runs elsewhere now are over.
         let is_elsewhere =
             |one: &Task| one.is_wanted() && one.is_running() && one.node.as_ref() != Some(node);
         if task.running_at.is_some() && unit.tasks(&task.slot).iter().any(is_elsewhere) {

@@ -165,7 +165,7 @@ pub(crate) fn ending_text(task: &Task) -> String {
 /// Starts an instance on a node that the user named.
 fn start_on(pass: &mut UnitPass<'_>, node: &NodeId, cause: Cause) {
     pass.pin(node, true);
-    // What only claims a node gives way (A9.5).
+    // An instance that only claims a node gives way (A9.5).
     for claim in all_tasks(pass).into_iter().filter(Task::is_claim) {
         if pass.facts.workload.goal.is_exclusive() || claim.node.as_ref() == Some(node) {
             pass.raise(&claim.slot, &claim.id, DesiredState::Shutdown);

@@ -9,7 +9,6 @@ use evenkeel_ids::TaskId;
 use super::{ending_text, failed_tasks::chain, update_status::Ticket};
 use crate::{reconcile::UnitPass, workload::Slot};
 
-/// Returns the slots in work.
 pub(super) fn slots_in_work(pass: &UnitPass<'_>) -> BTreeSet<Slot> {
     let part = pass.update.part(&pass.facts.unit_id.part).into_iter();
     let in_work = part.flat_map(|part| &part.tickets).filter(|(_, ticket)| ticket.task.is_some());

@@ -64,8 +64,9 @@ pub fn judge(
 
 /// Counts the restarts of a slot that led to the task.
 ///
-/// The history is that of the task records, so that a new agbot counts alike. If another node is tried after the last attempt, each
-/// node counts by itself, and the first task on it is no restart. Restarts by the node of a task count like those by the engine.
+/// The history is that of the task records, so that a new agbot counts alike. If another node is tried after
+/// the last attempt, each node counts by itself, and the first task on it is not a restart. Restarts by the
+/// node of a task count like those by the engine.
 pub fn attempts(policy: &Restart, history: &SlotTasks, ended: &Task, cleared_at: Option<Timestamp>) -> u32 {
     let end = ended.state_at;
     let begin = match policy.window_seconds {

@@ -34,7 +34,7 @@ pub(super) fn split(pass: &mut UnitPass<'_>, slots: Vec<Slot>) -> (Vec<Slot>, Ve
 fn stays(pass: &UnitPass<'_>, slot: &Slot) -> bool {
     let Some(node) = node_of(pass, slot) else { return false };
     let Some(number) = pass.facts.table.number(&node.id).filter(|_| node.is_member) else { return false };
-    // What a user paused is waited for.
+    // Slots that a user paused are waited for.
     if node.state == NodeState::Ready && node.availability == Availability::Pause {
         return true;
     }
@@ -57,7 +57,8 @@ pub(super) fn node_of<'a>(pass: &UnitPass<'a>, slot: &Slot) -> Option<&'a UnitNo
     row.filter(|row| row.down_since().is_none())
 }
 
-/// Returns whether another node can take the next instance of a slot. What is on a node that is away for a while is not moved off it.
+/// Returns whether another node can take the next instance of a slot. Instances on a node that is away for a
+/// while are not moved off it.
 fn has_other_node(pass: &mut UnitPass<'_>, slot: &Slot) -> bool {
     let own = node_of(pass, slot);
     let is_away = own.is_some_and(UnitNode::is_away);

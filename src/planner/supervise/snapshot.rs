@@ -68,7 +68,7 @@ pub(crate) fn origin_of_successor(pass: &UnitPass<'_>, slot: &Slot, cause: Cause
     let is_new = before.cause == Cause::Scale
         && pass.update.started_at.is_some_and(|started_at| before.created_at >= started_at);
     let is_leaving = pass.node_of(before).is_some_and(|row| row.is_in_upgrade);
-    // What must not be on its node does not come back to it.
+    // An instance that must not be on its node does not return to it.
     let is_in_place = cause != Cause::Cure;
     before.node.clone().filter(|_| is_in_place && (is_leaving || pass.update.is_rolling() && !is_new))
 }
@@ -92,7 +92,7 @@ pub(crate) fn plan(pass: &mut UnitPass<'_>) {
         let domain = row.and_then(|row| row.upgrade_domain.as_ref());
         let is_upgraded = !row.is_some_and(|row| row.is_in_upgrade)
             && (!is_updating || order.as_ref().is_some_and(|order| order.is_finished(domain)));
-        // What it has replaced may still run, even on its origin.
+        // The replaced instance may still run, even on its origin.
         let is_alone = pass.tasks(&slot).iter().filter(|one| one.is_live()).count() == 1;
         let is_settled = is_alone && task.is_running();
         if is_upgraded && is_settled && can_take(pass, &task, &origin) {

@@ -59,7 +59,7 @@ pub(super) fn finish(pass: &mut UnitPass<'_>) {
     }
 }
 
-/// Records that a slot is finished. What follows a completed update is no part of it.
+/// Records that a slot is finished. Changes after a completed update are not part of it.
 fn note_finished(pass: &mut UnitPass<'_>, slot: &Slot, ticket: &Ticket) {
     if matches!(pass.update.state, UpdateState::Completed | UpdateState::RollbackCompleted) {
         return;

@@ -289,7 +289,8 @@ fn take(pass: &mut UnitPass<'_>, dirty: &[Slot], aside: &[Slot]) -> bool {
         return false;
     }
     for slot in dirty.iter().filter(|slot| !in_work.contains(*slot)) {
-        // What a rollback finds not running gets the version before at once: nothing is lost by that.
+        // A slot that a rollback finds not running gets the previous version at once: nothing is lost by
+        // that.
         let is_kept = cause != Cause::Rollback || pass.tasks(slot).is_running();
         let objection = order.as_ref().filter(|_| is_kept).and_then(|order| order.objection(pass, slot));
         if let Some(blocked) = objection {
@@ -357,7 +358,7 @@ fn replace(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause) -> Option<TaskId>
     if !stop_earlier(pass, slot, cause) || has_dropped_second(pass, slot, cause) {
         return None;
     }
-    // What is on a lost node continues until its replacement starts.
+    // Instances on a lost node continue until their replacements start.
     let is_there = |task: &&Task| !(task.is_live() && pass.is_node_lost(task));
     let old: Vec<Task> = pass.tasks(slot).wanted().filter(is_there).cloned().collect();
     let live = old.iter().find(|task| !task.state.is_ended() && task.node.is_some());
@@ -386,7 +387,7 @@ fn replace(pass: &mut UnitPass<'_>, slot: &Slot, cause: Cause) -> Option<TaskId>
     let limit = pass.update_settings().parallelism;
     let tasks = old.iter().map(|task| task.id.clone()).collect();
     pass.keep(Permit { ticket_limit: Some(limit), tasks, ..permit });
-    // What does not run yet is not waited for.
+    // An instance that does not run yet is not waited for.
     for task in old.iter().filter(|task| order == UpdateOrder::StopFirst || !task.is_running()) {
         pass.raise(slot, &task.id, DesiredState::Shutdown);
     }

@@ -93,7 +93,8 @@ pub struct UpdateConflict {
 
 /// Returns the state after an event; the same when the event changes nothing.
 ///
-/// A rollback is never rolled back. What a client writes starts from [`UpdateState::None`]; dirty slots then start the update.
+/// A rollback is never rolled back. A policy that a client writes starts from [`UpdateState::None`]; dirty
+/// slots then start the update.
 /// # Errors
 /// [`UpdateConflict`] for a user's action that the state does not allow.
 pub fn next_state(state: UpdateState, event: UpdateEvent) -> Result<UpdateState, UpdateConflict> {
@@ -330,13 +331,13 @@ impl UpdateStatus {
                 *self = Self { parts, ..Self::default() };
             }
             UpdateEvent::Resume => {
-                // What failed before does not count again.
+                // Earlier failures do not count again.
                 for (_, part) in &mut self.parts {
                     part.failed.clear();
                     part.unhealthy.clear();
                 }
                 self.counts_from = Some(now);
-                // What runs is watched again.
+                // Running instances are monitored again.
                 self.last_step_at = Some(now);
             }
             UpdateEvent::RollbackRequested => self.start(now),

@@ -1,7 +1,7 @@
 //! Actions of users that take effect at once (freeze, thaw, clear, abort, pause, resume, rollback), and the beginning of those that last.
 //!
-//! A pure step; the caller stores the row in the same transaction that read it, and every agbot follows it from there. What concerns
-//! single nodes is in their rows. Source: orchestration A6, A11, A12, B12.
+//! A pure step; the caller stores the row in the same transaction that read it, and every agbot follows it
+//! from there. State of single nodes is in their rows. Source: orchestration A6, A11, A12, B12.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -145,7 +145,7 @@ impl WorkloadRecord {
                 | WorkloadAction::Freeze
                 | WorkloadAction::Update(RolloutAction::Pause)
         );
-        // What a user froze meanwhile holds the action.
+        // Instances that a user froze meanwhile block the action.
         let is_allowed = is_allowed || action == WorkloadAction::Thaw && !self.is_stopped;
         match &self.action {
             Some(other) if !is_allowed => Err(other.conflict()),
@@ -181,7 +181,7 @@ impl WorkloadRecord {
                 return Err(format!("{policy} is not frozen"));
             }
             WorkloadAction::Abort => {
-                // What still waits for its children stays up (A8.4).
+                // Instances that still wait for their children stay up (A8.4).
                 next.is_stopped = self.is_stopped && !instances.is_any_wanted;
                 next.action = None;
             }
@@ -208,7 +208,7 @@ impl WorkloadRecord {
             self.versions = retried.ok_or_else(|| {
                 format!("nothing failed in the update of {policy}: write another version to update it")
             })?;
-            // Possible in every state. What failed before does not count again.
+            // Possible in every state. Earlier failures do not count again.
             let _ = self.update.request(UpdateEvent::Written, "", requester.now);
             self.update.counts_from = Some(requester.now);
             return Ok(());
@@ -285,7 +285,7 @@ impl Instance {
                 }
                 // It stays so, so that nothing starts there by itself.
                 ActionGoal::StoppedOn { nodes } if nodes.contains(node) => next.is_frozen = true,
-                // What failed there is tried again.
+                // Failures there are cleared, so that it is retried.
                 ActionGoal::Recovered { nodes, .. } if nodes.contains(node) => next.failed = None,
                 _ => {}
             }

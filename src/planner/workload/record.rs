@@ -60,7 +60,7 @@ impl TaskSpec {
         Amounts::deserialize(&self.loads).unwrap_or_default()
     }
 
-    /// Returns a digest of what runs; a signature is no part of it.
+    /// Returns a digest of what runs; a signature is not part of it.
     pub fn digest(&self) -> u64 {
         let text = |entry: &VersionChoice| {
             format!("{} {} {}", entry.version, entry.priority, stable_hash(&[&entry.overrides.text]))
@@ -111,7 +111,7 @@ impl RestOfPolicy {
 
     /// Returns a policy with these members.
     fn of_policy(self, policy: DeploymentPolicyFacts) -> DeploymentPolicyFacts {
-        // What was read once is read again.
+        // A document that was read once can be read again.
         let Ok(document) = Orchestration::of_policy(&policy.id, self.orchestration) else { return policy };
         let Ok(rest) = serde_json::from_value(self.policy) else { return policy };
         let orchestration = PolicyOrchestration::of(&policy.id, &document);
@@ -205,7 +205,8 @@ impl WorkloadRecord {
         let (written_at, revision) = (policy.last_updated, self.revision + 1);
         let mut next = Self { versions, children: children(policy), written_at, revision, ..self.clone() };
         let event = if versions == self.versions {
-            // What failed may succeed with other settings. A user's pause ends when a user ends it, or wants another version (P0).
+            // A failed version may succeed with other settings. A user's pause ends when a user ends it, or
+            // wants another version (P0).
             let is_resumed = self.update.is_paused() && !self.update.is_paused_by_user;
             is_resumed.then_some(UpdateEvent::Resume)
         } else {
@@ -219,7 +220,7 @@ impl WorkloadRecord {
             // Both are possible in these states.
             let _ = next.update.request(event, message, now);
         }
-        // What was written after a rollback is in force, with what the version before runs.
+        // The policy written after a rollback is in force, with the service of the previous version.
         if next.restores(policy).is_none() {
             next.keep_document(spec);
         }
@@ -274,7 +275,7 @@ impl WorkloadRecord {
         if self.is_stopped {
             workload.goal = workload.goal.stopped();
         }
-        // What a rollback brings back does not wait.
+        // Tasks that a rollback brings back do not wait.
         let is_written = self.versions.rolled_back_from.is_none();
         let keeps_running =
             is_written && best_version(&policy.versions).is_some_and(|version| version.keeps_running);

@@ -33,7 +33,7 @@ impl fmt::Display for Slot {
 impl Slot {
     /// Reads the text of a slot.
     pub fn from_text(text: &str) -> Self {
-        // A node's id holds a slash, so that it is no number.
+        // A node's id holds a slash, so that it is not a number.
         text.parse().map_or_else(|_| Self::Node(NodeId::from_text(text)), Self::Number)
     }
 }

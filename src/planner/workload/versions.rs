@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(third.roll_back().unwrap().current, first.current);
         let fourth = third.completed().write(40);
         assert_eq!(fourth.previous, Some(third.current));
-        // What was written again and again is one to return to as soon as it has worked.
+        // A version that was written repeatedly is one to return to as soon as it has worked.
         assert_eq!(first.write(20).write(10).write(20).previous, Some(first.current));
         let text = serde_json::to_string(&fourth).unwrap();
         assert_eq!(serde_json::from_str::<Versions>(&text).unwrap(), fourth);

@@ -25,7 +25,7 @@ async fn becomes(hub: &Hub, words: &str) -> String {
     eventually(&format!("the rollout stands: {words}"), stands_so).await
 }
 
-/// Status of a call with somebody's password.
+/// Returns the status of a call with the password of a user.
 async fn call_as(hub: &Hub, method: &str, path: &str, who: Option<&str>) -> u16 {
     let method = method.parse().expect("a method");
     let request = hub.client.request(method, format!("{}/v1{path}", hub.url));
@@ -161,7 +161,7 @@ async fn version_that_fails_is_taken_back_by_itself_when_that_is_set() {
     let same =
         fleet.processes().iter().filter(|(node, process)| untouched.get(*node) == Some(*process)).count();
     assert_eq!(same, 2, "only the first member was touched");
-    // Whoever writes the policy again begins anew.
+    // A later write of the policy begins anew.
     fleet.publish(&hub, "3.0.0").await;
     fleet.want(&hub, "3.0.0").await;
     deployed(&fleet, "3.0.0").await;

@@ -114,7 +114,7 @@ async fn each_group_has_one_holder_whose_claim_ends_once_and_under_its_lease_onl
         });
     }
     let ended = ending.join_all().await;
-    // Who asked twice was told of its claim twice.
+    // A member that asked twice got its claim twice.
     assert_eq!(ended.len(), 2 * GROUPS);
     assert_eq!(ended.iter().filter(|was_there| **was_there).count(), GROUPS, "each ends once");
     assert!(must(claim::list_all(&mut connection).await, "the claims").is_empty());

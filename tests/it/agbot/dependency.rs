@@ -141,7 +141,7 @@ async fn forced_removal_does_not_wait_for_children() {
     assert_eq!(hub.stop().await, 0);
 }
 
-/// A8-S6, A8.7: cycles are refused, whoever closes them, and nothing is written.
+/// A8-S6, A8.7: cycles are refused, whichever policy closes them, and nothing is written.
 #[tokio::test]
 async fn cycle_of_parents_is_refused() {
     let scratch = Scratch::new();

@@ -45,7 +45,8 @@ async fn has_lease(hub: &Hub, node: &str) {
     .await;
 }
 
-/// Watches until the second node runs the instance, and never both. Returns when the first one did not any more.
+/// Watches until the second node runs the instance, and never both. Returns the time at which the first one
+/// no longer ran it.
 async fn taken_over(fleet: &Fleet) -> Duration {
     let (began, mut killed_at) = (Instant::now(), None);
     while began.elapsed() < Duration::from_secs(120) {
@@ -100,8 +101,8 @@ async fn guardian_of_a_killed_agent_kills_before_the_other_node_starts() {
     takes_over_after(Signal::SIGKILL).await;
 }
 
-/// A guardian that ends is started again; one that is suspended is no guardian, and the lost node is waited
-/// for.
+/// A guardian that ends is started again; one that is suspended is not a guardian, and the lost node is
+/// waited for.
 #[tokio::test]
 async fn without_a_guardian_that_responds_there_is_no_lease() {
     let scratch = Scratch::new();

@@ -1,4 +1,4 @@
-//! Health reports of people and nodes, and what they add up to, by the routes of the hub.
+//! Health reports of users and nodes, and their evaluation, by the routes of the hub.
 
 use serde_json::{Value, json};
 

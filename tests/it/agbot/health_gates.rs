@@ -79,7 +79,7 @@ async fn version_whose_check_fails_stops_the_update_and_reboots_nothing() {
     assert_eq!(hub.stop().await, 0);
 }
 
-/// A check that nobody can make says nothing: the instances continue, and the state says why.
+/// A check that cannot be made proves nothing: the instances continue, and the state contains the reason.
 #[tokio::test]
 async fn check_that_is_broken_is_shown_and_recovers_nothing() {
     let scratch = Scratch::new();

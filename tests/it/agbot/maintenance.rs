@@ -1,4 +1,5 @@
-//! An agent that is stopped on purpose is no failure: the node keeps its instances for a while (orchestration A10).
+//! An agent that is stopped on purpose is not a failure: the node keeps its instances for a while
+//! (orchestration A10).
 
 use std::time::Duration;
 

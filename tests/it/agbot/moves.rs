@@ -1,4 +1,4 @@
-//! Users start, move, restart and stop what nobody else starts (orchestration A1, A6).
+//! Users start, move, restart and stop instances that are not started automatically (orchestration A1, A6).
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};

@@ -163,7 +163,7 @@ async fn status_tasks_and_events_show_what_runs_to_whoever_may_read_the_policy()
     assert_eq!(hub.stop().await, 0);
 }
 
-/// A6-S5. What is frozen stays as it is; what is stopped starts when a user says so.
+/// A6-S5. Frozen instances stay as they are; stopped ones start when a user requests it.
 #[tokio::test]
 async fn user_freezes_thaws_stops_and_starts_a_policy() {
     let scratch = Scratch::new();
@@ -187,7 +187,7 @@ async fn user_freezes_thaws_stops_and_starts_a_policy() {
         () = async {
             assert!(refused_before(&hub, &fleet).await.contains("is not carried out by tasks"));
             want(1).await;
-            // What has just been written can be acted upon.
+            // A policy that has just been written accepts actions.
             for action in ["freeze", "thaw"] {
                 accepted(&hub, action, json!({})).await;
             }

@@ -13,7 +13,7 @@ async fn reasons(hub: &Hub) -> Vec<String> {
     reasons.iter().filter_map(|reason| reason["text"].as_str()).map(str::to_owned).collect()
 }
 
-/// The rival makes no agreement here, so that the last member has nobody to hand its instance to.
+/// The rival makes no agreement here, so that no other member can take the instance of the last one.
 #[tokio::test]
 async fn hub_agbot_steps_back_while_another_agbot_is_configured_and_the_last_instance_stays() {
     let scratch = Scratch::new();

@@ -80,7 +80,7 @@ async fn plan_names_the_changes_of_a_write_and_its_token_follows_the_world() {
     };
     eventually("nothing is left to do", || async { actions(&plan_of(None).await).is_empty().then_some(()) })
         .await;
-    // What the instances and their agreements report changes the world for some time.
+    // Reports of the instances and their agreements change the state for some time.
     let update = eventually("nothing changes any more", || async {
         let update = plan_of(Some(policy("2.0.0", 2))).await;
         let again = plan_of(Some(policy("2.0.0", 2))).await;

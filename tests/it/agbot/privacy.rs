@@ -47,7 +47,7 @@ async fn get(hub: &Hub, login: (&str, &str), path: &str) -> (u16, Value) {
     (response.status().as_u16(), response.json().await.unwrap_or_default())
 }
 
-/// Everything the agbot tells a caller of the organization, as one text.
+/// Returns everything that the agbot shows a caller of the organization, as one text.
 async fn reported(hub: &Hub, login: (&str, &str)) -> String {
     let mut text = String::new();
     for list in LISTS {

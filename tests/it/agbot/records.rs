@@ -22,7 +22,7 @@ const WITHOUT_CORRUPT: &str = "DELETE FROM rollout WHERE ha_group = 'o/x'";
 const LAG_LIMIT: Duration = Duration::from_secs(1);
 /// Less than the time after which the outbox is read although nothing has changed.
 const OUTBOX_PERIOD: Duration = Duration::from_secs(8);
-/// The first one is of a partition that nobody leases.
+/// The first one is of a partition without a lease.
 const EFFECTS: &str = r#"
     INSERT INTO agbot_outbox (partition_number, node, subject, effect, created_at)
     SELECT number, 'o/x', subject, '{"kind": "publish-task", "task": "t", "partition": 0}', now()
@@ -112,7 +112,8 @@ async fn nothing_is_decided_about_partitions_whose_records_cannot_be_read() {
     .await;
 }
 
-/// A node may have tasks of workload units of another agbot, whose effects come first. Nobody tells when that one has delivered them.
+/// A node may have tasks of workload units of another agbot, whose effects come first. There is no
+/// notification when that one has delivered them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn effect_behind_one_of_another_agbot_is_delivered_soon_after_it() {
     let agbots = Agbots::start(1).await;

@@ -129,7 +129,8 @@ pub(super) fn kill_process(pid: i32) {
     must(kill(Pid::from_raw(pid), Signal::SIGKILL), "killing a process");
 }
 
-/// C5-S1, C5-S3, C5-S5: what is killed by hand runs again within seconds; a restart that a user orders is no failure.
+/// C5-S1, C5-S3, C5-S5: what is killed by hand runs again within seconds; a restart that a user orders is not
+/// a failure.
 #[tokio::test]
 async fn process_that_is_killed_by_hand_is_started_again_at_once() {
     let scratch = Scratch::new();
@@ -410,8 +411,8 @@ async fn user_recovers_the_instances_that_have_failed() {
     assert_eq!(hub.stop().await, 0);
 }
 
-/// C10-S2, C10-S5: an update that continues after a crash of the hub is no failure, and what fails after it
-/// is recovered.
+/// C10-S2, C10-S5: an update that continues after a crash of the hub is not a failure, and what fails after
+/// it is recovered.
 #[tokio::test]
 async fn recovery_rests_during_an_update_also_over_a_crash_of_the_hub() {
     let scratch = Scratch::new();

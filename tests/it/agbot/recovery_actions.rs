@@ -181,7 +181,7 @@ async fn c6_s3_workflow_that_does_not_succeed_is_followed_by_the_next_action() {
     end(hub, fleet).await;
 }
 
-/// C6: somebody else's workflow brings the containers back, and the recovery ends when the node says so.
+/// C6: an external workflow restores the containers, and the recovery ends with the report of the node.
 #[tokio::test]
 async fn workflow_that_lets_the_process_run_recovers_the_instance() {
     let scratch = Scratch::new();

@@ -15,7 +15,7 @@ async fn deployed(fleet: &Fleet, version: &str) {
     eventually("every member runs the version", || async { fleet.all_run(version).then_some(()) }).await;
 }
 
-/// Looks at the copies until told to stop; returns the lowest number seen.
+/// Counts the running instances until it is stopped; returns the lowest number seen.
 async fn lowest_while(fleet: &Fleet, work: impl Future<Output = ()>) -> usize {
     let lowest = Arc::new(AtomicUsize::new(usize::MAX));
     let done = AtomicBool::new(false);

@@ -24,7 +24,8 @@ async fn until_served(hub: &Hub, org: &str) {
     eventually("the organization is served", || async { is_served(hub, org).await.then_some(()) }).await;
 }
 
-/// The entries are made as anybody else's are: with a change for whoever follows the feed, and an audit record that names the agbot.
+/// The entries are created like those of any other client: with a change in the feed, and an audit record
+/// that names the agbot.
 #[tokio::test]
 async fn what_the_agbot_serves_by_itself_is_in_the_feed_and_in_the_audit_log() {
     let scratch = Scratch::new();

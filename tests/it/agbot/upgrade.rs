@@ -1,4 +1,5 @@
-//! Which member of an HA group may upgrade its agent now: both forms of the question, one answer at a time.
+//! Permission for members of an HA group to upgrade their agents: both forms of the request, one grant at a
+//! time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

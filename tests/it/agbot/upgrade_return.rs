@@ -41,7 +41,7 @@ async fn act(hub: &Hub, path: &str) {
     assert_eq!(status, 201, "{body}");
 }
 
-/// D9-S1: out for the upgrade of the node, and back; a drain that is no upgrade is one move.
+/// D9-S1: out for the upgrade of the node, and back; a drain that is not an upgrade is one move.
 #[tokio::test]
 async fn instance_returns_to_the_node_that_was_drained_for_an_upgrade() {
     let scratch = Scratch::new();

@@ -175,7 +175,7 @@ async fn running_instances_are_adopted_and_kept_when_tasks_end() {
     for node in ["edge-1", "edge-2"] {
         let (_, body) = hub.call("GET", &format!("/orgs/o/nodes/{node}/tasks"), None).await;
         assert_eq!(body["tasks"], json!([]), "{body}");
-        // The agent starts the service and tells the exchange about the agreement side by side.
+        // The agent starts the service and concurrently reports the agreement to the exchange.
         eventually("the node has its agreement", || async {
             let (_, body) = hub.call("GET", &format!("/orgs/o/nodes/{node}/agreements"), None).await;
             (body["agreements"].as_object().map(serde_json::Map::len) == Some(1)).then_some(())

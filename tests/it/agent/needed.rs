@@ -1,4 +1,4 @@
-//! Services that a service needs: started first, shared, reported, and stopped when nobody needs them.
+//! Services that a service needs: started first, shared, reported, and stopped when no service needs them.
 
 use serde_json::{Value, json};
 

@@ -80,7 +80,7 @@ async fn agent_runs_the_program_of_its_package_and_its_services_go_on() {
     assert_eq!(reported_version(&hub).await, "2.32.0");
     assert_eq!(fleet.processes(), processes, "the services went on");
     assert_eq!((fleet.agent(0).id(), fleet.agent(0).ended()), (agent, None), "it is the same process");
-    // Whoever starts the old program again gets the new one.
+    // A start of the old program runs the new one.
     fleet.agent(0).kill().await;
     let source = scratch.join("source").to_string_lossy().into_owned();
     fleet.restart_agent_with(&scratch, &hub, 0, &["--upgrade-source", &source]);

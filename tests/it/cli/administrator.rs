@@ -259,7 +259,7 @@ fn checks_and_explanations(hzn: &Hzn) {
     assert!(reported.contains(&("node", "purpose == watch", &json!("clean"))), "{reported:?}");
 }
 
-/// A name that does not exist is an error wherever it is given, and an answer without entries is none.
+/// A name that does not exist is an error wherever it is given, and a result without entries is not one.
 fn wrong_names(hzn: &Hzn) {
     assert_eq!(hzn.data("rollout status cameras"), json!([]));
     assert_eq!(hzn.data("agbot agreement list --node n1"), json!([]));

@@ -39,7 +39,7 @@ name: firmware
 spec: {label: line1, enabled: false, constraints: [a == b], properties: [], agentUpgradePolicy: {manifest: IBM/m, allowDowngrade: false}}
 ";
 
-/// Kinds with what is done, as the command tells it.
+/// Kinds with their actions, as the command reports them.
 fn actions(found: &Value) -> Vec<(&str, &str)> {
     let steps = found.as_array().expect("a list").iter();
     steps

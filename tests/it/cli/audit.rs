@@ -1,4 +1,4 @@
-//! An administrator reads the audit record by command, notes its end, and finds out that somebody has altered it.
+//! An administrator reads the audit record by command, notes its end, and detects that it was altered.
 
 use serde_json::{Value, json};
 use sqlx::{Connection, Executor};
@@ -45,7 +45,7 @@ async fn audit_is_listed_and_checked_by_command() {
     reports_are_left_out(&hzn, &hub).await;
     let end = checks(&hzn);
 
-    // Somebody with the database gives one write another caller.
+    // An attacker with access to the database changes the caller of one write.
     let number = records[4]["number"].as_i64().expect("a number");
     tamper(
         &database,
@@ -55,7 +55,7 @@ async fn audit_is_listed_and_checked_by_command() {
     .await;
     let why = hzn.refused(9, "exchange audit verify");
     assert!(why.contains(&format!("record {number}")), "{why}");
-    // What came after the noted end is untouched.
+    // Records after the noted end are untouched.
     assert_eq!(hzn.data(&format!("exchange audit verify --known {end}"))["intact"], true);
     tamper(&database, "DELETE FROM audit_record WHERE org = 'acme' AND number > 3").await;
     hzn.refused(9, "exchange audit verify");

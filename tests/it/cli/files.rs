@@ -1,4 +1,4 @@
-//! Files and names as people write them: what is refused, what is understood, and what an application of files removes.
+//! Files and names as users write them: rejected and accepted forms, and removals by `hzn apply`.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The command line as people and scripts use it, against a running hub and agent.
+//! The command line as users and scripts use it, against a running hub and agent.
 
 mod administrator;
 mod apply;
@@ -86,7 +86,7 @@ impl Hzn {
         assert_eq!((response.status, response.output.as_str()), (0, ""), "hzn {line}: {}", response.errors);
     }
 
-    /// Runs a command that must fail with a status, told in three lines.
+    /// Runs a command that must fail with a status, and report it in three lines.
     fn refused(&self, status: i32, line: &str) -> String {
         let response = self.run(line);
         assert_eq!(

@@ -135,7 +135,7 @@ fn lines(endpoint: &Operation) -> Vec<&'static Line> {
     lines
 }
 
-/// The statuses that all callers get. What a successful write did is undone before the next.
+/// The statuses that all callers get. The effects of a successful write are undone before the next one.
 async fn walk(world: &mut World, endpoint: &Operation, template: &str, aim: Aim) -> Vec<StatusCode> {
     let mut statuses = Vec::new();
     let path = path(world, endpoint, template, aim);

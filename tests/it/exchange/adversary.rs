@@ -80,7 +80,8 @@ fn shows_secrets(body: &[u8]) -> bool {
     String::from_utf8_lossy(body).contains(MARK)
 }
 
-/// Requires that every changed row names the attacker, apart from the last fencing number, which belongs to nobody.
+/// Requires that every changed row names the attacker, apart from the last fencing number, which has no
+/// owner.
 async fn require_nothing_of_others_changed(world: &mut World, what: &str) {
     let is_foreign = |row: &String| !row.contains("uwe") && !row.starts_with("fencing_number ");
     let foreign: Vec<String> = world.changed_rows().await.into_iter().filter(is_foreign).collect();

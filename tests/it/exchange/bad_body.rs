@@ -1,4 +1,5 @@
-//! Bodies that are not what the document says: refused with the contract's answer in bounded time, and nothing is written.
+//! Bodies that do not match the document: rejected with the contract's response in bounded time, and nothing
+//! is written.
 
 use std::time::{Duration, Instant};
 
@@ -106,7 +107,7 @@ async fn bodies_of_another_type_are_refused() {
     world.must_be_untouched("a body of another type").await;
 }
 
-/// Constraints that nothing could evaluate, with the rule that the answer must tell.
+/// Constraints that nothing could evaluate, with the rule that the response must name.
 fn absurd_constraints() -> Vec<(Value, &'static str)> {
     let parentheses = format!("{}a == 1{}", "(".repeat(5_000), ")".repeat(5_000));
     vec![

@@ -1,4 +1,5 @@
-//! Requests about things that are not there, not the caller's, already taken or oddly named: the contract's answer, nothing written.
+//! Requests for objects that do not exist, are not the caller's, are already taken or oddly named: the
+//! contract's response, and nothing is written.
 
 use evenkeel_exchange::routes;
 use http::{Method, StatusCode};
@@ -35,7 +36,8 @@ async fn what_belongs_to_nothing_is_not_found() {
             let body = request::body(&endpoint, AIM);
             let (status, response) = world.call(ROOT, &endpoint.method, &absent, body.as_ref()).await;
             let is_expected = match endpoint.operation {
-                // Deleting a message that is gone is no mistake; a search names its pattern in a rule; messages need a sender.
+                // Deleting a message that is gone is not a mistake; a search names its pattern in a rule;
+                // messages need a sender.
                 "delete_node_message" | "delete_agbot_message" => status == StatusCode::NO_CONTENT,
                 "search_nodes_by_pattern"
                 | "create_node_message"
@@ -55,7 +57,7 @@ async fn writes_without_the_right_change_nothing() {
     let mut world = World::new().await;
     let nobody = CALLERS[CALLERS.len() - 1];
     let outsiders = OUTSIDERS.into_iter().chain([nobody, caller("acme/nobody")]);
-    // What everybody may do about itself or ask for.
+    // Requests that every caller may make.
     let open = ["list_my_organizations", "create_node_message", "create_agbot_message"];
     for outsider in outsiders {
         for endpoint in routes::all() {
@@ -133,7 +135,7 @@ async fn services_of_a_pattern_are_checked_however_it_is_written() {
             let (status, response) = world.call(ROOT, &method, path, Some(body)).await;
             assert_eq!(status, StatusCode::BAD_REQUEST, "{method} {services}: {response:?}");
         }
-        // What another attribute comes with is looked at too.
+        // Members that accompany another attribute are validated, too.
         if services[0]["serviceVersions"] != json!([{"version": "9.9.9"}]) {
             let both = json!({"label": "other", "services": services});
             let (status, response) =
@@ -172,7 +174,7 @@ async fn odd_ids_are_plain_ids() {
         let response: Value = serde_json::from_slice(&response).expect("JSON");
         let names: Vec<&String> = response["nodes"].as_object().expect("nodes").keys().collect();
         assert_eq!(names, [&format!("acme/{meant}")]);
-        // The others are where they were: the id is no pattern, no statement and no path.
+        // The others are where they were: the id is not a pattern, a statement or a path.
         for (other, status) in [("n1", StatusCode::OK), ("nothing", StatusCode::NOT_FOUND)] {
             let path = format!("/orgs/acme/nodes/{other}");
             assert_eq!(

@@ -51,7 +51,7 @@ async fn write_quickly(api: &Api, id: &str) {
     api.expect(201, ROOT, "POST", &path, json!({"label": "", "description": ""})).await;
 }
 
-/// Number and id of each change of an answer, ascending.
+/// Number and id of each change of a response, ascending.
 fn rows(response: &Value) -> Vec<(i64, String)> {
     let mut rows = Vec::new();
     for change in response["changes"].as_array().expect("a list") {
@@ -64,7 +64,7 @@ fn rows(response: &Value) -> Vec<(i64, String)> {
     rows
 }
 
-/// Polls like a client, small pages, until it is told to stop and has nothing left to read.
+/// Polls like a client, small pages, until it is stopped and has nothing left to read.
 async fn read_all(api: Api, from: i64, is_over: Arc<AtomicBool>) -> Vec<(i64, String)> {
     let mut next = from;
     let mut seen = Vec::new();
@@ -197,7 +197,7 @@ async fn parked_poll_returns_on_a_write_on_the_other_exchange() {
             (response, started.elapsed())
         }
     });
-    // Nothing tells that a poll is parked; one that comes too late is answered at once, and the test shows less.
+    // There is no signal that a poll is parked; a late one returns at once, and the test covers less.
     tokio::time::sleep(Duration::from_millis(150)).await;
     assert!(!poll.is_finished(), "nothing has happened yet");
     second.expect(201, ROOT, "PATCH", "/orgs/o", json!({"label": "x"})).await;

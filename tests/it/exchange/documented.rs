@@ -1,4 +1,4 @@
-//! The table of routes tells truly which operations read a body.
+//! The table of routes states correctly which operations read a body.
 
 use evenkeel_exchange::operation::Content;
 use evenkeel_exchange::routes;

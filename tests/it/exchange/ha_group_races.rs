@@ -31,7 +31,7 @@ async fn two_exchanges() -> (TestDatabase, [Api; 2]) {
     (database, [first, second])
 }
 
-/// Group of each node by the answer to a list of groups; panics when a node is in two.
+/// Group of each node by the response to a list of groups; panics when a node is in two.
 fn groups_by_node(groups: &Value) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for group in groups["nodeGroups"].as_array().expect("a list") {
@@ -205,7 +205,7 @@ async fn deleting_nodes_users_and_groups_at_once_ends_well() {
         .collect();
     for writer in writers {
         let status = must(writer.await, "a writer");
-        // 403: a member was deleted in between, as the contract answers for nodes that do not exist.
+        // 403: a member was deleted in between, as the contract responds for nodes that do not exist.
         assert!(matches!(status, 201 | 204 | 403 | 404 | 409), "{status}");
     }
     let by_group = groups_by_node(&apis[0].call(ROOT, "GET", "/orgs/o/hagroups", Value::Null).await.1);

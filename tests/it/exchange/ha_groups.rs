@@ -57,7 +57,7 @@ async fn next_change(api: &Api) -> i64 {
     last["maxChangeId"].as_i64().expect("a number") + 1
 }
 
-/// The database writes the list: its text must be what the type of the answer would write.
+/// The database writes the list: its text must be what the response type would write.
 #[tokio::test]
 async fn list_built_by_the_database_has_the_shape_of_the_response() {
     let (database, api) = fleet().await;
@@ -137,7 +137,7 @@ async fn group_says_how_many_members_may_be_disrupted_at_once() {
     api.expect(400, ADMIN, "PUT", "/org/o/hagroups", document).await;
 }
 
-/// C1-S3, C2: a health policy is shown with its defaults, and refused where nobody carries it out.
+/// C1-S3, C2: a health policy is shown with its defaults, and refused where no agent carries it out.
 #[tokio::test]
 async fn health_policy_of_a_group_is_shown_with_its_defaults_and_checked() {
     let (_database, api) = fleet().await;
@@ -208,7 +208,7 @@ async fn user_needs_the_right_to_change_every_node() {
     api.expect(403, USER, "PUT", "/orgs/o/hagroups/g", json!({"members": ["n1", "x"]})).await;
     api.expect(403, USER, "POST", "/orgs/o/hagroups/g/nodes/x", Value::Null).await;
     api.expect(201, ADMIN, "POST", "/orgs/o/hagroups/g/nodes/x", Value::Null).await;
-    // Now nobody but administrators may change all nodes of the group.
+    // Now only administrators may change all nodes of the group.
     for login in [USER, OTHER] {
         api.expect(403, login, "PUT", "/orgs/o/hagroups/g", json!({"members": []})).await;
         api.expect(403, login, "DELETE", "/orgs/o/hagroups/g/nodes/x", Value::Null).await;
@@ -298,7 +298,7 @@ async fn documents_carry_the_name_and_replace_all_members() {
     let read = api.expect(200, USER, "GET", "/org/o/hagroups/g", Value::Null).await["nodeGroups"][0].clone();
     assert_eq!(read["members"], json!(["n1", "n2"]));
     assert_eq!(read["updated"], read["lastUpdated"]);
-    // What was read can be changed and sent back.
+    // A document that was read can be changed and sent back.
     let mut changed = read.clone();
     changed["members"] = json!(["n3"]);
     api.expect(201, USER, "PUT", "/org/o/hagroups", changed).await;

@@ -41,7 +41,8 @@ async fn two_with_limits() -> (TestDatabase, [Api; 2]) {
     (database, [first, second])
 }
 
-/// Sends so many different requests at once, to both exchanges in turn; answers how often each status came.
+/// Sends so many different requests at once, to both exchanges in turn; returns how often each status
+/// occurred.
 async fn race(
     apis: &[Api; 2],
     login: &'static str,
@@ -152,7 +153,7 @@ async fn status(api: &Api, peer: &str, login: &str) -> u16 {
     get(api, peer, login, &[]).await.status().as_u16()
 }
 
-/// Seconds that the client is told to wait.
+/// Seconds that the response asks the client to wait.
 fn retry_after(response: &Response<Body>) -> u64 {
     let value = response.headers().get("retry-after").expect("429 tells when to try again");
     must(must(value.to_str(), "text").parse(), "seconds")
@@ -182,7 +183,7 @@ async fn failed_logins_are_stopped_and_whoever_is_known_at_the_same_address_goes
     assert!((1..=3600).contains(&retry_after(&refused)));
     assert_eq!(status(&api, here, "o/v:pv").await, 429, "even a good login that was never seen has to wait");
     assert_eq!(status(&api, here, "o/n:token-n").await, 200, "the login in memory is served");
-    // The memory of logins is cleared: the same secret is checked again, and nobody's failures stop it.
+    // The memory of logins is cleared: the same secret is checked again, and no failures of others block it.
     api.expect(201, ROOT, "POST", "/admin/clearauthcaches", Value::Null).await;
     assert_eq!(
         status(&api, here, "o/n:token-n").await,

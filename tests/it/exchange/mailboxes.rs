@@ -1,4 +1,5 @@
-//! Mailboxes and other lists that somebody else can make grow have bounds, and their readers get on page by page.
+//! Mailboxes and other lists that other clients can grow are bounded, and their readers read them page by
+//! page.
 
 use evenkeel_exchange::{ExchangeSettings, MailboxLimits, Volume};
 use serde_json::{Value, json};
@@ -177,7 +178,7 @@ async fn request_of_all_changes_reads_a_bounded_part_of_the_feed_and_the_next_on
         .await,
         "changes",
     );
-    // What is in memory is another exchange's: this one begins with what is stored.
+    // The usage in memory is that of another exchange: this one begins with the stored one.
     let api = Api::start(&database).await;
     let last =
         api.expect(200, ROOT, "GET", "/changes/maxchangeid", Value::Null).await["maxChangeId"].as_i64();

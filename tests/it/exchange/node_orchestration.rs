@@ -107,7 +107,7 @@ async fn everybody_else_is_refused_and_nothing_changes() {
     let nobody = Caller { title: "nobody", login: None };
     assert_eq!(world.call(nobody, &Method::PUT, &path, Some(&availability("drain"))).await.0.as_u16(), 401);
     world.must_be_untouched("who may not").await;
-    // Not even whether there is such a node is told abroad.
+    // Not even the existence of such a node is revealed to other organizations.
     for (node, status) in [("n1", 403), ("no-such-node", 404)] {
         let path = format!("/orgs/{HOME}/nodes/{node}/orchestration");
         let admin = OUTSIDERS[0];

@@ -100,7 +100,7 @@ async fn malformed_report_is_refused_with_its_path_and_nothing_of_it_is_stored()
         (json!({"monitorState": "idle", "engine": {"state": "x"}}), "engine.state must be up or down"),
         (json!({"monitorState": "idle", "state": "ready"}), "state is not known"),
     ] {
-        // What names no member of a report is a heartbeat as deployed agents may send it.
+        // A body without members of a report is a heartbeat as deployed agents may send it.
         let is_heartbeat = body == json!({});
         let calls = [("PUT", STATUS), ("POST", HEARTBEAT)];
         for (method, path) in calls.into_iter().take(if is_heartbeat { 1 } else { 2 }) {

@@ -78,7 +78,7 @@ async fn node_reports_states_that_only_grow() {
     assert_eq!((&task["err"], &task["exitCode"]), (&json!("web: exit code 3"), &json!(3)));
     assert_eq!(task["at"], "2026-03-01T08:20:30.000Z");
     assert_eq!((&task["taskId"], &task["unit"], &task["slot"]), (&json!("t1"), &json!("all"), &json!(1)));
-    // What the agbot writes leaves the report alone.
+    // A write of the agbot leaves the report unchanged.
     api.expect(201, AGBOT, "PUT", TASK, wanted("shutdown", 1)).await;
     assert_eq!(stored(&api).await["state"], "failed");
 }
@@ -226,7 +226,7 @@ async fn mode_of_a_policy_changes_only_while_it_has_no_live_task() {
     api.expect(409, OWNER, "PATCH", POLICY, json!({"orchestration": scope})).await;
     let stored = api.expect(200, OWNER, "GET", POLICY, Value::Null).await;
     assert_eq!(stored["businessPolicy"]["o/web"]["orchestration"], replicated(3));
-    // What ended is no obstacle.
+    // An ended task is no obstacle.
     api.expect(201, NODE, "PUT", STATUS, report("failed", 1)).await;
     api.expect(201, OWNER, "PUT", POLICY, policy(flex)).await;
 }

@@ -91,7 +91,7 @@ async fn long_lists_come_whole() {
     let service = json!({"orgid": "o", "serviceURL": "s", "serviceVersion": "1.0.0", "serviceArch": "amd64"});
     let running = api.expect(201, "o/u:pu", "POST", "/orgs/o/search/nodes/service", service).await;
     assert_eq!(running["nodes"].as_array().map(Vec::len), Some(2500));
-    // Nobody else's, and no half answers: the other user has none of them.
+    // Only the caller's, and no partial responses: the other user has none of them.
     api.expect(404, "o/v:pv", "GET", "/orgs/o/nodes", Value::Null).await;
     api.expect(404, "o/v:pv", "GET", "/orgs/o/node-details", Value::Null).await;
 }

@@ -69,7 +69,7 @@ async fn people_have_the_role_of_their_group_and_own_what_they_make() {
     api.expect(200, &promoted, "GET", "/orgs/plant/users", Value::Null).await;
     let demoted = bearer(&key.sign(&provider.claims("ann", &["plant-staff", "again"])));
     api.expect(403, &demoted, "GET", "/orgs/plant/users", Value::Null).await;
-    // Who has roles in two organizations says which one is meant.
+    // A user with roles in two organizations names one of them.
     let both = bearer(&key.sign(&provider.claims("eve", &["plant-staff", "lab-staff"])));
     let sent =
         api.send(&both, "GET", "/orgs/lab/users/apikey", &[("x-organization", "lab")], &Value::Null).await;

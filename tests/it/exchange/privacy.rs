@@ -35,7 +35,7 @@ async fn outsiders_read_nothing_private_by_any_operation() {
     assert!(read_count > 0, "nothing was read at all");
 }
 
-/// The answer without what is the caller's own: resources whose key or owner is of its organization.
+/// The response without the caller's own data: resources whose key or owner is of its organization.
 fn foreign_part(text: &str) -> String {
     let Ok(response) = serde_json::from_str(text) else { return text.to_owned() };
     without_own(response).to_string()

@@ -79,7 +79,7 @@ async fn exchange_that_lost_its_lease_joins_again_and_knows_everything() {
     apis[1].expect(200, "o/u:pu", "GET", "/orgs/o", Value::Null).await;
     let mut connection = database.connection().await;
     must(connection.execute("DELETE FROM exchange_instance").await, "removing the leases");
-    // Nobody holds a lease now, so nobody is waited for; within a second all have noticed.
+    // No exchange holds a lease now, so none is waited for; within a second all have noticed.
     eventually("all exchanges have joined again", || async {
         let mut connection = database.connection().await;
         let count = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM exchange_instance");

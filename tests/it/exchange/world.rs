@@ -31,7 +31,7 @@ pub const ABROAD: &str = "globex";
 
 const PASSWORD: &str = "open-sesame";
 
-/// Somebody who calls.
+/// A caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caller {
     /// Name of the column in the table.
@@ -126,7 +126,7 @@ impl World {
         agbot
     }
 
-    /// Sends a request below `/v1`; answers status and body (nothing of an endless one).
+    /// Sends a request below `/v1`; returns status and body (nothing of an endless one).
     pub async fn call(
         &self,
         caller: Caller,

@@ -147,12 +147,12 @@ impl Fleet {
         &self.key
     }
 
-    /// Which version answers on which node.
+    /// Returns the version that responds on each node.
     pub fn versions(&self) -> BTreeMap<String, String> {
         self.nodes.iter().filter_map(|node| Some((node.clone(), self.ask(node)?.0))).collect()
     }
 
-    /// Which process answers on which node.
+    /// Returns the process that responds on each node.
     pub fn processes(&self) -> BTreeMap<String, i32> {
         self.nodes.iter().filter_map(|node| Some((node.clone(), self.ask(node)?.1))).collect()
     }

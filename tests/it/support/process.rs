@@ -29,7 +29,7 @@ impl Program {
         let output = scratch.join(&format!("{unique}.out"));
         let errors = scratch.join(&format!("{unique}.err"));
         let mut command = Command::new(executable(scratch, account));
-        // Settings of whoever runs the tests must not reach the program.
+        // Environment settings of the test run must not reach the program.
         let inherited =
             std::env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with("EVENKEEL_"));
         command.env_clear().envs(inherited).args(arguments).stdin(Stdio::null());
@@ -129,7 +129,7 @@ fn executable(scratch: &Scratch, account: Option<Account>) -> PathBuf {
 pub struct Hub {
     /// The process.
     pub program: Program,
-    /// Where it answers, without a slash at the end.
+    /// Address at which it listens, without a slash at the end.
     pub url: String,
     /// A client that trusts it.
     pub client: reqwest::Client,
@@ -167,7 +167,7 @@ impl Hub {
         hub
     }
 
-    /// Status and body of a GET outside the API, or nothing when it does not answer.
+    /// Status and body of a GET outside the API, or none when it does not respond.
     pub async fn get(&self, path: &str) -> Option<(u16, String)> {
         let response = self.client.get(format!("{}{path}", self.url)).send().await.ok()?;
         Some((response.status().as_u16(), response.text().await.ok()?))
@@ -185,7 +185,7 @@ impl Hub {
             .to_owned()
     }
 
-    /// Sends a request as root below `/v1`; answers status and body.
+    /// Sends a request as root below `/v1`; returns status and body.
     pub async fn call(
         &self,
         method: &str,
@@ -195,7 +195,7 @@ impl Hub {
         self.call_as(("root/root", &self.root_password()), method, path, body).await
     }
 
-    /// Sends a request below `/v1` as a login, which is a name and a secret; answers status and body.
+    /// Sends a request below `/v1` as a login, which is a name and a secret; returns status and body.
     pub async fn call_as(
         &self,
         (name, secret): (&str, &str),
@@ -214,7 +214,7 @@ impl Hub {
         (status, response.json().await.unwrap_or_default())
     }
 
-    /// Asks it to stop and answers its exit status.
+    /// Asks it to stop and returns its exit status.
     pub async fn stop(mut self) -> i32 {
         self.program.signal(Signal::SIGTERM);
         self.program.wait().await

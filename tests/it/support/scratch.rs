@@ -30,14 +30,14 @@ impl Scratch {
         self.path().join(name)
     }
 
-    /// Writes a file and answers its path.
+    /// Writes a file and returns its path.
     pub fn write(&self, name: &str, content: &str) -> PathBuf {
         let path = self.join(name);
         std::fs::write(&path, content).expect("a file in the scratch directory");
         path
     }
 
-    /// Keeps the directory; whoever calls this removes it.
+    /// Keeps the directory; the caller removes it.
     pub fn keep(mut self) -> PathBuf {
         self.0.take().expect("the directory is there until it is kept").keep()
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 /// How long a condition may take on a loaded machine before the test fails.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// Asks until `check` answers `Some`; panics with `what` when that takes too long.
+/// Polls until `check` returns `Some`; panics with `what` when that takes too long.
 pub async fn eventually<T, F>(what: &str, mut check: impl FnMut() -> F) -> T
 where
     F: Future<Output = Option<T>>,

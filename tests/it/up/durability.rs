@@ -86,7 +86,7 @@ async fn kill_of_the_database_loses_no_acknowledged_write() {
         .await;
         let server = server_process(&lock_file).expect("a server that acknowledges has a lock file");
         kill(Pid::from_raw(server), Signal::SIGKILL).expect("the server runs");
-        // Its children answer for a moment longer: only another process is the server that came back.
+        // Its children respond for a moment longer: only another process is the server that came back.
         eventually("another server is started", || async {
             server_process(&lock_file).filter(|started| *started != server)
         })

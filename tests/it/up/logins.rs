@@ -208,7 +208,7 @@ async fn exchange_counts_the_clients_of_an_agbot_on_its_own_and_believes_nobody_
     }
     assert_eq!(status(&alone.url, ROUTE, ("o/u", "more"), &attacker).await, 429, "the exchange stops them");
     assert_eq!(status(&alone.url, ROUTE, ("o/u", "more"), &[("x-forwarded-for", "198.51.100.8")]).await, 401);
-    // Whoever names another address at the exchange counts as what it is.
+    // A client that claims another address at the exchange is counted by its own.
     for number in 0..4 {
         let forged = format!("203.0.113.{number}");
         let proof = "Basic SUJNL2Fsb25lOndyb25n";

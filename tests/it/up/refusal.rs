@@ -6,7 +6,7 @@ use sqlx::Executor;
 
 use crate::support::{Hub, Program, Scratch, TestDatabase, account};
 
-/// Runs `up` to its end; answers its status and its only message.
+/// Runs `up` to its end; returns its status and its only message.
 async fn refused(scratch: &Scratch, options: &[&str]) -> (i32, String) {
     let data_dir = scratch.join("hub");
     let data_dir = data_dir.to_string_lossy();

@@ -61,7 +61,7 @@ async fn parked_poll_does_not_hold_up_the_end() {
     hub.program.signal(Signal::SIGTERM);
     assert_eq!(hub.program.wait().await, 0, "{}", hub.program.errors());
     assert!(begun.elapsed() < STOP_LIMIT, "{:?}", begun.elapsed());
-    // Answered or cut, but not waiting any more.
+    // Completed or cut, but no longer waiting.
     let _ = poll.await.expect("the poll ends");
 }
 

@@ -8,7 +8,7 @@ use reqwest::{Client, ClientBuilder, Version};
 use crate::support::wait::must;
 use crate::support::{Hub, Scratch, eventually};
 
-/// A port of an address that nobody has now.
+/// An unused port of an address.
 fn free_port(address: &str) -> u16 {
     let listener = must(std::net::TcpListener::bind((address, 0)), "a listener");
     must(listener.local_addr(), "an address").port()
@@ -30,7 +30,7 @@ async fn shown(client: &Client, url: &str) -> (Vec<u8>, Version) {
     let info = response.extensions().get::<reqwest::tls::TlsInfo>().expect("a connection with TLS");
     let certificate = info.peer_certificate().expect("a certificate").to_vec();
     let version = response.version();
-    // Only an answer that was read to its end leaves its connection for the next request.
+    // Only a response that was read to its end leaves its connection for the next request.
     must(response.bytes().await, "a body");
     (certificate, version)
 }

@@ -118,7 +118,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 ///
 /// `directory`: that of the driver, with its list.
 pub(crate) fn kill_services(directory: &Path, agent: &str, keys: &BTreeSet<String>) -> usize {
-    // What the list does not have is found by its mark.
+    // Processes that are not in the list are found by their mark.
     let listed = Records::load(directory.join("processes.json")).map(|records| records.all());
     let found = survivors(listed.unwrap_or_default(), agent);
     let meant: Vec<_> = found.into_iter().filter(|process| keys.contains(&process.key)).collect();

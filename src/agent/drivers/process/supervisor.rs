@@ -141,7 +141,7 @@ pub(crate) struct Supervisor {
     failures: Failures,
 }
 
-/// Exit code and signal of a process that ended; both unknown when it was no child of this agent.
+/// Exit code and signal of a process that ended; both unknown when it was not a child of this agent.
 type ExitStatus = (Option<i64>, Option<i32>);
 
 /// A running process: a child, or one started by an earlier run of the agent.

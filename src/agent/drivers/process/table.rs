@@ -117,7 +117,6 @@ fn signal(process: &ProcessRecord, signal: Signal) {
     }
 }
 
-/// Kills processes.
 pub(crate) fn kill_all(processes: &[ProcessRecord]) {
     processes.iter().for_each(|process| signal(process, Signal::SIGKILL));
 }

@@ -237,7 +237,7 @@ async fn processes_of_an_agent_that_was_killed_are_adopted() {
     assert_eq!(leader(&driver), before, "the process continues under its new agent");
     assert_eq!(pids(&driver), [before]);
 
-    // An adopted process is no child, and is still restarted when it ends.
+    // An adopted process is not a child, and is still restarted when it ends.
     nix::sys::signal::kill(Pid::from_raw(before), Signal::SIGKILL).unwrap();
     timeout(Duration::from_secs(10), async {
         while leader(&driver) == before {

@@ -179,7 +179,8 @@ fn apply(document: &mut Value, change: &str) -> Outcome<Effect> {
     Ok(Effect::Written)
 }
 
-/// Returns whether a member holds an item. One that is absent or null holds none; none for a member that is no list.
+/// Returns whether a member holds an item. One that is absent or null holds none; none for a member that is
+/// not a list.
 fn is_held(document: &Value, path: &[&str], item: &Value) -> Option<bool> {
     let mut value = document;
     for name in path {

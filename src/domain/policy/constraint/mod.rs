@@ -90,7 +90,7 @@ pub enum SyntaxProblem {
     /// A list stands after another operator than `in`.
     #[error("a list can only be used with the operator in")]
     ListNeedsIn,
-    /// An order operator is applied to a value that is no number.
+    /// An order operator is applied to a value that is not a number.
     #[error("only numbers have an order")]
     NumberExpected,
     /// The operator `in` is not followed by a list, a quoted text, a version or a range.

@@ -3,7 +3,6 @@
 //! Numbers follow the literals of Go: a sign, decimal or hexadecimal digits (the latter with a binary exponent), underscores
 //! between digits, and the words for infinity and "not a number". A number too large for 64 bits is refused.
 
-/// Parses a number.
 pub(super) fn parse_number(text: &str) -> Option<f64> {
     let (sign, unsigned) = match text.as_bytes().first()? {
         b'+' => (1.0, &text[1..]),

@@ -43,7 +43,7 @@ impl Binary {
     /// Applies the operator.
     ///
     /// # Errors
-    /// When the operands have the wrong type, or the result is no finite number.
+    /// When the operands have the wrong type, or the result is not a finite number.
     pub(super) fn apply<'a>(self, left: Value<'a>, right: Value<'a>) -> Result<Value<'a>, EvaluationError> {
         match (self, left, right) {
             (Self::BitOr | Self::BitXor | Self::BitAnd, left, right) => self.bitwise(&left, &right),
@@ -106,7 +106,7 @@ impl Binary {
 /// Applies a sign to a number.
 ///
 /// # Errors
-/// When the operand is no number.
+/// When the operand is not a number.
 pub(super) fn signed<'a>(operator: &'static str, operand: &Value<'_>) -> Result<Value<'a>, EvaluationError> {
     match operand {
         Value::Number(number) if operator == "-" => Ok(Value::Number(-number)),

@@ -69,7 +69,8 @@ impl Expression {
             if decided.text().is_some() {
                 return decided.text();
             }
-            // What is left of it is a truth value, which is compared with nothing by mistake; a shortcut leaves none.
+            // The result is a truth value, which cannot be compared with anything by mistake; a shortcut
+            // leaves none.
             if !matches!(operation, Operation::Shortcut { .. }) {
                 stack.push(Known::Open);
             }

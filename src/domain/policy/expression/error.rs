@@ -3,7 +3,7 @@
 use super::Reference;
 use super::limits::{MAX_EXPONENT, MAX_LENGTH, MAX_NESTING, MAX_TEXT};
 
-/// The reason why a text is no expression.
+/// The reason why a text is not an expression.
 ///
 /// # Shape
 /// `column` counts the characters of the text from one; at the end of the text it is one more than their number.
@@ -67,7 +67,7 @@ pub enum EvaluationError {
     /// The exponent is too large.
     #[error("exponent {exponent} is beyond {MAX_EXPONENT}")]
     Exponent { exponent: String },
-    /// The result is no finite number.
+    /// The result is not a finite number.
     #[error("the result of {operator} is no finite number")]
     NotFinite { operator: &'static str },
     /// An operator is applied to a value of a type that it does not take.

@@ -3,14 +3,13 @@
 use super::program::{Comparison, Piece};
 use super::{ExpressionError, Reference, SyntaxProblem};
 
-/// A token.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Token {
     Number(f64),
     /// A quoted text.
     Text(Vec<Piece>),
     Reference(Reference),
-    /// A word that is no keyword.
+    /// A word that is not a keyword.
     Word(String),
     /// `and`, `or`, `not`, `in`, `true` or `false`.
     Keyword(&'static str),

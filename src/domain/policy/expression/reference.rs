@@ -37,7 +37,7 @@ pub enum Reference {
 }
 
 impl Reference {
-    /// Returns the reference that stands between two braces; none when the text is no name.
+    /// Returns the reference that stands between two braces; none when the text is not a name.
     pub(super) fn of_name(name: &str) -> Option<Self> {
         if name.is_empty() || name.contains(|letter: char| letter.is_whitespace() || letter.is_control()) {
             return None;

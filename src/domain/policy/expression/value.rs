@@ -8,7 +8,7 @@ use crate::policy::{Property, PropertyType};
 /// A value of an expression.
 ///
 /// # Shape
-/// A number is finite; integers are exact up to 2⁵³. The items of a list are no lists.
+/// A number is finite; integers are exact up to 2⁵³. The items of a list are not lists.
 ///
 /// # Source
 /// Orchestration A5.2.

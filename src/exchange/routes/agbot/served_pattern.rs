@@ -26,7 +26,6 @@ const ALL_ALIAS: &str = "/orgs/{organization}/agbots/{agreementbot}/deployment/p
 const ONE: &str = "/orgs/{organization}/agbots/{agreementbot}/patterns/{entry}";
 const ONE_ALIAS: &str = "/orgs/{organization}/agbots/{agreementbot}/deployment/patterns/{entry}";
 
-/// Served patterns.
 struct ServedPatterns;
 
 impl Kind for ServedPatterns {

@@ -126,7 +126,8 @@ pub(super) async fn require_agents(
 
 /// Refuses another mode, or another kind of scope, while nodes have tasks of the policy.
 ///
-/// The agbot owns tasks; the exchange knows those that have an agreement, whether the agent of their node reads tasks or not. Adding and removing the whole document is no change of mode.
+/// The agbot owns tasks; the exchange knows those that have an agreement, whether the agent of their node
+/// reads tasks or not. Adding and removing the whole document is not a change of mode.
 ///
 /// # Errors
 /// 409 with code `conflict`.

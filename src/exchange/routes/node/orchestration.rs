@@ -103,7 +103,7 @@ async fn get_orchestration(
     _: Permission<right::NodeRead>,
 ) -> Result<Json<NodeOrchestrationResponse>, ApiError> {
     let Op { exchange, path: ResourcePath { org, id }, .. } = op;
-    // What the node reported last may not be written yet.
+    // The latest report of the node may not be written yet.
     exchange.flush_heartbeats().await?;
     let row = exchange
         .database()

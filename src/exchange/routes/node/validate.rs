@@ -74,7 +74,7 @@ fn problem(property: &ServiceProperty) -> Option<&'static str> {
     }
 }
 
-/// Splits `org/pattern`; empty is no pattern.
+/// Splits `org/pattern`; empty is not a pattern.
 pub(super) fn parse_pattern(text: &str) -> Result<Option<(&str, &str)>, ApiError> {
     if text.is_empty() {
         return Ok(None);

@@ -58,7 +58,7 @@ impl Accepting<'_> {
     ) -> bool {
         let is_lost = |row: Option<&UnitNode>| row.is_none_or(|row| row.down_since().is_some());
         let node = task.node.as_ref();
-        // What waits for its node is being created.
+        // A task that waits for its node is being created.
         let Some(node) = node else { return false };
         if is_lost(part.unit.table.find(node)) || task.state.is_ended() {
             return true;

@@ -14,7 +14,6 @@ use super::postings::{Postings, Union};
 const COARSE: u32 = 48;
 const FINE: u32 = 40;
 
-/// The index of numbers.
 #[derive(Debug, Clone, Default)]
 pub(super) struct NumberIndex {
     exact: BTreeMap<u64, Postings>,

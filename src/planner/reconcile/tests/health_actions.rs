@@ -159,7 +159,7 @@ fn votes(world: &mut World, task: &TaskId, votes: PeerVotes) {
     world.run(1);
 }
 
-/// C3-S5: one of two peers is no majority, and both are; of a pair the only other member is enough.
+/// C3-S5: one of two peers is not a majority, and both are; of a pair the only other member is enough.
 #[test]
 fn c3_s5_instance_that_a_majority_of_its_peers_does_not_reach_is_recovered() {
     let mut world = World::new(Goal::replicated(3), 4);

@@ -41,7 +41,7 @@ fn version_whose_check_fails_pauses_the_update_after_its_first_slot() {
     assert!(world.update.message.contains("the body does not contain ok"), "{}", world.update.message);
     let versions = world.running_versions();
     assert_eq!(versions.iter().filter(|digest| **digest == 2).count(), 1, "{versions:?}");
-    // What is resumed without a change is paused again after the next slot.
+    // An update that is resumed without a change is paused again after the next slot.
     world.request(UpdateEvent::Resume);
     world.run_until(100, |world| world.update.state == UpdateState::Paused);
     assert_eq!(replaced(&world), 2);
@@ -76,7 +76,7 @@ fn slot_is_in_work_until_its_instance_is_healthy() {
     assert_eq!(world.running_versions(), [2; 3]);
 }
 
-/// A check that has come to no result is waited for as long as a start, and is no failure.
+/// A check that has come to no result is waited for as long as a start, and is not a failure.
 #[test]
 fn instance_of_which_no_check_has_come_to_a_result_is_waited_for_like_a_start() {
     let mut world = healthy(2, |workload| workload.update.start_timeout_secs = 60);

@@ -141,7 +141,7 @@ fn scale_down_removes_the_slot_of_a_lost_node_first() {
     assert_eq!(lost.desired, DesiredState::Remove);
 }
 
-/// The machine was off: what ended with it is no failure that a restart policy is about.
+/// The machine was off: what ended with it is not a failure that a restart policy is about.
 #[test]
 fn instance_that_ended_with_its_node_is_started_again_whatever_the_restart_policy_says() {
     for goal in [Goal::global(), Goal::replicated(2), Goal::failover(StartMode::BestAvailable, 0)] {

@@ -231,7 +231,7 @@ fn slot_with_an_instance_before_goes_back_to_it_when_the_newer_one_has_to_leave(
     world.run(5);
     let first = world.running()[0].clone();
     let own = first.node.clone().expect("it has a node");
-    // What runs on a frozen node is not stopped for a newer one.
+    // Instances on a frozen node are not stopped for newer ones.
     world.change_node(own.name(), |node| node.frozen = Some(FrozenLevel::Node));
     let other =
         world.nodes.iter().map(|node| node.id.clone()).find(|node| *node != own).expect("another node");

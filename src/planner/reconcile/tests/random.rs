@@ -214,7 +214,7 @@ impl Schedule {
             });
             let Some(ended_at) = before.map(|one| one.state_at).max() else { continue };
             let waited = secs_since(ended_at, started_at);
-            // What fails on a drained node is replaced without delay.
+            // An instance that fails on a drained node is replaced without delay.
             assert!(self.can_drain() || waited >= delay_secs, "seed {}: {waited} s", self.seed);
         }
     }

@@ -325,7 +325,8 @@ impl World {
             if self.plans_slots && !self.is_changed {
                 let Some(slot) = self.changed_slots.pop_first() else { return };
                 self.plan_once(Some(&slot));
-                // What waits for another task, or is an update's next step, concerns the whole workload unit.
+                // A step that waits for another task, or the next step of an update, concerns the whole
+                // workload unit.
                 self.is_changed |= self.has_blocked || self.update.is_rolling();
                 continue;
             }

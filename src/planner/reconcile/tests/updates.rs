@@ -413,7 +413,7 @@ fn paused_update_is_not_spread_by_restarts() {
     assert_eq!(world.running_versions().iter().filter(|one| **one == 1).count(), 2);
 }
 
-/// B11.3: a slot that no node takes is no part of the update.
+/// B11.3: a slot that no node takes is not part of the update.
 #[test]
 fn slot_that_never_had_a_node_blocks_nobody() {
     let mut world = World::new(Goal::replicated(2), 1);

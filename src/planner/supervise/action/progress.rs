@@ -94,12 +94,13 @@ impl UnitView<'_> {
     }
 }
 
-/// Returns whether a task is still to be started again. What is frozen by itself, or lost, is left out.
+/// Returns whether a task is still to be started again. Tasks that are frozen individually, or lost, are left
+/// out.
 pub(super) fn is_to_restart(task: &Task, table: &NodeTable, action: &UserAction, goal: &ActionGoal) -> bool {
     let ActionGoal::Restarted { node } = goal else { return false };
     let row = task.node.as_ref().and_then(|node| table.find(node));
     let is_frozen = |row: &UnitNode| matches!(row.frozen, Some(FrozenLevel::Instance | FrozenLevel::Node));
-    // What is on a node that is down cannot be started again there.
+    // Instances on a node that is down cannot be restarted there.
     if row.is_none_or(|row| is_frozen(row) || row.down_since().is_some()) {
         return false;
     }
@@ -173,7 +174,8 @@ pub(crate) fn progress(
     }
 }
 
-/// Returns when a start takes too long. What a gate blocks has no deadline: it is shown, and the user may abort.
+/// Returns when a start takes too long. A start that a gate blocks has no deadline: it is shown, and the user
+/// may abort.
 fn deadline(action: &UserAction, goal: &ActionGoal, view: &UnitView<'_>) -> Option<Timestamp> {
     let secs = view.workload.update.start_timeout_secs;
     let starting = || view.tasks.iter().filter(|task| is_of_action(task, action) && task.is_live());
