@@ -97,7 +97,9 @@ impl Urls {
         let all: Vec<String> = all.map(|url| url.trim_end_matches('/').to_owned()).collect();
         let is_http = |url: &&String| url.starts_with("http://") || url.starts_with("https://");
         match all.iter().find(|url| !is_http(url)) {
-            Some(url) => Err(ClientError::Request(format!("\"{url}\" is no http:// or https:// address"))),
+            Some(url) => {
+                Err(ClientError::Request(format!("\"{url}\" is not an http:// or https:// address")))
+            }
             None => Ok(Self { all, current: AtomicUsize::new(0) }),
         }
     }

@@ -64,7 +64,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
         "an API key belongs to its user; who made it is in no answer",
     ),
     (
-        "users.identity_provider and users.external_id, when the provider is no http address or several users are the same person",
+        "users.identity_provider and users.external_id, when the provider is not an http address or several users are the same person",
         "no token could name such a provider, or it would open several accounts: the user comes without this link",
     ),
     ("agbotagreements.dataLastReceived", "no agbot sets it, and every answer shows it empty"),

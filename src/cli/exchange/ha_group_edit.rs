@@ -220,7 +220,7 @@ pub async fn remove_members(arguments: &MemberArguments, exchange: &Exchange) ->
     for node in &arguments.nodes {
         let node = exchange.split(node).1;
         if !present.contains(&node) {
-            note(format!("node {node} is no member of HA group {org}/{id}"));
+            note(format!("node {node} is not a member of HA group {org}/{id}"));
             continue;
         }
         let doing = format!("removing node {node} from HA group {org}/{id}");

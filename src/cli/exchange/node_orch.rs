@@ -84,7 +84,7 @@ fn availability() -> impl TypedValueParser<Value = Availability> {
 
 fn capacity(text: &str) -> Result<(String, f64), String> {
     let (name, amount) = text.split_once('=').ok_or("must have the form NAME=AMOUNT")?;
-    let amount: f64 = amount.parse().map_err(|_| format!("the amount {amount} is no number"))?;
+    let amount: f64 = amount.parse().map_err(|_| format!("the amount {amount} is not a number"))?;
     Ok((name.to_owned(), amount))
 }
 

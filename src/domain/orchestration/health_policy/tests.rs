@@ -153,7 +153,7 @@ fn c2_s4_c2_s5_document_that_breaks_a_rule_is_refused_with_the_member_and_the_ru
         ),
         (
             url(&json!({"poll_url_healthy_response": "re:("})),
-            ".detection.detection_modes[0].options.poll_url_healthy_response is no regular expression: unclosed group",
+            ".detection.detection_modes[0].options.poll_url_healthy_response is not a regular expression: unclosed group",
         ),
         (
             url(&json!({"poll_url_retry_interval": 0})),
@@ -281,5 +281,5 @@ fn body_is_healthy_when_it_contains_what_is_expected() {
     let expression = Expected::parse(r#"re:"status":\s*"(ok|fine)""#).unwrap();
     assert!(expression.is_in(r#"{"status": "fine"}"#) && !expression.is_in(r#"{"status": "bad"}"#));
     let huge = format!("re:{}", "(a{1000}){1000}");
-    assert!(Expected::parse(&huge).unwrap_err().starts_with("is no regular expression"));
+    assert!(Expected::parse(&huge).unwrap_err().starts_with("is not a regular expression"));
 }
