@@ -60,7 +60,7 @@ impl Exit {
         (Exit::SignatureInvalid, "a signature does not match the text"),
         (Exit::Program, "a program that the command started failed"),
         (Exit::WaitFailed, "with `--wait`: it failed or was rolled back"),
-        (Exit::WaitHeld, "with `--wait`: it does not continue until somebody acts"),
+        (Exit::WaitHeld, "with `--wait`: it does not continue until a user acts"),
         (Exit::WaitTimeout, "with `--wait`: the time ended first"),
         (Exit::Internal, "a step in the middle failed, and what was done before it was undone"),
     ];

@@ -29,7 +29,7 @@ const READ_TIME: Duration = Duration::from_secs(3);
 #[derive(Debug, Clone, Default, Args)]
 pub struct Wait {
     /// Wait until the change has taken effect, at most for this time, such as 90s, 10m or 1h [default: 10m]; ends with
-    /// status 11 when it failed or was rolled back, 12 when it does not continue until somebody acts, 13 when the time
+    /// status 11 when it failed or was rolled back, 12 when it does not continue until a user acts, 13 when the time
     /// ended first
     #[arg(long = "wait", value_name = "TIMEOUT", num_args = 0..=1, require_equals = true,
           default_missing_value = "10m", value_parser = duration)]

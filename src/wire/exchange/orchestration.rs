@@ -383,7 +383,7 @@ pub enum Pace {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureAction {
-    /// Holds it until somebody acts.
+    /// Holds it until a user acts.
     Pause,
     /// Goes on with the next member.
     Continue,
