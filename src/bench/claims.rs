@@ -29,9 +29,9 @@ const HELD: i32 = 2_000;
 const TIMES: f64 = 10.0;
 /// Scope of agent upgrades.
 const SCOPE: &str = "agent";
-/// How long the agbot of the benchmark holds its leases, in seconds.
+/// Time for which the agbot of the benchmark holds its leases, in seconds.
 const LEASE_SECS: f64 = 3_600.0;
-/// How often the ways take turns, so that a disk that changes its speed does not favour one of them.
+/// Number of turns of each way, so that a disk that changes its speed does not favor one of them.
 const TURNS: u32 = 2;
 
 /// Runs the benchmark.

@@ -28,7 +28,7 @@ const REGISTERED: (usize, usize) = (1_000, 64);
 /// Nodes in each list, of those in the organization.
 const LISTED: usize = 1_000;
 
-/// How much is measured.
+/// Extent of the measurement.
 struct Size {
     nodes: usize,
     fleet: usize,

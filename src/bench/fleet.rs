@@ -37,7 +37,7 @@ enum Tokens {
 }
 
 impl Nodes {
-    /// How many there are.
+    /// Returns the number of them.
     pub fn count(&self) -> usize {
         self.count
     }

@@ -150,7 +150,7 @@ pub struct Load {
 pub struct Outcome {
     /// Requests with a response.
     pub count: u64,
-    /// How long it took, in seconds.
+    /// Duration, in seconds.
     pub secs: f64,
     micros: Vec<u32>,
 }

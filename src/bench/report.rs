@@ -25,7 +25,7 @@ impl Options {
     }
 }
 
-/// How to print.
+/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Output {
     /// Human-readable table.
@@ -168,7 +168,7 @@ impl Report {
         self.notes.push(note.into());
     }
 
-    /// How many targets are missed, of those that count.
+    /// Returns the number of targets that are missed, of those that count.
     pub fn missed(&self, judges_all: bool) -> usize {
         self.rows.iter().filter(|row| row.is_missed(judges_all)).count()
     }

@@ -71,7 +71,7 @@ impl Exit {
     }
 }
 
-/// Why a command failed.
+/// Reason why a command failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CliError {
     /// Exit status.

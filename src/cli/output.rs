@@ -15,7 +15,7 @@ use crate::exit::{CliError, Exit, Outcome};
 use crate::layout;
 use crate::yaml::to_yaml;
 
-/// How data is written.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Two-space indented JSON.

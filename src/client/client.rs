@@ -55,7 +55,7 @@ pub enum Written {
     Replaced,
 }
 
-/// Why a resource was neither created nor replaced.
+/// Reason why a resource was neither created nor replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// The last attempt.

@@ -26,7 +26,7 @@ const LEASE: Duration = Duration::from_secs(60);
 const MARGIN: Duration = Duration::from_secs(10);
 /// Beyond the lease: the next tick of the hub and the start on the other node.
 const TAKEOVER_LIMIT: Duration = Duration::from_secs(30);
-/// How long a heartbeat may be older than the moment at which a node freezes.
+/// Time for which a heartbeat may be older than the moment at which a node freezes.
 const HEARTBEAT: Duration = Duration::from_secs(3);
 /// The instance that is watched by its events runs on the last node.
 const METER: &str = "meter";

@@ -22,7 +22,7 @@ use evenkeel_runtime::files::FileError;
 /// Timeout of a start: after a crash, the server first replays its log.
 const START_LIMIT: Duration = Duration::from_secs(300);
 
-/// How long to retry while processes of a killed server still hold its shared memory.
+/// Time to retry while processes of a killed server still hold its shared memory.
 const MEMORY_LIMIT: Duration = Duration::from_secs(20);
 
 /// A fast shutdown, then an immediate one; together well inside the time that a process has to drain.

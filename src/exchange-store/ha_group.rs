@@ -22,7 +22,7 @@ pub struct HaGroup {
     pub name: String,
     /// Description.
     pub description: Option<String>,
-    /// How many members may be disrupted at once, as the exchange checked it; none holds the defaults.
+    /// Number of members that may be disrupted at once, as the exchange checked it; none holds the defaults.
     pub orchestration: Option<Value>,
     /// True if an administrator created the group.
     pub is_admin: bool,

@@ -19,16 +19,16 @@ use jiff::{SignedDuration, Timestamp};
 
 /// The shortest interval that is named.
 const SHORTEST_INTERVAL_SECS: i64 = 1;
-/// How long a conversation lasts after a message to the node.
+/// Time for which a conversation lasts after a message to the node.
 const LASTING: SignedDuration = SignedDuration::from_secs(60);
 /// Limit of simultaneous conversations with short intervals; beyond it, nodes keep their own, so that a change of a whole fleet does not
 /// become a burst of polls.
 const CAPACITY: usize = 1_000;
 
-/// How long after the status report of a member the polls of the others are parked: longer than a new version is monitored by default, and
-/// far below the timeouts of clients.
+/// Time after the status report of a member for which the polls of the others are parked: longer than a new
+/// version is monitored by default, and far below the timeouts of clients.
 const EXPECTED_WITHIN: SignedDuration = SignedDuration::from_secs(10);
-/// How long after a message a node is busy with it.
+/// Time after a message for which a node is busy with it.
 const BUSY: SignedDuration = SignedDuration::from_secs(10);
 
 type Times = HashMap<NodeId, Timestamp>;

@@ -19,7 +19,7 @@ use thiserror::Error;
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
-/// Why a request was not carried out.
+/// Reason why a request was not carried out.
 #[derive(Debug, Error)]
 pub enum ApiError {
     /// A response of the contract: status, code, human-readable message.

@@ -13,7 +13,7 @@ const FLUSH_PERIOD: Duration = Duration::from_secs(1);
 /// So many changes leave enough rubbish in the outboxes to be felt.
 const VACUUM_AFTER: i64 = 2_000;
 
-/// How long an agbot may repeat the record of an action.
+/// Time for which an agbot may repeat the record of an action.
 const ACTIONS_KEPT: SignedDuration = SignedDuration::from_hours(24);
 
 /// Writes heartbeats, and gives the space of numbered changes back; writes the last heartbeats at the end.
@@ -49,7 +49,7 @@ impl Worker for HeartbeatWriter {
     }
 }
 
-/// How long it is known that the agent of a deleted node has not confirmed its end.
+/// Time for which it is remembered that the agent of a deleted node has not confirmed its end.
 const DEPARTURE_AGE: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// Removes old changes, expired messages and old audit records.

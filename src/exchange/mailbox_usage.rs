@@ -15,7 +15,7 @@ use evenkeel_store::{Database, StoreError};
 use crate::ApiError;
 use crate::settings::MailboxLimits;
 
-/// How long a count is used.
+/// Time for which a count is used.
 const USED_FOR: Duration = Duration::from_millis(250);
 /// Number of mailboxes above which those that were not used recently are forgotten.
 const KEPT: usize = 1_000;

@@ -1,4 +1,4 @@
-//! How long requests take, by the kind of resource that they name.
+//! Durations of requests, by the kind of resource that they name.
 //!
 //! Requests of the fast path (change polls and heartbeats) are not timed: a parked poll takes as long as it
 //! was asked to, and a clock read would cost an idle poll more than it is worth.

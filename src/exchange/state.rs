@@ -31,7 +31,7 @@ use crate::request_times::RequestTimes;
 use crate::settings::ExchangeSettings;
 use crate::{ApiError, configuration};
 
-/// Why an exchange did not start.
+/// Reason why an exchange did not start.
 #[derive(Debug, Error)]
 pub enum StartError {
     /// The database does not respond or refuses a statement.

@@ -102,7 +102,7 @@ pub enum BlocklistChange {
         /// Time until the first probe: the restart delay of the policy. None takes that of the rules.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         probe_secs: Option<u64>,
-        /// How long it had run, in seconds.
+        /// Time for which it had run, in seconds.
         #[serde(default)]
         ran_secs: u64,
     },

@@ -222,7 +222,7 @@ pub enum Action {
         entity: Entity,
         /// The reports.
         reports: Vec<SystemReport>,
-        /// How long they hold when no agbot keeps them up.
+        /// Time for which they are valid when no agbot renews them.
         ttl_secs: u64,
     },
     /// Deletes the events of entities that no longer exist.
@@ -238,7 +238,7 @@ pub enum Action {
         registration: Box<Registration>,
         /// The events.
         events: Vec<UnitEvent>,
-        /// How many members were found to have failed; they count as healthy if this cannot be written.
+        /// Number of members that were found to have failed; they count as healthy if this cannot be written.
         found_unhealthy: u64,
     },
     /// Deletes the registration of a target that no longer has a health policy.
@@ -392,7 +392,7 @@ pub struct UnitReport {
     pub slots: Option<BTreeSet<Slot>>,
     /// Steps that wait, each with its reason.
     pub blocked: Vec<(Step, Blocked)>,
-    /// Why not everything was placed.
+    /// Reason why not everything was placed.
     pub unplaced: Option<EliminationReport>,
     /// The compatibility versions of the agents that suspend automatic decisions.
     #[serde(default)]

@@ -239,7 +239,8 @@ impl NodeFacts {
 pub struct NodePolicyFacts {
     /// Properties (first of a name wins) and constraints.
     pub policy: ExternalPolicy,
-    /// Why it cannot be read; properties and constraints are empty then, and nothing new is placed on the node.
+    /// Reason why it cannot be read; properties and constraints are empty then, and nothing new is placed on
+    /// the node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,
     /// When the exchange stored it.
@@ -335,7 +336,7 @@ impl ServiceFacts {
 pub struct ServicePolicyFacts {
     /// Properties and constraints.
     pub policy: ExternalPolicy,
-    /// Why it cannot be read; the service is not deployed then.
+    /// Reason why it cannot be read; the service is not deployed then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unreadable: Option<String>,
     /// When the exchange stored it.
@@ -553,7 +554,7 @@ pub struct HaGroupFacts {
     /// Time after which the claim of a silent member is released; none is the hub's.
     #[serde(default)]
     pub lock_stale_secs: Option<u64>,
-    /// How failures of members are detected, and what recovers them.
+    /// Detection of failures of members, and recovery from them.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "policy_of_group")]
     pub health: Option<Arc<HealthPolicy>>,
     /// When the exchange stored it.

@@ -1,4 +1,4 @@
-//! Why a rollout is held, as data and as text.
+//! Reason why a rollout is held, as data and as text.
 
 use std::fmt;
 

@@ -17,7 +17,7 @@ pub enum Placement {
         version: String,
         /// True when the service was seen running.
         is_running: bool,
-        /// Why it does not run, as far as the node reports it.
+        /// Reason why it does not run, as far as the node reports it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },

@@ -30,7 +30,8 @@ const TOKEN_BYTES: usize = 16;
 pub struct Preview {
     /// The workload units, by name.
     pub workload_units: Vec<PreviewedUnit>,
-    /// Why versions cannot be deployed on any node, and which policies are named that do not exist, in words.
+    /// Reason why versions cannot be deployed on any node, and which policies are named that do not exist, in
+    /// words.
     pub warnings: Vec<String>,
     /// Digest of what the preview was made from and of its outcome: 32 hexadecimal digits.
     pub token: String,

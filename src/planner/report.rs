@@ -116,7 +116,7 @@ pub enum Blocked {
     FenceFailed {
         /// The node.
         node: NodeId,
-        /// Why the instance has no lease.
+        /// Reason why the instance has no lease.
         #[serde(default)]
         cause: NoLease,
     },
@@ -235,7 +235,7 @@ pub enum Blocked {
         until: Timestamp,
         /// Attempts that failed.
         failure_count: u32,
-        /// Why the last one failed.
+        /// Reason why the last one failed.
         reason: CancelReason,
     },
     /// The node still reports an agreement that has ended.
@@ -259,7 +259,7 @@ pub enum Blocked {
         agreement: AgreementId,
         /// Since when it is final.
         since: Timestamp,
-        /// Why it does not run, as far as the node reports it.
+        /// Reason why it does not run, as far as the node reports it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
     },

@@ -8,7 +8,7 @@ use std::fmt;
 use evenkeel_domain::causes::chain;
 use evenkeel_domain::text::printable;
 
-/// Why the process ended.
+/// Reason why the process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ExitStatus {

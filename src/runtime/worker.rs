@@ -20,7 +20,7 @@ const REPEATED_AFTER: Duration = Duration::from_secs(60);
 
 /// One kind of periodic work.
 pub trait Worker: Send + 'static {
-    /// Why a pass can fail.
+    /// Reason why a pass can fail.
     type Error: Error + 'static;
 
     /// The name under which the worker is reported, unique within its role.
@@ -60,7 +60,7 @@ pub struct WorkerStatus {
     pub started_at: Option<Timestamp>,
     /// When the last finished pass ended.
     pub ended_at: Option<Timestamp>,
-    /// Why the last finished pass failed; `None` when it succeeded.
+    /// Reason why the last finished pass failed; `None` when it succeeded.
     pub failure: Option<String>,
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct NodeTask {
 pub(crate) struct HeldTask {
     pub agreement: AgreementId,
     pub desired: DesiredState,
-    /// How it ended.
+    /// End of the task.
     pub end: Option<Ending>,
     /// Its health.
     pub condition: Condition,

@@ -19,9 +19,9 @@ use crate::architecture::source::sources;
 use crate::support::wait::must;
 use crate::support::{Hub, Scratch, TestDatabase, free_address};
 
-/// How long all blocks together may take on a loaded machine; usually they need half a minute.
+/// Time for which all blocks together may take on a loaded machine; usually they need half a minute.
 const LIMIT: Duration = Duration::from_secs(240);
-/// How long the agents may take to stop their services.
+/// Time for which the agents may take to stop their services.
 const STOP_LIMIT: Duration = Duration::from_secs(20);
 const MARK: &str = "```sh run";
 

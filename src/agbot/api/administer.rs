@@ -90,7 +90,7 @@ pub(super) struct Done {
     pub(super) changed: Vec<Rollout>,
     /// Rollouts that were so already.
     pub(super) unchanged: Vec<Rollout>,
-    /// Why others were left as they are.
+    /// Reason why others were left as they are.
     pub(super) refused: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Why instances of a deployment policy are, or are not, on nodes.
+//! Explanation of the placement of a deployment policy's instances.
 //!
 //! Source: orchestration D3.
 

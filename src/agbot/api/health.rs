@@ -31,7 +31,7 @@ use crate::AgbotError;
 use crate::context::Context;
 use crate::observe::records::entity_key;
 
-/// How long a request waits for the model to read what the exchange has.
+/// Time for which a request waits for the model to read what the exchange has.
 const READ_TIMEOUT: Duration = Duration::from_secs(1);
 const READ_PAUSE: Duration = Duration::from_millis(50);
 

@@ -19,8 +19,8 @@ use super::pipeline::Refusal;
 
 const ADDRESS: HeaderName = HeaderName::from_static(CLIENT_ADDRESS);
 
-/// How long credentials that were good are tried although others from the same address fail, as the rate of a bucket with one token: a
-/// day.
+/// Time for which credentials that were good are tried although others from the same address fail, as the
+/// rate of a bucket with one token: a day.
 const PROVEN: Rate = Rate { per_second: 1.0 / 86_400.0, burst: 1 };
 
 /// Counts and limits failed logins.

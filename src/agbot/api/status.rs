@@ -315,7 +315,7 @@ pub(super) async fn list_events(
     Ok(Json(EventsResponse { events: shown.collect() }))
 }
 
-/// Why a page of a list cannot be had.
+/// Reason why a page of a list cannot be had.
 #[derive(Debug, thiserror::Error)]
 enum ListError {
     #[error(transparent)]

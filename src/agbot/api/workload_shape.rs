@@ -160,7 +160,7 @@ impl Shape<'_> {
         }
     }
 
-    /// Progress of an update.
+    /// Returns the progress of an update.
     pub(super) fn update(&self, update: &UpdateStatus) -> wire::UpdateProgress {
         let blocked = update.blocked.as_ref().filter(|blocked| blocked.is_shown(self.now));
         wire::UpdateProgress {

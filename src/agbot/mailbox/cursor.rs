@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long a message may be committed after one with a greater number, usually.
+/// Time for which a message may be committed after one with a greater number, usually.
 const USUAL_DELAY: Duration = Duration::from_secs(1);
 /// The same at the longest: after this time a statement of the exchange has ended.
 const LONGEST_DELAY: Duration = Duration::from_secs(90);

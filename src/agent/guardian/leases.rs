@@ -18,7 +18,7 @@ pub(super) struct Leases {
     boot: String,
     /// Identity of the agent.
     pub agent: String,
-    /// How to kill.
+    /// Means by which to kill.
     pub means: Means,
     by_task: BTreeMap<String, Lease>,
     /// Tasks that were killed.

@@ -60,7 +60,7 @@ pub(crate) struct Link {
     pause: Duration,
 }
 
-/// Why nothing was confirmed.
+/// Reason why nothing was confirmed.
 enum Unconfirmed {
     Gone(String),
     Silent,

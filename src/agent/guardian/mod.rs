@@ -67,7 +67,7 @@ pub(crate) struct Request {
     pub number: u64,
     /// Identity of the agent, which its services carry.
     pub agent: String,
-    /// How to kill.
+    /// Means by which to kill.
     pub means: Means,
     /// Every lease that holds.
     pub leases: Vec<Lease>,

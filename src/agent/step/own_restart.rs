@@ -31,7 +31,7 @@ pub enum Contact {
 /// The end of an instance about which nothing is decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenEnd {
-    /// How it ended.
+    /// End of the task.
     pub end: TaskEnd,
     /// When, in seconds since 1970.
     pub at: u64,

@@ -27,7 +27,7 @@ pub struct ProbedTask {
     pub probe: TaskProbe,
     /// True if the last check succeeded; none before the first one.
     pub is_healthy: Option<bool>,
-    /// Why the last check was broken itself.
+    /// Reason why the last check was broken itself.
     pub check_error: Option<String>,
 }
 

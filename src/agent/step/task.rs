@@ -38,7 +38,7 @@ pub struct Task {
     pub seq: i64,
     /// Reports that the hub has not recorded, oldest first.
     pub reports: VecDeque<TaskReport>,
-    /// How it ends or ended.
+    /// End of the task.
     pub end: Option<TaskEnd>,
     /// Supervision that the engine asks for.
     pub supervision: TaskSupervision,

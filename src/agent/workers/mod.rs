@@ -45,7 +45,7 @@ const SIGNAL_ONLY: Duration = Duration::from_secs(3600);
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// Why a pass could not be completed.
+/// Reason why a pass could not be completed.
 #[derive(Debug, thiserror::Error)]
 enum PassError {
     /// A call to the hub failed.

@@ -10,7 +10,7 @@ use evenkeel_wire::exchange::node_orchestration::Availability;
 use super::definitions::PolicyInput;
 use super::node_input::NodeInput;
 
-/// Why nothing of the policy is placed on the node, in the agbot's words.
+/// Returns the reason why nothing of the policy is placed on the node, in the agbot's words.
 pub fn obstacle(node: &NodeInput, policy: &PolicyInput) -> Option<Blocked> {
     let (org, id) = crate::context::split_name(&node.id, "");
     if !policy.scope.holds(&NodeId::new(&org, &id), node.ha_group.as_deref()) {

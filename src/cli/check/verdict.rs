@@ -32,7 +32,7 @@ pub struct Verdict {
     pub reasons: Reasons,
     /// The reasons as data, when policies were compared.
     pub report: Option<CompatibilityReport>,
-    /// Why nothing of the policy is placed on the node, whatever else was found.
+    /// Reason why nothing of the policy is placed on the node, whatever else was found.
     pub unplaced: Option<Blocked>,
 }
 

@@ -17,7 +17,7 @@ use crate::server::Server;
 /// Children whose reasons are read; the worst come first.
 const MOST_REASONS: usize = 20;
 
-/// Why children are not `Ok`, by kind and id.
+/// Reason why children are not `Ok`, by kind and id.
 type Reasons = BTreeMap<(String, String), String>;
 
 /// Commands for health.

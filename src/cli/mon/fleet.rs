@@ -33,7 +33,7 @@ pub struct Overview {
     pub workloads: Vec<(Value, WorkloadStatus)>,
     /// Health of entities that are not Ok, by kind and id.
     pub health: BTreeMap<(String, String), String>,
-    /// Why nodes that can be read are not there, by `org/node`.
+    /// Reason why nodes that can be read are not there, by `org/node`.
     pub absences: BTreeMap<String, String>,
     /// The organization.
     pub org: String,

@@ -38,7 +38,7 @@ impl Target {
     }
 }
 
-/// How much attention a line needs.
+/// Attention that a line needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tone {
     /// No problem, or nothing to report.
@@ -56,7 +56,7 @@ pub struct Line {
     pub cells: [String; HEADER.len()],
     /// The object that the line shows.
     pub target: Target,
-    /// How much attention it needs.
+    /// Attention that the line needs.
     pub tone: Tone,
 }
 

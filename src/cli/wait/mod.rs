@@ -36,7 +36,7 @@ pub struct Wait {
     pub limit: Option<Duration>,
 }
 
-/// How far a change is.
+/// Progress of a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
     /// It has taken effect.
@@ -83,7 +83,7 @@ impl Progress {
         }
     }
 
-    /// How long it must last before it is worth a note.
+    /// Returns the time for which it must last before it is worth a note.
     fn quiet_time(&self) -> Duration {
         if matches!(self, Self::Unread(_)) { READ_TIME } else { Duration::ZERO }
     }

@@ -41,7 +41,7 @@ pub struct WantedPolicy {
     pub versions: Vec<String>,
     /// When it was written.
     pub written_at: Option<Timestamp>,
-    /// How many instances it has at least, if the hub counts them.
+    /// Number of instances that it has at least, if the hub counts them.
     pub least_instances: usize,
     /// True if the hub keeps a number of instances in each workload unit.
     pub is_counted: bool,

@@ -34,7 +34,7 @@ pub enum Goal {
 }
 
 impl Followed {
-    /// How far they are.
+    /// Returns the progress of the rollouts.
     ///
     /// # Errors
     /// With status 5 when the agbot does not respond.

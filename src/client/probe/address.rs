@@ -193,7 +193,7 @@ fn is_own(address: IpAddr) -> bool {
     UdpSocket::bind(SocketAddr::new(address, 0)).is_ok()
 }
 
-/// Why a name leads to no address that may be asked.
+/// Reason why a name leads to no address that may be asked.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Unresolved(String);

@@ -121,7 +121,7 @@ impl ProbeClient {
     }
 }
 
-/// Why there is no response.
+/// Reason why there is no response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// The request is invalid and was not sent.

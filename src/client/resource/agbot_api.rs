@@ -36,7 +36,7 @@ pub struct RolloutRecords {
     pub rollouts: Vec<RawJson>,
     /// The updates of policies that are carried out by tasks.
     pub workloads: Vec<RawJson>,
-    /// Why others were left as they are; only after an action.
+    /// Reason why others were left as they are; only after an action.
     pub refused: Vec<String>,
 }
 

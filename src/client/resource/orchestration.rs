@@ -62,8 +62,8 @@ impl Client {
 }
 
 impl Client {
-    /// Why instances of a deployment policy are, or are not, on nodes, as the agbot sent it; `None` when policy, workload unit or node
-    /// do not exist.
+    /// Returns the explanation of the placement of a deployment policy's instances, as the agbot sent it;
+    /// `None` when policy, workload unit or node do not exist.
     pub async fn placement_explanation(
         &self,
         org: &str,
@@ -106,7 +106,7 @@ impl Client {
         }
     }
 
-    /// How far an action on an HA group is; `None` when there is no such action.
+    /// Returns the progress of an action on an HA group; `None` when there is no such action.
     pub async fn ha_group_action(
         &self,
         org: &str,
@@ -116,7 +116,7 @@ impl Client {
         self.get(Path::org(org, &["hagroups", group, "actions", action])).await
     }
 
-    /// How far an action on a deployment policy is; `None` when there is no such action.
+    /// Returns the progress of an action on a deployment policy; `None` when there is no such action.
     pub async fn policy_action(
         &self,
         org: &str,

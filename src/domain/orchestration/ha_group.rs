@@ -16,7 +16,7 @@ const GROUP: Members = Members {
 };
 const HEALTH_POLICY: &str = "healthPolicy";
 
-/// How many members of an HA group may be disrupted at once, and how failures of members are detected.
+/// Number of members of an HA group that may be disrupted at once, and how failures of members are detected.
 ///
 /// # Source
 /// Orchestration 1.4, C1, E5.4, E6.5.
@@ -29,7 +29,7 @@ pub struct HaGroupOrchestration {
     pub max_unavailable: u32,
     /// Time after which the claim of a silent member is released, in seconds.
     pub lock_stale_seconds: u64,
-    /// How failures of members are detected, and what recovers them; none detects nothing.
+    /// Detection of failures of members, and recovery from them; none detects nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health_policy: Option<Box<HealthPolicy>>,
 }

@@ -14,7 +14,7 @@ use crate::policy::expression::Expression;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Placement {
-    /// How nodes are ranked; `None` with the mode `global`, which ranks none.
+    /// Ranking of nodes; `None` with the mode `global`, which ranks none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<PlacementPolicy>,
     /// Nodes that come first, in this order; without an organization in that of the policy.
@@ -61,7 +61,7 @@ fn expression_text<S: Serializer>(expression: &Expression, serializer: S) -> Res
     serializer.serialize_str(expression.as_str())
 }
 
-/// How nodes are ranked.
+/// Ranking of nodes.
 ///
 /// # Source
 /// Orchestration A3.

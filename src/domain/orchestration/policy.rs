@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::supervisor::{Restart, Update};
 use super::{HealthPolicy, InstanceReference, MembersError, Placement};
 
-/// How many instances of a workload there are, where they run and how they are replaced.
+/// Number, placement and update of the instances of a workload.
 ///
 /// # Shape
 /// Every member has its value; `None` stands for a default that the hub, the organization or the number of
@@ -46,14 +46,14 @@ pub struct Orchestration {
     pub loads: BTreeMap<String, f64>,
     /// Restart of an instance that ended.
     pub restart: Restart,
-    /// How instances are replaced by those of another version; what is `None` is the hub's.
+    /// Update of instances to another version; `None` stands for the setting of the hub.
     pub update: Update,
-    /// How a failed update is reverted; what is `None` is the hub's.
+    /// Rollback of a failed update; `None` stands for the setting of the hub.
     pub rollback: Update,
     /// Conditions in an HA group for stopping an instance for a planned change; `None` stands for the setting
     /// of the hub.
     pub ha: Ha,
-    /// How failures of instances are detected, and what recovers them.
+    /// Detection of failures of instances, and recovery from them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health_policy: Option<HealthPolicy>,
     /// Effect of different compatibility versions of agents on automatic decisions.

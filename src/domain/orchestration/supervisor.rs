@@ -59,7 +59,7 @@ pub enum OnExhausted {
     Switch,
 }
 
-/// How instances are replaced; what is `None` is the hub's.
+/// Update of instances; `None` stands for the setting of the hub.
 ///
 /// # Source
 /// Orchestration B11.

@@ -23,7 +23,7 @@ pub use expression::{ConstantExpression, check_expression};
 pub use policy::{deployment_policy, node_policy, pattern, properties};
 pub use settings::{missing_policy, named_policies, orchestration};
 
-/// How much a finding matters.
+/// Severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// It can never work: refused by those who write documents.
@@ -35,7 +35,7 @@ pub enum Severity {
 /// Something in a document that can never work, or is probably not meant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// How much it matters.
+    /// Severity of the finding.
     pub severity: Severity,
     /// Path of the member.
     pub member: String,

@@ -18,7 +18,7 @@ use crate::Exchange;
 
 /// Records sealed by one transaction: with more, the requests of that moment would wait for the processor.
 const BATCH: i64 = 100;
-/// How long a record waits to be sealed, at most, when its exchange runs.
+/// Time for which a record waits to be sealed, at most, when its exchange runs.
 const PERIOD: Duration = Duration::from_secs(1);
 /// Every so many periods records of other exchanges are looked for: of one that ended before it could seal them.
 const OTHERS: u32 = 15;

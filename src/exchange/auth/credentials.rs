@@ -30,7 +30,7 @@ const REMEMBERED_FOR: Duration = Duration::from_secs(5_400);
 const PROVEN_CAPACITY: u32 = 50_000;
 /// Client prefixes from which logins failed recently.
 const FAILED_CAPACITY: u32 = 50_000;
-/// How long a client prefix counts as recently failed.
+/// Time for which a client prefix counts as recently failed.
 const FAILED_FOR: Duration = Duration::from_secs(60);
 /// Longest wait of a login of root for the end of the start.
 const ROOT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -139,7 +139,7 @@ impl HashQueue {
     }
 }
 
-/// How long recently failed clients wait after a wrong guess of one of them.
+/// Time for which recently failed clients wait after a wrong guess of one of them.
 #[derive(Debug, Clone, Copy)]
 struct CoolDown {
     /// Multiple of the duration of the guess.

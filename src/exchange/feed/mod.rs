@@ -37,9 +37,10 @@ const STORED_PAGE: i64 = 5_000;
 /// Changes that such a read looks at for those that its caller sees; the next read continues where it ended.
 const MOST_SEARCHED: i64 = 50_000;
 
-/// How many changes are kept in memory for polls.
+/// Number of changes that are kept in memory for polls.
 const KEPT_IN_MEMORY: usize = 20_000;
-/// How long a write waits for its number before it is acknowledged without one (then it flushes its rows itself).
+/// Time for which a write waits for its number before it is acknowledged without one (then it flushes its
+/// rows itself).
 const PUBLISH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The result of a poll.

@@ -20,9 +20,9 @@ use uuid::Uuid;
 const LEASE: Duration = Duration::from_secs(3);
 /// Age at which the lease is renewed.
 const RENEWAL: Duration = Duration::from_secs(1);
-/// How long a writer believes in notifications before it looks into the table.
+/// Time for which a writer believes in notifications before it looks into the table.
 const RECHECK_INTERVAL: Duration = Duration::from_millis(200);
-/// How long a request waits for an exchange that has to join again.
+/// Time for which a request waits for an exchange that has to join again.
 const RETRY_LIMIT: Duration = Duration::from_secs(10);
 /// Other exchanges remembered at most; those that ended are forgotten with the rest.
 const REMEMBERED: usize = 1_000;

@@ -15,7 +15,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::audit::AuditedRequest;
 use crate::{ApiError, Exchange};
 
-/// How long a write waits for a permit; clients give up at 45 seconds.
+/// Time for which a write waits for a permit; clients give up at 45 seconds.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// Returns the number of simultaneous writes: three quarters of the connections, so that reads and the feed always find one.

@@ -138,7 +138,7 @@ fn parse_instant(text: &str) -> Option<Timestamp> {
     text.strip_suffix("[UTC]").unwrap_or(text).parse().ok()
 }
 
-/// How long the client would wait for something to happen: `Prefer: wait=N`.
+/// Time for which the client would wait for something to happen: `Prefer: wait=N`.
 pub(crate) struct WantedWait(Duration);
 
 impl WantedWait {

@@ -29,9 +29,9 @@ fn limit(wanted: Option<i32>) -> Option<i64> {
 pub(super) struct Place {
     after: Option<i64>,
     now: Timestamp,
-    /// How many messages are still wanted; `None` is all of them.
+    /// Number of messages that are still wanted; `None` is all of them.
     left: Option<i64>,
-    /// How many bytes are still wanted; `None` is any number.
+    /// Number of bytes that are still wanted; `None` is any number.
     bytes_left: Option<usize>,
 }
 

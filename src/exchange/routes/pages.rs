@@ -1,4 +1,4 @@
-//! How long lists are read and sent: see [`evenkeel_api::Page`].
+//! Pages of long lists with their time limits: see [`evenkeel_api::Page`].
 
 use evenkeel_api::Listing;
 pub(super) use evenkeel_api::Page;

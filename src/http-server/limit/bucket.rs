@@ -38,7 +38,8 @@ impl Rate {
         self.interval().saturating_mul(u64::from(self.burst.max(1)))
     }
 
-    /// How long until there is a token, by the instant at which the bucket is full again; 0 when there is one.
+    /// Returns the time until there is a token, by the instant at which the bucket is full again; 0 when
+    /// there is one.
     fn wait(self, full_at: u64, now: u64) -> u64 {
         full_at.max(now).saturating_add(self.interval()).saturating_sub(now.saturating_add(self.capacity()))
     }

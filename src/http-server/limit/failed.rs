@@ -25,7 +25,7 @@ const NAME_LENGTH: usize = 128;
 /// Labels of the counts.
 const LABELS: [&str; 4] = ["credentials", "malformed", "token", "limited"];
 
-/// Why a login failed.
+/// Reason why a login failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoginFailure {
     /// There is no login of this name.

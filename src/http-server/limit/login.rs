@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use super::{Buckets, CAPACITY, Rate, nanoseconds_since, whole_seconds};
 
-/// How long the same wrong secret counts as one guess, as the rate of a bucket with one token: ten minutes.
+/// Time for which the same wrong secret counts as one guess, as the rate of a bucket with one token: ten
+/// minutes.
 const ONE_GUESS: Rate = Rate { per_second: 1.0 / 600.0, burst: 1 };
 
 /// Counts failed logins.

@@ -17,7 +17,7 @@ use evenkeel_runtime::files::{FileError, create_private_directory, write_private
 /// Validity of a listener's certificate; clients refuse much longer ones.
 const VALID_DAYS: i32 = 397;
 
-/// How long before its end a certificate is renewed.
+/// Time before its end at which a certificate is renewed.
 const RENEW_DAYS: i32 = 30;
 
 /// The authority's name; together with its key it identifies the authority across restarts.

@@ -8,7 +8,7 @@ use crate::{
     workload::{Slot, UnitId},
 };
 
-/// Why a step is taken.
+/// Reason why a step is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "cause")]
 pub enum Cause {

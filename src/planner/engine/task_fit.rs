@@ -117,7 +117,7 @@ pub(crate) fn has_versions_left(
     facts.versions.iter().filter(is_left).any(fits)
 }
 
-/// How often a version of the list has failed on a node.
+/// Number of times that a version of the list has failed on a node.
 struct Tried(BlocklistEntry);
 
 impl Tried {

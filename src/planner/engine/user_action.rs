@@ -53,7 +53,7 @@ pub struct RequestedRecovery {
     pub operation: Option<PreparedAction>,
 }
 
-/// Why an action is not accepted.
+/// Reason why an action is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ActionRefusal {
     /// The request is not complete, or names what the action has no use for.

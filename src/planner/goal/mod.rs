@@ -15,7 +15,7 @@ pub use surplus::removal_order;
 
 use crate::workload::Slot;
 
-/// How many instances a workload unit is to have.
+/// Number of instances that a workload unit is to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Count {
     /// One on every node that is selected.
@@ -67,14 +67,14 @@ pub enum Surplus {
     LowestRank,
 }
 
-/// How many instances a workload unit is to have, and how they are started and moved.
+/// Number of instances that a workload unit is to have, and the rules for their starts and moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Goal {
-    /// How many.
+    /// Number of instances.
     pub count: Count,
     /// Instances that are started.
     pub start: StartMode,
-    /// How they move.
+    /// Order of moves.
     pub move_order: MoveOrder,
     /// Treatment of surplus instances.
     pub surplus: Surplus,

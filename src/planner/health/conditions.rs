@@ -21,7 +21,7 @@ use crate::{
     workload::{Part, SlotTasks, UnitId},
 };
 
-/// How long too few instances may run before what is missing is an error.
+/// Time for which too few instances may run before what is missing is an error.
 const BELOW_MINIMUM_SECS: u64 = 60;
 /// Instances that are named in one description.
 const EXAMPLES: usize = 10;

@@ -31,7 +31,7 @@ pub(crate) enum Verdict {
     Failed(Failure),
 }
 
-/// Why a member has failed.
+/// Reason why a member has failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// A check failed.

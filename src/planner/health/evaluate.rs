@@ -56,7 +56,7 @@ impl EvaluationRules {
     }
 }
 
-/// Why an entity is not [`HealthState::Ok`].
+/// Reason why an entity is not [`HealthState::Ok`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
     /// An event of it.
@@ -93,7 +93,7 @@ pub struct Evaluation {
     pub reasons: Vec<Reason>,
     /// Contained entities with their states.
     pub children: Vec<(Entity, HealthState)>,
-    /// How many entities it holds.
+    /// Number of contained entities.
     pub child_count: usize,
 }
 

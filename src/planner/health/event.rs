@@ -18,7 +18,7 @@ pub struct HealthEvent {
     pub source: Arc<str>,
     /// About what.
     pub property: Arc<str>,
-    /// How it is.
+    /// State.
     pub state: HealthState,
     /// Its number.
     pub sequence: i64,

@@ -24,7 +24,7 @@ use crate::{
 pub struct CoveredNode {
     /// The group.
     pub group: GroupId,
-    /// Why the node has failed, by the policy of the group.
+    /// Reason why the node has failed, by the policy of the group.
     pub failure: Option<String>,
     /// True if the group recovers the node when it has failed.
     pub is_checked: bool,

@@ -45,7 +45,7 @@ pub struct Registration {
     /// failed.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub recoveries: BTreeMap<NodeId, MemberRecovery>,
-    /// Why no recovery of a member that is up begins, although some have failed.
+    /// Reason why no recovery of a member that is up begins, although some have failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withheld: Option<String>,
     /// The recovery that a user ordered and that is in progress.
@@ -60,7 +60,7 @@ pub struct Registration {
 pub struct MemberRecovery {
     /// Its id, which the tasks that carry it out name.
     pub id: String,
-    /// Why it began, in words.
+    /// Reason why it began, in words.
     pub reason: String,
     /// The actions, tried in order on each instance.
     pub actions: Vec<PreparedAction>,
@@ -69,7 +69,7 @@ pub struct MemberRecovery {
     /// When it ended; none while it is in progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
-    /// Why it failed.
+    /// Reason why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
     /// The action of the user who ordered it.

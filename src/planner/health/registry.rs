@@ -87,7 +87,7 @@ pub(super) struct Draft<'a> {
     pub now: Timestamp,
     pub row: Registration,
     pub events: Vec<UnitEvent>,
-    /// How many members the round found healthy, and how many not.
+    /// Numbers of members that the round found healthy and failed.
     pub found: Option<(u64, u64)>,
     wake_at: Option<Timestamp>,
     lease: Lease,

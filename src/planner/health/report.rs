@@ -39,7 +39,7 @@ const MEMBERS: Members = Members {
     unsupported: &[],
 };
 
-/// How an entity is.
+/// State of an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 pub enum HealthState {
     /// As it should be.
@@ -77,11 +77,11 @@ pub struct HealthReport {
     pub source: String,
     /// About what.
     pub property: String,
-    /// How it is.
+    /// State.
     pub state: HealthState,
     /// Its number; none lets the hub number it.
     pub sequence: Option<i64>,
-    /// How long it holds; none: it does not expire.
+    /// Time for which it holds; none: it does not expire.
     pub ttl_secs: Option<u64>,
     /// True if the event disappears when it expires; otherwise it then counts as an error.
     pub is_removed_when_expired: bool,
@@ -176,7 +176,7 @@ pub struct StoredReport {
     pub source: String,
     /// About what.
     pub property: String,
-    /// How it is.
+    /// State.
     pub state: HealthState,
     /// Its number.
     pub sequence: i64,

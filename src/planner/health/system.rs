@@ -34,7 +34,7 @@ pub struct SystemReport {
     pub source: String,
     /// About what.
     pub property: String,
-    /// How it is.
+    /// State.
     pub state: HealthState,
     /// Human-readable details.
     pub description: String,

@@ -1,4 +1,4 @@
-//! Why instances do not run, as reported by their nodes.
+//! Failures of instances, as reported by their nodes.
 
 use evenkeel_ids::{NodeId, ServiceKey};
 use jiff::Timestamp;

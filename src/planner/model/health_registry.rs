@@ -28,7 +28,8 @@ pub struct HealthRound {
     pub number: i64,
     /// When.
     pub at: Timestamp,
-    /// How many members were healthy, and how many had failed without anything to be written; none when the round was left out.
+    /// Numbers of members that were healthy, and that had failed without anything to be written; none when
+    /// the round was left out.
     pub found: Option<(u64, u64)>,
 }
 

@@ -1,4 +1,4 @@
-//! How long nodes have been silent, as far as the hub could hear them.
+//! Silence of nodes, as far as the hub could receive their heartbeats.
 //!
 //! A node is silent when it sends no heartbeat, and not when heartbeats cannot be read: while the exchange is
 //! down, or the agbot is suspended, no time passes for nodes. Afterwards they get the time to find the hub

@@ -25,7 +25,7 @@ pub struct HubTask<'m> {
     pub probe: Option<&'m Probe>,
     /// True if the last check of the hub succeeded; none before the first one.
     pub is_healthy: Option<bool>,
-    /// Why the last check was broken itself.
+    /// Reason why the last check was broken itself.
     pub check_error: Option<&'m str>,
     /// The call that has not ended, with the id of its command.
     pub call: Option<(&'m str, &'m WorkflowCall)>,

@@ -62,7 +62,7 @@ pub struct UnitRecord {
     pub blocked: Vec<(Step, Blocked)>,
     /// Since when slots wait to leave a drained node.
     pub(crate) drains: BTreeMap<Slot, Timestamp>,
-    /// Why not everything was placed; none when it was.
+    /// Reason why not everything was placed; none when it was.
     pub unplaced: Option<EliminationReport>,
     /// The compatibility versions of the agents that suspended automatic decisions at the last one.
     pub(crate) incompatible: Vec<i64>,
@@ -183,9 +183,9 @@ pub(crate) struct WorkloadRecords {
     hub_tasks: BTreeSet<TaskId>,
     /// Reports of the hub about these tasks.
     hub_reports: BTreeMap<TaskId, ReportedHealth>,
-    /// How often there was a decision.
+    /// Number of decisions.
     pub decisions: BTreeMap<PolicyId, DecisionCounts>,
-    /// How often a workload unit was looked at first under a lease.
+    /// Number of times that a workload unit was looked at first under a lease.
     pub initial_passes: u64,
 }
 

@@ -12,7 +12,7 @@ use super::sparse::Usual;
 /// The default satisfies every list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeAffinity {
-    /// Why `hard` or `hardAnti` is violated, in words.
+    /// Reason why `hard` or `hardAnti` is violated, in words.
     pub hard: Option<Arc<str>>,
     /// Violations of `softAnti` and `soft`.
     pub soft: SoftViolations,

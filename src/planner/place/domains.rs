@@ -198,7 +198,7 @@ impl Builder {
     }
 }
 
-/// How strictly instances are spread.
+/// Strictness of the spreading of instances.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DomainRules {
     /// The priorities of the workload.

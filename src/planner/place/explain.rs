@@ -1,4 +1,4 @@
-//! Why nodes are not chosen, in words.
+//! Reason why nodes are not chosen, in words.
 //!
 //! Source: orchestration D3.
 

@@ -118,11 +118,11 @@ pub struct UnitNode {
 /// Past events of a workload on a node.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NodeMarks {
-    /// Why the last start of the workload failed on it.
+    /// Reason why the last start of the workload failed on it.
     pub start_failed: Option<Arc<str>>,
-    /// Why the last stop of the workload failed on it.
+    /// Reason why the last stop of the workload failed on it.
     pub stop_failed: Option<Arc<str>>,
-    /// Why the node gets no start of the current version, until when.
+    /// Reason why the node gets no start of the current version, until when.
     pub blocklisted: Option<Box<Blocked>>,
     /// The row of the blocklist whose block is over, so that the next start is a probe.
     pub probe: Option<Box<BlocklistKey>>,

@@ -64,7 +64,7 @@ pub struct DryRun {
     pub changes: Vec<ExpectedChange>,
     /// Blocked steps with their reasons.
     pub blocked: Vec<(Step, Blocked)>,
-    /// Why not everything is placed.
+    /// Reason why not everything is placed.
     pub unplaced: Option<EliminationReport>,
     /// True if no changes follow.
     pub is_complete: bool,

@@ -104,7 +104,7 @@ pub struct UnitPlan {
     pub blocked: Vec<(Step, Blocked)>,
     /// Events.
     pub events: Vec<UnitEvent>,
-    /// Why not everything was placed.
+    /// Reason why not everything was placed.
     pub unplaced: Option<EliminationReport>,
     /// When to plan again without an event.
     pub wake_at: Option<Timestamp>,

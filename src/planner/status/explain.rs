@@ -1,4 +1,4 @@
-//! Why instances of a workload unit are, or are not, on its nodes: the elimination, computed without acting.
+//! Explanation of the placement of a workload unit: the elimination, computed without acting.
 //!
 //! Source: orchestration D3.
 
@@ -48,7 +48,7 @@ pub struct ExplainedConstraint {
     pub remaining_count: u64,
 }
 
-/// Why instances of a workload unit are, or are not, on its nodes.
+/// Explanation of the placement of a workload unit.
 ///
 /// # Shape
 /// Lists hold at most 100 nodes. `rank`: position and number of nodes in the order of preference, for a single node that is not needed.

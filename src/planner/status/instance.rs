@@ -89,7 +89,7 @@ pub struct InstanceStatus {
     pub version: Option<String>,
     /// Violated constraints.
     pub violations: Vec<Violation>,
-    /// Why its node gets no start.
+    /// Reason why its node gets no start.
     pub blocklisted: Option<Box<Blocked>>,
     /// Since when its newest task has its state.
     pub since: Option<Timestamp>,
@@ -105,7 +105,7 @@ pub struct Violation {
     pub constraint: Constraint,
     /// The expression.
     pub expression: String,
-    /// Why it does not hold, in words.
+    /// Reason why it does not hold, in words.
     pub detail: String,
 }
 

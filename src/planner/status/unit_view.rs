@@ -36,7 +36,7 @@ pub(crate) struct UnitView {
     pub wanted: u32,
     /// Instances below which the unit is a warning.
     pub min: u32,
-    /// Why not everything was placed.
+    /// Reason why not everything was placed.
     pub unplaced: Option<String>,
     /// True if every node is frozen, so that nothing is placed.
     pub is_frozen_everywhere: bool,

@@ -51,7 +51,7 @@ pub struct AffinityRules {
     pub soft: Vec<Partner>,
     /// None should run on the node.
     pub soft_anti: Vec<Partner>,
-    /// How long a start waits for partners in `soft` that start or stop, in seconds.
+    /// Time for which a start waits for partners in `soft` that start or stop, in seconds.
     pub wait_secs: u64,
 }
 

@@ -16,7 +16,7 @@ pub struct Instance {
     pub is_frozen: bool,
     /// The number of the version for which a user chose its node; another version may leave it.
     pub pinned: Option<u64>,
-    /// Why the last start or stop failed for good.
+    /// Reason why the last start or stop failed for good.
     pub failed: Option<Failure>,
     /// When a user last cleared its failures.
     pub cleared_at: Option<Timestamp>,

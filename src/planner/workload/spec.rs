@@ -48,7 +48,7 @@ pub struct Workload {
     pub rollback: UpdateSettings,
     /// True if different compatibility versions of the agents suspend automatic decisions.
     pub is_compat_gated: bool,
-    /// How failures of instances are detected, and what recovers them.
+    /// Detection of failures of instances, and recovery from them.
     pub health: Option<HealthPolicy>,
     /// Time in which an instance must stop for a user's action, in seconds.
     pub stop_timeout_secs: u64,

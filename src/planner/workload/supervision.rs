@@ -203,7 +203,7 @@ pub struct ReportedHealth {
     pub healthy: Option<bool>,
     /// Message of the last check.
     pub message: Option<String>,
-    /// Why the last check was broken itself, so that it has no result.
+    /// Reason why the last check was broken itself, so that it has no result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check_error: Option<String>,
     /// Number of life-cycle events.
@@ -321,7 +321,7 @@ pub struct TaskHealth {
     /// the member was not examined.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_missed: bool,
-    /// Why its check is broken, as far as that was recorded.
+    /// Reason why its check is broken, as far as that was recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check_error: Option<String>,
     /// True if the event was emitted that its recovery waits because most running members fail at once.
@@ -383,14 +383,14 @@ impl TaskHealth {
 pub struct EndedOrder {
     /// The user's action, or the recovery of the node.
     pub id: String,
-    /// Why it failed; none when the instance was recovered.
+    /// Reason why it failed; none when the instance was recovered.
     pub failure: Option<String>,
 }
 
 /// A recovery of a member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recovery {
-    /// Why it began, in words.
+    /// Reason why it began, in words.
     pub reason: String,
     /// The life-cycle event that began it.
     pub hint: Option<LifecycleEvent>,

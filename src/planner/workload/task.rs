@@ -36,7 +36,7 @@ pub struct Task {
     pub state: TaskState,
     /// Sequence number of the last report.
     pub seq: u64,
-    /// Why it was created.
+    /// Reason why it was created.
     pub cause: Cause,
     /// The node to which the slot returns when the upgrade is over during which it left that node.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -221,6 +221,6 @@ impl UserAction {
 pub struct ActionEnd {
     /// The action.
     pub action: UserAction,
-    /// Why it failed; none when it reached its goal.
+    /// Reason why it failed; none when it reached its goal.
     pub failure: Option<String>,
 }

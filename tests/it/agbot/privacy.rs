@@ -136,7 +136,7 @@ async fn users_see_their_own_nodes_and_nothing_of_others() {
     assert_eq!(hub.stop().await, 0);
 }
 
-/// How many of the events are about the own node.
+/// Returns the number of events about the own node.
 fn own_events(events: &Value) -> Option<usize> {
     Some(events["events"].as_array()?.iter().filter(|event| event["node"] == "o/mine").count())
 }

@@ -157,7 +157,7 @@ impl Fleet {
         self.nodes.iter().filter_map(|node| Some((node.clone(), self.ask(node)?.1))).collect()
     }
 
-    /// How many copies there are on this machine, asked or not.
+    /// Returns the number of running copies on this machine, whether requested or not.
     pub fn instances(&self) -> usize {
         let sockets = self.sockets.to_string_lossy().into_owned();
         let directories = must(std::fs::read_dir("/proc"), "the process table");

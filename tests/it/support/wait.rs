@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
-/// How long a condition may take on a loaded machine before the test fails.
+/// Time for which a condition may take on a loaded machine before the test fails.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// Polls until `check` returns `Some`; panics with `what` when that takes too long.

@@ -23,7 +23,7 @@ pub use url::PollUrl;
 
 use super::MembersError;
 
-/// How failures of the members of a target are detected, and what recovers from them.
+/// Detection of failures of the members of a target, and recovery from them.
 ///
 /// # Shape
 /// Every member has its value; a document of version 1.0 or 1.1 is read as one of 1.2.
@@ -42,7 +42,7 @@ pub struct HealthPolicy {
     pub recovery: Recovery,
 }
 
-/// How failures are detected.
+/// Detection of failures.
 ///
 /// # Units
 /// Seconds.

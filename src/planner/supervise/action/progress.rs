@@ -26,7 +26,7 @@ pub(crate) struct UnitView<'a> {
     pub tasks: Vec<&'a Task>,
 }
 
-/// How far a workload unit is.
+/// Progress of a workload unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// It is on its way; `until`: when that is too late.
