@@ -431,7 +431,7 @@ async fn what_cannot_be_an_upgrade_is_refused_with_its_reason() {
     let source = Some(other.path());
     for (source, phase, reason) in [
         (None, "precheck failed", "there is no source of packages"),
-        (source, "failed", "says that it is version 2.40.0"),
+        (source, "failed", "reports version 2.40.0"),
     ] {
         let hub = TestHub::new();
         upgradable(&hub);

@@ -126,12 +126,12 @@ async fn execute(database: &Database, statement: &'static str) -> Result<(), Fai
 async fn compete(database: &Database, way: &Way, length: Duration) -> Result<f64, Failure> {
     let mut tasks = JoinSet::new();
     let begin = Instant::now();
-    for client in 0..CLIENTS {
-        let asker = Asker::new(database.clone(), way.clone(), client);
+    for number in 0..CLIENTS {
+        let client = ClaimClient::new(database.clone(), way.clone(), number);
         tasks.spawn(async move {
             let mut taken = 0_u64;
             while begin.elapsed() < length {
-                asker.take_and_release().await?;
+                client.take_and_release().await?;
                 taken += 1;
             }
             Ok::<u64, AgbotError>(taken)
@@ -150,7 +150,7 @@ fn group(client: usize) -> GroupId {
 }
 
 /// A member of a group of two that asks again and again.
-struct Asker {
+struct ClaimClient {
     database: Database,
     way: Way,
     client: usize,
@@ -161,12 +161,12 @@ struct Asker {
     nmp: NmpId,
 }
 
-impl Asker {
-    fn new(database: Database, way: Way, client: usize) -> Asker {
+impl ClaimClient {
+    fn new(database: Database, way: Way, client: usize) -> ClaimClient {
         let node = NodeId::new("bench", &format!("a{client}"));
         let peer = NodeId::new("bench", &format!("b{client}"));
         let alive = MemberView { liveness: Liveness::Alive, is_away: false, nmp_status: None };
-        Asker {
+        ClaimClient {
             database,
             way,
             client,
@@ -186,7 +186,7 @@ impl Asker {
                 let (claim, why) = (claim.reference(), ReleaseReason::Done);
                 let end = ClaimEnd { lease, claim, why, at: Timestamp::now() };
                 if !claims.release(end).await? {
-                    return Err(AgbotError::Refused("the claim is gone".to_owned()));
+                    return Err(AgbotError::Refused("the claim no longer exists".to_owned()));
                 }
                 Ok(())
             }
@@ -264,7 +264,7 @@ impl Asker {
         };
         let endings = table::delete_claims(&mut tx, Uuid::nil(), &[claim], Timestamp::now()).await?;
         if endings != [ClaimEnding::Removed] {
-            return Err(AgbotError::Refused("the claim is gone".to_owned()));
+            return Err(AgbotError::Refused("the claim no longer exists".to_owned()));
         }
         tx.commit().await?;
         Ok(())

@@ -32,7 +32,7 @@ enum AgbotCommand {
     /// Agreements of the organization's nodes
     #[command(subcommand)]
     Agreement(AgreementCommand),
-    /// Shows for each node and deployment policy what runs, or what it waits for
+    /// Shows for each node and deployment policy the running instance, or the reason why there is none
     Reasons {
         /// Only this node
         #[arg(long = "node", value_name = "NODE")]
@@ -76,16 +76,16 @@ enum AgreementCommand {
         /// Only those of this node
         #[arg(long = "node", value_name = "NODE")]
         node: Option<String>,
-        /// Show those that ended
+        /// Show agreements that ended
         #[arg(short = 'r', long = "archivedAgreements", visible_alias = "archived")]
         archived: bool,
-        /// Show the agbot's records as they are
+        /// Show the agbot's raw records
         #[arg(short = 'l', long)]
         long: bool,
         #[command(flatten)]
         watch: Watch,
     },
-    /// Confirms that the instance of an ended agreement does not run any more
+    /// Confirms that the instance of an ended agreement no longer runs
     ///
     /// Where one instance is wanted in an HA group, the next one starts only when the node of the last one confirmed that it
     /// stopped. Use this only after you made sure of it yourself: otherwise two instances may run.

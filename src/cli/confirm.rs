@@ -40,7 +40,7 @@ fn confirm_with(
             let _ = writeln!(output);
             Err(CliError::input(
                 "nothing was changed",
-                "nobody answered the question",
+                "the question was not answered",
                 format!("give {option} to do it without asking"),
             ))
         }

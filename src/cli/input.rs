@@ -49,7 +49,7 @@ pub fn read_text(path: &Path) -> Outcome<String> {
     }
     match String::from_utf8(bytes) {
         Ok(text) => Ok(text),
-        Err(_) => refuse("it is no text in UTF-8".to_owned(), "save it as UTF-8"),
+        Err(_) => refuse("it is not UTF-8 text".to_owned(), "save it as UTF-8"),
     }
 }
 

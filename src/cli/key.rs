@@ -229,7 +229,7 @@ pub async fn run(command: KeyCommand, context: &Context) -> Outcome {
             if !agent.call(&format!("removing key {name}"), removed).await? {
                 return Err(CliError::not_found("key", &name, "hzn key list"));
             }
-            agent.report_done(&format!("the agent does not trust {name} any more"));
+            agent.report_done(&format!("the agent no longer trusts {name}"));
             Ok(())
         }
     }

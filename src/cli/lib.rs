@@ -67,7 +67,7 @@ struct Hzn {
     /// Change nothing; print what would be written
     #[arg(long, global = true)]
     dry_run: bool,
-    /// Refuse files with unknown members or with variables that are not set, instead of a warning
+    /// Reject files with unknown members or with variables that are not set, instead of warning
     #[arg(long, global = true)]
     strict: bool,
     #[command(subcommand)]
@@ -84,7 +84,7 @@ enum Command {
     Rollout(rollout::RolloutArguments),
     /// Shows what a write of a deployment policy would create, replace, move and stop, without acting
     Plan(plan::PlanArguments),
-    /// Shows live what runs of every deployment policy
+    /// Shows the instances of all deployment policies live
     Mon(mon::MonArguments),
     /// Makes services, HA groups and policies match files, and shows what changed
     Apply(apply::ApplyArguments),

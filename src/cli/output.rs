@@ -308,7 +308,7 @@ fn write_all(text: &str) -> Outcome {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
         Err(error) => Err(CliError::new(
             Exit::File,
-            "the answer could not be written",
+            "the output could not be written",
             error.to_string(),
             "check where standard output goes",
         )),

@@ -251,7 +251,7 @@ mod tests {
                     {"action": "replace", "slot": 1, "from": "n1", "to": "n1", "reason": "another version is wanted"},
                     {"action": "move", "slot": 2, "from": "n2", "to": "other/n4", "reason": "its node is being drained"},
                     {"action": "create", "slot": 3, "to": "?", "reason": "more instances are wanted"},
-                    {"action": "stop", "slot": "n5", "from": "n5", "reason": "the instance is not wanted any more"},
+                    {"action": "stop", "slot": "n5", "from": "n5", "reason": "the instance is no longer wanted"},
                 ],
             }],
         }))
@@ -261,7 +261,7 @@ deployment policy plant/watch
   ~ replace slot 1 on n1: another version is wanted
   > move slot 2 from n2 to other/n4: its node is being drained
   + create slot 3 on ?: more instances are wanted
-  - stop slot n5 on n5: the instance is not wanted any more
+  - stop slot n5 on n5: the instance is no longer wanted
   ! slot 4 waits: no node is left
 plan: 1 to create, 1 to replace, 1 to move, 0 to restart, 1 to stop
 token: 0a1b

@@ -52,16 +52,16 @@ enum RolloutCommand {
         #[command(flatten)]
         wait: Wait,
     },
-    /// Lets the current member finish and stops no other one
+    /// Pauses a rollout: the current member finishes, and no other one is stopped
     Pause(Chosen),
     /// Resumes a rollout that is paused
     Resume(Chosen),
     /// Pauses a rollout that is not meant to continue
     Abort(Chosen),
-    /// Returns the changed members to the version they had
+    /// Rolls the changed members back to their previous version
     #[command(visible_alias = "rollback")]
     Undo(Chosen),
-    /// Tries a failed version again
+    /// Retries a failed version
     ///
     /// A version that failed is not tried again by itself, not even when the policy is written again with the same
     /// version; a policy that names another version starts a new rollout without this command.

@@ -203,11 +203,11 @@ settings! {
         upgrade_delay_secs: u64 = "upgrade-delay-secs", "EVENKEEL_UPGRADE_DELAY_SECS";
         /// Copies that must run on other members before one is stopped [default: 1].
         upgrade_min_running: NonZeroU32 = "upgrade-min-running", "EVENKEEL_UPGRADE_MIN_RUNNING";
-        /// What to do with policies and patterns that another agbot of the exchange is configured to serve as well: yield (leave
-        /// them to it) or ignore (serve them all the same) [default: yield in `up`, ignore in `agbot`].
+        /// Handling of policies and patterns that another agbot of the exchange is configured to serve as well: yield
+        /// (leave them to it) or ignore (serve them all the same) [default: yield in `up`, ignore in `agbot`].
         other_agbots: OtherAgbotsRule = "other-agbots", "EVENKEEL_OTHER_AGBOTS";
-        /// Whether the health checks and workflow calls that the hub itself makes may reach loopback and link-local addresses and the
-        /// hub's own machine: true or false [default: false].
+        /// Permission for the health checks and workflow calls of the hub to reach loopback and link-local addresses and
+        /// the hub's own machine: true or false [default: false].
         checks_local: bool = "checks-local", "EVENKEEL_CHECKS_LOCAL";
         /// Private addresses that these checks and calls may reach: addresses and networks, separated by commas [default: none].
         checks_networks: String = "checks-networks", "EVENKEEL_CHECKS_NETWORKS";

@@ -34,6 +34,6 @@ pub fn run(arguments: SimulateArguments) -> Result<(), Failure> {
     if kept {
         Ok(())
     } else {
-        Err(Failure::new(ExitStatus::Failure, "a promise was broken: the trace tells how"))
+        Err(Failure::new(ExitStatus::Failure, "an invariant was violated: see the trace"))
     }
 }

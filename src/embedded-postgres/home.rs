@@ -182,7 +182,7 @@ mod tests {
         assert_eq!((found.mode() & 0o777, found.gid()), (0o710, account.gid), "only the database passes");
         chown(private.path(), Some(54321), Some(54321)).expect("its owner");
         fs::set_permissions(private.path(), fs::Permissions::from_mode(0o700)).expect("its mode");
-        let error = Home::prepare(&data).expect_err("it belongs to somebody else");
+        let error = Home::prepare(&data).expect_err("it belongs to another account");
         assert!(error.to_string().contains(&private.path().display().to_string()), "{error}");
     }
 }

@@ -197,7 +197,7 @@ fn store_response(error: &StoreError) -> (StatusCode, &'static str, &'static str
         | StoreError::Migration(_)
         | StoreError::Corrupt { .. }
         | StoreError::Database(_) => {
-            (StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the exchange failed; its log tells why")
+            (StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "internal error; see the server log")
         }
     }
 }

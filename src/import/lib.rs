@@ -64,7 +64,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
         "an API key belongs to its user; who made it is in no answer",
     ),
     (
-        "users.identity_provider and users.external_id, when the provider is no http address or several users are the same person",
+        "users.identity_provider and users.external_id, when the provider is not an http address or several users are the same person",
         "no token could name such a provider, or it would open several accounts: the user comes without this link",
     ),
     ("agbotagreements.dataLastReceived", "no agbot sets it, and every answer shows it empty"),
@@ -78,7 +78,7 @@ pub enum ImportError {
     #[error("the source of the import cannot be read")]
     Source(#[source] StoreError),
     /// The source is another database, or one of another version.
-    #[error("the source is no database of a reference exchange at schema level {SCHEMA_LEVEL}: {found}")]
+    #[error("the source is not a database of a reference exchange at schema level {SCHEMA_LEVEL}: {found}")]
     WrongSource {
         /// The actual content.
         found: String,

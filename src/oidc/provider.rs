@@ -146,7 +146,7 @@ impl Provider {
                 let error = error as &dyn std::error::Error;
                 tracing::warn!(
                     error,
-                    "the identity provider's keys could not be fetched; known keys go on working"
+                    "the identity provider's keys could not be fetched; known keys keep working"
                 );
             }
         }

@@ -165,7 +165,7 @@ impl OidcSettings {
 
 /// Parses a URL that may be called: `https`, or `http` on this machine.
 pub(crate) fn allowed_url(text: &str) -> Result<Url, String> {
-    let url = Url::parse(text).map_err(|error| format!("'{text}' is no URL: {error}"))?;
+    let url = Url::parse(text).map_err(|error| format!("'{text}' is not a URL: {error}"))?;
     let is_loopback = match url.host_str() {
         Some("localhost" | "[::1]") => true,
         Some(host) => host.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback()),

@@ -57,7 +57,7 @@ impl CancelReason {
             201 => "no reply to the proposal",
             202 => "the node refused the proposal",
             204 => "policy or wanted version changed",
-            206 => "not wanted on the node any more, or canceled by a user of the agbot",
+            206 => "no longer wanted on the node, or canceled by a user of the agbot",
             207 => "forced upgrade",
             208 => "node heartbeat missing",
             209 => "agreement missing on the node",

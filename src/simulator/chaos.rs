@@ -19,7 +19,7 @@ use evenkeel_planner::{
         Availability, DeploymentPolicyFacts, HaGroupFacts, NodeFacts, NodePolicyFacts, PolicyOrchestration,
         ServiceFacts, VersionChoice,
     },
-    rolling::action::{Asker, RolloutAction},
+    rolling::action::{Requester, RolloutAction},
     settings::FailureAction,
 };
 
@@ -435,8 +435,8 @@ fn resume(world: &mut World) {
 
 /// A user requests an action on the rollouts of a policy.
 pub(crate) fn request_action(world: &mut World, policy: &PolicyId, action: RolloutAction) {
-    let asker = Asker { actor: "o/operator", now: world.now() };
-    let count = world.database.act_on_rollouts(policy, action, asker);
+    let requester = Requester { actor: "o/operator", now: world.now() };
+    let count = world.database.act_on_rollouts(policy, action, requester);
     if count > 0 {
         world.note(format!("the operator asks for {action:?} of {count} rollouts of {policy}"));
     }

@@ -20,7 +20,7 @@ use evenkeel_planner::{
     model::ENDED_MEMORY_SECS,
     rolling::{
         Rollout,
-        action::{Asker, RolloutAction, act},
+        action::{Requester, RolloutAction, act},
     },
     usage::{Backoff, WorkloadUsage, later, secs_since},
     workload::{Instance, Task, WorkloadRecord},
@@ -253,7 +253,7 @@ impl Database {
         let Some(claim) = claim else { return Ok(()) };
         match self.claims.get(&(claim.group.clone(), claim.scope.clone())) {
             Some(row) if row.fencing == claim.fencing => Ok(()),
-            _ => Err("the claim is gone or has another number".to_owned()),
+            _ => Err("the claim no longer exists or has another number".to_owned()),
         }
     }
 
@@ -339,10 +339,15 @@ impl Database {
     }
 
     /// Carries out the transaction of a user's action on the rollouts of a policy; returns how many changed.
-    pub fn act_on_rollouts(&mut self, policy: &PolicyId, action: RolloutAction, asker: Asker<'_>) -> usize {
+    pub fn act_on_rollouts(
+        &mut self,
+        policy: &PolicyId,
+        action: RolloutAction,
+        requester: Requester<'_>,
+    ) -> usize {
         let of_policy = self.rollouts.values().filter(|rollout| rollout.policy == *policy);
         let changed: Vec<Rollout> =
-            of_policy.filter_map(|rollout| act(rollout, action, asker).ok().flatten()).collect();
+            of_policy.filter_map(|rollout| act(rollout, action, requester).ok().flatten()).collect();
         let count = changed.len();
         changed.into_iter().for_each(|rollout| self.put_rollout(rollout));
         count

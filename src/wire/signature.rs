@@ -61,7 +61,7 @@ pub fn sign<R: CryptoRng + ?Sized>(
         .map_err(|_| SignatureError::Signing)
 }
 
-/// Tells whether one key file verifies the signature.
+/// Returns true if one key file verifies the signature.
 ///
 /// The first PEM block counts, by its content and not by its label. A certificate must be valid at `now_secs`, live
 /// at most 3653 days, have a positive serial number, basic constraints without CA, key usage digital signature
@@ -132,7 +132,7 @@ fn check_certificate(certificate: &Certificate, now_secs: u64) -> Result<(), Sig
         serial.first().is_some_and(|byte| byte & 0x80 == 0) && serial.iter().any(|byte| *byte != 0);
     ensure(positive, "its serial number is not positive")?;
     let constraints = body.get::<BasicConstraints>().ok().flatten();
-    ensure(constraints.is_some_and(|(_, constraints)| !constraints.ca), "it must say that it is no CA")?;
+    ensure(constraints.is_some_and(|(_, constraints)| !constraints.ca), "it must state that it is not a CA")?;
     let usage = body.get::<KeyUsage>().ok().flatten().map(|(_, usage)| usage.0);
     ensure(
         usage.is_some_and(|usage| usage == KeyUsages::DigitalSignature),

@@ -291,6 +291,9 @@ async fn check_claim(tx: &mut PgConnection, claim: Option<&ClaimRef>) -> Result<
     if is_held {
         Ok(())
     } else {
-        Err(AgbotError::Refused(format!("the claim on {} is gone or held by another agbot", claim.group)))
+        Err(AgbotError::Refused(format!(
+            "the claim on {} was released or is held by another agbot",
+            claim.group
+        )))
     }
 }

@@ -289,7 +289,7 @@ impl<T: KnownQuery> Input for Query<T> {
 /// Returns the refusal when the agbot's records cannot be read.
 pub(super) fn unreadable(error: &(dyn std::error::Error + 'static)) -> Refusal {
     tracing::warn!(error, "the agbot's records could not be read");
-    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the agbot's database does not answer; ask again")
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the agbot's database does not respond; try again")
 }
 
 /// Reads a body that may be empty; a refusal has the shape of the API.

@@ -65,7 +65,7 @@ pub(super) async fn get_agbot_status(
     Ok(Json(status))
 }
 
-/// Claims of a group and what waits for them.
+/// Claims of a group and the members that wait for them.
 pub(super) async fn list_upgrades(
     op: Op<GroupPath>,
     permission: Permission<right::NodesRead>,

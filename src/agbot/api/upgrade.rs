@@ -122,7 +122,7 @@ async fn decide(context: &Arc<Context>, asked: &Asked, found: NodeResponse) -> R
         }
         Err(error) => {
             tracing::error!(error = &error as &dyn std::error::Error, "an upgrade could not be decided");
-            let message = "the agbot's database does not answer; ask again";
+            let message = "the agbot's database does not respond; try again";
             Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, message))
         }
     }

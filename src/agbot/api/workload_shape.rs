@@ -407,7 +407,7 @@ pub(super) fn hint(rule: &str, slots: &[wire::BlockedSlot], has_tasks: bool) -> 
         "NoCandidate"
             if slots.iter().any(|slot| slot.reason == rule && slot.detail.contains("Blocklist ")) =>
         {
-            "mend what fails on the node, then: hzn exchange blocklist clear"
+            "fix the cause of the failures on the node, then: hzn exchange blocklist clear"
         }
         "NoCandidate" => "make a node available that the constraints of the placement allow",
         "Capacity" => "make room on the node, raise its capacities, or write loads that fit",
@@ -418,8 +418,8 @@ pub(super) fn hint(rule: &str, slots: &[wire::BlockedSlot], has_tasks: bool) -> 
             );
         }
         "NodeDown" => "bring the node back",
-        "AgentPeer" => "bring the other member back, or mend the agent upgrade that failed on it",
-        "Blocklist" => "mend what fails on the node, then: hzn exchange blocklist clear",
+        "AgentPeer" => "bring the other member back, or fix the agent upgrade that failed on it",
+        "Blocklist" => "fix the cause of the failures on the node, then: hzn exchange blocklist clear",
         "Frozen" => return thaw_hint(slots),
         _ => "",
     };

@@ -54,7 +54,7 @@ pub(crate) async fn start(
     if !address.ip().is_loopback() {
         tracing::warn!(
             %address,
-            "the local API, which needs no credentials and has no TLS, listens beyond this machine: whoever reaches it controls the node"
+            "the local API, which needs no credentials and has no TLS, listens beyond this machine: anyone who reaches it controls the node"
         );
     }
     let hosts = Arc::new(Hosts::new(address, hosts));

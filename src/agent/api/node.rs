@@ -181,7 +181,7 @@ async fn configure(
 ) -> Result<(StatusCode, Json<ConfigState>), Refusal> {
     let Json(wanted) = body.map_err(|error| Refusal::Input(error.body_text(), "configstate"))?;
     if !matches!(wanted.state.as_str(), CONFIGURED | CONFIGURING) {
-        return Err(Refusal::Input(format!("\"{}\" is no state", wanted.state), "configstate.state"));
+        return Err(Refusal::Input(format!("\"{}\" is not a state", wanted.state), "configstate.state"));
     }
     let journal = api.journal().await?;
     let Some(registration) = &journal.registration else { return Err(Refusal::NotRegistered) };

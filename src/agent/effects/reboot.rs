@@ -38,7 +38,7 @@ async fn reboot_since(program: Option<&Path>, uptime_secs: Option<f64>) -> Resul
     if IS_REBOOTING.swap(true, Ordering::SeqCst) {
         return Ok(());
     }
-    tracing::warn!(program = %program.display(), "the machine is rebooted, as the hub wants it");
+    tracing::warn!(program = %program.display(), "the machine is rebooted on request of the hub");
     let outcome = run(program).await;
     if outcome.is_err() {
         IS_REBOOTING.store(false, Ordering::SeqCst);

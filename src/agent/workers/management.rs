@@ -307,7 +307,7 @@ impl Management {
                 self.report(name).await
             }
             Ok(version) => {
-                let why = format!("the program of package {} says that it is version {version}", job.version);
+                let why = format!("the program of package {} reports version {version}", job.version);
                 self.refuse(&name, Phase::Failed, why).await
             }
             Err(why) => self.refuse(&name, Phase::Failed, why).await,

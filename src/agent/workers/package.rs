@@ -24,7 +24,7 @@ pub(super) enum PackageError {
     #[error("manifest {0} cannot be used: {1}")]
     Manifest(String, String),
     /// The version is not a plain name.
-    #[error("\"{0}\" is no usable version")]
+    #[error("\"{0}\" is not a usable version")]
     Version(String),
     /// The source has no such version.
     #[error("the source has no version {0}")]

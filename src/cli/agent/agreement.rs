@@ -21,7 +21,7 @@ pub enum AgreementCommand {
     List {
         /// Agreement to show
         id: Option<String>,
-        /// Show those that ended
+        /// Show agreements that ended
         #[arg(short = 'r', long = "archivedAgreements", visible_alias = "archived")]
         archived: bool,
         #[command(flatten)]
@@ -31,7 +31,7 @@ pub enum AgreementCommand {
     Cancel {
         /// Agreement to cancel
         id: Option<String>,
-        /// End all
+        /// Cancel all agreements
         #[arg(short = 'a', long, conflicts_with = "id")]
         all: bool,
         /// Do not ask before canceling all

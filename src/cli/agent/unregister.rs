@@ -27,7 +27,7 @@ pub struct UnregisterArguments {
     /// Remove the node from the exchange as well
     #[arg(short = 'r', long)]
     remove: bool,
-    /// Remove everything the agent keeps
+    /// Remove all data of the agent
     #[arg(short = 'D', long = "deep-clean")]
     deep_clean: bool,
     /// Longest wait for services to stop, in minutes; 0 for the usual one

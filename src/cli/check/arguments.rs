@@ -16,7 +16,7 @@ pub struct CheckArguments {
     /// Check every version of the service, even after one that can run
     #[arg(short = 'c', long = "check-all", global = true)]
     pub check_all: bool,
-    /// Show also what was compared
+    /// Also show the compared documents
     #[arg(short = 'l', long, global = true)]
     pub long: bool,
     /// Architecture, where the node's is not known

@@ -32,12 +32,12 @@ pub enum AgbotCommand {
         #[command(flatten)]
         watch: Watch,
     },
-    /// Shows which agbots an administrator approved, and what any agbot serves to the nodes of the organization
+    /// Shows the approved agbots and the entries that any agbot serves to the nodes of the organization
     Approvals {
         #[command(flatten)]
         watch: Watch,
     },
-    /// Approves an agbot, which gives it the rights of agbots; needs an administrator of its organization
+    /// Approves an agbot, which gives it the rights of agbots; requires an administrator of its organization
     Approve {
         /// Agbot to approve
         agbot: String,
@@ -47,14 +47,15 @@ pub enum AgbotCommand {
         /// Agbot whose approval is withdrawn
         agbot: String,
     },
-    /// Confirms what an agbot serves to the nodes of the organization, so that the hub's own agbot yields to it
+    /// Confirms entries that an agbot serves to the nodes of the organization, so that the hub's own agbot
+    /// yields to it
     Confirm {
         /// Agbot that serves it
         agbot: String,
         /// Id of the entry, as `approvals` shows it with --output json [default: every entry that is not confirmed]
         entry: Option<String>,
     },
-    /// Withdraws the confirmation of what an agbot serves
+    /// Withdraws the confirmation of entries that an agbot serves
     Unconfirm {
         /// Agbot that serves it
         agbot: String,

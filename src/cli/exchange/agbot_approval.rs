@@ -90,7 +90,7 @@ pub(super) async fn confirm(
             "is confirmed: the hub's own agbot yields to it"
         } else {
             exchange.server.call(&doing, client.delete(path)).await?;
-            "is not confirmed any more: the hub's own agbot does not yield to it"
+            "is no longer confirmed: the hub's own agbot does not yield to it"
         };
         exchange.server.report_done(&format!("{} {} of agbot {name} {done}", one.kind, one.subject));
     }

@@ -24,14 +24,14 @@ const COLUMNS: [(&str, &str); 7] = [
 /// Commands for the node blocklist.
 #[derive(Debug, Subcommand)]
 pub enum BlocklistCommand {
-    /// Shows the nodes that get no start of a service that keeps failing on them
+    /// Shows the nodes on which a service is blocked because it keeps failing there
     List {
         #[command(flatten)]
         of: Chosen,
         #[command(flatten)]
         watch: Watch,
     },
-    /// Lets services start again on nodes on which they kept failing
+    /// Unblocks services on nodes on which they kept failing
     Clear(Chosen),
 }
 

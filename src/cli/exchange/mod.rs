@@ -61,7 +61,7 @@ enum ExchangeCommand {
     /// Nodes, their policies and what they report
     #[command(subcommand)]
     Node(node::NodeCommand),
-    /// Agbots and what they serve
+    /// Agbots and the entries that they serve
     #[command(subcommand)]
     Agbot(agbot::AgbotCommand),
     /// Services, their keys and policies
@@ -73,19 +73,19 @@ enum ExchangeCommand {
     /// Deployment policies: which service goes to which nodes
     #[command(subcommand, visible_alias = "business")]
     Deployment(deployment::DeploymentCommand),
-    /// What holds for all workloads of the organization
+    /// Settings and blocklist for all workloads of the organization
     #[command(subcommand, name = "orchestration", alias = "orch")]
     Orch(orch_settings::OrgOrchCommand),
-    /// Nodes that get no start of a service that keeps failing on them
+    /// Nodes on which a service is blocked because it keeps failing there
     #[command(subcommand)]
     Blocklist(blocklist::BlocklistCommand),
     /// HA groups: nodes that stand in for each other
     #[command(subcommand)]
     Hagroup(ha_group::HaGroupCommand),
-    /// Health: reports of people, nodes and the hub, and what they add up to
+    /// Health: reports of users, nodes and the hub, and their evaluation
     #[command(subcommand)]
     Health(health::HealthCommand),
-    /// Management policies: which agent software nodes get
+    /// Management policies: agent software for nodes
     #[command(subcommand)]
     Nmp(nmp::NmpCommand),
     /// Audit records of the organization

@@ -95,10 +95,10 @@ pub enum NmpCommand {
     Enable {
         /// Name of the policy
         nmp: String,
-        /// When the management begins, as 2030-01-31T12:00:00Z or `now` [default: as it is]
+        /// Start of the management, as 2030-01-31T12:00:00Z or `now` [default: unchanged]
         #[arg(short = 's', long, value_name = "TIME", value_parser = start_time)]
         start_time: Option<String>,
-        /// Within how many seconds after that each node begins [default: as it is]
+        /// Window after the start in which nodes begin, in seconds [default: unchanged]
         #[arg(short = 'w', long, value_name = "SECONDS")]
         start_window: Option<u32>,
     },

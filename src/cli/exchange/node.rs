@@ -77,7 +77,7 @@ pub enum NodeCommand {
         #[arg(short = 'f', long)]
         force: bool,
     },
-    /// Whether services are placed on a node
+    /// Orchestration settings of a node
     #[command(subcommand, name = "orchestration", alias = "orch")]
     Orch(NodeOrchCommand),
     #[command(flatten)]

@@ -32,7 +32,7 @@ pub struct PublishArguments {
     /// Replace an existing service without asking
     #[arg(short = 'O', long)]
     overwrite: bool,
-    /// Make the service public or not, whatever the file says
+    /// Make the service public or private, overriding the file
     #[arg(long, value_name = "true|false")]
     public: Option<bool>,
     /// Pull images to find their digests (images are published as they are named; kept for scripts)

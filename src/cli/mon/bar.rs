@@ -44,13 +44,13 @@ mod tests {
 
     #[test]
     fn key_that_ends_the_screen_is_always_shown() {
-        let facts = ["OUT OF DATE: no hub answers at http://localhost:8080/v1, since 12:00:00".to_owned()];
+        let facts = ["OUT OF DATE: no hub responds at http://localhost:8080/v1, since 12:00:00".to_owned()];
         for width in 20..100 {
             for line in [line(&[], width), line(&facts, width)] {
                 assert!(line.contains("q quit") && line.width() <= width, "{width}: {line}");
             }
         }
         assert_eq!(line(&[], 44), "q quit   ? legend   Enter explain   / filter");
-        assert_eq!(line(&facts, 40), "OUT OF DATE: no hub answers at…   q quit");
+        assert_eq!(line(&facts, 40), "OUT OF DATE: no hub responds a…   q quit");
     }
 }

@@ -443,11 +443,11 @@ mod tests {
     #[test]
     fn what_is_out_of_date_is_said() {
         let mut app = app();
-        app.refresh(Err("no hub answers at http://hub: refused\nmore".to_owned()), Timestamp::UNIX_EPOCH);
+        app.refresh(Err("no hub responds at http://hub: refused\nmore".to_owned()), Timestamp::UNIX_EPOCH);
         let text = drawn(&mut app, 80);
-        assert!(text.contains("OUT OF DATE: no hub answers at http://hub, since"), "{text}");
+        assert!(text.contains("OUT OF DATE: no hub responds at http://hub, since"), "{text}");
         let narrow = drawn(&mut app, 44);
-        assert!(narrow.contains("no hub answers") && narrow.contains("q quit"), "{narrow}");
+        assert!(narrow.contains("no hub responds") && narrow.contains("q quit"), "{narrow}");
         assert!(text.contains("updating 1/2"), "what was known stays");
     }
 

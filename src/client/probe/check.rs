@@ -58,7 +58,7 @@ impl ProbeClient {
                 // The body must not be shown to everybody who may read the health of a service, nor to the
                 // author of the URL.
                 Ok((status, _)) => {
-                    message = format!("{url} answers with status {status}, without {}", expected.as_str());
+                    message = format!("{url} responds with status {status}, without {}", expected.as_str());
                 }
                 Err(error) if error.is_of_request() => broken = Some(format!("{url}: {error}")),
                 Err(error) if probe.connection_error_is_unhealthy => message = format!("{url}: {error}"),

@@ -126,8 +126,7 @@ impl HttpApi {
 /// The last line of defence against a panic.
 pub(crate) fn unpanicked(response: impl Future<Output = Response>) -> impl Future<Output = Response> {
     AssertUnwindSafe(response).catch_unwind().map(|outcome| {
-        outcome
-            .unwrap_or_else(|_| ApiError::internal("the exchange failed; its log tells why").into_response())
+        outcome.unwrap_or_else(|_| ApiError::internal("internal error; see the server log").into_response())
     })
 }
 

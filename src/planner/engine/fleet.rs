@@ -30,7 +30,7 @@ use crate::{
     health::{Entity, HealthEvent, HealthReport, StoredReport, stored_reports},
     model::{Liveness, Model},
     reconcile::UnitEvent,
-    rolling::action::Asker,
+    rolling::action::Requester,
     settings::PlannerSettings,
     status::{PartStatus, Window, WorkloadStatus, status_of},
     workload::{
@@ -280,9 +280,9 @@ impl Fleet {
     /// Gives the action in progress up.
     pub fn abort(&mut self, name: &str) {
         let record = self.model.workload(&policy(name)).expect("the workload exists");
-        let asker = Asker { actor: "o/ann", now: self.now };
+        let requester = Requester { actor: "o/ann", now: self.now };
         let workload = record
-            .act(WorkloadAction::Abort, self.model.instance_summary(&policy(name)), asker)
+            .act(WorkloadAction::Abort, self.model.instance_summary(&policy(name)), requester)
             .expect("an action is in progress");
         self.handle(&Event::WorkloadRecorded { workload: Box::new(workload) });
     }

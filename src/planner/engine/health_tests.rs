@@ -12,7 +12,7 @@ use crate::{
     facts::Availability,
     goal::Avail,
     health::{Entity, HealthState, StoredReport},
-    rolling::action::{Asker, RolloutAction},
+    rolling::action::{Requester, RolloutAction},
     supervise::UpdateState,
     workload::WorkloadAction,
 };
@@ -256,9 +256,10 @@ fn error_reported_during_an_update_is_a_failure_and_pauses_it() {
     assert!(fleet.has_event("update.paused"));
     // Reports from before a user resumes the update do not count again.
     let record = fleet.model.workload(&policy("w")).expect("the workload").clone();
-    let asker = Asker { actor: "o/ann", now: fleet.now };
+    let requester = Requester { actor: "o/ann", now: fleet.now };
     let resume = WorkloadAction::Update(RolloutAction::Resume);
-    let next = record.act(resume, fleet.model.instance_summary(&policy("w")), asker).expect("it is paused");
+    let next =
+        record.act(resume, fleet.model.instance_summary(&policy("w")), requester).expect("it is paused");
     fleet.handle(&crate::event::Event::WorkloadRecorded { workload: Box::new(next) });
     fleet.run_until(90, |fleet| update_state(fleet) == UpdateState::Completed);
 }
@@ -313,11 +314,11 @@ fn blocked_update_is_reported_and_becomes_an_error() {
     fleet.run(30);
     assert_eq!(reported(&fleet, &workload(), "UpgradeBlocked"), Some(HealthState::Error));
     let record = fleet.model.workload(&policy("w")).expect("the workload").clone();
-    let asker = Asker { actor: "o/ann", now: fleet.now };
+    let requester = Requester { actor: "o/ann", now: fleet.now };
     let summary = fleet.model.instance_summary(&policy("w"));
-    let refused = record.act(WorkloadAction::Update(RolloutAction::Resume), summary, asker);
+    let refused = record.act(WorkloadAction::Update(RolloutAction::Resume), summary, requester);
     assert!(refused.is_err(), "resume has no effect");
-    let forced = record.act(WorkloadAction::ForceUpdate, summary, asker).expect("force has");
+    let forced = record.act(WorkloadAction::ForceUpdate, summary, requester).expect("force has");
     assert!(forced.update.is_forced && forced.update.is_rolling());
     assert_eq!(update_state(&fleet), UpdateState::Updating, "its own report is no failure of the update");
     fleet.put_node("n1", |facts| (facts.is_frozen, facts.availability) = (false, Availability::Active));

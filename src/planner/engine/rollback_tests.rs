@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::fleet::{Fleet, policy};
 use crate::{
     event::Event,
-    rolling::action::{Asker, RolloutAction},
+    rolling::action::{Requester, RolloutAction},
     supervise::UpdateState,
     workload::{SpecVersion, WorkloadAction, WorkloadRecord},
 };
@@ -47,9 +47,9 @@ fn publish_broken(fleet: &mut Fleet, version: &str, document: Value, until: Upda
 
 /// A user rolls the update back.
 fn roll_back(fleet: &mut Fleet) -> Result<(), String> {
-    let asker = Asker { actor: "o/ann", now: fleet.now };
+    let requester = Requester { actor: "o/ann", now: fleet.now };
     let action = WorkloadAction::Update(RolloutAction::Rollback);
-    let next = record(fleet).act(action, fleet.model.instance_summary(&policy("w")), asker)?;
+    let next = record(fleet).act(action, fleet.model.instance_summary(&policy("w")), requester)?;
     fleet.handle(&Event::WorkloadRecorded { workload: Box::new(next) });
     Ok(())
 }

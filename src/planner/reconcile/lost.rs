@@ -65,7 +65,7 @@ pub(super) fn take_back(pass: &mut UnitPass<'_>, slot: &Slot) {
     let is_pending = newest.cause == Cause::NodeLost && newest.desired == DesiredState::Ready;
     let is_back = |task: &&Task| task.is_live() && task.node.is_some() && !pass.is_node_lost(task);
     let Some(kept) = older.iter().find(is_back).filter(|_| is_pending) else { return };
-    let text = "the node is back, and the instance goes on: nothing had taken its place".to_owned();
+    let text = "the node is back, and the instance continues: it had not been replaced".to_owned();
     pass.emit("instance.kept", Some(slot), kept.node.as_ref(), text);
     pass.raise(slot, &newest.id, DesiredState::Remove);
 }

@@ -547,7 +547,7 @@ impl<'a> UnitPass<'a> {
                 self.wake(at);
             }
             None if was_announced => {
-                self.emit("update.unblocked", None, None, "the update goes on".to_owned());
+                self.emit("update.unblocked", None, None, "the update continues".to_owned());
             }
             None => {}
         }

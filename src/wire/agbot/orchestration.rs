@@ -59,7 +59,7 @@ pub struct WorkloadStatus {
     /// `up`, `warn`, `down` or `n/a`.
     #[schema(required = true)]
     pub avail: String,
-    /// `avail`, worsened by what is not as it should be.
+    /// `avail`, degraded by the warnings.
     #[schema(required = true)]
     pub overall: String,
     /// `optimal`, `non-optimal` or `n/a`.
@@ -78,7 +78,7 @@ pub struct WorkloadStatus {
     /// Its update.
     #[schema(required = true)]
     pub update: UpdateProgress,
-    /// What is not as it should be, in words.
+    /// Human-readable warnings.
     #[schema(required = true)]
     pub warnings: Vec<String>,
     /// Its workload units.
@@ -87,7 +87,7 @@ pub struct WorkloadStatus {
     pub workload_units: Vec<WorkloadUnit>,
 }
 
-/// How far an update is.
+/// Progress of an update.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UpdateProgress {
@@ -110,14 +110,15 @@ pub struct UpdateProgress {
     /// Tasks that failed.
     #[schema(required = true)]
     pub failed: u32,
-    /// Slots without a node: they are not among the others, hold nobody, and follow when they get one.
+    /// Slots without a node: they are not part of the other counts, block nothing, and follow when they get a
+    /// node.
     #[schema(required = true)]
     pub set_aside: u32,
-    /// What all remaining slots wait for, after 10 seconds.
+    /// Common reason for which all remaining slots wait, shown after 10 seconds.
     pub blocked: Option<UpdateBlocked>,
 }
 
-/// What all remaining slots of an update wait for.
+/// Common reason for which all remaining slots of an update wait.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UpdateBlocked {
@@ -130,7 +131,7 @@ pub struct UpdateBlocked {
     /// The reasons, each once.
     #[schema(required = true)]
     pub rules: Vec<String>,
-    /// What to do.
+    /// Suggested action.
     #[schema(required = true)]
     pub hint: String,
 }
@@ -204,10 +205,10 @@ pub struct Instance {
     /// `C` constraint violated, `F` frozen, `L` natural leader.
     #[schema(required = true)]
     pub flags: String,
-    /// Whether a user froze the instance or the workload.
+    /// True if a user froze the instance or the workload.
     #[schema(required = true)]
     pub frozen: bool,
-    /// Whether a user chose the node.
+    /// True if a user chose the node.
     #[schema(required = true)]
     pub pinned: bool,
     /// Slots of its tasks: numbers, or the node.
@@ -224,7 +225,7 @@ pub struct Instance {
     pub violations: Vec<Violation>,
     /// Since when the task has its state.
     pub since: Option<String>,
-    /// Why the node gets no start of the service version, and until when; none while it is not on the blocklist.
+    /// Entry of the blocklist for the service version on the node; none while there is no entry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocklisted: Option<String>,
 }
@@ -308,14 +309,14 @@ pub struct Task {
     pub ended_at: Option<String>,
 }
 
-/// Events in order of their numbers.
+/// Events, ordered by sequence number.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct OrchestrationEvents {
     /// The events.
     pub events: Vec<OrchestrationEvent>,
 }
 
-/// Something that the engine or a user did about a deployment policy.
+/// Event about a deployment policy, caused by the engine or by a user.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OrchestrationEvent {
@@ -325,7 +326,7 @@ pub struct OrchestrationEvent {
     /// When.
     #[schema(required = true)]
     pub at: String,
-    /// What kind, such as `update.started`.
+    /// Kind of event, such as `update.started`.
     #[schema(required = true)]
     pub kind: String,
     /// The deployment policy, `org/policy`.
@@ -396,7 +397,7 @@ pub struct OrchestrationEventsQuery {
     /// Only those of this kind, or, with `.*` at its end, of all kinds that begin so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// At most so many, 1 to 1000; 500 if left out.
+    /// Maximum number of events, 1 to 1000; 500 if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u16>,
@@ -421,7 +422,7 @@ pub struct OrganizationEventsQuery {
     pub limit: Option<u16>,
 }
 
-/// Why instances are, or are not, on the nodes of a workload unit.
+/// Placement of the instances of a workload unit, with reasons.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PlacementExplanation {
@@ -460,12 +461,12 @@ pub struct PlacementExplanation {
     pub chosen: Vec<String>,
     /// `transient` or `unsatisfiable`; none when everything is placed.
     pub cause: Option<String>,
-    /// What that means, in words.
+    /// Human-readable explanation of the cause.
     #[schema(required = true)]
     pub summary: String,
 }
 
-/// What one constraint removed.
+/// Nodes removed by one constraint.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ExplainedConstraint {
@@ -498,7 +499,7 @@ pub struct EliminatedNode {
     pub reason: String,
 }
 
-/// What is to be explained.
+/// Subject of an explanation.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
 pub struct ExplainQuery {
     /// The workload unit: `all`, or the name of an HA group; may be left out when there is one, or with a node.

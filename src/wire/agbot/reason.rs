@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// How each pair of node and policy stands.
+/// States of the pairs of nodes and policies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReasonsResponse {
-    /// When each deployment policy of the organization was written, as far as the agbot has read it.
+    /// Time of the last write of each deployment policy of the organization, as far as the agbot has read it.
     #[serde(default)]
     #[schema(value_type = BTreeMap<String, String>)]
     pub policies: Option<BTreeMap<String, String>>,
@@ -25,7 +25,7 @@ pub struct ReasonsResponse {
     pub reasons: Vec<Reason>,
 }
 
-/// How one pair of node and policy stands.
+/// State of one pair of node and policy.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Reason {
     /// `org/node`.
@@ -57,9 +57,9 @@ pub struct PairPlacement {
     pub placement: String,
     /// Version of the agreement of a placed pair.
     pub version: String,
-    /// Whether the service of a placed pair was seen running.
+    /// True if the service of a placed pair was seen running.
     pub is_running: bool,
-    /// What keeps the service away.
+    /// Obstacle to the placement.
     pub blocked: Blocked,
 }
 
@@ -79,7 +79,7 @@ pub struct InertPolicy {
     pub kind: String,
     /// Its id, `org/name`; of the node or service that has it.
     pub id: String,
-    /// What is wrong with each member and each constraint.
+    /// Problem of each invalid member and constraint.
     pub errors: Vec<String>,
 }
 

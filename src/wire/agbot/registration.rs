@@ -21,7 +21,7 @@ pub struct HealthRegistration {
     /// Time between two checks, in seconds.
     #[schema(required = true)]
     pub interval: u64,
-    /// Whether the health policy is enabled.
+    /// True if the health policy is enabled.
     #[schema(required = true)]
     pub enabled: bool,
     /// The operation of a user during which nothing is checked; none when there is none.

@@ -22,7 +22,7 @@ pub struct LocalAgreement {
     pub name: String,
     /// Services that the service needs.
     pub dependent_services: Vec<ServiceName>,
-    /// Whether it is kept as history.
+    /// True if the agreement is kept as history.
     pub archived: bool,
     /// Its id.
     pub current_agreement_id: String,

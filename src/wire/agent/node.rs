@@ -34,13 +34,13 @@ pub struct LocalNode {
     /// Namespace of a cluster agent.
     #[serde(rename = "clusterNamespace")]
     pub cluster_namespace: Option<String>,
-    /// Whether a cluster agent keeps to its namespace.
+    /// True if a cluster agent is confined to its namespace.
     #[serde(rename = "NamespaceScoped", skip_serializing_if = "Option::is_none")]
     pub is_namespace_scoped: Option<bool>,
     /// When the node's token was accepted last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_last_valid_time: Option<u64>,
-    /// Whether it was accepted.
+    /// True if the token was accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_valid: Option<bool>,
     /// HA group of the node; empty without one.

@@ -198,7 +198,7 @@ impl ReplayGuard {
         Self { capacity, order: VecDeque::new(), known: BTreeSet::new() }
     }
 
-    /// Tells whether the envelope is new.
+    /// Rejects an envelope that was seen before.
     ///
     /// # Errors
     /// [`EnvelopeError::Replayed`] when [`ReplayGuard::record`] has seen it.

@@ -60,7 +60,7 @@ impl Header {
     }
 }
 
-/// What a message says, by type.
+/// Contents of a message, by type.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Body {
     /// An agbot proposes terms to a node.
@@ -74,7 +74,7 @@ pub enum Body {
     },
     /// The node's answer to a proposal.
     Reply {
-        /// Whether the node accepts.
+        /// True if the node accepts.
         decision: bool,
         /// The node, `org/id`.
         device_id: String,
@@ -102,21 +102,21 @@ pub enum Body {
     Verification,
     /// The answer to a verification.
     VerificationReply {
-        /// Whether the sender has the agreement.
+        /// True if the sender has the agreement.
         exists: bool,
     },
     /// New secrets or new terms.
     Update {
         /// [`UPDATE_POLICY`], or `basicagreementupdatesecret`.
         update_type: String,
-        /// What changes, by update type.
+        /// The update, by type.
         metadata: Option<Value>,
     },
     /// The answer to an update.
     UpdateReply {
         /// The update type answered.
         update_type: String,
-        /// Whether the sender took the update.
+        /// True if the sender accepted the update.
         accepted: bool,
     },
 }
@@ -211,7 +211,7 @@ pub struct Message {
     pub version: i64,
     /// Agreement id, 64 lower-case hexadecimal digits when made by us.
     pub agreement_id: String,
-    /// What is said.
+    /// Contents of the message.
     pub body: Body,
 }
 

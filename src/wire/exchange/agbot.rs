@@ -93,15 +93,15 @@ pub struct AgbotsQuery {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PutAgbotAgreement {
-    /// What it is about.
+    /// Workload of the agreement.
     #[serde(deserialize_with = "lenient::object")]
     pub service: AgreementWorkload,
-    /// State in the agbot's words; empty is not active.
+    /// State as the agbot names it; empty is not active.
     #[serde(deserialize_with = "lenient::text")]
     pub state: String,
 }
 
-/// What else an agbot says of an agreement.
+/// Query of a write of an agbot's agreement.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct AgbotAgreementQuery {
@@ -112,7 +112,7 @@ pub struct AgbotAgreementQuery {
 response! {
     /// An agreement of an agbot.
     pub struct AgbotAgreement {
-        /// What it is about.
+        /// Workload of the agreement.
         #[schema(value_type = AgreementWorkload)]
         service: Box<RawValue>,
         /// State.

@@ -14,7 +14,7 @@ pub const SUPERSEDED: &str = "agent-superseded";
 /// Longest id, in bytes.
 const LONGEST_ID: usize = 64;
 
-/// Whether the guardian of an agent enforces the leases of its tasks.
+/// State of the guardian that enforces the leases of an agent's tasks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum GuardianState {
@@ -64,7 +64,7 @@ pub struct NodeAgent {
     /// The run whose reports count.
     #[serde(flatten)]
     pub current: AgentRun,
-    /// Whether its guardian enforces leases.
+    /// State of the guardian that enforces the leases of its tasks.
     #[schema(required = true)]
     pub guardian: GuardianState,
     /// When it was first heard.

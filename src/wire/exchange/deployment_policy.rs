@@ -30,7 +30,7 @@ pub struct PostDeploymentPolicy {
     /// Description; the label if absent.
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub description: Option<String>,
-    /// What is deployed.
+    /// The deployed service.
     #[serde(deserialize_with = "lenient::object")]
     pub service: DeployedService,
     /// Values for variables of services.
@@ -45,7 +45,7 @@ pub struct PostDeploymentPolicy {
     /// Constraint expressions.
     #[serde(default, deserialize_with = "lenient::optional_texts")]
     pub constraints: Option<Vec<String>>,
-    /// Where the service runs and how it is updated; without it as the hub does.
+    /// Where the service runs and how it is updated; the settings of the hub by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Orchestration>)]
     pub orchestration: Option<Value>,
@@ -70,17 +70,18 @@ pub struct PatchDeploymentPolicy {
     /// Where secrets come from.
     #[serde(deserialize_with = "lenient::optional_objects")]
     pub secret_binding: Option<Vec<OneSecretBinding>>,
-    /// What is deployed.
+    /// The deployed service.
     #[serde(deserialize_with = "lenient::optional_object")]
     pub service: Option<DeployedService>,
     /// Values for variables of services.
     #[serde(deserialize_with = "lenient::optional_objects")]
     pub user_input: Option<Vec<UserInputService>>,
-    /// Where the service runs and how it is updated; `null` takes it away.
+    /// Where the service runs and how it is updated; `null` removes it.
     #[serde(deserialize_with = "lenient::given", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Orchestration>)]
     pub orchestration: Option<Option<Value>>,
-    /// The `lastUpdated` of the policy on which the change is based: one that was written since is left as it is.
+    /// The `lastUpdated` of the policy on which the change is based: the change is rejected if the policy was
+    /// written since.
     #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub last_updated: Option<String>,
 }
@@ -121,7 +122,7 @@ pub struct DeployedServiceVersion {
     #[serde(default, deserialize_with = "int_map")]
     #[schema(value_type = Option<BTreeMap<String, i32>>)]
     pub priority: Option<Map<String, Value>>,
-    /// When to move to a newer version.
+    /// Rule for upgrades to a newer version.
     #[serde(default, deserialize_with = "text_map")]
     #[schema(value_type = Option<BTreeMap<String, Option<String>>>)]
     pub upgrade_policy: Option<Map<String, Value>>,
@@ -169,7 +170,7 @@ response! {
         /// Where secrets come from.
         #[schema(value_type = Vec<OneSecretBinding>)]
         secret_binding: Value,
-        /// What is deployed.
+        /// The deployed service.
         #[schema(value_type = DeployedService)]
         service: Value,
         /// Values for variables of services.

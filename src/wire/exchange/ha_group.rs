@@ -14,7 +14,7 @@ use super::node_orchestration::Availability;
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct PutHaGroup {
-    /// What it is for.
+    /// Description of the group.
     #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// Ids of all nodes that shall be in it; none leaves the members as they are.
@@ -35,7 +35,7 @@ pub struct HaGroupDocument {
     /// Name of the group.
     #[serde(deserialize_with = "lenient::text")]
     pub name: String,
-    /// What it is for; none leaves it as it is.
+    /// Description of the group; none leaves it as it is.
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub description: Option<String>,
     /// Ids of all nodes that shall be in it.
@@ -67,11 +67,11 @@ response! {
     pub struct HaGroupResponse {
         /// Its name.
         name: String,
-        /// What it is for; empty when the caller may not read it.
+        /// Description of the group; empty when the caller may not read it.
         description: String,
         /// Ids of its members that the caller may see, sorted.
         members: Vec<String>,
-        /// An administrator made it.
+        /// True if an administrator created the group.
         admin: bool,
         /// How many members may be disrupted at once, and how failed members are recovered; left out when it was never set.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,7 +79,7 @@ response! {
         orchestration: Option<HaGroupOrchestration>,
         /// Last change.
         last_updated: String,
-        /// The same as `lastUpdated`, in documents.
+        /// Same as `lastUpdated`, in documents.
         #[serde(skip_serializing_if = "Option::is_none")]
         updated: Option<String>,
     }
@@ -94,11 +94,11 @@ response! {
     }
 }
 
-/// Where a management policy stands on a member of an HA group.
+/// Status of a management policy on a member of an HA group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HaGroupMemberStatus {
-    /// What its operator lets the node do.
+    /// Availability that the operator of the node set.
     #[serde(default)]
     pub availability: Availability,
     /// Status that the node reported last; absent when it has not reported one for the policy.
@@ -107,7 +107,7 @@ pub struct HaGroupMemberStatus {
 }
 
 response! {
-    /// Where a management policy stands on the members of an HA group.
+    /// Statuses of a management policy on the members of an HA group.
     #[derive(PartialEq, Eq)]
     pub struct HaGroupStatusResponse {
         /// The members, by `organization/node`.

@@ -57,7 +57,7 @@ pub struct PutNode {
     /// Namespace of a cluster agent.
     #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub cluster_namespace: Option<String>,
-    /// The cluster agent keeps to its namespace.
+    /// True if the cluster agent is confined to its namespace.
     #[serde(
         default,
         deserialize_with = "lenient::optional_json_flag",
@@ -107,10 +107,10 @@ pub struct PatchNode {
     /// Namespace of a cluster agent.
     #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub cluster_namespace: Option<String>,
-    /// The cluster agent keeps to its namespace.
+    /// True if the cluster agent is confined to its namespace.
     #[serde(deserialize_with = "lenient::optional_json_flag", skip_serializing_if = "Option::is_none")]
     pub is_namespace_scoped: Option<bool>,
-    /// What the agent says of itself: `running` or `stopped`.
+    /// State of the agent as it reports it: `running` or `stopped`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_state: Option<AgentState>,
 }
@@ -220,18 +220,18 @@ response! {
         last_updated: String,
         /// Namespace of a cluster agent.
         cluster_namespace: String,
-        /// The cluster agent keeps to its namespace.
+        /// True if the cluster agent is confined to its namespace.
         is_namespace_scoped: bool,
-        /// What its operator asks of the engine; only when that is not what holds without it.
+        /// Operator's settings for orchestration; left out when they are the defaults.
         #[serde(skip_serializing_if = "Option::is_none")]
         orchestration: Option<NodeOrchestration>,
-        /// Who changed that last; only for agbots, which name them in events.
+        /// User who changed these settings last; only for agbots, which name the user in events.
         #[serde(skip_serializing_if = "Option::is_none")]
         orchestration_updated_by: Option<String>,
-        /// What its agent said of itself; only when it has stopped.
+        /// State of the agent as it reported it; only when it has stopped.
         #[serde(skip_serializing_if = "Option::is_none")]
         agent_state: Option<AgentState>,
-        /// What its agent is doing and its compatibility version; only of agents that report one of them.
+        /// Activity and compatibility version of the agent; only for agents that report one of them.
         #[serde(skip_serializing_if = "Option::is_none")]
         orchestration_status: Option<NodeOrchestrationStatus>,
     }
@@ -271,7 +271,7 @@ impl NodeResponse {
     }
 }
 
-/// What an agent says of itself.
+/// State of an agent as it reports it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AgentState {
@@ -319,7 +319,7 @@ response! {
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct NodeRemovalQuery {
-    /// What the node ran counts as stopped, although its agent may be alive.
+    /// True to count the instances of the node as stopped although its agent may be alive.
     #[serde(deserialize_with = "query::optional_flag")]
     pub force: Option<bool>,
     /// Of an agent that removes its own node: `false` when something that it runs could not be stopped. Then what may run only once starts
@@ -361,7 +361,7 @@ pub struct NodesQuery {
     pub owner: Option<String>,
     /// `device` or `cluster`.
     pub nodetype: Option<String>,
-    /// Only nodes that keep to their namespace, or only others.
+    /// Only nodes confined to their namespace, or only others.
     #[serde(rename = "isNamespaceScoped", deserialize_with = "query::optional_flag")]
     #[param(rename = "isNamespaceScoped")]
     pub is_namespace_scoped: Option<bool>,
@@ -375,7 +375,7 @@ pub struct AttributeQuery {
     pub attribute: Option<String>,
 }
 
-/// Whether a write counts as a heartbeat.
+/// Query of a write that may count as a heartbeat.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct HeartbeatQuery {

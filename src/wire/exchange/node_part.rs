@@ -1,4 +1,6 @@
-//! What belongs to a node, on the wire: policy, status, errors, agreements, management status. Source: exchange-api 4.4.1.
+//! Parts of a node on the wire: policy, status, errors, agreements, management status.
+//!
+//! Source: exchange-api 4.4.1.
 
 use std::collections::BTreeMap;
 
@@ -115,7 +117,7 @@ pub struct RunningService {
     /// Its containers.
     #[serde(default, deserialize_with = "lenient::optional_objects")]
     pub container_status: Option<Vec<ContainerStatus>>,
-    /// What its operator reports: any JSON.
+    /// Status reported by the operator of the service: any JSON.
     #[serde(default, deserialize_with = "free_value")]
     #[schema(value_type = Option<Value>)]
     pub operator_status: Value,
@@ -134,10 +136,10 @@ pub struct ContainerStatus {
     /// Image.
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub image: Option<String>,
-    /// When it was made, in seconds since 1970.
+    /// Time of its creation, in seconds since 1970.
     #[serde(default, deserialize_with = "lenient::int")]
     pub created: i64,
-    /// State in the words of the engine.
+    /// State as the engine names it.
     #[serde(default, deserialize_with = "lenient::optional_text")]
     pub state: Option<String>,
 }
@@ -330,7 +332,7 @@ pub struct PutNodeAgreement {
     /// The workload.
     #[serde(default, deserialize_with = "lenient::optional_object", skip_serializing_if = "Option::is_none")]
     pub agreement_service: Option<AgreementWorkload>,
-    /// State in the agent's words; empty is not active.
+    /// State as the agent names it; empty is not active.
     #[serde(deserialize_with = "lenient::text")]
     pub state: String,
 }
@@ -365,12 +367,12 @@ response! {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PutManagementStatus {
-    /// Where the upgrade of the agent stands.
+    /// Status of the agent upgrade.
     #[serde(deserialize_with = "lenient::object")]
     pub agent_upgrade_policy_status: PutUpgradeStatus,
 }
 
-/// Where the upgrade of an agent stands.
+/// Status of an agent upgrade.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PutUpgradeStatus {
@@ -386,7 +388,7 @@ pub struct PutUpgradeStatus {
     /// Versions after it.
     #[serde(default, deserialize_with = "lenient::optional_object", skip_serializing_if = "Option::is_none")]
     pub upgraded_versions: Option<UpgradedVersions>,
-    /// State in the agent's words.
+    /// State as the agent names it.
     #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
     /// Why it failed.
@@ -410,7 +412,7 @@ pub struct UpgradedVersions {
 }
 
 response! {
-    /// Where the upgrade of an agent stands.
+    /// Status of an agent upgrade.
     pub struct UpgradeStatus {
         /// When it shall start.
         scheduled_time: String,
@@ -420,7 +422,7 @@ response! {
         end_time: String,
         /// Versions after it.
         upgraded_versions: part UpgradedVersions,
-        /// State in the agent's words.
+        /// State as the agent names it.
         status: String,
         /// Why it failed.
         error_message: String,
@@ -432,7 +434,7 @@ response! {
 response! {
     /// The status of one management policy on a node.
     pub struct ManagementStatus {
-        /// Where the upgrade of the agent stands.
+        /// Status of the agent upgrade.
         #[schema(value_type = UpgradeStatus)]
         agent_upgrade_policy_status: Box<RawValue>,
     }

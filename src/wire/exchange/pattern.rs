@@ -23,7 +23,7 @@ pub struct PostPattern {
     /// Readable from every organization; only in organizations of type IBM.
     #[serde(default, deserialize_with = "lenient::json_flag")]
     pub public: bool,
-    /// What the pattern deploys, at least one.
+    /// Deployed services, at least one.
     #[serde(deserialize_with = "lenient::objects")]
     pub services: Vec<PatternService>,
     /// Values for variables of services.
@@ -64,7 +64,7 @@ pub struct PatchPattern {
     /// Where secrets come from.
     #[serde(deserialize_with = "lenient::optional_objects")]
     pub secret_binding: Option<Vec<OneSecretBinding>>,
-    /// What the pattern deploys.
+    /// Deployed services.
     #[serde(deserialize_with = "lenient::optional_objects")]
     pub services: Option<Vec<PatternService>>,
     /// Values for variables of services.
@@ -85,7 +85,7 @@ pub struct PatternService {
     /// Architecture, exactly.
     #[serde(deserialize_with = "lenient::text")]
     pub service_arch: String,
-    /// Runs without an agreement; anything but a truth value is none.
+    /// True if it runs without an agreement; any value but a boolean counts as absent.
     #[serde(default, deserialize_with = "flag_or_none")]
     pub agreement_less: Option<bool>,
     /// Versions to choose from, at least one.
@@ -118,7 +118,7 @@ pub struct PatternServiceVersion {
     #[serde(default, deserialize_with = "int_map")]
     #[schema(value_type = Option<BTreeMap<String, i32>>)]
     pub priority: Option<Map<String, Value>>,
-    /// When to move to a newer version.
+    /// Rule for upgrades to a newer version.
     #[serde(default, rename = "upgradePolicy", deserialize_with = "text_map")]
     #[schema(value_type = Option<BTreeMap<String, Option<String>>>)]
     pub upgrade_policy: Option<Map<String, Value>>,
@@ -135,7 +135,7 @@ response! {
         description: String,
         /// Readable from every organization.
         public: bool,
-        /// What it deploys.
+        /// Deployed services.
         #[schema(value_type = Vec<PatternService>)]
         services: Value,
         /// Values for variables of services.

@@ -29,7 +29,7 @@ pub struct OneSecretBinding {
     #[serde(default, deserialize_with = "text_maps")]
     #[schema(value_type = Vec<std::collections::BTreeMap<String, String>>)]
     pub secrets: Vec<Value>,
-    /// Whether the node may have secrets of its own; anything but a truth value is no.
+    /// True if the node may have secrets of its own; any value but a boolean is false.
     #[serde(default, deserialize_with = "flag_or_false")]
     pub enable_node_level_secrets: bool,
 }
@@ -60,7 +60,7 @@ pub const PROPERTY_TYPES: &[&str] = &["string", "int", "float", "boolean", "vers
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct CatalogQuery {
-    /// Organization of what is published, a pattern with `%` and `_`.
+    /// Organization of the published resource, a pattern with `%` and `_`.
     pub organization: Option<String>,
 }
 

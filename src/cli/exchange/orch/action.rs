@@ -77,16 +77,17 @@ pub struct Giveback {
 pub struct Recover {
     #[command(flatten)]
     chosen: Chosen,
-    /// Examines instances that run by the health policy, too; without it only those that do not run are recovered
+    /// Also examine running instances by the health policy; without it only instances that do not run are
+    /// recovered
     #[arg(long)]
     check: bool,
-    /// Creates instances that are missing afterwards, and removes surplus ones
+    /// Create missing instances and remove surplus ones afterwards
     #[arg(long)]
     check_capacity: bool,
     /// The action to take instead of those of the health policy, for instance REBOOT
     #[arg(long, value_name = "ACTION")]
     operation: Option<String>,
-    /// How the operation REBOOT stops what runs: SOFT or HARD
+    /// How the operation REBOOT stops instances: SOFT or HARD
     #[arg(long = "type", value_name = "TYPE", requires = "operation")]
     reboot: Option<String>,
 }
@@ -107,24 +108,24 @@ struct Move {
 /// Commands for the update of a deployment policy.
 #[derive(Debug, Subcommand)]
 pub enum UpdateCommand {
-    /// Shows how far the update is
+    /// Shows the progress of the update
     Status {
         #[command(flatten)]
         watch: Watch,
         #[command(flatten)]
         wait: Wait,
     },
-    /// Lets the slots in work finish and starts no further one
+    /// Pauses the update: slots in progress finish, and no further one starts
     Pause,
     /// Continues an update that is paused, or with --force one that is blocked
     Resume {
-        /// Do without the minimum available and the claims of HA groups, until the update is over
+        /// Ignore the minimum available and the claims of HA groups until the update is over
         #[arg(long)]
         force: bool,
         #[command(flatten)]
         wait: Wait,
     },
-    /// Returns all slots to the version they had
+    /// Rolls all slots back to their previous version
     Rollback {
         #[command(flatten)]
         wait: Wait,

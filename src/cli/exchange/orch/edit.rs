@@ -161,14 +161,14 @@ fn apply(document: &mut Value, change: &str) -> Outcome<Effect> {
         let nothing = || Effect::Nothing(format!("{key} is not set"));
         return Ok(if is_removed { Effect::Written } else { nothing() });
     }
-    let member = member_of(document, &path).ok_or_else(|| refuse("a part of the name is no object"))?;
+    let member = member_of(document, &path).ok_or_else(|| refuse("a part of the name is not an object"))?;
     match sign {
         None => *member = value_of(text),
         Some(is_added) => {
             if member.is_null() {
                 *member = json!([]);
             }
-            let items = member.as_array_mut().ok_or_else(|| refuse("the member is no list"))?;
+            let items = member.as_array_mut().ok_or_else(|| refuse("the member is not a list"))?;
             if is_added {
                 items.push(item);
             } else {

@@ -38,7 +38,7 @@ const COLUMNS: [(&str, &str); 8] = [
 /// Which events are meant.
 #[derive(Debug, Args)]
 pub struct ChosenEvents {
-    /// Go on with new events until interrupted; in a pipe as JSON, one event on each line
+    /// Follow new events until interrupted; when piped, as JSON with one event per line
     #[arg(short = 'f', long)]
     follow: bool,
     /// Only those with a greater number [default: the newest]

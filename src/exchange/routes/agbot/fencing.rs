@@ -19,7 +19,7 @@ const MOST_LEAP: i64 = 1_000_000;
 pub(super) fn operations() -> Vec<Operation> {
     vec![
         post("/orgs/{organization}/agbots/{agreementbot}/fencing", "create_fencing_number", create)
-            .doc("agbot", "Gives the agbot a fencing number for its leases, above all that were given before")
+            .doc("agbot", "Assigns the agbot a fencing number for its leases, greater than all earlier ones")
             .unaudited(
                 "nothing is decided by a number alone: tasks are published under it, and that is recorded",
             )

@@ -28,7 +28,7 @@ pub(super) fn operations() -> Vec<Operation> {
             search_nodes_by_pattern,
         )
         .alias("/orgs/{organization}/deployment/patterns/{pattern}/search")
-        .doc(super::TAG, "Finds nodes that a pattern may concern")
+        .doc(super::TAG, "Finds nodes that a pattern may select")
         .unaudited("it only reads")
         .success("the nodes")
         .empty("no node fits"),

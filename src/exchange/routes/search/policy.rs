@@ -31,11 +31,11 @@ pub(super) fn operations() -> Vec<Operation> {
             search_nodes_by_policy,
         )
         .alias("/orgs/{organization}/deployment/policies/{policy}/search")
-        .doc(super::TAG, "Finds nodes that a deployment policy may concern")
+        .doc(super::TAG, "Finds nodes that a deployment policy may select")
         .unaudited("it reads, and notes only where the series of an agbot's searches stands")
         .success("the nodes")
         .empty("no node fits")
-        .response::<SessionConflict>(409, "another series of searches is under way"),
+        .response::<SessionConflict>(409, "another series of searches is in progress"),
     ]
 }
 
