@@ -201,7 +201,7 @@ async fn hostile_messages_are_dropped_and_change_nothing() {
     hub.expect("a1", Body::VerificationReply { exists: true }).await;
     hub.post(&genuine, AGBOT);
     until("all of them are removed", || hub.state().mailbox.is_empty().then_some(())).await;
-    assert!(hub.no_message(), "a copy of a processed envelope is not answered");
+    assert!(hub.no_message(), "a copy of a processed envelope gets no reply");
     assert!(is_alive(pid));
     assert_eq!(hub.state().agreements.len(), 1);
     hub.send(&cancel);

@@ -50,7 +50,7 @@ pub struct UserOptions {
     pub user_pw: Option<String>,
 }
 
-/// Shows an answer again and again.
+/// Shows a result again whenever it changes.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Watch {
     /// Refresh every so many seconds [default: 2] until interrupted; when piped, write only what is new

@@ -23,7 +23,7 @@ settings! {
         idle_secs: u64 = "idle-secs", "EVENKEEL_IDLE_SECS";
         /// Seconds after which a connection without a request is closed that had no request with good credentials [default: 10].
         anonymous_idle_secs: u64 = "anonymous-idle-secs", "EVENKEEL_ANONYMOUS_IDLE_SECS";
-        /// Seconds a client may refuse to read its answer [default: 60].
+        /// Seconds for which a client may leave a response unread [default: 60].
         stall_secs: u64 = "stall-secs", "EVENKEEL_STALL_SECS";
         /// Largest line and headers of a request together, in bytes [default: 65536].
         max_header_bytes: usize = "max-header-bytes", "EVENKEEL_MAX_HEADER_BYTES";

@@ -61,13 +61,13 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("users.created_at, apikeys.created_at", "nothing reads the instant of creation"),
     (
         "apikeys.created_by, apikeys.modified_by",
-        "an API key belongs to its user; who made it is in no answer",
+        "an API key belongs to its user; no response shows who made it",
     ),
     (
         "users.identity_provider and users.external_id, when the provider is not an http address or several users are the same person",
         "no token could name such a provider, or it would open several accounts: the user comes without this link",
     ),
-    ("agbotagreements.dataLastReceived", "no agbot sets it, and every answer shows it empty"),
+    ("agbotagreements.dataLastReceived", "no agbot sets it, and every response shows it empty"),
     ("search_service", "it holds searches that live for seconds"),
 ];
 

@@ -1,4 +1,4 @@
-//! Runs checks that panic on the recorded answers of the reference implementation; the files are found by the domain's reader.
+//! Runs checks that panic on the recorded responses of the reference implementation; the files are found by the domain's reader.
 
 use std::panic;
 

@@ -8,7 +8,7 @@ use super::columns::cut;
 const KEYS: [&str; 6] = ["q quit", "? legend", "Enter explain", "/ filter", "↑↓ move", "r refresh"];
 const GAP: &str = "   ";
 
-/// What flags, words and keys mean.
+/// Meaning of the flags, words and keys.
 pub const LEGEND: [&str; 12] = [
     "flag C: a constraint of the placement does not hold on the node",
     "flag F: frozen; nothing starts, stops or moves by itself",

@@ -41,7 +41,7 @@ pub struct NodeSummary {
     pub machine: String,
 }
 
-/// What there is in an organization.
+/// Contents of an organization.
 #[derive(Debug, Clone, Default)]
 pub struct Overview {
     /// The HA groups, each with its claims; none where the agbot does not show them to the caller.

@@ -61,7 +61,7 @@ pub(crate) struct Fleet {
     pub broken_versions: BTreeSet<(PolicyId, String)>,
     /// Pairs of node and policy whose instances fail their checks.
     pub unhealthy: BTreeSet<(NodeId, PolicyId)>,
-    /// Instances that a check by order of a user finds unhealthy, on a node by policy; none answers when the node is silent.
+    /// Instances that a check by order of a user finds unhealthy, on a node by policy; no check responds when the node is silent.
     pub failing_checks: BTreeSet<(NodeId, PolicyId)>,
     /// Tasks whose instances ended and that their nodes keep for the recovery.
     pub powered_off: BTreeSet<TaskId>,

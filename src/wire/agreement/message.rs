@@ -72,14 +72,14 @@ pub enum Body {
         /// The agbot, `org/id`.
         consumer_id: String,
     },
-    /// The node's answer to a proposal.
+    /// The node's reply to a proposal.
     Reply {
         /// True if the node accepts.
         decision: bool,
         /// The node, `org/id`.
         device_id: String,
     },
-    /// The agbot's answer to a reply: whether it still wants the agreement.
+    /// The agbot's response to a reply: whether it still wants the agreement.
     ReplyAck {
         /// True when the agreement goes on.
         decision: bool,
@@ -100,7 +100,7 @@ pub enum Body {
     },
     /// Either side asks whether the other still has the agreement.
     Verification,
-    /// The answer to a verification.
+    /// The reply to a verification.
     VerificationReply {
         /// True if the sender has the agreement.
         exists: bool,
@@ -112,9 +112,9 @@ pub enum Body {
         /// The update, by type.
         metadata: Option<Value>,
     },
-    /// The answer to an update.
+    /// The reply to an update.
     UpdateReply {
-        /// The update type answered.
+        /// Type of the update that this replies to.
         update_type: String,
         /// True if the sender accepted the update.
         accepted: bool,

@@ -32,7 +32,7 @@ pub const NODE_UNREGISTERED: u64 = 116;
 pub const SERVICE_SUSPENDED: u64 = 119;
 /// The node's user input changed.
 pub const NODE_USER_INPUT_CHANGED: u64 = 120;
-/// The agbot did not answer repeated verifications.
+/// The agbot did not respond to repeated verifications.
 pub const VERIFICATION_FAILED: u64 = 122;
 /// No reason is defined.
 pub const UNDEFINED: u64 = 999;

@@ -93,7 +93,7 @@ response! {
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct PutAgentFileVersions {
-    /// Versions of the agent, in the order to answer.
+    /// Versions of the agent, in the order of the response.
     #[serde(deserialize_with = "lenient::texts")]
     pub agent_software_versions: Vec<String>,
     /// Versions of its configuration.

@@ -1,4 +1,4 @@
-//! Small answers.
+//! Small responses.
 
 response! {
     /// Response of the liveness test.
