@@ -24,7 +24,7 @@ const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 const ORGANIZATION: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.10");
 const LONGEST_LIFE_SECS: u64 = 3653 * 24 * 60 * 60;
 
-/// Why a signature could not be made or a key could not be asked.
+/// Error of creating a signature or querying a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignatureError {
     /// The signature is not base64.

@@ -15,7 +15,7 @@ pub struct ActionRequest {
     /// Only this node, or the node to move to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Where instances are to run.
+    /// Nodes on which instances are to run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub destination: Option<Vec<String>>,
     /// True to lift the rules that a user may lift.

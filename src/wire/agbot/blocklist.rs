@@ -44,7 +44,7 @@ pub struct BlocklistResponse {
     pub entries: Vec<BlocklistEntry>,
 }
 
-/// Which entries are meant.
+/// Selection of entries.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
 pub struct BlocklistQuery {
     /// Only those of this node.

@@ -29,7 +29,7 @@ pub struct AgbotEvent {
     pub detail: Value,
 }
 
-/// Which events are meant.
+/// Selection of events.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub struct EventsQuery {

@@ -240,7 +240,7 @@ pub struct Violation {
     /// The expression.
     #[schema(required = true)]
     pub expression: String,
-    /// Why it does not hold, in words.
+    /// Human-readable reason why it does not hold.
     #[schema(required = true)]
     pub detail: String,
 }
@@ -291,7 +291,7 @@ pub struct Task {
     pub exit_code: Option<i32>,
     /// Its agreement.
     pub agreement_id: Option<String>,
-    /// Why it was created.
+    /// Cause of its creation.
     #[schema(required = true)]
     pub cause: String,
     /// When it was created.
@@ -349,7 +349,7 @@ pub struct OrchestrationEvent {
     pub data: Value,
 }
 
-/// Which instances are meant.
+/// Selection of instances.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
 pub struct StatusQuery {
     /// Only this workload unit: `all`, or the name of an HA group.
@@ -366,7 +366,7 @@ pub struct StatusQuery {
     pub offset: Option<u32>,
 }
 
-/// Which tasks are meant.
+/// Selection of tasks.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
 pub struct TasksQuery {
     /// Only those of this workload unit: `all`, or the name of an HA group.
@@ -387,7 +387,7 @@ pub struct TasksQuery {
     pub history: Option<bool>,
 }
 
-/// Which events are meant.
+/// Selection of events.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
 pub struct OrchestrationEventsQuery {
     /// Only those with a greater number, the oldest first; without it the newest.

@@ -42,7 +42,7 @@ pub struct PlannedWorkloadUnit {
     pub instances: u64,
     /// The changes in their order.
     pub changes: Vec<PlannedChange>,
-    /// Which nodes each constraint removes, before the changes.
+    /// Nodes that each constraint removes, before the changes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sequence: Vec<ExplainedConstraint>,
     /// Steps that would still be blocked afterwards.
@@ -84,7 +84,7 @@ pub struct PlannedChange {
     pub to: Option<String>,
     /// Why, in words.
     pub reason: String,
-    /// How many nodes each constraint removes from those that could take it; left out when nothing removes any, and where no node is chosen.
+    /// Number of candidate nodes that each constraint removes; left out when none removes any, and where no node is chosen.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub elimination: BTreeMap<String, u64>,
 }

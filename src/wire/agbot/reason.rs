@@ -1,4 +1,4 @@
-//! How each pair of node and deployment policy stands, and why.
+//! State of each pair of node and deployment policy, with the reason.
 
 use std::collections::BTreeMap;
 

@@ -43,7 +43,7 @@ pub struct WorkloadUpdate {
     /// Service and version that the policy wants and that was rolled back.
     #[serde(default, rename = "rolledBackFrom", skip_serializing_if = "Option::is_none")]
     pub rolled_back_from: Option<String>,
-    /// How far it is.
+    /// Progress.
     #[serde(flatten)]
     pub update: UpdateProgress,
     /// Human-readable progress.

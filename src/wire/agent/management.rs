@@ -12,7 +12,7 @@ pub struct LocalManagementStatus {
     pub agent_upgrade_policy_status: LocalUpgradeStatus,
 }
 
-/// Where the upgrade of the agent stands: what the node reports to the exchange, and what only its agent knows.
+/// Status of the upgrade of the agent: the node's report to the exchange, and members that only its agent knows.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LocalUpgradeStatus {

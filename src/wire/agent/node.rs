@@ -101,7 +101,7 @@ pub struct PostNode {
     pub ha_group: Option<String>,
 }
 
-/// How a node is unregistered.
+/// Options of the unregistration of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UnregisterQuery {

@@ -26,6 +26,6 @@ pub struct ServiceLog {
     pub container: String,
     /// The output as it was written; its last line may be incomplete.
     pub text: String,
-    /// Where the next part begins, to be sent as `after`.
+    /// Start of the next part, to be sent as `after`.
     pub position: String,
 }

@@ -25,7 +25,7 @@ use crate::{
 
 const NONCE_LEN: usize = 12;
 
-/// Why an envelope cannot be sealed or opened.
+/// Error of sealing or opening an envelope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum EnvelopeError {
     /// A layer is not the expected base64 or JSON.

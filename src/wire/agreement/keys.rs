@@ -14,7 +14,7 @@ use crate::{base64_text, pem_block, pss::RsaRng};
 /// Modulus length of messaging keys, in bits.
 pub const MESSAGING_KEY_BITS: usize = 2048;
 
-/// Why a key cannot be made or read. Never quotes key material.
+/// Error of creating or reading a key. Never quotes key material.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// The text holds no PEM block or no base64.

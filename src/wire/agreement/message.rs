@@ -11,7 +11,7 @@ pub const VERSION: i64 = 1;
 /// `updateType` of an update that carries new terms; the doubled letter t is what travels.
 pub const UPDATE_POLICY: &str = "basicagreementtupdatepolicychange";
 
-/// Why a text is not a message of the protocol.
+/// Reason why a text is not a message of the protocol.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
     /// The text is no JSON object or a field has the wrong kind.

@@ -19,7 +19,7 @@ pub struct PutAgbot {
     /// Display name.
     #[serde(deserialize_with = "lenient::text")]
     pub name: String,
-    /// Where the agbot can be reached, for information.
+    /// Address of the agbot, for information.
     #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub msg_end_point: Option<String>,
     /// Key for messages to the agbot; may be empty.
@@ -37,7 +37,7 @@ pub struct PatchAgbot {
     /// Display name.
     #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Where the agbot can be reached, for information.
+    /// Address of the agbot, for information.
     #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub msg_end_point: Option<String>,
     /// Key for messages to the agbot.
@@ -52,7 +52,7 @@ response! {
         id: String,
         /// Last heartbeat.
         last_heartbeat: String,
-        /// Where the agbot can be reached, for information.
+        /// Address of the agbot, for information.
         msg_end_point: String,
         /// Display name.
         name: String,

@@ -1,4 +1,4 @@
-//! How an agent names itself in each of its requests, so that two agents with the identity of one node are told apart.
+//! Identifier of an agent in each of its requests, which distinguishes two agents with the identity of one node.
 //!
 //! Agents of others send no such header, and other exchanges ignore it.
 
@@ -78,7 +78,7 @@ pub struct NodeAgent {
     pub refused_at: Option<String>,
 }
 
-/// Why a header cannot be used.
+/// Reason why a header cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the header Evenkeel-Agent {0}")]
 pub struct InvalidAgentRun(String);

@@ -125,7 +125,7 @@ impl ChainWalk {
         ChainWalk { place }
     }
 
-    /// Where the walk is.
+    /// Position of the walk.
     #[must_use]
     pub fn place(&self) -> &ChainPlace {
         &self.place
@@ -186,7 +186,7 @@ pub struct PostActionRecord {
     pub request: String,
 }
 
-/// Which records to list.
+/// Selection of records to list.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditQuery {

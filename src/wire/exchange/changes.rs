@@ -82,7 +82,7 @@ response! {
     }
 }
 
-/// Which changes to remove.
+/// Selection of changes to remove.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CleanupRequest {

@@ -11,7 +11,7 @@ use super::shared::{OneProperty, OneSecretBinding, int_map, text_map};
 use super::user_input::UserInputService;
 use super::{lenient, query, response};
 
-/// How a deployment policy is removed.
+/// Options of the removal of a deployment policy.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct RemovalQuery {
@@ -36,7 +36,7 @@ pub struct PostDeploymentPolicy {
     /// Values for variables of services.
     #[serde(default, deserialize_with = "lenient::optional_objects")]
     pub user_input: Option<Vec<UserInputService>>,
-    /// Where secrets come from.
+    /// Sources of secrets.
     #[serde(default, deserialize_with = "lenient::optional_objects")]
     pub secret_binding: Option<Vec<OneSecretBinding>>,
     /// Properties.
@@ -45,7 +45,7 @@ pub struct PostDeploymentPolicy {
     /// Constraint expressions.
     #[serde(default, deserialize_with = "lenient::optional_texts")]
     pub constraints: Option<Vec<String>>,
-    /// Where the service runs and how it is updated; the settings of the hub by default.
+    /// Placement and update of the service; the settings of the hub by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Orchestration>)]
     pub orchestration: Option<Value>,
@@ -67,7 +67,7 @@ pub struct PatchDeploymentPolicy {
     /// Properties.
     #[serde(deserialize_with = "lenient::optional_objects")]
     pub properties: Option<Vec<OneProperty>>,
-    /// Where secrets come from.
+    /// Sources of secrets.
     #[serde(deserialize_with = "lenient::optional_objects")]
     pub secret_binding: Option<Vec<OneSecretBinding>>,
     /// The deployed service.
@@ -76,7 +76,7 @@ pub struct PatchDeploymentPolicy {
     /// Values for variables of services.
     #[serde(deserialize_with = "lenient::optional_objects")]
     pub user_input: Option<Vec<UserInputService>>,
-    /// Where the service runs and how it is updated; `null` removes it.
+    /// Placement and update of the service; `null` removes it.
     #[serde(deserialize_with = "lenient::given", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Orchestration>)]
     pub orchestration: Option<Option<Value>>,
@@ -158,7 +158,7 @@ response! {
         label: String,
         /// When it was changed last.
         last_updated: String,
-        /// Where the service runs and how it is updated; only when the policy says so.
+        /// Placement and update of the service; only when the policy contains it.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<Orchestration>)]
         orchestration: Option<Value>,
@@ -167,7 +167,7 @@ response! {
         /// Properties.
         #[schema(value_type = Vec<OneProperty>)]
         properties: Value,
-        /// Where secrets come from.
+        /// Sources of secrets.
         #[schema(value_type = Vec<OneSecretBinding>)]
         secret_binding: Value,
         /// The deployed service.

@@ -20,8 +20,8 @@ pub struct PutHaGroup {
     /// Ids of all nodes that shall be in it; none leaves the members as they are.
     #[serde(deserialize_with = "lenient::optional_texts", skip_serializing_if = "Option::is_none")]
     pub members: Option<Vec<String>>,
-    /// How many members may be disrupted at once, and how failed members are recovered; none leaves it as it is, `null` takes it
-    /// away, `{}` holds the defaults.
+    /// Number of members that may be disrupted at once, and recovery of failed members; none keeps the current value, `null`
+    /// removes it, `{}` sets the defaults.
     #[serde(deserialize_with = "lenient::given", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub orchestration: Option<Option<HaGroupOrchestration>>,
@@ -41,8 +41,8 @@ pub struct HaGroupDocument {
     /// Ids of all nodes that shall be in it.
     #[serde(deserialize_with = "members")]
     pub members: Vec<String>,
-    /// How many members may be disrupted at once, and how failed members are recovered; none leaves it as it is, `null` takes it
-    /// away, `{}` holds the defaults.
+    /// Number of members that may be disrupted at once, and recovery of failed members; none keeps the current value, `null`
+    /// removes it, `{}` sets the defaults.
     #[serde(default, deserialize_with = "lenient::given")]
     #[schema(value_type = Option<Object>)]
     pub orchestration: Option<Option<HaGroupOrchestration>>,
@@ -73,7 +73,7 @@ response! {
         members: Vec<String>,
         /// True if an administrator created the group.
         admin: bool,
-        /// How many members may be disrupted at once, and how failed members are recovered; left out when it was never set.
+        /// Number of members that may be disrupted at once, and recovery of failed members; left out when it was never set.
         #[serde(skip_serializing_if = "Option::is_none")]
         #[schema(value_type = Option<Object>)]
         orchestration: Option<HaGroupOrchestration>,
@@ -115,7 +115,7 @@ response! {
     }
 }
 
-/// How groups are shown.
+/// Format of groups in a response.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct HaGroupForm {

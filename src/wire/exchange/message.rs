@@ -73,7 +73,7 @@ response! {
     }
 }
 
-/// Which messages are wanted.
+/// Selection of messages.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct MessagesQuery {

@@ -34,7 +34,7 @@ pub struct PutNode {
     /// Values for variables of services.
     #[serde(default, deserialize_with = "lenient::objects")]
     pub user_input: Vec<UserInputService>,
-    /// Where the node can be reached, for information.
+    /// Address of the node, for information.
     #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub msg_end_point: Option<String>,
     /// Versions of the agent's parts.
@@ -88,7 +88,7 @@ pub struct PatchNode {
     /// Values for variables of services.
     #[serde(deserialize_with = "lenient::optional_objects", skip_serializing_if = "Option::is_none")]
     pub user_input: Option<Vec<UserInputService>>,
-    /// Where the node can be reached, for information.
+    /// Address of the node, for information.
     #[serde(deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub msg_end_point: Option<String>,
     /// Versions of the agent's parts.
@@ -199,7 +199,7 @@ response! {
         /// Values for variables of services.
         #[schema(value_type = Vec<UserInputService>)]
         user_input: Box<RawValue>,
-        /// Where the node can be reached, for information.
+        /// Address of the node, for information.
         msg_end_point: String,
         /// Versions of the agent's parts.
         #[schema(value_type = Object)]
@@ -315,7 +315,7 @@ response! {
     }
 }
 
-/// How a node is removed.
+/// Options of the removal of a node.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct NodeRemovalQuery {
@@ -367,7 +367,7 @@ pub struct NodesQuery {
     pub is_namespace_scoped: Option<bool>,
 }
 
-/// Which attribute of a resource is wanted.
+/// Attribute of a resource to return.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct AttributeQuery {

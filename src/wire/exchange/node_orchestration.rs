@@ -270,7 +270,7 @@ fn take_of_drain(
     Ok(is_set)
 }
 
-/// How a node is drained.
+/// Options of a drain.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 pub struct DrainQuery {

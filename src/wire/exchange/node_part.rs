@@ -144,7 +144,7 @@ pub struct ContainerStatus {
     pub state: Option<String>,
 }
 
-/// How often and why a container or process of a service ended.
+/// Number and causes of the exits of a container or process of a service.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ServiceFailure {
@@ -391,7 +391,7 @@ pub struct PutUpgradeStatus {
     /// State as the agent names it.
     #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    /// Why it failed.
+    /// Reason of the failure.
     #[serde(default, deserialize_with = "lenient::optional_text", skip_serializing_if = "Option::is_none")]
     pub error_message: Option<String>,
 }
@@ -424,7 +424,7 @@ response! {
         upgraded_versions: part UpgradedVersions,
         /// State as the agent names it.
         status: String,
-        /// Why it failed.
+        /// Reason of the failure.
         error_message: String,
         /// Last change.
         last_updated: String,

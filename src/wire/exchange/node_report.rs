@@ -332,7 +332,7 @@ pub struct NodeOrchestrationStatus {
     pub agent: Option<NodeAgent>,
 }
 
-/// Which statistics of nodes are wanted.
+/// Selection of statistics of nodes.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct NodeStatisticsQuery {

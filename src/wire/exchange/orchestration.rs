@@ -13,7 +13,7 @@ use utoipa::{PartialSchema, ToSchema};
 /// Most HA groups, or nodes, of a scope.
 const MOST_NAMES: usize = 1_000;
 
-/// Where the service of a deployment policy runs and how it is updated; what is left out is the hub's.
+/// Placement and update of the service of a deployment policy; members that are left out have the hub's defaults.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schema(example = json!({

@@ -114,7 +114,7 @@ pub struct BlocklistSettings {
     /// Failures within the window that block a node, from 1 to 1000.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_threshold: Option<i64>,
-    /// How long a failure counts.
+    /// Time for which a failure counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window_seconds: Option<i64>,
     /// Duration of the first block.
@@ -137,7 +137,7 @@ pub struct BlocklistSettings {
 #[schema(value_type = OrgOrchestration)]
 pub struct WriteOrgOrchestration(pub Value);
 
-/// Which settings are wanted.
+/// Selection of settings.
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct OrgOrchestrationQuery {

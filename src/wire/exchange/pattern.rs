@@ -29,7 +29,7 @@ pub struct PostPattern {
     /// Values for variables of services.
     #[serde(default, deserialize_with = "lenient::optional_objects")]
     pub user_input: Option<Vec<UserInputService>>,
-    /// Where secrets come from.
+    /// Sources of secrets.
     #[serde(default, deserialize_with = "lenient::optional_objects")]
     pub secret_binding: Option<Vec<OneSecretBinding>>,
     /// Objects of texts; without them `[{"name":"Basic"}]`.
@@ -61,7 +61,7 @@ pub struct PatchPattern {
     /// Readable from every organization.
     #[serde(deserialize_with = "lenient::optional_json_flag")]
     pub public: Option<bool>,
-    /// Where secrets come from.
+    /// Sources of secrets.
     #[serde(deserialize_with = "lenient::optional_objects")]
     pub secret_binding: Option<Vec<OneSecretBinding>>,
     /// Deployed services.
@@ -141,7 +141,7 @@ response! {
         /// Values for variables of services.
         #[schema(value_type = Vec<UserInputService>)]
         user_input: Value,
-        /// Where secrets come from.
+        /// Sources of secrets.
         #[schema(value_type = Vec<OneSecretBinding>)]
         secret_binding: Value,
         /// Agreement protocols.

@@ -223,7 +223,7 @@ response! {
         last_updated_node_policy: Option<String>,
         /// Last change of its status.
         last_updated_node_status: Option<String>,
-        /// Where the node can be reached.
+        /// Address of the node.
         msg_end_point: Option<String>,
         /// Display name.
         name: Option<String>,

@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::lenient;
 use super::map_order::{reorder, reorder_members};
 
-/// Where the secrets of one service come from.
+/// Sources of the secrets of one service.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OneSecretBinding {

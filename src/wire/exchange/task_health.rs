@@ -27,12 +27,12 @@ pub struct TaskSupervision {
     /// The other members that the agent examines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peers: Option<PeerWatch>,
-    /// How the agent starts the task again while it has no contact to the hub.
+    /// Restart rule of the task while the agent has no contact to the hub.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restart: Option<TaskRestart>,
 }
 
-/// How an agent without contact to the hub starts a task again that has ended.
+/// Restart rule that an agent without contact to the hub applies to a task that has ended.
 ///
 /// # Source
 /// Orchestration B10.
@@ -213,7 +213,7 @@ pub struct PutTaskHealth {
     /// Human-readable message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Why the check itself is broken, instead of `healthy`; left out when there is no news.
+    /// Error of the check itself, instead of `healthy`; left out when nothing has changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub check_error: Option<String>,
     /// True for each examined member that responds, by task; left out when there is no news.
@@ -293,7 +293,7 @@ pub struct TaskHealth {
     /// Human-readable message of the last check.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Why the last check itself was broken; none when it produced a result.
+    /// Error of the last check itself; none when it produced a result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check_error: Option<String>,
     /// True for each examined member that responds, by task.
