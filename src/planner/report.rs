@@ -397,7 +397,7 @@ pub enum Blocked {
         wanted: u32,
         /// Placed instances.
         placed: u32,
-        /// Which constraints removed how many nodes.
+        /// Number of nodes that each constraint removed.
         summary: String,
     },
     /// As many slots as allowed are being updated.

@@ -388,7 +388,8 @@ fn owner_of_the_group_polls_the_members_of_other_agbots() {
     assert_ne!(of_unit, owned, "the test needs two partitions");
     fleet.handle(&Event::PartitionsChanged { leases: [(owned, 1)].into() });
     assert_eq!(of_other(&fleet).as_ref(), Some(&task));
-    let report = HubReport::Checked { healthy: false, message: Some("responds with \"starting\"".to_owned()) };
+    let report =
+        HubReport::Checked { healthy: false, message: Some("responds with \"starting\"".to_owned()) };
     fleet.handle(&Event::HubReported { task, report });
     fleet.run_until(INTERVAL + 10, |fleet| of_group(fleet, "health.recover", "n1") == 1);
     fleet.handle(&Event::PartitionsChanged { leases: [((owned + 1) % 16, 1)].into() });

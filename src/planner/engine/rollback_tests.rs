@@ -109,7 +109,7 @@ fn user_rolls_a_completed_update_back_once() {
     assert!(roll_back(&mut fleet).is_err());
 }
 
-/// Which of the instances go when the rollback wants fewer: those of the version that is given up.
+/// Instances that are stopped when the rollback wants fewer: those of the version that is given up.
 #[test]
 fn instances_that_a_rollback_removes_are_not_those_that_run_the_version_before() {
     let mut fleet = fleet();

@@ -30,7 +30,7 @@ pub(crate) struct Wanted<'a> {
 /// Returns the task that a node is to get an agreement for; none for policies without tasks.
 ///
 /// # Errors
-/// Why there is no such task now.
+/// The reason why there is no such task now.
 pub(crate) fn startable<'a>(
     model: &'a Model,
     node: &NodeId,
@@ -68,7 +68,7 @@ pub(super) type Row<'r> = &'r dyn Fn(&BlocklistKey) -> Option<BlocklistEntry>;
 /// the better ones failed there, or while the node is blocked for them.
 ///
 /// # Errors
-/// Why the node does not fit.
+/// The reason why the node does not fit.
 /// # Source
 /// Orchestration B11.10.
 pub(crate) fn choose(

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{model::Model, workload::UnitId};
 
-/// How much may be wrong in what an entity holds.
+/// Rules by which the health of an entity is evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EvaluationRules {
     /// True if an event with a warning counts as an error.

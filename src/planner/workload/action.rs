@@ -104,7 +104,7 @@ impl WorkloadAction {
     }
 }
 
-/// How the instances of a workload are when a user acts on it.
+/// Summary of the instances of a workload when a user acts on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct InstanceSummary {
     /// True if an instance is frozen by itself.
