@@ -28,7 +28,7 @@ const TIMES: [&str; 2] = ["evaluatedAt", "heartbeatAgeSeconds"];
 pub struct Context {
     /// Environment and configuration files.
     pub settings: Settings,
-    /// Where output goes.
+    /// Destination of the output.
     pub screen: Screen,
     /// True if calls are reported on standard error.
     pub is_verbose: bool,

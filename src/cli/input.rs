@@ -58,7 +58,7 @@ pub fn shown(path: &Path) -> String {
     if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
 }
 
-/// Where a document comes from, for messages.
+/// Source of a document, for messages.
 #[derive(Debug)]
 struct Source<'a> {
     /// The name of the file, or of the part of one.

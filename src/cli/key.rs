@@ -88,7 +88,7 @@ impl SigningKeys {
     }
 }
 
-/// Where the keys for signing are.
+/// Location of the signing keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyPaths {
     /// Private key.

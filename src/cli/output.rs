@@ -211,7 +211,7 @@ pub fn counted(count: usize, noun: &str) -> String {
     format!("{count} {noun}{ending}")
 }
 
-/// Where output goes.
+/// Destination of the output.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Screen {
     /// The form that was asked for.

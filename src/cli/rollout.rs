@@ -68,7 +68,7 @@ enum RolloutCommand {
     Retry(Chosen),
 }
 
-/// Which rollouts are meant.
+/// Selection of rollouts.
 #[derive(Debug, Args)]
 struct Chosen {
     /// Deployment policy

@@ -56,7 +56,7 @@ pub const KNOWN: [(&str, &str); 10] = [
 
 const AGENT_DEFAULT: &str = "http://localhost:8510";
 
-/// Where settings are looked for.
+/// Sources of settings.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     environment: BTreeMap<String, String>,

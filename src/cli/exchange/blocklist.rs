@@ -35,7 +35,7 @@ pub enum BlocklistCommand {
     Clear(Chosen),
 }
 
-/// Which entries are meant.
+/// Selection of entries.
 #[derive(Debug, Args)]
 pub struct Chosen {
     /// Only those of this node

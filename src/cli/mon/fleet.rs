@@ -32,7 +32,7 @@ const MOST_CHILDREN: u16 = 10_000;
 pub struct NodeSummary {
     /// Its state.
     pub state: String,
-    /// Why it is not there; none while it is.
+    /// Reason why it is missing; none while it is available.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub absence: Option<String>,
     /// True if nothing starts, stops or moves on it by itself.

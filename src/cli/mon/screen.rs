@@ -176,7 +176,7 @@ struct App {
     /// Lines of it above those that are shown.
     scrolled: u16,
     read_at: Timestamp,
-    /// Why what is shown is out of date.
+    /// Reason why the displayed state is out of date.
     error: Option<String>,
 }
 

@@ -108,7 +108,7 @@ pub struct PropertyFile {
     kind: Option<String>,
 }
 
-/// Where the secrets of one service come from.
+/// Sources of the secrets of one service.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase", expecting = "an object")]
 pub struct SecretBindingFile {

@@ -75,7 +75,7 @@ impl Progress {
         }
     }
 
-    /// How many times in a row it must be seen before it counts; none for what is still under way.
+    /// Number of consecutive observations after which it counts; none for a state that is in progress.
     fn times_needed(&self) -> Option<u32> {
         match self {
             Self::Done(_) => Some(TIMES_DONE),
@@ -93,7 +93,7 @@ impl Progress {
 /// The last observation.
 struct Seen {
     progress: Progress,
-    /// How many times in a row.
+    /// Number of consecutive observations.
     times: u32,
     since: Instant,
     /// The last note.

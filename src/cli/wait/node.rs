@@ -10,7 +10,7 @@ use super::policy::is_settled;
 use crate::context::{Context, Exchange};
 use crate::exit::Outcome;
 
-/// How far the agbot has carried out a change of a node's availability.
+/// Progress of the agbot with a change of a node's availability.
 ///
 /// # Errors
 /// With status 5 when the agbot does not respond.

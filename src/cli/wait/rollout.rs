@@ -9,7 +9,7 @@ use crate::context::{Context, Exchange};
 use crate::exit::Outcome;
 use crate::server::Server;
 
-/// Which rollouts are followed, and what for.
+/// Rollouts that are followed, and the expected end.
 #[derive(Debug, Clone)]
 pub struct Followed {
     /// Organization of the policies.
@@ -18,11 +18,11 @@ pub struct Followed {
     pub policy: Option<String>,
     /// `org/group`; none for all.
     pub group: Option<String>,
-    /// How they shall end.
+    /// Expected end of the rollouts.
     pub goal: Goal,
 }
 
-/// How rollouts shall end.
+/// Expected end of rollouts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Goal {
     /// Every member has the new version.
@@ -104,7 +104,7 @@ async fn node_in_work(agbot: &Server, rollout: &Rollout) -> Outcome<Option<NodeI
     Ok(claim.map(|claim| claim.node))
 }
 
-/// How far rollouts are, when the updates by tasks are over; `done`: how those ended.
+/// Progress of the rollouts once the updates by tasks are over; `done`: the result of those.
 fn ended(rollouts: &[&Rollout], done: Vec<String>, wants_rollback: bool) -> Progress {
     if let Some(stopped) = stopped(rollouts, wants_rollback) {
         return stopped;

@@ -1,4 +1,4 @@
-//! How far the updates of deployment policies are whose instances the hub places, and why they failed.
+//! Progress of the updates of deployment policies whose instances the hub places, and the causes of failures.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

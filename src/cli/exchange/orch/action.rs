@@ -87,12 +87,12 @@ pub struct Recover {
     /// The action to take instead of those of the health policy, for instance REBOOT
     #[arg(long, value_name = "ACTION")]
     operation: Option<String>,
-    /// How the operation REBOOT stops instances: SOFT or HARD
+    /// Type of the operation REBOOT: SOFT or HARD
     #[arg(long = "type", value_name = "TYPE", requires = "operation")]
     reboot: Option<String>,
 }
 
-/// How instances are moved.
+/// Options of the commands that move instances.
 #[derive(Debug, Args)]
 struct Move {
     /// Only this part: all, or the name of an HA group

@@ -35,7 +35,7 @@ const COLUMNS: [(&str, &str); 8] = [
     ("reason", "reason"),
 ];
 
-/// Which events are meant.
+/// Selection of events.
 #[derive(Debug, Args)]
 pub struct ChosenEvents {
     /// Follow new events until interrupted; when piped, as JSON with one event per line

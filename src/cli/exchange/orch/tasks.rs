@@ -24,7 +24,7 @@ const COLUMNS: [(&str, &str); 9] = [
     ("error", "err"),
 ];
 
-/// Which tasks are meant.
+/// Selection of tasks.
 #[derive(Debug, Args)]
 pub struct ChosenTasks {
     /// Only those of this part: all, or the name of an HA group
