@@ -13,7 +13,7 @@ use crate::extract::Body;
 use crate::operation::row::post;
 use crate::operation::{Op, Operation, ResourcePath};
 
-/// How far the wanted number may be ahead of the last one: the record of the agbot may be newer than that of a restored exchange.
+/// Largest accepted lead of the wanted number over the last one: the record of the agbot may be newer than that of a restored exchange.
 const MOST_LEAP: i64 = 1_000_000;
 
 pub(super) fn operations() -> Vec<Operation> {

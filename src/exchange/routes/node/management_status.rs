@@ -1,4 +1,4 @@
-//! Where management policies stand on a node.
+//! Status of management policies on a node.
 //!
 //! Source: exchange-api 4.4.1.
 

@@ -62,7 +62,7 @@ fn shaped(found: Vec<Organization>) -> Result<Page<String>, ApiError> {
     Ok(Page::object(found, PAGE_ROWS, |last| last.org.clone(), response)?)
 }
 
-/// Which organizations a list may show; none: all.
+/// Organizations that a list may show; none: all.
 ///
 /// # Source
 /// Exchange-api 3.4.

@@ -1,4 +1,4 @@
-//! Which nodes may a deployment policy concern: paged, with a place that the exchange remembers for each agbot.
+//! Search for nodes that a deployment policy may select: paged, with a position that the exchange remembers for each agbot.
 //!
 //! Source: exchange-api 7.1.
 
@@ -141,7 +141,7 @@ async fn search_all(
     .await
 }
 
-/// Which nodes a search without pages wants.
+/// Nodes that a search without pages selects.
 struct Wanted {
     orgs: Vec<String>,
     owner: Option<UserId>,
@@ -151,7 +151,7 @@ struct Wanted {
     until: Timestamp,
 }
 
-/// Where a page ends: last change, organization, node.
+/// End of a page: last change, organization, node.
 type Place = (Timestamp, String, String);
 
 async fn page(
@@ -189,7 +189,7 @@ async fn policy_service(
         .map_err(|error| ApiError::internal(format!("service of deployment policy {org}/{policy}: {error}")))
 }
 
-/// Where to continue; an error is the series that is under way instead.
+/// Position at which to continue; an error is the series that is in progress instead.
 fn place<'s>(
     request: &PolicySearchRequest,
     stored: Option<&'s SessionRow>,
@@ -224,7 +224,7 @@ fn conflict(key: SessionKey<'_>, running: &SessionRow) -> ApiError {
 /// Effect of a search on its series.
 #[derive(Debug, PartialEq, Eq)]
 struct Step {
-    /// Where the series stands now; `None` ends it.
+    /// Current position of the series; `None` ends it.
     session: Option<SessionRow>,
     /// The series stands somewhere else than before.
     has_moved: bool,
