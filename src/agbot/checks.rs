@@ -57,7 +57,7 @@ impl DueCheck {
     /// Makes the check. Returns whether the task is healthy, and the event of that if something else was known.
     ///
     /// # Errors
-    /// Why the check itself is broken, which proves nothing about the task.
+    /// The error of the check itself, which proves nothing about the task.
     pub async fn make(&self, client: &ProbeClient) -> Result<(bool, Option<Event>), String> {
         let found = client.check(&self.probe, &self.node_name, self.address.as_deref()).await?;
         let is_news = self.is_healthy != Some(found.healthy) || self.check_error.is_some();

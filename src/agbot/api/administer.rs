@@ -31,7 +31,7 @@ use crate::AgbotError;
 use crate::context::Context;
 use crate::observe::records::{claim_of, ended};
 
-/// Which rollouts of a policy are meant.
+/// Selection of rollouts of a policy.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OfGroup {

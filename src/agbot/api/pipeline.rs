@@ -86,7 +86,7 @@ impl Refusal {
     }
 }
 
-/// How the code in the body of a refusal is written.
+/// Format of the code in the body of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CodeForm {
     /// A word, as in the exchange.
@@ -112,7 +112,7 @@ fn code_of(status: StatusCode) -> Option<&'static str> {
 
 /// The parameters of a path.
 pub(super) trait Names: DeserializeOwned + Send + Sync + 'static {
-    /// How the codes of refusals are written.
+    /// Format of the codes of refusals.
     const CODES: CodeForm = CodeForm::Word;
 
     /// The organization.
@@ -362,7 +362,7 @@ pub(super) trait Handler<A>: Clone + Send + Sync + 'static {
     /// The right that the permission in the signature proves.
     const ACCESS: RequiredAccess;
 
-    /// How the codes of refusals are written.
+    /// Format of the codes of refusals.
     const CODES: CodeForm;
 
     /// Carries out a request of the operation of this name.

@@ -141,7 +141,7 @@ pub(super) async fn list_agreements(
     WholeList::paged(open, "]}}", load).await.map_err(|error: ListError| unreadable(&error))
 }
 
-/// Where a page of agreements ends: node and policy.
+/// End of a page of agreements: node and policy.
 type Pair = (NodeId, PolicyId);
 
 async fn live_page(

@@ -26,7 +26,7 @@ use super::hidden;
 /// A node that the caller may not read.
 const HIDDEN: &str = "?";
 
-/// How a policy is shown to one caller.
+/// View of a policy for one caller.
 #[derive(Clone, Copy)]
 pub(super) struct Shape<'a> {
     pub(super) policy: &'a PolicyId,
