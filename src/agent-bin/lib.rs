@@ -53,7 +53,7 @@ pub struct AgentArguments {
     /// File with the node's token
     #[arg(long, env = "EVENKEEL_TOKEN_FILE", value_name = "FILE", requires_all = ["org", "node_id"])]
     token_file: Option<PathBuf>,
-    /// How services are run
+    /// Driver that runs the services
     #[arg(long, env = "EVENKEEL_DRIVER", value_enum, default_value_t = Driver::Docker)]
     driver: Driver,
     /// Address of the container engine [default: $DOCKER_HOST, else the usual socket]
@@ -68,8 +68,8 @@ pub struct AgentArguments {
     /// Directory for journal, keys, logs and packages [default: in the user's state directory, by node]
     #[arg(long, env = "EVENKEEL_DATA_DIR", value_name = "FOLDER")]
     data_dir: Option<PathBuf>,
-    /// Where the local API listens, or off; it has no authentication, so use a loopback address [default: 127.0.0.1:8510,
-    /// where hzn expects it; a further agent on the machine goes on without]
+    /// Listen address of the local API, or off; it has no authentication, so use a loopback address [default: 127.0.0.1:8510,
+    /// where hzn expects it; a further agent on the machine runs without it]
     #[arg(long, env = "EVENKEEL_API_LISTEN", value_name = "HOST:PORT")]
     api_listen: Option<ApiListen>,
     /// Names of hosts under which the local API may be reached besides localhost and addresses, separated by commas

@@ -33,7 +33,7 @@ pub(crate) struct Installed {
     pub failed_starts: u32,
 }
 
-/// Which program is to run.
+/// Program that is to run.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Choice {
     /// The original one: nothing is installed over it.

@@ -166,7 +166,7 @@ pub enum LogStart {
 pub struct LogPart {
     /// The output; its last line may be incomplete.
     pub text: String,
-    /// Where the next part begins.
+    /// Start of the next part.
     pub position: String,
 }
 
