@@ -74,7 +74,7 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     Ok(report)
 }
 
-/// How claims are taken and released.
+/// Method by which claims are taken and released.
 #[derive(Clone)]
 enum Way {
     /// As the agbot does it: each group by its own revision, those that come together by one statement.

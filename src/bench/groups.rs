@@ -19,7 +19,7 @@ const CLIENTS: usize = 16;
 const SHARE: f64 = 0.6;
 /// Length of one run.
 const TURN: Duration = Duration::from_secs(2);
-/// How often, and after how long, the exchange is looked at until it holds no transaction.
+/// Number of checks, and the pause between them, until the exchange holds no transaction.
 const OBSERVATION_COUNT: u32 = 200;
 const OBSERVATION_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -196,7 +196,7 @@ fn parse_tps(text: &str) -> Option<f64> {
     text.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok())
 }
 
-/// How libpq finds the embedded server.
+/// Connection parameters with which libpq finds the embedded server.
 fn environment(url: &str) -> Option<BTreeMap<&'static str, String>> {
     let rest = url.strip_prefix("postgres://")?;
     let (login, rest) = rest.split_once('@')?;

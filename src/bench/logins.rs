@@ -19,7 +19,7 @@ const POLL_CONNECTIONS: usize = 32;
 const POLL_RATE: f64 = 500.0;
 const ATTACK_CONNECTIONS: usize = 256;
 const ATTACK_RATE: f64 = 1_000.0;
-/// Where bad logins come from.
+/// Origin of bad logins.
 const ORIGINS: [Origin; 2] = [Origin::OneAddress, Origin::ManyAddresses];
 /// The times of polls with the flood divided by those without.
 const RATIO: f64 = 2.0;
@@ -93,7 +93,7 @@ fn add_rows(
     }
 }
 
-/// Where bad logins come from.
+/// Origin of bad logins.
 #[derive(Debug, Clone, Copy)]
 enum Origin {
     /// All from the same address, which is stopped soon.

@@ -155,7 +155,7 @@ pub fn used<T: FromStr<Err: std::fmt::Display>>(name: &str, text: &str) -> Resul
 }
 
 settings! {
-    /// How often callers of an exchange may ask, and how long its audit records are kept.
+    /// Request rates of the callers of an exchange, and the retention of its audit records.
     pub struct LimitOptions {
         /// Requests a second of one caller, ten times as many of an agbot; 0 for no limit [default: 500].
         requests_per_caller: u32 = "requests-per-caller", "EVENKEEL_REQUESTS_PER_CALLER";

@@ -53,7 +53,7 @@ pub trait Worker: Send + 'static {
     }
 }
 
-/// How the passes of one worker went.
+/// Outcomes of the passes of one worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkerStatus {
     /// When the last pass began.

@@ -26,7 +26,7 @@ use evenkeel_planner::{
 /// Time to settle after repairs, and again after the operator published a good version, seconds.
 const SETTLE_SECS: u64 = 120;
 const CONVERGE_SECS: u64 = 600;
-/// How often the world may continue after a rest.
+/// Number of times that the world may continue after a pause.
 const SETTLING_ROUNDS: u32 = 6;
 
 /// Runs a whole schedule.

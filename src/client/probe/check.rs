@@ -27,7 +27,7 @@ impl ProbeClient {
     /// Checks a task on a node: up to the number of attempts of the probe, with its pauses.
     ///
     /// # Errors
-    /// Why the check itself is broken, which proves nothing about the task.
+    /// The error of the check itself, which proves nothing about the task.
     pub async fn check(
         &self,
         probe: &TaskProbe,

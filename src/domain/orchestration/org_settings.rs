@@ -218,7 +218,7 @@ impl OrgSettings {
         self.value_or_default(16)
     }
 
-    /// Which constraints on placement are hard.
+    /// The hard constraints on placement.
     #[must_use]
     pub fn constraint_priorities(&self) -> ConstraintPriorities {
         self.priorities

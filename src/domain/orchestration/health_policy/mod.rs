@@ -58,7 +58,7 @@ pub struct Detection {
     pub detection_modes: Vec<DetectionMode>,
 }
 
-/// How the results of several modes are combined.
+/// Combination of the results of several modes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum RecoveryConditional {
