@@ -278,7 +278,7 @@ pub struct ObservedFailure {
 /// A node's status report.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NodeStatusFacts {
-    /// All instances it reports.
+    /// All instances that it reports.
     pub services: Vec<ObservedService>,
     /// Failures of instances; third-party agents report none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -277,7 +277,7 @@ impl Fleet {
         self.handle(&Event::WorkloadRecorded { workload });
     }
 
-    /// Gives the action in progress up.
+    /// Aborts the action in progress.
     pub fn abort(&mut self, name: &str) {
         let record = self.model.workload(&policy(name)).expect("the workload exists");
         let requester = Requester { actor: "o/ann", now: self.now };
@@ -371,7 +371,7 @@ impl Fleet {
         self.health.get(entity)?.iter().find(|one| one.property == property)
     }
 
-    /// Lets seconds pass.
+    /// Advances the time by some seconds.
     pub fn run(&mut self, seconds: u64) {
         for _ in 0..seconds {
             self.now += SignedDuration::from_secs(1);
@@ -395,7 +395,7 @@ impl Fleet {
         }
     }
 
-    /// Lets seconds pass in which the exchange is unreachable, or the agbot is suspended.
+    /// Advances the time by some seconds in which the exchange is unreachable, or the agbot is suspended.
     pub fn run_unheard(&mut self, seconds: u64, is_suspended: bool) {
         for _ in 0..seconds {
             self.now += SignedDuration::from_secs(1);
@@ -405,7 +405,7 @@ impl Fleet {
         }
     }
 
-    /// Lets time pass until the condition holds, at most the given seconds. Returns how long it took.
+    /// Advances the time until the condition holds, at most by the given seconds. Returns how long it took.
     pub fn run_until(&mut self, seconds: u64, mut is_met: impl FnMut(&Self) -> bool) -> u64 {
         for passed in 0..=seconds {
             if is_met(self) {
@@ -501,7 +501,7 @@ impl Fleet {
             || !self.broken_versions.is_empty() && version().is_some_and(|choice| is_broken(choice.version))
     }
 
-    /// Lets the tasks of a policy exit at once on a node, or no longer.
+    /// Sets whether the tasks of a policy exit at once on a node.
     pub fn crash(&mut self, name: &str, on: &str, is_crashing: bool) {
         let pair = (node(on), policy(name));
         if is_crashing {

@@ -294,7 +294,7 @@ fn examined_by(detection: Value) -> Value {
     document
 }
 
-/// Lets the engine of a node go down, or come back.
+/// Stops or starts the engine of a node.
 fn set_engine(fleet: &mut Fleet, name: &str, is_usable: bool) {
     let engine = Some(EngineReport { is_usable, at: fleet.now });
     let of = [(node(name), NodeMachine { engine, address: None })].into();

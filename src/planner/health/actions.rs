@@ -103,7 +103,7 @@ fn may_repair(pass: &mut UnitPass<'_>, task: &Task, recovery: &Recovery, action:
     may_take_away(pass, task, recovery, change)
 }
 
-/// Lets the hub call a workflow.
+/// Makes the hub call a workflow.
 pub(super) fn call(
     pass: &mut UnitPass<'_>,
     policy: &HealthPolicy,

@@ -21,7 +21,7 @@ use crate::{
 /// Time after the return of a node within which it reports what ended while it was lost.
 const REPORT_SECS: u64 = 120;
 
-/// Lets another node take over what a lost node has, or had until it was lost.
+/// Starts the instances of a lost node, or those that it had until it was lost, on other nodes.
 ///
 /// The task stays wanted until its replacement starts: a node that returns keeps what nothing has replaced.
 pub(super) fn take_over(pass: &mut UnitPass<'_>, slot: &Slot, task: &Task) {
@@ -93,7 +93,7 @@ pub(super) fn end_replaced(pass: &mut UnitPass<'_>, slot: &Slot, replacement: &T
     }
 }
 
-/// Gives up the tasks of a slot whose node is deleted, or has been down for too long, and that are no longer wanted.
+/// Abandons the tasks of a slot whose node is deleted, or has been down for too long, and that are no longer wanted.
 pub(super) fn give_up_orphans(pass: &mut UnitPass<'_>, slot: &Slot) {
     let open = |task: &&Task| !task.is_wanted() && !task.state.is_ended() && task.node.is_some();
     let found: Vec<Task> = pass.tasks(slot).iter().filter(open).cloned().collect();

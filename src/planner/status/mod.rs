@@ -50,7 +50,7 @@ const INCOMPATIBLE: &str = "incompatible versions";
 pub struct Window {
     /// Only this workload unit.
     pub part: Option<String>,
-    /// Those after so many.
+    /// Skips that many.
     pub offset: usize,
     /// At most so many.
     pub limit: usize,

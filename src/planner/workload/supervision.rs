@@ -94,7 +94,7 @@ pub struct Peer {
 pub struct PeerVotes {
     /// Members that examine it and have reported.
     pub reports: u32,
-    /// Those that do not reach it.
+    /// Tasks that do not reach it.
     pub offline: u32,
     /// True if there is only one other member.
     pub is_pair: bool,
