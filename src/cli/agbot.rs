@@ -98,7 +98,7 @@ enum AgreementCommand {
 /// Runs a command for the hub's agbot.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(arguments: AgbotArguments, context: &Context) -> Outcome {
     let exchange = context.exchange(&arguments.user, None)?;
     match arguments.command {

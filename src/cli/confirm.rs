@@ -18,7 +18,7 @@ pub fn confirm(question: &str, is_forced: bool) -> Outcome<bool> {
 /// The same for commands in which another option forces.
 ///
 /// # Errors
-/// As [`confirm`].
+/// See [`confirm`].
 pub fn confirm_by(option: &str, question: &str, is_forced: bool) -> Outcome<bool> {
     if is_forced {
         return Ok(true);

@@ -82,7 +82,7 @@ impl Context {
     /// The exchange at a known address.
     ///
     /// # Errors
-    /// As [`Context::exchange`].
+    /// See [`Context::exchange`].
     pub fn exchange_at(&self, url: String, user: &UserOptions, node_auth: Option<&str>) -> Outcome<Exchange> {
         let org = self.org(user)?;
         let caller = self.caller(user, node_auth, &org)?;
@@ -166,7 +166,7 @@ impl Context {
     /// The credentials of a user, from the option or the settings.
     ///
     /// # Errors
-    /// As [`Context::node_credentials`].
+    /// See [`Context::node_credentials`].
     pub fn user_credentials(&self, user: &UserOptions, org: &str) -> Outcome<Option<Credentials>> {
         let text = match &user.user_pw {
             Some(text) => Some(text.clone()),

@@ -88,7 +88,7 @@ pub struct Shaped {
 /// The same with what was left out.
 ///
 /// # Errors
-/// As [`read_shape`].
+/// See [`read_shape`].
 pub fn read_shaped<T: DeserializeOwned + Serialize>(path: &Path, context: &Context) -> Outcome<Shaped> {
     let (documents, text) = read_file(path, context)?;
     let document = only(path, documents)?;
@@ -98,7 +98,7 @@ pub fn read_shaped<T: DeserializeOwned + Serialize>(path: &Path, context: &Conte
 /// The same as a typed value.
 ///
 /// # Errors
-/// As [`read_shape`].
+/// See [`read_shape`].
 pub fn read_typed<T: DeserializeOwned + Serialize, V: DeserializeOwned>(
     path: &Path,
     context: &Context,
@@ -107,10 +107,10 @@ pub fn read_typed<T: DeserializeOwned + Serialize, V: DeserializeOwned>(
     from_value(&document).map_err(|error| not_json(&shown(path), &error.reason()))
 }
 
-/// Gives a part of a document its shape; `name` names it in messages.
+/// Reads a part of a document into its type; `name` names it in messages.
 ///
 /// # Errors
-/// As [`read_shape`].
+/// See [`read_shape`].
 pub fn shaped<T: DeserializeOwned + Serialize>(
     name: &str,
     part: &Value,
@@ -122,7 +122,7 @@ pub fn shaped<T: DeserializeOwned + Serialize>(
 /// Reads one document of any shape.
 ///
 /// # Errors
-/// As [`read_shape`].
+/// See [`read_shape`].
 pub fn read_json(path: &Path, context: &Context) -> Outcome<Value> {
     only(path, read_documents(path, context)?)
 }
@@ -130,7 +130,7 @@ pub fn read_json(path: &Path, context: &Context) -> Outcome<Value> {
 /// Reads a JSON document, or any number of YAML documents, of any shape.
 ///
 /// # Errors
-/// As [`read_shape`].
+/// See [`read_shape`].
 pub fn read_documents(path: &Path, context: &Context) -> Outcome<Vec<Value>> {
     read_file(path, context).map(|(documents, _)| documents)
 }

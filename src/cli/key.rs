@@ -201,7 +201,7 @@ pub fn now_secs() -> u64 {
 /// Runs a command for keys.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: KeyCommand, context: &Context) -> Outcome {
     match command {
         KeyCommand::Create {

@@ -83,7 +83,7 @@ struct Chosen {
 /// Runs a command for rollouts.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(arguments: RolloutArguments, context: &Context) -> Outcome {
     let exchange = context.exchange(&arguments.user, None)?;
     match arguments.command {

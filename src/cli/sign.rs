@@ -42,7 +42,7 @@ pub enum UtilCommand {
 /// Runs a command for signatures.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub fn run(command: UtilCommand, context: &Context) -> Outcome {
     let read = || read_text(Path::new("-"));
     match command {

@@ -43,7 +43,7 @@ pub enum AgreementCommand {
 /// Runs a command for agreements.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: AgreementCommand, context: &Context) -> Outcome {
     let agent = context.agent()?;
     match command {

@@ -53,7 +53,7 @@ pub enum MaintenanceCommand {
 /// Runs a command for the node.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: NodeCommand, context: &Context) -> Outcome {
     let agent = context.agent()?;
     match command {

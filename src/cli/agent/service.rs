@@ -66,7 +66,7 @@ pub struct Chosen {
 /// Runs a command for services.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: ServiceCommand, context: &Context) -> Outcome {
     let agent = context.agent()?;
     match command {
@@ -116,7 +116,7 @@ pub async fn read(agent: &Server) -> Outcome<LocalServices<RawJson, RawJson>> {
 /// Reads the running instances from the agent.
 ///
 /// # Errors
-/// As [`read`].
+/// See [`read`].
 pub async fn instances(agent: &Server) -> Outcome<Vec<ServiceInstance>> {
     let typed = |record| {
         let failed = |error| agent.failed("asking the agent for its services", &ClientError::from(error));

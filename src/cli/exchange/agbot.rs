@@ -68,7 +68,7 @@ pub enum AgbotCommand {
         /// Agbot that serves them
         agbot: String,
     },
-    /// Lets an agbot serve deployment policies
+    /// Adds deployment policies to those that an agbot serves
     #[command(name = "adddeploymentpol", visible_aliases = ["addpolicy", "addbusinesspol"])]
     AddPolicy {
         /// Agbot that is to serve them
@@ -98,7 +98,7 @@ pub enum AgbotCommand {
         /// Agbot that serves them
         agbot: String,
     },
-    /// Lets an agbot serve a pattern
+    /// Adds a pattern to those that an agbot serves
     #[command(name = "addpattern")]
     AddPattern {
         /// Agbot that is to serve it
@@ -246,7 +246,7 @@ impl ServedEntry {
 /// Runs a command for agbots.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: AgbotCommand, context: &Context, exchange: &Exchange) -> Outcome {
     use AgbotCommand as C;
     match command {

@@ -64,7 +64,7 @@ pub enum AuditCommand {
 /// Runs a command for the audit record.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: AuditCommand, context: &Context, exchange: &Exchange) -> Outcome {
     match command {
         AuditCommand::List { all, oldest_first, after, limit, caller, resource, since, until } => {

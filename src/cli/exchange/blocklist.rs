@@ -49,7 +49,7 @@ pub struct Chosen {
 /// Runs a command for the node blocklist.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: BlocklistCommand, context: &Context, exchange: &Exchange) -> Outcome {
     match command {
         BlocklistCommand::List { of, watch } => {

@@ -106,7 +106,7 @@ pub enum DeploymentCommand {
 /// Runs a command for deployment policies.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: DeploymentCommand, context: &Context, exchange: &Exchange) -> Outcome {
     match command {
         DeploymentCommand::List { policy, long, watch } => {

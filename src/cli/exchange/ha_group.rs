@@ -187,7 +187,7 @@ impl HaGroupCommand {
 /// Runs a command for HA groups.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: HaGroupCommand, context: &Context, exchange: &Exchange) -> Outcome {
     match command {
         HaGroupCommand::List { name, long, watch } => {

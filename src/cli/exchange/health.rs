@@ -116,7 +116,7 @@ pub struct ReportArguments {
 /// Runs a command for health.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: HealthCommand, context: &Context, exchange: &Exchange) -> Outcome {
     match command {
         HealthCommand::List { subject, rules, watch } => {

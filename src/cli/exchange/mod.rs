@@ -100,7 +100,7 @@ enum ExchangeCommand {
 /// Runs a command of the exchange.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(mut arguments: ExchangeArguments, context: &Context) -> Outcome {
     if let ExchangeCommand::Deployment(deployment::DeploymentCommand::Orch(command)) = &mut arguments.command
     {

@@ -112,7 +112,7 @@ pub enum NmpCommand {
 /// Runs a command for management policies.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: NmpCommand, context: &Context, exchange: &Exchange) -> Outcome {
     match command {
         NmpCommand::List { nmp, nodes: true, watch, .. } => {

@@ -105,7 +105,7 @@ pub struct NodeCreate {
 /// Runs a command for nodes; `node_auth` is what `-n` gives.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(
     command: NodeCommand,
     context: &Context,

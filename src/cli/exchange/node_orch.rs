@@ -91,7 +91,7 @@ fn capacity(text: &str) -> Result<(String, f64), String> {
 /// Runs a command for the placing of services on a node.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: NodeOrchCommand, context: &Context, exchange: &Exchange) -> Outcome {
     match command {
         NodeOrchCommand::Show { node, watch } => {

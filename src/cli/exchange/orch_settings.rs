@@ -52,7 +52,7 @@ pub enum SettingsCommand {
 /// Runs a command for all workloads of the organization.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: OrgOrchCommand, context: &Context, exchange: &Exchange) -> Outcome {
     let command = match command {
         OrgOrchCommand::Settings(command) => command,

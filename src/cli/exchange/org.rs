@@ -150,7 +150,7 @@ fn parse_tag(tag: &str) -> Outcome<(String, Value)> {
 /// Runs a command for organizations.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: OrgCommand, context: &Context, exchange: &Exchange) -> Outcome {
     match command {
         OrgCommand::List { org, long, watch } => {

@@ -122,7 +122,7 @@ pub struct SecretBindingFile {
     secrets: Vec<BTreeMap<String, String>>,
 }
 
-/// Gives a whole policy what the exchange requires and the existing tool always sends.
+/// Adds the members that the exchange requires and the existing tool always sends to a whole policy.
 ///
 /// # Errors
 /// With status 1 when it does not name what it deploys.

@@ -14,7 +14,7 @@ use crate::exit::{Exit, Outcome};
 /// Waits until the agbot knows the members of a group as they are now and nothing is to be done on them or on `removed`.
 ///
 /// # Errors
-/// As [`Wait::follow`].
+/// See [`Wait::follow`].
 pub async fn follow(
     wait: &Wait,
     context: &Context,

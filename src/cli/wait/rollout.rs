@@ -29,7 +29,7 @@ pub enum Goal {
     Completed,
     /// Every member has the old version again.
     RolledBack,
-    /// They are held, and no member is in work.
+    /// They are held, and no member is in progress.
     Held,
 }
 

@@ -144,7 +144,7 @@ pub async fn run(context: &Context, exchange: &Exchange, action: &str, chosen: &
 /// Carries an action out that may lift rules.
 ///
 /// # Errors
-/// As [`run`].
+/// See [`run`].
 pub async fn run_forced(context: &Context, exchange: &Exchange, action: &str, wanted: &Forceable) -> Outcome {
     let Forceable { chosen, force } = wanted;
     let request = ActionRequest { force: force.then_some(true), ..chosen.request() };
@@ -155,7 +155,7 @@ pub async fn run_forced(context: &Context, exchange: &Exchange, action: &str, wa
 /// Moves an instance to a node.
 ///
 /// # Errors
-/// As [`run`].
+/// See [`run`].
 pub async fn take_over(context: &Context, exchange: &Exchange, wanted: &Takeover) -> Outcome {
     let request = ActionRequest { node: Some(wanted.node.clone()), ..wanted.how.request() };
     move_instances(context, exchange, (&wanted.policy, "takeover"), request, &wanted.how.wait).await
@@ -164,7 +164,7 @@ pub async fn take_over(context: &Context, exchange: &Exchange, wanted: &Takeover
 /// Moves instances to other nodes.
 ///
 /// # Errors
-/// As [`run`].
+/// See [`run`].
 pub async fn switch(context: &Context, exchange: &Exchange, wanted: &Switch) -> Outcome {
     let destination = (!wanted.to.is_empty()).then(|| wanted.to.clone());
     let request = ActionRequest { destination, ..wanted.how.request() };
@@ -174,7 +174,7 @@ pub async fn switch(context: &Context, exchange: &Exchange, wanted: &Switch) -> 
 /// Moves instances to the nodes on which they belong.
 ///
 /// # Errors
-/// As [`run`].
+/// See [`run`].
 pub async fn give_back(context: &Context, exchange: &Exchange, wanted: &Giveback) -> Outcome {
     let named = (wanted.policy.as_str(), "giveback");
     move_instances(context, exchange, named, wanted.how.request(), &wanted.how.wait).await
@@ -183,7 +183,7 @@ pub async fn give_back(context: &Context, exchange: &Exchange, wanted: &Giveback
 /// Recovers instances that have failed.
 ///
 /// # Errors
-/// As [`run`].
+/// See [`run`].
 pub async fn recover(context: &Context, exchange: &Exchange, wanted: &Recover) -> Outcome {
     let request = ActionRequest {
         check: wanted.check.then_some(true),
@@ -196,10 +196,10 @@ pub async fn recover(context: &Context, exchange: &Exchange, wanted: &Recover) -
     move_instances(context, exchange, named, request, &wanted.chosen.wait).await
 }
 
-/// Gives the action in progress up.
+/// Aborts the action in progress.
 ///
 /// # Errors
-/// As [`run`].
+/// See [`run`].
 pub async fn abort(context: &Context, exchange: &Exchange, policy: &str) -> Outcome {
     let id = act(context, exchange, policy, "abort", &ActionRequest::default()).await?;
     show(context, exchange, policy, &id).await
@@ -324,7 +324,7 @@ async fn act(
 /// Shows the update of a policy, or acts on it.
 ///
 /// # Errors
-/// As [`run`].
+/// See [`run`].
 pub async fn run_update(
     context: &Context,
     exchange: &Exchange,

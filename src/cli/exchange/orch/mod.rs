@@ -152,7 +152,7 @@ async fn missing_part(context: &Context, exchange: &Exchange, policy: &str, part
 /// Runs a command for what runs of a deployment policy.
 ///
 /// # Errors
-/// Those of the command.
+/// Returns the error of the command.
 pub async fn run(command: OrchCommand, context: &Context, exchange: &Exchange) -> Outcome {
     match command {
         OrchCommand::Status { policy, workload_unit, watch } => {
