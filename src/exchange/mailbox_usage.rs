@@ -80,7 +80,7 @@ impl MailboxUsage {
         Ok(())
     }
 
-    /// Gives back the room of a message that was not sent.
+    /// Releases the space that was reserved for a message that was not sent.
     pub(crate) fn give_back(&self, (org, agbot): (&str, &str), sender_org: &str, new: Volume) {
         let unused = Volume { messages: -new.messages, bytes: -new.bytes };
         if let Some(known) = self.lock().get_mut(&(org.to_owned(), agbot.to_owned())) {

@@ -57,7 +57,7 @@ struct Known {
     expires_at: i64,
 }
 
-/// Knows whose tokens are whose.
+/// Maps tokens to accounts.
 pub(crate) struct BearerLogins {
     provider: Provider,
     process_key: [u8; 32],

@@ -145,7 +145,7 @@ struct Guard {
 }
 
 impl Guard {
-    /// Lets reads of open routes through, and everything else with good credentials only.
+    /// Accepts reads of open routes, and everything else only with valid credentials.
     async fn admit(&self, request: &mut Request) -> Result<Accepted, ApiError> {
         let accepted = Accepted::of(request)?;
         if !self.is_open(request) {

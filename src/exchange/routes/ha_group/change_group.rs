@@ -30,7 +30,7 @@ use crate::routes::deployment_policy::require_interval;
 const NAMED_CONFLICTS: usize = 10;
 const CLUSTER: &str = "cluster";
 
-/// Makes a group with its members.
+/// Creates a group with its members.
 pub(super) async fn create<P>(
     op: &Op<P>,
     permission: &Permission<right::HaGroupWrite>,
