@@ -307,7 +307,8 @@ async fn carry_out(
     Ok(outcome)
 }
 
-/// Lets the engine act at once, so that a status that is read next shows the action; both would wait for the next read of the log.
+/// Makes the engine act at once, so that the next read of the status shows the action; otherwise both would
+/// wait for the next read of the log.
 pub(super) async fn follow(context: &Context) {
     if let Err(error) = context.records.catch_up(context).await {
         tracing::debug!(error = &error as &dyn std::error::Error, "the log of records was not read");

@@ -1,4 +1,4 @@
-//! May this member upgrade its agent now? Both forms of the question, one decision.
+//! Permission for a member to upgrade its agent now: both forms of the request, one decision.
 //!
 //! Source: requirements 004 ("Agbot APIs", 200 or 409); agbot 3.3 (201, 409, 400, 401); orchestration E6.
 
