@@ -216,7 +216,7 @@ impl Core {
         self.note_silence();
     }
 
-    /// Lets the leases that are over end their tasks.
+    /// Ends the tasks whose leases have expired.
     fn note_silence(&mut self) {
         let secs = clock::uptime_ms().saturating_sub(self.journal.heartbeat_ms()) / 1_000;
         self.apply(Event::Silent { secs });

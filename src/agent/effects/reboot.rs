@@ -18,7 +18,7 @@ const JUST_STARTED_SECS: f64 = 300.0;
 /// True once this agent has had its machine rebooted; each of its tasks may have a command to do so.
 static IS_REBOOTING: AtomicBool = AtomicBool::new(false);
 
-/// Has the machine rebooted, once for all tasks of its node.
+/// Reboots the machine, once for all tasks of its node.
 ///
 /// # Errors
 /// When the agent may not do that, or the program fails.

@@ -151,7 +151,7 @@ impl Link {
         }
     }
 
-    /// Lets the guardian confirm leases. A guardian that has not responded to an earlier request gets another
+    /// Makes the guardian confirm leases. A guardian that has not responded to an earlier request gets another
     /// one.
     async fn ask(&mut self, agent: &str, leases: Vec<Lease>) -> Result<Confirmation, Unconfirmed> {
         self.number += 1;
@@ -233,7 +233,7 @@ impl Link {
         own.is_some_and(|own| own != confirmation.program)
     }
 
-    /// Lets the guardian end, so that another one takes its place.
+    /// Stops the guardian, so that another one replaces it.
     async fn dismiss(&mut self, agent: &str, leases: Vec<Lease>) -> Result<(), Ended> {
         self.report(Guard::Absent, Vec::new(), GuardianState::Absent).await?;
         dismiss(&self.settings.data_dir, agent, self.means(), leases).await;
@@ -304,7 +304,7 @@ pub(super) fn program_of(program: &Path) -> PathBuf {
     fs::read_link(program).or_else(|_| fs::canonicalize(program)).unwrap_or_else(|_| program.to_owned())
 }
 
-/// Lets the guardian of a data directory end, if the agent has started it; it keeps the leases for the next one.
+/// Stops the guardian of a data directory, if the agent has started it; it keeps the leases for the next one.
 pub(crate) async fn dismiss(directory: &Path, agent: &str, means: Means, leases: Vec<Lease>) {
     let request = Request { number: 1, agent: agent.to_owned(), means, leases, is_last: true };
     let exchange = async {

@@ -284,7 +284,7 @@ impl Management {
         Ok(())
     }
 
-    /// Lets the fetched program take over, once the hub has recorded the start.
+    /// Switches to the fetched program, once the hub has recorded the start.
     async fn install(&self, name: String) -> Result<(), PassError> {
         let job = self.job(&name).await?;
         let program = package::program(&self.settings.data_dir, &job.version, self.arch);
