@@ -69,7 +69,7 @@ impl Home {
         self.directory.join("server.log")
     }
 
-    /// Gives a file or directory of the home to the server's account.
+    /// Changes the owner of a file or directory of the home to the server's account.
     ///
     /// # Errors
     /// When the system refuses.

@@ -40,7 +40,7 @@ const WATCHER: &str = r#"
     read -r pid <"$2" && [ "$pid" = "$1" ] && kill -INT "$1"
 "#;
 
-/// Everything that a start needs.
+/// Parameters of a start.
 #[derive(Clone, Debug)]
 pub struct Launch {
     home: Home,

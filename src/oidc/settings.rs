@@ -65,7 +65,7 @@ fn default_max_age() -> u64 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// May do everything.
+    /// Full access.
     Root,
     /// Administrator of the hub.
     HubAdmin,
