@@ -96,13 +96,13 @@ pub struct AgentArguments {
     /// Directory with further signing keys to trust (*.pem)
     #[arg(long, env = "EVENKEEL_TRUSTED_KEYS", value_name = "FOLDER")]
     trusted_keys: Option<PathBuf>,
-    /// Accept only services that are signed with a key of this machine: keys that are stored beside a service or pattern do not count
+    /// Accept only services that are signed with a key of this machine: keys that are stored with a service or pattern do not count
     #[arg(long, env = "EVENKEEL_TRUSTED_KEYS_ONLY")]
     trusted_keys_only: bool,
     /// Directory with agent packages: one <manifest>.json each and one directory per version
     #[arg(long, env = "EVENKEEL_UPGRADE_SOURCE", value_name = "FOLDER")]
     upgrade_source: Option<PathBuf>,
-    /// Seconds after which an upgraded agent must have reported to the hub, or the old one goes on
+    /// Seconds after which an upgraded agent must have reported to the hub, or the old one continues
     #[arg(long, env = "EVENKEEL_UPGRADE_TIMEOUT", value_name = "SECONDS", default_value_t = 60)]
     upgrade_timeout: u64,
     /// Seconds that a service gets to end by itself
@@ -111,13 +111,13 @@ pub struct AgentArguments {
     /// Last lines of output that the hub gets when a service exits; 0 for none
     #[arg(long, env = "EVENKEEL_REPORTED_OUTPUT_LINES", value_name = "LINES", default_value_t = 5)]
     reported_output_lines: usize,
-    /// Stop all services when the agent ends; otherwise they go on and the next start takes them over
+    /// Stop all services when the agent ends; otherwise they keep running and the next start adopts them
     #[arg(long, env = "EVENKEEL_STOP_SERVICES")]
     stop_services: bool,
-    /// File with certificate authorities, PEM, that checks of services trust beside those of the system
+    /// File with certificate authorities, PEM, that checks of services trust in addition to those of the system
     #[arg(long, env = "EVENKEEL_CHECKS_CA_FILE", value_name = "FILE")]
     checks_ca_file: Option<PathBuf>,
-    /// Program that reboots the machine when a health policy says so, for instance /sbin/reboot; without it that action fails
+    /// Program that reboots the machine when a health policy requires it, for instance /sbin/reboot; without it that action fails
     #[arg(long, env = "EVENKEEL_REBOOT_PROGRAM", value_name = "FILE")]
     reboot_program: Option<PathBuf>,
     /// Address by which other nodes reach this one, for {nodeip} in checks [default: the one from which packets to the hub leave]

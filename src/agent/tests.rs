@@ -430,7 +430,7 @@ async fn what_cannot_be_an_upgrade_is_refused_with_its_reason() {
     let other = packages("2.40.0");
     let source = Some(other.path());
     for (source, phase, reason) in [
-        (None, "precheck failed", "there is no source of packages"),
+        (None, "precheck failed", "no package source is configured"),
         (source, "failed", "reports version 2.40.0"),
     ] {
         let hub = TestHub::new();

@@ -212,7 +212,7 @@ async fn watch(
     let deadline = Instant::now() + restart.timeout;
     let outcome = loop {
         if shutdown.is_cancelled() {
-            break Err("the agent was asked to end meanwhile".to_owned());
+            break Err("the agent was stopped meanwhile".to_owned());
         }
         match fs::read_to_string(confirmed_path(data_dir)) {
             Ok(version) if version == replacement.version => break Ok(()),

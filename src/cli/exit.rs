@@ -157,7 +157,7 @@ impl CliError {
             }
             Some(409) => "change or remove the object that the reason names, or leave it as it is".to_owned(),
             Some(400) => match other_scheme(server, error) {
-                Some(url) => format!("the port speaks the other protocol: set {source} to {url}"),
+                Some(url) => format!("the port uses the other protocol: set {source} to {url}"),
                 None => "correct the input according to the reason".to_owned(),
             },
             Some(503) if is_full_disk(error) => {
@@ -199,7 +199,7 @@ fn other_scheme(server: &str, error: &ClientError) -> Option<String> {
 /// Returns the advice for a request without a response.
 fn of_transport(server: &str, source: &str, error: &ClientError) -> String {
     if let Some(url) = other_scheme(server, error) {
-        return format!("the port speaks the other protocol: set {source} to {url}");
+        return format!("the port uses the other protocol: set {source} to {url}");
     }
     if let Some(advice) = of_certificate(server, source, error) {
         return advice;

@@ -75,7 +75,7 @@ pub struct SigningKeys {
     /// Private key that signs [default: HZN_PRIVATE_KEY_FILE, else ~/.hzn/keys/service.private.key]
     #[arg(short = 'k', long = "private-key-file", value_name = "FILE")]
     private_key: Option<PathBuf>,
-    /// Public key that is stored with what is signed, under its file name [default: HZN_PUBLIC_KEY_FILE, else
+    /// Public key that is stored with the signed object, under its file name [default: HZN_PUBLIC_KEY_FILE, else
     /// ~/.hzn/keys/service.public.pem, else made of the private key]
     #[arg(short = 'K', long = "public-key-file", value_name = "FILE")]
     public_key: Option<PathBuf>,

@@ -139,7 +139,7 @@ enum Command {
     /// Prints the reference of all commands
     #[command(hide = true)]
     Reference,
-    /// Prints what can stand at the cursor of a shell
+    /// Prints the completions at the cursor of a shell
     #[command(hide = true, name = completion::COMPLETE)]
     Complete {
         /// The words up to the cursor
@@ -205,7 +205,7 @@ pub fn candidates(command: clap::Command, words: &[String]) -> Vec<String> {
     completion::candidates(command, words).words
 }
 
-/// The hidden command by which a shell asks what can stand at its cursor.
+/// The hidden command by which a shell requests completions.
 pub const COMPLETE: &str = completion::COMPLETE;
 
 /// The reference of all commands, as `docs/reference/cli.md` holds it.

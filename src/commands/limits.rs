@@ -21,7 +21,7 @@ settings! {
         body_secs: u64 = "body-secs", "EVENKEEL_BODY_SECS";
         /// Seconds after which a connection without a request is closed [default: 120].
         idle_secs: u64 = "idle-secs", "EVENKEEL_IDLE_SECS";
-        /// Seconds after which a connection without a request is closed that had no request with good credentials [default: 10].
+        /// Seconds after which a connection without a request is closed that had no request with valid credentials [default: 10].
         anonymous_idle_secs: u64 = "anonymous-idle-secs", "EVENKEEL_ANONYMOUS_IDLE_SECS";
         /// Seconds for which a client may leave a response unread [default: 60].
         stall_secs: u64 = "stall-secs", "EVENKEEL_STALL_SECS";
@@ -165,7 +165,7 @@ settings! {
         audit_days: u32 = "audit-days", "EVENKEEL_AUDIT_DAYS";
         /// Largest message between a node and an agbot in bytes [default: 65536].
         max_message_bytes: usize = "max-message-bytes", "EVENKEEL_MAX_MESSAGE_BYTES";
-        /// Seconds after which a message is removed, whatever its sender asks for [default: 86400].
+        /// Seconds after which a message is removed, regardless of the lifetime that its sender requests [default: 86400].
         max_message_secs: u64 = "max-message-secs", "EVENKEEL_MAX_MESSAGE_SECS";
         /// Most messages in the mailbox of a node; half as many of one agbot [default: 1000].
         max_node_messages: u32 = "max-node-messages", "EVENKEEL_MAX_NODE_MESSAGES";

@@ -204,14 +204,14 @@ settings! {
         /// Copies that must run on other members before one is stopped [default: 1].
         upgrade_min_running: NonZeroU32 = "upgrade-min-running", "EVENKEEL_UPGRADE_MIN_RUNNING";
         /// Handling of policies and patterns that another agbot of the exchange is configured to serve as well: yield
-        /// (leave them to it) or ignore (serve them all the same) [default: yield in `up`, ignore in `agbot`].
+        /// (leave them to it) or ignore (serve them as well) [default: yield in `up`, ignore in `agbot`].
         other_agbots: OtherAgbotsRule = "other-agbots", "EVENKEEL_OTHER_AGBOTS";
         /// Permission for the health checks and workflow calls of the hub to reach loopback and link-local addresses and
         /// the hub's own machine: true or false [default: false].
         checks_local: bool = "checks-local", "EVENKEEL_CHECKS_LOCAL";
         /// Private addresses that these checks and calls may reach: addresses and networks, separated by commas [default: none].
         checks_networks: String = "checks-networks", "EVENKEEL_CHECKS_NETWORKS";
-        /// File with certificate authorities, PEM, that these checks and calls trust beside those of the system.
+        /// File with certificate authorities, PEM, that these checks and calls trust in addition to those of the system.
         checks_ca_file: PathBuf = "checks-ca-file", "EVENKEEL_CHECKS_CA_FILE";
         /// Days after which finished rollouts are removed [default: 30].
         rollout_history_days: u32 = "rollout-history-days", "EVENKEEL_ROLLOUT_HISTORY_DAYS";

@@ -34,7 +34,7 @@ async fn confirm_departure(client: Client, node: NodeId, handle: Handle) {
     for attempt in 1..=CONFIRMATIONS {
         match client.confirm_departure(&node).await {
             Err(error) if !error.is_unauthorized() => {
-                tracing::debug!(%error, "the hub does not know yet that everything has stopped");
+                tracing::debug!(%error, "the hub has not confirmed yet that everything has stopped");
                 tokio::time::sleep(FIRST_PAUSE * attempt).await;
             }
             // Nobody waits for it when the hub does not know the node at all.
@@ -58,7 +58,7 @@ impl Core {
             return;
         }
         if was_known && since.elapsed() >= REFUSED_FOR {
-            tracing::warn!("the hub no longer knows this node: it is unregistered");
+            tracing::warn!("this node no longer exists on the hub: it is unregistered");
             self.is_leaving = true;
             self.session = None;
             self.apply(Event::Deleted);

@@ -22,7 +22,7 @@ pub(super) async fn check(
             let error = health.message.as_deref().unwrap_or_default();
             (
                 CommandResult::Ok,
-                Some(format!("the check is broken and says nothing about the instance: {error}")),
+                Some(format!("the check is broken and proves nothing about the instance: {error}")),
             )
         }
         Some(_) => (CommandResult::Ok, None),

@@ -279,7 +279,7 @@ async fn supervise(
                 context.driver.stop(&agreement.id).await?;
             }
             other => {
-                return Err(DriverError::Unsuitable(format!("the agent does not know the command {other}")));
+                return Err(DriverError::Unsuitable(format!("unknown command of the agent: {other}")));
             }
         }
         context.driver.start(&spec).await

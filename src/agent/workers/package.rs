@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PackageError {
     /// There is no package source.
-    #[error("there is no source of packages: start the agent with --upgrade-source")]
+    #[error("no package source is configured: start the agent with --upgrade-source")]
     NoSource,
     /// The manifest is invalid.
     #[error("manifest {0} cannot be used: {1}")]

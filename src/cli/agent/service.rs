@@ -58,7 +58,7 @@ pub struct Chosen {
     /// All services
     #[arg(short = 'a', long, conflicts_with = "org")]
     all: bool,
-    /// Do not ask for confirmation (accepted for scripts; nothing is asked)
+    /// Do not ask for confirmation (accepted for scripts; there is no prompt)
     #[arg(short = 'f', long)]
     force: bool,
 }

@@ -43,7 +43,7 @@ pub struct ApplyArguments {
     /// Remove resources of these kinds that have this label (an HA group: this description) and that no document names
     #[arg(long, value_name = "LABEL")]
     prune: Option<String>,
-    /// Let --prune remove everything with the label when there are no documents
+    /// Allow --prune to remove everything with the label when there are no documents
     #[arg(long, requires = "prune")]
     allow_empty: bool,
     /// Confirm that policies without constraints are meant for every node

@@ -100,7 +100,7 @@ pub async fn create(group: &Group, exchange: &Exchange, replaces: bool) -> Outco
             return refused;
         }
         refused.with_advice(format!(
-            "see what is there with: hzn exchange hagroup list -l; change a group with: hzn exchange hagroup update {id}; \
+            "list the groups with: hzn exchange hagroup list -l; change a group with: hzn exchange hagroup update {id}; \
              free a node with: hzn exchange hagroup member remove"
         ))
     };

@@ -38,7 +38,7 @@ pub enum NodeOrchCommand {
         /// Node to thaw
         node: String,
     },
-    /// Confirms that nothing runs any more on a node that is down and cannot be fenced
+    /// Confirms that nothing runs on a node that is down and cannot be fenced
     #[command(visible_alias = "fence-confirm")]
     Fenceconfirm {
         /// Node that is dead

@@ -239,7 +239,7 @@ impl App {
 
     fn explain(&mut self, text: Vec<String>) {
         if let Some((_, shown)) = &mut self.explained {
-            *shown = if text.is_empty() { vec!["there is nothing to say".to_owned()] } else { text };
+            *shown = if text.is_empty() { vec!["there is nothing to explain".to_owned()] } else { text };
         }
     }
 

@@ -134,7 +134,7 @@ fn refuse_errors(failure: &str, findings: &[Finding]) -> Outcome {
     let errors: Vec<String> =
         findings.iter().filter(|finding| finding.is_error()).map(ToString::to_string).collect();
     if !errors.is_empty() {
-        return Err(CliError::input(failure, errors.join("; "), "correct what is named"));
+        return Err(CliError::input(failure, errors.join("; "), "correct the named members"));
     }
     findings.iter().for_each(|finding| warn(finding.to_string()));
     Ok(())

@@ -143,7 +143,7 @@ pub fn complete_policy(name: &str, document: &mut Value) -> Outcome {
             Exit::Input,
             format!("deployment policy {name} was not sent"),
             format!("{member} is missing or empty"),
-            "say which service it deploys; `hzn exchange deployment new` prints a template",
+            "name the service that it deploys; `hzn exchange deployment new` prints a template",
         ));
     }
     super::fill_label(document);

@@ -54,7 +54,7 @@ fn exiting(status: &WorkloadStatus) -> Option<Progress> {
     (!status.workload_units.iter().any(is_up)).then(|| Progress::Held {
         why: warning.clone(),
         advice: format!(
-            "mend the service or go back to a version that works; see each node with: hzn agbot reasons --policy {}",
+            "fix the service or return to a version that works; see each node with: hzn agbot reasons --policy {}",
             status.policy
         ),
     })

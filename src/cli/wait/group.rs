@@ -67,7 +67,7 @@ impl Change {
             .filter(|pair| self.members.contains(&pair.node) || self.removed.contains(&pair.node));
         match pairs.find(|pair| !is_settled(&pair.placement())) {
             Some(pair) => Progress::Pending(format!("{}: {}", pair.node, pair.text)),
-            None => Progress::Done(format!("HA group {} is as it was asked for", self.group)),
+            None => Progress::Done(format!("HA group {} is as requested", self.group)),
         }
     }
 }

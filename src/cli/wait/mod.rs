@@ -171,7 +171,7 @@ fn outcome(change: &str, end: Progress) -> Outcome {
             Err(CliError::new(Exit::WaitFailed, format!("{change} has failed"), why, advice))
         }
         Progress::Held { why, advice } => {
-            Err(CliError::new(Exit::WaitHeld, format!("{change} does not go on by itself"), why, advice))
+            Err(CliError::new(Exit::WaitHeld, format!("{change} does not continue by itself"), why, advice))
         }
         Progress::Done(_) | Progress::Pending(_) | Progress::Unread(_) => Ok(()),
     }
