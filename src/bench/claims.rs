@@ -65,11 +65,11 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
             .target(Target::RatioAtLeast(TIMES)),
     );
     report.push(
-        Row::new("the same beside a locked table that has a key", as_agbot / turns, "/s")
+        Row::new("the same with a locked table that has a key", as_agbot / turns, "/s")
             .beside("with LOCK TABLE and a key", with_key / turns),
     );
     report.note("Each client asks for a member of a group of its own; all ways decide by the same rules, record the same events and commit durably. The held claims belong to other groups.");
-    report.note("The reference's tables have no key (contract, agbot 3.1), so whoever holds the lock reads all claims; the second row gives the locked table ours.");
+    report.note("The reference's tables have no key (contract, agbot 3.1), so the holder of the lock reads all claims; the second row adds our keys to the locked table.");
     report.note(stage.version().await?);
     Ok(report)
 }

@@ -68,7 +68,7 @@ async fn measure(options: Options, stage: &Stage) -> Result<Report, Failure> {
     ));
     if matches!(other, Other::Loop { .. }) {
         report.note(
-            "pgbench was not found beside the server's programs: a loop of our own ran the statements.",
+            "pgbench was not found next to the PostgreSQL binaries: an internal loop ran the statements.",
         );
     }
     Ok(report)
@@ -106,7 +106,7 @@ async fn stand_still(exchange: &Process, stage: &Stage) -> Result<(), Failure> {
         exchange.pause(false);
         tokio::time::sleep(OBSERVATION_INTERVAL).await;
     }
-    Err(Failure::new(ExitStatus::Failure, "the exchange never stands still outside of a transaction"))
+    Err(Failure::new(ExitStatus::Failure, "the exchange is never idle outside of a transaction"))
 }
 
 async fn clear_outbox(stage: &Stage) -> Result<(), Failure> {

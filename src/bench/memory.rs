@@ -95,7 +95,7 @@ async fn measure_starts(
     }
     let (responses, ready): (Vec<f64>, Vec<f64>) = usual.into_iter().unzip();
     for (situation, times) in
-        [("a database that it knows", responses), ("a migrated database, at its very first start", first)]
+        [("a migrated database", responses), ("a migrated database, at its very first start", first)]
     {
         report.push(
             Row::new(format!("hub: start to first 200 on {situation}"), median(times), "ms")

@@ -167,7 +167,7 @@ impl Database {
             Action::RecordRollout { rollout } => {
                 let key = (rollout.group.clone(), rollout.policy.clone());
                 if !rollout.may_replace(self.rollouts.get(&key)) {
-                    return Err("somebody else wrote the rollout meanwhile".to_owned());
+                    return Err("another agbot wrote the rollout meanwhile".to_owned());
                 }
                 self.put_rollout((**rollout).clone());
             }

@@ -288,7 +288,7 @@ fn unowned(world: &World) -> Vec<String> {
     for agreement in world.database.agreements.values().filter(is_final) {
         let agent = world.agents.get(&agreement.node);
         if !agent.is_some_and(|agent| agent.held.contains_key(&agreement.id)) {
-            found.push(format!("{} does not know {}", agreement.node, world.agreement_text(&agreement.id)));
+            found.push(format!("{} does not hold {}", agreement.node, world.agreement_text(&agreement.id)));
         }
     }
     found
