@@ -49,7 +49,7 @@ impl CancelReason {
             111 => "a dependency had to be upgraded",
             112..=115 | 117 => "an image could not be fetched or verified",
             116 => "node unregistered",
-            118 => "a dependency failed and asks for a downgrade",
+            118 => "a dependency failed and requires a downgrade",
             119 => "service suspended on the node",
             120 => "user input of the node changed",
             121 => "pattern of the node changed",

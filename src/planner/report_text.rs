@@ -120,7 +120,10 @@ fn write_away(state: NodeMonitorState, since: &Timestamp, out: &mut fmt::Formatt
         }
         // Its agent announced nothing.
         NodeMonitorState::Idle => {
-            write!(out, "the node was last heard {since}, before the hub could hear no node for a while")
+            write!(
+                out,
+                "the node was last heard {since}, before the hub had no contact to any node for a while"
+            )
         }
         NodeMonitorState::Shutting => write!(out, "the agent of the node is stopping since {since}"),
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 pub fn for_each(file: &str, check: impl Fn(&Value)) {
     vectors_reader::for_each_line(file.trim_end_matches(".jsonl"), |vector| {
         panic::catch_unwind(panic::AssertUnwindSafe(|| check(vector)))
-            .map_err(|_| format!("{}: the panic above says why", vector["about"]))
+            .map_err(|_| format!("{}: see the panic above", vector["about"]))
     });
 }
 

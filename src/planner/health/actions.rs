@@ -202,7 +202,7 @@ pub(super) fn replace(
             pass.candidate(task, Cause::Health).filter(|found| *found != node)
         }
         ActionKind::Recreate => None,
-        _ => return Err("the hub does not know the action".to_owned()),
+        _ => return Err("the action is not known to the hub".to_owned()),
     };
     let cause = cause_of(pass, task, recovery);
     if !may_take_away(pass, task, recovery, Change::Stop { node: node.clone() }) {

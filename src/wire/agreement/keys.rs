@@ -21,7 +21,7 @@ pub enum KeyError {
     #[error("the text holds no PEM block or no base64")]
     Text,
     /// The bytes are not an RSA key in the expected form.
-    #[error("the bytes are no RSA key in the expected form")]
+    #[error("the bytes are not an RSA key in the expected form")]
     Format,
     /// No key of this length could be made.
     #[error("no RSA key of {0} bits could be made")]
