@@ -217,7 +217,7 @@ impl Context {
         let transport = transport.observed_by(Arc::new(trace));
         if caller.is_some() && is_plain_off_loopback(&url) && !PLAIN_WARNED.swap(true, Ordering::Relaxed) {
             note(format!(
-                "warning: {url} is called without TLS, so others on the way can read the credentials; use https"
+                "warning: {url} is called without TLS, so others on the network can read the credentials; use https"
             ));
         }
         let client = match caller {

@@ -30,7 +30,7 @@ pub enum Exit {
     Http = 5,
     /// Something else failed.
     General = 7,
-    /// The thing does not exist.
+    /// The object does not exist.
     NotFound = 8,
     /// A signature does not belong to the text.
     SignatureInvalid = 9,
@@ -105,7 +105,7 @@ impl CliError {
         Self::new(Exit::Input, what, why, advice)
     }
 
-    /// A thing that does not exist.
+    /// An object that does not exist.
     pub fn not_found(kind: &str, name: &str, list_with: &str) -> Self {
         Self::new(
             Exit::NotFound,
@@ -164,7 +164,7 @@ impl CliError {
                 "free space on the disk of the hub's database, then try again".to_owned()
             }
             Some(429 | 502 | 503 | 504) => "try again later".to_owned(),
-            Some(_) => format!("look into the log of {server}"),
+            Some(_) => format!("see the log of {server}"),
         };
         Self { is_retryable: error.is_retryable(), ..Self::new(Exit::Http, what, why, advice) }
     }

@@ -30,7 +30,7 @@ pub enum KeyCommand {
         #[arg(short = 'l', long = "length", default_value_t = 4096, value_name = "BITS")]
         length: usize,
         /// Directory for the files [default: ~/.hzn/keys]
-        #[arg(short = 'd', long = "output-dir", visible_alias = "outputDir", value_name = "FOLDER")]
+        #[arg(short = 'd', long = "output-dir", visible_alias = "outputDir", value_name = "DIRECTORY")]
         output_dir: Option<PathBuf>,
         /// Private key to write [default: service.private.key in the directory]
         #[arg(short = 'k', long = "private-key-file", value_name = "FILE")]
@@ -76,7 +76,7 @@ pub struct SigningKeys {
     #[arg(short = 'k', long = "private-key-file", value_name = "FILE")]
     private_key: Option<PathBuf>,
     /// Public key that is stored with the signed object, under its file name [default: HZN_PUBLIC_KEY_FILE, else
-    /// ~/.hzn/keys/service.public.pem, else made of the private key]
+    /// ~/.hzn/keys/service.public.pem, else derived from the private key]
     #[arg(short = 'K', long = "public-key-file", value_name = "FILE")]
     public_key: Option<PathBuf>,
 }
@@ -101,7 +101,7 @@ pub struct KeyPaths {
 }
 
 impl KeyPaths {
-    /// Options win over the environment, the environment over the user's folder.
+    /// Options win over the environment, the environment over the user's directory.
     pub fn choose(private: Option<&Path>, public: Option<&Path>, settings: &Settings) -> Self {
         let named = |given: Option<&Path>, variable: &str| {
             given.map(Path::to_owned).or_else(|| settings.find(variable).map(PathBuf::from))
@@ -158,7 +158,7 @@ impl KeyPaths {
             let public = private.public_key().map_err(|error| {
                 CliError::new(
                     Exit::File,
-                    "the public key cannot be made",
+                    "the public key cannot be created",
                     error.to_string(),
                     "name it with -K",
                 )
@@ -249,11 +249,11 @@ fn create(context: &Context, bits: usize, private: &Path, public: &Path, is_forc
     }
     if bits < 2048 {
         let why = format!("{bits} bits do not protect anything");
-        return Err(CliError::input("no key was made", why, "use 2048 bits or more"));
+        return Err(CliError::input("no key was created", why, "use 2048 bits or more"));
     }
     note(format!("making an RSA key of {bits} bits; this can take a while"));
     let refuse = |error: evenkeel_wire::agreement::keys::KeyError| {
-        CliError::input("no key was made", error.to_string(), "choose another length")
+        CliError::input("no key was created", error.to_string(), "choose another length")
     };
     let key = PrivateKey::generate(&mut rand::rng(), bits).map_err(refuse)?;
     // A pair is replaced when both are written.

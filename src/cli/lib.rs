@@ -176,7 +176,7 @@ pub fn run(arguments: Vec<OsString>) -> u8 {
             Exit::Internal,
             "the command could not be started",
             error.to_string(),
-            "look at the limits of this account for open files and threads",
+            "check the limits of this account for open files and threads",
         )),
     };
     match outcome {

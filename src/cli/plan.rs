@@ -100,7 +100,7 @@ impl CheckToken {
                 "the document, or what it would act on, has changed since the plan: its token is {} now",
                 found.token
             ),
-            format!("look at the new plan with: {command}"),
+            format!("see the new plan with: {command}"),
         ))
     }
 }

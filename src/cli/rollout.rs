@@ -235,7 +235,7 @@ async fn act(
         ));
     };
     for refused in &found.refused {
-        note(format!("left as it is: {refused}"));
+        note(format!("not changed: {refused}"));
     }
     if chosen.wait.limit.is_none() {
         return context.screen.show(&view([found.rollouts, found.workloads].concat()));

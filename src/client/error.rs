@@ -6,8 +6,8 @@ use http::StatusCode;
 /// The reason why a call did not give the expected response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
-    /// The call could not be made: bad address, bad certificate file.
-    #[error("the call cannot be made: {0}")]
+    /// The request could not be sent: bad address, bad certificate file.
+    #[error("the request cannot be sent: {0}")]
     Request(String),
     /// No response was received.
     #[error("no response from the hub: {reason}")]

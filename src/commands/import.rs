@@ -14,7 +14,7 @@ use super::settings::SourceSettings;
 pub struct ImportArguments {
     #[command(flatten)]
     source: SourceSettings,
-    /// Do everything, print what would be imported and what not, and roll it back.
+    /// Run the whole import, print which rows would be imported and which not, and roll it back.
     #[arg(long)]
     dry_run: bool,
     /// Remove what the source no longer has from the organizations that it has.

@@ -87,7 +87,7 @@ settings! {
         failed_login_burst_per_address: u32 = "failed-login-burst-per-address", "EVENKEEL_FAILED_LOGIN_BURST_PER_ADDRESS";
         /// Different wrong logins a minute from one address as one caller; 0 for no limit [default: 30].
         failed_logins_per_caller: u32 = "failed-logins-per-caller", "EVENKEEL_FAILED_LOGINS_PER_CALLER";
-        /// Different wrong logins from one address as one caller that may come at once [default: 100].
+        /// Different wrong logins from one address as one caller that may arrive at once [default: 100].
         failed_login_burst_per_caller: u32 = "failed-login-burst-per-caller", "EVENKEEL_FAILED_LOGIN_BURST_PER_CALLER";
         /// Proxies whose X-Forwarded-For is believed: addresses and networks, separated by commas [default: none].
         trusted_proxies: String = "trusted-proxies", "EVENKEEL_TRUSTED_PROXIES";

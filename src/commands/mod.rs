@@ -67,7 +67,7 @@ enum Command {
     /// The server that benchmarks compare with.
     #[command(hide = true)]
     BenchHello,
-    /// Drives the deciding part of the agbot through faulty schedules and looks for a broken promise.
+    /// Runs the planner of the agbot through schedules with faults and checks its invariants.
     Simulate(simulate::SimulateArguments),
 }
 

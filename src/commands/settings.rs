@@ -139,7 +139,7 @@ impl PostgresChoice {
 settings! {
     /// The listen address of the exchange.
     pub struct ListenSettings {
-        /// Address of the API, HOST:PORT; port 0 takes a free one [default: 127.0.0.1:8080].
+        /// Address of the API, HOST:PORT; port 0 selects a free one [default: 127.0.0.1:8080].
         listen: String = "listen", "EVENKEEL_LISTEN";
     }
 }
@@ -169,7 +169,7 @@ impl AgbotListenSettings {
 settings! {
     /// Settings of the exchange.
     pub struct ExchangeOptions {
-        /// File that holds the password of root/root [default: root-password in the data directory, made at first start].
+        /// File that holds the password of root/root [default: root-password in the data directory, created at first start].
         root_password_file: PathBuf = "root-password-file", "EVENKEEL_ROOT_PASSWORD_FILE";
         /// Largest request body in bytes [default: 1048576].
         max_body_bytes: usize = "max-body-bytes", "EVENKEEL_MAX_BODY_BYTES";

@@ -118,7 +118,7 @@ impl CheckArguments {
         let ways = [!self.node_ids.is_empty(), self.ha_group.is_some(), self.is_from_files()];
         if ways.iter().filter(|is_used| **is_used).count() > 1 {
             return refuse(
-                "nodes are named in several ways",
+                "nodes are named by several options",
                 "give only one of -n, --ha-group, or --node-pol with --node-ui",
             );
         }

@@ -164,7 +164,7 @@ async fn set_enabled(
         policy[member] = value;
     }
     let (org, id) = exchange.split(nmp);
-    let doing = format!("putting management policy {org}/{id} {word}");
+    let doing = format!("setting management policy {org}/{id} to {word}");
     NMPS.replace(exchange, nmp, &policy, &doing).await?;
     exchange.server.report_done(&format!("management policy {org}/{id} is {word}"));
     Ok(())
@@ -211,7 +211,7 @@ async fn status(exchange: &Exchange, nmp: &str, node: Option<&str>, is_long: boo
         return Err(CliError::new(
             Exit::NotFound,
             format!("no node has a status for management policy {qualified}"),
-            "no node took it up yet",
+            "no node has started it yet",
             format!("see which nodes it is for with: hzn exchange nmp list {id} --nodes"),
         ));
     }

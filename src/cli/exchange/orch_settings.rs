@@ -96,8 +96,8 @@ async fn show(exchange: &Exchange) -> Outcome<View> {
 fn question_of(change: &Map<String, Value>) -> Option<String> {
     change.get(PRIORITIES)?;
     Some(format!(
-        "Change {PRIORITIES} of all workloads of the organization? What is not hard gives way without asking: \
-         instances start where a rule is broken"
+        "Change {PRIORITIES} of all workloads of the organization? Constraints that are not hard are relaxed without asking: \
+         instances start where a rule is violated"
     ))
 }
 
@@ -138,7 +138,7 @@ fn merged(changes: &[String]) -> Outcome<Map<String, Value>> {
         }
         let members = members.ok_or_else(|| {
             CliError::input(
-                format!("the change {change} cannot be made"),
+                format!("the change {change} cannot be applied"),
                 "another change sets what it is a member of",
                 "give each setting once, for instance blocklist.baseSeconds=60",
             )
@@ -156,7 +156,7 @@ fn parse(change: &str) -> Outcome<(String, Value)> {
     });
     parsed.ok_or_else(|| {
         CliError::input(
-            format!("the change {change} cannot be made"),
+            format!("the change {change} cannot be applied"),
             "it is not of the form KEY=VALUE",
             "give changes such as nodeDownAfterSeconds=60, bufferUse=upgrade or readyPeriodSeconds=null",
         )

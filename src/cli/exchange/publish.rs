@@ -232,7 +232,7 @@ pub async fn show_verification(
         if verified != Ok(true) {
             let why = verified
                 .err()
-                .map_or_else(|| "it was made with another key".to_owned(), |error| error.to_string());
+                .map_or_else(|| "it was created with another key".to_owned(), |error| error.to_string());
             return Err(CliError::new(
                 Exit::SignatureInvalid,
                 format!(

@@ -11,7 +11,7 @@ const GAP: &str = "   ";
 /// Meaning of the flags, words and keys.
 pub const LEGEND: [&str; 12] = [
     "flag C: a constraint of the placement does not hold on the node",
-    "flag F: frozen; nothing starts, stops or moves by itself",
+    "flag F: frozen; the engine starts, stops and moves nothing",
     "flag L: natural leader, a node on which instances belong",
     "avail: up, warn or down; n/a where nothing is wanted",
     "down: the heartbeats of the node are missing",

@@ -127,7 +127,7 @@ pub fn check_secret(of: &str, meaning: &str, secret: &str) -> Outcome {
 }
 
 fn check(what: &str, findings: &[Finding]) -> Outcome {
-    refuse_errors(&format!("{what} was not sent: it can never work as it is"), findings)
+    refuse_errors(&format!("{what} was not sent: it can never work in this form"), findings)
 }
 
 fn refuse_errors(failure: &str, findings: &[Finding]) -> Outcome {

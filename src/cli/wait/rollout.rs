@@ -114,7 +114,7 @@ fn ended(rollouts: &[&Rollout], done: Vec<String>, wants_rollback: bool) -> Prog
     if is_open { Progress::Pending(text) } else { Progress::Done(text) }
 }
 
-/// The outcome of rollouts of which one does not reach its goal: it is held, or went back although that is not wanted.
+/// The outcome of rollouts of which one does not reach its goal: it is held, or was rolled back although that is not wanted.
 pub fn stopped(rollouts: &[&Rollout], wants_rollback: bool) -> Option<Progress> {
     let is_held = |rollout: &&&Rollout| matches!(rollout.state, RolloutState::Paused { .. });
     if let Some(held) = rollouts.iter().find(is_held) {
@@ -176,7 +176,7 @@ pub mod tests {
 
     #[test]
     fn going_back_is_a_failure_only_where_it_was_not_asked_for() {
-        let back = completed("o/g", true, "went back");
+        let back = completed("o/g", true, "was rolled back");
         assert!(matches!(ended(&[&back], Vec::new(), false), Progress::Failed(_)));
         assert!(matches!(ended(&[&back], Vec::new(), true), Progress::Done(_)));
     }

@@ -403,7 +403,7 @@ fn hint(status: &WorkloadStatus) -> String {
     match (&status.update.blocked, status.update.state.as_str()) {
         (Some(blocked), _) => hint_for(blocked, &status.policy),
         (None, "rollback-completed") => format!(
-            "the version that was rolled back stays away until another one is written, or until: hzn rollout retry {}",
+            "the version that was rolled back is not deployed until another one is written, or until: hzn rollout retry {}",
             status.policy
         ),
         (None, _) => String::new(),

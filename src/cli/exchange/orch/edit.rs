@@ -133,7 +133,7 @@ pub fn apply_all(document: &mut Value, changes: &[String]) -> Outcome<bool> {
 fn apply(document: &mut Value, change: &str) -> Outcome<Effect> {
     let refuse = |why: &str| {
         CliError::input(
-            format!("the change {change} cannot be made"),
+            format!("the change {change} cannot be applied"),
             why,
             "give changes such as update.parallelism=2, scope.nodes+=edge-3 or scope.nodes-=edge-1",
         )
