@@ -222,7 +222,7 @@ async fn fencing_numbers(context: &Context) -> Result<FencingNumbers, StoreError
             if context.is_loaded() {
                 tracing::warn!(
                     error = &error as &dyn std::error::Error,
-                    "no partitions taken over: the exchange gives no fencing number, retrying"
+                    "no partitions taken over: the exchange assigns no fencing number, retrying"
                 );
             }
             Ok(FencingNumbers::Unknown)

@@ -66,7 +66,7 @@ pub struct AgentArguments {
     )]
     docker_endpoint: String,
     /// Directory for journal, keys, logs and packages [default: in the user's state directory, by node]
-    #[arg(long, env = "EVENKEEL_DATA_DIR", value_name = "FOLDER")]
+    #[arg(long, env = "EVENKEEL_DATA_DIR", value_name = "DIRECTORY")]
     data_dir: Option<PathBuf>,
     /// Listen address of the local API, or off; it has no authentication, so use a loopback address [default: 127.0.0.1:8510,
     /// where hzn expects it; a further agent on the machine runs without it]
@@ -94,18 +94,18 @@ pub struct AgentArguments {
     #[arg(long, env = "EVENKEEL_MANAGEMENT_INTERVAL", value_name = "SECONDS", default_value_t = 60)]
     management_interval: u64,
     /// Directory with further signing keys to trust (*.pem)
-    #[arg(long, env = "EVENKEEL_TRUSTED_KEYS", value_name = "FOLDER")]
+    #[arg(long, env = "EVENKEEL_TRUSTED_KEYS", value_name = "DIRECTORY")]
     trusted_keys: Option<PathBuf>,
     /// Accept only services that are signed with a key of this machine: keys that are stored with a service or pattern do not count
     #[arg(long, env = "EVENKEEL_TRUSTED_KEYS_ONLY")]
     trusted_keys_only: bool,
     /// Directory with agent packages: one <manifest>.json each and one directory per version
-    #[arg(long, env = "EVENKEEL_UPGRADE_SOURCE", value_name = "FOLDER")]
+    #[arg(long, env = "EVENKEEL_UPGRADE_SOURCE", value_name = "DIRECTORY")]
     upgrade_source: Option<PathBuf>,
     /// Seconds after which an upgraded agent must have reported to the hub, or the old one continues
     #[arg(long, env = "EVENKEEL_UPGRADE_TIMEOUT", value_name = "SECONDS", default_value_t = 60)]
     upgrade_timeout: u64,
-    /// Seconds that a service gets to end by itself
+    /// Seconds that a service gets to exit by itself
     #[arg(long, env = "EVENKEEL_STOP_GRACE", value_name = "SECONDS", default_value_t = 5)]
     stop_grace: u64,
     /// Last lines of output that the hub gets when a service exits; 0 for none

@@ -42,7 +42,7 @@ impl Departures {
         let path = data_dir.join(FILE);
         let text = files::read_optional(&path).map_err(|error| AgentError::DataDir(error.to_string()))?;
         let all = text.map(|text| serde_json::from_str(&text)).transpose().unwrap_or_else(|error| {
-            tracing::error!(%error, "the nodes whose end the hub has not confirmed cannot be read");
+            tracing::error!(%error, "the nodes whose stop the hub has not confirmed cannot be read");
             None
         });
         Ok(Self { path, all: all.unwrap_or_default(), reported: Vec::new() })
@@ -82,7 +82,7 @@ impl Departures {
             })
         };
         if let Err(error) = written {
-            tracing::error!(error, "the nodes whose end the hub has not confirmed cannot be written");
+            tracing::error!(error, "the nodes whose stop the hub has not confirmed cannot be written");
         }
     }
 }

@@ -227,7 +227,7 @@ fn reason(cause: Option<&Cause>) -> &'static str {
         Some(Cause::Incompatible) => "the policy no longer selects its node",
         Some(Cause::Drain) => "its node is being drained",
         Some(Cause::Update) => "another version is wanted",
-        Some(Cause::Rollback) => "the earlier version is wanted back",
+        Some(Cause::Rollback) => "the earlier version is restored",
         Some(Cause::Return) => "it returns to the node that it left during an upgrade",
         Some(Cause::Rebalance) => "another node ranks better, or is in the preferred domain",
         Some(Cause::Cure) => "the placement excludes its node",

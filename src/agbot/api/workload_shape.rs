@@ -400,7 +400,7 @@ pub(super) fn most_actionable(rules: &[String]) -> Option<&str> {
 pub(super) fn hint(rule: &str, slots: &[wire::BlockedSlot], has_tasks: bool) -> String {
     let text = match rule {
         "HAMinimum" if has_tasks => {
-            "bring another member of the group back, set ha.offlinePeerPolicy to proceed, or do without with: hzn exchange deployment orchestration update POLICY resume --force"
+            "bring another member of the group back, set ha.offlinePeerPolicy to proceed, or continue without it with: hzn exchange deployment orchestration update POLICY resume --force"
         }
         "HAMinimum" => "bring another member of the group back",
         "HALock" => "wait for the claim to end, or free it with: hzn exchange hagroup free",

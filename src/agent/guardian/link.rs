@@ -245,7 +245,7 @@ impl Link {
     fn kill_silent(&mut self) {
         let peer = self.connection.as_ref().and_then(|one| one.get_ref().peer_cred().ok()?.pid());
         let Some(pid) = peer else { return };
-        tracing::error!(pid, "the guardian does not respond and is ended; another one takes its place");
+        tracing::error!(pid, "the guardian does not respond and is stopped; another one replaces it");
         // It may have ended meanwhile.
         let _gone = kill(Pid::from_raw(pid), Signal::SIGKILL);
         (self.connection, self.silent_since) = (None, None);

@@ -82,7 +82,7 @@ pub(super) fn command(
     action: &PreparedAction,
 ) -> Result<(), String> {
     if !pass.node_of(task).is_some_and(|node| node.is_capable) {
-        return Err("the agent of the node takes no commands".to_owned());
+        return Err("the agent of the node accepts no commands".to_owned());
     }
     if task.state.is_ended() {
         return Err("the task has ended".to_owned());

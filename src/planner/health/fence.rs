@@ -84,7 +84,7 @@ pub(crate) fn note(pass: &mut UnitPass<'_>, task: &Task, is_permitted: bool) {
                 Some(node) => format!("a user confirmed that {node} is dead"),
                 None => {
                     let lease = row.and_then(|row| lease_secs(pass, &one, row).ok()).unwrap_or_default();
-                    format!("the lease of {lease} s of task {} is over", one.id)
+                    format!("the lease of {lease} s of task {} has expired", one.id)
                 }
             };
             pass.emit("fence.confirmed", Some(&one.slot), one.node.as_ref(), text);

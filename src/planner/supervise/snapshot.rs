@@ -101,7 +101,7 @@ pub(crate) fn plan(pass: &mut UnitPass<'_>) {
             let step = step(pass, &slot, &task);
             pass.block(&step, Blocked::ReturnPending { origin });
         } else {
-            let text = format!("{origin} cannot take the instance back; it stays");
+            let text = format!("the instance cannot return to {origin}; it stays");
             pass.emit("snapshot.dropped", Some(&slot), task.node.as_ref(), text);
             pass.forget_origin(&slot, &task.id);
         }
