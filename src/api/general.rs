@@ -45,7 +45,7 @@ pub(crate) const GENERAL: &[General] = &[
     General {
         status: 403,
         name: "Forbidden",
-        description: "known, but not allowed, or over a limit",
+        description: "authenticated, but not allowed, or over a limit",
         code: "access-denied",
         message: "Access denied: 'acme/erin' does not have authorization: READ user=acme/anna",
         applies: |operation| !operation.is_public(),

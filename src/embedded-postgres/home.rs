@@ -130,7 +130,7 @@ fn reachable(data_directory: &Path, usual: PathBuf, account: Account) -> Result<
         }
         tracing::info!(directory = %closed.display(), "letting the database account pass through");
         fs::set_permissions(closed, fs::Permissions::from_mode(found.mode() & 0o7777 | 0o011))
-            .map_err(FileError::at("open a way through", closed))?;
+            .map_err(FileError::at("make traversable", closed))?;
     }
     Ok(usual)
 }
@@ -143,7 +143,7 @@ fn let_group_pass(directory: &Path, account: Account) -> Result<(), FileError> {
     }
     chown(directory, None, Some(account.gid)).map_err(FileError::at("change the group of", directory))?;
     let mode = fs::Permissions::from_mode(found.mode() & 0o7700 | 0o010);
-    fs::set_permissions(directory, mode).map_err(FileError::at("open a way through", directory))
+    fs::set_permissions(directory, mode).map_err(FileError::at("make traversable", directory))
 }
 
 fn refusal(account: Account) -> std::io::Error {

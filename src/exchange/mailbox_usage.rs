@@ -69,7 +69,7 @@ impl MailboxUsage {
         let own = known.orgs.entry(sender_org.to_owned()).or_default();
         if !(*own + new).fits(limits.agbot_org) {
             return Err(full(&format!(
-                "the mailbox takes no more from senders of organization '{sender_org}'"
+                "the mailbox accepts no more from senders of organization '{sender_org}'"
             )));
         }
         if !(known.total + new).fits(limits.agbot) {

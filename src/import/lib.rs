@@ -68,7 +68,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
         "no token could name such a provider, or it would open several accounts: the user comes without this link",
     ),
     ("agbotagreements.dataLastReceived", "no agbot sets it, and every response shows it empty"),
-    ("search_service", "it holds searches that live for seconds"),
+    ("search_service", "it holds searches that last for seconds"),
 ];
 
 /// The error of an import; nothing was imported then.

@@ -72,9 +72,9 @@ fn reason(kind: &ErrorKind) -> String {
         ErrorKind::ImmatureSignature => "it is not valid yet".to_owned(),
         ErrorKind::InvalidIssuer => "it is from another issuer".to_owned(),
         ErrorKind::InvalidAudience => "it is for another audience".to_owned(),
-        ErrorKind::InvalidSignature => "its signature is wrong".to_owned(),
+        ErrorKind::InvalidSignature => "its signature is invalid".to_owned(),
         ErrorKind::MissingRequiredClaim(claim) => format!("claim {claim} is missing"),
-        ErrorKind::InvalidClaimFormat(claim) => format!("claim {claim} has a wrong form"),
+        ErrorKind::InvalidClaimFormat(claim) => format!("claim {claim} has an invalid format"),
         _ => "it cannot be verified".to_owned(),
     }
 }
@@ -85,7 +85,7 @@ fn person(claims: &Map<String, Value>, settings: &OidcSettings) -> Result<Person
     }
     let text = |claim: &str| claims.get(claim).and_then(Value::as_str);
     let subject = text("sub").filter(|subject| is_text(subject));
-    let subject = subject.ok_or_else(|| OidcError::refused("claim sub has a wrong form"))?;
+    let subject = subject.ok_or_else(|| OidcError::refused("claim sub has an invalid format"))?;
     let name = text(&settings.user_claim).filter(|name| is_name(name)).ok_or_else(|| {
         let claim = &settings.user_claim;
         OidcError::refused(format!(

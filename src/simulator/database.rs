@@ -269,7 +269,7 @@ impl Database {
             }
             Some(_) => return Ok(()),
             None if self.agreements.contains_key(&agreement.id) => {
-                return Err("the agreement is over already".to_owned());
+                return Err("the agreement has already ended".to_owned());
             }
             None => {}
         }

@@ -15,7 +15,7 @@ pub enum FieldError {
     #[error("the text is not a JSON object: {0}")]
     Syntax(String),
     /// A known field holds a value of the wrong kind.
-    #[error("field {field} has a value of the wrong kind")]
+    #[error("field {field} has a value of the wrong type")]
     Kind {
         /// Name of the field as the protocol spells it.
         field: &'static str,

@@ -85,7 +85,7 @@ pub fn verify_with_key(
 /// The index of the first key file that verifies the signature.
 ///
 /// Unreadable key files are passed over; a key of another algorithm ends the search without success, so that a
-/// folder with a foreign key is noticed instead of silently trusted in part.
+/// directory with a foreign key is noticed instead of silently trusted in part.
 pub fn verify<K: AsRef<str>>(text: &str, signature: &str, key_files: &[K], now_secs: u64) -> Option<usize> {
     for (index, file) in key_files.iter().enumerate() {
         match verify_with_key(text, signature, file.as_ref(), now_secs) {

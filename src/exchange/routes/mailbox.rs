@@ -119,7 +119,7 @@ pub(super) fn check_sender(own: Volume, new: Volume, limit: Volume) -> Result<()
         return Ok(());
     }
     Err(full(&format!(
-        "the mailbox holds {} messages of this sender with {} bytes, and takes no more of it",
+        "the mailbox holds {} messages of this sender with {} bytes, and accepts no more from it",
         own.messages, own.bytes
     )))
 }

@@ -35,7 +35,7 @@ pub fn operations() -> Vec<Operation> {
             .success("the document as JSON"),
         get_public("/api-docs/swagger.yaml", "get_document_as_yaml", get_document_as_yaml)
             .doc(TAG, "Returns the API document for readers of YAML")
-            .success("the document: JSON, which every reader of YAML 1.2 takes"),
+            .success("the document: JSON, which every YAML 1.2 parser accepts"),
     ]
 }
 

@@ -24,7 +24,7 @@ pub enum KeyError {
     #[error("the bytes are not an RSA key in the expected form")]
     Format,
     /// No key of this length could be made.
-    #[error("no RSA key of {0} bits could be made")]
+    #[error("no RSA key of {0} bits could be created")]
     Generation(usize),
 }
 

@@ -50,7 +50,7 @@ pub fn describe(code: u64) -> &'static str {
         109 => "the service's image could not be loaded",
         110 => "a dependency's image could not be loaded",
         111 => "a dependency's upgrade requires it",
-        112 => "the image data is wrong",
+        112 => "the image data is invalid",
         113 => "the image could not be fetched",
         114 => "fetching the image was not authorised",
         115 => "the image's signature could not be verified",

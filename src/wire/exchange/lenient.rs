@@ -82,9 +82,9 @@ pub fn optional_long<'de, D: Deserializer<'de>>(input: D) -> Result<Option<i64>,
             .as_i64()
             .or_else(|| number.as_f64().filter(|float| float.abs() < 9e15).map(|float| float.trunc() as i64))
             .map(Some)
-            .ok_or_else(|| wrong(&value, "a whole number")),
-        Value::String(digits) => digits.trim().parse().map(Some).map_err(|_| wrong(&value, "a whole number")),
-        _ => Err(wrong(&value, "a whole number")),
+            .ok_or_else(|| wrong(&value, "an integer")),
+        Value::String(digits) => digits.trim().parse().map(Some).map_err(|_| wrong(&value, "an integer")),
+        _ => Err(wrong(&value, "an integer")),
     }
 }
 

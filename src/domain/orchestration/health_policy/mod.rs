@@ -380,7 +380,7 @@ impl HealthPolicy {
         match kind.filter(|_| members > 0 && capable == 0) {
             Some(kind) => Err(MembersError {
                 path: format!("{path}.recovery.actions"),
-                rule: format!("must not be {}: no agent of a member takes commands", kind.word()),
+                rule: format!("must not be {}: no agent of a member accepts commands", kind.word()),
             }),
             None => Ok(()),
         }
