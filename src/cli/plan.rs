@@ -97,7 +97,7 @@ impl CheckToken {
         Err(CliError::input(
             format!("deployment policy {} was not written", found.policy),
             format!(
-                "the document, or what it would act on, has changed since the plan: its token is {} now",
+                "the document, or the state that it would act on, has changed since the plan: its token is {} now",
                 found.token
             ),
             format!("see the new plan with: {command}"),

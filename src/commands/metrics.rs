@@ -169,7 +169,7 @@ fn observe_engine(metrics: &Metrics, snapshots: &Arc<Snapshots>) {
         counts.into_iter().map(|(labels, count)| (labels, number(count))).collect()
     });
     let newest = snapshots.clone();
-    let help = "Nodes that get no start of a service version that keeps failing on them";
+    let help = "Nodes on which a service version is blocked because it keeps failing there";
     metrics.gauge("orch_blocklist_entries", help, &[], move || number(newest.newest().blocklist_entries));
     let counters = |name, help, read: fn(&DecisionCounts) -> u64| {
         let snapshots = snapshots.clone();

@@ -97,7 +97,7 @@ impl Launch {
         let log = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
         let log = log.map_err(FileError::at("open", &path))?;
         if is_large {
-            log.set_len(0).map_err(FileError::at("begin anew", &path))?;
+            log.set_len(0).map_err(FileError::at("truncate", &path))?;
         }
         Ok(log)
     }

@@ -236,7 +236,7 @@ fn too_many_groups(world: &World) -> Option<String> {
     groups
         .into_iter()
         .find(|(_, groups)| groups.len() > limit)
-        .map(|(scope, groups)| format!("the {scope} is in work in more than {limit} groups: {groups:?}"))
+        .map(|(scope, groups)| format!("the {scope} is in progress in more than {limit} groups: {groups:?}"))
 }
 
 /// Returns everything that is not as wanted yet.

@@ -97,7 +97,7 @@ fn simulator_detects_that_update_parallelism_is_not_enforced() {
     let (failure, ..) =
         run(200, 1_500, DeliberateFaults { ignores_parallelism: true, ..DeliberateFaults::default() });
     let text = failure.expect("a planner that updates any number of groups must be caught");
-    assert!(text.contains("is in work in more than 1 groups"), "{text}");
+    assert!(text.contains("is in progress in more than 1 groups"), "{text}");
 }
 
 #[test]

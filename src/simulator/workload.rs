@@ -123,7 +123,7 @@ impl TaskWatch {
         // A user may have lowered the limit; what is in work stays in work.
         let is_taken = limit > 0 && count > limit && !in_work.is_subset(&before);
         (is_taken && !invariants::was_just_edited(world))
-            .then(|| format!("{count} slots of {policy} are in work, {limit} may be"))
+            .then(|| format!("{count} slots of {policy} are in progress, {limit} may be"))
     }
 }
 

@@ -201,7 +201,7 @@ fn plan_endpoint() -> Operation {
         plan::plan_deployment_policy,
     )
     .alias("/orgs/{organization}/deployment/policies/{policy}/plan")
-    .doc(TAG, "Plans a write of a deployment policy: what it would create, replace, move and stop, in order, without acting")
+    .doc(TAG, "Plans a write of a deployment policy: returns the instances that it would create, replace, move and stop, in order, and changes nothing")
     .success("the changes, the steps that would still be blocked, and a token of the plan")
     .response::<ApiResponse>(404, "the policy does not exist or is not served")
     .response::<ApiResponse>(409, "nodes have tasks of the policy, so that mode and scope.type cannot change")

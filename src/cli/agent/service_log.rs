@@ -73,7 +73,7 @@ async fn first(agent: &Server, query: &ServiceLogQuery) -> Outcome<ServiceLog> {
             Exit::NotFound,
             "there is no output".to_owned(),
             format!("the node runs no service \"{}\"", query.service),
-            "list what it runs: hzn service list",
+            "list its services: hzn service list",
         )
     })
 }

@@ -1,4 +1,4 @@
-//! `hzn exchange blocklist`: nodes that get no start of a service version that keeps failing on them (orchestration 2.8, D4).
+//! `hzn exchange blocklist`: nodes on which a service version is blocked because it keeps failing there (orchestration 2.8, D4).
 
 use clap::{Args, Subcommand};
 use evenkeel_wire::RawJson;

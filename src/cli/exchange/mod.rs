@@ -58,7 +58,7 @@ enum ExchangeCommand {
     /// Users
     #[command(subcommand)]
     User(user::UserCommand),
-    /// Nodes, their policies and what they report
+    /// Nodes, their policies and their reports
     #[command(subcommand)]
     Node(node::NodeCommand),
     /// Agbots and the entries that they serve

@@ -139,7 +139,7 @@ fn merged(changes: &[String]) -> Outcome<Map<String, Value>> {
         let members = members.ok_or_else(|| {
             CliError::input(
                 format!("the change {change} cannot be applied"),
-                "another change sets what it is a member of",
+                "another change sets its parent member",
                 "give each setting once, for instance blocklist.baseSeconds=60",
             )
         })?;

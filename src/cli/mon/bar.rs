@@ -19,7 +19,7 @@ pub const LEGEND: [&str; 12] = [
     "away: its agent announced a maintenance or an upgrade",
     "↑ ↓ or k j: move; PageUp, PageDown: by ten lines; g, G: to the first or last line",
     "Enter or e: explain the line",
-    "/: show only lines with a text, with the instances of what it names; Esc ends it",
+    "/: show only lines with a text, and the instances of the objects on them; Esc ends it",
     "r: read again now",
     "q: quit",
 ];

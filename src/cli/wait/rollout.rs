@@ -69,7 +69,7 @@ impl Followed {
         }
         for rollout in &chosen {
             if let Some(node) = node_in_work(&agbot, rollout).await? {
-                return Ok(Progress::Pending(format!("{}: {node} is still in work", rollout.group)));
+                return Ok(Progress::Pending(format!("{}: {node} is still in progress", rollout.group)));
             }
         }
         Ok(Progress::Done(summary(&chosen, done)))

@@ -38,7 +38,7 @@ pub(crate) struct UnitPass<'a> {
     pub loads: BTreeMap<u32, u32>,
     /// Nodes that this decision marks as failed.
     pub failed_nodes: roaring::RoaringBitmap,
-    /// Nodes that get no start from now on.
+    /// Nodes on which nothing is started from now on.
     pub blocked_nodes: roaring::RoaringBitmap,
     /// Nodes on which this decision starts a probe: no other task starts there.
     pub probed: BTreeMap<NodeId, Blocked>,

@@ -1,4 +1,4 @@
-//! The node blocklist: nodes that get no start of a service version that keeps failing on them.
+//! The node blocklist: nodes on which a service version is blocked because it keeps failing there.
 //!
 //! Source: orchestration D4.
 
