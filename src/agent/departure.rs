@@ -72,7 +72,7 @@ impl Departures {
         self.save();
     }
 
-    /// Writes the file. With a full disk the nodes are reported all the same, unless the agent ends before.
+    /// Writes the file. With a full disk the nodes are reported nevertheless, unless the agent ends before.
     fn save(&self) {
         let written = if self.all.is_empty() {
             files::remove(&self.path).map_err(|error| error.to_string())

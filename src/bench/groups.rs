@@ -86,7 +86,7 @@ fn requests(nodes: &Nodes) -> Vec<Vec<u8>> {
     (0..CLIENTS).map(create).chain((0..CLIENTS).map(delete)).collect()
 }
 
-/// Pauses the exchange where it holds no transaction open: the locks of one would keep everybody else waiting.
+/// Pauses the exchange where it holds no transaction open: the locks of one would block all other clients.
 async fn stand_still(exchange: &Process, stage: &Stage) -> Result<(), Failure> {
     let mut connection = PgConnection::connect(stage.url()).await.map_err(|error| refused(&error))?;
     for _ in 0..OBSERVATION_COUNT {

@@ -210,7 +210,7 @@ pub async fn reason_for(
         Vec::new()
     } else {
         match agbot.client.reasons(&policy_org).await {
-            // Not everybody who may read the node may read what the other organization has.
+            // A caller who may read the node may be unable to read the other organization.
             Err(error) if error.is_not_found() || error.status() == Some(403) => Vec::new(),
             found => {
                 let found =

@@ -90,7 +90,7 @@ impl Context {
         Ok(Exchange { server, org, caller })
     }
 
-    /// The exchange without credentials, for what everybody may read.
+    /// The exchange without credentials, for reads that need none.
     ///
     /// # Errors
     /// With status 1 when the address is missing or wrong.

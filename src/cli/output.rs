@@ -302,7 +302,7 @@ fn terminal_width() -> Option<u16> {
 
 fn write_all(text: &str) -> Outcome {
     let mut out = anstream::stdout().lock();
-    // The last line of defense: what is written here may come from anybody who may name something.
+    // The last line of defense: the text may contain names that any user has chosen.
     match out.write_all(neutralized(text).as_bytes()).and_then(|()| out.flush()) {
         // The reader is gone, and a command that follows something would never end.
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),

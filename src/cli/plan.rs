@@ -80,7 +80,7 @@ impl CheckToken {
     /// Fails when the plan of a write has another token; `command` shows that plan.
     ///
     /// # Errors
-    /// With status 1 when it has, 5 when the agbot cannot tell.
+    /// With status 1 when it has, 5 when the agbot does not know.
     pub async fn check(
         &self,
         context: &Context,

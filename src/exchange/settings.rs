@@ -168,7 +168,7 @@ impl Default for ExchangeSettings {
             max_body_bytes: 1024 * 1024,
             invalid_constraints: InvalidConstraints::default(),
             weak_identities: WeakIdentities::default(),
-            // Half of the processors, so that a flood of logins leaves the other half to everybody else.
+            // Half of the processors, so that a flood of logins leaves the other half to all other requests.
             login_slots: std::thread::available_parallelism().map_or(1, |count| count.get().div_ceil(2)),
             limits: Limits::default(),
             mailboxes: MailboxLimits::default(),

@@ -419,7 +419,7 @@ pub enum Blocked {
     AffinityWait {
         /// Some of them.
         workloads: Vec<PolicyId>,
-        /// When the instance is placed all the same.
+        /// Time at which the instance is placed nevertheless.
         until: Timestamp,
     },
     /// The instance returns to the node that it left when the upgrade is over.

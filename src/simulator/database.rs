@@ -82,7 +82,7 @@ impl Database {
         let until = later(now, secs);
         match self.leases.get_mut(&partition) {
             Some(row) if row.until > now && row.owner == owner => row.until = until,
-            // One further ahead than anybody writes it is from before the clock was set back.
+            // A time further ahead than any agbot writes is from before the clock was set back.
             Some(row) if row.until > now && row.until <= later(now, 3 * secs) => return None,
             // One that expired has another number, even if its owner takes it again.
             _ => {

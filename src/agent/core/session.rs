@@ -112,7 +112,7 @@ impl Core {
         Ok(())
     }
 
-    /// Reports to the hub which nodes, deleted there, run nothing any more.
+    /// Reports to the hub the nodes, deleted there, on which nothing runs any longer.
     pub(super) fn confirm_departures(&mut self) {
         if !self.journal.state.leftovers.is_empty() {
             return;

@@ -49,7 +49,7 @@ pub(crate) struct Link {
     settings: Arc<AgentSettings>,
     handle: Handle,
     run: Arc<RunHeader>,
-    /// Signaled when another task needs a lease, or none any more.
+    /// Signaled when another task needs a lease, or when none needs one any longer.
     changed: Arc<Notify>,
     connection: Option<BufReader<UnixStream>>,
     number: u64,

@@ -130,7 +130,7 @@ async fn nodes(context: &Context, exchange: &Exchange) -> Outcome<BTreeMap<Strin
     let machines = match server.client.list_node_statistics(org, None).await {
         // Other hubs have none.
         Ok(found) => found.unwrap_or_default(),
-        // Not everybody who may read nodes may read them.
+        // A caller who may read nodes may be unable to read them.
         Err(error) if error.status() == Some(403) => BTreeMap::new(),
         Err(error) => return Err(server.failed("reading the statistics of the nodes", &error)),
     };

@@ -84,7 +84,7 @@ fn needs_user(found: &PlacementExplanation) -> bool {
         || found.cause.is_some() && removing.all(|stage| !PASSING.contains(&stage.constraint.as_str()))
 }
 
-/// Returns whether a blocked update goes on only when a user does something.
+/// Returns whether a blocked update continues only when a user acts.
 pub(super) fn is_blocked_for_users(blocked: &UpdateBlocked) -> bool {
     let needs_user = |rule: &String| match rule.as_str() {
         "NoCandidate" => {

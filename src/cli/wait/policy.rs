@@ -127,7 +127,7 @@ impl WantedPolicy {
         }
         let instances = instances.filter(|_| self.is_counted || self.is_started_by_users && self.has_number);
         match self.update(&rollouts.workloads, reasons) {
-            // What has no node holds nobody, so that nothing is in work.
+            // A slot without a node blocks no other one, so that nothing is in progress.
             Some(Progress::Pending(text)) if self.is_set_aside(&rollouts.workloads) => {
                 return cause::with_cause(context, exchange, &self.id, text).await;
             }

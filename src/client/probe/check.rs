@@ -55,7 +55,7 @@ impl ProbeClient {
                 Ok((_, body)) if expected.is_in(&body) => {
                     return Ok(HEALTHY);
                 }
-                // The body must not be shown to everybody who may read the health of a service, nor to the
+                // The body must not be shown to every user who may read the health of a service, nor to the
                 // author of the URL.
                 Ok((status, _)) => {
                     message = format!("{url} responds with status {status}, without {}", expected.as_str());

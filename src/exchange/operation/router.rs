@@ -140,7 +140,7 @@ async fn guarded(State(guard): State<Arc<Guard>>, mut request: Request, next: Ne
 /// Middleware that every request of the API passes.
 struct Guard {
     exchange: Exchange,
-    /// Paths below [`BASE`] that anybody may read.
+    /// Paths below [`BASE`] that are readable without credentials.
     open: BTreeSet<&'static str>,
 }
 

@@ -182,7 +182,7 @@ fn unit_of_a_group_that_does_not_exist_is_reported_as_empty() {
     assert_eq!(fleet.model.health().len(), 0);
 }
 
-/// D1: what was reported about an instance ends with its node, also where no task is planned anew.
+/// D1: what was reported about an instance ends with its node, also where no task is planned again.
 #[test]
 fn reports_about_instances_of_a_deleted_node_are_dropped() {
     let mut fleet = Fleet::new(&["n1", "n2"]);

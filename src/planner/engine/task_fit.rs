@@ -208,7 +208,7 @@ pub(crate) fn fit(model: &Model, agreement: &Agreement, now: Timestamp) -> Optio
         && model
             .workload_of(policy)
             .is_some_and(|workload| observe::failure(model, task, agreement, workload, now).is_some());
-    // An agent that does not read tasks (any more) cannot wait to start one.
+    // An agent that does not, or no longer, read tasks cannot delay the start of one.
     let starts_too_early = !is_capable && task.desired == DesiredState::Ready;
     if is_failed || starts_too_early {
         return Some(Fit::Lost(Blocked::NoTask));

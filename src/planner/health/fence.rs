@@ -105,7 +105,7 @@ pub(crate) fn note(pass: &mut UnitPass<'_>, task: &Task, is_permitted: bool) {
     let found = of_slot.map(|(_, blocked)| blocked).find_map(|blocked| match blocked {
         Blocked::FencePending { node, .. } => Some((false, node.clone(), blocked.to_string())),
         Blocked::FenceFailed { node, .. } => Some((true, node.clone(), blocked.to_string())),
-        // Without an end nobody but its agent or a user ends the wait.
+        // Without an end only its agent or a user ends the wait.
         Blocked::NodeDeparting { node, until, .. } => {
             Some((until.is_none(), node.clone(), blocked.to_string()))
         }

@@ -129,7 +129,7 @@ pub(super) fn give_up_orphans(pass: &mut UnitPass<'_>, slot: &Slot) {
     }
 }
 
-/// Returns the nodes that instances of slots leave when they are placed anew: lost ones count no longer for what is placed in their place.
+/// Returns the nodes that instances of slots leave when they are placed again: lost ones no longer count for their replacements.
 pub(super) fn left_by(pass: &UnitPass<'_>, tasks: &[Task]) -> Vec<u32> {
     let older = tasks.iter().flat_map(|task| pass.tasks(&task.slot).wanted().filter(|one| one.id != task.id));
     let lost = older.filter(|one| one.is_live() && pass.is_node_lost(one));

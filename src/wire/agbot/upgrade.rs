@@ -23,7 +23,7 @@ pub struct UpgradesResponse {
     #[serde(default)]
     #[schema(value_type = Vec<String>)]
     pub members: Vec<NodeId>,
-    /// The claim for an upgrade of an agent, when somebody holds it.
+    /// The claim for an upgrade of an agent, when a member holds it.
     pub agent: Option<HeldClaim>,
     /// Claims for upgrades of services.
     pub workloads: Vec<HeldClaim>,

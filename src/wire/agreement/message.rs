@@ -81,7 +81,7 @@ pub enum Body {
     },
     /// The agbot's response to a reply: whether it still wants the agreement.
     ReplyAck {
-        /// True when the agreement goes on.
+        /// True when the agreement continues.
         decision: bool,
     },
     /// The agbot has seen data.

@@ -1,6 +1,6 @@
 //! Audit records: who did what from where, and the hash that chains them.
 //!
-//! The hash is computed from the record as it is shown, so whoever reads the records can check the chain without trusting the hub.
+//! The hash is computed from the record as it is shown, so a reader of the records can check the chain without trusting the hub.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};

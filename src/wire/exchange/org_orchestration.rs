@@ -81,7 +81,7 @@ pub struct OrgOrchestration {
     /// Events about the deployment policies of the organization that are kept, the newest ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event_retention: Option<i64>,
-    /// User who changed the settings last, apart from the defaults; left out when nobody did. Read-only.
+    /// User who changed the settings last, apart from the defaults; left out when no user did. Read-only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_updated_by: Option<String>,
 }

@@ -64,7 +64,7 @@ async fn search_nodes_by_policy(
     let response = op
         .write(&permission, "search.nodes_by_policy", async |mut tx| {
             let service = policy_service(&mut tx, org, policy).await?;
-            // Only agbots page: a person's search starts anew each time.
+            // Only agbots page: each search of a user starts from the beginning.
             let key = SessionKey { org, policy, agbot_org: &caller.org, agbot: &caller.id };
             let stored = match caller.role {
                 role if role.is_agbot() => search::lock_session(&mut tx, key).await?,
