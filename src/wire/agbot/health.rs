@@ -78,7 +78,7 @@ pub struct HealthEvaluation {
     /// Its id: `org`, `org/name`, `org/policy/unit` or `org/policy@node`.
     #[schema(required = true)]
     pub id: String,
-    /// `Ok`, `Warning` or `Error`: the worst of its own events and of what it holds.
+    /// `Ok`, `Warning` or `Error`: the worst of its own events and of its children.
     #[schema(required = true)]
     pub aggregated_health_state: String,
     /// Every reason that it is not `Ok`.
@@ -104,7 +104,7 @@ pub enum UnhealthyEvaluation {
     Event {
         /// Source of the event.
         source_id: String,
-        /// About what.
+        /// Property that the event is about.
         property: String,
         /// `Warning` or `Error`.
         health_state: String,
@@ -114,7 +114,7 @@ pub enum UnhealthyEvaluation {
     /// Contained entities of one kind.
     #[serde(rename_all = "camelCase")]
     Children {
-        /// The kind of what it holds.
+        /// The kind of its children.
         entity: String,
         /// Those that are not `Ok`.
         unhealthy: Vec<String>,
@@ -147,7 +147,7 @@ pub struct HealthEvent {
     /// Source of the event.
     #[schema(required = true)]
     pub source_id: String,
-    /// About what.
+    /// Property that the event is about.
     #[schema(required = true)]
     pub property: String,
     /// `Ok`, `Warning` or `Error`.

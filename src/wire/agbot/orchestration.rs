@@ -98,7 +98,7 @@ pub struct UpdateProgress {
     pub started_at: Option<String>,
     /// When it completed.
     pub completed_at: Option<String>,
-    /// Why, in words.
+    /// Human-readable reason.
     #[schema(required = true)]
     pub message: String,
     /// Slots to be replaced at the start.
@@ -340,7 +340,7 @@ pub struct OrchestrationEvent {
     pub task_id: Option<String>,
     /// The node.
     pub node: Option<String>,
-    /// Why, in words.
+    /// Human-readable reason.
     pub reason: Option<String>,
     /// The user or agbot that did it.
     pub actor: Option<String>,
@@ -416,7 +416,7 @@ pub struct OrganizationEventsQuery {
     /// Only those about this HA group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
-    /// At most so many, 1 to 1000; 500 if left out.
+    /// Largest number of events, 1 to 1000; 500 if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u16>,

@@ -82,7 +82,7 @@ pub struct PlannedChange {
     /// The node where it will be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
-    /// Why, in words.
+    /// Human-readable reason.
     pub reason: String,
     /// Number of candidate nodes that each constraint removes; left out when none removes any, and where no node is chosen.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -42,7 +42,7 @@ pub struct Reason {
 }
 
 impl Reason {
-    /// Returns the part of the state by which programs decide; what cannot be read is empty.
+    /// Returns the part of the state by which programs decide; an unreadable one is empty.
     #[must_use]
     pub fn placement(&self) -> PairPlacement {
         PairPlacement::deserialize(&self.state).unwrap_or_default()
@@ -90,7 +90,7 @@ impl InertPolicy {
         matches!(self.kind.as_str(), "node" | "node-input" | "node-status")
     }
 
-    /// Returns what has no effect, and why, in words.
+    /// Returns the parts without effect, with human-readable reasons.
     #[must_use]
     pub fn text(&self) -> String {
         let effect = match self.kind.as_str() {
@@ -101,7 +101,7 @@ impl InertPolicy {
         format!("{} {effect}: {}", self.name(), self.errors.join("; "))
     }
 
-    /// Returns what can never work in a document that has an effect, in words.
+    /// Returns human-readable descriptions of the parts that can never work in a document that has an effect.
     #[must_use]
     pub fn questionable_text(&self) -> String {
         format!("{}: {}", self.name(), self.errors.join("; "))

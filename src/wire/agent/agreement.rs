@@ -62,7 +62,7 @@ pub struct LocalAgreement {
     pub requested_cluster_namespace: String,
     /// Code of the reason why it ended, else 0.
     pub terminated_reason: u64,
-    /// The reason in words.
+    /// Human-readable reason.
     pub terminated_description: String,
     /// When the agbot learned of the end.
     pub agreement_protocol_terminated_time: u64,

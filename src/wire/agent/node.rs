@@ -14,7 +14,7 @@ pub const CONFIGURED: &str = "configured";
 /// The node as its agent knows it.
 ///
 /// # Shape
-/// An agent that is not registered leaves out what it does not know yet.
+/// An agent that is not registered leaves out the members that it does not know yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LocalNode {
@@ -116,7 +116,7 @@ pub struct UnregisterQuery {
     pub deep_clean: Option<String>,
 }
 
-/// A token that the agent made.
+/// A token that the agent generated.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RandomToken {

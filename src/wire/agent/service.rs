@@ -36,7 +36,7 @@ pub struct ServiceInstance {
     pub instance_id: String,
     /// True if the service is kept as history.
     pub archived: bool,
-    /// When it was made.
+    /// Time of its creation.
     pub instance_creation_time: u64,
     /// When it was started.
     pub execution_start_time: u64,
@@ -90,7 +90,7 @@ pub struct Container {
     pub names: Vec<String>,
     /// Its image.
     pub image: String,
-    /// When it was made.
+    /// Time of its creation.
     pub created: u64,
     /// State as the engine names it.
     pub state: String,

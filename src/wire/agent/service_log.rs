@@ -12,7 +12,7 @@ pub struct ServiceLogQuery {
     pub container: Option<String>,
     /// Number of last lines; not used with `after`.
     pub lines: Option<usize>,
-    /// Position of an earlier part: only what was written since is returned.
+    /// Position of an earlier part: only later output is returned.
     pub after: Option<String>,
 }
 

@@ -43,7 +43,7 @@ pub enum EnvelopeError {
     /// The content was tampered with.
     #[error("the content does not match its authentication tag")]
     Content,
-    /// The signature was not made by the embedded key over this message.
+    /// The signature was not created with the embedded key over this message.
     #[error("the signature does not match the message")]
     Signature,
     /// The embedded key is not the one that the exchange attached.

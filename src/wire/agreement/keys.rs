@@ -23,7 +23,7 @@ pub enum KeyError {
     /// The bytes are not an RSA key in the expected form.
     #[error("the bytes are not an RSA key in the expected form")]
     Format,
-    /// No key of this length could be made.
+    /// No key of this length could be created.
     #[error("no RSA key of {0} bits could be created")]
     Generation(usize),
 }

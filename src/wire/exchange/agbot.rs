@@ -105,7 +105,7 @@ pub struct PutAgbotAgreement {
 #[derive(Debug, Clone, Default, Deserialize, IntoParams)]
 #[serde(default)]
 pub struct AgbotAgreementQuery {
-    /// The node that the agreement is with, as `org/node`. The node may then read what the service needs to run.
+    /// The node that the agreement is with, as `org/node`. The node may then read the data that the service needs.
     pub node: Option<String>,
 }
 

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 /// Header with which an agent names itself.
 pub const AGENT_RUN_HEADER: &str = "evenkeel-agent";
 
-/// Code of the response to an agent whose place another one has taken.
+/// Code of the response to an agent that another one has superseded.
 pub const SUPERSEDED: &str = "agent-superseded";
 
 /// Longest id, in bytes.

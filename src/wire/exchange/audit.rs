@@ -151,7 +151,7 @@ impl ChainWalk {
         Ok(())
     }
 
-    /// Compares the end of the walk with what the chain says its end is.
+    /// Compares the end of the walk with the recorded end of the chain.
     ///
     /// # Errors
     /// The record that is missing or was put in the place of another one.

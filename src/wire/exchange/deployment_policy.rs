@@ -180,10 +180,10 @@ response! {
 }
 
 impl DeploymentPolicyResponse {
-    /// Returns what is deployed.
+    /// Returns the deployed service.
     ///
     /// # Errors
-    /// When what the exchange returned has another shape.
+    /// When the response of the exchange has another shape.
     pub fn service(&self) -> Result<DeployedService, serde_json::Error> {
         response::part_of(self.service.clone())
     }

@@ -27,7 +27,7 @@ pub struct PutHaGroup {
     pub orchestration: Option<Option<HaGroupOrchestration>>,
 }
 
-/// A group as one document, for creating or replacing it. What only the exchange sets may be given and is ignored, so that a
+/// A group as one document, for creating or replacing it. Members that only the exchange sets are accepted and ignored, so that a
 /// document that was read can be sent back.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

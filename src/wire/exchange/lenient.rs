@@ -162,7 +162,7 @@ pub fn optional_text_map<'de, D: Deserializer<'de>>(
         .map(Some)
 }
 
-/// An object or nothing. A list, whose elements would be taken for the members in their order, is refused.
+/// An object or nothing. A list, whose elements would be read as the members in order, is refused.
 pub fn optional_object<'de, D: Deserializer<'de>, T: serde::de::DeserializeOwned>(
     input: D,
 ) -> Result<Option<T>, D::Error> {

@@ -92,10 +92,10 @@ response! {
 }
 
 impl ManagementPolicyResponse {
-    /// Returns what agents upgrade to; `None` when the policy does not say so.
+    /// Returns the agent upgrade of the policy; `None` when it has none.
     ///
     /// # Errors
-    /// When what the exchange returned has another shape.
+    /// When the response of the exchange has another shape.
     pub fn agent_upgrade_policy(&self) -> Result<Option<AgentUpgradePolicy>, serde_json::Error> {
         let stored = &self.agent_upgrade_policy;
         if stored.is_null() { Ok(None) } else { response::part_of(stored.clone()).map(Some) }

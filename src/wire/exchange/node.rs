@@ -241,7 +241,7 @@ impl NodeResponse {
     /// Returns the services that the node offers to run.
     ///
     /// # Errors
-    /// When what the exchange returned has another shape.
+    /// When the response of the exchange has another shape.
     pub fn registered_services(&self) -> Result<Vec<RegisteredService>, serde_json::Error> {
         response::part(&self.registered_services)
     }
@@ -322,7 +322,7 @@ pub struct NodeRemovalQuery {
     /// True to count the instances of the node as stopped although its agent may be alive.
     #[serde(deserialize_with = "query::optional_flag")]
     pub force: Option<bool>,
-    /// Of an agent that removes its own node: `false` when something that it runs could not be stopped. Then what may run only once starts
+    /// For an agent that removes its own node: `false` when a service could not be stopped. Instances that may run only once then start
     /// elsewhere when the agent, or an administrator, has confirmed the end; left out, everything has stopped.
     #[serde(deserialize_with = "query::optional_flag")]
     pub stopped: Option<bool>,

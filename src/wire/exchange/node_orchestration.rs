@@ -34,7 +34,7 @@ pub enum Availability {
     Active,
     /// Running instances stay; nothing new is placed on the node and nothing is updated.
     Pause,
-    /// Nothing new is placed on it, and what runs is stopped as soon as its HA group can spare it.
+    /// Nothing new is placed on it, and each instance is stopped as soon as its HA group allows it.
     Drain,
 }
 
@@ -106,7 +106,7 @@ fn true_or_else<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
 }
 
 impl NodeOrchestration {
-    /// The object as it is shown with its node: none when it says what holds without it.
+    /// The object as it is shown with its node: none when it contains only defaults.
     #[must_use]
     pub fn unless_default(self) -> Option<Self> {
         (self != Self::default()).then_some(self)
@@ -257,7 +257,7 @@ impl TryFrom<Value> for PutNodeOrchestration {
     }
 }
 
-/// Takes what a drain alone may have.
+/// Reads a flag that only a drain may have.
 fn take_of_drain(
     spec: &mut Object,
     name: &str,

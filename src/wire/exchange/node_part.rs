@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use super::shared::{OneProperty, free_map, free_value};
 use super::{lenient, response};
 
-/// Changes the configuration state of registered services; empty texts stand for any.
+/// Changes the configuration state of registered services; empty texts match any.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PostConfigState {
@@ -175,7 +175,7 @@ pub struct ServiceFailure {
 }
 
 impl ServiceFailure {
-    /// Returns the failure in words: `exit code 1, 3 exits; last output: …`.
+    /// Returns the failure as human-readable text: `exit code 1, 3 exits; last output: …`.
     #[must_use]
     pub fn text(&self) -> String {
         let mut parts = Vec::new();
@@ -243,7 +243,7 @@ impl NodeStatusResponse {
     /// Returns the running services.
     ///
     /// # Errors
-    /// When what the exchange returned has another shape.
+    /// When the response of the exchange has another shape.
     pub fn services(&self) -> Result<Vec<RunningService>, serde_json::Error> {
         response::part(&self.services)
     }
@@ -285,7 +285,7 @@ impl NodeErrorsResponse {
     /// Returns the errors.
     ///
     /// # Errors
-    /// When what the exchange returned has another shape.
+    /// When the response of the exchange has another shape.
     pub fn errors(&self) -> Result<Vec<Value>, serde_json::Error> {
         response::part(&self.errors)
     }
@@ -441,10 +441,10 @@ response! {
 }
 
 impl ManagementStatus {
-    /// Returns where the upgrade of the agent stands.
+    /// Returns the status of the upgrade of the agent.
     ///
     /// # Errors
-    /// When what the exchange returned has another shape.
+    /// When the response of the exchange has another shape.
     pub fn agent_upgrade_policy_status(&self) -> Result<UpgradeStatus, serde_json::Error> {
         response::part(&self.agent_upgrade_policy_status)
     }

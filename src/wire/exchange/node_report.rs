@@ -31,7 +31,7 @@ const STATISTICS: Members = Members {
     unsupported: &[],
 };
 const ENGINE: Members = Members { known: &["state", "status", "at"], unsupported: &[] };
-/// Greatest load average and size that are taken for a measurement.
+/// Greatest load average and size that are accepted as a measurement.
 const GREATEST_LOAD: f64 = 1_000_000.0;
 const GREATEST_SIZE: u64 = 1 << 40;
 /// Longest IP address, in bytes.
@@ -49,7 +49,7 @@ pub enum NodeMonitorState {
     /// Nothing that others have to wait for.
     #[default]
     Idle,
-    /// It has started, and has not yet reported what runs.
+    /// It has started, and has not yet reported its services.
     Init,
     /// It was stopped on purpose, and is expected back soon.
     Maintenance,

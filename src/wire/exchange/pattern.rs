@@ -155,10 +155,10 @@ response! {
 }
 
 impl PatternResponse {
-    /// Returns what the pattern deploys.
+    /// Returns the services that the pattern deploys.
     ///
     /// # Errors
-    /// When what the exchange returned has another shape.
+    /// When the response of the exchange has another shape.
     pub fn services(&self) -> Result<Vec<PatternService>, serde_json::Error> {
         response::part_of(self.services.clone())
     }

@@ -196,7 +196,7 @@ impl ServiceResponse {
     /// Returns the services that this one needs.
     ///
     /// # Errors
-    /// When what the exchange returned has another shape.
+    /// When the response of the exchange has another shape.
     pub fn required_services(&self) -> Result<Vec<RequiredService>, serde_json::Error> {
         response::part_of(self.required_services.clone())
     }

@@ -134,7 +134,7 @@ pub fn flag_or_false<'de, D: Deserializer<'de>>(input: D) -> Result<bool, D::Err
     Ok(flag_or_none(input)?.unwrap_or_default())
 }
 
-/// Members whose value is free: what is inside is written as given.
+/// Members with any value, whose content is written as given.
 const FREE_MEMBERS: &[&str] = &["value", "dataVerification", "secrets"];
 /// Members that are always written, also without a value.
 const REQUIRED_MEMBERS: &[&str] = &["name", "value"];
@@ -158,7 +158,7 @@ pub fn without_absent(value: Value) -> Value {
     }
 }
 
-/// Fills in what a shape shows though it was not stored: absent members as `null`. What does not have the shape stays as it is.
+/// Adds members of a shape that were not stored, as `null`. A value of another shape is not changed.
 #[must_use]
 pub fn filled<T: for<'de> Deserialize<'de> + Serialize>(stored: Value) -> Value {
     match T::deserialize(&stored).map(|shape| serde_json::to_value(shape)) {
