@@ -105,10 +105,10 @@ pub struct AgentArguments {
     /// Seconds after which an upgraded agent must have reported to the hub, or the old one continues
     #[arg(long, env = "EVENKEEL_UPGRADE_TIMEOUT", value_name = "SECONDS", default_value_t = 60)]
     upgrade_timeout: u64,
-    /// Seconds that a service gets to exit by itself
+    /// Seconds that a service has to exit before it is killed
     #[arg(long, env = "EVENKEEL_STOP_GRACE", value_name = "SECONDS", default_value_t = 5)]
     stop_grace: u64,
-    /// Last lines of output that the hub gets when a service exits; 0 for none
+    /// Last lines of output that are reported to the hub when a service exits; 0 for none
     #[arg(long, env = "EVENKEEL_REPORTED_OUTPUT_LINES", value_name = "LINES", default_value_t = 5)]
     reported_output_lines: usize,
     /// Stop all services when the agent ends; otherwise they keep running and the next start adopts them

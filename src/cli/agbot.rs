@@ -50,13 +50,13 @@ enum AgbotCommand {
     },
     /// Shows the events of the agbot, newest first
     Events {
-        /// Only those of this HA group
+        /// Only events of this HA group
         #[arg(long, value_name = "GROUP")]
         group: Option<String>,
-        /// Only those of this node
+        /// Only events of this node
         #[arg(long = "node", value_name = "NODE")]
         node: Option<String>,
-        /// Only those of this deployment policy
+        /// Only events of this deployment policy
         #[arg(long = "policy", value_name = "POLICY")]
         policy: Option<String>,
         /// Maximum number of events, up to 500
@@ -73,7 +73,7 @@ enum AgbotCommand {
 enum AgreementCommand {
     /// Shows agreements
     List {
-        /// Only those of this node
+        /// Only agreements of this node
         #[arg(long = "node", value_name = "NODE")]
         node: Option<String>,
         /// Show agreements that ended
@@ -88,7 +88,7 @@ enum AgreementCommand {
     /// Confirms that the instance of an ended agreement no longer runs
     ///
     /// Where one instance is wanted in an HA group, the next one starts only when the node of the last one confirmed that it
-    /// stopped. Use this only after you made sure of it yourself: otherwise two instances may run.
+    /// stopped. Use this only after you have made sure of it: otherwise two instances may run.
     Confirmstop {
         /// Id of the agreement
         agreement: String,

@@ -53,7 +53,7 @@ pub struct UserOptions {
 /// Shows a result again whenever it changes.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Watch {
-    /// Refresh every so many seconds [default: 2] until interrupted; when piped, write only changes
+    /// Refresh interval in seconds [default: 2] until interrupted; when piped, write only changes
     #[arg(long = "watch", value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "2")]
     pub seconds: Option<u64>,
 }

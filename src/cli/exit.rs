@@ -32,7 +32,7 @@ pub enum Exit {
     General = 7,
     /// The object does not exist.
     NotFound = 8,
-    /// A signature does not belong to the text.
+    /// A signature does not match the text.
     SignatureInvalid = 9,
     /// A program that the command started failed.
     Program = 10,

@@ -56,7 +56,7 @@ pub enum KeyCommand {
         #[arg(short = 'a', long = "all")]
         all: bool,
     },
-    /// Makes the agent on this machine trust a key
+    /// Imports a key that the agent on this machine trusts
     Import {
         /// Public key
         #[arg(short = 'k', long = "public-key-file", value_name = "FILE")]

@@ -82,11 +82,11 @@ enum Command {
     Agbot(agbot::AgbotArguments),
     /// Rollouts of deployment policies through HA groups
     Rollout(rollout::RolloutArguments),
-    /// Shows what a write of a deployment policy would create, replace, move and stop, without acting
+    /// Shows the instances that a write of a deployment policy would create, replace, move and stop, without changing anything
     Plan(plan::PlanArguments),
     /// Shows the instances of all deployment policies live
     Mon(mon::MonArguments),
-    /// Makes services, HA groups and policies match files, and shows what changed
+    /// Makes services, HA groups and policies match files, and shows the changes
     Apply(apply::ApplyArguments),
     /// Checks whether nodes, or all members of an HA group, would get a service
     Deploycheck(Box<check::CheckArguments>),

@@ -22,7 +22,7 @@ pub struct PlanArguments {
     /// Deployment policy, as [ORG/]POLICY; not needed if the file names it, or has its name as label
     #[arg(required_unless_present = "file")]
     policy: Option<String>,
-    /// JSON or YAML file with the policy as it would be written, - for standard input [default: the policy as it is]
+    /// JSON or YAML file with the policy to be written, - for standard input [default: the stored policy]
     #[arg(short = 'f', long = "json-file", value_name = "FILE")]
     file: Option<PathBuf>,
     /// The file holds the attributes to change, as for hzn exchange deployment updatepolicy; others stay

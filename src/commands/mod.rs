@@ -48,7 +48,7 @@ enum Command {
     /// The guardian of an agent, which kills tasks whose leases the agent does not renew.
     #[command(hide = true)]
     AgentGuardian(evenkeel_agent_bin::GuardianArguments),
-    /// Shows what a hub does on real processes: a rollout in an HA group, a lost node, a failover, a rollback.
+    /// Demonstrates a hub on real processes: a rollout in an HA group, a lost node, a failover, a rollback.
     Demo(evenkeel_demo::DemoArguments),
     /// The service of the demo.
     #[command(hide = true)]

@@ -25,7 +25,7 @@ pub enum ServiceCommand {
         #[command(flatten)]
         watch: Watch,
     },
-    /// Shows what a service has written to its output
+    /// Shows the output of a service
     Log(LogArguments),
     /// Shows the policies under which the node runs services
     Registered,
@@ -39,7 +39,7 @@ pub enum ServiceCommand {
 pub enum ConfigStateCommand {
     /// Shows which services are active and which suspended
     List,
-    /// Stops services and makes no new agreement for them
+    /// Stops services and accepts no new agreement for them
     Suspend(Chosen),
     /// Resumes suspended services
     #[command(visible_alias = "active")]

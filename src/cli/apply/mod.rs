@@ -37,7 +37,7 @@ pub struct ApplyArguments {
     #[command(flatten)]
     user: UserOptions,
     /// YAML or JSON file with documents, a directory of such files, - for standard input; a document has kind (service,
-    /// hagroup, policy or nmp), name and spec, which is what the command for that kind takes
+    /// hagroup, policy or nmp), name and spec, in the format that the command for that kind reads
     #[arg(short = 'f', long = "file", value_name = "FILE|DIR")]
     file: PathBuf,
     /// Remove resources of these kinds that have this label (an HA group: this description) and that no document names

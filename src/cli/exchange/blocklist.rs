@@ -38,10 +38,10 @@ pub enum BlocklistCommand {
 /// Selection of entries.
 #[derive(Debug, Args)]
 pub struct Chosen {
-    /// Only those of this node
+    /// Only entries of this node
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
-    /// Only those of this service, as ORG/URL
+    /// Only entries of this service, as ORG/URL
     #[arg(long, value_name = "SERVICE")]
     service: Option<String>,
 }

@@ -105,7 +105,7 @@ pub struct ReportArguments {
     /// Seconds until the report expires [default: it does not expire]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     ttl: Option<u64>,
-    /// Let the event disappear when it expires; otherwise it then counts as an error
+    /// Remove the event when it expires; otherwise it then counts as an error
     #[arg(long, requires = "ttl")]
     remove_when_expired: bool,
     /// Sequence number of the report, greater than the previous one [default: assigned by the hub]

@@ -70,7 +70,7 @@ enum ExchangeCommand {
     /// Patterns
     #[command(subcommand)]
     Pattern(pattern::PatternCommand),
-    /// Deployment policies: which service goes to which nodes
+    /// Deployment policies: services and the nodes on which they run
     #[command(subcommand, visible_alias = "business")]
     Deployment(deployment::DeploymentCommand),
     /// Settings and blocklist for all workloads of the organization

@@ -73,7 +73,7 @@ pub enum NodeCommand {
     Remove {
         /// Node to remove
         node: String,
-        /// Do not ask, and count what the node runs as stopped although its agent may be alive
+        /// Do not ask, and count the instances of the node as stopped although its agent may be alive
         #[arg(short = 'f', long)]
         force: bool,
     },

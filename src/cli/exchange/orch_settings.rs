@@ -39,7 +39,7 @@ pub enum SettingsCommand {
     },
     /// Changes settings
     Set {
-        /// Changes as KEY=VALUE, for instance nodeDownAfterSeconds=60 or blocklist.baseSeconds=60; KEY=null goes back to
+        /// Changes as KEY=VALUE, for instance nodeDownAfterSeconds=60 or blocklist.baseSeconds=60; KEY=null restores
         /// the default
         #[arg(required = true, value_name = "KEY=VALUE")]
         changes: Vec<String>,

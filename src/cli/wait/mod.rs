@@ -42,11 +42,11 @@ pub struct Wait {
 pub enum Progress {
     /// It has taken effect.
     Done(String),
-    /// It has not, and this is what it waits for.
+    /// It is in progress, with the reason for which it waits.
     Pending(String),
     /// The agbot has not read it yet.
     Unread(String),
-    /// It will not.
+    /// It has failed.
     Failed(String),
     /// It does not continue until a user acts.
     Held {

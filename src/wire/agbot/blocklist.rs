@@ -47,10 +47,10 @@ pub struct BlocklistResponse {
 /// Selection of entries.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
 pub struct BlocklistQuery {
-    /// Only those of this node.
+    /// Only entries of this node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Only those of this service, as `org/url`; the organization may be left out.
+    /// Only entries of this service, as `org/url`; the organization may be left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
 }

@@ -33,11 +33,11 @@ pub struct AgbotEvent {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 pub struct EventsQuery {
-    /// Only those of this HA group.
+    /// Only events of this HA group.
     pub group: Option<String>,
-    /// Only those of this node.
+    /// Only events of this node.
     pub node: Option<String>,
-    /// Only those of this deployment policy.
+    /// Only events of this deployment policy.
     pub policy: Option<String>,
     /// Maximum number of events, 1 to 500.
     #[param(minimum = 1, maximum = 500)]

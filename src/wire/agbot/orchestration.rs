@@ -369,17 +369,17 @@ pub struct StatusQuery {
 /// Selection of tasks.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
 pub struct TasksQuery {
-    /// Only those of this workload unit: `all`, or the name of an HA group.
+    /// Only tasks of this workload unit: `all`, or the name of an HA group.
     #[serde(rename = "unit", skip_serializing_if = "Option::is_none")]
     #[param(rename = "unit")]
     pub workload_unit: Option<String>,
-    /// Only those of this slot: a number, or a node.
+    /// Only tasks of this slot: a number, or a node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slot: Option<String>,
-    /// Only those of this node.
+    /// Only tasks of this node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
-    /// Only those in this state, from `new` to `orphaned`.
+    /// Only tasks in this state, from `new` to `orphaned`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
     /// True for all records; otherwise the newest of each slot and those that have not ended.
@@ -390,11 +390,11 @@ pub struct TasksQuery {
 /// Selection of events.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
 pub struct OrchestrationEventsQuery {
-    /// Only those with a greater number, the oldest first; without it the newest.
+    /// Only events with a greater sequence number, oldest first; without it, the newest.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(minimum = 0)]
     pub since: Option<i64>,
-    /// Only those of this kind, or, with `.*` at its end, of all kinds that begin so.
+    /// Only events of this kind, or, with a trailing `.*`, of all kinds with this prefix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Maximum number of events, 1 to 1000; 500 if left out.
@@ -406,14 +406,14 @@ pub struct OrchestrationEventsQuery {
 /// Selection of events of an organization.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, IntoParams)]
 pub struct OrganizationEventsQuery {
-    /// Only those with a greater number, the oldest first; without it the newest.
+    /// Only events with a greater sequence number, oldest first; without it, the newest.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[param(minimum = 0)]
     pub since: Option<i64>,
-    /// Only those of this kind, or, with `.*` at its end, of all kinds that begin so.
+    /// Only events of this kind, or, with a trailing `.*`, of all kinds with this prefix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Only those about this HA group.
+    /// Only events about this HA group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// Largest number of events, 1 to 1000; 500 if left out.

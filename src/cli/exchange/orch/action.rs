@@ -119,7 +119,7 @@ pub enum UpdateCommand {
     Pause,
     /// Continues an update that is paused, or with --force one that is blocked
     Resume {
-        /// Ignore the minimum available and the claims of HA groups until the update is over
+        /// Ignore the minimum available and the claims of HA groups until the update has ended
         #[arg(long)]
         force: bool,
         #[command(flatten)]
